@@ -1,0 +1,1 @@
+"""Losses, shared-prompt rows, and the trainers around them."""

@@ -1,0 +1,38 @@
+"""Random float64 models of a few thousand parameters, one a family."""
+
+from __future__ import annotations
+
+import functools
+
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM
+
+VOCABULARY = 61
+SHAPE = dict(
+    hidden_size=32, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, intermediate_size=48,
+    vocab_size=VOCABULARY, max_position_embeddings=512, bos_token_id=1, eos_token_id=2, pad_token_id=0,
+)  # fmt: skip
+
+
+def tiny_model(family: str, dtype: torch.dtype = torch.float64, seed: int = 0, **changes) -> torch.nn.Module:
+    """A model with random weights, large enough to make every mistake of masks and positions show.
+
+    In float64 its RMS norms are computed in float64 too: transformers rounds them to float32, which would
+    hide differences below 1e-6 in noise.
+    """
+    torch.manual_seed(seed)
+    attention = changes.pop("attn_implementation", "sdpa")
+    config = AutoConfig.for_model(family, **{**SHAPE, "initializer_range": 0.3, **changes})
+    model = AutoModelForCausalLM.from_config(config, dtype=dtype, attn_implementation=attention).eval()
+    if dtype == torch.float64:
+        for module in model.modules():
+            if type(module).__name__ in ROUNDING_NORMS:
+                module.forward = functools.partial(rms_norm, module)
+    return model
+
+
+ROUNDING_NORMS = ("LlamaRMSNorm", "Qwen2RMSNorm", "Qwen3RMSNorm", "MistralRMSNorm", "Olmo2RMSNorm")
+
+
+def rms_norm(module: torch.nn.Module, hidden: torch.Tensor) -> torch.Tensor:
+    return module.weight * hidden * (hidden.pow(2).mean(-1, keepdim=True) + module.variance_epsilon).rsqrt()
