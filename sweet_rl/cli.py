@@ -23,10 +23,11 @@ _FLAG = re.compile(r"--|-[a-zA-Z]$")  # what Fire takes for a flag: not a negati
 
 
 def run(main: Callable[..., Any], command: Sequence[str] | None = None) -> None:
-    """Runs `main` with the flags of the command line (or `command`), and exits the process if that does not work.
+    """Runs `main` with the flags of the command line (or `command`), and exits the process if that does not
+    work.
 
-    `--flag value`, `--flag=value`, `--flag` and `--noflag` for booleans, `--config FILE.yaml` for any of them (a flag
-    given by hand wins), `--help`. Values are checked against the annotations of `main`.
+    `--flag value`, `--flag=value`, `--flag` and `--noflag` for booleans, `--config FILE.yaml` for any of them
+    (a flag given by hand wins), `--help`. Values are checked against the annotations of `main`.
     Exit codes: 0 done, 2 UserError (its message alone on stderr), 130 interrupted.
     """
     try:
@@ -62,7 +63,8 @@ def parse(main: Callable[..., Any], command: Sequence[str]) -> dict[str, Any]:
 
 
 def _flags(main: Callable[..., Any], command: Sequence[str]) -> dict[str, str]:
-    """The flags as given, as text. Fire splits them and writes the help; it calls only `collect`, which stores.
+    """The flags as given, as text. Fire splits them and writes the help; it calls only `collect`, which
+    stores.
 
     Names are checked before, because Fire calls first and finds what is left over afterwards.
     """
@@ -79,8 +81,12 @@ def _flags(main: Callable[..., Any], command: Sequence[str]) -> dict[str, str]:
         found.update({name: value for name, value in flags.items() if value is not None})
 
     shown = [p.replace(kind=p.KEYWORD_ONLY) for p in parameters.values()]
-    shown.append(inspect.Parameter("config", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=str | None))
-    if not for_help:  # no default of its own, none asked for: `parse` says what is missing, in the config file too
+    shown.append(
+        inspect.Parameter("config", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=str | None)
+    )
+    if (
+        not for_help
+    ):  # no default of its own, none asked for: `parse` says what is missing, in the config file too
         values = inspect.Parameter("values", inspect.Parameter.VAR_POSITIONAL)
         shown = [values, *(p.replace(default=None) for p in shown)]
         SetParseFn(str)(collect)
@@ -112,7 +118,10 @@ def _checked(word: str, following: list[str], main: Callable[..., Any]) -> str:
 def _unknown(where: str, name: str, parameters: Mapping[str, Any]) -> UserError:
     known = [*parameters, "config"]
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    return UserError(f"unknown setting {where}. " + (f"Did you mean {near[0]!r}?" if near else f"Known: {', '.join(known)}."))
+    return UserError(
+        f"unknown setting {where}. "
+        + (f"Did you mean {near[0]!r}?" if near else f"Known: {', '.join(known)}.")
+    )
 
 
 def _read_config(path: str) -> dict[str, Any]:
@@ -159,7 +168,12 @@ def _as(value: Any, kind: Any) -> Any:
     if kind is bool:
         return _as_bool(value)
     if kind in (int, float):
-        if isinstance(value, bool) or not isinstance(value, int | float | str) or isinstance(value, float) and kind is int:
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, int | float | str)
+            or isinstance(value, float)
+            and kind is int
+        ):
             raise ValueError(value)
         return kind(value)
     if kind is str:
@@ -197,7 +211,11 @@ def _as_bool(value: Any) -> bool:
 def _as_list(value: Any, kind: type, arguments: tuple[Any, ...]) -> Any:
     if isinstance(value, str):
         bracketed = value[:1] + value[-1:] in ("[]", "()")
-        value = ast.literal_eval(value) if bracketed else [item.strip() for item in value.split(",") if item.strip()]
+        value = (
+            ast.literal_eval(value)
+            if bracketed
+            else [item.strip() for item in value.split(",") if item.strip()]
+        )
     elif not isinstance(value, list | tuple):
         value = [value]
     item = arguments[0] if arguments else Any
@@ -207,7 +225,13 @@ def _as_list(value: Any, kind: type, arguments: tuple[Any, ...]) -> Any:
 def _name(kind: Any) -> str:
     if typing.get_origin(kind) is typing.Literal:
         return " or ".join(repr(choice) for choice in typing.get_args(kind))
-    words = {int: "a whole number", float: "a number", bool: "true or false", str: "text", type(None): "nothing"}
+    words = {
+        int: "a whole number",
+        float: "a number",
+        bool: "true or false",
+        str: "text",
+        type(None): "nothing",
+    }
     if typing.get_origin(kind) in (typing.Union, types.UnionType):
         return " or ".join(_name(k) for k in typing.get_args(kind))
     return words.get(kind, str(kind).replace("typing.", ""))

@@ -5,8 +5,9 @@ Files are UTF-8 JSONL with the released field names, flat. Fields that a record 
 
     {"text": str, "train": bool, "token_ids"?: list[int], "plain"?: bool, "bos"?: bool}
 
-`train` marks what the loss sees; `token_ids` are the ids as sampled (of the tokenizer whose fingerprint the record
-names); `plain` text never becomes a special token, whatever it spells; `bos` marks the begin-of-text part.
+`train` marks what the loss sees; `token_ids` are the ids as sampled (of the tokenizer whose fingerprint the
+record names); `plain` text never becomes a special token, whatever it spells; `bos` marks the begin-of-text
+part.
 """
 
 import hashlib
@@ -44,7 +45,9 @@ def seed_for(seed: int, *keys: Any) -> int:
 
 
 def _canonical(value: Any) -> bytes:
-    return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode(
+        "utf-8", "surrogatepass"
+    )
 
 
 @dataclass
@@ -80,9 +83,9 @@ class Task:
 class Trajectory:
     """One dialogue about one task, how it ended and what it earned.
 
-    dialogue_history rows: {role, content, input?, output?, token_ids?, finish_reason?, logprobs?}; `output` is the
-    text as sampled, `token_ids` its ids with the EOS if one was produced. `ending` is answered, turn_limit, failed
-    or, in released files, unknown (None); `failure` = {kind, message, side} says why it failed. `reward` is None
+    dialogue_history rows: {role, content, input?, output?, token_ids?, finish_reason?, logprobs?}; `output`
+    is the text as sampled, `token_ids` its ids with the EOS if one was produced. `ending` is answered,
+    turn_limit, failed or, in released files, unknown (None); `failure` = {kind, message, side} says why it failed. `reward` is None
     until it is graded. `tokenizer` is the fingerprint of the tokenizer that the ids belong to.
     """
 
@@ -106,11 +109,15 @@ class Trajectory:
         take = _Fields(row, where)
         return cls(
             task=Task.from_dict(take.checked("task", _is_map, "an object"), f"{where}, in 'task'"),
-            dialogue_history=_messages(take.checked("dialogue_history", _is_maps, "a list of objects"), where),
+            dialogue_history=_messages(
+                take.checked("dialogue_history", _is_maps, "a list of objects"), where
+            ),
             answer=take.text("answer", default=None),
             reward=take.checked("reward", _is_number, "a number", default=None),
             id=take.text("id", default=""),
-            ending=take.checked("ending", lambda v: v in ENDINGS, f"one of {', '.join(ENDINGS)}", default=None),
+            ending=take.checked(
+                "ending", lambda v: v in ENDINGS, f"one of {', '.join(ENDINGS)}", default=None
+            ),
             failure=take.checked("failure", _is_map, "an object {kind, message, side}", default=None),
             parts=take.parts("parts", default=None),
             tokenizer=take.text("tokenizer", default=None),
@@ -125,9 +132,9 @@ class Trajectory:
 class TurnCandidates:
     """What else the agent could have said at one turn (PAPER step 3), and the critic's order (step 4).
 
-    input: the prompt of the turn. additional_reference_logprobs: for each candidate the sampling log-probs of its
-    tokens, or their mean. judge_result: indices of additional_outputs, best first; judge_scores in the order of
-    additional_outputs. `task` and `turn` may be missing from files made elsewhere.
+    input: the prompt of the turn. additional_reference_logprobs: for each candidate the sampling log-probs of
+    its tokens, or their mean. judge_result: indices of additional_outputs, best first; judge_scores in the
+    order of additional_outputs. `task` and `turn` may be missing from files made elsewhere.
     """
 
     input: str | list[Part]
@@ -162,17 +169,24 @@ class TurnCandidates:
                 "a list of numbers, or of lists of numbers",
                 default=None,
             ),
-            judge_result=take.checked("judge_result", _list_of(_is_int), "a list of whole numbers", default=None),
+            judge_result=take.checked(
+                "judge_result", _list_of(_is_int), "a list of whole numbers", default=None
+            ),
             id=take.text("id", default=""),
             task=None if task is None else Task.from_dict(task, f"{where}, in 'task'"),
             turn=take.checked("turn", _is_int, "a whole number", default=None),
             additional_token_ids=take.checked(
-                "additional_token_ids", _list_of(_list_of(_is_int)), "a list of lists of token ids", default=None
+                "additional_token_ids",
+                _list_of(_list_of(_is_int)),
+                "a list of lists of token ids",
+                default=None,
             ),
             additional_finish_reasons=take.checked(
                 "additional_finish_reasons", _list_of(_is_text), "a list of texts", default=None
             ),
-            judge_scores=take.checked("judge_scores", _list_of(_is_number), "a list of numbers", default=None),
+            judge_scores=take.checked(
+                "judge_scores", _list_of(_is_number), "a list of numbers", default=None
+            ),
             tokenizer=take.text("tokenizer", default=None),
             extra=take.rest(cls),
         )
@@ -180,7 +194,9 @@ class TurnCandidates:
         for name in _PER_CANDIDATE:
             values = getattr(record, name)
             if values is not None and len(values) != count:
-                take.fail(name, f"{len(values)} entries for {count} additional_outputs", "one entry per candidate")
+                take.fail(
+                    name, f"{len(values)} entries for {count} additional_outputs", "one entry per candidate"
+                )
         if record.judge_result is not None and sorted(record.judge_result) != list(range(count)):
             take.fail("judge_result", record.judge_result, f"each of 0..{count - 1} once, best first")
         return record
@@ -200,10 +216,11 @@ _PER_CANDIDATE = (
 
 @dataclass
 class PreferencePair:
-    """Two texts, prompt included, of which the first is preferred (trajectory pairs, PAPER step 1; turn pairs, 5).
+    """Two texts, prompt included, of which the first is preferred (trajectory pairs, PAPER step 1; turn
+    pairs, 5).
 
-    Strings (released files) are turned into parts with a response template before training; `tokenizer` is the
-    fingerprint of the tokenizer that the parts' token_ids belong to.
+    Strings (released files) are turned into parts with a response template before training; `tokenizer` is
+    the fingerprint of the tokenizer that the parts' token_ids belong to.
     """
 
     chosen: str | list[Part]
@@ -235,13 +252,14 @@ Record = TypeVar("Record", Task, Trajectory, TurnCandidates, PreferencePair)
 
 
 def read_records(path: str | Path, kind: type[Record], limit: int | None = None) -> list[Record]:
-    """The records of a JSONL file, the first `limit` of them if given; the file is checked as far as it is read.
+    """The records of a JSONL file, the first `limit` of them if given; the file is checked as far as it is
+    read.
 
-    Rows without an id (released files) get their content's: trajectories `task-0`, `task-1`, ... in the file's order;
-    of other records that say the same twice, the later ones get `-1`, `-2`, ....
+    Rows without an id (released files) get their content's: trajectories `task-0`, `task-1`, ... in the
+    file's order; of other records that say the same twice, the later ones get `-1`, `-2`, ....
 
-    Raises RecordError naming file, line, field, what was found and what to do: missing or empty file, broken JSON,
-    missing field, wrong type, the same id twice.
+    Raises RecordError naming file, line, field, what was found and what to do: missing or empty file, broken
+    JSON, missing field, wrong type, the same id twice.
     """
     records: list[Record] = []
     line_of: dict[str, int] = {}
@@ -368,7 +386,14 @@ def _flat(record: Any, always: tuple[str, ...] = ()) -> dict:
 
 def _shown(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False, default=repr)
-    kind = {str: "text", bool: "true/false", int: "a number", float: "a number", list: "a list", dict: "an object"}
+    kind = {
+        str: "text",
+        bool: "true/false",
+        int: "a number",
+        float: "a number",
+        list: "a list",
+        dict: "an object",
+    }
     if value is None:
         return "null"
     return f"{kind.get(type(value), type(value).__name__)} {text if len(text) <= 80 else text[:77] + '...'}"

@@ -1,8 +1,9 @@
 """A run on disk: records appended one by one, a manifest beside them, and the same command continues it.
 
-An output is `path` (JSONL) and `path.manifest.json`; a model directory holds its `manifest.json` inside. The manifest
-says which settings and inputs made the output, and whether it is finished. Records survive the process being killed;
-one that was half written is dropped and made again. What a power cut keeps is up to the file system.
+An output is `path` (JSONL) and `path.manifest.json`; a model directory holds its `manifest.json` inside. The
+manifest says which settings and inputs made the output, and whether it is finished. Records survive the
+process being killed; one that was half written is dropped and made again. What a power cut keeps is up to the
+file system.
 """
 
 import fcntl
@@ -21,9 +22,21 @@ import sweet_rl
 from sweet_rl.errors import RecordError, UserError
 from sweet_rl.records import parse_row
 
-REMEDY = "Give the old settings to continue it, another output path to keep both, or --overwrite to start anew."
+REMEDY = (
+    "Give the old settings to continue it, another output path to keep both, or --overwrite to start anew."
+)
 DIRECTORY_MANIFEST = "manifest.json"
-_PACKAGES = ("torch", "transformers", "tokenizers", "datasets", "openai", "accelerate", "vllm", "deepspeed", "numpy")
+_PACKAGES = (
+    "torch",
+    "transformers",
+    "tokenizers",
+    "datasets",
+    "openai",
+    "accelerate",
+    "vllm",
+    "deepspeed",
+    "numpy",
+)
 _BIG = 64 * 2**20
 
 
@@ -51,7 +64,9 @@ class Manifest:
                 return old
         except ValueError:
             pass
-        raise UserError(f"{self.path} is not a manifest of a run. Remove it and its output, or give --overwrite.")
+        raise UserError(
+            f"{self.path} is not a manifest of a run. Remove it and its output, or give --overwrite."
+        )
 
     def adopt(self, old: dict, what: str) -> None:
         """Goes on with the run on disk. Raises UserError naming each setting or input that is not the same."""
@@ -69,13 +84,17 @@ class Manifest:
         if changed:
             state = "finished" if old["status"] == "finished" else "unfinished"
             raise UserError(
-                f"{what} belongs to a run ({state}) with other settings (old -> new):\n" + "\n".join(changed) + f"\n{REMEDY}"
+                f"{what} belongs to a run ({state}) with other settings (old -> new):\n"
+                + "\n".join(changed)
+                + f"\n{REMEDY}"
             )
         self.content = old
 
     def write(self) -> None:
         partial = self.path.with_name(self.path.name + ".partial")
-        partial.write_text(json.dumps(self.content, indent=2, ensure_ascii=False, default=str) + "\n", encoding="utf-8")
+        partial.write_text(
+            json.dumps(self.content, indent=2, ensure_ascii=False, default=str) + "\n", encoding="utf-8"
+        )
         os.replace(partial, self.path)
 
     def finish(self, summary: dict) -> None:
@@ -139,7 +158,10 @@ class Run(_Output):
             raise ValueError(f"{self.path}: the record {key!r} was written before")
         if self.complete:
             raise ValueError(f"{self.path}: the run is finished, nothing can be added")
-        line = memoryview(json.dumps(record, ensure_ascii=False, allow_nan=False).encode("utf-8", "backslashreplace") + b"\n")
+        line = memoryview(
+            json.dumps(record, ensure_ascii=False, allow_nan=False).encode("utf-8", "backslashreplace")
+            + b"\n"
+        )
         while line:
             line = line[os.write(self._lock, line) :]
         self.done.add(key)
@@ -158,12 +180,13 @@ class Run(_Output):
 def open_run(
     output_path: str | Path, settings: dict, inputs: Sequence[str | Path | None] = (), overwrite: bool = False
 ) -> Run:
-    """Opens an output: a new one, or the same run (equal settings, inputs with equal content) where it stopped.
+    """Opens an output: a new one, or the same run (equal settings, inputs with equal content) where it
+    stopped.
 
     settings: every setting that changes the records; leave out progress, concurrency, batch sizes.
     inputs: the files and model directories that were read; None is passed over.
-    Raises UserError: other settings or inputs, an output without a manifest, another process writing to it, a path
-    that cannot be written. Nothing on disk is changed in these cases.
+    Raises UserError: other settings or inputs, an output without a manifest, another process writing to it, a
+    path that cannot be written. Nothing on disk is changed in these cases.
     """
     path = Path(output_path)
     manifest = Manifest(path.with_name(path.name + ".manifest.json"), settings, inputs)
@@ -176,7 +199,9 @@ def open_run(
         raise UserError(f"cannot write to {path}: {error.strerror}. Choose another output path.") from error
     try:
         _take(lock, path)
-        if overwrite:  # in this order: killed in between, the output is refused, never taken for a finished one
+        if (
+            overwrite
+        ):  # in this order: killed in between, the output is refused, never taken for a finished one
             manifest.path.unlink(missing_ok=True)
             os.ftruncate(lock, 0)
         done: set[str] = set()
@@ -208,10 +233,11 @@ class DirectoryRun(_Output):
 def directory_manifest(
     path: str | Path, settings: dict, inputs: Sequence[str | Path | None] = (), overwrite: bool = False
 ) -> DirectoryRun:
-    """The same promise for a directory (a trained model and its checkpoints); of several processes, rank 0 opens it.
+    """The same promise for a directory (a trained model and its checkpoints); of several processes, rank 0
+    opens it.
 
-    `overwrite` empties a directory only if it holds a manifest of ours: a mistyped path must not cost a home directory.
-    Raises UserError as `open_run` does.
+    `overwrite` empties a directory only if it holds a manifest of ours: a mistyped path must not cost a home
+    directory. Raises UserError as `open_run` does.
     """
     path = Path(path)
     manifest = Manifest(path / DIRECTORY_MANIFEST, settings, inputs)
@@ -219,7 +245,9 @@ def directory_manifest(
         path.mkdir(parents=True, exist_ok=True)
         lock = os.open(path, os.O_RDONLY)
     except OSError as error:
-        raise UserError(f"cannot use {path} as a directory: {error.strerror}. Choose another path.") from error
+        raise UserError(
+            f"cannot use {path} as a directory: {error.strerror}. Choose another path."
+        ) from error
     try:
         _take(lock, path)
         old = manifest.read()
@@ -242,15 +270,20 @@ def directory_manifest(
 
 
 def hash_input(path: str | Path) -> str:
-    """The SHA-256 of a file's content, or of a model directory's files (its manifest and sub-folders left out).
+    """The SHA-256 of a file's content, or of a model directory's files (its manifest and sub-folders left
+    out).
 
-    Of files in a directory above 64 MB only the size and the first and last MB are hashed, so that naming a large
-    model does not take minutes. Raises UserError if there is nothing at the path.
+    Of files in a directory above 64 MB only the size and the first and last MB are hashed, so that naming a
+    large model does not take minutes. Raises UserError if there is nothing at the path.
     """
     path, digest = Path(path), hashlib.sha256()
     if path.is_file():
         with open(path, "rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest() if hasattr(hashlib, "file_digest") else _stream(file)
+            return (
+                hashlib.file_digest(file, "sha256").hexdigest()
+                if hasattr(hashlib, "file_digest")
+                else _stream(file)
+            )
     if not path.is_dir():
         raise UserError(f"{path} does not exist. An input of this run was expected there: check the path.")
     for entry in sorted(p for p in path.iterdir() if p.is_file() and p.name != DIRECTORY_MANIFEST):
@@ -277,7 +310,9 @@ def _take(lock: int, path: Path) -> None:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        raise UserError(f"{path} is being written by another process. Wait for it, or choose another path.") from error
+        raise UserError(
+            f"{path} is being written by another process. Wait for it, or choose another path."
+        ) from error
 
 
 def _ids_on_disk(lock: int, path: Path) -> set[str]:
