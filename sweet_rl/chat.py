@@ -75,7 +75,7 @@ class ChatFormat:
 
     @classmethod
     def from_pretrained(cls, path: str | Path) -> "ChatFormat":
-        """The chat format of a model directory or hub name. Raises UserError where it cannot be loaded or used."""
+        """The chat format of a model directory or hub name. Raises UserError where it cannot be had."""
         from transformers import AutoTokenizer, GenerationConfig
 
         try:
@@ -152,7 +152,7 @@ class ChatFormat:
         return self.tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)
 
     def _turn(self, message: dict, tokenizer: str | None) -> tuple[Part, str]:
-        """An assistant turn as a trained part, and the text of the EOS that it ends with ("" if it was cut)."""
+        """An assistant turn as a trained part, and the text of the EOS it ends with ("" if it was cut)."""
         text = message["content"] if message.get("output") is None else message["output"]
         ids = message.get("token_ids")
         if ids is not None and tokenizer in (None, self.fingerprint):
@@ -182,7 +182,7 @@ class ChatFormat:
         pieces = self._apply(rows, add_generation_prompt=True).split(_TURN)
         if len(pieces) != 1 + sum(content is None for _, content in messages):
             raise UserError(
-                f"the chat template of {self.name} does not write each assistant turn once; it cannot be used."
+                f"the chat template of {self.name} does not write each assistant turn once, which is needed."
             )
         return pieces[-1]
 
@@ -196,12 +196,12 @@ class ChatFormat:
         except TemplateError as error:
             roles = ", ".join(row["role"] for row in rows)
             raise UserError(
-                f"the chat template of {self.name} refuses messages of {roles}: {error}. Many templates have no "
-                "system role and want user and assistant to take turns: put such text into the first user message."
+                f"the chat template of {self.name} refuses messages of {roles}: {error}. Many templates "
+                "have no system role and want user and assistant in turn: put such text into a user message."
             ) from error
 
     def _probe(self) -> tuple[str, str, str]:
-        """What is written before a first user text; after a last assistant text; and in all, before a second reply."""
+        """What is written before the first user text, after the last reply, and before a second reply."""
         rows = [
             {"role": "user", "content": "FirstQuestion"},
             {"role": "assistant", "content": "FirstReply"},
@@ -213,7 +213,7 @@ class ChatFormat:
         return whole.partition("FirstQuestion")[0], whole.rpartition("SecondReply")[2], glue
 
     def _find_bos(self, opening: str, glue: str) -> str:
-        """The BOS as the template writes it. Some ChatML models name their turn marker BOS: it opens other turns too."""
+        """The BOS as the template writes it; not a turn marker that a ChatML model also names BOS."""
         bos = self.tokenizer.bos_token
         if not bos or not opening.startswith(bos):
             return ""
@@ -221,7 +221,7 @@ class ChatFormat:
         return bos if its_own or glue.count(bos) == 1 else ""
 
     def _without_marker(self, glue: str) -> str:
-        """The glue after a turn whose end-of-turn marker was produced by the model (` </s>` too loses its space)."""
+        """The glue after a turn whose marker the model produced (of ` </s>` the space goes too)."""
         bare = glue.lstrip()
         return bare.removeprefix(self.eos_text) if bare.startswith(self.eos_text) else glue
 
@@ -236,7 +236,7 @@ class ChatFormat:
         return self._broken(text, self._special)
 
     def _broken(self, text: str, tokens: re.Pattern[str]) -> tuple[int, ...]:
-        """The ids of text in which nothing is a special token: each that it spells is tokenised in two pieces."""
+        """The ids of text without special tokens: each one that it spells is tokenised in two pieces."""
         ids: tuple[int, ...] = ()
         start = 0
         while match := tokens.search(text, start):
@@ -260,8 +260,8 @@ def parts_from_text(text: str, response_template: str, eos_text: str, bos_text: 
     """
     if response_template not in text:
         raise UserError(
-            f"the text {text[:60]!r}... has no {response_template!r}, so it is not known what the agent said in it. "
-            "Give --response_template the markup before the agent's replies, as this file's chat family writes it."
+            f"the text {text[:60]!r}... has no {response_template!r}, so what the agent said is not known. "
+            "Give --response_template the markup before the agent's replies, as this file writes it."
         )
     parts: list[Part] = []
     if bos_text and text.startswith(bos_text):
@@ -280,7 +280,7 @@ def parts_from_text(text: str, response_template: str, eos_text: str, bos_text: 
 
 
 def with_hint(parts: Sequence[Part], ground_truth: str) -> list[Part]:
-    """The same text with the training-time information c before the dialogue (PAPER.md, step 2), after the BOS."""
+    """The same text with the training-time information c (PAPER step 2) in front, after the BOS."""
     after = 1 if parts and parts[0].get("bos") else 0
     hint: Part = {"text": HINT.format(ground_truth=ground_truth), "train": False, "plain": True}
     return [*parts[:after], hint, *parts[after:]]
@@ -302,7 +302,7 @@ def _fence(match: re.Match[str]) -> str:
 
 
 def _untrained(glue: str) -> list[Part]:
-    """Glue as parts: what was fenced, because it spells a special token but is content, is a plain part of its own."""
+    """Glue as parts; fenced content, which spells a special token, becomes a plain part of its own."""
     pieces = _FENCED.split(glue)
     parts: list[Part] = []
     for i, piece in enumerate(pieces):

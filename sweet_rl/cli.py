@@ -1,4 +1,4 @@
-"""Turns a script's `main(...)` into a command: its parameters are the flags, `--config FILE.yaml` holds the same keys."""
+"""Turns a script's `main(...)` into a command: its parameters are the flags, and the keys of `--config`."""
 
 import ast
 import difflib
@@ -98,7 +98,7 @@ def _flags(main: Callable[..., Any], command: Sequence[str]) -> dict[str, str]:
 
 
 def _checked(word: str, following: list[str], main: Callable[..., Any]) -> str:
-    """A word of the command line as Fire takes it; raises UserError for an unknown flag and one without its value."""
+    """A word of the command as Fire takes it; raises UserError for an unknown flag, one without its value."""
     if not word.startswith("--"):
         return word
     name, equals, _ = word[2:].replace("-", "_").partition("=")

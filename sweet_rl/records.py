@@ -26,7 +26,7 @@ ENDINGS = ("answered", "turn_limit", "failed")
 
 
 def content_id(value: Any, sample: int | None = None) -> str:
-    """The id of a value: 16 hex digits of the SHA-256 of its canonical JSON, and `-sample` where one is given."""
+    """A value's id: 16 hex digits of the SHA-256 of its canonical JSON, and `-sample` where one is given."""
     digest = hashlib.sha256(_canonical(value)).hexdigest()[:16]
     return digest if sample is None else f"{digest}-{sample}"
 
@@ -40,7 +40,7 @@ def hash_rows(rows: Iterable[Any]) -> str:
 
 
 def seed_for(seed: int, *keys: Any) -> int:
-    """A seed in [0, 2**63) for one record: the same for the same run seed and keys, on every machine, in any order."""
+    """One record's seed in [0, 2**63): the same for the same run seed and keys, on every machine."""
     return int.from_bytes(hashlib.sha256(_canonical([seed, *keys])).digest()[:8], "big") >> 1
 
 
@@ -52,7 +52,7 @@ def _canonical(value: Any) -> bytes:
 
 @dataclass
 class Task:
-    """What the agent is asked for, and what only the simulated human and the grader know (PAPER: o_1 and c)."""
+    """What the agent is asked for, and what only the simulated human and the grader know (o_1 and c)."""
 
     problem_description: str
     ground_truth: str
@@ -85,8 +85,8 @@ class Trajectory:
 
     dialogue_history rows: {role, content, input?, output?, token_ids?, finish_reason?, logprobs?}; `output`
     is the text as sampled, `token_ids` its ids with the EOS if one was produced. `ending` is answered,
-    turn_limit, failed or, in released files, unknown (None); `failure` = {kind, message, side} says why it failed. `reward` is None
-    until it is graded. `tokenizer` is the fingerprint of the tokenizer that the ids belong to.
+    turn_limit, failed or, in released files, unknown (None); `failure` = {kind, message, side} says why it
+    failed. `reward` is None until it is graded. `tokenizer` is the fingerprint of the ids' tokenizer.
     """
 
     task: Task
@@ -277,7 +277,7 @@ def read_records(path: str | Path, kind: type[Record], limit: int | None = None)
                 record.id = f"{base}-{copy}"
         if record.id in line_of:
             raise RecordError(
-                f"{where}: the id {record.id!r} was already used on line {line_of[record.id]}. Ids tell records apart "
+                f"{where}: the id {record.id!r} is on line {line_of[record.id]} too. Ids tell records apart "
                 "when a run is continued: give each row its own, or remove the field 'id' from all rows."
             )
         line_of[record.id] = number
@@ -301,12 +301,12 @@ def _rows(path: str | Path) -> Iterator[tuple[int, dict]]:
 
 
 def parse_row(line: bytes | str, where: str) -> dict:
-    """One line of JSON as a dict. Raises RecordError for broken JSON, NaN, bad UTF-8 and anything but an object."""
+    """One line of JSON as a dict. Raises RecordError for broken JSON, NaN, bad UTF-8, all but an object."""
     try:
         row = json.loads(line, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         raise RecordError(
-            f"{where}: not a line of JSON ({error}). Each line must be one complete JSON object: repair or remove it."
+            f"{where}: not a line of JSON ({error}). Each line must be one JSON object: repair or remove it."
         ) from error
     if not isinstance(row, dict):
         raise RecordError(f"{where}: found {_shown(row)}, expected a JSON object with named fields.")

@@ -41,7 +41,7 @@ _BIG = 64 * 2**20
 
 
 class Manifest:
-    """What made an output, as a file that is replaced whole. Opening it decides: fresh, continued or complete."""
+    """What made an output, as a file that is replaced whole."""
 
     def __init__(self, path: Path, settings: dict, inputs: Sequence[str | Path | None]):
         self.path = path
@@ -69,17 +69,18 @@ class Manifest:
         )
 
     def adopt(self, old: dict, what: str) -> None:
-        """Goes on with the run on disk. Raises UserError naming each setting or input that is not the same."""
+        """Goes on with the run on disk; raises UserError naming each setting or input that differs."""
         changed = [
             f"  --{key}: {_value(old['settings'], key)} -> {_value(self.content['settings'], key)}"
             for key in sorted(old["settings"].keys() | self.content["settings"].keys())
             if _value(old["settings"], key) != _value(self.content["settings"], key)
         ]
-        if sorted(old["inputs"].values()) != sorted(self.content["inputs"].values()):
+        was, now = old["inputs"], self.content["inputs"]
+        if sorted(was.values()) != sorted(now.values()):
             changed += [
-                f"  input {name}: {_short(old['inputs'].get(name))} -> {_short(self.content['inputs'].get(name))}"
-                for name in sorted(old["inputs"].keys() | self.content["inputs"].keys())
-                if old["inputs"].get(name) != self.content["inputs"].get(name)
+                f"  input {name}: {_short(was.get(name))} -> {_short(now.get(name))}"
+                for name in sorted(was.keys() | now.keys())
+                if was.get(name) != now.get(name)
             ]
         if changed:
             state = "finished" if old["status"] == "finished" else "unfinished"
@@ -150,7 +151,7 @@ class Run(_Output):
         self.done = done
 
     def write(self, record: dict) -> None:
-        """Appends one record with its `id`. Raises ValueError for NaN, a missing id or one that is there already."""
+        """Appends one record with its `id`. Raises ValueError for NaN and for a missing or repeated id."""
         key = record.get("id")
         if not isinstance(key, str) or not key:
             raise ValueError(f"a record needs an 'id' (text), found {key!r}")
@@ -223,7 +224,7 @@ def open_run(
 
 
 class DirectoryRun(_Output):
-    """An open model directory. `resuming` is True where an unfinished run of the same settings was found there."""
+    """An open model directory. `resuming`: an unfinished run of the same settings was found there."""
 
     def __init__(self, path: Path, manifest: Manifest, lock: int, resuming: bool):
         super().__init__(path, manifest, lock)
@@ -326,7 +327,7 @@ def _ids_on_disk(lock: int, path: Path) -> set[str]:
             key = parse_row(line, f"{path}, line {number}").get("id")
             if not isinstance(key, str) or key in done:
                 raise RecordError(
-                    f"{path}, line {number}: the id {key!r} is missing or was there before, so the run cannot be "
+                    f"{path}, line {number}: the id {key!r} is missing or repeated, so the run cannot be "
                     "continued. Was the file edited? Give --overwrite to make it anew."
                 )
             done.add(key)

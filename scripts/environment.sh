@@ -1,0 +1,30 @@
+# Sourced by the pipelines: makes and enters the virtual environment, with torch first and pinned.
+# On Linux without an NVIDIA GPU torch is the CPU build, because the default one brings gigabytes of CUDA with it.
+# Defines pip_install; PYTHON names the interpreter to start from, SWEET_RL_VENV the environment's folder.
+
+environment="${SWEET_RL_VENV:-.venv}"
+[ -x "$environment/bin/python" ] || "${PYTHON:-python3}" -m venv "$environment"
+# shellcheck disable=SC1091
+source "$environment/bin/activate"
+
+pip_install() {
+    python -m pip install --quiet --disable-pip-version-check "$@"
+}
+
+install_torch() {
+    local pin
+    pin=$(grep '^torch==' constraints.txt)
+    if python -c "from importlib.metadata import version as v; assert v('torch').split('+')[0] == '${pin#torch==}'" \
+        2>/dev/null; then
+        return
+    fi
+    if [ "$(uname -s)" = Linux ] && ! command -v nvidia-smi >/dev/null; then
+        # The package sources at hand first: an offline mirror may carry the CPU build.
+        pip_install "$pin+cpu" 2>/dev/null ||
+            pip_install --extra-index-url https://download.pytorch.org/whl/cpu "$pin+cpu"
+    else
+        pip_install "$pin"
+    fi
+}
+
+install_torch

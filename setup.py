@@ -1,0 +1,40 @@
+"""Installs `sweet_rl` with all its sub-packages, prompts and the packaged tiny agent."""
+
+import re
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+HERE = Path(__file__).parent
+README = HERE / "README.md"
+
+setup(
+    name="sweet_rl",
+    version=re.search(r'__version__ = "(.+)"', (HERE / "sweet_rl/__init__.py").read_text())[1],
+    description="SWEET-RL: training language-model agents for multi-turn collaboration",
+    long_description=README.read_text(encoding="utf-8") if README.exists() else "",
+    long_description_content_type="text/markdown",
+    license="Apache-2.0",
+    license_files=["LICENSE.md"],
+    python_requires=">=3.10",
+    packages=find_packages(include=["sweet_rl", "sweet_rl.*"]),
+    package_data={"sweet_rl": ["prompts/*.txt"], "sweet_rl.mini": ["agent/*"]},
+    install_requires=[
+        "accelerate>=1.2",
+        "datasets>=3.0",
+        "fire>=0.7",
+        "jinja2>=3.1",
+        "numpy>=1.26",
+        "openai>=1.60",
+        "pyyaml>=6.0",
+        "torch>=2.6",
+        "tqdm>=4.66",
+        "transformers>=5.0",
+    ],
+    extras_require={
+        "deepspeed": ["deepspeed>=0.18"],
+        "frontend": ["pillow>=10.0", "selenium>=4.20"],
+        "test": ["hypothesis>=6.100", "pytest>=8.0", "ruff>=0.9"],
+        "vllm": ["vllm>=0.11"],
+    },
+)
