@@ -56,10 +56,11 @@ def parse(main: Callable[..., Any], command: Sequence[str]) -> dict[str, Any]:
     for key, (where, _) in given.items():
         if key not in parameters:
             raise _unknown(where, key, parameters)
+    values = {k: _coerce(v, _annotation(parameters[k], hints), where) for k, (where, v) in given.items()}
     missing = [f"--{k}" for k, p in parameters.items() if p.default is p.empty and k not in given]
     if missing:
         raise UserError(f"missing: {', '.join(missing)} (no default). See --help.")
-    return {k: _coerce(v, _annotation(parameters[k], hints), where) for k, (where, v) in given.items()}
+    return values
 
 
 def _flags(main: Callable[..., Any], command: Sequence[str]) -> dict[str, str]:

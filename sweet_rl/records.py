@@ -15,6 +15,7 @@ import json
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -261,12 +262,12 @@ def read_records(path: str | Path, kind: type[Record], limit: int | None = None)
     Raises RecordError naming file, line, field, what was found and what to do: missing or empty file, broken
     JSON, missing field, wrong type, the same id twice.
     """
+    if limit is not None and limit < 1:
+        raise RecordError(f"{path}: {limit} records were asked for; ask for at least 1, or for all (None).")
     records: list[Record] = []
     line_of: dict[str, int] = {}
     copies: dict[str, int] = {}
-    for number, row in _rows(path):
-        if limit is not None and len(records) >= limit:
-            break
+    for number, row in islice(_rows(path), limit):
         where = f"{path}, line {number}"
         record = kind.from_dict(row, where)
         if not row.get("id"):
@@ -282,7 +283,7 @@ def read_records(path: str | Path, kind: type[Record], limit: int | None = None)
             )
         line_of[record.id] = number
         records.append(record)
-    if not records and (limit is None or limit > 0):
+    if not records:
         raise RecordError(f"{path}: the file has no records. Was the step that writes it finished?")
     return records
 

@@ -8,8 +8,8 @@ from transformers import PreTrainedTokenizerFast
 LLAMA3 = (
     "{% for message in messages %}{% set content = '<|start_header_id|>' + message['role'] + "
     "'<|end_header_id|>\n\n' + message['content'] | trim + '<|eot_id|>' %}{% if loop.index0 == 0 %}"
-    "{% set content = bos_token + content %}{% endif %}{{ content }}{% endfor %}{% if add_generation_prompt %}"
-    "{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{% endif %}"
+    "{% set content = bos_token + content %}{% endif %}{{ content }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{% endif %}"
 )
 CHATML = (
     "{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}"
@@ -24,8 +24,9 @@ QWEN3 = (  # replies lose their reasoning in the history, and the generation hea
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n<think>\n\n</think>\n\n' }}{% endif %}"
 )
 GEMMA = (
-    "{{ bos_token }}{% if messages[0]['role'] == 'system' %}{{ raise_exception('System role not supported') }}"
-    "{% endif %}{% for message in messages %}{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}"
+    "{{ bos_token }}{% if messages[0]['role'] == 'system' %}"
+    "{{ raise_exception('System role not supported') }}{% endif %}"
+    "{% for message in messages %}{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}"
     "{{ raise_exception('Conversation roles must alternate user/assistant/user/assistant/...') }}{% endif %}"
     "{% set role = 'model' if message['role'] == 'assistant' else message['role'] %}"
     "{{ '<start_of_turn>' + role + '\n' + message['content'] | trim + '<end_of_turn>\n' }}{% endfor %}"
@@ -47,7 +48,7 @@ PHI3 = (
     "{% endfor %}{% if add_generation_prompt %}{{ '<|assistant|>\n' }}{% else %}{{ eos_token }}{% endif %}"
 )
 
-# name: (template, special tokens, BOS, EOS, whether the tokenizer puts the BOS before plain text, end-of-turn text)
+# name: (template, special tokens, BOS, EOS, does the tokenizer put the BOS before plain text, turn's end)
 FAMILIES = {
     "llama3": (
         LLAMA3,
@@ -57,10 +58,31 @@ FAMILIES = {
         True,
         "<|eot_id|>",
     ),
-    "chatml": (CHATML, ["<|endoftext|>", "<|im_start|>", "<|im_end|>"], None, "<|im_end|>", False, "<|im_end|>"),
+    "chatml": (
+        CHATML,
+        ["<|endoftext|>", "<|im_start|>", "<|im_end|>"],
+        None,
+        "<|im_end|>",
+        False,
+        "<|im_end|>",
+    ),
     "smollm2": (CHATML, ["<|im_start|>", "<|im_end|>"], "<|im_start|>", "<|im_end|>", False, "<|im_end|>"),
-    "qwen3": (QWEN3, ["<|endoftext|>", "<|im_start|>", "<|im_end|>"], None, "<|im_end|>", False, "<|im_end|>"),
-    "gemma": (GEMMA, ["<bos>", "<eos>", "<start_of_turn>", "<end_of_turn>"], "<bos>", "<eos>", True, "<end_of_turn>"),
+    "qwen3": (
+        QWEN3,
+        ["<|endoftext|>", "<|im_start|>", "<|im_end|>"],
+        None,
+        "<|im_end|>",
+        False,
+        "<|im_end|>",
+    ),
+    "gemma": (
+        GEMMA,
+        ["<bos>", "<eos>", "<start_of_turn>", "<end_of_turn>"],
+        "<bos>",
+        "<eos>",
+        True,
+        "<end_of_turn>",
+    ),
     "mistral": (MISTRAL, ["<s>", "</s>", "[INST]", "[/INST]"], "<s>", "</s>", True, "</s>"),
     "llama2": (LLAMA2, ["<s>", "</s>"], "<s>", "</s>", True, "</s>"),
     "phi3": (
@@ -81,7 +103,9 @@ def small_tokenizer(family: str) -> PreTrainedTokenizerFast:
     core = Tokenizer(models.BPE())
     core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     core.decoder = decoders.ByteLevel()
-    corpus = ["What is the late fee? I want to answer: def fee(days):\n    return 5 if days > 3 else 0\n"] * 20
+    corpus = [
+        "What is the late fee? I want to answer: def fee(days):\n    return 5 if days > 3 else 0\n"
+    ] * 20
     core.train_from_iterator(
         corpus,
         trainers.BpeTrainer(

@@ -55,9 +55,15 @@ def test_a_first_prompt_has_the_ids_of_the_template_itself(family):
 
 @pytest.mark.parametrize("family", [f for f in FAMILIES if f not in ("qwen3", "mistral", "llama2")])
 def test_a_finished_dialogue_reads_as_the_template_writes_it(family):
-    """The three left out write replies differently once they are history: a header without <think>, a space more."""
+    """The three left out write a reply differently once it is history: no <think> before it, a space more."""
     chat = chat_of(family)
-    messages = [user("fee?"), sampled(chat, "Which days?"), user("3"), sampled(chat, "def f(): 1"), user("ok")]
+    messages = [
+        user("fee?"),
+        sampled(chat, "Which days?"),
+        user("3"),
+        sampled(chat, "def f(): 1"),
+        user("ok"),
+    ]
     expected = chat.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
     assert parts_text(chat.prompt(messages)) == expected
 
@@ -104,7 +110,9 @@ def test_every_prompt_begins_the_dialogue_and_sampled_ids_stay(family, turns):
 @given(turns=TURNS)
 def test_a_dialogue_without_ids_trains_an_eos_exactly_where_a_reply_finished(family, turns):
     chat = chat_of(family)
-    messages = [m for q, r, f in turns for m in (user(q), {"role": "assistant", "content": r, "finish_reason": f})]
+    messages = [
+        m for q, r, f in turns for m in (user(q), {"role": "assistant", "content": r, "finish_reason": f})
+    ]
     ids, train = chat.encode(chat.dialogue(messages))
     runs = trained_runs(ids, train)
     for (_, reply, finish), run in zip(turns, runs, strict=True):
@@ -178,7 +186,9 @@ def test_special_token_text_in_a_reply_without_ids_never_becomes_the_token(famil
 
 def test_a_cut_reply_that_spells_the_marker_is_not_a_finished_one():
     chat = chat_of("chatml")
-    parts = chat.dialogue([user("a"), {"role": "assistant", "content": "hm<|im_end|>", "finish_reason": "length"}])
+    parts = chat.dialogue(
+        [user("a"), {"role": "assistant", "content": "hm<|im_end|>", "finish_reason": "length"}]
+    )
     ids, _ = chat.encode(parts)
     assert ids[-1] not in chat.eos_ids
 
@@ -208,7 +218,11 @@ def test_ids_of_another_tokenizer_are_left_out():
 
 
 def test_text_that_a_template_would_trim_or_drop_stays_as_sampled():
-    for family, reply in (("llama3", "  padded \n"), ("qwen3", "<think>why</think>\n\nFour"), ("gemma", "\n x \n")):
+    for family, reply in (
+        ("llama3", "  padded \n"),
+        ("qwen3", "<think>why</think>\n\nFour"),
+        ("gemma", "\n x \n"),
+    ):
         chat = chat_of(family)
         parts = chat.prompt([user("a"), sampled(chat, reply), user("b")])
         assert [p["text"] for p in parts if p["train"]] == [reply + chat.eos_text]
