@@ -20,11 +20,10 @@ from sweet_rl.errors import UserError
 from sweet_rl.records import Part
 
 HINT = "In light that the final answer is: {ground_truth}.\n"  # c before the dialogue, PAPER.md step 2
-_TURN, _OPEN, _CLOSE = (
-    "\ue0f0",
-    "\ue0f1",
-    "\ue0f2",
-)  # placeholders in rendered text; in contents they are fenced too
+
+# Placeholders in the rendered text: an assistant turn, and the fence around special-token text of a content.
+# Where a content holds these very characters they are fenced as well.
+_TURN, _OPEN, _CLOSE = "\ue0f0", "\ue0f1", "\ue0f2"
 _FENCED = re.compile(f"{_OPEN}([0-9a-f]+){_CLOSE}")
 _CACHED = 16384
 
@@ -80,7 +79,7 @@ class ChatFormat:
 
         try:
             tokenizer = AutoTokenizer.from_pretrained(str(path))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, KeyError) as error:
             raise UserError(f"no tokenizer can be loaded from {path}: {error}") from error
         try:
             eos = GenerationConfig.from_pretrained(str(path)).eos_token_id
@@ -157,11 +156,8 @@ class ChatFormat:
         ids = message.get("token_ids")
         if ids is not None and tokenizer in (None, self.fingerprint):
             produced = self._eos.get(ids[-1], "") if ids else ""
-            return {
-                "text": text.removesuffix(produced) + produced,
-                "train": True,
-                "token_ids": list(ids),
-            }, produced
+            text = text.removesuffix(produced) + produced
+            return {"text": text, "train": True, "token_ids": list(ids)}, produced
         ending = next((eos for eos in self._eos.values() if text.endswith(eos)), "")
         if message.get("finish_reason") in (None, "stop"):
             produced = ending or self.eos_text

@@ -265,6 +265,9 @@ def test_a_model_without_a_chat_template_is_named_with_the_remedy(tmp_path):
         ChatFormat.from_pretrained(saved)
     with pytest.raises(UserError, match="no tokenizer can be loaded"):
         ChatFormat.from_pretrained(tmp_path / "nothing")
+    (saved / "tokenizer.json").write_text("{}")
+    with pytest.raises(UserError, match="no tokenizer can be loaded"):
+        ChatFormat.from_pretrained(saved)
 
 
 def test_a_saved_tokenizer_is_the_same_chat_format(tmp_path):
