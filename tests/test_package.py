@@ -1,0 +1,16 @@
+from pathlib import Path
+
+import sweet_rl
+
+ROOT = Path(sweet_rl.__file__).parent
+
+
+def test_every_folder_with_modules_is_a_package_so_that_an_install_has_it():
+    folders = {path.parent for path in ROOT.rglob("*.py")}
+    assert [str(f.relative_to(ROOT)) for f in sorted(folders) if not (f / "__init__.py").exists()] == []
+
+
+def test_every_other_file_is_one_that_an_install_takes_along():
+    taken = {*ROOT.glob("prompts/*.txt"), *ROOT.glob("mini/agent/*")}
+    others = {p for p in ROOT.rglob("*") if p.is_file() and p.suffix != ".py" and "__pycache__" not in p.parts}
+    assert others - taken == set()
