@@ -1,0 +1,172 @@
+"""Step 3: several candidates for every turn of the collected trajectories, from the actor, without the
+answer's hint.
+
+    python scripts/sample_best_of_n.py --model_id meta-llama/Llama-3.1-8B-Instruct \
+        --data_path rewarded.jsonl --save_path candidates.jsonl --data_fraction 0.1
+
+Works from our trajectories and from the released offline file. The same command continues a run that was
+stopped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import time
+from collections import Counter
+from typing import Literal
+
+from tqdm import tqdm
+
+from sweet_rl.cli import run
+from sweet_rl.credit.candidates import Turn, sample_candidates, sample_tasks, turns_of
+from sweet_rl.errors import UserError
+from sweet_rl.models import ChatModel, ModelError, Sampling, load_model
+from sweet_rl.models.load import model_input
+from sweet_rl.records import Trajectory, TurnCandidates, read_records
+from sweet_rl.rollout import as_they_finish
+from sweet_rl.runs import Run, open_run
+
+
+def main(
+    model_id: str,
+    data_path: str | None = None,
+    save_path: str | None = None,
+    input_path: str | None = None,
+    output_path: str | None = None,
+    data_fraction: float = 1.0,
+    best_of_n: int = 16,
+    temperature: float = 1.0,
+    top_p: float = 1.0,
+    max_tokens: int = 1024,
+    hostname: str | None = None,
+    engine: Literal["auto", "transformers", "vllm", "openai"] = "auto",
+    tokenizer: str | None = "auto",
+    timeout: float = 600.0,
+    concurrency: int = 64,
+    seed: int = 0,
+    overwrite: bool = False,
+) -> None:
+    """Samples candidates for each turn.
+
+    Args:
+        model_id: the actor: `mini`, a checkpoint folder, a hub name, or a server's name for it.
+        data_path: trajectories, JSONL (--input_path means the same). Failed dialogues are passed over.
+        save_path: candidates, JSONL, one line a turn (--output_path means the same).
+        data_fraction: share of the tasks, a seeded random sample, each with all its trajectories (paper:
+            0.1).
+        best_of_n: candidates per turn.
+        hostname: server of the actor; without one it runs in this process.
+        tokenizer: for an actor on a server: where its tokenizer is.
+        concurrency: turns under way at once.
+    """
+    source, target = (
+        _one("data_path", data_path, "input_path", input_path),
+        _one("save_path", save_path, "output_path", output_path),
+    )
+    if concurrency < 1:
+        raise UserError(f"--concurrency is {concurrency}; it must be at least 1.")
+    if best_of_n < 1:
+        raise UserError(f"--best_of_n is {best_of_n}; it must be at least 1.")
+    sampling = Sampling(temperature, top_p, max_tokens, n=best_of_n, seed=seed)
+    read = read_records(source, Trajectory)
+    trajectories = sample_tasks(read, data_fraction, seed)
+    settings = {
+        "model_id": model_id,
+        "data_fraction": data_fraction,
+        "best_of_n": best_of_n,
+        "temperature": temperature,
+        "top_p": top_p,
+        "max_tokens": max_tokens,
+        "seed": seed,
+    }
+    with open_run(target, settings, [source, model_input(model_id)], overwrite) as output:
+        if output.complete:
+            print(f"already complete: {target}")
+            _report(output.summary or {})
+            return
+        model = load_model(
+            model_id, engine, hostname, tokenizer, os.environ.get("OPENAI_API_KEY"), timeout=timeout
+        )
+        counts = {
+            "tasks": len({trajectory.task.id for trajectory in trajectories}),
+            "trajectories": len(trajectories),
+            "trajectories_read": len(read),
+            "failed_dialogues_left_out": sum(trajectory.ending == "failed" for trajectory in trajectories),
+        }
+        summary = counts | asyncio.run(_sample(output, trajectories, model, sampling, concurrency))
+        output.finish(summary)
+        _report(summary)
+
+
+async def _sample(
+    output: Run, trajectories: list[Trajectory], model: ChatModel, sampling: Sampling, concurrency: int
+) -> dict:
+    start, tokens, failures = time.monotonic(), 0, Counter()
+
+    async def work(turn: Turn) -> TurnCandidates | ModelError:
+        try:
+            return await sample_candidates(turn, model, sampling)
+        except ModelError as error:
+            if error.kind == "auth":
+                raise UserError(f"the server refuses the key or the model: {error}") from error
+            return error
+
+    total = sum(
+        message["role"] == "assistant"
+        for trajectory in trajectories
+        if trajectory.ending != "failed"
+        for message in trajectory.dialogue_history
+    )
+    try:
+        await model.check()
+        waiting = (
+            turn
+            for trajectory in trajectories
+            for turn in turns_of(trajectory, model)
+            if turn.id not in output.done
+        )
+        with tqdm(total=total, initial=len(output.done), desc="turns", unit="turn", smoothing=0.05) as bar:
+            async for result in as_they_finish(waiting, work, concurrency):
+                if isinstance(result, ModelError):
+                    failures[result.kind] += 1
+                else:
+                    output.write(result.to_dict())
+                    tokens += sum(map(len, result.additional_token_ids or []))
+                bar.update()
+    finally:
+        await model.close()
+    seconds = time.monotonic() - start
+    reasons = Counter()
+    for row in output.records():
+        reasons.update(row.get("additional_finish_reasons") or [])
+    return {
+        "turns": len(output.done),
+        "candidates": sum(reasons.values()),
+        "finish_reasons": dict(sorted(reasons.items())),
+        "turns_failed": dict(sorted(failures.items())),
+        "seconds": round(seconds, 1),
+        "tokens_per_second": round(tokens / seconds, 1) if seconds else 0.0,
+    }
+
+
+def _one(name: str, value: str | None, other: str, other_value: str | None) -> str:
+    """The path given under one of its two names."""
+    if value is not None and other_value is not None and value != other_value:
+        raise UserError(
+            f"--{name} ({value}) and --{other} ({other_value}) mean the same thing; give one of them."
+        )
+    path = value if value is not None else other_value
+    if path is None:
+        raise UserError(f"missing: --{name} (no default). See --help.")
+    return path
+
+
+def _report(summary: dict) -> None:
+    for name, value in summary.items():
+        print(f"{name}: {json.dumps(value) if isinstance(value, dict) else value}")
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,92 @@
+"""Does a reply give the reference solution away?
+
+Counted as a leak: eight tokens in a row of the reference's code, or one whole statement of at least five,
+with
+punctuation or operators among them, that the task itself does not show. Words alone never count, so that
+plain language about the same names and numbers passes. Not found: code whose names were changed, or told in
+words.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import lru_cache
+
+RUN = 8
+STATEMENT = 5
+SYMBOLS = 2
+_TOKEN = re.compile(r"[^\W\d]\w*|\d+(?:\.\d+)?|[^\w\s]")
+
+
+def gives_away(reply: str, ground_truth: str, public: str) -> bool:
+    """Whether `reply` shares code with `ground_truth` that `public` (what the agent was shown) does not
+    contain."""
+    runs, statements = _signs(ground_truth, public)
+    told = _tokens(_prose_off(reply))
+    if any(run in runs for run in _runs(told, RUN)):
+        return True
+    return any(_contains(told, statement) for statement in statements)
+
+
+@lru_cache(maxsize=1024)
+def _signs(ground_truth: str, public: str) -> tuple[frozenset, tuple]:
+    """The token runs and the whole statements of the reference that count as leaked when repeated."""
+    shown = _tokens(public)
+    shown_runs = set(_runs(shown, RUN))
+    code = _code_only(ground_truth)
+    runs = {run for run in _runs(_tokens(code), RUN) if _is_code(run) and run not in shown_runs}
+    lines = {tuple(_tokens(line)) for line in code.splitlines()}
+    statements = [
+        line for line in lines if len(line) >= STATEMENT and _is_code(line) and not _contains(shown, line)
+    ]
+    return frozenset(runs), tuple(statements)
+
+
+def _code_only(source: str) -> str:
+    """The source without comments and docstrings, which are plain language, and without signatures."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError):
+        return "\n".join(line for line in re.sub(r"#.*", "", source).splitlines() if not _is_signature(line))
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if isinstance(body, list):
+            node.body = [one for one in body if not _is_text(one)]
+    return "\n".join(line for line in ast.unparse(tree).splitlines() if not _is_signature(line))
+
+
+def _is_text(node: ast.AST) -> bool:
+    return (
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    )
+
+
+def _is_signature(line: str) -> bool:
+    return line.lstrip().startswith(("def ", "async def "))
+
+
+def _prose_off(reply: str) -> str:
+    """Quotation marks and code ticks around words are no code."""
+    return re.sub(r"[`“”‘’]", " ", reply)
+
+
+def _tokens(text: str) -> list[str]:
+    return _TOKEN.findall(text.replace('"', "'"))
+
+
+def _runs(tokens: list[str], length: int) -> list[tuple[str, ...]]:
+    return [tuple(tokens[start : start + length]) for start in range(len(tokens) - length + 1)]
+
+
+def _is_code(tokens: tuple[str, ...]) -> bool:
+    """Enough of the tokens are operators or brackets; commas, full stops and quotation marks are prose as
+    well."""
+    return sum(not token[0].isalnum() and token not in "_,.'" for token in tokens) >= SYMBOLS
+
+
+def _contains(tokens: list[str], run: tuple[str, ...]) -> bool:
+    size = len(run)
+    return any(tuple(tokens[start : start + size]) == run for start in range(len(tokens) - size + 1))

@@ -1,0 +1,104 @@
+"""A ChatModel from its name: a server's model, a checkpoint in this process, or the packaged tiny agent."""
+
+from __future__ import annotations
+
+import logging
+from importlib.util import find_spec
+from pathlib import Path
+
+import sweet_rl
+from sweet_rl.chat import ChatFormat
+from sweet_rl.errors import UserError
+from sweet_rl.models.base import ChatModel
+
+logger = logging.getLogger(__name__)
+ENGINES = ("auto", "transformers", "vllm", "openai")
+
+
+def model_path(name: str) -> str:
+    """The folder of the packaged tiny agent for `mini`; any other name as it is. Raises UserError."""
+    if name != "mini":
+        return name
+    path = Path(sweet_rl.__file__).parent / "mini" / "agent"
+    if not path.is_dir():
+        raise UserError(
+            f"the packaged tiny agent is missing ({path} is not there): install the package again."
+        )
+    return str(path)
+
+
+def model_input(name: str) -> str | None:
+    """What a run's manifest hashes of a model: its folder; None for models that are not on this disk."""
+    path = model_path(name)
+    return path if Path(path).is_dir() else None
+
+
+def load_model(
+    name: str,
+    engine: str = "auto",
+    hostname: str | None = None,
+    tokenizer: str | None = "auto",
+    api_key: str | None = None,
+    device: str | None = None,
+    timeout: float = 600.0,
+    **engine_settings: int,
+) -> ChatModel:
+    """The model called `name`.
+
+    Args:
+        name: `mini`, a checkpoint folder, a hub name, or the name under which a server has it.
+        engine: `auto` is a server if hostname is given, else vLLM where it is installed beside a GPU, else
+            transformers; `openai` without hostname is the hosted API.
+        hostname: host, host:port or URL; several separated by commas.
+        tokenizer: for servers: folder or hub name of the tokenizer, for exact token ids; None for none (the
+            server lays the messages out); `auto` takes the model's name where that is a folder or looks
+            like a hub name.
+        engine_settings: passed to the engine in this process.
+
+    Raises UserError.
+    """
+    if engine not in ENGINES:
+        raise UserError(f"the engine {engine!r} is not known; choose one of {', '.join(ENGINES)}.")
+    if hostname or engine == "openai":
+        if engine not in ("auto", "openai"):
+            raise UserError(
+                f"a hostname ({hostname}) and the engine {engine} exclude each other: leave out one of them."
+            )
+        from sweet_rl.models.openai_server import OpenAIServer
+
+        hosts = [host for host in (hostname or "").split(",") if host.strip()]
+        return OpenAIServer(name, hosts, api_key, _server_chat(name, tokenizer), timeout)
+    path = model_path(name)
+    if engine == "vllm" or (engine == "auto" and _gpu() and find_spec("vllm")):
+        from sweet_rl.models.vllm_local import VLLMModel
+
+        return VLLMModel(path, **engine_settings)
+    from sweet_rl.models.transformers_local import TransformersModel
+
+    return TransformersModel.from_pretrained(path, device=device, **engine_settings)
+
+
+def _server_chat(name: str, tokenizer: str | None) -> ChatFormat | None:
+    if tokenizer is None:
+        return None
+    if tokenizer != "auto":
+        return ChatFormat.from_pretrained(tokenizer)
+    if Path(name).is_dir():
+        return ChatFormat.from_pretrained(name)
+    if "/" not in name:
+        return None
+    try:
+        return ChatFormat.from_pretrained(name)
+    except UserError as error:
+        logger.warning(
+            "no tokenizer for %s, so the server lays out the messages and token ids are not kept: %s",
+            name,
+            error,
+        )
+        return None
+
+
+def _gpu() -> bool:
+    import torch
+
+    return torch.cuda.is_available()

@@ -1,0 +1,49 @@
+"""One retry policy: bounded, jittered, logged, and at its end the last error goes up."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from sweet_rl.models.base import ModelError
+
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class RetryPolicy:
+    """Up to `attempts` calls; before call k+1 a wait of up to first_wait * 2^k seconds, at most
+    longest_wait, or what the server asks for (Retry-After), if that is longer."""
+
+    attempts: int = 6
+    first_wait: float = 0.5
+    longest_wait: float = 30.0
+
+    def wait_before(self, attempt: int, error: ModelError) -> float:
+        bound = min(self.longest_wait, self.first_wait * 2 ** (attempt - 1))
+        return max(random.uniform(bound / 2, bound), min(error.retry_after or 0.0, self.longest_wait))
+
+    async def call(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """Awaits ask(), again after errors that say they are retryable. Raises the last ModelError."""
+        for attempt in range(1, self.attempts + 1):
+            try:
+                return await ask()
+            except ModelError as error:
+                if not error.retryable or attempt == self.attempts:
+                    raise
+                wait = self.wait_before(attempt, error)
+                logger.info(
+                    "attempt %d of %d: %s (%s); again in %.1f s",
+                    attempt,
+                    self.attempts,
+                    error.kind,
+                    error,
+                    wait,
+                )
+                await asyncio.sleep(wait)
+        raise AssertionError("unreachable: the last attempt returns or raises")

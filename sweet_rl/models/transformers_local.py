@@ -1,0 +1,124 @@
+"""A model of `transformers` in this process, CPU or GPU, as a ChatModel.
+
+A worker thread owns the model and batches whatever is waiting (see generation.py). The prompt's ids are
+those of `ChatFormat.encode`, so that training sees exactly the ids that sampling saw.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+
+from sweet_rl.chat import ChatFormat
+from sweet_rl.errors import UserError
+from sweet_rl.models.base import Completion, Message, ModelError, Part, Sampling
+from sweet_rl.models.generation import Generated, GenerationEngine, Request
+
+
+class TransformersModel:
+    """Samples from a causal language model; use `from_pretrained`, or hand over a model and its ChatFormat.
+
+    The same prompt, sampling settings and seed give the same reply whatever else runs beside it, up to
+    rounding (generation.py says how far). `engine_settings` are GenerationEngine's: max_rows, cache_bytes,
+    …
+    """
+
+    def __init__(self, model, chat: ChatFormat, **engine_settings: int) -> None:  # noqa: ANN001
+        self.chat = chat
+        self.engine = GenerationEngine(model.eval(), set(chat.eos_ids), **engine_settings)
+        self._wake = threading.Condition()
+        self._closed = False
+        self._worker: threading.Thread | None = None
+
+    @classmethod
+    def from_pretrained(
+        cls, path: str | Path, device: str | None = None, dtype: str | None = None, **engine_settings: int
+    ) -> TransformersModel:
+        """Loads a checkpoint folder or hub name. Device and dtype default to cuda and the checkpoint's type
+        where a GPU is present, else to cpu and float32 (bfloat16 is slower on most CPUs). Raises
+        UserError."""
+        import torch
+        from transformers import AutoModelForCausalLM
+
+        chat = ChatFormat.from_pretrained(str(path))
+        device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+        try:
+            model = AutoModelForCausalLM.from_pretrained(
+                str(path), dtype=dtype or ("float32" if device == "cpu" else "auto")
+            )
+        except (OSError, ValueError) as error:
+            raise UserError(f"no language model could be loaded from {path}: {error}") from error
+        return cls(model.to(device), chat, **engine_settings)
+
+    async def check(self) -> None:
+        """Nothing to find out: the model is here."""
+
+    async def complete(self, messages: list[Message], sampling: Sampling) -> list[Completion]:
+        return await self.complete_parts(self.chat.prompt(messages), sampling, self.chat.fingerprint)
+
+    async def complete_parts(
+        self, parts: list[Part], sampling: Sampling, tokenizer: str | None = None
+    ) -> list[Completion]:
+        if self._closed:
+            raise ModelError("engine", "this model has been closed.")
+        ids, trained = self.chat.encode(parts, tokenizer)
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future = loop.create_future()
+
+        def deliver(result: list[Generated] | Exception) -> None:
+            loop.call_soon_threadsafe(_settle, future, result)
+
+        reusable = len(trained) - trained[::-1].index(True) if True in trained else 0
+        self.engine.submit(Request(ids=ids, sampling=sampling, deliver=deliver, reusable=reusable))
+        self._start()
+        return [self._completion(generated, len(ids)) for generated in await future]
+
+    def _completion(self, generated: Generated, prompt_tokens: int) -> Completion:
+        ids = generated.token_ids
+        return Completion(
+            text=self.chat.decode(ids),
+            token_ids=ids,
+            logprobs=generated.logprobs,
+            finish_reason=generated.finish_reason,
+            prompt_tokens=prompt_tokens,
+            completion_tokens=len(ids),
+        )
+
+    def _start(self) -> None:
+        with self._wake:
+            if self._worker is None:
+                self._worker = threading.Thread(target=self._work, name="transformers-model", daemon=True)
+                self._worker.start()
+            self._wake.notify()
+
+    def _work(self) -> None:
+        while True:
+            with self._wake:
+                while not self.engine.busy and not self._closed:
+                    self._wake.wait()
+            if self._closed:
+                self.engine.fail_all(ModelError("engine", "this model has been closed."))
+                return
+            try:
+                self.engine.step()
+            except (
+                Exception
+            ) as error:  # whatever the model raises (memory, device) belongs to those who wait for it
+                self.engine.fail_all(ModelError("engine", f"{type(error).__name__}: {error}"))
+
+    async def close(self) -> None:
+        with self._wake:
+            self._closed = True
+            self._wake.notify()
+        if self._worker is not None:
+            await asyncio.to_thread(self._worker.join)
+
+
+def _settle(future: asyncio.Future, result: list[Generated] | Exception) -> None:
+    if future.cancelled():
+        return
+    if isinstance(result, Exception):
+        future.set_exception(result)
+    else:
+        future.set_result(result)

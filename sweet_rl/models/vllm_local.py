@@ -1,0 +1,95 @@
+"""vLLM in this process as a ChatModel; the engine is made at the first call, in the event loop that uses
+it."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+from sweet_rl.chat import ChatFormat
+from sweet_rl.errors import UserError
+from sweet_rl.models.base import Completion, Message, ModelError, Part, Sampling
+
+
+class VLLMModel:
+    """A checkpoint in vLLM's asynchronous engine. `engine_settings` are those of vLLM's AsyncEngineArgs
+    (tensor_parallel_size, max_model_len, gpu_memory_utilization, …). Raises UserError where vLLM is not
+    installed."""
+
+    def __init__(self, path: str, **engine_settings: Any) -> None:
+        try:
+            import vllm  # noqa: F401
+        except ImportError as error:
+            raise UserError(
+                "vLLM is not installed (`pip install vllm`). Use the engine transformers, or a "
+                "server with a hostname."
+            ) from error
+        self.path = path
+        self.chat = ChatFormat.from_pretrained(path)
+        self.engine_settings = engine_settings
+        self._engine: Any = None
+        self._numbers = itertools.count()
+
+    async def check(self) -> None:
+        self._start()
+
+    def _start(self) -> Any:
+        if self._engine is None:
+            from vllm.engine.arg_utils import AsyncEngineArgs
+            from vllm.v1.engine.async_llm import AsyncLLM
+
+            self._engine = AsyncLLM.from_engine_args(AsyncEngineArgs(model=self.path, **self.engine_settings))
+        return self._engine
+
+    async def complete(self, messages: list[Message], sampling: Sampling) -> list[Completion]:
+        return await self.complete_parts(self.chat.prompt(messages), sampling, self.chat.fingerprint)
+
+    async def complete_parts(
+        self, parts: list[Part], sampling: Sampling, tokenizer: str | None = None
+    ) -> list[Completion]:
+        from vllm import SamplingParams
+        from vllm.sampling_params import RequestOutputKind
+
+        ids, _ = self.chat.encode(parts, tokenizer)
+        settings = SamplingParams(
+            n=sampling.n,
+            temperature=sampling.temperature,
+            top_p=sampling.top_p,
+            max_tokens=sampling.max_tokens,
+            seed=sampling.seed % 2**31,
+            stop_token_ids=list(self.chat.eos_ids),
+            logprobs=0,
+            output_kind=RequestOutputKind.FINAL_ONLY,
+        )
+        final = None
+        try:
+            async for output in self._start().generate(
+                {"prompt_token_ids": ids}, settings, f"sweet-{next(self._numbers)}"
+            ):
+                final = output
+        except ValueError as error:  # vLLM's word for a prompt that does not fit
+            raise ModelError("context", str(error)) from error
+        except Exception as error:  # the engine's own errors differ between versions
+            raise ModelError("engine", f"{type(error).__name__}: {error}") from error
+        if final is None or len(final.outputs) != sampling.n:
+            raise ModelError("malformed", f"vLLM gave no {sampling.n} replies.")
+        return [
+            self._completion(output, len(ids)) for output in sorted(final.outputs, key=lambda one: one.index)
+        ]
+
+    def _completion(self, output: Any, prompt_tokens: int) -> Completion:
+        ids = list(output.token_ids)
+        logprobs = [step[token].logprob for step, token in zip(output.logprobs or [], ids, strict=False)]
+        return Completion(
+            text=self.chat.decode(ids),
+            token_ids=ids,
+            logprobs=logprobs if len(logprobs) == len(ids) else None,
+            finish_reason="stop" if output.finish_reason == "stop" else "length",
+            prompt_tokens=prompt_tokens,
+            completion_tokens=len(ids),
+        )
+
+    async def close(self) -> None:
+        if self._engine is not None:
+            self._engine.shutdown()
+            self._engine = None
