@@ -12,5 +12,6 @@ def test_every_folder_with_modules_is_a_package_so_that_an_install_has_it():
 
 def test_every_other_file_is_one_that_an_install_takes_along():
     taken = {*ROOT.glob("prompts/*.txt"), *ROOT.glob("mini/agent/*")}
-    others = {p for p in ROOT.rglob("*") if p.is_file() and p.suffix != ".py" and "__pycache__" not in p.parts}
+    files = (p for p in ROOT.rglob("*") if p.is_file() and "__pycache__" not in p.parts)
+    others = {p for p in files if p.suffix != ".py"}
     assert others - taken == set()
