@@ -1,0 +1,163 @@
+"""Step 2 for Backend Programming: grade answers with hidden unit tests, and write trajectory pairs.
+
+    python scripts/evaluate_code.py --input_path trajectories.jsonl --output_path graded.jsonl \
+        --preference_path pairs.jsonl --ground_truth_preference_path hinted_pairs.jsonl
+
+    python scripts/evaluate_code.py --input_path tasks.jsonl --output_path references.jsonl --grade_references
+
+The input is never changed and every answer is graded anew, whatever reward the file holds; the same command
+continues a run that was stopped.
+"""
+
+import os
+from pathlib import Path
+
+from tqdm import tqdm
+
+from sweet_rl.cli import run
+from sweet_rl.credit.trajectory_pairs import trajectory_pairs
+from sweet_rl.errors import UserError
+from sweet_rl.grading.code import CodeGrader
+from sweet_rl.grading.evaluate import first_tasks, grade_trajectories, reference_answers
+from sweet_rl.grading.report import summarise, summary_text
+from sweet_rl.grading.statistics import check_k
+from sweet_rl.records import Task, Trajectory, read_records
+from sweet_rl.runs import open_run
+
+
+def main(
+    output_path: str,
+    input_path: str | None = None,
+    data_path: str | None = None,
+    k: int = 1,
+    preference_path: str | None = None,
+    ground_truth_preference_path: str | None = None,
+    num_tasks: int | None = None,
+    tokenizer: str | None = None,
+    agent_model: str | None = None,
+    response_template: str | None = None,
+    eos_text: str | None = None,
+    bos_text: str | None = None,
+    grade_references: bool = False,
+    timeout: float = 1.0,
+    memory_mb: int = 256,
+    workers: int | None = None,
+    sandbox: str = "auto",
+    seed: int = 0,
+    overwrite: bool = False,
+) -> None:
+    """Grade trajectories (or, with --grade_references, the reference solutions of a tasks file).
+
+    Args:
+        output_path: graded trajectories, one a line: reward (share of tests passed) and per-test evidence.
+        input_path: trajectories of simulate_interactions.py, or the released offline file.
+        data_path: another name for input_path.
+        k: also print best of k; it must divide the number of dialogues of every task.
+        preference_path: write trajectory pairs here, without the reference solution (multi-turn DPO).
+        ground_truth_preference_path: write them with the reference solution after the BOS (the critic).
+        num_tasks: grade only the first so many tasks.
+        tokenizer: the agent's model or tokenizer; needed for pairs of trajectories that carry no parts.
+        agent_model: another name for tokenizer.
+        response_template: what stands before each turn of the agent in released texts.
+        eos_text: what ends a turn in released texts (default: the tokenizer's).
+        bos_text: what begins a dialogue in released texts (default: the tokenizer's).
+        grade_references: the input is a tasks file; its reference solutions are graded as answers.
+        timeout: CPU seconds a test may use; three times as long by the clock.
+        memory_mb: memory an answer may use.
+        workers: answers graded at once; default one a core.
+        sandbox: auto, strict, seccomp or limits (see sweet_rl/grading/sandbox.py).
+        seed: of the bootstrap.
+        overwrite: replace the outputs.
+    """
+    source = _one_of(input_path=input_path, data_path=data_path)
+    if source is None:
+        raise UserError("missing: --input_path (the trajectories to grade). See --help.")
+    _check_paths(source, output_path, preference_path, ground_truth_preference_path)
+    if grade_references:
+        trajectories = reference_answers(read_records(source, Task))
+    else:
+        trajectories = read_records(source, Trajectory)
+    trajectories = first_tasks(trajectories, num_tasks)
+    if not any(trajectory.task.test_cases for trajectory in trajectories):
+        raise UserError(
+            f"{source}: no task has test_cases. Frontend trajectories are graded by evaluate_html.py."
+        )
+    samples: dict[str, int] = {}
+    for trajectory in trajectories:
+        samples[trajectory.task.id] = samples.get(trajectory.task.id, 0) + 1
+    check_k(samples, k)
+    chat = _chat(_one_of(tokenizer=tokenizer, agent_model=agent_model))
+    texts = {"chat": chat, "response_template": response_template, "eos_text": eos_text, "bos_text": bos_text}
+
+    settings = {
+        "num_tasks": num_tasks,
+        "timeout": timeout,
+        "memory_mb": memory_mb,
+        "sandbox": sandbox,
+        "grade_references": grade_references,
+    }
+    with open_run(output_path, settings, [source], overwrite) as output:
+        if output.complete:
+            print(f"{output_path}: already complete")
+        else:
+            left = [trajectory for trajectory in trajectories if trajectory.id not in output.done]
+            with CodeGrader(timeout, memory_mb, workers, sandbox) as grader:
+                print(grader.describe())
+                bar = tqdm(total=len(trajectories), initial=len(trajectories) - len(left), unit=" answers")
+                for graded in grade_trajectories(left, grader):
+                    output.write(graded.to_dict())
+                    bar.update()
+                bar.close()
+        graded = [Trajectory.from_dict(row, output_path) for row in output.records()]
+        summary = summarise(graded, k, seed)
+        if not output.complete:
+            output.finish(summary)
+    print(summary_text(summary))
+    for path, hint in ((preference_path, False), (ground_truth_preference_path, True)):
+        if path is not None:
+            _write_pairs(path, output_path, graded, hint, texts, overwrite)
+
+
+def _write_pairs(path: str, graded_path: str, graded: list, hint: bool, texts: dict, overwrite: bool) -> None:
+    chat = texts["chat"]
+    settings = {**texts, "chat": chat and chat.fingerprint, "hint": hint}
+    with open_run(path, settings, [graded_path], overwrite) as output:
+        if not output.complete:
+            for pair in trajectory_pairs(graded, hint, **texts):
+                if pair.id not in output.done:
+                    output.write(pair.to_dict())
+            output.finish({"pairs": len(output.done)})
+        kind = "with the reference solution" if hint else "without the reference solution"
+        print(f"{path}: {len(output.done)} trajectory pairs {kind}")
+
+
+def _chat(model: str | None):
+    if model is None:
+        return None
+    from sweet_rl.chat import ChatFormat
+
+    return ChatFormat.from_pretrained(model)
+
+
+def _one_of(**names: str | None) -> str | None:
+    given = {name: value for name, value in names.items() if value is not None}
+    if len(set(given.values())) > 1:
+        raise UserError(f"{' and '.join('--' + name for name in given)} mean the same: give one of them.")
+    return next(iter(given.values()), None)
+
+
+def _check_paths(source: str, *outputs: str | None) -> None:
+    seen = {os.path.realpath(source): "the input"}
+    for path in outputs:
+        if path is None:
+            continue
+        real = str(Path(path).resolve())
+        if real in seen:
+            raise UserError(
+                f"{path} is also {seen[real]}: choose another output path, so that nothing is lost."
+            )
+        seen[real] = "another output"
+
+
+if __name__ == "__main__":
+    run(main)

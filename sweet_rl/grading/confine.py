@@ -1,0 +1,229 @@
+"""Shut a process in: namespaces with an empty root, resource limits, a system-call filter.
+
+Standard library and ctypes only: this file is loaded by the warm process (`warm.py`), which knows nothing of
+the package. Three levels, from the strongest:
+
+strict   (Linux with user namespaces) own user, mount, pid, network, IPC and host-name namespace; the root is an
+         empty read-only tmpfs with one small scratch folder; plus everything below.
+seccomp  (Linux without namespaces, e.g. inside default Docker) a system-call filter that knows no path, no
+         socket, no signal and no new process; plus everything below. There is no scratch folder.
+limits   (other POSIX systems, e.g. macOS) resource limits, an empty environment, a session of its own that is
+         killed at the end. Files and the network CAN be reached here, and a process that leaves its session
+         CAN outlive its test; address-space limits are unreliable on macOS.
+"""
+
+import ctypes
+import errno
+import os
+import resource
+import struct
+import sys
+
+LEVELS = ("strict", "seccomp", "limits")
+SCRATCH = "/scratch"
+NOBODY = 65534
+
+CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC = 0x00020000, 0x04000000, 0x08000000
+CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET, CLONE_THREAD = 0x10000000, 0x20000000, 0x40000000, 0x00010000
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_REC, MS_PRIVATE = 1, 2, 4, 8, 32, 16384, 1 << 18
+MNT_DETACH = 2
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS = 1, 4, 22, 38
+
+# name: (x86_64, aarch64); -1 where the architecture has no such call. Most frequent first.
+PURE_CALLS = {
+    "read": (0, 63), "write": (1, 64), "mmap": (9, 222), "munmap": (11, 215), "mprotect": (10, 226),
+    "madvise": (28, 233), "brk": (12, 214), "mremap": (25, 216), "futex": (202, 98), "close": (3, 57),
+    "fstat": (5, 80), "lseek": (8, 62), "rt_sigaction": (13, 134), "rt_sigprocmask": (14, 135),
+    "rt_sigreturn": (15, 139), "readv": (19, 65), "writev": (20, 66), "pread64": (17, 67), "pwrite64": (18, 68),
+    "clock_gettime": (228, 113), "clock_getres": (229, 114), "clock_nanosleep": (230, 115),
+    "nanosleep": (35, 101), "gettimeofday": (96, 169), "time": (201, -1), "getrandom": (318, 278),
+    "getpid": (39, 172), "gettid": (186, 178), "getppid": (110, 173), "getuid": (102, 174),
+    "geteuid": (107, 175), "getgid": (104, 176), "getegid": (108, 177), "exit": (60, 93),
+    "exit_group": (231, 94), "sched_yield": (24, 124), "set_robust_list": (273, 99), "rseq": (334, 293),
+    "sigaltstack": (131, 132), "restart_syscall": (219, 128), "poll": (7, -1), "ppoll": (271, 73),
+    "select": (23, -1), "pselect6": (270, 72), "epoll_create1": (291, 20), "epoll_ctl": (233, 21),
+    "epoll_wait": (232, -1), "epoll_pwait": (281, 22), "eventfd2": (290, 19), "pipe": (22, -1),
+    "pipe2": (293, 59), "dup": (32, 23), "dup2": (33, -1), "dup3": (292, 24), "sendto": (44, 206),
+    "recvfrom": (45, 207), "getsockopt": (55, 209), "shutdown": (48, 210), "uname": (63, 160),
+    "sysinfo": (99, 179), "getrusage": (98, 165), "times": (100, 153), "sched_getaffinity": (204, 123),
+    "getcpu": (309, 168), "setitimer": (38, 103), "getitimer": (36, 102), "alarm": (37, -1),
+}  # fmt: skip
+# Added only inside the empty root, where the one folder that can be written is the scratch folder.
+FILE_CALLS = {
+    "openat": (257, 56), "open": (2, -1), "newfstatat": (262, 79), "stat": (4, -1), "lstat": (6, -1),
+    "statx": (332, 291), "getdents64": (217, 61), "getcwd": (79, 17), "chdir": (80, 49), "fchdir": (81, 50),
+    "access": (21, -1), "faccessat": (269, 48), "faccessat2": (439, 439), "readlink": (89, -1),
+    "readlinkat": (267, 78), "mkdir": (83, -1), "mkdirat": (258, 34), "rmdir": (84, -1), "unlink": (87, -1),
+    "unlinkat": (263, 35), "rename": (82, -1), "renameat": (264, 38), "renameat2": (316, 276),
+    "ftruncate": (77, 46), "fsync": (74, 82), "fdatasync": (75, 83), "umask": (95, 166), "flock": (73, 32),
+}  # fmt: skip
+FCNTL_COMMANDS = (0, 1, 2, 3, 4, 5, 6, 7, 1030)  # duplicate, flags, record locks; no F_SETOWN
+IOCTL_REQUESTS = (0x5401, 0x5421, 0x5450, 0x5451)  # is it a terminal, non-blocking, close-on-exec
+
+
+class Unavailable(OSError):
+    """This system does not offer the asked level; the text says which step failed."""
+
+
+def _libc():
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def _call(libc, name: str, *arguments) -> None:
+    if getattr(libc, name)(*arguments) != 0:
+        code = ctypes.get_errno()
+        raise Unavailable(code, f"{name}: {os.strerror(code)}")
+
+
+def drop_root() -> None:
+    """Where started by root, become `nobody`, so that limits and file permissions hold."""
+    if os.geteuid() != 0:
+        return
+    try:
+        os.setgroups([])
+        os.setresgid(NOBODY, NOBODY, NOBODY)
+        os.setresuid(NOBODY, NOBODY, NOBODY)
+    except OSError:
+        return  # a container that maps only one user: nothing to drop to
+    if sys.platform == "linux":
+        _libc().prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)  # or /proc/self/uid_map stays root's
+
+
+def enter_namespaces() -> None:
+    """Move this process, and pid 1 of a new pid namespace forked from it, into namespaces of their own.
+
+    Returns in the new pid 1 only; the caller's process waits for it and exits with it.
+    Raises Unavailable where the system forbids it; the process must then be thrown away.
+    """
+    if sys.platform != "linux":
+        raise Unavailable(errno.ENOSYS, "namespaces: not Linux")
+    libc, user, group = _libc(), os.geteuid(), os.getegid()
+    _call(
+        libc,
+        "unshare",
+        CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS,
+    )
+    for path, text in (
+        ("setgroups", "deny"),
+        ("uid_map", f"{user} {user} 1"),
+        ("gid_map", f"{group} {group} 1"),
+    ):
+        with open(f"/proc/self/{path}", "w") as file:
+            file.write(text)
+    child = os.fork()
+    if child:
+        os.closerange(3, 256)
+        _, status = os.waitpid(child, 0)
+        os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
+    die_with_parent()
+    _empty_root(libc)
+    libc.sethostname(b"sandbox", 7)
+
+
+def _empty_root(libc) -> None:
+    """Make the root an empty, read-only tmpfs with one small writable folder, and let go of the old one."""
+    folder = b"/tmp" if os.path.isdir("/tmp") else b"/dev"
+    quiet = MS_NOSUID | MS_NODEV | MS_NOEXEC
+    _call(libc, "mount", b"none", b"/", None, ctypes.c_ulong(MS_REC | MS_PRIVATE), None)
+    _call(libc, "mount", b"tmpfs", folder, b"tmpfs", ctypes.c_ulong(quiet), b"size=64k,nr_inodes=8,mode=755")
+    os.chdir(folder)
+    os.mkdir(SCRATCH[1:])
+    options = b"size=16m,nr_inodes=512,mode=777"
+    _call(libc, "mount", b"tmpfs", SCRATCH[1:].encode(), b"tmpfs", ctypes.c_ulong(quiet), options)
+    _call(libc, "pivot_root", b".", b".")
+    _call(libc, "umount2", b".", MNT_DETACH)
+    os.chdir("/")
+    _call(libc, "mount", b"none", b"/", None, ctypes.c_ulong(MS_REMOUNT | MS_RDONLY | quiet), None)
+    os.chdir(SCRATCH)
+
+
+def die_with_parent() -> None:
+    """Linux: be killed when the parent process ends."""
+    if sys.platform == "linux":
+        _libc().prctl(PR_SET_PDEATHSIG, 9, 0, 0, 0)
+
+
+def address_space() -> int:
+    """Bytes of address space this process has now; 0 where the system does not say."""
+    try:
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[0]) * resource.getpagesize()
+    except OSError:
+        return 0
+
+
+def limit_resources(address_bytes: int, cpu_seconds: int) -> None:
+    """Hard limits on memory, CPU seconds, file size, open files, core files and threads of this process."""
+    limits = [
+        (resource.RLIMIT_CPU, cpu_seconds),
+        (resource.RLIMIT_FSIZE, 16 << 20),
+        (resource.RLIMIT_NOFILE, 32),
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_NPROC, 64),
+    ]
+    if sys.platform == "linux":
+        limits.append((resource.RLIMIT_AS, address_bytes))
+    for kind, value in limits:
+        _, hard = resource.getrlimit(kind)
+        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(kind, (value, value))
+
+
+class SystemCallFilter:
+    """A seccomp filter that allows a list of system calls and answers EPERM to every other.
+
+    Built once in the warm process; `install()` in a child binds that child for the rest of its life.
+    files: whether calls that take a path are among the allowed (only sensible inside the empty root).
+    Raises Unavailable on other systems and processors.
+    """
+
+    def __init__(self, files: bool):
+        machines = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
+        machine = os.uname().machine
+        if sys.platform != "linux" or machine not in machines:
+            raise Unavailable(errno.ENOSYS, f"seccomp: no filter for {sys.platform} on {machine}")
+        self._column, architecture = machines[machine]
+        program = self._program(architecture, files)
+        self._buffer = ctypes.create_string_buffer(program, len(program))
+
+        class Program(ctypes.Structure):
+            _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_void_p)]
+
+        self._struct = Program(len(program) // 8, ctypes.addressof(self._buffer))
+        self._libc = _libc()
+        self._no_capabilities = ctypes.create_string_buffer(24)
+        self._capability_header = ctypes.create_string_buffer(struct.pack("=Ii", 0x20080522, 0), 8)
+
+    def _program(self, architecture: int, files: bool) -> bytes:
+        load, equal, masked, give, allow = 0x20, 0x15, 0x54, 0x06, 0x7FFF0000
+        refuse = lambda code: (give, 0, 0, 0x00050000 | code)  # noqa: E731
+        lines = [(load, 0, 0, 4), (equal, 1, 0, architecture), (give, 0, 0, 0x80000000), (load, 0, 0, 0)]
+        calls = {**PURE_CALLS, **(FILE_CALLS if files else {})}
+        for numbers in calls.values():
+            if numbers[self._column] >= 0:
+                lines += [(equal, 0, 1, numbers[self._column]), (give, 0, 0, allow)]
+
+        def when(call, argument, values, mask=0xFFFFFFFF):
+            """Allow `call` only where its argument (low 32 bits, masked) is one of `values`."""
+            body = [(load, 0, 0, 16 + 8 * argument), (masked, 0, 0, mask)]
+            for value in values:
+                body += [(equal, 0, 1, value), (give, 0, 0, allow)]
+            body.append(refuse(errno.EPERM))
+            lines.append((equal, 0, len(body), call[self._column]))
+            lines.extend(body)
+
+        namespaces = CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET
+        when((56, 220), 0, [CLONE_THREAD], CLONE_THREAD | namespaces)  # clone: threads only
+        when((72, 25), 1, FCNTL_COMMANDS)
+        when((16, 29), 1, IOCTL_REQUESTS)
+        when((302, 261), 0, [0])  # prlimit64: of itself only
+        when((53, 199), 1, [1], 0xF)  # socketpair: streams only (what an event loop needs)
+        lines += [(equal, 0, 1, 435), refuse(errno.ENOSYS)]  # clone3: let libc fall back to clone
+        lines.append(refuse(errno.EPERM))
+        return b"".join(struct.pack("=HBBI", *line) for line in lines)
+
+    def install(self) -> None:
+        """Drop every capability and bind the calling thread's process to the filter for good."""
+        self._libc.capset(self._capability_header, self._no_capabilities)
+        _call(self._libc, "prctl", PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+        _call(self._libc, "prctl", PR_SET_SECCOMP, 2, ctypes.byref(self._struct), 0, 0)
