@@ -1,9 +1,12 @@
+import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Literal
 
 import pytest
 
+import sweet_rl
 from sweet_rl.cli import parse, run
 from sweet_rl.errors import UserError
 
@@ -193,7 +196,8 @@ def test_a_script_has_help_values_and_exit_codes(tmp_path):
     path.write_text(SCRIPT)
 
     def call(*words):
-        return subprocess.run([sys.executable, path, *words], capture_output=True, text=True)
+        environment = os.environ | {"PYTHONPATH": str(Path(sweet_rl.__file__).parents[1])}
+        return subprocess.run([sys.executable, path, *words], capture_output=True, text=True, env=environment)
 
     shown = call("--help")
     assert shown.returncode == 0
