@@ -1,0 +1,74 @@
+"""Make the tiny agent of the mini tasks from nothing: tokenizer, random weights, imitation.
+
+    python scripts/make_mini_agent.py --save_path sweet_rl/mini/agent --num_steps 6000
+
+Takes about an hour on two cores. Killed, the same command continues from its last checkpoint.
+"""
+
+from pathlib import Path
+
+import torch
+from tqdm import tqdm
+
+from sweet_rl.cli import run
+from sweet_rl.mini import pretraining
+
+
+def main(
+    save_path: str = "sweet_rl/mini/agent",
+    num_steps: int = 6000,
+    batch_size: int = 32,
+    lr: float = 3e-3,
+    layers: int = 3,
+    width: int = 128,
+    checkpoint_every: int = 250,
+    bf16: bool = True,
+    seed: int = 0,
+) -> None:
+    torch.manual_seed(seed)
+    folder = Path(save_path)
+    folder.mkdir(parents=True, exist_ok=True)
+    tokenizer = pretraining.make_tokenizer()
+    encoder = pretraining.DialogueEncoder(tokenizer)
+    model = pretraining.make_model(len(tokenizer), width=width, layers=layers)
+    optimizers = pretraining.make_optimizers(model, lr)
+    state_path = folder / "training_state.pt"
+    start = 0
+    if state_path.exists():
+        state = torch.load(state_path, weights_only=True)
+        start = state["step"]
+        model.load_state_dict(state["model"])
+        for optimizer, saved in zip(optimizers, state["optimizers"], strict=True):
+            optimizer.load_state_dict(saved)
+    stream = pretraining.batches(encoder, batch_size, seed=seed + start)
+    held_out = next(pretraining.batches(encoder, 128, seed=-2))
+    progress = tqdm(range(start, num_steps), initial=start, total=num_steps, desc="imitation", mininterval=10)
+    for step in progress:
+        for optimizer in optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = lr * min(1.0, (step + 1) / 100, 4 * (1 - step / num_steps))
+        ids, weights = next(stream)
+        with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
+            loss = pretraining.weighted_loss(model, ids, weights)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        for optimizer in optimizers:
+            optimizer.step()
+            optimizer.zero_grad()
+        if (step + 1) % checkpoint_every == 0 or step + 1 == num_steps:
+            with torch.inference_mode():
+                held_out_loss = float(pretraining.weighted_loss(model, *held_out))
+            error = pretraining.number_error(model, encoder, *held_out)
+            tqdm.write(f"step {step + 1}: held-out loss {held_out_loss:.4f}, numbers wrong {error:.4f}")
+            optimizer_states = [optimizer.state_dict() for optimizer in optimizers]
+            state = {"step": step + 1, "model": model.state_dict(), "optimizers": optimizer_states}
+            torch.save(state, state_path.with_suffix(".new"))
+            state_path.with_suffix(".new").replace(state_path)
+            model.save_pretrained(folder)
+            tokenizer.save_pretrained(folder)
+    state_path.unlink(missing_ok=True)
+    print(f"saved to {folder}: {sum(p.numel() for p in model.parameters()):,} parameters")
+
+
+if __name__ == "__main__":
+    run(main)

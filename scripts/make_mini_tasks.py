@@ -1,0 +1,58 @@
+"""Tasks of the embedded default: small functions with hidden rules and ten unit tests each.
+
+    python scripts/make_mini_tasks.py --num_train 600 --num_test 400 --output_dir runs/mini/tasks
+
+Writes train.jsonl and test.jsonl; the two share no solution. The seed of the test tasks is another than
+that of the training tasks, so that more training tasks leave the test tasks as they are.
+"""
+
+from pathlib import Path
+
+from tqdm import tqdm
+
+from sweet_rl.cli import run
+from sweet_rl.errors import UserError
+from sweet_rl.mini.tasks import make_tasks
+from sweet_rl.records import content_id
+from sweet_rl.runs import open_run
+
+TEST_SEED = 1_000_003
+
+
+def main(
+    output_dir: str,
+    num_train: int = 600,
+    num_test: int = 400,
+    seed: int = 0,
+    overwrite: bool = False,
+) -> None:
+    """Make the tasks.
+
+    Args:
+        output_dir: folder for train.jsonl and test.jsonl
+        num_train: training tasks
+        num_test: held-out tasks
+        seed: of the generator
+    """
+    if min(num_train, num_test) < 1:
+        raise UserError(f"--num_train is {num_train} and --num_test {num_test}; both must be at least 1.")
+    Path(output_dir).mkdir(parents=True, exist_ok=True)
+    test = make_tasks(num_test, TEST_SEED + seed)
+    train = make_tasks(num_train, seed, exclude={task["ground_truth"] for task in test})
+    for name, tasks in {"test": test, "train": train}.items():
+        path = str(Path(output_dir) / f"{name}.jsonl")
+        settings = {"num_tasks": len(tasks), "num_test": num_test, "split": name, "seed": seed}
+        with open_run(path, settings, [], overwrite) as output:
+            if output.complete:
+                print(f"{path}: already complete")
+                continue
+            for task in tqdm(tasks, desc=f"{name} tasks"):
+                record = {"id": content_id(task), **task}
+                if record["id"] not in output.done:
+                    output.write(record)
+            output.finish({"tasks": len(tasks), "families": len({task["mini"]["family"] for task in tasks})})
+            print(f"{path}: {len(tasks)} tasks")
+
+
+if __name__ == "__main__":
+    run(main)

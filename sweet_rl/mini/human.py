@@ -1,0 +1,44 @@
+"""The scripted human of the mini tasks: answers from the hidden rules in varied words, without a model."""
+
+from __future__ import annotations
+
+import random
+
+from sweet_rl.errors import UserError
+from sweet_rl.humans.base import HumanReply
+from sweet_rl.mini.oracle import topic_of
+from sweet_rl.mini.tasks import family_of, rules_of
+from sweet_rl.models.base import Message
+from sweet_rl.records import Task
+
+UNKNOWN = (
+    "I don't know.",
+    "I don't know, sorry.",
+    "No idea, I can't say.",
+    "That I don't know.",
+)
+UNCLEAR = ("I don't know what you mean.", "Sorry, I don't know how to answer that.")
+
+
+def answer(mini: dict, question: str, rng: random.Random) -> str:
+    """Answer `question` from the rules of a task's `mini` field; says that it does not know the rest."""
+    topic = topic_of(question)
+    if topic is None:
+        return rng.choice(UNCLEAR)
+    for rule in rules_of(mini):
+        if rule.topic == topic:
+            return rng.choice(rule.tellings(family_of(mini).flag))
+    return rng.choice(UNKNOWN)
+
+
+class MiniHuman:
+    """Replies to the agent of a mini task; the same seed gives the same words."""
+
+    async def reply(self, task: Task, dialogue: list[Message], seed: int) -> HumanReply:
+        """The reply to the last message of `dialogue`. Raises UserError for a task that is no mini task."""
+        if "mini" not in task.extra:
+            raise UserError(
+                f"task {task.id} has no field 'mini': the scripted human knows only the tasks of "
+                "scripts/make_mini_tasks.py. Name a language model as --env_model."
+            )
+        return HumanReply(answer(task.extra["mini"], dialogue[-1]["content"], random.Random(seed)))

@@ -1,0 +1,78 @@
+"""Dialogues for the tiny agent to imitate: it learns the form well and the asking badly.
+
+The imitated agent asks mostly at random, repeats itself, and sometimes answers before it knows the
+rules; what it was told it writes into code without mistakes. In a share of the dialogues it is shown
+the solution first, as the critic will be: then it asks mostly for what the solution needs and answers
+with the solution, as a large language model would.
+"""
+
+import random
+from dataclasses import dataclass
+
+from sweet_rl.mini.human import answer
+from sweet_rl.mini.oracle import ANSWER_MARKER
+from sweet_rl.mini.tasks import Rule, family_of, rules_of, source
+from sweet_rl.mini.topics import BY_NAME, TOPICS
+
+MAX_TURNS = 10
+
+
+@dataclass(frozen=True)
+class Habits:
+    """How an imitated agent behaves, as chances per turn.
+
+    `useful`: asks on purpose for a rule that it has not been told. `repeat`: asks again what it asked
+    before. Otherwise it asks about a random topic. `early`: answers although rules are missing, from its
+    second turn on. `finish`: answers once all rules were told. `last`: answers at the last turn.
+    """
+
+    useful: float
+    repeat: float
+    early: float
+    finish: float
+    last: float
+
+
+BAD = Habits(useful=0.2, repeat=0.15, early=0.08, finish=0.6, last=0.7)
+INFORMED = Habits(useful=0.60, repeat=0.08, early=0.03, finish=0.85, last=0.95)
+
+
+def next_question(hidden: list[Rule], asked: list[str], told: set[str], habits: Habits, rng: random.Random) -> str:
+    """Return the topic that the imitated agent asks about next."""
+    missing = [rule.topic for rule in hidden if rule.topic not in told]
+    draw = rng.random()
+    if missing and draw < habits.useful:
+        return rng.choice(missing)
+    if asked and draw < habits.useful + habits.repeat:
+        return rng.choice(asked)
+    return rng.choice(TOPICS).name
+
+
+def imitation_dialogue(task: dict, informed: bool, rng: random.Random) -> list[dict]:
+    """Return the messages of one imitated dialogue about a mini task record, the answer last.
+
+    An uninformed answer holds the rules it was told; an informed one is the task's reference solution.
+    """
+    habits = INFORMED if informed else BAD
+    mini = task["mini"]
+    hidden, family = rules_of(mini), family_of(mini)
+    told: set[str] = set()
+    asked: list[str] = []
+    messages = [{"role": "user", "content": task["problem_description"]}]
+    for turn in range(1, MAX_TURNS + 1):
+        if len(told) == len(hidden):
+            answers = rng.random() < habits.finish
+        else:
+            answers = turn > 1 and rng.random() < habits.early
+        if answers or (turn == MAX_TURNS and rng.random() < habits.last):
+            rules = hidden if informed else [rule for rule in hidden if rule.topic in told]
+            messages.append({"role": "assistant", "content": f"{ANSWER_MARKER}\n{source(family, rules)}"})
+            return messages
+        topic = next_question(hidden, asked, told, habits, rng)
+        asked.append(topic)
+        told |= {topic} & {rule.topic for rule in hidden}
+        question = rng.choice(BY_NAME[topic].questions)
+        messages.append({"role": "assistant", "content": question})
+        if turn < MAX_TURNS:
+            messages.append({"role": "user", "content": answer(mini, question, rng)})
+    return messages

@@ -1,0 +1,155 @@
+"""How the tiny agent comes to be: its tokenizer, its shape, and the imitation of dialogues from nothing."""
+
+import random
+from collections.abc import Iterator
+
+import torch
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+from sweet_rl.mini.families import FAMILIES
+from sweet_rl.mini.imitation import imitation_dialogue
+from sweet_rl.mini.tasks import describe, draw_rules
+
+BEGIN, END, PAD, USER, ASSISTANT = "<|begin|>", "<|end|>", "<|pad|>", "<|user|>", "<|assistant|>"
+CHAT_TEMPLATE = (
+    "{{ bos_token }}{% for message in messages %}<|{{ message['role'] }}|>{{ message['content'] }}<|end|>"
+    "{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
+)
+HINT = "In light that the final answer is: {ground_truth}.\n"
+INFORMED_SHARE = 0.4
+ANSWER_NUMBER_WEIGHT = 4.0
+CONTEXT_WEIGHT = 0.1
+WORDS = Regex(r" ?\d+| ?[A-Za-z_']+| ?[^\sA-Za-z_'\d]+|\n *|\s+")
+
+
+def imitation_stream(seed: int) -> Iterator[tuple[str, list[dict]]]:
+    """Yield (hint or empty, messages) of imitated dialogues without end."""
+    rng = random.Random(f"imitation {seed}")
+    while True:
+        family = rng.choice(FAMILIES)
+        task = describe(family, draw_rules(family, rng), rng)
+        informed = rng.random() < INFORMED_SHARE
+        hint = HINT.format(ground_truth=task["ground_truth"]) if informed else ""
+        yield hint, imitation_dialogue(task, informed, rng)
+
+
+def make_tokenizer(num_dialogues: int = 4000, vocab_size: int = 1024) -> PreTrainedTokenizerFast:
+    """Train a byte-level BPE tokenizer on imitated dialogues; every number they use is one token."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Split(WORDS, "isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+    special = [PAD, BEGIN, END, USER, ASSISTANT]
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocab_size, special_tokens=special, initial_alphabet=pre_tokenizers.ByteLevel.alphabet()
+    )
+    stream = imitation_stream(seed=-1)
+    numbers = "".join(f" {number}" for number in range(100))
+    texts = (text for _ in range(num_dialogues) for text in [*dialogue_texts(*next(stream)), numbers])
+    tokenizer.train_from_iterator(texts, trainer)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        bos_token=BEGIN,
+        eos_token=END,
+        pad_token=PAD,
+        chat_template=CHAT_TEMPLATE,
+        additional_special_tokens=[USER, ASSISTANT],
+        clean_up_tokenization_spaces=False,
+    )
+
+
+def dialogue_texts(hint: str, messages: list[dict]) -> list[str]:
+    """Return the texts of a dialogue that are tokenised each by itself."""
+    return [hint, *(message["content"] for message in messages)]
+
+
+def make_model(vocab_size: int, width: int = 128, layers: int = 3, heads: int = 4) -> LlamaForCausalLM:
+    """Return a Llama with random weights, about 0.8 million parameters at the default shape."""
+    config = LlamaConfig(
+        vocab_size=vocab_size,
+        hidden_size=width,
+        intermediate_size=3 * width,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        num_key_value_heads=heads,
+        max_position_embeddings=1024,
+        tie_word_embeddings=True,
+        bos_token_id=1,
+        eos_token_id=2,
+        pad_token_id=0,
+        initializer_range=0.05,
+    )
+    return LlamaForCausalLM(config)
+
+
+class DialogueEncoder:
+    """Turns dialogues into token ids and loss weights, laid out as the chat template lays them out."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerFast):
+        self.backend = tokenizer.backend_tokenizer
+        self.ids = {role: tokenizer.convert_tokens_to_ids(f"<|{role}|>") for role in ("user", "assistant")}
+        self.begin, self.end = tokenizer.bos_token_id, tokenizer.eos_token_id
+        self.is_number = torch.tensor(
+            [token.strip("Ġ").isdigit() for token in tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))]
+        )
+
+    def encode(self, hint: str, messages: list[dict]) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return token ids and the loss weight of each, both of shape (length,)."""
+        pieces = [encoding.ids for encoding in self.backend.encode_batch(dialogue_texts(hint, messages))]
+        ids = [self.begin, *pieces[0]]
+        weights = [CONTEXT_WEIGHT] * len(ids)
+        for message, piece in zip(messages, pieces[1:], strict=True):
+            ids += [self.ids[message["role"]], *piece, self.end]
+            said = 1.0 if message["role"] == "assistant" else CONTEXT_WEIGHT
+            weights += [0.0, *([said] * len(piece)), said]
+        tokens, weight = torch.tensor(ids), torch.tensor(weights)
+        answer = len(pieces[-1]) + 1
+        numbers = self.is_number[tokens[-answer:]]
+        if messages[-1]["role"] == "assistant":
+            weight[-answer:][numbers] *= ANSWER_NUMBER_WEIGHT
+        return tokens, weight
+
+
+def batches(encoder: DialogueEncoder, batch_size: int, seed: int, pool: int = 8) -> Iterator[tuple]:
+    """Yield (ids, weights), each (batch, length) and padded with zeros, of dialogues of like length."""
+    stream = imitation_stream(seed)
+    rng = random.Random(seed)
+    while True:
+        encoded = sorted((encoder.encode(*next(stream)) for _ in range(batch_size * pool)), key=lambda row: len(row[0]))
+        groups = [encoded[start : start + batch_size] for start in range(0, len(encoded), batch_size)]
+        rng.shuffle(groups)
+        for group in groups:
+            pad = torch.nn.utils.rnn.pad_sequence
+            yield pad([ids for ids, _ in group], batch_first=True), pad([w for _, w in group], batch_first=True)
+
+
+def weighted_loss(model: LlamaForCausalLM, ids: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+    """Return the mean next-token loss under `weights`; causal attention lets right padding pass unmasked."""
+    hidden = model.model(ids[:, :-1], use_cache=False).last_hidden_state
+    scored = weights[:, 1:] > 0
+    logits = model.lm_head(hidden[scored])
+    losses = torch.nn.functional.cross_entropy(logits, ids[:, 1:][scored], reduction="none")
+    weight = weights[:, 1:][scored]
+    return (losses * weight).sum() / weight.sum()
+
+
+@torch.inference_mode()
+def number_error(model: LlamaForCausalLM, encoder: DialogueEncoder, ids: torch.Tensor, weights: torch.Tensor) -> float:
+    """Return the share of numbers in answers that the model would get wrong, given all before them."""
+    numbers = weights[:, 1:] == ANSWER_NUMBER_WEIGHT
+    hidden = model.model(ids[:, :-1], use_cache=False).last_hidden_state
+    guesses = model.lm_head(hidden[numbers]).argmax(-1)
+    return float((guesses != ids[:, 1:][numbers]).float().mean())
+
+
+def make_optimizers(model: LlamaForCausalLM, lr: float) -> list[torch.optim.Optimizer]:
+    """Return Muon for the matrices of the layers and AdamW for the embedding and the norms."""
+    matrices = [p for p in model.model.layers.parameters() if p.ndim == 2]
+    inside = {id(p) for p in matrices}
+    others = [p for p in model.parameters() if id(p) not in inside]
+    return [
+        torch.optim.Muon(matrices, lr=lr, weight_decay=0.01, adjust_lr_fn="match_rms_adamw"),
+        torch.optim.AdamW(others, lr=lr, betas=(0.9, 0.98), weight_decay=0.0),
+    ]

@@ -1,0 +1,153 @@
+"""Mini tasks: vague wishes for small functions with hidden rules, and ten tests that tell each rule apart."""
+
+import random
+from dataclasses import dataclass
+
+from sweet_rl.mini.families import BY_NAME as FAMILY_BY_NAME
+from sweet_rl.mini.families import FAMILIES, PLACES, REQUESTS, Family
+from sweet_rl.mini.topics import BY_NAME as TOPIC_BY_NAME
+from sweet_rl.mini.topics import TOPICS
+
+NUM_TESTS = 10
+MAX_QUANTITY = 60
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One hidden rule: its topic, which of the topic's forms it takes, and its numbers."""
+
+    topic: str
+    form: int
+    a: int
+    b: int
+
+    def line(self, flag: str) -> str:
+        """Return the rule as a line of code."""
+        return TOPIC_BY_NAME[self.topic].forms[self.form][0].format(a=self.a, b=self.b, flag=flag)
+
+    def tellings(self, flag: str) -> list[str]:
+        """Return the sentences that tell the rule."""
+        answers = TOPIC_BY_NAME[self.topic].forms[self.form][1]
+        return [answer.format(a=self.a, b=self.b, flag=flag) for answer in answers]
+
+
+def draw_rule(topic_name: str, rng: random.Random) -> Rule:
+    """Draw a rule's form and numbers."""
+    topic = TOPIC_BY_NAME[topic_name]
+    return Rule(topic_name, rng.randrange(len(topic.forms)), rng.randint(*topic.a), rng.randint(*topic.b))
+
+
+def source(family: Family, rules: list[Rule]) -> str:
+    """Return the Python source that applies `rules` in the order of `TOPICS`."""
+    order = {topic.name: index for index, topic in enumerate(TOPICS)}
+    lines = [rule.line(family.flag) for rule in sorted(rules, key=lambda rule: order[rule.topic])]
+    body = [f"total = {family.quantity}", *lines, "return total"]
+    return signature(family) + ":\n" + "\n".join("    " + line for line in body)
+
+
+def signature(family: Family) -> str:
+    """Return the first line of the function, without the colon."""
+    return f"def {family.name}({family.quantity}, {family.flag})"
+
+
+def compiled(code: str, name: str):
+    """Return the function `name` of our own generated `code`."""
+    space: dict = {}
+    exec(code, space)
+    return space[name]
+
+
+def near_misses(family: Family, rules: list[Rule]) -> list[list[Rule]]:
+    """Return the rule sets that the tests have to tell from `rules`: one rule left out or slightly off."""
+    misses = []
+    for index, rule in enumerate(rules):
+        rest = rules[:index] + rules[index + 1 :]
+        misses.append(rest)
+        topic = TOPIC_BY_NAME[rule.topic]
+        changed = [Rule(rule.topic, form, rule.a, rule.b) for form in range(len(topic.forms)) if form != rule.form]
+        changed += [Rule(rule.topic, rule.form, rule.a + step, rule.b) for step in (-2, -1, 1, 2)]
+        if "{b}" in topic.forms[rule.form][0]:
+            changed += [Rule(rule.topic, rule.form, rule.a, rule.b + step) for step in (-1, 1)]
+        misses += [rest + [other] for other in changed if other.a > 0]
+    return misses
+
+
+def choose_tests(family: Family, rules: list[Rule], rng: random.Random) -> list[tuple[int, bool]] | None:
+    """Choose ten calls whose results differ from those of every near miss.
+
+    A number that is slightly off and gives the same result on every call is no miss: no client could
+    tell. Returns None where a whole rule does not show, or ten calls are too few.
+    """
+    calls = [(quantity, flag) for quantity in range(MAX_QUANTITY + 1) for flag in (False, True)]
+    right = compiled(source(family, rules), family.name)
+    expected = {call: right(*call) for call in calls}
+    telling = []
+    for miss in near_misses(family, rules):
+        wrong = compiled(source(family, miss), family.name)
+        differing = {call for call in calls if wrong(*call) != expected[call]}
+        if differing:
+            telling.append(differing)
+        elif len(miss) < len(rules):
+            return None
+    chosen: list[tuple[int, bool]] = []
+    while telling:
+        if len(chosen) == NUM_TESTS:
+            return None
+        counts = {call: sum(call in calls_of for calls_of in telling) for call in calls}
+        best = max(counts.values())
+        call = rng.choice([call for call, count in counts.items() if count == best])
+        chosen.append(call)
+        telling = [calls_of for calls_of in telling if call not in calls_of]
+    others = [call for call in calls if call not in chosen]
+    chosen += rng.sample(others, NUM_TESTS - len(chosen))
+    rng.shuffle(chosen)
+    return chosen
+
+
+def describe(family: Family, rules: list[Rule], rng: random.Random) -> dict:
+    """Return a task record without tests: the released fields, and the rules under `mini`."""
+    wish = rng.choice(REQUESTS).format(place=rng.choice(PLACES), wish=family.wish)
+    return {
+        "problem_description": f"{wish}\n{signature(family)}",
+        "ground_truth": source(family, rules),
+        "mini": {"family": family.name, "rules": [[rule.topic, rule.form, rule.a, rule.b] for rule in rules]},
+    }
+
+
+def draw_rules(family: Family, rng: random.Random) -> list[Rule]:
+    """Draw the forms and numbers of a family's rules."""
+    return [draw_rule(topic, rng) for topic in family.topics]
+
+
+def make_task(rng: random.Random) -> dict:
+    """Draw one task with its ten tests."""
+    family = rng.choice(FAMILIES)
+    calls = None
+    while calls is None:
+        rules = draw_rules(family, rng)
+        calls = choose_tests(family, rules, rng)
+    tests = {f"test{i}": f"{family.name}({quantity}, {flag})" for i, (quantity, flag) in enumerate(calls, start=1)}
+    return {**describe(family, rules, rng), "test_cases": tests}
+
+
+def make_tasks(num_tasks: int, seed: int, exclude: set[str] | None = None) -> list[dict]:
+    """Return `num_tasks` distinct tasks, drawn from `seed`; none has a solution that is in `exclude`."""
+    rng = random.Random(f"mini tasks {seed}")
+    seen = set(exclude or ())
+    tasks = []
+    while len(tasks) < num_tasks:
+        task = make_task(rng)
+        if task["ground_truth"] not in seen:
+            seen.add(task["ground_truth"])
+            tasks.append(task)
+    return tasks
+
+
+def family_of(mini: dict) -> Family:
+    """Return the family that a task's `mini` field names."""
+    return FAMILY_BY_NAME[mini["family"]]
+
+
+def rules_of(mini: dict) -> list[Rule]:
+    """Return the rules that a task's `mini` field holds."""
+    return [Rule(*rule) for rule in mini["rules"]]
