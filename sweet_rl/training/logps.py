@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from sweet_rl.training.rows import ROW_TOKENS, EncodedText, attention_mask, lay_out
+from sweet_rl.training.rows import EncodedText, attention_mask, lay_out
 
 log = logging.getLogger(__name__)
 
-# Families whose masks and positions go through the 4D mask unchanged, each held equal to the plain way by a test.
+# Families whose masks and positions go through the 4D mask unchanged, each held equal to the plain way by a
+# test.
+LONGEST_ROW = 8192  # the mask of a row takes its length squared
 SHARING_FAMILIES = frozenset({"llama", "qwen2", "qwen3", "mistral", "gpt_neox", "olmo2"})
 
 
@@ -29,7 +31,9 @@ def shares_prompts(model: torch.nn.Module) -> bool:
     config = model.config
     attention = getattr(config, "_attn_implementation", None)
     kinds = getattr(config, "layer_types", None)
-    sliding = any(kind != "full_attention" for kind in kinds) if kinds else getattr(config, "sliding_window", None)
+    sliding = (
+        any(kind != "full_attention" for kind in kinds) if kinds else getattr(config, "sliding_window", None)
+    )
     if config.model_type in SHARING_FAMILIES and attention in ("sdpa", "eager") and not sliding:
         return True
     log.warning(
@@ -37,6 +41,13 @@ def shares_prompts(model: torch.nn.Module) -> bool:
         config.model_type, attention, " and a sliding window" if sliding else "",
     )  # fmt: skip
     return False
+
+
+def row_tokens_for(model: torch.nn.Module) -> int:
+    """How long rows may grow: in a row of 4 hidden widths, attention costs less than the rest of the model
+    does,
+    so that repeating a prompt would not pay."""
+    return min(4 * model.config.hidden_size, LONGEST_ROW)
 
 
 @contextlib.contextmanager
@@ -106,14 +117,15 @@ def score_texts(
     texts: Sequence[EncodedText],
     token_budget: int = 8192,
     share_prompts: bool | None = None,
-    row_tokens: int = ROW_TOKENS,
-    progress=None,
+    row_tokens: int | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> list[np.ndarray]:
     """Log-probs of each text's trained tokens, float32 [n_i], in the order of `texts`; no gradients.
 
     Equal texts are computed once. `progress(n)` is called with the number of texts just done.
     """
     share = shares_prompts(model) if share_prompts is None else share_prompts
+    row_tokens = row_tokens or row_tokens_for(model)
     first: dict[bytes, int] = {}
     for i, text in enumerate(texts):
         first.setdefault(text.key, i)

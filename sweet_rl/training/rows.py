@@ -21,8 +21,6 @@ from torch import Tensor
 
 from sweet_rl.errors import UserError
 
-ROW_TOKENS = 2048  # a block grows to this length before its prompt is repeated: masked attention is quadratic
-
 
 @dataclass(frozen=True, eq=False)
 class EncodedText:
@@ -42,10 +40,13 @@ class EncodedText:
         if len(trained) == 0:
             raise UserError(
                 f"{where}: nothing to train on, no token of it is marked train. Mark the agent's parts with "
-                '"train": true; for plain strings, check that --response_template is what opens the agent\'s turns.'
+                '"train": true; for plain strings, check that --response_template is what opens the '
+                "agent's turns."
             )
         if trained[0] == 0:
-            raise UserError(f"{where}: its first token is to be trained, but nothing precedes it to predict it from.")
+            raise UserError(
+                f"{where}: its first token is to be trained, but nothing precedes it to predict it from."
+            )
         end = trained[-1] + 1
         return cls(np.asarray(ids[:end], dtype=np.int64), mask[:end])
 
@@ -103,9 +104,10 @@ def blocks_of(texts: Sequence[EncodedText], share_prompts: bool, row_tokens: int
 
 
 def lay_out(
-    texts: Sequence[EncodedText], share_prompts: bool = True, row_tokens: int = ROW_TOKENS
+    texts: Sequence[EncodedText], share_prompts: bool = True, row_tokens: int = 2048
 ) -> dict[str, Tensor]:
-    """Rows for `completion_logps`.
+    """Rows for `completion_logps`; a block that would pass `row_tokens` is continued in another, its prompt
+    repeated.
 
     Returns int64 tensors:
       input_ids, position_ids  [R, L]
@@ -162,7 +164,9 @@ def lay_out(
         "columns": np.concatenate(columns),
         "targets": np.concatenate([text.ids[text.targets] for text in texts]),
         "text": np.repeat(np.arange(len(texts)), [len(text.targets) for text in texts]),
-        "turn": np.concatenate([text.turns + before for text, before in zip(texts, turns_before, strict=False)]),
+        "turn": np.concatenate(
+            [text.turns + before for text, before in zip(texts, turns_before, strict=False)]
+        ),
     }
     if share_prompts:
         batch["completions"] = completions

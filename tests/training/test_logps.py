@@ -59,7 +59,9 @@ def test_shared_prompts_equal_one_pass_per_text_in_values_and_gradients(family, 
 
 
 @pytest.mark.parametrize("family, changes", [
-    ("llama", {"attn_implementation": "eager"}), ("gemma2", {"head_dim": 8, "attn_implementation": "eager"}), ("gpt2", {"n_head": 4}),
+    ("llama", {"attn_implementation": "eager"}),
+    ("gemma2", {"head_dim": 8, "attn_implementation": "eager"}),
+    ("gpt2", {"n_head": 4}),
 ])  # fmt: skip
 def test_whatever_the_family_scores_equal_the_plain_way(family, changes):
     model = tiny_model(family, **changes)
@@ -67,7 +69,9 @@ def test_whatever_the_family_scores_equal_the_plain_way(family, changes):
     with torch.no_grad():
         expected = plain_logps(model, texts).numpy()
     found = np.concatenate(score_texts(model, texts, token_budget=40))
-    np.testing.assert_allclose(found, expected, atol=1e-4)  # eager attention and Gemma's norms round to float32
+    np.testing.assert_allclose(
+        found, expected, atol=1e-4
+    )  # eager attention and Gemma's norms round to float32
 
 
 def test_gradient_checkpointing_changes_nothing():

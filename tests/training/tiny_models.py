@@ -5,7 +5,10 @@ from __future__ import annotations
 import functools
 
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM
+from tokenizers import AddedToken, Tokenizer, models
+from tokenizers.decoders import ByteLevel as ByteLevelDecoder
+from tokenizers.pre_tokenizers import ByteLevel
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
 
 VOCABULARY = 61
 SHAPE = dict(
@@ -36,3 +39,33 @@ ROUNDING_NORMS = ("LlamaRMSNorm", "Qwen2RMSNorm", "Qwen3RMSNorm", "MistralRMSNor
 
 def rms_norm(module: torch.nn.Module, hidden: torch.Tensor) -> torch.Tensor:
     return module.weight * hidden * (hidden.pow(2).mean(-1, keepdim=True) + module.variance_epsilon).rsqrt()
+
+
+BOS, EOS = "<|bos|>", "<|end|>"
+TEMPLATE = (
+    "{{ bos_token }}{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}"
+    "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+)
+
+
+def save_tiny_chat_model(path, seed: int = 0, family: str = "llama", **changes) -> str:
+    """A float32 model directory with a byte tokenizer and a chat template, as train scripts take it."""
+    tokenizer = Tokenizer(
+        models.BPE(vocab={c: i for i, c in enumerate(sorted(ByteLevel.alphabet()))}, merges=[])
+    )
+    tokenizer.pre_tokenizer = ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = ByteLevelDecoder()
+    special = [BOS, EOS, "<|pad|>", "<|user|>", "<|assistant|>", "<|system|>"]
+    tokenizer.add_special_tokens([AddedToken(text, special=True) for text in special])
+    fast = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, bos_token=BOS, eos_token=EOS, pad_token="<|pad|>", chat_template=TEMPLATE
+    )
+    fast.save_pretrained(str(path))
+    settings = {
+        "vocab_size": len(fast),
+        "initializer_range": 0.05,
+        "max_position_embeddings": 2048,
+        **changes,
+    }
+    tiny_model(family, torch.float32, seed, **settings).save_pretrained(str(path))
+    return str(path)

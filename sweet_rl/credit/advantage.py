@@ -1,0 +1,37 @@
+"""The turn-wise advantage A of SWEET-RL, from log-probs of the turn's tokens."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+
+def advantage(
+    critic: np.ndarray, reference: np.ndarray | Sequence[float] | float, normalize: str = "turn"
+) -> float:
+    """A(o_t, a_t, c) = 1/L * sum over the turn's L tokens of log pi_theta(a|o,c) - log pi_ref(a|o,c)
+    (equation 2).
+
+    critic: [L] log-probs of the turn's tokens under the critic, EOS included iff it was produced.
+    reference: the same under the reference, [L]; or [L'] or their mean where another tokenisation made them.
+    normalize: "turn" or "trajectory" divide by L (a turn is all there is), "none" does not.
+    Raises ValueError for an empty turn.
+    """
+    own = np.asarray(critic, dtype=np.float64)
+    other = np.asarray(reference, dtype=np.float64)
+    if own.size == 0 or other.size == 0:
+        raise ValueError("a turn without tokens has no advantage")
+    if normalize == "none":
+        return float(own.sum() - (other.sum() if other.ndim else other * own.size))
+    if normalize in ("turn", "trajectory"):
+        return float(own.mean() - other.mean())
+    raise ValueError(f"normalize must be trajectory, turn or none; found {normalize!r}")
+
+
+def order_by_score(scores: Sequence[float]) -> list[int]:
+    """Indices, best first; equal scores keep their order. Raises ValueError for NaN."""
+    if any(math.isnan(score) for score in scores):
+        raise ValueError("a score is not a number")
+    return sorted(range(len(scores)), key=lambda i: -scores[i])

@@ -1,0 +1,32 @@
+"""A turn's candidates as texts: the prompt o_t, untrained, and after it the candidate, trained."""
+
+from __future__ import annotations
+
+from sweet_rl.records import Part, TurnCandidates
+
+
+def prompt_parts(record: TurnCandidates, bos_text: str = "") -> list[Part]:
+    """The turn's prompt with nothing in it trained: earlier turns of the agent are history here.
+
+    A string (released files) is one part of markup, its BOS split off so that a hint can go after it.
+    """
+    if not isinstance(record.input, str):
+        return [{**part, "train": False} for part in record.input]
+    if bos_text and record.input.startswith(bos_text):
+        bos = {"text": bos_text, "train": False, "bos": True}
+        return [bos, {"text": record.input.removeprefix(bos_text), "train": False}]
+    return [{"text": record.input, "train": False}]
+
+
+def completion_part(record: TurnCandidates, index: int, eos_text: str) -> Part:
+    """Candidate `index` as the trained part; it ends with the EOS iff the model produced one.
+
+    Rows without finish reasons (released files) are taken as finished.
+    """
+    reasons = record.additional_finish_reasons
+    finished = reasons is None or reasons[index] == "stop"
+    text = record.additional_outputs[index].removesuffix(eos_text) + (eos_text if finished else "")
+    part: Part = {"text": text, "train": True}
+    if record.additional_token_ids is not None:
+        part["token_ids"] = record.additional_token_ids[index]
+    return part

@@ -1,0 +1,130 @@
+"""Preference training: the critic (trajectory pairs, equation 3) and the actor (turn pairs, equation 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sweet_rl.chat import ChatFormat
+from sweet_rl.errors import UserError
+from sweet_rl.training.examples import PreferenceExamples
+from sweet_rl.training.logps import row_tokens_for, shares_prompts
+from sweet_rl.training.loop import GroupedTrainer
+from sweet_rl.training.losses import NORMALIZE, dpo_loss, log_ratios, nll_loss
+from sweet_rl.training.order import prompt_groups
+from sweet_rl.training.rows import lay_out
+
+
+@dataclass(frozen=True)
+class Preference:
+    """beta, the weight of the chosen text's NLL (mean over its trained tokens), and how a text's log-ratio is
+    normalised (see losses.token_weights)."""
+
+    beta: float = 0.1
+    nll_loss_coef: float = 0.0
+    normalize: str = "none"
+
+
+def resolve_normalize(normalize: str, mean_log_prob: bool) -> str:
+    """--normalize; "auto" follows the released --mean_log_prob: with it "trajectory", without it "none".
+
+    Raises UserError for an unknown name, or if the two contradict each other.
+    """
+    if normalize == "auto":
+        return "trajectory" if mean_log_prob else "none"
+    if normalize not in NORMALIZE:
+        raise UserError(f"--normalize is {normalize!r}; it must be one of {', '.join(NORMALIZE)}.")
+    if mean_log_prob and normalize != "trajectory":
+        raise UserError(
+            f"--mean_log_prob means --normalize trajectory, but --normalize is {normalize}. Give one."
+        )
+    return normalize
+
+
+def preference_losses(
+    logps: Tensor,
+    reference: Tensor,
+    text: Tensor,
+    turn: Tensor,
+    lengths: Tensor,
+    pairs: Tensor,
+    how: Preference,
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """Sum of the pairs' losses, and sums of what is worth logging.
+
+    logps, reference [S]; text, turn int64 [S]; lengths [N]; pairs int64 [P, 2] (chosen, rejected).
+    """
+    texts = len(lengths)
+    ratios = log_ratios(logps, reference, text, turn, texts, how.normalize)
+    chosen, rejected = ratios[pairs[:, 0]], ratios[pairs[:, 1]]
+    loss = dpo_loss(chosen, rejected, how.beta)
+    nll = nll_loss(logps, text, texts)[pairs[:, 0]]
+    metrics = {
+        "items": torch.tensor(float(len(pairs)), device=logps.device),
+        "preference_loss": loss.sum(),
+        "nll": nll.sum(),
+        "margin": how.beta * (chosen - rejected).sum(),
+        "accuracy": (chosen > rejected).float().sum(),
+        "chosen_reward": how.beta * chosen.sum(),
+        "rejected_reward": how.beta * rejected.sum(),
+    }
+    total = loss.sum()
+    if how.nll_loss_coef:
+        total = total + how.nll_loss_coef * nll.sum()
+    return total, metrics
+
+
+def pair_collator(
+    examples: PreferenceExamples,
+    reference: Sequence[np.ndarray],
+    share_prompts: bool = True,
+    row_tokens: int = 2048,
+) -> Callable[[list[int]], dict[str, Tensor]]:
+    """Indices of pairs -> a batch: their distinct texts laid out in rows, reference log-probs, and who is
+    whom.
+    """
+
+    def collate(indices: list[int]) -> dict[str, Tensor]:
+        pairs = examples.pairs[indices]
+        numbers, local = np.unique(pairs, return_inverse=True)
+        texts = [examples.texts[n] for n in numbers]
+        return lay_out(texts, share_prompts, row_tokens) | {
+            "pairs": torch.from_numpy(local.reshape(pairs.shape)),
+            "lengths": torch.tensor([len(text.targets) for text in texts]),
+            "reference": torch.from_numpy(np.concatenate([reference[n] for n in numbers])),
+        }
+
+    return collate
+
+
+class PreferenceTrainer(GroupedTrainer):
+    """Trains on pairs; all pairs of one prompt (at most `together`) go through the model in one row."""
+
+    def __init__(
+        self,
+        model,
+        args,
+        examples: PreferenceExamples,
+        reference,
+        how: Preference,
+        chat: ChatFormat,
+        together: int,
+    ):
+        self.how = how
+        prompts = [examples.texts[chosen].prompt for chosen, _ in examples.pairs]
+        groups = prompt_groups(prompts, together)
+        lengths = np.asarray([len(text) for text in examples.texts])
+        costs = [int(lengths[examples.pairs[group]].max()) for group in groups]
+        collate = pair_collator(examples, reference, shares_prompts(model), row_tokens_for(model))
+        super().__init__(model, args, len(examples), groups, costs, collate, chat)
+
+    def items(self, batch: dict) -> int:
+        return len(batch["pairs"])
+
+    def losses(self, logps: Tensor, batch: dict) -> tuple[Tensor, dict[str, Tensor]]:
+        names = ("reference", "text", "turn", "lengths", "pairs")
+        return preference_losses(logps, *(batch[name] for name in names), self.how)

@@ -1,0 +1,55 @@
+"""The order of an epoch: what shares a prompt stays together, similar lengths share a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+BATCHES_A_BUCKET = 32
+
+
+def prompt_groups(prompts: Sequence[bytes], limit: int) -> list[np.ndarray]:
+    """Indices of equal prompts, in groups of at most `limit`."""
+    by_prompt: dict[bytes, list[int]] = {}
+    for i, prompt in enumerate(prompts):
+        by_prompt.setdefault(prompt, []).append(i)
+    return [np.asarray(m[i : i + limit]) for m in by_prompt.values() for i in range(0, len(m), limit)]
+
+
+def epoch_order(
+    groups: Sequence[np.ndarray], costs: Sequence[int], batch_size: int, seed: int, epoch: int
+) -> np.ndarray:
+    """Every index of every group once, so that consecutive `batch_size` of them make a good batch.
+
+    Groups are shuffled; within buckets of 32 batches they are sorted by cost (tokens) and cut into
+    batches, whose order is shuffled again. A group is cut where a batch is full.
+    """
+    random = np.random.default_rng([seed, epoch])
+    shuffled = random.permutation(len(groups))
+    sizes = np.asarray([len(groups[g]) for g in shuffled])
+    bucket = (np.cumsum(sizes) - sizes) // (batch_size * BATCHES_A_BUCKET)
+    order = shuffled[np.lexsort((np.asarray(costs)[shuffled], bucket))]
+    flat = np.concatenate([random.permutation(groups[g]) for g in order])
+    whole = len(flat) // batch_size * batch_size
+    batches = random.permutation(flat[:whole].reshape(-1, batch_size), axis=0)
+    return np.concatenate([batches.reshape(-1), flat[whole:]])
+
+
+class EpochOrder:
+    """The sampler around `epoch_order`; `epoch()` says which epoch begins."""
+
+    def __init__(self, groups, costs, batch_size: int, seed: int, epoch: Callable[[], int]):
+        self.groups, self.costs, self.batch_size, self.seed, self.epoch = (
+            groups,
+            costs,
+            batch_size,
+            seed,
+            epoch,
+        )
+
+    def __len__(self) -> int:
+        return sum(len(group) for group in self.groups)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(epoch_order(self.groups, self.costs, self.batch_size, self.seed, self.epoch()).tolist())
