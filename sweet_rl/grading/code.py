@@ -18,14 +18,13 @@ from sweet_rl.errors import UserError
 from sweet_rl.grading.extract import (
     call_prelude,
     code_candidates,
-    extract_code,
     function_name,
     imported_names,
 )
 from sweet_rl.grading.sandbox import Job, Sandbox, available_level, modules_for
 from sweet_rl.grading.values import preview, same
 
-__all__ = ["CodeGrader", "Grade", "TestResult", "extract_code"]
+__all__ = ["CodeGrader", "Grade", "TestResult"]
 
 # Code with one of these words may give another result each time: such a reference is run more often.
 CHANCE = re.compile(r"\b(random|rand\w*|shuffle|choice|sample|uuid\w*|secrets|time|now|today|perf_counter|hash|id|set|"
@@ -205,7 +204,7 @@ class CodeGrader:
         """Run a job in a warm process of its role; one that has died is replaced, once."""
         key = (role, hash_seed, job.modules)
         for attempt in (1, 2):
-            sandbox = self._take(key)
+            sandbox = self._take(key, warm=attempt == 1)
             try:
                 outcomes = sandbox.run(job)
             except (EOFError, OSError):
@@ -220,11 +219,11 @@ class CodeGrader:
                 return outcomes
         raise AssertionError("unreachable")
 
-    def _take(self, key: tuple) -> Sandbox:
+    def _take(self, key: tuple, warm: bool) -> Sandbox:
         with self._lock:
             if self._closed:
                 raise RuntimeError("this CodeGrader is closed")
-            if self._idle.get(key):
+            if warm and self._idle.get(key):
                 return self._idle[key].pop()
         return Sandbox(self.level, self.timeout, self.memory_mb, modules=key[2], hash_seed=key[1])
 

@@ -20,18 +20,12 @@ def function_name(reference: str, test_cases: dict[str, str]) -> str:
     return next((name for name in reversed(defined) if name in called), "")
 
 
-def extract_code(answer: str, function: str) -> str | None:
-    """The text in an answer that is most likely its code, or None where it holds none that defines `function`."""
-    candidates = code_candidates(answer, function)
-    return candidates[0] if candidates else None
-
-
 def code_candidates(answer: str, function: str) -> list[str]:
     """Texts in an answer that may be its code, best first; the first that is Python is the one to run.
 
-    The last closed fence that defines the function, then one never closed, then the unfenced text from the first
-    line of code on, without the prose that follows, then with it. Texts that do not define the function are no
-    candidates. Nothing here executes or parses the text as Python.
+    The last closed fence that defines the function, then one never closed. Without fences the whole text (prose
+    is no Python), then from the first line of code on, without the prose that follows and with it. Texts that do
+    not define the function are no candidates. Nothing here executes or parses the text as Python.
     """
     answer = ANSWER_MARKER.split(answer.replace("\r\n", "\n"))[-1]
     closed, rest = _fenced_blocks(answer)
@@ -95,14 +89,14 @@ def _fenced_blocks(text: str) -> tuple[list[str], str | None]:
 
 
 def _unfenced(text: str) -> list[str]:
-    """The text from its first line of code on, up to the first line that reads as prose, then all of it."""
+    """The whole text, that from its first line of code up to the first that reads as prose, and all from there on."""
     lines = text.lstrip(" ").split("\n")
     first = next((i for i, line in enumerate(lines) if CODE_START.match(line.lstrip())), None)
     if first is None:
         return [text]
     lines = _dedent("\n".join(lines[first:])).split("\n")
     end = next((i for i, line in enumerate(lines) if line.strip() and not CODE_LINE.match(line)), len(lines))
-    return ["\n".join(lines[:end]) + "\n", "\n".join(lines) + "\n"]
+    return [text.lstrip(" "), "\n".join(lines[:end]) + "\n", "\n".join(lines) + "\n"]
 
 
 def _dedent(text: str) -> str:

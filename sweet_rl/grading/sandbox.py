@@ -36,6 +36,13 @@ STANDARD_MODULES = (
     "urllib.parse", "uuid", "warnings", "weakref", "zoneinfo", "encodings.ascii", "encodings.latin_1",
     "encodings.idna", "encodings.utf_16", "encodings.cp1252", "encodings.hex_codec", "encodings.rot_13", "linecache",
 )  # fmt: skip
+# What these load only when they are used, when it is too late.
+STANDARD_SUBMODULES = {
+    "concurrent": ("concurrent.futures", "concurrent.futures.thread"),
+    "email": ("email.message", "email.parser", "email.utils", "email.mime.text"),
+    "multiprocessing": ("multiprocessing.dummy", "multiprocessing.pool"),
+    "xml": ("xml.etree.ElementTree", "xml.dom.minidom", "xml.sax"),
+}
 THIRD_PARTY_MODULES = {
     "numpy": ("numpy", "numpy.linalg", "numpy.fft", "numpy.random", "numpy.ma", "numpy.polynomial"),
     "pandas": ("numpy", "pandas", "pandas.tseries.offsets"),
@@ -95,7 +102,7 @@ def modules_for(names: set[str]) -> tuple[str, ...]:
             extra.update(THIRD_PARTY_MODULES[top])
         elif top in sys.stdlib_module_names and top not in NEVER_LOADED and name not in STANDARD_MODULES:
             if name not in sys.builtin_module_names:
-                extra.update({top, name})
+                extra.update({top, name, *STANDARD_SUBMODULES.get(top, ())})
     return tuple(sorted(extra))
 
 

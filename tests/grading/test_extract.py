@@ -2,7 +2,7 @@
 
 import pytest
 
-from sweet_rl.grading.extract import call_prelude, code_candidates, extract_code, function_name, imported_names
+from sweet_rl.grading.extract import call_prelude, code_candidates, function_name, imported_names
 
 CODE = "def f(x):\n    return x + 1\n"
 
@@ -20,10 +20,19 @@ ANSWERS = {
 }
 
 
+def first_python(candidates):
+    for text in candidates:
+        try:
+            compile(text, "answer", "exec")
+            return text
+        except SyntaxError:
+            continue
+    return None
+
+
 @pytest.mark.parametrize("name", ANSWERS)
 def test_code_is_found(name):
-    code = extract_code(ANSWERS[name], "f")
-    compile(code, "answer", "exec")
+    code = first_python(code_candidates(ANSWERS[name], "f"))
     names = {}
     exec(code, names)
     assert names["f"](1) == 2
@@ -31,7 +40,7 @@ def test_code_is_found(name):
 
 @pytest.mark.parametrize("answer", ["", "I do not know.", "```python\ndef g(x): pass\n```", "f(x) adds one"])
 def test_answers_without_the_function_have_no_code(answer):
-    assert extract_code(answer, "f") is None
+    assert code_candidates(answer, "f") == []
 
 
 def test_a_closed_block_stands_before_an_open_one():
@@ -41,7 +50,12 @@ def test_a_closed_block_stands_before_an_open_one():
 
 def test_helpers_and_imports_stay():
     code = "import math\n\ndef helper(x):\n    return math.floor(x)\n\n@staticmethod\ndef f(x):\n    return helper(x)\n"
-    assert extract_code(f"Text.\n{code}\nIt works well.", "f").strip() == code.strip()
+    assert first_python(code_candidates(f"Text.\n{code}\nIt works well.", "f")).strip() == code.strip()
+
+
+def test_a_bare_answer_is_kept_whole():
+    code = "seen = []\n\ndef f(x):\n    return x\n\nf.calls = 0\n"
+    assert code_candidates(code, "f")[0] == code
 
 
 def test_the_called_function_is_known_from_reference_and_tests():
