@@ -44,9 +44,7 @@ def main(
     outputs.pop(None, None)
     for path, text in outputs.items():
         if not overwrite and Path(path).exists() and Path(path).read_text(encoding="utf-8") != text:
-            raise UserError(
-                f"{path} exists and holds something else. Choose another path, or give --overwrite."
-            )
+            raise UserError(f"{path} exists and holds something else. Choose another path, or give --overwrite.")
     for path, text in outputs.items():
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         partial = Path(f"{path}.partial")
@@ -61,16 +59,12 @@ def parse_runs(runs: dict | str) -> dict[str, list[str]]:
         pairs = [item.partition("=") for item in runs.split(",") if item.strip()]
         entries = [(name.strip(), files.split("+")) for name, _, files in pairs]
     else:
-        entries = [
-            (str(name), [files] if isinstance(files, str) else list(files)) for name, files in runs.items()
-        ]
+        entries = [(str(name), [files] if isinstance(files, str) else list(files)) for name, files in runs.items()]
     parsed: dict[str, list[str]] = {}
     for name, files in entries:
         files = [file.strip() for file in files if file.strip()]
         if not name or not files or name in parsed:
-            raise UserError(
-                f"--runs: expected name=file[+file...] with each name once, found {name!r}: {files}."
-            )
+            raise UserError(f"--runs: expected name=file[+file...] with each name once, found {name!r}: {files}.")
         parsed[name] = files
     if not parsed:
         raise UserError("--runs is empty; expected name=file[+file...], separated by commas.")

@@ -79,9 +79,7 @@ def main(
         trajectories = read_records(source, Trajectory)
     trajectories = first_tasks(trajectories, num_tasks)
     if not any(trajectory.task.test_cases for trajectory in trajectories):
-        raise UserError(
-            f"{source}: no task has test_cases. Frontend trajectories are graded by evaluate_html.py."
-        )
+        raise UserError(f"{source}: no task has test_cases. Frontend trajectories are graded by evaluate_html.py.")
     samples: dict[str, int] = {}
     for trajectory in trajectories:
         samples[trajectory.task.id] = samples.get(trajectory.task.id, 0) + 1
@@ -153,9 +151,7 @@ def _check_paths(source: str, *outputs: str | None) -> None:
             continue
         real = str(Path(path).resolve())
         if real in seen:
-            raise UserError(
-                f"{path} is also {seen[real]}: choose another output path, so that nothing is lost."
-            )
+            raise UserError(f"{path} is also {seen[real]}: choose another output path, so that nothing is lost.")
         seen[real] = "another output"
 
 

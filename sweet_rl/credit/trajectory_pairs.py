@@ -33,9 +33,7 @@ def trajectory_pairs(
         losers = [trajectory for trajectory in group if trajectory.reward < 1.0]
         if not winners or not losers:
             continue
-        parts = {
-            t.id: trajectory_parts(t, chat, response_template, eos_text, bos_text) for t in winners + losers
-        }
+        parts = {t.id: trajectory_parts(t, chat, response_template, eos_text, bos_text) for t in winners + losers}
         for chosen in winners:
             for rejected in losers:
                 if parts_text(parts[chosen.id]) != parts_text(parts[rejected.id]):
@@ -72,9 +70,7 @@ def trajectory_parts(
     )
 
 
-def _pair(
-    chosen: Trajectory, rejected: Trajectory, parts: dict[str, list[Part]], hint: bool
-) -> PreferencePair:
+def _pair(chosen: Trajectory, rejected: Trajectory, parts: dict[str, list[Part]], hint: bool) -> PreferencePair:
     texts = [parts[chosen.id], parts[rejected.id]]
     if hint:
         texts = [with_hint(text, chosen.task.ground_truth) for text in texts]

@@ -5,8 +5,10 @@ import re
 ANSWER_MARKER = re.compile(r"^[ \t]*I WANT TO ANSWER:", re.MULTILINE)
 FENCE = re.compile(r"[ \t]*(```+|~~~+)(.*)$")
 CODE_START = re.compile(r"(import |from \w[\w.]* import|def |async def |class |@\w)")
-CODE_LINE = re.compile(r"(\s|#|@|\)|\]|\}|\"\"\"|'''|(?:import|from|def|class|if|elif|else|for|while|try|except|finally|with)\b|async |"
-                       r"[A-Za-z_][\w.\[\]'\", ]*\s*(?:=|\+=|:|\()|print\b|return\b|pass\b|assert\b)")  # fmt: skip
+CODE_LINE = re.compile(
+    r"\s|[#@)\]}]|\"\"\"|\'\'\'|(?:import|from|def|class|if|elif|else|for|while|try|except|finally|with|async)\b"
+    r"|[A-Za-z_][\w.]*\(|[A-Za-z_][\w.\[\]'\", ]*[-+*/|&]?=|(?:pass|assert)\b"
+)
 IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import\b|import[ \t]+([\w., \t]+))", re.MULTILINE)
 WORD = re.compile(r"[A-Za-z_]\w*")
 
@@ -76,10 +78,7 @@ def _fenced_blocks(text: str) -> tuple[list[str], str | None]:
             if fence:
                 mark, current = fence.group(1), []
         elif (
-            fence
-            and fence.group(1)[:3] == mark[:3]
-            and len(fence.group(1)) >= len(mark)
-            and not fence.group(2).strip()
+            fence and fence.group(1)[:3] == mark[:3] and len(fence.group(1)) >= len(mark) and not fence.group(2).strip()
         ):
             closed.append("\n".join(current) + "\n")
             current = None

@@ -32,14 +32,10 @@ def summarise(trajectories: Sequence[Trajectory], k: int = 1, seed: int = 0) -> 
     rewards = _by_task(graded, lambda t: t.reward)
     successes = _by_task(graded, lambda t: float(t.reward == 1.0))
     grades = {trajectory.id: trajectory.extra.get("grade") or {} for trajectory in trajectories}
-    ungradable = {
-        t.task.id: grades[t.id]["ungradable"] for t in trajectories if grades[t.id].get("ungradable")
-    }
+    ungradable = {t.task.id: grades[t.id]["ungradable"] for t in trajectories if grades[t.id].get("ungradable")}
     failed = Counter((t.failure or {}).get("kind", "unknown") for t in trajectories if t.ending == "failed")
     kinds = Counter(grades[t.id].get("failure") or "wrong answer" for t in graded if t.reward != 1.0)
-    tests = Counter(
-        test["reason"] for t in graded for test in grades[t.id].get("tests", ()) if not test["passed"]
-    )
+    tests = Counter(test["reason"] for t in graded for test in grades[t.id].get("tests", ()) if not test["passed"])
     summary = {
         "dialogues": len(trajectories),
         "graded": len(graded),
@@ -75,9 +71,7 @@ def summary_text(summary: dict) -> str:
         if key in best:
             lines.append(f"best of {best['k']}, {name}: {_percent(best[key])}")
     if best.get("tasks_with_too_few"):
-        lines.append(
-            f"best of {best['k']} leaves out {best['tasks_with_too_few']} tasks with too few graded dialogues"
-        )
+        lines.append(f"best of {best['k']} leaves out {best['tasks_with_too_few']} tasks with too few graded dialogues")
     if "turns" in summary:
         lines.append(f"turns          {summary['turns']:.2f}")
     for name, key in (
@@ -158,17 +152,13 @@ class Comparison:
         return "\n".join(line.rstrip() for line in [*lines, self.note()])
 
     def markdown(self) -> str:
-        heading, *body = [
-            "| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in self.cells()
-        ]
+        heading, *body = ["| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in self.cells()]
         rule = "| --- |" + " ---: |" * (len(COLUMNS) - 1 + len(self.baselines))
         return "\n".join([heading, rule, *body, "", self.note(), ""])
 
     def note(self) -> str:
         note = f"{self.tasks} tasks; intervals: 95 %, bootstrap over tasks; p: sign-flip test over tasks."
-        return note + (
-            f" Left out for want of a graded dialogue: {len(self.left_out)}." if self.left_out else ""
-        )
+        return note + (f" Left out for want of a graded dialogue: {len(self.left_out)}." if self.left_out else "")
 
 
 def compare(
@@ -190,9 +180,7 @@ def compare(
         for rows in seeds:
             counted &= {trajectory.task.id for trajectory in rows if is_graded(trajectory)}
     if not counted:
-        raise UserError(
-            "No task has a graded dialogue in every run: were the files made by evaluate_code.py?"
-        )
+        raise UserError("No task has a graded dialogue in every run: were the files made by evaluate_code.py?")
     values = {name: [_values(rows, counted) for rows in seeds] for name, seeds in runs.items()}
     success = {name: _mean_over_seeds([v["success"] for v in seeds]) for name, seeds in values.items()}
     rows = [
@@ -203,8 +191,7 @@ def compare(
             success=bootstrap_interval(success[name], seed=seed),
             turns=float(np.mean(list(_mean_over_seeds([v["turns"] for v in seeds]).values()))),
             differences={
-                b: None if b == name else paired_difference(success[name], success[b], seed=seed)
-                for b in baselines
+                b: None if b == name else paired_difference(success[name], success[b], seed=seed) for b in baselines
             },
             success_by_seed=[float(np.mean(list(v["success"].values()))) for v in seeds],
         )
@@ -225,8 +212,8 @@ def _check_same_tasks(runs: Mapping[str, Sequence[Sequence[Trajectory]]]) -> Non
             elif tasks != first:
                 odd = sorted(tasks ^ first)
                 raise UserError(
-                    f"The runs {first_name!r} and {name!r} (file {number + 1}) are on different tasks: {len(odd)} are in "
-                    f"only one of them, the first is {odd[0]}. Evaluate all runs on the same tasks file and --num_tasks."
+                    f"The runs {first_name!r} and {name!r} (file {number + 1}) are on different tasks: {len(odd)} are "
+                    f"in only one of them, the first is {odd[0]}. Evaluate all on the same tasks file and --num_tasks."
                 )
 
 
@@ -251,9 +238,7 @@ def _by_task(trajectories: Sequence[Trajectory], measure) -> dict[str, list[floa
 
 
 def _percent(estimate: Mapping[str, float]) -> str:
-    return (
-        f"{100 * estimate['mean']:.1f} %  (95 %: {100 * estimate['low']:.1f} to {100 * estimate['high']:.1f})"
-    )
+    return f"{100 * estimate['mean']:.1f} %  (95 %: {100 * estimate['low']:.1f} to {100 * estimate['high']:.1f})"
 
 
 def _difference(estimate: Estimate | None) -> str:

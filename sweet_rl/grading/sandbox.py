@@ -113,9 +113,7 @@ class Sandbox:
     use; three times as long by the clock. Raises SandboxUnavailable if the level cannot be had.
     """
 
-    def __init__(
-        self, level: str, timeout: float, memory_mb: int, modules: tuple[str, ...] = (), hash_seed: int = 0
-    ):
+    def __init__(self, level: str, timeout: float, memory_mb: int, modules: tuple[str, ...] = (), hash_seed: int = 0):
         self.level, self.timeout, self.modules = level, timeout, modules
         self._control, theirs = socket.socketpair()
         with theirs:

@@ -96,9 +96,7 @@ def run_test(code, prelude: str, function: str, call: str) -> list:
         if prelude:
             given = {}
             exec(prelude, given)
-            names.update(
-                {name: value for name, value in given.items() if name not in (function, "__builtins__")}
-            )
+            names.update({name: value for name, value in given.items() if name not in (function, "__builtins__")})
         return ["value", values.encode(eval(call, names))]
     except BaseException as error:  # noqa: BLE001 - SystemExit too: the answer's own doing
         return describe_exception(error)

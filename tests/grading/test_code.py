@@ -35,7 +35,7 @@ HONEST = {
     "top-level import": ("import math\ndef f(x):\n    return math.floor(x) + 1",),
     "helper and recursion": ("def g(n):\n    return 0 if n == 0 else 1 + g(n - 1)\ndef f(x):\n    return x + g(1)",),
     "class": ("class A:\n    def __init__(self, x): self.x = x\ndef f(x):\n    return A(x).x + 1",),
-    "dataclass": ("from dataclasses import dataclass\n@dataclass\nclass A:\n    x: int\ndef f(x):\n    return A(x).x + 1",),
+    "dataclass": ("from dataclasses import *\n@dataclass\nclass A:\n    x: int\ndef f(x):\n    return A(x).x + 1",),
     "decorator": ("import functools\n@functools.lru_cache\ndef f(x):\n    return x + 1",),
     "prints": ("def f(x):\n    print('hello')\n    return x + 1\nprint(f(1))",),
     "main guard": (ADD + "\nif __name__ == '__main__':\n    import sys\n    sys.exit(f(int(input())))",),
@@ -49,7 +49,8 @@ HONEST = {
         "from concurrent.futures import ThreadPoolExecutor\ndef f(x):\n    with ThreadPoolExecutor(2) as p:\n"
         "        return p.submit(lambda: x + 1).result()",
     ),
-    "event loop": ("import asyncio\nasync def g(x):\n    await asyncio.sleep(0)\n    return x + 1\ndef f(x):\n    return asyncio.run(g(x))",),
+    "event loop": ("import asyncio\nasync def g(x):\n    await asyncio.sleep(0)\n    return x + 1\n"
+    "def f(x):\n    return asyncio.run(g(x))",),
     "rare module": ("import colorsys, xml.etree.ElementTree\ndef f(x):\n    return x + 1",),
     "state": ("seen = []\ndef f(x):\n    seen.append(x)\n    return x + len(seen)",),
 }  # fmt: skip
@@ -79,7 +80,9 @@ def test_keyword_arguments_mutation_generators_and_none(grader):
 def test_numpy_is_there_for_code_that_imports_it(grader):
     pytest.importorskip("numpy")
     reference = "import numpy as np\ndef f(x):\n    return np.array(x) * 2.0"
-    assert grader.grade(reference, "import numpy\ndef f(x):\n    return numpy.multiply(x, 2)", {"t": "f([1, 2])"}).success
+    assert grader.grade(
+        reference, "import numpy\ndef f(x):\n    return numpy.multiply(x, 2)", {"t": "f([1, 2])"}
+    ).success
 
 
 FAILURES = {
@@ -107,7 +110,9 @@ def test_every_failure_has_its_kind(grader, kind):
 
 
 def test_an_exception_tells_its_message(grader):
-    assert grader.grade(ADD, "def f(x):\n    return g(x)", CALLS).tests[0].message == "NameError: name 'g' is not defined"
+    assert (
+        grader.grade(ADD, "def f(x):\n    return g(x)", CALLS).tests[0].message == "NameError: name 'g' is not defined"
+    )
 
 
 def test_tests_after_one_that_hangs_or_dies_still_count(grader):

@@ -10,9 +10,10 @@ ANSWERS = {
     "bare": CODE,
     "fenced": f"```python\n{CODE}```",
     "prose around": f"Sure! Here it is:\n\n```python\n{CODE}```\nThis adds one.",
-    "the last of two": f"```python\ndef f(x):\n    return 0\n```\nNo, better:\n```\n{CODE}```\nUse: \n```python\nf(3)\n```",
+    "the last of two": f"```python\ndef f(x):\n    return 0\n```\nNo:\n```\n{CODE}```\nUse: \n```python\nf(3)\n```",
     "never closed": f"Here:\n```python\n{CODE}",
     "prose without fences": f"Here is the code:\n\n{CODE}\nThis function adds one to x.",
+    "a note after it": f"{CODE}\nNote: f (as asked) adds one.",
     "marker": f"I WANT TO ANSWER: {CODE}",
     "tildes": f"~~~\n{CODE}~~~",
     "indented fence": "1. do\n   ```python\n   def f(x):\n       return x + 1\n   ```\n",
@@ -66,7 +67,12 @@ def test_the_called_function_is_known_from_reference_and_tests():
 
 
 def test_imported_names():
-    assert imported_names("import os, math as m\nfrom a.b import c\n  import numpy as np") == {"os", "math", "a.b", "numpy"}
+    assert imported_names("import os, math as m\nfrom a.b import c\n  import numpy as np") == {
+        "os",
+        "math",
+        "a.b",
+        "numpy",
+    }
 
 
 def test_a_prelude_has_only_what_calls_name():

@@ -31,7 +31,9 @@ def test_failed_dialogues_and_ungradable_tasks_are_counted_apart():
         dialogue(0, 0, 1.0),
         dialogue(0, 1, None, ending="failed", failure={"kind": "timeout", "message": "", "side": "human"}),
         dialogue(1, 0, None, extra={"grade": {"ungradable": "random", "tests": [], "failure": None}}),
-        dialogue(2, 0, 0.0, extra={"grade": {"failure": "no answer", "tests": [{"passed": False, "reason": "no answer"}]}}),
+        dialogue(
+            2, 0, 0.0, extra={"grade": {"failure": "no answer", "tests": [{"passed": False, "reason": "no answer"}]}}
+        ),
     ]
     summary = summarise(rows, k=2)
     assert summary["graded"] == 2 and summary["success"]["mean"] == 0.5 and summary["success"]["tasks"] == 2

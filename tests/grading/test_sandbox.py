@@ -10,7 +10,7 @@ import pytest
 from sweet_rl.grading.code import CodeGrader
 from sweet_rl.grading.sandbox import Job, Sandbox, SandboxUnavailable, available_level
 
-SECRET = "def f(x):\n    return 7919 * x + 1\n"
+SECRET = "def f(x):\n    return 982451653 * x + 1\n"
 CALLS = {"test1": "f(1)", "test2": "f(2)"}
 
 
@@ -48,11 +48,11 @@ def run(grader):
 
 
 LIARS = {
-    "always equal": "class A:\n    def __eq__(self, o): return True\n    def __hash__(self): return 1\ndef f(x): return A()",
+    "always equal": "class A:\n    def __eq__(self, o): return True\n    __hash__ = int\ndef f(x): return A()",
     "an int that lies": "class A(int):\n    def __eq__(self, o): return True\ndef f(x): return A(0)",
     "a lying class": "class A:\n    __class__ = int\n    def __eq__(self, o): return True\ndef f(x): return A()",
-    "a lying repr": "class A:\n    def __repr__(self): return '7920'\ndef f(x): return A()",
-    "patched builtins": "import builtins\nbuiltins.isinstance = builtins.all = builtins.any = lambda *a: True\ndef f(x): return 0",
+    "a lying repr": "class A:\n    def __repr__(self): return '982451654'\ndef f(x): return A()",
+    "patched builtins": "import builtins\nbuiltins.isinstance = builtins.all = lambda *a: True\ndef f(x): return 0",
     "patched json": "import json\njson.dumps = lambda *a, **k: '[\"value\", true]'\ndef f(x): return 0",
     "passes printed": "def f(x):\n    print('passed', 'ok', True)\n    return 0",
     "exit with success": "import sys\ndef f(x): sys.exit(0)",
@@ -62,20 +62,21 @@ LIARS = {
     "    os.write(3, struct.pack('=I', len(d)) + d)\n    return 0",
     "garbage frame": "import os\ndef f(x):\n    os.write(3, b'\\xff' * 4096)\n    return 0",
     "half a frame": "import os\ndef f(x):\n    os.write(3, b'\\x09\\0\\0\\0[')\n    os._exit(0)",
-    "every descriptor": "import os\ndef f(x):\n    for n in range(64):\n        try: os.write(n, b'D\\0\\0\\0\\0true')\n"
-    "        except OSError: pass\n    return 0",
+    "every descriptor": "import os\ndef f(x):\n    for n in range(64):\n"
+    "        try: os.write(n, b'D\\0\\0\\0\\0true')\n        except OSError: pass\n    return 0",
     "patched equality": "import operator, math\noperator.eq = math.isclose = lambda *a, **k: True\ndef f(x): return 0",
     "swallowed timeout": "def f(x):\n    while True:\n        try:\n            while True: pass\n"
     "        except BaseException: pass",
     "ignored signals": "import signal\nfor s in range(1, 32):\n    try: signal.signal(s, signal.SIG_IGN)\n"
     "    except Exception: pass\ndef f(x):\n    while True: pass",
     "pickle bomb": "class A:\n    def __reduce__(self): return (eval, ('1',))\n    x = 1\ndef f(x): return A()",
-    "reference on the stack": "import sys\ndef f(x):\n    frame = sys._getframe()\n    while frame:\n"
-    "        for value in list(frame.f_locals.values()) + list(frame.f_globals.values()):\n"
-    "            if str(7920 - 1) in repr(value)[:10**6]: return (7920 - 1) * x + 1\n        frame = frame.f_back\n    return 0",
-    "reference in memory": "import gc\ndef f(x):\n    gc.unfreeze()\n    for o in gc.get_objects():\n"
-    "        if isinstance(o, (list, dict, tuple)) and str(7920 - 1) in repr(o)[:10**5]: return (7920 - 1) * x + 1\n"
-    "    return 0",
+    "reference on the stack": "import sys\ndef f(x):\n    n = ''.join(reversed('356154289'))\n"
+    "    frame = sys._getframe().f_back\n    while frame:\n"
+    "        for value in [*frame.f_locals.values(), *frame.f_globals.values()]:\n"
+    "            if n in repr(value)[:10**6]: return int(n) * x + 1\n        frame = frame.f_back\n    return 0",
+    "reference in memory": "import gc\ndef f(x):\n    n = ''.join(reversed('356154289'))\n    gc.unfreeze()\n"
+    "    for o in gc.get_objects():\n        if isinstance(o, (list, dict, tuple)) and n in repr(o)[:10**5]:\n"
+    "            return int(n) * x + 1\n    return 0",
 }  # fmt: skip
 
 
@@ -102,7 +103,7 @@ FORBIDDEN = {
     "write to the root": "return open('/escaped', 'w').write('x')",
     "read the interpreter": "import os\nreturn open(os.__file__).read()",
     "connect": "import socket\nreturn socket.create_connection(('127.0.0.1', PORT)).fileno()",
-    "a datagram": "import socket\nreturn socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('127.0.0.1', 9))",
+    "a datagram": "import socket as s\nreturn s.socket(s.AF_INET, s.SOCK_DGRAM).sendto(b'x', ('127.0.0.1', 9))",
     "a unix socket": "import socket\nreturn socket.socket(socket.AF_UNIX).connect('/tmp/x')",
     "listen": "import socket\nreturn socket.create_server(('127.0.0.1', 0)).fileno()",
     "fork": "import os\nreturn os.fork()",
@@ -117,7 +118,7 @@ FORBIDDEN = {
     "change its root": "import os\nos.chroot('.')",
     "mount": "import ctypes\nif ctypes.CDLL(None).mount(b'none', b'/', b'tmpfs', 0, None): raise OSError(1, 'refused')",
     "a new namespace": "import ctypes\nif ctypes.CDLL(None).unshare(0x10000000): raise OSError(1, 'refused')",
-    "trace its parent": "import ctypes, os\nif ctypes.CDLL(None).ptrace(16, os.getppid(), 0, 0) < 0: raise OSError(1, 'refused')",
+    "trace its parent": "import ctypes, os\nif ctypes.CDLL(None).ptrace(16, os.getppid(), 0, 0) < 0: raise OSError(1)",
     "a memory file": "import os\nreturn os.memfd_create('x')",
     "a shared segment": "import ctypes\nif ctypes.CDLL(None).shmget(1, 4096, 0o1600) < 0: raise OSError(1, 'refused')",
     "many open files": "import os\nreturn len([os.dup(0) for _ in range(1000)])",
@@ -161,7 +162,9 @@ def test_one_answer_leaves_nothing_for_the_next(grader):
     sandbox = Sandbox(grader.level, 0.5, 128)
     try:
         before = "import builtins, random, sys\nbuiltins.leak = sys.leak = random.leak = 1\ndef f():\n    return 1"
-        after = "import builtins, random, sys\ndef f():\n    return [hasattr(m, 'leak') for m in (builtins, random, sys)]"
+        after = (
+            "import builtins, random, sys\ndef f():\n    return [hasattr(m, 'leak') for m in (builtins, random, sys)]"
+        )
         assert sandbox.run(Job([before], ["f()"], "f")) == [("value", 1)]
         assert sandbox.run(Job([after], ["f()"], "f")) == [("value", ["l", False, False, False])]
     finally:

@@ -27,18 +27,26 @@ def equal(expected, got) -> bool:
     return same(sent(expected), sent(got))
 
 
-plain = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary() | st.complex_numbers(
-    allow_nan=False, allow_infinity=False
-)  # fmt: skip
+plain = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(allow_nan=False),
+    st.text(),
+    st.binary(),
+    st.complex_numbers(allow_nan=False, allow_infinity=False),
+)
 keys = st.recursive(
     plain, lambda inner: st.lists(inner, max_size=3).map(tuple) | st.frozensets(inner, max_size=3), max_leaves=5
 )
 literals = st.recursive(
     plain,
-    lambda inner: st.lists(inner, max_size=4)
-    | st.lists(inner, max_size=4).map(tuple)
-    | st.sets(keys, max_size=4)
-    | st.dictionaries(keys, inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.lists(inner, max_size=4).map(tuple)
+        | st.sets(keys, max_size=4)
+        | st.dictionaries(keys, inner, max_size=4)
+    ),
     max_leaves=12,
 )
 
@@ -60,7 +68,12 @@ def close(a, b) -> bool:
     """Whether two unequal values are the kind that the tolerance is for: floats within it."""
     if isinstance(a, float) and isinstance(b, int | float):
         return math.isclose(a, b, rel_tol=1e-8, abs_tol=1e-11)
-    return isinstance(a, complex | list | tuple | set | frozenset | dict) and type(a) is type(b) and a != b and "e-" in repr(a) + repr(b)
+    return (
+        isinstance(a, complex | list | tuple | set | frozenset | dict)
+        and type(a) is type(b)
+        and a != b
+        and "e-" in repr(a) + repr(b)
+    )
 
 
 class Colour(Enum):

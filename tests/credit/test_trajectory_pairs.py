@@ -1,0 +1,85 @@
+"""Which siblings make a pair, and what stands in its texts."""
+
+import pytest
+
+from sweet_rl.credit.trajectory_pairs import trajectory_pairs
+from sweet_rl.errors import UserError
+from sweet_rl.records import Task, Trajectory
+
+TASK = Task("add one", "def f(x): return x + 1", {"test1": "f(1)"}, id="t")
+OTHER = Task("add two", "def f(x): return x + 2", {"test1": "f(1)"}, id="u")
+
+
+def dialogue(sample, reward, text=None, task=TASK, **more):
+    text = text or f"answer {sample}"
+    parts = [
+        {"text": "<s>", "train": False, "bos": True},
+        {"text": "add one", "train": False},
+        {"text": text, "train": True},
+    ]
+    history = [{"role": "user", "content": "add one"}, {"role": "assistant", "content": text, "output": text}]
+    row = {"parts": parts, "ending": "answered"} | more
+    return Trajectory(task, history, text, reward, id=f"{task.id}-{sample}", **row)
+
+
+def ids(trajectories):
+    return [(p.extra["chosen_id"], p.extra["rejected_id"]) for p in trajectory_pairs(trajectories, hint=False)]
+
+
+def test_every_success_is_paired_with_every_worse_sibling():
+    rows = [dialogue(0, 1.0), dialogue(1, 0.5), dialogue(2, 1.0), dialogue(3, 0.0)]
+    assert ids(rows) == [("t-0", "t-1"), ("t-0", "t-3"), ("t-2", "t-1"), ("t-2", "t-3")]
+
+
+def test_tasks_without_success_or_without_failure_have_no_pairs():
+    assert ids([dialogue(0, 0.9), dialogue(1, 0.0)]) == [] and ids([dialogue(0, 1.0), dialogue(1, 1.0)]) == []
+    assert ids([dialogue(0, 1.0), dialogue(1, 0.0, task=OTHER)]) == []
+
+
+def test_failed_dialogues_and_ungradable_tasks_are_in_no_pair():
+    assert ids([dialogue(0, 1.0), dialogue(1, 0.0, ending="failed"), dialogue(2, None)]) == []
+
+
+def test_a_dialogue_that_reached_the_turn_limit_is_rejected():
+    assert ids([dialogue(0, 1.0), dialogue(1, 0.0, ending="turn_limit")]) == [("t-0", "t-1")]
+
+
+def test_identical_texts_are_no_pair():
+    assert ids([dialogue(0, 1.0, "same"), dialogue(1, 0.0, "same")]) == []
+
+
+def test_pair_ids_are_unique_and_texts_are_the_dialogues_parts():
+    rows = [dialogue(0, 1.0), dialogue(1, 0.0), dialogue(2, 0.5)]
+    pairs = list(trajectory_pairs(rows, hint=False))
+    assert len({pair.id for pair in pairs}) == 2
+    assert pairs[0].chosen == rows[0].parts and pairs[0].rejected == rows[1].parts
+
+
+def test_the_hint_stands_untrained_after_the_one_bos():
+    (pair,) = trajectory_pairs([dialogue(0, 1.0), dialogue(1, 0.0)], hint=True)
+    for parts in (pair.chosen, pair.rejected):
+        assert parts[0]["text"] == "<s>" and [part["text"] for part in parts].count("<s>") == 1
+        assert parts[1]["text"] == f"In light that the final answer is: {TASK.ground_truth}.\n"
+        assert not parts[1]["train"] and [part["train"] for part in parts].count(True) == 1
+
+
+def test_released_texts_are_read_with_their_response_template():
+    def row(sample, reward, output):
+        prompt = "<s>[user]add one[end][agent]how?[end][user]so[end][agent]"
+        reply = {"role": "assistant", "content": "", "input": prompt, "output": output}
+        history = [{"role": "user", "content": "add one"}, reply]
+        return Trajectory(TASK, history, output, reward, id=f"t-{sample}")
+
+    rows = [row(0, 1.0, "good"), row(1, 0.0, "bad")]
+    marks = {"response_template": "[agent]", "eos_text": "[end]", "bos_text": "<s>"}
+    (pair,) = trajectory_pairs(rows, hint=False, **marks)
+    whole = "<s>[user]add one[end][agent]how?[end][user]so[end][agent]good"
+    assert "".join(part["text"] for part in pair.chosen) == whole
+    assert [part["text"] for part in pair.chosen if part["train"]] == ["how?[end]", "good"]
+    with pytest.raises(UserError, match="--eos_text"):
+        list(trajectory_pairs(rows, hint=False, response_template="[agent]"))
+
+
+def test_without_parts_or_tokenizer_the_remedy_is_named():
+    with pytest.raises(UserError, match="t-0 carries no parts.*--tokenizer"):
+        list(trajectory_pairs([dialogue(0, 1.0, parts=None), dialogue(1, 0.0, parts=None)], hint=False))
