@@ -86,9 +86,7 @@ def main(
             print(f"already complete: {target}")
             _report(output.summary or {})
             return
-        model = load_model(
-            model_id, engine, hostname, tokenizer, os.environ.get("OPENAI_API_KEY"), timeout=timeout
-        )
+        model = load_model(model_id, engine, hostname, tokenizer, os.environ.get("OPENAI_API_KEY"), timeout=timeout)
         counts = {
             "tasks": len({trajectory.task.id for trajectory in trajectories}),
             "trajectories": len(trajectories),
@@ -122,10 +120,7 @@ async def _sample(
     try:
         await model.check()
         waiting = (
-            turn
-            for trajectory in trajectories
-            for turn in turns_of(trajectory, model)
-            if turn.id not in output.done
+            turn for trajectory in trajectories for turn in turns_of(trajectory, model) if turn.id not in output.done
         )
         with tqdm(total=total, initial=len(output.done), desc="turns", unit="turn", smoothing=0.05) as bar:
             async for result in as_they_finish(waiting, work, concurrency):
@@ -154,9 +149,7 @@ async def _sample(
 def _one(name: str, value: str | None, other: str, other_value: str | None) -> str:
     """The path given under one of its two names."""
     if value is not None and other_value is not None and value != other_value:
-        raise UserError(
-            f"--{name} ({value}) and --{other} ({other_value}) mean the same thing; give one of them."
-        )
+        raise UserError(f"--{name} ({value}) and --{other} ({other_value}) mean the same thing; give one of them.")
     path = value if value is not None else other_value
     if path is None:
         raise UserError(f"missing: --{name} (no default). See --help.")

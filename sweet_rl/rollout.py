@@ -55,9 +55,7 @@ async def play(task: Task, sample: int, collaboration: Collaboration) -> Traject
             environment.step(completion, prompt_text)
             if not environment.over:
                 side = "human"
-                reply = await collaboration.human.reply(
-                    task, environment.observe(), seed_for(turn_seed, "human")
-                )
+                reply = await collaboration.human.reply(task, environment.observe(), seed_for(turn_seed, "human"))
                 _count(usage["human"], reply)
                 leaks += reply.leaks
                 environment.hear(reply.text)
@@ -165,9 +163,7 @@ def summarise(rows: Iterable[dict], seconds: float | None = None, fresh: int = 0
         turns += said
         leaks += row.get("leaks", 0)
         told += row.get("leaks", 0) > 0
-        made = {
-            f"{side}_{name}": n for side, used in row.get("usage", {}).items() for name, n in used.items()
-        }
+        made = {f"{side}_{name}": n for side, used in row.get("usage", {}).items() for name, n in used.items()}
         tokens.update(made)
         counts.append((made.get("agent_completion_tokens", 0), made.get("human_completion_tokens", 0)))
     summary: dict[str, Any] = {

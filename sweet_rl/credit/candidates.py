@@ -36,9 +36,7 @@ def sample_tasks(trajectories: Sequence[Trajectory], fraction: float, seed: int)
     Raises UserError unless 0 < fraction <= 1.
     """
     if not 0 < fraction <= 1:
-        raise UserError(
-            f"the data fraction is {fraction}; it must be above 0 and at most 1 (1 takes every task)."
-        )
+        raise UserError(f"the data fraction is {fraction}; it must be above 0 and at most 1 (1 takes every task).")
     tasks = sorted({trajectory.task.id for trajectory in trajectories})
     random.Random(seed_for(seed, "data_fraction")).shuffle(tasks)
     kept = set(tasks[: max(1, round(fraction * len(tasks)))])

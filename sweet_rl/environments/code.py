@@ -64,7 +64,5 @@ class CodeCollaboration:
     def hear(self, text: str) -> None:
         """Takes the human's reply."""
         if self.over or self.dialogue[-1]["role"] != "assistant":
-            raise ValueError(
-                "the human speaks only after a message of the agent that did not end the dialogue."
-            )
+            raise ValueError("the human speaks only after a message of the agent that did not end the dialogue.")
         self.dialogue.append({"role": "user", "content": text})

@@ -37,9 +37,7 @@ def _signs(ground_truth: str, public: str) -> tuple[frozenset, tuple]:
     code = _code_only(ground_truth)
     runs = {run for run in _runs(_tokens(code), RUN) if _is_code(run) and run not in shown_runs}
     lines = {tuple(_tokens(line)) for line in code.splitlines()}
-    statements = [
-        line for line in lines if len(line) >= STATEMENT and _is_code(line) and not _contains(shown, line)
-    ]
+    statements = [line for line in lines if len(line) >= STATEMENT and _is_code(line) and not _contains(shown, line)]
     return frozenset(runs), tuple(statements)
 
 
@@ -57,11 +55,7 @@ def _code_only(source: str) -> str:
 
 
 def _is_text(node: ast.AST) -> bool:
-    return (
-        isinstance(node, ast.Expr)
-        and isinstance(node.value, ast.Constant)
-        and isinstance(node.value.value, str)
-    )
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
 
 
 def _is_signature(line: str) -> bool:

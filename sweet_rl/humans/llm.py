@@ -63,9 +63,7 @@ class LLMHuman:
             (completion,) = await self.model.complete([{"role": "user", "content": text}], sampling)
             prompt_tokens += completion.prompt_tokens
             completion_tokens += completion.completion_tokens
-            said = cut_at_sentence(
-                completion.text, self.max_chars, finished=completion.finish_reason != "length"
-            )
+            said = cut_at_sentence(completion.text, self.max_chars, finished=completion.finish_reason != "length")
             if not said:
                 empty += 1
                 if empty == 2:

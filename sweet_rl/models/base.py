@@ -69,9 +69,7 @@ class ModelError(Exception):
     asking again may help. Kinds: timeout, connection, overloaded, server, refused, auth, context,
     malformed, engine."""
 
-    def __init__(
-        self, kind: str, message: str, retryable: bool = False, retry_after: float | None = None
-    ) -> None:
+    def __init__(self, kind: str, message: str, retryable: bool = False, retry_after: float | None = None) -> None:
         super().__init__(message)
         self.kind = kind
         self.retryable = retryable

@@ -138,11 +138,7 @@ class GenerationEngine:
                 return []
             self.waiting[0].waited += 1
             free = self.max_rows - len(self.rows)
-            if (
-                self.rows
-                and len(self.waiting) < min(free, len(self.rows) // 6)
-                and self.waiting[0].waited < 6
-            ):
+            if self.rows and len(self.waiting) < min(free, len(self.rows) // 6) and self.waiting[0].waited < 6:
                 return []
             rows = len(self.rows)
             columns = max((len(request.ids) + self._limit(request) for request, _ in self.rows), default=0)
@@ -186,9 +182,7 @@ class GenerationEngine:
         new = max(len(request.ids) - start for (request, _), start in zip(group, starts, strict=True))
         ids = numpy.zeros((count, new), dtype=numpy.int64)
         columns = numpy.full((count, new), self.arena.scratch, dtype=numpy.int64)
-        last_seen = numpy.zeros(
-            (count, new), dtype=numpy.int64
-        )  # padding sees column 0: never nothing at all
+        last_seen = numpy.zeros((count, new), dtype=numpy.int64)  # padding sees column 0: never nothing at all
         for row, ((request, entry), start) in enumerate(zip(group, starts, strict=True)):
             size = len(request.ids) - start
             ids[row, new - size :] = request.ids[start:]

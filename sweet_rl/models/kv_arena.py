@@ -64,7 +64,7 @@ class KVArena(Cache):
         if rows > have_rows:
             new_rows = max(rows, min(2 * have_rows, self.usual_rows))
         if columns >= have_columns:
-            new_columns = max(columns + 1, have_columns + have_columns // 4)
+            new_columns = max(columns + 1, have_columns + have_columns // 2)
         new_columns = -(-new_columns // COLUMN_STEP) * COLUMN_STEP
         if new_rows * new_columns * self.token_bytes > self.budget_bytes:
             new_rows, new_columns = rows, -(-(columns + 1) // COLUMN_STEP) * COLUMN_STEP
@@ -147,11 +147,7 @@ def _probe(model: torch.nn.Module) -> tuple[list, list, torch.dtype, torch.devic
     with torch.inference_mode():
         model(torch.zeros(1, 1, dtype=torch.long, device=device), past_key_values=cache, use_cache=True)
     layers = getattr(cache, "layers", [])
-    keys = [
-        (layer.keys.shape[1], layer.keys.shape[3])
-        for layer in layers
-        if getattr(layer, "keys", None) is not None
-    ]
+    keys = [(layer.keys.shape[1], layer.keys.shape[3]) for layer in layers if getattr(layer, "keys", None) is not None]
     values = [(layer.values.shape[1], layer.values.shape[3]) for layer in layers if len(keys) == len(layers)]
     if not keys or len(keys) != len(layers) or len(set(keys)) > 1 or len(set(values)) > 1:
         raise UserError(

@@ -21,9 +21,7 @@ def model_path(name: str) -> str:
         return name
     path = Path(sweet_rl.__file__).parent / "mini" / "agent"
     if not path.is_dir():
-        raise UserError(
-            f"the packaged tiny agent is missing ({path} is not there): install the package again."
-        )
+        raise UserError(f"the packaged tiny agent is missing ({path} is not there): install the package again.")
     return str(path)
 
 

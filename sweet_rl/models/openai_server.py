@@ -91,8 +91,7 @@ class OpenAIServer:
                 continue  # not every server lists its models
             if served and self.model not in served:
                 raise UserError(
-                    f"the server at {client.base_url} does not serve {self.model!r}; it serves "
-                    f"{', '.join(served[:5])}."
+                    f"the server at {client.base_url} does not serve {self.model!r}; it serves {', '.join(served[:5])}."
                 )
 
     async def complete(self, messages: list[Message], sampling: Sampling) -> list[Completion]:
@@ -148,9 +147,7 @@ class OpenAIServer:
                     if not self._adapt(error, sent | own):
                         raise _typed(error) from error
                 except ValueError as error:
-                    raise ModelError(
-                        "malformed", f"the server's reply is not JSON: {error}", retryable=True
-                    ) from error
+                    raise ModelError("malformed", f"the server's reply is not JSON: {error}", retryable=True) from error
         finally:
             self._under_way[place] -= 1
 
@@ -165,17 +162,13 @@ class OpenAIServer:
         named = [name for name in NOT_EVERYWHERE if name in sent and (error.param == name or name in text)]
         if not named:
             return False
-        logger.warning(
-            "%s does not take %s: left out from now on (%s)", self.model, ", ".join(named), text[:200]
-        )
+        logger.warning("%s does not take %s: left out from now on (%s)", self.model, ", ".join(named), text[:200])
         self._left_out.update(named)
         return True
 
     def _chat_completion(self, choice: Any, usage: tuple[int, int]) -> Completion:
         message = choice.message
-        if choice.finish_reason == "content_filter" or (
-            message is not None and getattr(message, "refusal", None)
-        ):
+        if choice.finish_reason == "content_filter" or (message is not None and getattr(message, "refusal", None)):
             raise ModelError("refused", "the server's content filter refused this dialogue.")
         if message is None or not isinstance(message.content, str):
             raise ModelError("malformed", "the server's reply has no text.", retryable=True)
@@ -219,9 +212,7 @@ def _shares(response: Any, count: int) -> list[tuple[Any, tuple[int, int]]]:
     usage = getattr(response, "usage", None)
     prompt, made = getattr(usage, "prompt_tokens", 0) or 0, getattr(usage, "completion_tokens", 0) or 0
     ordered = sorted(choices, key=lambda choice: choice.index or 0)
-    return [
-        (choice, (prompt, made // count + (place < made % count))) for place, choice in enumerate(ordered)
-    ]
+    return [(choice, (prompt, made // count + (place < made % count))) for place, choice in enumerate(ordered)]
 
 
 def _typed(error: openai.OpenAIError) -> ModelError:

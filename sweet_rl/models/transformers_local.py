@@ -102,9 +102,7 @@ class TransformersModel:
                 return
             try:
                 self.engine.step()
-            except (
-                Exception
-            ) as error:  # whatever the model raises (memory, device) belongs to those who wait for it
+            except Exception as error:  # whatever the model raises (memory, device) belongs to those who wait for it
                 self.engine.fail_all(ModelError("engine", f"{type(error).__name__}: {error}"))
 
     async def close(self) -> None:

@@ -21,8 +21,7 @@ class VLLMModel:
             import vllm  # noqa: F401
         except ImportError as error:
             raise UserError(
-                "vLLM is not installed (`pip install vllm`). Use the engine transformers, or a "
-                "server with a hostname."
+                "vLLM is not installed (`pip install vllm`). Use the engine transformers, or a server with a hostname."
             ) from error
         self.path = path
         self.chat = ChatFormat.from_pretrained(path)
@@ -73,9 +72,7 @@ class VLLMModel:
             raise ModelError("engine", f"{type(error).__name__}: {error}") from error
         if final is None or len(final.outputs) != sampling.n:
             raise ModelError("malformed", f"vLLM gave no {sampling.n} replies.")
-        return [
-            self._completion(output, len(ids)) for output in sorted(final.outputs, key=lambda one: one.index)
-        ]
+        return [self._completion(output, len(ids)) for output in sorted(final.outputs, key=lambda one: one.index)]
 
     def _completion(self, output: Any, prompt_tokens: int) -> Completion:
         ids = list(output.token_ids)

@@ -25,9 +25,7 @@ def load_prompt(path: str | Path, needed: Sequence[str], known: Sequence[str] = 
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         own = ", ".join(sorted(one.name for one in FOLDER.glob("*.txt")))
-        raise UserError(
-            f"no prompt can be read from {path}: {error}. The package's own are {own}."
-        ) from error
+        raise UserError(f"no prompt can be read from {path}: {error}. The package's own are {own}.") from error
     missing = [name for name in needed if f"{{{name}}}" not in text]
     if missing:
         raise UserError(

@@ -17,9 +17,7 @@ QUESTIONS = ["hi", "how many days?", "a much longer question, about the fee of a
 @pytest.fixture(scope="module", params=["llama", "qwen2", "gpt2"])
 def path(request, tmp_path_factory):
     changes = {"n_positions": 2048} if request.param == "gpt2" else {}
-    return save_tiny_chat_model(
-        tmp_path_factory.mktemp("tiny"), family=request.param, initializer_range=0.2, **changes
-    )
+    return save_tiny_chat_model(tmp_path_factory.mktemp("tiny"), family=request.param, initializer_range=0.2, **changes)
 
 
 @pytest.fixture(scope="module")
@@ -38,9 +36,7 @@ def ask(path: str, requests: list[tuple[list[dict], Sampling]], together: bool =
         model = TransformersModel.from_pretrained(path, device="cpu", **settings)
         try:
             if together:
-                return await asyncio.gather(
-                    *(model.complete(messages, sampling) for messages, sampling in requests)
-                )
+                return await asyncio.gather(*(model.complete(messages, sampling) for messages, sampling in requests))
             return [await model.complete(messages, sampling) for messages, sampling in requests]
         finally:
             await model.close()
@@ -118,9 +114,7 @@ def test_stop_means_that_an_end_token_was_produced_and_length_that_none_was(llam
         assert not any(ended[:-1])
         assert reply.finish_reason == ("stop" if ended[-1] else "length")
         assert reply.finish_reason == "stop" or len(reply.token_ids) == 120
-        assert reply.text == model.chat.tokenizer.decode(
-            reply.token_ids[:-1] if ended[-1] else reply.token_ids
-        )
+        assert reply.text == model.chat.tokenizer.decode(reply.token_ids[:-1] if ended[-1] else reply.token_ids)
         assert len(reply.logprobs) == len(reply.token_ids) == reply.completion_tokens
         reasons.add(reply.finish_reason)
     assert reasons == {"stop", "length"}
@@ -153,9 +147,7 @@ def test_a_dialogue_goes_on_from_its_kept_cache_and_says_the_same(llama):
 
 def test_training_sees_exactly_the_sampled_ids(llama):
     model = TransformersModel.from_pretrained(llama, device="cpu")
-    for n, (reply,) in enumerate(
-        ask(llama, [(user("go"), Sampling(seed=s, max_tokens=60)) for s in range(12)])
-    ):
+    for n, (reply,) in enumerate(ask(llama, [(user("go"), Sampling(seed=s, max_tokens=60)) for s in range(12)])):
         turn = {
             "role": "assistant",
             "content": reply.text,

@@ -1,0 +1,133 @@
+"""A real HTTP server on 127.0.0.1 that speaks the OpenAI API; what it says and how it fails is up to the
+test."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+MODEL = "served-model"
+
+
+@dataclass
+class Reply:
+    """An HTTP answer: JSON or raw bytes; `wait` seconds before it; `drop` closes the connection instead."""
+
+    body: Any = None
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    wait: float = 0.0
+    drop: bool = False
+
+
+def chat_reply(*texts: str | None, reason: str = "stop") -> Reply:
+    choices = [
+        {"index": i, "finish_reason": reason, "message": {"role": "assistant", "content": text}}
+        for i, text in enumerate(texts)
+    ]
+    usage = {"prompt_tokens": 7, "completion_tokens": 5 * len(texts), "total_tokens": 7 + 5 * len(texts)}
+    return Reply(
+        {"id": "1", "object": "chat.completion", "created": 1, "model": MODEL} | {"choices": choices, "usage": usage}
+    )
+
+
+def text_reply(
+    text: str, token_ids: list[int] | None = None, logprobs: list[float] | None = None, reason: str = "stop"
+):
+    choice: dict[str, Any] = {"index": 0, "text": text, "finish_reason": reason, "logprobs": None}
+    if token_ids is not None:
+        choice["token_ids"] = token_ids
+    if logprobs is not None:
+        choice["logprobs"] = {"token_logprobs": logprobs, "tokens": ["?"] * len(logprobs)}
+    usage = {"prompt_tokens": 7, "completion_tokens": 5, "total_tokens": 12}
+    return Reply(
+        {"id": "1", "object": "text_completion", "created": 1, "model": MODEL, "choices": [choice], "usage": usage}
+    )
+
+
+def refusal(status: int, message: str, param: str | None = None, **headers: str) -> Reply:
+    error = {"message": message, "type": "error", "param": param, "code": None}
+    return Reply({"error": error}, status, {name.replace("_", "-"): value for name, value in headers.items()})
+
+
+class ApiServer:
+    """Use as a context manager. `answer(request body)` gives a Reply; `requests` keeps (path, body) of
+    every call."""
+
+    def __init__(self, answer: Callable[[dict], Reply]) -> None:
+        self.answer = answer
+        self.requests: list[tuple[str, dict]] = []
+        self.lock = threading.Lock()
+        server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+            def do_GET(self) -> None:
+                self._send(
+                    Reply(
+                        {"object": "list", "data": [{"id": MODEL, "object": "model", "created": 1, "owned_by": "us"}]}
+                    )
+                )
+
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+                with server.lock:
+                    server.requests.append((self.path, body))
+                self._send(server.answer(body))
+
+            def _send(self, reply: Reply) -> None:
+                time.sleep(reply.wait)
+                if reply.drop:
+                    self.close_connection = True
+                    self.connection.close()
+                    return
+                data = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
+                try:
+                    self.send_response(reply.status)
+                    for name, value in {"content-type": "application/json", **reply.headers}.items():
+                        self.send_header(name, value)
+                    self.send_header("content-length", str(len(data)))
+                    self.end_headers()
+                    self.wfile.write(data)
+                except OSError:
+                    pass  # the client gave up waiting
+
+        class Server(ThreadingHTTPServer):
+            daemon_threads = True
+            request_queue_size = 256
+
+            def handle_error(self, *_: Any) -> None:
+                pass
+
+        self._http = Server(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._http.server_port}/v1"
+        self._thread = threading.Thread(target=self._http.serve_forever, daemon=True)
+
+    def __enter__(self) -> ApiServer:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._http.shutdown()
+        self._http.server_close()
+        self._thread.join()
+
+
+def in_turn(*replies: Reply) -> Callable[[dict], Reply]:
+    """Answers with each reply once, and with the last one from then on."""
+    left, lock = list(replies), threading.Lock()
+
+    def answer(_: dict) -> Reply:
+        with lock:
+            return left.pop(0) if len(left) > 1 else left[0]
+
+    return answer
