@@ -89,8 +89,8 @@ def seed_of(model_id: str) -> str:
         return settings["ref_pretrain"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(
-            f"which model {model_id} was trained from is not known (no {DIRECTORY_MANIFEST} of train_dpo.py in "
-            "it). Give --reference_model_id MODEL, or --reference sampled."
+            f"which model {model_id} was trained from is not known (no {DIRECTORY_MANIFEST} of train_dpo.py "
+            "in it). Give --reference_model_id MODEL, or --reference sampled."
         ) from error
 
 

@@ -67,14 +67,14 @@ def train_preferences(
     examples = encode_pairs(pairs, chat, max_len, response_template, dataset)
     settings = {
         "pretrain": pretrain, "ref_pretrain": ref_pretrain or pretrain, "dataset": dataset, "beta": how.beta,
-        "nll_loss_coef": how.nll_loss_coef, "normalize": how.normalize, "response_template": response_template,
-        "max_len": max_len, "max_samples": max_samples, **loop.that_matter(),
+        "nll_loss_coef": how.nll_loss_coef, "normalize": how.normalize,
+        "response_template": response_template, "max_len": max_len, "max_samples": max_samples, **loop.that_matter(),
     }  # fmt: skip
     inputs = [dataset, model_input(pretrain), model_input(ref_pretrain or pretrain)]
     run = open_model_directory(save_path, settings, inputs, overwrite, args)
     with run or contextlib.nullcontext():
         if is_complete(run, args):
-            return _already_complete(save_path)
+            return _already_complete(save_path, args)
         with torch.autocast(args.device.type, torch.bfloat16, enabled=loop.bf16 and not loop.deepspeed):
             reference = reference_logps(
                 Path(save_path) / CHECKPOINTS,
@@ -114,7 +114,7 @@ def train_imitation(
     run = open_model_directory(save_path, settings, [dataset, model_input(pretrain)], overwrite, args)
     with run or contextlib.nullcontext():
         if is_complete(run, args):
-            return _already_complete(save_path)
+            return _already_complete(save_path, args)
         trainer = ImitationTrainer(load_weights(weights, _dtype(loop)), args, texts, chat)
         summary = {"trajectories": len(texts), "dropped": dict(dropped)}
         return _report(fit(trainer, save_path, run, summary), dropped, save_path, args)
@@ -142,8 +142,9 @@ def _content(path: str) -> str:
     return f"{path} {hash_input(path) if Path(path).exists() else ''}"
 
 
-def _already_complete(save_path: str) -> None:
-    print(f"{save_path}: already complete")
+def _already_complete(save_path: str, args: TrainingArguments) -> None:
+    if args.process_index == 0:
+        print(f"{save_path}: already complete")
 
 
 def _report(summary: dict, dropped: Counter, save_path: str, args: TrainingArguments) -> dict:

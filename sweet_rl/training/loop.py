@@ -85,6 +85,7 @@ def training_arguments(settings: LoopSettings, save_path: str | Path) -> Trainin
             use_cpu=not torch.cuda.is_available(),
             dataloader_pin_memory=torch.cuda.is_available(),
             logging_nan_inf_filter=False,
+            ddp_find_unused_parameters=False,
         )
     except (ValueError, ImportError) as error:
         raise UserError(f"the training settings do not work: {error}") from error

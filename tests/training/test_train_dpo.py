@@ -22,6 +22,7 @@ from tests.training.tiny_models import EOS, save_tiny_chat_model
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "scripts" / "train_dpo.py"
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
 
 
 def command(*flags) -> list[str]:
@@ -29,8 +30,7 @@ def command(*flags) -> list[str]:
 
 
 def run(*flags) -> subprocess.CompletedProcess:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
-    return subprocess.run(command(*flags), capture_output=True, text=True, env=environment, timeout=300)
+    return subprocess.run(command(*flags), capture_output=True, text=True, env=ENVIRONMENT, timeout=300)
 
 
 def write_pairs(path: Path, chat: ChatFormat, turns: int = 10) -> Path:
@@ -72,6 +72,7 @@ def weights(path) -> dict[str, torch.Tensor]:
     return AutoModelForCausalLM.from_pretrained(path).state_dict()
 
 
+@pytest.mark.slow
 def test_training_lowers_the_loss_moves_the_margin_and_saves_a_loadable_model(model, pairs, tmp_path):
     done = run(*settings(model, pairs, tmp_path / "out"), "--micro_train_batch_size", "4")
     assert done.returncode == 0, done.stderr
@@ -94,12 +95,12 @@ def test_training_lowers_the_loss_moves_the_margin_and_saves_a_loadable_model(mo
     assert other.returncode != 0 and "beta" in other.stderr
 
 
+@pytest.mark.slow
 def test_killed_and_continued_ends_with_the_same_weights(model, pairs, tmp_path):
     flags = settings(model, pairs, tmp_path / "killed")
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
     process = subprocess.Popen(
         command(*flags, "--save_steps", "1"),
-        env=environment,
+        env=ENVIRONMENT,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
@@ -125,6 +126,7 @@ def test_killed_and_continued_ends_with_the_same_weights(model, pairs, tmp_path)
         torch.testing.assert_close(first[name], second[name], rtol=0, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_micro_batches_change_the_pace_and_nothing_else(model, pairs, tmp_path):
     for micro in (1, 8):
         done = run(
@@ -140,6 +142,22 @@ def test_micro_batches_change_the_pace_and_nothing_else(model, pairs, tmp_path):
         for micro in ("1", "8")
     ]
     assert losses[0] == pytest.approx(losses[1], abs=1e-4)
+
+
+@pytest.mark.slow
+def test_two_processes_train_as_one_does(model, pairs, tmp_path):
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
+    flags = [str(flag) for flag in settings(model, pairs, tmp_path / "two")]
+    done = subprocess.run(
+        [*torchrun, str(SCRIPT), *flags], capture_output=True, text=True, env=ENVIRONMENT, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    assert run(*settings(model, pairs, tmp_path / "one")).returncode == 0
+    losses = [
+        [json.loads(line)["loss"] for line in open(tmp_path / name / "training_log.jsonl")]
+        for name in ("one", "two")
+    ]
+    assert losses[0] == pytest.approx(losses[1], abs=1e-5)
 
 
 @pytest.mark.parametrize("changes, message", [
@@ -176,6 +194,7 @@ def test_an_example_without_a_trained_token_is_named(model, tmp_path):
     assert done.returncode == 2 and "odd one" in done.stderr
 
 
+@pytest.mark.slow
 def test_strings_train_with_a_response_template_and_are_refused_without(model, tmp_path):
     head = "<|bos|><|user|>hello<|end|><|assistant|>"
     rows = [{"chosen": f"{head}good {i}{EOS}", "rejected": f"{head}bad {i}{EOS}"} for i in range(4)]

@@ -1,0 +1,93 @@
+"""Which candidates are paired, and what the pair's texts are."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from sweet_rl.credit.turn_pairs import turn_pairs
+from sweet_rl.errors import UserError
+from sweet_rl.records import TurnCandidates
+
+PROMPT = [
+    {"text": "<bos>", "train": False, "bos": True},
+    {"text": "task", "train": False},
+    {"text": "earlier reply<eos>", "train": True, "token_ids": [7, 8]},
+    {"text": "more", "train": False},
+]
+
+
+def candidates(outputs, ranks, **fields) -> TurnCandidates:
+    row = {"input": PROMPT, "older_output": "x", "additional_outputs": outputs, "judge_result": ranks}
+    return TurnCandidates.from_dict({"id": "r", **row, **fields})
+
+
+def said(part_list) -> str:
+    return part_list[-1]["text"].removesuffix("<eos>")
+
+
+def test_chosen_is_of_the_top_half_and_rejected_of_the_bottom_half():
+    record = candidates(list("abcdef"), [5, 4, 3, 2, 1, 0])
+    for seed in range(20):
+        pairs = turn_pairs(record, 4, seed, "<eos>")
+        assert len(pairs) == 4
+        assert {said(p.chosen) for p in pairs} <= set("fed") and {said(p.rejected) for p in pairs} <= set(
+            "cba"
+        )
+        assert len({(said(p.chosen), said(p.rejected)) for p in pairs}) == 4
+
+
+def test_the_middle_one_of_an_odd_number_is_in_neither_half():
+    pairs = turn_pairs(candidates(list("abc"), [0, 1, 2]), 4, 0, "<eos>")
+    assert [(said(p.chosen), said(p.rejected)) for p in pairs] == [("a", "c")]
+
+
+def test_every_pair_is_as_likely_as_another():
+    record = candidates(list("abcd"), [0, 1, 2, 3])
+    drawn = Counter()
+    for seed in range(400):
+        (pair,) = turn_pairs(record, 1, seed, "<eos>")
+        drawn[said(pair.chosen), said(pair.rejected)] += 1
+    assert set(drawn) == {("a", "c"), ("a", "d"), ("b", "c"), ("b", "d")}
+    assert min(drawn.values()) > 60
+
+
+def test_equal_texts_are_never_paired():
+    assert turn_pairs(candidates(["a"] * 6, [0, 1, 2, 3, 4, 5]), 4, 0, "<eos>") == []
+    pairs = turn_pairs(candidates(["a", "b", "a", "b"], [0, 1, 2, 3]), 4, 0, "<eos>")
+    assert {(said(p.chosen), said(p.rejected)) for p in pairs} == {("a", "b"), ("b", "a")}
+
+
+def test_the_choice_depends_on_seed_and_record_only():
+    record = candidates(list("abcdefgh"), list(range(8)))
+    assert turn_pairs(record, 4, 1, "<eos>") == turn_pairs(record, 4, 1, "<eos>")
+    assert turn_pairs(record, 4, 1, "<eos>") != turn_pairs(record, 4, 2, "<eos>")
+
+
+def test_only_the_candidate_is_trained_and_eos_is_there_only_if_it_was_produced():
+    record = candidates(
+        ["a", "b"], [0, 1], additional_finish_reasons=["stop", "length"], additional_token_ids=[[1, 2], [3]],
+        tokenizer="print",
+    )  # fmt: skip
+    (pair,) = turn_pairs(record, 4, 0, "<eos>")
+    assert [part["train"] for part in pair.chosen] == [False, False, False, False, True]
+    assert pair.chosen[2]["token_ids"] == [7, 8] and record.input[2]["train"] is True
+    assert pair.chosen[-1] == {"text": "a<eos>", "train": True, "token_ids": [1, 2]}
+    assert pair.rejected[-1] == {"text": "b", "train": True, "token_ids": [3]}
+    assert pair.tokenizer == "print" and pair.id == "r-0"
+
+
+def test_released_strings_become_parts():
+    record = candidates(["a", "b<eos>"], [0, 1], input="<bos>task<header>")
+    (pair,) = turn_pairs(record, 4, 0, "<eos>")
+    assert pair.chosen == [{"text": "<bos>task<header>", "train": False}, {"text": "a<eos>", "train": True}]
+    assert pair.rejected[-1]["text"] == "b<eos>"
+
+
+def test_what_ranking_noted_is_the_eos_and_without_it_the_user_is_asked():
+    assert turn_pairs(candidates(["a", "b"], [0, 1], eos_text="<end>"))[0].chosen[-1]["text"] == "a<end>"
+    with pytest.raises(UserError, match="--eos_text"):
+        turn_pairs(candidates(["a", "b"], [0, 1]))
+    with pytest.raises(UserError, match="rank_best_of_n"):
+        turn_pairs(candidates(["a", "b"], None), eos_text="<eos>")
