@@ -122,7 +122,7 @@ async def _sample(
         waiting = (
             turn for trajectory in trajectories for turn in turns_of(trajectory, model) if turn.id not in output.done
         )
-        with tqdm(total=total, initial=len(output.done), desc="turns", unit="turn", smoothing=0.05) as bar:
+        with tqdm(total=total, initial=len(output.done), desc="turns", unit="turn", mininterval=1.0) as bar:
             async for result in as_they_finish(waiting, work, concurrency):
                 if isinstance(result, ModelError):
                     failures[result.kind] += 1

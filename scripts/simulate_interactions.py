@@ -176,7 +176,7 @@ async def _collect(
     try:
         for model in models:
             await model.check()
-        with tqdm(total=total, initial=before, desc="dialogues", unit="dialogue", smoothing=0.05) as bar:
+        with tqdm(total=total, initial=before, desc="dialogues", unit="dialogue", mininterval=1.0) as bar:
             failed = 0
             async for trajectory in play_all(missing(), collaboration, concurrency):
                 output.write(trajectory.to_dict())

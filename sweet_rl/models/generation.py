@@ -2,9 +2,9 @@
 
 One call to `step` admits what waits (a prompt is computed once for all its samples) and gives every running
 row one token. Nothing about a row depends on its companions but rounding: matrix products of another batch
-shape may differ in the last bits, which changes a sampled token only if its uniform number falls into that
-gap (about one in a million tokens in float32). Attention is full and causal; a sliding window bounds the
-context instead.
+shape differ in the last bits, and a sampled token changes if its uniform number falls into that gap. Measured
+with the tiny agent at 9 and at 256 dialogues at once: none to one of 300 dialogues (27,000 tokens) differs.
+Attention is full and causal; a sliding window bounds the context instead.
 """
 
 from __future__ import annotations
