@@ -12,6 +12,7 @@ from sweet_rl.chat import ChatFormat
 from sweet_rl.credit.ranking import rank
 from sweet_rl.errors import UserError
 from sweet_rl.models.load import model_input, model_path
+from sweet_rl.models.loadable import check_loadable
 from sweet_rl.records import TurnCandidates, read_records
 from sweet_rl.runs import DIRECTORY_MANIFEST, open_run
 from sweet_rl.training.logps import score_texts, shares_prompts
@@ -50,7 +51,11 @@ def rank_file(
     if reference == "seed":
         reference_model_id = reference_model_id or seed_of(model_id)
     records = read_records(input_path, TurnCandidates, limit)
+    if token_budget < 1:
+        raise UserError(f"--token_budget is {token_budget}; it must be at least 1.")
     chat = ChatFormat.from_pretrained(model_path(model_id))
+    for model in filter(None, (model_id, reference_model_id)):
+        check_loadable(model_path(model))
     settings = {
         "model_id": model_id, "reference": reference, "reference_model_id": reference_model_id, "hint": hint,
         "normalize": normalize, "bf16": bf16, "limit": limit, "seed": seed,

@@ -14,6 +14,7 @@ from sweet_rl.chat import ChatFormat
 from sweet_rl.errors import UserError
 from sweet_rl.models.base import Completion, Message, ModelError, Part, Sampling
 from sweet_rl.models.generation import Generated, GenerationEngine, Request
+from sweet_rl.models.loadable import check_loadable
 
 
 class TransformersModel:
@@ -41,6 +42,7 @@ class TransformersModel:
         import torch
         from transformers import AutoModelForCausalLM
 
+        check_loadable(path)
         chat = ChatFormat.from_pretrained(str(path))
         device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         try:

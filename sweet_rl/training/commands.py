@@ -15,6 +15,7 @@ from transformers import TrainingArguments
 from sweet_rl.chat import ChatFormat
 from sweet_rl.errors import UserError
 from sweet_rl.models.load import model_input, model_path
+from sweet_rl.models.loadable import check_loadable
 from sweet_rl.records import PreferencePair, Trajectory, read_records
 from sweet_rl.runs import hash_input
 from sweet_rl.training.dpo import Preference, PreferenceTrainer
@@ -65,6 +66,8 @@ def train_preferences(
     pairs = read_records(dataset, PreferencePair, limit=max_samples)
     chat = ChatFormat.from_pretrained(weights)
     examples = encode_pairs(pairs, chat, max_len, response_template, dataset)
+    for path in {weights, frozen}:
+        check_loadable(path)
     settings = {
         "pretrain": pretrain, "ref_pretrain": ref_pretrain or pretrain, "dataset": dataset, "beta": how.beta,
         "nll_loss_coef": how.nll_loss_coef, "normalize": how.normalize,
@@ -107,6 +110,7 @@ def train_imitation(
     kept = successful(read_records(dataset, Trajectory, limit=max_samples), min_reward, dataset)
     chat = ChatFormat.from_pretrained(weights)
     texts, dropped = encode_trajectories(kept, chat, max_len, dataset)
+    check_loadable(weights)
     settings = {
         "pretrain": pretrain, "dataset": dataset, "min_reward": min_reward, "max_len": max_len,
         "max_samples": max_samples, **loop.that_matter(),

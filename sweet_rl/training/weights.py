@@ -6,10 +6,12 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from sweet_rl.errors import UserError
+from sweet_rl.models.loadable import check_loadable
 
 
 def load_weights(path: str, dtype: torch.dtype = torch.float32) -> torch.nn.Module:
     """The causal language model at `path` (directory or hub name). Raises UserError if there is none."""
+    check_loadable(path)
     try:
         return AutoModelForCausalLM.from_pretrained(path, dtype=dtype)
     except (OSError, ValueError) as error:

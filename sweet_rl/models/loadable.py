@@ -10,7 +10,7 @@ from sweet_rl.errors import UserError
 _WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 
 
-def check_checkpoint(path: str | Path) -> None:
+def check_loadable(path: str | Path) -> None:
     """Raises UserError if the model at `path` (folder or hub name) has no configuration that can be read, or if
     its folder lacks weights or holds a torn safetensors file."""
     from transformers import AutoConfig
