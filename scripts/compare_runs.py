@@ -7,13 +7,12 @@ The files are outputs of evaluate_code.py; files joined by + are seeds of one me
 """
 
 import json
-import os
-from pathlib import Path
 
 from sweet_rl.cli import run
 from sweet_rl.errors import UserError
 from sweet_rl.grading.report import compare
 from sweet_rl.records import Trajectory, read_records
+from sweet_rl.runs import write_texts
 
 
 def main(
@@ -37,19 +36,13 @@ def main(
     paths = parse_runs(runs)
     graded = {name: [read_records(path, Trajectory) for path in files] for name, files in paths.items()}
     comparison = compare(graded, list(baselines), seed)
+    if output_path is not None and output_path == markdown_path:
+        raise UserError(f"--output_path and --markdown_path are both {output_path}: choose two files.")
     outputs = {
         output_path: json.dumps({**comparison.to_dict(), "files": paths, "seed": seed}, indent=2) + "\n",
         markdown_path: comparison.markdown(),
     }
-    outputs.pop(None, None)
-    for path, text in outputs.items():
-        if not overwrite and Path(path).exists() and Path(path).read_text(encoding="utf-8") != text:
-            raise UserError(f"{path} exists and holds something else. Choose another path, or give --overwrite.")
-    for path, text in outputs.items():
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        partial = Path(f"{path}.partial")
-        partial.write_text(text, encoding="utf-8")
-        os.replace(partial, path)
+    write_texts({path: text for path, text in outputs.items() if path is not None}, overwrite)
     print(comparison.text())
 
 

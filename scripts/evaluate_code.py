@@ -15,14 +15,14 @@ from pathlib import Path
 from tqdm import tqdm
 
 from sweet_rl.cli import run
-from sweet_rl.credit.trajectory_pairs import trajectory_pairs
+from sweet_rl.credit.trajectory_pairs import trajectory_pairs, trajectory_parts
 from sweet_rl.errors import UserError
 from sweet_rl.grading.code import CodeGrader
 from sweet_rl.grading.evaluate import first_tasks, grade_trajectories, reference_answers
 from sweet_rl.grading.report import summarise, summary_text
 from sweet_rl.grading.statistics import check_k
 from sweet_rl.records import Task, Trajectory, read_records
-from sweet_rl.runs import open_run
+from sweet_rl.runs import check_output, open_run
 
 
 def main(
@@ -73,6 +73,9 @@ def main(
     if source is None:
         raise UserError("missing: --input_path (the trajectories to grade). See --help.")
     _check_paths(source, output_path, preference_path, ground_truth_preference_path)
+    for path in (preference_path, ground_truth_preference_path):
+        if path is not None:
+            check_output(path, overwrite)
     if grade_references:
         trajectories = reference_answers(read_records(source, Task))
     else:
@@ -86,6 +89,8 @@ def main(
     check_k(samples, k)
     chat = _chat(_one_of(tokenizer=tokenizer, agent_model=agent_model))
     texts = {"chat": chat, "response_template": response_template, "eos_text": eos_text, "bos_text": bos_text}
+    if preference_path is not None or ground_truth_preference_path is not None:
+        _check_texts(trajectories, texts)
 
     settings = {
         "num_tasks": num_tasks,
@@ -114,6 +119,14 @@ def main(
     for path, hint in ((preference_path, False), (ground_truth_preference_path, True)):
         if path is not None:
             _write_pairs(path, output_path, graded, hint, texts, overwrite)
+
+
+def _check_texts(trajectories: list[Trajectory], texts: dict) -> None:
+    """Raises UserError, before hours of grading, if the text of the first dialogue cannot be had."""
+    for trajectory in trajectories:
+        if any(message["role"] == "assistant" for message in trajectory.dialogue_history):
+            trajectory_parts(trajectory, **texts)
+            return
 
 
 def _write_pairs(path: str, graded_path: str, graded: list, hint: bool, texts: dict, overwrite: bool) -> None:

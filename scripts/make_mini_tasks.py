@@ -14,7 +14,7 @@ from sweet_rl.cli import run
 from sweet_rl.errors import UserError
 from sweet_rl.mini.tasks import make_tasks
 from sweet_rl.records import content_id
-from sweet_rl.runs import open_run
+from sweet_rl.runs import check_output, open_run
 
 TEST_SEED = 1_000_003
 
@@ -36,11 +36,13 @@ def main(
     """
     if min(num_train, num_test) < 1:
         raise UserError(f"--num_train is {num_train} and --num_test {num_test}; both must be at least 1.")
-    Path(output_dir).mkdir(parents=True, exist_ok=True)
+    paths = {name: str(Path(output_dir) / f"{name}.jsonl") for name in ("test", "train")}
+    for path in paths.values():
+        check_output(path, overwrite)
     test = make_tasks(num_test, TEST_SEED + seed)
     train = make_tasks(num_train, seed, exclude={task["ground_truth"] for task in test})
     for name, tasks in {"test": test, "train": train}.items():
-        path = str(Path(output_dir) / f"{name}.jsonl")
+        path = paths[name]
         settings = {"num_tasks": len(tasks), "num_test": num_test, "split": name, "seed": seed}
         with open_run(path, settings, [], overwrite) as output:
             if output.complete:

@@ -9,13 +9,12 @@ a useful and a useless (or repeated) question of the same turn in which the usef
 """
 
 import json
-import os
-from pathlib import Path
 
 from sweet_rl.cli import run
 from sweet_rl.errors import UserError
 from sweet_rl.mini.credit_accuracy import credit_accuracy
 from sweet_rl.records import TurnCandidates, read_records
+from sweet_rl.runs import write_texts
 
 
 def main(runs: str, output_path: str | None = None, seed: int = 0, overwrite: bool = False) -> None:
@@ -26,17 +25,13 @@ def main(runs: str, output_path: str | None = None, seed: int = 0, overwrite: bo
         output_path: write the figures here as JSON
         seed: of the bootstrap
     """
-    named = dict(entry.strip().split("=", 1) for entry in runs.split(",") if "=" in entry)
-    if not named:
-        raise UserError(f"--runs is {runs!r}; expected name=file, several separated by commas.")
+    entries = [tuple(map(str.strip, entry.partition("=")[::2])) for entry in runs.split(",")]
+    named = dict(entries)
+    if len(named) < len(entries) or not all(name and path for name, path in entries):
+        raise UserError(f"--runs is {runs!r}; expected name=file with each name once, several separated by commas.")
     results = {name: credit_accuracy(read_records(path, TurnCandidates), seed) for name, path in named.items()}
     if output_path:
-        text = json.dumps(results, indent=2) + "\n"
-        if Path(output_path).exists() and not overwrite and Path(output_path).read_text() != text:
-            raise UserError(f"{output_path} exists and holds something else. Choose another path, or give --overwrite.")
-        partial = Path(f"{output_path}.partial")
-        partial.write_text(text)
-        os.replace(partial, output_path)
+        write_texts({output_path: json.dumps(results, indent=2) + "\n"}, overwrite)
     width = max(map(len, results))
     for name, result in results.items():
         for kind, value in result["by_kind"].items():

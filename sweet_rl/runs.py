@@ -13,7 +13,7 @@ import os
 import platform
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -146,9 +146,18 @@ class Run(_Output):
     Attributes: path, complete, done (set of ids), summary.
     """
 
-    def __init__(self, path: Path, manifest: Manifest, lock: int, done: set[str]):
+    def __init__(self, path: Path, manifest: Manifest, lock: int, done: set[str], replaces: bool = False):
         super().__init__(path, manifest, lock)
         self.done = done
+        self._replaces = replaces  # what is on disk goes when there is something to put in its place
+
+    def _begin(self) -> None:
+        """Killed in between, the output is refused for want of a manifest, never taken for a finished one."""
+        if self._replaces:
+            self.manifest.path.unlink(missing_ok=True)
+            os.ftruncate(self._lock, 0)
+            self.manifest.write()
+            self._replaces = False
 
     def write(self, record: dict) -> None:
         """Appends one record with its `id`. Raises ValueError for NaN and for a missing or repeated id."""
@@ -163,19 +172,55 @@ class Run(_Output):
             json.dumps(record, ensure_ascii=False, allow_nan=False).encode("utf-8", "backslashreplace")
             + b"\n"
         )
+        self._begin()
         while line:
             line = line[os.write(self._lock, line) :]
         self.done.add(key)
 
     def records(self) -> Iterator[dict]:
         """The records on disk, in the order in which they were written."""
+        if self._replaces:
+            return
         with open(self.path, "rb") as file:
             for number, line in enumerate(file, start=1):
                 yield parse_row(line, f"{self.path}, line {number}")
 
     def finish(self, summary: dict | None = None) -> None:
+        self._begin()
+        self.manifest.content["records"] = len(self.done)
         os.fsync(self._lock)
         super().finish(summary)
+
+
+def check_output(output_path: str | Path, overwrite: bool = False) -> None:
+    """Raises UserError where `open_run` will, whatever the settings: a folder, a path that cannot be written, a
+    file without a manifest. For an output that is opened only after long work."""
+    path = Path(output_path)
+    _check_writable(path)
+    manifest = _manifest_of(path)
+    if path.exists() and path.stat().st_size and not overwrite and not manifest.exists():
+        raise UserError(
+            f"{path} exists and has no manifest ({manifest.name}), so what made it is not known. "
+            "Choose another output path, or give --overwrite to replace it."
+        )
+
+
+def write_texts(texts: Mapping[str | Path, str], overwrite: bool = False) -> None:
+    """Writes small outputs (tables, figures) that are made anew each time; all of them or none.
+
+    Raises UserError for one that exists with other content, unless `overwrite`, and for one that cannot be written.
+    """
+    for path, text in texts.items():
+        path = Path(path)
+        _check_writable(path)
+        if not overwrite and path.exists() and path.read_bytes() != text.encode("utf-8"):
+            raise UserError(f"{path} exists and holds something else. Choose another path, or give --overwrite.")
+    for path, text in texts.items():
+        path = Path(path)
+        partial = path.with_name(path.name + ".partial")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_text(text, encoding="utf-8")
+        os.replace(partial, path)
 
 
 def open_run(
@@ -186,13 +231,14 @@ def open_run(
 
     settings: every setting that changes the records; leave out progress, concurrency, batch sizes.
     inputs: the files and model directories that were read; None is passed over.
+    overwrite: what is there is replaced as soon as the first record (or the summary) is written, not before.
     Raises UserError: other settings or inputs, an output without a manifest, another process writing to it, a
     path that cannot be written. Nothing on disk is changed in these cases.
     """
     path = Path(output_path)
-    manifest = Manifest(path.with_name(path.name + ".manifest.json"), settings, inputs)
-    if path.is_dir():
-        raise UserError(f"{path} is a directory; the output must be a file path.")
+    check_output(path, overwrite)
+    manifest = Manifest(_manifest_of(path), settings, inputs)
+    existed = path.exists()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         lock = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
@@ -200,23 +246,21 @@ def open_run(
         raise UserError(f"cannot write to {path}: {error.strerror}. Choose another output path.") from error
     try:
         _take(lock, path)
-        if (
-            overwrite
-        ):  # in this order: killed in between, the output is refused, never taken for a finished one
-            manifest.path.unlink(missing_ok=True)
-            os.ftruncate(lock, 0)
         done: set[str] = set()
+        empty = os.fstat(lock).st_size == 0
+        if overwrite and (not empty or manifest.path.exists()):
+            return Run(path, manifest, lock, done, replaces=True)
         old = manifest.read()
-        if os.fstat(lock).st_size == 0 and (old is None or old["status"] != "finished"):
+        if old is None or (empty and (not existed or old["status"] != "finished")):
             manifest.write()
-        elif old is None:
-            raise UserError(
-                f"{path} exists and has no manifest ({manifest.path.name}), so what made it is not known. "
-                "Choose another output path, or give --overwrite to replace it."
-            )
         else:
             manifest.adopt(old, str(path))
             done = _ids_on_disk(lock, path)
+            if manifest.complete and len(done) != manifest.content.get("records", len(done)):
+                raise UserError(
+                    f"{path} has {len(done)} records, but its run was finished with {manifest.content['records']}. "
+                    "Was the file edited? Give --overwrite to make it anew, or choose another output path."
+                )
         return Run(path, manifest, lock, done)
     except BaseException:
         os.close(lock)
@@ -252,15 +296,18 @@ def directory_manifest(
     try:
         _take(lock, path)
         old = manifest.read()
-        if old is None and any(path.iterdir()):
+        if old is None and any(entry.name != manifest.path.name + ".partial" for entry in path.iterdir()):
             raise UserError(
                 f"{path} is not empty and has no {DIRECTORY_MANIFEST}, so what made it is not known. "
                 "Choose another path, or empty it by hand."
             )
-        if old is None or overwrite:
+        if old is None or overwrite or old["status"] == "emptying":
+            manifest.content["status"] = "emptying"  # killed in between, the directory is emptied to its end first
+            manifest.write()
             for entry in path.iterdir():
                 if entry.name != DIRECTORY_MANIFEST:
                     shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
+            manifest.content["status"] = "running"
             manifest.write()
             return DirectoryRun(path, manifest, lock, resuming=False)
         manifest.adopt(old, str(path))
@@ -268,6 +315,19 @@ def directory_manifest(
     except BaseException:
         os.close(lock)
         raise
+
+
+def _manifest_of(path: Path) -> Path:
+    return path.with_name(path.name + ".manifest.json")
+
+
+def _check_writable(path: Path) -> None:
+    if path.is_dir():
+        raise UserError(f"{path} is a directory; the output must be a file path.")
+    above = next(folder for folder in path.absolute().parents if folder.exists())
+    if not above.is_dir() or not os.access(path if path.exists() else above, os.W_OK):
+        reason = "is no folder" if not above.is_dir() else "must not be written to"
+        raise UserError(f"cannot write to {path}: {above} {reason}. Choose another output path.")
 
 
 def hash_input(path: str | Path) -> str:

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from sweet_rl.errors import RecordError, UserError
-from sweet_rl.runs import directory_manifest, hash_input, open_run
+from sweet_rl.runs import check_output, directory_manifest, hash_input, open_run, write_texts
 
 SETTINGS = {"seed": 3, "k": 2, "model": "m"}
 
@@ -87,8 +87,73 @@ def test_an_output_of_unknown_origin_is_kept_unless_overwritten(tmp_path):
         open_run(out, SETTINGS)
     assert out.read_text() == "mine\n"
     with open_run(out, SETTINGS, overwrite=True) as run:
-        assert run.done == set() and not run.complete
-    assert out.read_text() == ""
+        assert run.done == set() and not run.complete and list(run.records()) == []
+        assert out.read_text() == "mine\n", "nothing has come that could replace it"
+        run.write({"id": "a"})
+        assert [row["id"] for row in run.records()] == ["a"]
+    with open_run(out, SETTINGS) as run:
+        assert run.done == {"a"} and not run.complete
+
+
+def test_an_overwritten_output_stays_until_there_is_something_in_its_place(tmp_path):
+    out = tmp_path / "out.jsonl"
+    with open_run(out, SETTINGS) as run:
+        run.write({"id": "a"})
+        run.finish({})
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises(UserError, match="no model"), open_run(out, SETTINGS | {"k": 3}, overwrite=True):
+        raise UserError("no model")
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+    with open_run(out, SETTINGS | {"k": 3}, overwrite=True) as run:
+        run.finish({})
+    assert out.read_text() == "" and open_run(out, SETTINGS | {"k": 3}).complete
+
+
+def test_a_finished_output_that_was_removed_is_made_again(tmp_path):
+    out = tmp_path / "out.jsonl"
+    with open_run(out, SETTINGS) as run:
+        run.write({"id": "a"})
+        run.finish({})
+    out.unlink()
+    with open_run(out, SETTINGS) as run:
+        assert not run.complete and run.done == set()
+
+
+def test_a_finished_output_that_lost_records_is_not_taken_for_complete(tmp_path):
+    out = tmp_path / "out.jsonl"
+    with open_run(out, SETTINGS) as run:
+        run.write({"id": "a"})
+        run.write({"id": "b"})
+        run.finish({})
+    out.write_text('{"id": "a"}\n')
+    with pytest.raises(UserError, match="has 1 records, but its run was finished with 2"):
+        open_run(out, SETTINGS)
+    assert out.read_text() == '{"id": "a"}\n'
+
+
+def test_an_output_can_be_checked_before_long_work(tmp_path):
+    (tmp_path / "foreign.jsonl").write_text("mine\n")
+    with pytest.raises(UserError, match="has no manifest"):
+        check_output(tmp_path / "foreign.jsonl")
+    with pytest.raises(UserError, match="is a directory"):
+        check_output(tmp_path)
+    with pytest.raises(UserError, match="foreign.jsonl is no folder"):
+        check_output(tmp_path / "foreign.jsonl" / "deep" / "out.jsonl")
+    check_output(tmp_path / "foreign.jsonl", overwrite=True)
+    check_output(tmp_path / "new" / "out.jsonl")
+    assert [path.name for path in tmp_path.iterdir()] == ["foreign.jsonl"]
+
+
+def test_tables_are_written_all_or_none(tmp_path):
+    new, old = tmp_path / "deep" / "new.md", tmp_path / "old.json"
+    old.write_text("mine")
+    with pytest.raises(UserError, match="old.json exists and holds something else.*--overwrite"):
+        write_texts({new: "table", old: "{}"})
+    assert old.read_text() == "mine" and not new.exists()
+    write_texts({new: "table", old: "mine"})
+    write_texts({new: "table", old: "{}"}, overwrite=True)
+    assert (new.read_text(), old.read_text()) == ("table", "{}")
+    assert sorted(path.name for path in tmp_path.rglob("*.*")) == ["new.md", "old.json"]
 
 
 def test_a_finished_output_is_overwritten_only_on_request(tmp_path):
@@ -192,6 +257,32 @@ def test_a_model_directory_is_continued_completed_and_guarded(tmp_path):
         directory_manifest(path, SETTINGS | {"k": 5})
     with directory_manifest(path, SETTINGS | {"k": 5}, overwrite=True) as run:
         assert not run.resuming and not run.complete and not (path / "checkpoint-1").exists()
+
+
+def test_a_directory_whose_emptying_was_cut_short_is_emptied_to_its_end(tmp_path, monkeypatch):
+    path = tmp_path / "critic"
+    with directory_manifest(path, SETTINGS) as run:
+        (path / "checkpoint-1").mkdir()
+        (path / "checkpoint-2").mkdir()
+        run.finish({})
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("shutil.rmtree", killed)
+    with pytest.raises(KeyboardInterrupt):
+        directory_manifest(path, SETTINGS, overwrite=True)
+    monkeypatch.undo()
+    with directory_manifest(path, SETTINGS) as run:
+        assert not run.complete and not run.resuming and [entry.name for entry in path.iterdir()] == ["manifest.json"]
+
+
+def test_a_directory_killed_while_its_manifest_was_written_can_be_used(tmp_path):
+    path = tmp_path / "critic"
+    path.mkdir()
+    (path / "manifest.json.partial").write_text('{"stat')
+    with directory_manifest(path, SETTINGS) as run:
+        assert not run.complete
 
 
 def test_a_directory_of_unknown_origin_is_never_emptied(tmp_path):
