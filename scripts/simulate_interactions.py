@@ -32,6 +32,7 @@ from sweet_rl.environments import CodeCollaboration
 from sweet_rl.errors import UserError
 from sweet_rl.humans import Human, LLMHuman
 from sweet_rl.humans.llm import PROMPT_VALUES
+from sweet_rl.mini.human import MiniHuman, check_tasks
 from sweet_rl.models import ChatModel, Sampling, load_model
 from sweet_rl.models.load import model_input
 from sweet_rl.prompts import load_prompt
@@ -102,6 +103,8 @@ def main(
     agent_prompt = load_prompt(agent_prompt_path, ["problem_description"], ["max_turns"])
     user_prompt = load_prompt(user_prompt_path, PROMPT_VALUES)
     tasks = read_records(input_path, Task, limit=num_tasks)
+    if env_model == "mini":
+        check_tasks(tasks, input_path)
     settings = {
         "agent_model": agent_model,
         "env_model": env_model,
@@ -133,8 +136,6 @@ def main(
         agent = load_model(agent_model, agent_engine, agent_hostname, agent_tokenizer, key, timeout=timeout)
         human: Human
         if env_model == "mini":
-            from sweet_rl.mini.human import MiniHuman
-
             human, human_model = MiniHuman(), None
         elif (env_model, env_engine, hostname) == (agent_model, agent_engine, agent_hostname):
             human_model = agent

@@ -3,6 +3,7 @@
 import ast
 import difflib
 import inspect
+import math
 import re
 import sys
 import types
@@ -19,7 +20,7 @@ from sweet_rl.errors import UserError
 
 _TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 _NULL = ("none", "null")
-_FLAG = re.compile(r"--|-[a-zA-Z]$")  # what Fire takes for a flag: not a negative number
+_FLAG = re.compile(r"--|-[a-zA-Z]")  # what Fire takes for a flag: not a negative number
 
 
 def run(main: Callable[..., Any], command: Sequence[str] | None = None) -> None:
@@ -101,6 +102,11 @@ def _flags(main: Callable[..., Any], command: Sequence[str]) -> dict[str, str]:
 def _checked(word: str, following: list[str], main: Callable[..., Any]) -> str:
     """A word of the command as Fire takes it; raises UserError for an unknown flag, one without its value."""
     if not word.startswith("--"):
+        if word == "-" or _FLAG.match(word):  # Fire would stop there, or look for a flag that begins so
+            raise UserError(
+                f"unknown setting {word}. Flags have two dashes: --name value; a value that begins with a dash is "
+                f"given as --name={word}."
+            )
         return word
     name, equals, _ = word[2:].replace("-", "_").partition("=")
     parameters = inspect.signature(main).parameters
@@ -149,7 +155,7 @@ def _coerce(value: Any, kind: Any, where: str) -> Any:
     """`value` (text from the command line, or YAML) as `kind`; raises UserError naming what was expected."""
     try:
         return _as(value, kind)
-    except (ValueError, TypeError, SyntaxError) as error:
+    except (ValueError, TypeError, SyntaxError, OverflowError) as error:
         raise UserError(f"{where} is {value!r}; expected {_name(kind)}.") from error
 
 
@@ -176,7 +182,10 @@ def _as(value: Any, kind: Any) -> Any:
             and kind is int
         ):
             raise ValueError(value)
-        return kind(value)
+        number = kind(value)
+        if kind is float and not math.isfinite(number):
+            raise ValueError(value)
+        return number
     if kind is str:
         if isinstance(value, bool) or not isinstance(value, int | float | str):
             raise ValueError(value)

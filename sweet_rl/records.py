@@ -306,8 +306,9 @@ def parse_row(line: bytes | str, where: str) -> dict:
     try:
         row = json.loads(line, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
+        found = f"{error.msg} at column {error.colno}" if isinstance(error, json.JSONDecodeError) else str(error)
         raise RecordError(
-            f"{where}: not a line of JSON ({error}). Each line must be one JSON object: repair or remove it."
+            f"{where}: not a line of JSON ({found}). Each line must be one JSON object: repair or remove it."
         ) from error
     if not isinstance(row, dict):
         raise RecordError(f"{where}: found {_shown(row)}, expected a JSON object with named fields.")

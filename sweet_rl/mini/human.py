@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
 from sweet_rl.errors import UserError
 from sweet_rl.humans.base import HumanReply
@@ -29,6 +30,20 @@ def answer(mini: dict, question: str, rng: random.Random) -> str:
         if rule.topic == topic:
             return rng.choice(rule.tellings(family_of(mini).flag))
     return rng.choice(UNKNOWN)
+
+
+def check_tasks(tasks: Sequence[Task], path: str) -> None:
+    """Raises UserError naming the first task of the file `path` whose hidden rules are not known."""
+    for number, task in enumerate(tasks, start=1):
+        try:
+            family_of(task.extra["mini"])
+            rules_of(task.extra["mini"])
+        except (KeyError, TypeError, ValueError) as error:
+            found = "has no field 'mini'" if "mini" not in task.extra else "has a field 'mini' that names no known rules"
+            raise UserError(
+                f"{path}, task {number} ({task.id}) {found}: the scripted human knows only the tasks of "
+                "scripts/make_mini_tasks.py. Name a language model as --env_model."
+            ) from error
 
 
 class MiniHuman:

@@ -28,6 +28,11 @@ class Preference:
     nll_loss_coef: float = 0.0
     normalize: str = "none"
 
+    def __post_init__(self) -> None:
+        if self.beta <= 0 or self.nll_loss_coef < 0:
+            name, value = ("beta", self.beta) if self.beta <= 0 else ("nll_loss_coef", self.nll_loss_coef)
+            raise UserError(f"--{name} is {value}; it must {'be above 0' if name == 'beta' else 'not be negative'}.")
+
 
 def resolve_normalize(normalize: str, mean_log_prob: bool) -> str:
     """--normalize; "auto" follows the released --mean_log_prob: with it "trajectory", without it "none".
