@@ -1,5 +1,6 @@
 # Sourced by the pipelines: makes and enters the virtual environment, with torch first and pinned.
-# On Linux without an NVIDIA GPU torch is the CPU build, because the default one brings gigabytes of CUDA with it.
+# On Linux without an NVIDIA GPU torch is the CPU build where the package sources at hand carry it (the default one
+# brings gigabytes of CUDA with it); PIP_EXTRA_INDEX_URL may name a source that does.
 # Defines pip_install; PYTHON names the interpreter to start from, SWEET_RL_VENV the environment's folder.
 
 environment="${SWEET_RL_VENV:-.venv}"
@@ -19,9 +20,7 @@ install_torch() {
         return
     fi
     if [ "$(uname -s)" = Linux ] && ! command -v nvidia-smi >/dev/null; then
-        # The package sources at hand first: an offline mirror may carry the CPU build.
-        pip_install "$pin+cpu" 2>/dev/null ||
-            pip_install --extra-index-url https://download.pytorch.org/whl/cpu "$pin+cpu"
+        pip_install "$pin+cpu" 2>/dev/null || pip_install "$pin"
     else
         pip_install "$pin"
     fi

@@ -33,7 +33,7 @@ class Habits:
     last: float
 
 
-BAD = Habits(useful=0.2, repeat=0.15, early=0.08, finish=0.6, last=0.7)
+BAD = Habits(useful=0.25, repeat=0.1, early=0.03, finish=0.5, last=0.8)
 INFORMED = Habits(useful=0.60, repeat=0.08, early=0.03, finish=0.85, last=0.95)
 
 
