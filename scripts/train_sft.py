@@ -21,6 +21,7 @@ def main(
     dataset: str,
     save_path: str,
     min_reward: float = 1.0,
+    response_template: str | None = None,
     max_len: int | None = None,
     max_samples: int | None = None,
     learning_rate: float = 2e-7,
@@ -46,6 +47,7 @@ def main(
         pretrain: model to start from; directory or hub name
         dataset: JSONL of graded trajectories
         save_path: directory of the trained model
+        response_template: markup that opens the agent's turns, for the released file, whose rows carry their text
         max_len: longer dialogues are dropped and counted, never cut
         micro_train_batch_size: dialogues at once in one process; default: its whole share of the batch
         zero_stage: train with DeepSpeed ZeRO 0-3; default: plain torch
@@ -63,6 +65,7 @@ def main(
             save_steps, logging_steps, report_to,
         ),
         min_reward=min_reward,
+        response_template=response_template,
         max_len=max_len,
         max_samples=max_samples,
         overwrite=overwrite,

@@ -100,6 +100,7 @@ def train_imitation(
     save_path: str,
     loop: LoopSettings,
     min_reward: float = 1.0,
+    response_template: str | None = None,
     max_len: int | None = None,
     max_samples: int | None = None,
     overwrite: bool = False,
@@ -109,11 +110,11 @@ def train_imitation(
     args = training_arguments(loop, save_path)
     kept = successful(read_records(dataset, Trajectory, limit=max_samples), min_reward, dataset)
     chat = ChatFormat.from_pretrained(weights)
-    texts, dropped = encode_trajectories(kept, chat, max_len, dataset)
+    texts, dropped = encode_trajectories(kept, chat, max_len, dataset, response_template)
     check_loadable(weights)
     settings = {
-        "pretrain": pretrain, "dataset": dataset, "min_reward": min_reward, "max_len": max_len,
-        "max_samples": max_samples, **loop.that_matter(),
+        "pretrain": pretrain, "dataset": dataset, "min_reward": min_reward,
+        "response_template": response_template, "max_len": max_len, "max_samples": max_samples, **loop.that_matter(),
     }  # fmt: skip
     run = open_model_directory(save_path, settings, [dataset, model_input(pretrain)], overwrite, args)
     with run or contextlib.nullcontext():

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sweet_rl.chat import ChatFormat, parts_from_text
+from sweet_rl.credit.trajectory_pairs import trajectory_parts
 from sweet_rl.errors import UserError
 from sweet_rl.records import Part, PreferencePair, Trajectory
 from sweet_rl.training.rows import EncodedText
@@ -96,15 +97,19 @@ def encode_trajectories(
     chat: ChatFormat,
     max_len: int | None = None,
     path: str = "the dataset",
+    response_template: str | None = None,
 ) -> tuple[list[EncodedText], Counter]:
     """The texts of whole dialogues, every agent turn trained; too long ones are dropped and counted.
 
+    response_template: for released files, whose rows carry their text; without it `chat` lays the messages out.
     Raises UserError naming the dialogue that has nothing to train on, and if none is left.
     """
     texts, dropped, seen = [], Counter(), 0
     for trajectory in trajectories:
         seen += 1
-        parts = trajectory.parts or chat.dialogue(_until_last_reply(trajectory, path), trajectory.tokenizer)
+        if not any(message["role"] == "assistant" for message in trajectory.dialogue_history):
+            raise UserError(f"{path}, trajectory {trajectory.id!r}: nothing to train on, the agent never speaks in it.")
+        parts = trajectory_parts(trajectory, chat, response_template)
         ids, train = chat.encode(parts, trajectory.tokenizer)
         text = EncodedText.build(ids, train, f"{path}, trajectory {trajectory.id!r}")
         if max_len is not None and len(text) > max_len:
@@ -114,18 +119,6 @@ def encode_trajectories(
     if not texts:
         raise UserError(_nothing_left(path, seen, "trajectories", dropped, max_len))
     return texts, dropped
-
-
-def _until_last_reply(trajectory: Trajectory, path: str) -> list[dict]:
-    """The messages up to the agent's last one: what nobody answered has nothing to train on after it."""
-    history = list(trajectory.dialogue_history)
-    while history and history[-1]["role"] != "assistant":
-        history.pop()
-    if not history:
-        raise UserError(
-            f"{path}, trajectory {trajectory.id!r}: nothing to train on, the agent never speaks in it."
-        )
-    return history
 
 
 def _nothing_left(path: str, count: int, what: str, dropped: Counter, max_len: int | None) -> str:
