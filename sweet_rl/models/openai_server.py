@@ -7,8 +7,10 @@ Without one the messages go to `/v1/chat/completions` and the server lays them o
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import openai
@@ -41,8 +43,9 @@ class OpenAIServer:
         chat: the model's chat format, for exact token ids.
         timeout: seconds for one call.
 
-    A parameter that the server refuses by name (hosted reasoning models refuse temperature) is left out
-    from then on, with a warning. The reply's seed is kept within 31 bits, which every server takes.
+    What a server cannot do is done without from then on, with a warning: a parameter that it refuses by name
+    (hosted reasoning models refuse temperature) is left out; token ids as the prompt become the same text; `n`
+    replies become n calls where one call gives one. The reply's seed is kept within 31 bits, which every server takes.
     """
 
     def __init__(
@@ -72,6 +75,7 @@ class OpenAIServer:
             raise UserError(f"the hosted API cannot be used: {error}") from error
         self._under_way = [0] * len(urls)
         self._left_out: set[str] = set()
+        self._text_only = self._one_at_a_time = False
         self._token_limit = "max_tokens"
 
     async def check(self) -> None:
@@ -100,8 +104,8 @@ class OpenAIServer:
         plain = [{"role": message["role"], "content": message["content"]} for message in messages]
 
         async def ask() -> list[Completion]:
-            response = await self._call("chat", {"messages": plain, **self._settings(sampling)})
-            return [self._chat_completion(choice, share) for choice, share in _shares(response, sampling.n)]
+            choices = await self._choices("chat", {"messages": plain}, sampling)
+            return [self._chat_completion(choice, share) for choice, share in choices]
 
         return await self.retries.call(ask)
 
@@ -109,17 +113,40 @@ class OpenAIServer:
         self, parts: list[Part], sampling: Sampling, tokenizer: str | None = None
     ) -> list[Completion]:
         prompt = parts_text(parts) if self.chat is None else self.chat.encode(parts, tokenizer)[0]
-        wishes = {"logprobs": 0, "return_token_ids": True}
+        request = {"prompt": prompt, "logprobs": 0, "return_token_ids": True}
 
         async def ask() -> list[Completion]:
-            response = await self._call("text", {"prompt": prompt, **self._settings(sampling), **wishes})
-            return [self._text_completion(choice, share) for choice, share in _shares(response, sampling.n)]
+            choices = await self._choices("text", request, sampling, self._plain_prompt(parts))
+            return [self._text_completion(choice, share) for choice, share in choices]
 
         return await self.retries.call(ask)
 
     async def close(self) -> None:
         for client in self._clients:
             await client.close()
+
+    def _plain_prompt(self, parts: list[Part]) -> str:
+        """The prompt for a server that tokenises by itself, without the BOS that it will put in front."""
+        text = parts_text(parts)
+        if self.chat is None or not self.chat.bos_text:
+            return text
+        tokenizer = self.chat.tokenizer
+        adds_bos = tokenizer("a")["input_ids"][:1] == [tokenizer.bos_token_id]
+        return text.removeprefix(self.chat.bos_text) if adds_bos else text
+
+    async def _choices(
+        self, kind: str, request: dict[str, Any], sampling: Sampling, text: str | None = None
+    ) -> list[tuple[Any, tuple[int, int]]]:
+        """The choices of `sampling.n` replies, from one call, or from n calls to a server that gives one a call."""
+        if sampling.n == 1 or not self._one_at_a_time:
+            response = await self._call(kind, request | self._settings(sampling), text)
+            if sampling.n == 1 or len(getattr(response, "choices", None) or []) != 1:
+                return _shares(response, sampling.n)
+            logger.warning("%s gives one reply a call: asked %d times from now on", self.model, sampling.n)
+            self._one_at_a_time = True
+        each = [replace(sampling, n=1, seed=sampling.seed + number) for number in range(sampling.n)]
+        responses = await asyncio.gather(*(self._call(kind, request | self._settings(one), text) for one in each))
+        return [_shares(response, 1)[0] for response in responses]
 
     def _settings(self, sampling: Sampling) -> dict[str, Any]:
         return {
@@ -130,8 +157,9 @@ class OpenAIServer:
             "seed": sampling.seed % 2**31,
         }
 
-    async def _call(self, kind: str, request: dict[str, Any]) -> Any:
-        """One call, repeated at once without what the server refuses to be told. Raises ModelError."""
+    async def _call(self, kind: str, request: dict[str, Any], text: str | None = None) -> Any:
+        """One call, repeated at once without what the server refuses to be told; `text` is the prompt for one that
+        takes no token ids. Raises ModelError."""
         place = self._under_way.index(min(self._under_way))
         client = self._clients[place]
         create = client.chat.completions.create if kind == "chat" else client.completions.create
@@ -140,6 +168,8 @@ class OpenAIServer:
             while True:
                 sent = {name: value for name, value in request.items() if name not in self._left_out}
                 sent[self._token_limit] = sent.pop("max_tokens")
+                if self._text_only and text is not None:
+                    sent["prompt"] = text
                 own = {name: sent.pop(name) for name in ("return_token_ids",) if name in sent}
                 try:
                     return await create(model=self.model, extra_body=own or None, **sent)
@@ -155,7 +185,11 @@ class OpenAIServer:
         """Whether the server named a parameter it does not take, so that the call may be made without it."""
         if not isinstance(error, openai.BadRequestError | openai.UnprocessableEntityError):
             return False
-        text = str(error)
+        text = _message(error)
+        if isinstance(sent.get("prompt"), list) and "prompt" in text and "string" in text:
+            logger.warning("%s takes no token ids, so it tokenises the prompts itself (%s)", self.model, text[:200])
+            self._text_only = True
+            return True
         if "max_completion_tokens" in text and "max_tokens" in sent:
             self._token_limit = "max_completion_tokens"
             return True
@@ -215,9 +249,17 @@ def _shares(response: Any, count: int) -> list[tuple[Any, tuple[int, int]]]:
     return [(choice, (prompt, made // count + (place < made % count))) for place, choice in enumerate(ordered)]
 
 
+def _message(error: openai.OpenAIError) -> str:
+    """The error's text, with what the server said where it does not say it in OpenAI's form."""
+    text, body = str(error) or type(error).__name__, getattr(error, "body", None)
+    said = body.get("detail", body) if isinstance(body, dict) else body
+    known = not said or str(said) in text or isinstance(said, dict) and said.get("message")
+    return text if known else f"{text}: {said}"
+
+
 def _typed(error: openai.OpenAIError) -> ModelError:
     """The server's or the connection's error as a ModelError."""
-    text = str(error) or type(error).__name__
+    text = _message(error)
     if isinstance(error, openai.APITimeoutError):
         return ModelError("timeout", text, retryable=True)
     if isinstance(error, openai.APIConnectionError):

@@ -90,6 +90,39 @@ def test_a_parameter_that_the_server_refuses_by_name_is_left_out():
     assert "temperature" not in requests[-1][1] and requests[-1][1]["max_completion_tokens"] == 1024
 
 
+def test_a_refusal_that_is_not_in_openais_form_is_understood_and_shown(chat):
+    def answer(body):
+        if "return_token_ids" in body:
+            return Reply({"detail": "Unexpected fields in the request: {'return_token_ids'}"}, 422)
+        return text_reply("Three.")
+
+    (reply,), requests = ask(answer, chat=chat)
+    assert reply.text == "Three." and "return_token_ids" not in requests[-1][1]
+    error, _ = ask(in_turn(Reply({"detail": "the moon is full"}, 422)))
+    assert error.kind == "refused" and "the moon is full" in str(error)
+
+
+def test_a_server_that_takes_no_token_ids_gets_the_same_prompt_as_text_with_one_bos(chat):
+    def answer(body):
+        if isinstance(body["prompt"], list):
+            return Reply({"detail": "prompt must be a string."}, 400)
+        return text_reply("Three.")
+
+    (reply,), requests = ask(answer, chat=chat)
+    assert reply.text == "Three." and len(requests) == 2
+    read_by_the_server = chat.tokenizer(requests[-1][1]["prompt"])["input_ids"]
+    assert read_by_the_server == chat.encode(chat.prompt(ASKED))[0]
+
+
+def test_a_server_that_gives_one_reply_a_call_is_called_for_each_with_its_own_seed():
+    def answer(body):
+        return chat_reply(f"seed {body['seed']}")
+
+    replies, requests = ask(answer, Sampling(n=3, seed=5))
+    assert [reply.text for reply in replies] == ["seed 5", "seed 6", "seed 7"]
+    assert [body["n"] for _, body in requests] == [3, 1, 1, 1]
+
+
 @pytest.mark.parametrize(
     "trouble",
     [
