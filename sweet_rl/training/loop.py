@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from accelerate.utils import get_int_from_env
 from transformers import Trainer, TrainingArguments
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
 
@@ -61,11 +62,24 @@ class LoopSettings:
 
 def training_arguments(settings: LoopSettings, save_path: str | Path) -> TrainingArguments:
     """The Trainer's arguments. Raises UserError for sizes that do not divide or settings it refuses."""
+    _check(settings)
     if settings.deepspeed:
         _require_deepspeed(settings.deepspeed)
+    # The sizes must be known before the arguments are made: DeepSpeed's configuration is filled in from them then.
+    processes = get_int_from_env(("WORLD_SIZE",), 1)
+    share, rest = divmod(settings.train_batch_size, processes)
+    micro = settings.micro_train_batch_size or share
+    if rest or share < 1 or share % micro:
+        raise UserError(
+            f"--train_batch_size {settings.train_batch_size} is not a multiple of --micro_train_batch_size "
+            f"{micro} times {processes} process(es). Choose sizes that divide."
+        )
+    on_gpu = torch.cuda.is_available()
     try:
         args = TrainingArguments(
             output_dir=str(Path(save_path) / CHECKPOINTS),
+            per_device_train_batch_size=micro,
+            gradient_accumulation_steps=share // micro,
             learning_rate=settings.learning_rate,
             num_train_epochs=settings.max_epochs,
             bf16=settings.bf16,
@@ -82,23 +96,34 @@ def training_arguments(settings: LoopSettings, save_path: str | Path) -> Trainin
             logging_steps=settings.logging_steps,
             report_to=settings.report_to,
             remove_unused_columns=False,
-            use_cpu=not torch.cuda.is_available(),
-            dataloader_pin_memory=torch.cuda.is_available(),
+            use_cpu=not on_gpu,
+            dataloader_pin_memory=on_gpu,
             logging_nan_inf_filter=False,
             ddp_find_unused_parameters=False,
         )
     except (ValueError, ImportError) as error:
         raise UserError(f"the training settings do not work: {error}") from error
-    share, rest = divmod(settings.train_batch_size, args.world_size)
-    micro = settings.micro_train_batch_size or share
-    if rest or share < 1 or share % micro:
-        raise UserError(
-            f"--train_batch_size {settings.train_batch_size} is not a multiple of --micro_train_batch_size "
-            f"{micro} times {args.world_size} process(es). Choose sizes that divide."
-        )
-    args.per_device_train_batch_size = micro
-    args.gradient_accumulation_steps = share // micro
+    if settings.deepspeed:
+        import deepspeed
+
+        deepspeed.init_distributed()  # ZeRO-3 splits weights while they load, before the Trainer starts DeepSpeed
     return args
+
+
+def _check(settings: LoopSettings) -> None:
+    """Raises UserError naming the flag whose value can train nothing."""
+    at_least_one = ("max_epochs", "train_batch_size", "micro_train_batch_size", "save_steps", "logging_steps")
+    for name in (*at_least_one, "pairs_together"):
+        value = getattr(settings, name)
+        if value is not None and value < 1:
+            raise UserError(f"--{name} is {value}; it must be at least 1.")
+    if settings.learning_rate <= 0:
+        raise UserError(f"--learning_rate is {settings.learning_rate}; it must be above 0.")
+    if not 0 <= settings.warmup_ratio < 1:
+        raise UserError(f"--warmup_ratio is {settings.warmup_ratio}; it must be at least 0 and below 1.")
+    for name, value in {"weight_decay": settings.weight_decay, "max_norm": settings.max_grad_norm}.items():
+        if value < 0:
+            raise UserError(f"--{name} is {value}; it must not be negative.")
 
 
 def _require_deepspeed(config: str) -> None:
