@@ -237,6 +237,7 @@ def open_run(
     """
     path = Path(output_path)
     check_output(path, overwrite)
+    _check_apart(path, inputs)
     manifest = Manifest(_manifest_of(path), settings, inputs)
     existed = path.exists()
     try:
@@ -285,6 +286,7 @@ def directory_manifest(
     directory. Raises UserError as `open_run` does.
     """
     path = Path(path)
+    _check_apart(path, inputs)
     manifest = Manifest(path / DIRECTORY_MANIFEST, settings, inputs)
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -319,6 +321,15 @@ def directory_manifest(
 
 def _manifest_of(path: Path) -> Path:
     return path.with_name(path.name + ".manifest.json")
+
+
+def _check_apart(path: Path, inputs: Sequence[str | Path | None]) -> None:
+    """Raises UserError if an input is the output, or lies in it, and would be lost where the output is replaced."""
+    output = path.resolve()
+    for name in filter(None, inputs):
+        if output in (Path(name).resolve(), *Path(name).resolve().parents):
+            where = "also the input" if Path(name).resolve() == output else f"where the input {name} lies"
+            raise UserError(f"{path} is {where}: choose another output path, so that nothing is lost.")
 
 
 def _check_writable(path: Path) -> None:

@@ -144,6 +144,25 @@ def test_an_output_can_be_checked_before_long_work(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["foreign.jsonl"]
 
 
+def test_an_output_is_never_one_of_its_inputs(tmp_path, source):
+    model = tmp_path / "model"
+    with directory_manifest(model, SETTINGS) as run:
+        (model / "pairs.jsonl").write_text("2\n")
+        run.finish({})
+    (tmp_path / "link.jsonl").symlink_to(source)
+    for overwrite in (False, True):
+        for path in (source, tmp_path / "link.jsonl"):
+            with pytest.raises(UserError, match="jsonl"):
+                open_run(path, SETTINGS, [source], overwrite)
+        with pytest.raises(UserError, match="model is also the input"):
+            directory_manifest(model, SETTINGS, [source, model], overwrite)
+        with pytest.raises(UserError, match="where the input .*pairs.jsonl lies"):
+            directory_manifest(model, SETTINGS, [model / "pairs.jsonl"], overwrite)
+    with pytest.raises(UserError, match="also the input"):
+        open_run(source, SETTINGS, [source], overwrite=True)
+    assert source.read_text() == "1\n" and (model / "pairs.jsonl").exists()
+
+
 def test_tables_are_written_all_or_none(tmp_path):
     new, old = tmp_path / "deep" / "new.md", tmp_path / "old.json"
     old.write_text("mine")

@@ -297,6 +297,20 @@ def test_an_output_that_somebody_else_made_is_kept(script, place, out):
         assert number < 2
 
 
+@pytest.mark.parametrize("words", [(), ("--overwrite",)], ids=["", "overwrite"])
+@pytest.mark.parametrize("script", [script for script in CONTINUING if script.source], ids=named)
+def test_an_output_path_that_is_the_input_is_refused(script, words, place, out):
+    path = shutil.copy(script.given(place, out)[script.source], out / "input.jsonl")
+    flag = script.outputs[0]
+    if flag == "save_path" and "pretrain" in script.flags:
+        model = shutil.copytree(place / "model", out / "model")
+        assert call(script.name, **script.given(place, out)).code == 0
+        refused(script, place, out, out / "made", words=words, **{"pretrain": out / "made"})
+        refused(script, place, out, model, words=words, pretrain=model, save_path=model)
+    else:
+        refused(script, place, out, path, words=words, **{script.source: path, flag: path})
+
+
 @pytest.mark.parametrize("script", SCRIPTS, ids=named)
 def test_an_output_path_that_cannot_be_written_is_named(script, place, out):
     for flag in script.outputs:
