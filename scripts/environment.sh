@@ -4,7 +4,7 @@
 # Defines pip_install; PYTHON names the interpreter to start from, SWEET_RL_VENV the environment's folder.
 
 environment="${SWEET_RL_VENV:-.venv}"
-[ -x "$environment/bin/python" ] || "${PYTHON:-python3}" -m venv "$environment"
+[ -f "$environment/bin/activate" ] || "${PYTHON:-python3}" -m venv "$environment"
 # shellcheck disable=SC1091
 source "$environment/bin/activate"
 

@@ -74,7 +74,7 @@ else
     launcher="${launcher:-torchrun --nproc_per_node $gpus}" no_gpu=""
 fi
 if [ -z "$dry_run" ]; then
-    python -c "import sweet_rl" 2>/dev/null || fail "sweet_rl is not installed here: pip install -e '.[vllm,deepspeed]'"
+    (cd / && python -c "import sweet_rl" 2>/dev/null) || fail "sweet_rl is not installed here: pip install -e '.[vllm,deepspeed]'"
     [ "$gpus" = 0 ] || python -c "import deepspeed" 2>/dev/null || fail "DeepSpeed is missing: pip install deepspeed"
     mkdir -p "$output"
 fi
@@ -127,10 +127,10 @@ evaluate() { # evaluate NAME MODEL
         --output_path "$output/$1.graded.jsonl"
 }
 
-train() { # train NAME SCRIPT CONFIG DATASET SAVE_PATH
+train() { # train NAME SCRIPT CONFIG DATASET SAVE_PATH [OPTIONS...]
     # shellcheck disable=SC2086  # launcher and no_gpu are several words
     step "train $1" $launcher "scripts/$2.py" --config "$paper/$3.yaml" --pretrain "$agent_model" --dataset "$4" \
-        --save_path "$5" --seed "$seed" $no_gpu
+        --save_path "$5" "${@:6}" --seed "$seed" $no_gpu
 }
 
 if [ -z "$trajectories" ]; then
@@ -141,17 +141,17 @@ if [ -z "$trajectories" ]; then
         --seed "$((seed + 1000))"
 fi
 
-texts=(--tokenizer "$agent_model")
-[ -z "$response_template" ] || texts+=(--response_template "$response_template")
+[ -z "$response_template" ] && texts=() || texts=(--response_template "$response_template")
 step "grade and pair trajectories" python scripts/evaluate_code.py --input_path "$trajectories" \
     --output_path "$output/rewarded.jsonl" --preference_path "$output/pairs.jsonl" \
-    --ground_truth_preference_path "$output/pairs_with_c.jsonl" "${texts[@]}" "${few[@]}"
+    --ground_truth_preference_path "$output/pairs_with_c.jsonl" --tokenizer "$agent_model" "${texts[@]}" "${few[@]}"
 
 evaluate zero_shot "$agent_model"
 runs="zero-shot=$output/zero_shot.graded.jsonl" baselines="zero-shot"
 
 if [[ " $methods " == *" rejection_fine_tuning "* ]]; then
-    train "rejection fine-tuning" train_sft rejection_fine_tuning "$output/rewarded.jsonl" "$output/rft"
+    train "rejection fine-tuning" train_sft rejection_fine_tuning "$output/rewarded.jsonl" "$output/rft" \
+        "${texts[@]}"
     evaluate rft "$output/rft"
     runs="$runs,rejection fine-tuning=$output/rft.graded.jsonl"
 fi
