@@ -231,7 +231,15 @@ class _Indices(torch.utils.data.Dataset):
 
 
 class _Progress(ProgressCallback):
-    """The progress bar with the last figures beside it, instead of a printed dictionary every few steps."""
+    """The progress bar with the last figures beside it, instead of a printed dictionary every few steps.
+
+    The last step is logged too, so that a short training has figures at all.
+    """
+
+    def on_step_end(self, args, state, control, **kwargs):
+        super().on_step_end(args, state, control, **kwargs)
+        if state.global_step >= state.max_steps:
+            control.should_log = True
 
     def on_log(self, args, state, control, logs=None, **kwargs):
         if state.is_world_process_zero and self.training_bar is not None and "loss" in (logs or {}):

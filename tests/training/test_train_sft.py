@@ -62,6 +62,16 @@ def test_fine_tuning_lowers_the_loss_and_saves_a_loadable_model(model, tmp_path)
     assert json.loads((tmp_path / "out" / "manifest.json").read_text())["summary"]["trajectories"] == 8
 
 
+def test_a_training_shorter_than_the_logging_interval_has_figures_of_its_end(model, tmp_path):
+    data = write(tmp_path / "graded.jsonl", [dialogue(i, 1.0) for i in range(6)])
+    settings = {"pretrain": model, "dataset": data, "train_batch_size": 2, "logging_steps": 2}
+    train(save_path=str(tmp_path / "out"), **settings)
+    log = [json.loads(line) for line in open(tmp_path / "out" / "training_log.jsonl")]
+    assert [line["step"] for line in log] == [2, 3]
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    assert manifest["summary"]["last"]["loss"] == log[-1]["loss"]
+
+
 def test_only_the_agents_tokens_are_trained(model, tmp_path):
     chat = ChatFormat.from_pretrained(model)
     rows = read_records(write(tmp_path / "t.jsonl", [dialogue(1, 1.0)]), Trajectory)
