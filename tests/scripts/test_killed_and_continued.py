@@ -35,7 +35,7 @@ def place(tmp_path_factory) -> Path:
 
 def dialogues(place: Path, name: str) -> dict:
     return {
-        "agent_model": "mini", "env_model": "mini", "input_path": place / "train.jsonl", "best_of_n": 3,
+        "agent_model": "mini", "env_model": "mini", "input_path": place / "train.jsonl", "best_of_n": 2,
         "output_path": place / f"{name}.jsonl", "max_tokens": 100, "concurrency": 4,
     }  # fmt: skip
 
