@@ -39,7 +39,7 @@ def check_tasks(tasks: Sequence[Task], path: str) -> None:
             family_of(task.extra["mini"])
             rules_of(task.extra["mini"])
         except (KeyError, TypeError, ValueError) as error:
-            found = "has no field 'mini'" if "mini" not in task.extra else "has a field 'mini' that names no known rules"
+            found = "has no field 'mini'" if "mini" not in task.extra else "has a field 'mini' without known rules"
             raise UserError(
                 f"{path}, task {number} ({task.id}) {found}: the scripted human knows only the tasks of "
                 "scripts/make_mini_tasks.py. Name a language model as --env_model."
