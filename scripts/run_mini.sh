@@ -25,10 +25,11 @@ done
 
 cd "$(dirname "$0")/.."
 source scripts/environment.sh
-python -c "import sweet_rl, transformers, fire" 2>/dev/null || pip_install -c constraints.txt -e .
-export TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1
+(cd / && python -c "import sweet_rl" 2>/dev/null) || pip_install -c constraints.txt -e .
+# One thread each: so small a model gains nothing from a second, two steps at once do.
+export OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1
 
-num_train=500 num_test=400 dialogues=4 fraction=0.4 candidates=16
+num_train=500 num_test=400 dialogues=4 fraction=0.12 candidates=16
 if [ -n "$smoke" ]; then
     num_train=24 num_test=16 dialogues=4 fraction=0.2 candidates=4
 fi
@@ -55,55 +56,86 @@ evaluate() { # evaluate NAME MODEL FOLDER SEED: dialogues on the held-out tasks,
 }
 
 rank() { # rank FOLDER CRITIC OUTPUT [OPTIONS...]
-    python scripts/rank_best_of_n.py --model_id "$2" --reference_model_id "$agent" \
+    python scripts/rank_best_of_n.py --config configs/mini/ranking.yaml --model_id "$2" \
         --input_path "$1/candidates.jsonl" --output_path "$3" "${@:4}"
 }
 
 agent=sweet_rl/mini/agent
+baselines_pid=""
+trap '[ -z "$baselines_pid" ] || kill -- "-$baselines_pid" 2>/dev/null' EXIT
+
+beside() { # beside LOG COMMAND...: starts a command in the background, as a process group that ends with this script
+    local log="$1"
+    shift
+    set -m
+    "$@" > "$log" 2>&1 &
+    baselines_pid=$!
+    set +m
+}
+
+joined() { # joined LOG: waits for what was started beside, and shows what it printed
+    local status=0
+    wait "$baselines_pid" || status=$?
+    baselines_pid=""
+    cat "$1"
+    [ $status = 0 ] || exit $status
+}
+
+collect() { # collect FOLDER SEED
+    step "collect" play "$agent" "$out/tasks/train.jsonl" "$1/trajectories.jsonl" "$(($2 + 1000))" $dialogues
+    step "grade, pair" python scripts/evaluate_code.py --input_path "$1/trajectories.jsonl" \
+        --output_path "$1/rewarded.jsonl" --preference_path "$1/pairs.jsonl" \
+        --ground_truth_preference_path "$1/pairs_with_c.jsonl" --k $dialogues
+}
+
+baselines() { # baselines FOLDER SEED
+    step "train rejection fine-tuning" python scripts/train_sft.py --config configs/mini/rejection_fine_tuning.yaml \
+        --pretrain "$agent" --dataset "$1/rewarded.jsonl" --save_path "$1/rft" --seed "$2"
+    evaluate rft "$1/rft" "$1" "$2"
+    step "train multi-turn DPO" python scripts/train_dpo.py --config configs/mini/multi_turn_dpo.yaml \
+        --pretrain "$agent" --dataset "$1/pairs.jsonl" --save_path "$1/dpo" --seed "$2"
+    evaluate dpo "$1/dpo" "$1" "$2"
+}
+
+sweet() { # sweet FOLDER SEED
+    step "train the critic" python scripts/train_dpo.py --config configs/mini/critic.yaml \
+        --pretrain "$agent" --dataset "$1/pairs_with_c.jsonl" --save_path "$1/critic" --seed "$2"
+    step "sample candidates" python scripts/sample_best_of_n.py --model_id "$agent" \
+        --data_path "$1/rewarded.jsonl" --save_path "$1/candidates.jsonl" --data_fraction $fraction \
+        --best_of_n $candidates --max_tokens 100 --seed "$2"
+    step "rank candidates" rank "$1" "$1/critic" "$1/ranked.jsonl"
+    step "turn pairs" python scripts/generate_random_pairs_from_ranks.py --input_path "$1/ranked.jsonl" \
+        --output_path "$1/turn_pairs.jsonl" --num_pairs 4 --seed "$2"
+    step "train SWEET-RL" python scripts/train_dpo.py --config configs/mini/actor.yaml \
+        --pretrain "$agent" --dataset "$1/turn_pairs.jsonl" --save_path "$1/sweet" --seed "$2"
+    evaluate sweet "$1/sweet" "$1" "$2"
+}
+
+measure_credit() { # measure_credit FOLDER SEED: ranks the same candidates in other ways, and asks the oracle
+    step "train a critic without c" python scripts/train_dpo.py --config configs/mini/critic.yaml \
+        --pretrain "$agent" --dataset "$1/pairs.jsonl" --save_path "$1/critic_without_c" --seed "$2"
+    step "rank: critic, seed reference" rank "$1" "$1/critic" "$1/ranked_seed.jsonl" \
+        --reference seed --reference_model_id "$agent"
+    step "rank: untrained" rank "$1" "$agent" "$1/ranked_untrained.jsonl"
+    step "rank: critic without c" rank "$1" "$1/critic_without_c" "$1/ranked_without_c.jsonl" --no_prompt
+    python scripts/measure_mini_credit.py --output_path "$1/credit.json" --overwrite --runs \
+"critic without c=$1/ranked_without_c.jsonl,untrained=$1/ranked_untrained.jsonl,\
+critic (seed reference)=$1/ranked_seed.jsonl,critic=$1/ranked.jsonl"
+}
+
 step "tasks" python scripts/make_mini_tasks.py --num_train $num_train --num_test $num_test --output_dir "$out/tasks"
 
 for seed in $seeds; do
     dir="$out/seed$seed"
     mkdir -p "$dir"
-    train="python scripts/train_dpo.py --pretrain $agent --seed $seed"
-
-    evaluate zero_shot "$agent" "$dir" "$seed"
-
-    step "collect" play "$agent" "$out/tasks/train.jsonl" "$dir/trajectories.jsonl" "$((seed + 1000))" $dialogues
-    step "grade, pair" python scripts/evaluate_code.py --input_path "$dir/trajectories.jsonl" \
-        --output_path "$dir/rewarded.jsonl" --preference_path "$dir/pairs.jsonl" \
-        --ground_truth_preference_path "$dir/pairs_with_c.jsonl" --k $dialogues
-
-    step "train rejection fine-tuning" python scripts/train_sft.py --config configs/mini/rejection_fine_tuning.yaml \
-        --pretrain "$agent" --dataset "$dir/rewarded.jsonl" --save_path "$dir/rft" --seed "$seed"
-    evaluate rft "$dir/rft" "$dir" "$seed"
-
-    step "train multi-turn DPO" $train --config configs/mini/multi_turn_dpo.yaml \
-        --dataset "$dir/pairs.jsonl" --save_path "$dir/dpo"
-    evaluate dpo "$dir/dpo" "$dir" "$seed"
-
-    step "train the critic" $train --config configs/mini/critic.yaml \
-        --dataset "$dir/pairs_with_c.jsonl" --save_path "$dir/critic"
-    step "sample candidates" python scripts/sample_best_of_n.py --model_id "$agent" \
-        --data_path "$dir/rewarded.jsonl" --save_path "$dir/candidates.jsonl" --data_fraction $fraction \
-        --best_of_n $candidates --max_tokens 100 --seed "$seed"
-    step "rank candidates" rank "$dir" "$dir/critic" "$dir/ranked.jsonl"
-    step "turn pairs" python scripts/generate_random_pairs_from_ranks.py --input_path "$dir/ranked.jsonl" \
-        --output_path "$dir/turn_pairs.jsonl" --num_pairs 4 --seed "$seed"
-    step "train SWEET-RL" $train --config configs/mini/actor.yaml \
-        --dataset "$dir/turn_pairs.jsonl" --save_path "$dir/sweet"
-    evaluate sweet "$dir/sweet" "$dir" "$seed"
-
-    if [ -n "$credit" ]; then
-        step "train a critic without c" $train --config configs/mini/critic.yaml \
-            --dataset "$dir/pairs.jsonl" --save_path "$dir/critic_without_c"
-        step "rank without c" rank "$dir" "$dir/critic_without_c" "$dir/ranked_without_c.jsonl" --no_prompt
-        step "rank with the seed model alone" rank "$dir" "$agent" "$dir/ranked_untrained.jsonl" --reference sampled
-        step "rank with the released reference" rank "$dir" "$dir/critic" "$dir/ranked_sampled.jsonl" --reference sampled
-        python scripts/measure_mini_credit.py --output_path "$dir/credit.json" --overwrite --runs \
-"critic=$dir/ranked.jsonl,critic (sampled reference)=$dir/ranked_sampled.jsonl,\
-untrained (sampled reference)=$dir/ranked_untrained.jsonl,critic without c=$dir/ranked_without_c.jsonl"
-    fi
+    beside "$dir/zero_shot.log" evaluate zero_shot "$agent" "$dir" "$seed"
+    collect "$dir" "$seed"
+    joined "$dir/zero_shot.log"
+    echo "== the baselines run beside SWEET-RL; their output is in $dir/baselines.log and follows"
+    beside "$dir/baselines.log" baselines "$dir" "$seed"
+    sweet "$dir" "$seed"
+    joined "$dir/baselines.log"
+    [ -z "$credit" ] || measure_credit "$dir" "$seed"
 done
 
 files() { # files NAME: the graded files of a method, one a seed, joined by +

@@ -13,7 +13,8 @@ from sweet_rl.errors import UserError
 from sweet_rl.mini.oracle import usefulness
 from sweet_rl.records import TurnCandidates
 
-GOOD = ("useful", "complete")
+WORTH = {"early": 0, "useless": 1, "repeated": 1, "useful": 2, "complete": 3}
+QUESTIONS = ("useful over useless", "useful over repeated")
 MARKUP = re.compile(r"<\|[a-z]+\|>")
 
 
@@ -36,18 +37,18 @@ def judged(record: TurnCandidates) -> list[tuple[str, str, float]]:
 def pair_outcomes(candidates: list[tuple[str, str, float]]) -> list[tuple[str, float]]:
     """Return (kind of pair, 1 right, 0 wrong, 0.5 tied) for each pair of which one is the better by the oracle.
 
-    The kinds are `useful over useless` and `useful over repeated` (questions), `useful over early` (a
-    question over answering too soon) and `complete over question` (answering once all is told).
+    Answering once all is told is better than any question, a useful question better than a useless or
+    repeated one, and any question better than answering too early, which ends the dialogue. A kind is
+    named `better over worse`, e.g. `useful over repeated`.
     """
     outcomes = []
     for (_, one, score_one), (_, other, score_other) in combinations(candidates, 2):
-        if (one in GOOD) == (other in GOOD):
+        if WORTH[one] == WORTH[other]:
             continue
-        better, worse, gap = (one, other, score_one - score_other)
-        if other in GOOD:
+        better, worse, gap = one, other, score_one - score_other
+        if WORTH[other] > WORTH[one]:
             better, worse, gap = other, one, -gap
-        kind = "complete over question" if better == "complete" else f"{better} over {worse}"
-        outcomes.append((kind, 0.5 * (1 + float(np.sign(gap)))))
+        outcomes.append((f"{better} over {worse}", 0.5 * (1 + float(np.sign(gap)))))
     return outcomes
 
 
@@ -65,7 +66,7 @@ def credit_accuracy(records: Iterable[TurnCandidates], seed: int = 0, resamples:
         words.update(word for _, word, _ in candidates)
         for kind, right in pair_outcomes(candidates):
             by_kind[kind].append(right)
-            if kind in ("useful over useless", "useful over repeated"):
+            if kind in QUESTIONS:
                 by_turn[record.turn].append(right)
                 per_task[record.task.id].append(right)
     if not per_task:

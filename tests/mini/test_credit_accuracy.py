@@ -19,9 +19,11 @@ def candidates(scores):
 def test_pairs_are_counted_by_hand():
     outcomes = pair_outcomes([("a", "useful", 1.0), ("b", "useless", 0.5), ("c", "repeated", 1.0), ("d", "early", 2.0)])
     assert sorted(outcomes) == [
+        ("repeated over early", 0.0),
         ("useful over early", 0.0),
         ("useful over repeated", 0.5),
         ("useful over useless", 1.0),
+        ("useless over early", 0.0),
     ]
 
 
