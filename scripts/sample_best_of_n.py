@@ -94,8 +94,13 @@ def main(
             "failed_dialogues_left_out": sum(trajectory.ending == "failed" for trajectory in trajectories),
         }
         summary = counts | asyncio.run(_sample(output, trajectories, model, sampling, concurrency))
-        output.finish(summary)
         _report(summary)
+        if failed := sum(summary["turns_failed"].values()):
+            raise UserError(
+                f"{failed} turns could not be sampled ({', '.join(summary['turns_failed'])}); the others are in "
+                f"{target}. Run the same command again to sample them."
+            )
+        output.finish(summary)
 
 
 async def _sample(

@@ -20,13 +20,17 @@ class Family:
 
 FAMILIES: tuple[Family, ...] = (
     Family("parking_fee", "hours", "resident", "the fee for parking a car", ("allowance", "rate", "cap")),
-    Family("library_fine", "days", "child", "the fine for a book brought back late", ("allowance", "rate", "exception")),
+    Family(
+        "library_fine", "days", "child", "the fine for a book brought back late", ("allowance", "rate", "exception")
+    ),
     Family("delivery_fee", "distance", "member", "the price of a delivery", ("rate", "base", "exception")),
     Family("taxi_fare", "distance", "night", "the fare of a taxi ride", ("rate", "base", "minimum")),
     Family("exam_grade", "points", "retake", "the grade of an exam", ("bonus", "exception", "label")),
     Family("loyalty_points", "amount", "gold", "the points of a shopper", ("rate", "bonus", "cap")),
     Family("water_bill", "usage", "senior", "the water bill of a house", ("rate", "surcharge", "minimum")),
-    Family("overtime_pay", "hours", "sunday", "the pay for extra hours", ("allowance", "rate", "exception", "rounding")),
+    Family(
+        "overtime_pay", "hours", "sunday", "the pay for extra hours", ("allowance", "rate", "exception", "rounding")
+    ),
     Family("kitchen_rota", "week", "holiday", "whose turn it is in the kitchen", ("base", "sharing", "cycle")),
     Family("cleaning_rota", "day", "odd", "who has to clean today", ("exception", "sharing", "cycle")),
     Family("data_quota", "devices", "premium", "the data quota of an account", ("rate", "base", "cap")),
@@ -47,7 +51,9 @@ FAMILIES: tuple[Family, ...] = (
     Family("refund_sum", "amount", "damaged", "the refund for an order", ("cutoff", "exception", "minimum")),
     Family("team_score", "goals", "home", "the score of a team", ("rate", "bonus", "cutoff")),
     Family("locker_number", "key", "upper", "the locker that belongs to a key", ("rate", "base", "cycle")),
-    Family("donation_match", "amount", "charity", "what the firm adds to a gift", ("cutoff", "rate", "cap", "rounding")),
+    Family(
+        "donation_match", "amount", "charity", "what the firm adds to a gift", ("cutoff", "rate", "cap", "rounding")
+    ),
     Family("leave_days", "years", "parent", "the days off of a worker", ("base", "bonus", "exception")),
     Family("fuel_budget", "trips", "trailer", "the fuel money for a van", ("surcharge", "exception", "cap")),
     Family("quality_check", "errors", "prototype", "if a part passes the check", ("allowance", "rate", "label")),

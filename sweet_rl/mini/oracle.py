@@ -17,9 +17,7 @@ def normalised(text: str) -> str:
 
 
 EXACT = {normalised(question): topic.name for topic in TOPICS for question in topic.questions}
-PATTERNS = {
-    topic.name: [re.compile(rf"\b{re.escape(keyword)}") for keyword in topic.keywords] for topic in TOPICS
-}
+PATTERNS = {topic.name: [re.compile(rf"\b{re.escape(keyword)}") for keyword in topic.keywords] for topic in TOPICS}
 
 
 def topic_of(question: str) -> str | None:

@@ -303,7 +303,12 @@ TOPICS: tuple[Topic, ...] = (
     ),
     Topic(
         "users",
-        ("Who is going to use it?", "How many users will there be?", "Is it for your team only?", "Who reads the output?"),
+        (
+            "Who is going to use it?",
+            "How many users will there be?",
+            "Is it for your team only?",
+            "Who reads the output?",
+        ),
         ("who", "users", "team", "reads"),
     ),
     Topic(

@@ -9,7 +9,10 @@ OUTPUTS = ["Is there a maximum?", "Is it urgent?", "What is the price of one uni
 
 
 def candidates(scores):
-    prompt = [{"text": "<|user|>Hi<|end|>", "train": False}, {"text": "What is the price of one unit?<|end|>", "train": True}]
+    prompt = [
+        {"text": "<|user|>Hi<|end|>", "train": False},
+        {"text": "What is the price of one unit?<|end|>", "train": True},
+    ]
     return TurnCandidates(
         id="1-0-1", task=Task("d", "g", {}, "1", {"mini": MINI}), turn=1, input=prompt, older_output="",
         additional_outputs=OUTPUTS, additional_reference_logprobs=None, judge_scores=scores,

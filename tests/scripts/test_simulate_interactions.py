@@ -12,7 +12,7 @@ import pytest
 
 from sweet_rl.chat import ChatFormat
 from sweet_rl.records import Task, Trajectory, TurnCandidates, read_records
-from tests.models.api_server import MODEL, ApiServer, chat_reply
+from tests.models.api_server import MODEL, ApiServer, chat_reply, refusal, text_reply
 from tests.training.tiny_models import save_tiny_chat_model
 
 ROOT = Path(__file__).parents[2]
@@ -159,3 +159,26 @@ def test_candidates_of_every_turn(place, trajectories):
     assert call("sample_best_of_n.py", **flags).stdout.startswith("already complete")
     assert call("sample_best_of_n.py", **{**flags, "best_of_n": 4}).returncode == 2
     assert call("sample_best_of_n.py", **{**flags, "input_path": "other.jsonl"}).returncode == 2
+
+
+@pytest.mark.slow
+def test_turns_that_failed_are_sampled_by_the_same_command(place, trajectories):
+    target, refused = place / "failing.jsonl", {"left": 3}
+
+    def answer(body):
+        if refused["left"]:
+            refused["left"] -= 1
+            return refusal(400, "This model's maximum context length is 1 token.")
+        return text_reply("Why?")
+
+    with ApiServer(answer) as server:
+        flags = {
+            "data_path": place / "trajectories.jsonl", "model_id": MODEL, "hostname": server.url,
+            "tokenizer": place / "agent", "save_path": target, "best_of_n": 1, "concurrency": 1,
+        }  # fmt: skip
+        first = call("sample_best_of_n.py", **flags)
+        assert first.returncode == 2 and "Run the same command again" in first.stderr
+        assert 0 < len(lines(target)) < 24
+        second = call("sample_best_of_n.py", **flags)
+    assert second.returncode == 0, second.stderr
+    assert len(lines(target)) == 24
