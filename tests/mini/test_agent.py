@@ -1,4 +1,8 @@
+import os
 import random
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -87,3 +91,15 @@ def test_a_few_steps_of_imitation_lower_the_loss():
             optimizer.step()
             optimizer.zero_grad()
     assert losses[-1] < 0.8 * losses[0]
+
+
+@pytest.mark.slow
+def test_an_agent_is_made_from_nothing_and_only_once(tmp_path):
+    root = Path(__file__).parents[2]
+    command = [sys.executable, str(root / "scripts/make_mini_agent.py"), "--save_path", str(tmp_path / "agent")]
+    command += ["--num_steps", "3", "--batch_size", "2", "--layers", "1", "--width", "32", "--nobf16"]
+    environment = {**os.environ, "PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"}
+    for said in ("saved to", "already complete"):
+        result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+        assert result.returncode == 0 and said in result.stdout, result.stderr
+    assert ChatFormat.from_pretrained(str(tmp_path / "agent")).eos_text == pretraining.END
