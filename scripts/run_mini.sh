@@ -131,7 +131,7 @@ for seed in $seeds; do
     beside "$dir/zero_shot.log" evaluate zero_shot "$agent" "$dir" "$seed"
     collect "$dir" "$seed"
     joined "$dir/zero_shot.log"
-    echo "== the baselines run beside SWEET-RL; their output is in $dir/baselines.log and follows"
+    echo "-- the baselines run beside SWEET-RL; their output is in $dir/baselines.log and follows"
     beside "$dir/baselines.log" baselines "$dir" "$seed"
     sweet "$dir" "$seed"
     joined "$dir/baselines.log"
