@@ -11,7 +11,6 @@ stopped.
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import time
 from collections import Counter
@@ -19,7 +18,7 @@ from typing import Literal
 
 from tqdm import tqdm
 
-from sweet_rl.cli import run
+from sweet_rl.cli import print_summary, run
 from sweet_rl.credit.candidates import Turn, sample_candidates, sample_tasks, turns_of
 from sweet_rl.errors import UserError
 from sweet_rl.models import ChatModel, ModelError, Sampling, load_model
@@ -84,7 +83,7 @@ def main(
     with open_run(target, settings, [source, model_input(model_id)], overwrite) as output:
         if output.complete:
             print(f"already complete: {target}")
-            _report(output.summary or {})
+            print_summary(output.summary or {})
             return
         model = load_model(model_id, engine, hostname, tokenizer, os.environ.get("OPENAI_API_KEY"), timeout=timeout)
         counts = {
@@ -94,7 +93,7 @@ def main(
             "failed_dialogues_left_out": sum(trajectory.ending == "failed" for trajectory in trajectories),
         }
         summary = counts | asyncio.run(_sample(output, trajectories, model, sampling, concurrency))
-        _report(summary)
+        print_summary(summary)
         if failed := sum(summary["turns_failed"].values()):
             raise UserError(
                 f"{failed} turns could not be sampled ({', '.join(summary['turns_failed'])}); the others are in "
@@ -159,11 +158,6 @@ def _one(name: str, value: str | None, other: str, other_value: str | None) -> s
     if path is None:
         raise UserError(f"missing: --{name} (no default). See --help.")
     return path
-
-
-def _report(summary: dict) -> None:
-    for name, value in summary.items():
-        print(f"{name}: {json.dumps(value) if isinstance(value, dict) else value}")
 
 
 if __name__ == "__main__":

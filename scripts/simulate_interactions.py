@@ -18,7 +18,6 @@ The same command continues a run that was stopped.
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import time
 from collections.abc import Iterator
@@ -27,7 +26,7 @@ from typing import Literal
 
 from tqdm import tqdm
 
-from sweet_rl.cli import run
+from sweet_rl.cli import print_summary, run
 from sweet_rl.environments import CodeCollaboration
 from sweet_rl.errors import UserError
 from sweet_rl.humans import Human, LLMHuman
@@ -130,7 +129,7 @@ def main(
     with open_run(output_path, settings, inputs, overwrite) as output:
         if output.complete:
             print(f"already complete: {output_path}")
-            _report(output.summary or {})
+            print_summary(output.summary or {})
             return
         key = os.environ.get("OPENAI_API_KEY")
         agent = load_model(agent_model, agent_engine, agent_hostname, agent_tokenizer, key, timeout=timeout)
@@ -154,7 +153,7 @@ def main(
         collaboration = Collaboration(agent, human, begin, sampling)
         summary = asyncio.run(_collect(output, tasks, best_of_n, collaboration, concurrency, human_model))
         output.finish(summary)
-        _report(summary)
+        print_summary(summary)
 
 
 async def _collect(
@@ -188,11 +187,6 @@ async def _collect(
         for model in models:
             await model.close()
     return summarise(output.records(), time.monotonic() - start, len(output.done) - before)
-
-
-def _report(summary: dict) -> None:
-    for name, value in summary.items():
-        print(f"{name}: {json.dumps(value) if isinstance(value, dict) else value}")
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from typing import Any
 from sweet_rl.errors import UserError
 from sweet_rl.records import Part
 
-HINT = "In light that the final answer is: {ground_truth}.\n"  # c before the dialogue, PAPER.md step 2
+HINT = "In light that the final answer is: {ground_truth}.\n"  # c, before the dialogue
 
 # Placeholders in the rendered text: an assistant turn, and the fence around special-token text of a content.
 # Where a content holds these very characters they are fenced as well.

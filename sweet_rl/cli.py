@@ -3,6 +3,7 @@
 import ast
 import difflib
 import inspect
+import json
 import math
 import re
 import sys
@@ -245,3 +246,9 @@ def _name(kind: Any) -> str:
     if typing.get_origin(kind) in (typing.Union, types.UnionType):
         return " or ".join(_name(k) for k in typing.get_args(kind))
     return words.get(kind, str(kind).replace("typing.", ""))
+
+
+def print_summary(summary: Mapping[str, Any]) -> None:
+    """Print a run's summary, one line a figure; groups of figures as JSON."""
+    for name, value in summary.items():
+        print(f"{name}: {json.dumps(value) if isinstance(value, dict) else value}")

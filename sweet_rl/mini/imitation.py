@@ -9,8 +9,8 @@ with the solution, as a large language model would.
 import random
 from dataclasses import dataclass
 
+from sweet_rl.environments.code import ANSWER_MARKER
 from sweet_rl.mini.human import answer
-from sweet_rl.mini.oracle import ANSWER_MARKER
 from sweet_rl.mini.tasks import Rule, family_of, rules_of, source
 from sweet_rl.mini.topics import BY_NAME, TOPICS
 

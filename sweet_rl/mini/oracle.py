@@ -6,9 +6,8 @@ simulator or critic sees it.
 
 import re
 
+from sweet_rl.environments.code import ANSWER_MARKER
 from sweet_rl.mini.topics import TOPICS
-
-ANSWER_MARKER = "I WANT TO ANSWER:"
 
 
 def normalised(text: str) -> str:

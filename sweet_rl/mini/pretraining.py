@@ -7,6 +7,7 @@ import torch
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
+from sweet_rl.chat import HINT
 from sweet_rl.mini.families import FAMILIES
 from sweet_rl.mini.imitation import imitation_dialogue
 from sweet_rl.mini.tasks import describe, draw_rules
@@ -16,7 +17,6 @@ CHAT_TEMPLATE = (
     "{{ bos_token }}{% for message in messages %}<|{{ message['role'] }}|>{{ message['content'] }}<|end|>"
     "{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
 )
-HINT = "In light that the final answer is: {ground_truth}.\n"
 INFORMED_SHARE = 0.4
 ANSWER_NUMBER_WEIGHT = 4.0
 CONTEXT_WEIGHT = 0.1
