@@ -21,17 +21,13 @@ import asyncio
 import os
 import time
 from collections.abc import Iterator
-from functools import partial
 from typing import Literal
 
 from tqdm import tqdm
 
 from sweet_rl.cli import print_summary, run
-from sweet_rl.environments import CodeCollaboration
+from sweet_rl.environments import task_types
 from sweet_rl.errors import UserError
-from sweet_rl.humans import Human, LLMHuman
-from sweet_rl.humans.llm import PROMPT_VALUES
-from sweet_rl.mini.human import MiniHuman, check_tasks
 from sweet_rl.models import ChatModel, Sampling, load_model
 from sweet_rl.models.load import model_input
 from sweet_rl.prompts import load_prompt
@@ -47,7 +43,7 @@ def main(
     output_path: str,
     hostname: str | None = None,
     agent_hostname: str | None = None,
-    task_type: Literal["code"] = "code",
+    task_type: str = "code",
     num_tasks: int | None = None,
     best_of_n: int = 1,
     to_continue: bool = False,
@@ -57,10 +53,10 @@ def main(
     max_turns: int = 10,
     env_temperature: float = 0.0,
     env_max_tokens: int = 256,
-    env_max_chars: int = 400,
+    env_max_chars: int | None = None,
     retry_leaks: bool = True,
     agent_prompt_path: str | None = None,
-    user_prompt_path: str = "code_user.txt",
+    user_prompt_path: str | None = None,
     agent_engine: Literal["auto", "transformers", "vllm", "openai"] = "auto",
     env_engine: Literal["auto", "transformers", "vllm", "openai"] = "auto",
     agent_tokenizer: str | None = "auto",
@@ -83,11 +79,12 @@ def main(
         to_continue: accepted for older command lines; a stopped run is continued in any case.
         max_tokens: of one message of the agent.
         max_turns: messages of the agent in one dialogue.
-        env_max_chars: the human's replies are cut at a sentence's end within this length.
+        task_type: the domain: its rules, prompts and human (code).
+        env_max_chars: the human's replies are cut at a sentence's end within this length; the paper's by default.
         retry_leaks: ask the human again where a reply gives the reference solution away (--noretry_leaks to
             let it).
-        agent_prompt_path: template with {problem_description} and, if wanted, {max_turns}.
-        user_prompt_path: template with {problem_description}, {ground_truth} and {dialogue}.
+        agent_prompt_path: template with {problem_description} and, if wanted, {max_turns}; the task type's by default.
+        user_prompt_path: template with {problem_description}, {ground_truth} and {dialogue}; likewise.
         agent_tokenizer: for an agent on a server: where its tokenizer is; `none` if it is not to be had.
         timeout: seconds that one call to a server may take.
         concurrency: dialogues under way at once.
@@ -98,12 +95,14 @@ def main(
     if num_tasks is not None and num_tasks < 1:
         raise UserError(f"--num_tasks is {num_tasks}; it must be at least 1 (leave it out for all tasks).")
     sampling = Sampling(temperature, top_p, max_tokens, seed=seed)
-    agent_prompt_path = agent_prompt_path or ("mini_agent.txt" if agent_model == "mini" else "code_agent.txt")
+    domain = task_types.task_type(task_type)
+    agent_prompt_path = agent_prompt_path or domain.agent_prompts.get(agent_model, domain.agent_prompt)
     agent_prompt = load_prompt(agent_prompt_path, ["problem_description"], ["max_turns"])
-    user_prompt = load_prompt(user_prompt_path, PROMPT_VALUES)
+    user_prompt = load_prompt(user_prompt_path or domain.user_prompt, domain.user_prompt_values)
     tasks = read_records(input_path, Task, limit=num_tasks)
-    if env_model == "mini":
-        check_tasks(tasks, input_path)
+    scripted = env_model in domain.scripted
+    if scripted:
+        domain.scripted[env_model].check_tasks(tasks, input_path)
     settings = {
         "agent_model": agent_model,
         "env_model": env_model,
@@ -117,7 +116,8 @@ def main(
         "agent_prompt": hash_rows([agent_prompt])[:16],
         "seed": seed,
     }
-    if env_model != "mini":
+    if not scripted:
+        env_max_chars = env_max_chars or domain.max_chars
         settings |= {
             "user_prompt": hash_rows([user_prompt])[:16],
             "env_temperature": env_temperature,
@@ -125,7 +125,7 @@ def main(
             "env_max_chars": env_max_chars,
             "retry_leaks": retry_leaks,
         }
-    inputs = [input_path, model_input(agent_model), None if env_model == "mini" else model_input(env_model)]
+    inputs = [input_path, model_input(agent_model), None if scripted else model_input(env_model)]
     with open_run(output_path, settings, inputs, overwrite) as output:
         if output.complete:
             print(f"already complete: {output_path}")
@@ -133,23 +133,22 @@ def main(
             return
         key = os.environ.get("OPENAI_API_KEY")
         agent = load_model(agent_model, agent_engine, agent_hostname, agent_tokenizer, key, timeout=timeout)
-        human: Human
-        if env_model == "mini":
-            human, human_model = MiniHuman(), None
+        if scripted:
+            human_model = None
         elif (env_model, env_engine, hostname) == (agent_model, agent_engine, agent_hostname):
             human_model = agent
         else:
             human_model = load_model(env_model, env_engine, hostname, None, key, timeout=timeout)
-        if human_model is not None:
-            human = LLMHuman(
-                human_model,
-                user_prompt,
-                env_max_chars,
-                retry_leaks,
-                temperature=env_temperature,
-                max_tokens=env_max_tokens,
-            )
-        begin = partial(CodeCollaboration, agent_prompt=agent_prompt, max_turns=max_turns)
+        human = domain.make_human(
+            env_model,
+            human_model,
+            user_prompt,
+            max_chars=env_max_chars,
+            retry_leaks=retry_leaks,
+            temperature=env_temperature,
+            max_tokens=env_max_tokens,
+        )
+        begin = domain.begin(agent_prompt, max_turns)
         collaboration = Collaboration(agent, human, begin, sampling)
         summary = asyncio.run(_collect(output, tasks, best_of_n, collaboration, concurrency, human_model))
         output.finish(summary)
