@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sweet_rl.errors import UserError
 from sweet_rl.records import Part, TurnCandidates
 
 
@@ -30,3 +31,16 @@ def completion_part(record: TurnCandidates, index: int, eos_text: str) -> Part:
     if record.additional_token_ids is not None:
         part["token_ids"] = record.additional_token_ids[index]
     return part
+
+
+def check_candidates(record: TurnCandidates, hint: bool) -> None:
+    """Raises UserError naming a record without candidates, or, if `hint`, without the task it is about."""
+    if not record.additional_outputs:
+        raise UserError(
+            f"candidates {record.id!r}: additional_outputs is empty. Sample candidates with sample_best_of_n.py."
+        )
+    if hint and record.task is None:
+        raise UserError(
+            f"candidates {record.id!r}: no 'task', so there is no reference solution to show the critic. Rank with "
+            "--no_prompt, or sample the candidates again with sample_best_of_n.py."
+        )

@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from sweet_rl.errors import UserError
-from sweet_rl.models.base import ChatModel, Sampling
+from sweet_rl.models.base import ChatModel, Message, Sampling
 from sweet_rl.records import Part, Task, Trajectory, TurnCandidates, seed_for
 
 
 @dataclass(frozen=True)
 class Turn:
     """One turn to be sampled again: its prompt, and what the agent did say there. `index` counts the agent's
-    messages from 0; `input` is a released text or our parts."""
+    messages from 0; `input` is a released text or our parts, `dialogue` the messages that it is made of."""
 
     id: str
     task: Task
@@ -26,6 +26,7 @@ class Turn:
     input: str | list[Part]
     older_output: str
     tokenizer: str | None
+    dialogue: list[Message]
 
 
 def sample_tasks(trajectories: Sequence[Trajectory], fraction: float, seed: int) -> list[Trajectory]:
@@ -56,6 +57,7 @@ def turns_of(trajectory: Trajectory, model: ChatModel) -> list[Turn]:
         if message["role"] != "assistant":
             continue
         number = len(turns)
+        shown = [{"role": row["role"], "content": row["content"]} for row in trajectory.dialogue_history[:place]]
         said = message.get("output") if message.get("output") is not None else message["content"]
         if trajectory.parts is None and message.get("input"):
             prompt, tokenizer = message["input"], None
@@ -68,7 +70,7 @@ def turns_of(trajectory: Trajectory, model: ChatModel) -> list[Turn]:
                 "text and the model "
                 "no tokenizer here. Give the tokenizer's folder or hub name."
             )
-        turns.append(Turn(f"{trajectory.id}-{number}", trajectory.task, number, prompt, said, tokenizer))
+        turns.append(Turn(f"{trajectory.id}-{number}", trajectory.task, number, prompt, said, tokenizer, shown))
     return turns
 
 
@@ -97,4 +99,5 @@ async def sample_candidates(turn: Turn, model: ChatModel, sampling: Sampling) ->
         additional_token_ids=ids,
         additional_finish_reasons=[completion.finish_reason for completion in completions],
         tokenizer=None if model.chat is None else model.chat.fingerprint,
+        extra={"dialogue": turn.dialogue} | ({} if model.chat is None else {"eos_text": model.chat.eos_text}),
     )

@@ -12,7 +12,7 @@ import torch
 
 from sweet_rl.chat import ChatFormat, with_hint
 from sweet_rl.credit.candidate_texts import prompt_parts
-from sweet_rl.credit.ranking import candidate_texts
+from sweet_rl.credit.encoded_candidates import encoded_candidates
 from sweet_rl.errors import UserError
 from sweet_rl.records import PreferencePair, TurnCandidates, read_records
 from sweet_rl.training.weights import load_frozen
@@ -75,7 +75,7 @@ def test_scores_are_the_advantages_of_one_plain_pass_per_candidate(world, tmp_pa
     assert len(ranked) == 3 and ranked[2].extra["ours"] == "travels along"
     for record, before in zip(ranked, read_records(world["path"], TurnCandidates), strict=True):
         expected = []
-        texts = candidate_texts(before, world["chat"], hint=not no_prompt)
+        texts = encoded_candidates(before, world["chat"], hint=not no_prompt)
         for i, text in enumerate(texts):
             other = (
                 plain(world["seed"], text)
@@ -91,16 +91,16 @@ def test_scores_are_the_advantages_of_one_plain_pass_per_candidate(world, tmp_pa
 def test_the_sampled_ids_are_scored_and_the_eos_only_where_produced(world):
     record = read_records(world["path"], TurnCandidates)[0]
     for text, ids in zip(
-        candidate_texts(record, world["chat"], hint=True), record.additional_token_ids, strict=True
+        encoded_candidates(record, world["chat"], hint=True), record.additional_token_ids, strict=True
     ):
         assert text.ids[text.targets].tolist() == ids
-    released = candidate_texts(read_records(world["path"], TurnCandidates)[2], world["chat"], hint=True)
+    released = encoded_candidates(read_records(world["path"], TurnCandidates)[2], world["chat"], hint=True)
     assert released[0].ids[-1] == world["chat"].eos_ids[0]
 
 
 def test_the_reference_solution_stands_after_the_one_bos(world):
     for record in read_records(world["path"], TurnCandidates):
-        text = candidate_texts(record, world["chat"], hint=True)[0]
+        text = encoded_candidates(record, world["chat"], hint=True)[0]
         chat = world["chat"]
         bos = chat.tokenizer.bos_token_id
         assert text.ids[0] == bos and (text.ids == bos).sum() == 1

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from sweet_rl.chat import HINT, ChatFormat
-from sweet_rl.credit.ranking import candidate_texts
+from sweet_rl.credit.encoded_candidates import encoded_candidates
 from sweet_rl.records import PreferencePair, Trajectory, TurnCandidates, read_records
 from sweet_rl.training.examples import Encoder, encode_pairs, encode_trajectories
 from tests.chat_families import small_tokenizer
@@ -276,7 +276,7 @@ def test_candidates_continue_the_prompt_of_the_file_and_are_ranked_with_the_solu
         assert sorted(record.judge_result) == [0, 1, 2, 3]
         scores = [record.judge_scores[i] for i in record.judge_result]
         assert scores == sorted(scores, reverse=True)
-        for i, text in enumerate(candidate_texts(record, chat, hint=True)):
+        for i, text in enumerate(encoded_candidates(record, chat, hint=True)):
             sampled = record.additional_token_ids[i]
             hinted = HINT.format(ground_truth=record.task.ground_truth)
             prompt = walk.ids(bos) + walk.ids(hinted) + walk.ids(record.input.removeprefix(bos))
