@@ -30,7 +30,11 @@ setup(
     license_files=["LICENSE.md"],
     python_requires=">=3.10",
     packages=find_packages(include=["sweet_rl", "sweet_rl.*"]),
-    package_data={"sweet_rl": ["prompts/*.txt"], "sweet_rl.mini": ["agent/*"]},
+    package_data={
+        "sweet_rl": ["prompts/*.txt"],
+        "sweet_rl.grading.pages": ["files/*"],
+        "sweet_rl.mini": ["agent/*"],
+    },
     install_requires=[
         "accelerate>=1.2",
         "datasets>=3.0",

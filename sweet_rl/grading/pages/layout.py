@@ -1,0 +1,139 @@
+"""Where each element of a drawn page lies and how it looks, from the browser's own layout (DOMSnapshot)."""
+
+import re
+
+STYLES = (
+    "visibility", "opacity", "color", "background-color", "background-image", "font-size", "font-weight",
+    "border-top-width", "border-top-style", "border-top-color", "border-top-left-radius", "text-align", "box-shadow",
+)  # fmt: skip
+_ELEMENT, _TEXT, _FRAGMENT = 1, 3, 11
+_NO_BOX = {"html", "br", "wbr"}
+
+
+def boxes(snapshot: dict) -> list[dict]:
+    """The visible elements of the main document, in document order, from `DOMSnapshot.captureSnapshot`.
+
+    Each is a dict: `id` (its place in this list), `parent` (the `id` of the nearest listed ancestor, or None),
+    `tag`, `text` (its own text as drawn, without its children's; an input's value or placeholder), `x`, `y`, `width`,
+    `height` (CSS pixels from the page's top left), `color` and `background` ((r, g, b, alpha), 0..255 and alpha 0..1;
+    None for a transparent background), `font_size` (pixels), `font_weight` (100..900), `border` (None, or the top
+    edge's {"width", "style", "color"}), `radius` (pixels, top left corner), `image` (the address of an <img> or of a
+    background picture, None without), `gradient` (bool), `shadow` (bool), `text_align`, `alt`, `href`, `classes`, and
+    `paint_order` (what has the greater number is drawn over the other).
+    """
+    strings, document = snapshot["strings"], snapshot["documents"][0]
+    nodes, layout = document["nodes"], document["layout"]
+    parents, kinds = nodes["parentIndex"], nodes["nodeType"]
+    owners = _owners(parents, kinds, nodes, strings)
+
+    places: dict[int, int] = {}
+    for place, node in enumerate(layout["nodeIndex"]):
+        places.setdefault(node, place)
+    styles = {
+        node: dict(zip(STYLES, (strings[index] for index in layout["styles"][place]), strict=False))
+        for node, place in places.items()
+    }
+    transparent: set[int] = set()  # opacity 0 hides an element with all that is in it
+    listed: dict[int, dict] = {}
+    for node in range(len(parents)):
+        style = styles.get(node)
+        if parents[node] in transparent or (style and style.get("opacity") == "0"):
+            transparent.add(node)
+            continue
+        if style is None:
+            continue
+        place, owner = places[node], owners[node]
+        if owner != node:
+            if owner in listed and layout["text"][place] >= 0 and style.get("visibility") != "hidden":
+                listed[owner]["text"] += strings[layout["text"][place]]
+            continue
+        tag = strings[nodes["nodeName"][node]].lower()
+        x, y, width, height = layout["bounds"][place]
+        if style.get("visibility") != "visible" or tag in _NO_BOX:
+            continue
+        listed[node] = {
+            "id": len(listed), "parent": _listed_parent(node, parents, listed), "tag": tag, "text": "",
+            "x": x, "y": y, "width": width, "height": height, **_look(style),
+            **_attributes(nodes["attributes"][node], strings, style), "paint_order": layout["paintOrders"][place],
+        }  # fmt: skip
+    for box in listed.values():
+        box["text"] = " ".join(box["text"].split())
+    return list(listed.values())
+
+
+def _owners(parents: list[int], kinds: list[int], nodes: dict, strings: list[str]) -> list[int]:
+    """For each node the element whose box or text it is: itself, or what it is a text, pseudo-element or inner part
+    (shadow tree) of."""
+    owners: list[int] = []
+    shadows = set(nodes.get("shadowRootType", {}).get("index", []))
+    for node, parent in enumerate(parents):
+        inner = parent >= 0 and (parent in shadows or owners[parent] != parent)
+        pseudo = strings[nodes["nodeName"][node]].startswith("::")
+        if parent >= 0 and (inner or pseudo or kinds[node] in (_TEXT, _FRAGMENT)):
+            owners.append(owners[parent])
+        else:
+            owners.append(node)
+    return owners
+
+
+def _listed_parent(node: int, parents: list[int], listed: dict[int, dict]) -> int | None:
+    node = parents[node]
+    while node >= 0:
+        if node in listed:
+            return listed[node]["id"]
+        node = parents[node]
+    return None
+
+
+def _look(style: dict[str, str]) -> dict:
+    background = colour(style["background-color"])
+    border_width = _pixels(style["border-top-width"])
+    drawn_border = border_width > 0 and style["border-top-style"] not in ("none", "hidden")
+    return {
+        "color": colour(style["color"]),
+        "background": None if background is None or background[3] == 0 else background,
+        "font_size": _pixels(style["font-size"]),
+        "font_weight": int(float(style["font-weight"])),
+        "border": {
+            "width": border_width,
+            "style": style["border-top-style"],
+            "color": colour(style["border-top-color"]),
+        }
+        if drawn_border
+        else None,
+        "radius": _pixels(style["border-top-left-radius"]),
+        "gradient": "gradient(" in style["background-image"],
+        "shadow": any(
+            (rgba := colour(found)) is not None and rgba[3] > 0
+            for found in re.findall(r"rgba?\([^)]*\)", style["box-shadow"])
+        ),
+        "text_align": style["text-align"],
+    }
+
+
+def _attributes(indices: list[int], strings: list[str], style: dict[str, str]) -> dict:
+    pairs = {strings[name].lower(): strings[value] for name, value in zip(indices[::2], indices[1::2], strict=True)}
+    picture = re.search(r'url\("((?:[^"\\]|\\.)*)"\)', style["background-image"])
+    return {
+        "image": pairs.get("src") or (picture[1] if picture else None),
+        "alt": pairs.get("alt"),
+        "href": pairs.get("href"),
+        "classes": pairs.get("class", "").split(),
+    }
+
+
+def colour(text: str) -> tuple[int, int, int, float] | None:
+    """(r, g, b, alpha) of a computed colour: `rgb()`, `rgba()` or `color(srgb ...)`; None for another notation."""
+    numbers = re.findall(r"-?[0-9.]+(?:e-?[0-9]+)?", text)
+    if text.startswith("rgb") and len(numbers) in (3, 4):
+        red, green, blue = (round(float(number)) for number in numbers[:3])
+    elif text.startswith("color(srgb ") and len(numbers) in (3, 4):
+        red, green, blue = (min(max(round(float(number) * 255), 0), 255) for number in numbers[:3])
+    else:
+        return None
+    return red, green, blue, float(numbers[3]) if len(numbers) == 4 else 1.0
+
+
+def _pixels(text: str) -> float:
+    found = re.match(r"[0-9.]+", text)
+    return float(found[0]) if found else 0.0

@@ -1,0 +1,16 @@
+"""The browsers that the tests may use, and the reason for skipping where there is none."""
+
+import pytest
+
+from sweet_rl.errors import UserError
+
+
+def renderer_or_skip(**settings):
+    """A PageRenderer, or a skip that says how to install what is missing."""
+    pytest.importorskip("selenium", reason="pages need: pip install -e '.[frontend]'")
+    from sweet_rl.grading.browser import PageRenderer
+
+    try:
+        return PageRenderer(**settings)
+    except UserError as error:
+        pytest.skip(str(error))
