@@ -37,8 +37,9 @@ def table(out: str) -> str:
 
 
 def records(folder: Path) -> dict:
-    """The contents of all files but the logs of what runs beside, which tell how each call went."""
-    return {name: content for name, content in contents(folder).items() if not str(name).endswith(".log")}
+    """The contents of all files but those that tell how each call went: the logs of what runs beside, the times."""
+    told = (".log", "times.jsonl")
+    return {name: content for name, content in contents(folder).items() if not str(name).endswith(told)}
 
 
 def test_every_step_runs_and_the_same_command_again_passes_over_everything(tmp_path):

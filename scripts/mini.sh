@@ -1,0 +1,33 @@
+# Sourced by run_mini.sh and reproduce.sh --mini: the steps with the tiny agent and the scripted human on two CPU cores.
+# The caller sets `smoke` (not empty: a handful of tasks) and `out`; the virtual environment is made and entered.
+
+# shellcheck disable=SC2034  # the variables are read by steps.sh
+source scripts/steps.sh
+# One thread each: so small a model gains nothing from a second, two steps at once do.
+export OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1
+
+configs=configs/mini agent=sweet_rl/mini/agent gpus=0 trajectories=""
+launcher=(python) training=() scoring=() playing=() texts=() collecting=() sampling=() grading=(--k 4)
+num_train=500 num_test=400
+if [ -n "$smoke" ]; then
+    num_train=24 num_test=16 sampling=(--data_fraction 0.2 --best_of_n 4)
+fi
+train_tasks="$out/tasks/train.jsonl" test_tasks="$out/tasks/test.jsonl"
+
+player() { player=(--agent_model "$1"); }
+
+mini_environment() { # the virtual environment with the package in it
+    source scripts/environment.sh
+    (cd / && python -c "import sweet_rl" 2>/dev/null) || pip_install -c constraints.txt -e .
+}
+
+mini_tasks() {
+    dir="$out"
+    step "tasks" python scripts/make_mini_tasks.py --num_train $num_train --num_test $num_test --output_dir "$out/tasks"
+}
+
+seed_files() { # seed_files NAME: the graded files of a method, one a seed, joined by +
+    local joined="" number
+    for number in $seeds; do joined="$joined${joined:++}$out/seed$number/$1.graded.jsonl"; done
+    echo "$joined"
+}
