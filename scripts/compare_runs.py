@@ -1,55 +1,75 @@
-"""Compare graded runs on the same tasks: one table as text, Markdown and JSON.
+"""Compare graded runs on the same tasks: one table as text, Markdown, JSON and LaTeX.
 
-    python scripts/compare_runs.py --runs "zero-shot=a.jsonl,SWEET-RL=b1.jsonl+b2.jsonl" --baselines zero-shot \
-        --output_path results.json --markdown_path results.md
+    python scripts/compare_runs.py zero_shot.graded.jsonl sweet.graded.jsonl --baselines zero_shot
 
-The files are outputs of evaluate_code.py; files joined by + are seeds of one method.
+    python scripts/compare_runs.py --runs "zero-shot=a.jsonl,DPO=d1.jsonl+d2.jsonl,SWEET-RL=b1.jsonl+b2.jsonl" \
+        --chains "SWEET-RL>DPO>zero-shot" --paper table2 --output_path results.json --markdown_path results.md
+
+The files are outputs of evaluate_code.py or evaluate_html.py; files joined by + are seeds of one method.
 """
 
 import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
 
 from sweet_rl.cli import run
 from sweet_rl.errors import UserError
-from sweet_rl.grading.report import compare
-from sweet_rl.records import Trajectory, read_records
+from sweet_rl.grading.comparison import compare
+from sweet_rl.grading.comparison_table import as_latex, as_markdown, as_text
+from sweet_rl.grading.graded_file import read_graded
+from sweet_rl.grading.paper_results import paper_results
 from sweet_rl.runs import write_texts
 
+PAPER = Path(__file__).resolve().parents[1] / "configs" / "paper" / "results.yaml"
 
 def main(
     runs: dict | str,
     baselines: list[str] = (),
+    chains: list[str] = (),
+    paper: str | None = None,
     output_path: str | None = None,
     markdown_path: str | None = None,
+    latex_path: str | None = None,
     seed: int = 0,
     overwrite: bool = False,
 ) -> None:
-    """Print tests passed, success, its 95 % interval, turns and the paired difference of success to the baselines.
+    """Print each run's figures and the paired differences between runs.
 
     Args:
-        runs: name=file[+file...] for each run, separated by commas; in a config file also {name: file or files}.
+        runs: name=file[+file...] for each run, separated by commas (a file alone is named by itself); in a config
+            file also {name: file or files}. Files may also stand before the flags.
         baselines: names of runs that every run is compared with, task by task.
+        chains: names joined by >, each compared with the next, e.g. "SWEET-RL>DPO>zero-shot".
+        paper: put the paper's figures beside those of runs with the same name: table2, table3, table4.
         output_path: write the figures here as JSON.
-        markdown_path: write the table here as Markdown.
+        markdown_path: write the tables here as Markdown.
+        latex_path: write the tables here as LaTeX (booktabs).
         seed: of the bootstrap.
         overwrite: replace outputs that exist with other content.
     """
     paths = parse_runs(runs)
-    graded = {name: [read_records(path, Trajectory) for path in files] for name, files in paths.items()}
-    comparison = compare(graded, list(baselines), seed)
-    if output_path is not None and output_path == markdown_path:
-        raise UserError(f"--output_path and --markdown_path are both {output_path}: choose two files.")
-    outputs = {
-        output_path: json.dumps({**comparison.to_dict(), "files": paths, "seed": seed}, indent=2) + "\n",
-        markdown_path: comparison.markdown(),
+    outputs = [path for path in (output_path, markdown_path, latex_path) if path is not None]
+    if len(set(outputs)) < len(outputs):
+        raise UserError(f"two outputs are written to one of {', '.join(outputs)}: choose different files.")
+    figures = paper_results(PAPER, paper).get("rows") if paper else None
+    graded = {name: [read_graded(path) for path in files] for name, files in paths.items()}
+    comparison = compare(graded, list(baselines), [parse_chain(chain) for chain in chains], seed)
+    content = {**comparison.to_dict(), "paper": figures, "files": paths, "seed": seed}
+    texts = {
+        output_path: json.dumps(content, indent=2, ensure_ascii=False) + "\n",
+        markdown_path: as_markdown(comparison, figures),
+        latex_path: as_latex(comparison, figures),
     }
-    write_texts({path: text for path, text in outputs.items() if path is not None}, overwrite)
-    print(comparison.text())
+    write_texts({path: text for path, text in texts.items() if path is not None}, overwrite)
+    print(as_text(comparison, figures))
 
 
 def parse_runs(runs: dict | str) -> dict[str, list[str]]:
     """Files by run name. Raises UserError for a name without files and one given twice."""
     if isinstance(runs, str):
-        pairs = [item.partition("=") for item in runs.split(",") if item.strip()]
+        items = [item.strip() for item in runs.split(",") if item.strip()]
+        pairs = [item.partition("=") if "=" in item else (name_of(item), "=", item) for item in items]
         entries = [(name.strip(), files.split("+")) for name, _, files in pairs]
     else:
         entries = [(str(name), [files] if isinstance(files, str) else list(files)) for name, files in runs.items()]
@@ -64,5 +84,26 @@ def parse_runs(runs: dict | str) -> dict[str, list[str]]:
     return parsed
 
 
+def parse_chain(chain: str) -> list[str]:
+    """Names joined by >. Raises UserError for fewer than two."""
+    names = [name.strip() for name in chain.split(">")]
+    if len(names) < 2 or not all(names):
+        raise UserError(f"--chains: expected names of runs joined by >, found {chain!r}.")
+    return names
+
+
+def name_of(path: str) -> str:
+    """What a file without a name is called: sweet.graded.jsonl is sweet."""
+    return Path(path).name.removesuffix(".jsonl").removesuffix(".graded")
+
+
+def with_files_first(words: Sequence[str]) -> list[str]:
+    """The command line with files that stand before the first flag given to --runs."""
+    if any(word.partition("=")[0] == "--runs" for word in words):
+        return list(words)
+    count = next((i for i, word in enumerate(words) if word.startswith("-")), len(words))
+    return [*(["--runs", ",".join(words[:count])] if count else []), *words[count:]]
+
+
 if __name__ == "__main__":
-    run(main)
+    run(main, with_files_first(sys.argv[1:]))

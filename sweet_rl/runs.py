@@ -197,7 +197,7 @@ def check_output(output_path: str | Path, overwrite: bool = False) -> None:
     file without a manifest. For an output that is opened only after long work."""
     path = Path(output_path)
     _check_writable(path)
-    manifest = _manifest_of(path)
+    manifest = manifest_of(path)
     if path.exists() and path.stat().st_size and not overwrite and not manifest.exists():
         raise UserError(
             f"{path} exists and has no manifest ({manifest.name}), so what made it is not known. "
@@ -238,7 +238,7 @@ def open_run(
     path = Path(output_path)
     check_output(path, overwrite)
     _check_apart(path, inputs)
-    manifest = Manifest(_manifest_of(path), settings, inputs)
+    manifest = Manifest(manifest_of(path), settings, inputs)
     existed = path.exists()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -319,7 +319,8 @@ def directory_manifest(
         raise
 
 
-def _manifest_of(path: Path) -> Path:
+def manifest_of(path: Path) -> Path:
+    """Where the manifest of an output file lies."""
     return path.with_name(path.name + ".manifest.json")
 
 

@@ -112,6 +112,27 @@ def paired_difference(
     return Estimate(estimate.mean, estimate.low, estimate.high, estimate.tasks, p)
 
 
+def holm(p_values: Sequence[float]) -> list[float]:
+    """The p-values adjusted for their number by Holm's step-down method, in their order.
+
+    The i-th smallest of m (from 0) counts m - i times, none less than a smaller one, none more than 1; a family
+    of comparisons is tested at 5 % by holding each adjusted value against 0.05.
+    """
+    adjusted, highest = [0.0] * len(p_values), 0.0
+    for place, index in enumerate(sorted(range(len(p_values)), key=lambda i: p_values[i])):
+        highest = max(highest, min(1.0, (len(p_values) - place) * p_values[index]))
+        adjusted[index] = highest
+    return adjusted
+
+
+def win_share(a: Sequence[float], b: Sequence[float]) -> float:
+    """How often a random value of `a` is above a random one of `b`; ties count half. Raises ValueError for none."""
+    if not len(a) or not len(b):
+        raise ValueError("a share of wins needs values on both sides")
+    gaps = np.subtract.outer(np.asarray(a, dtype=float), np.asarray(b, dtype=float))
+    return float((np.sign(gaps) + 1).mean() / 2)
+
+
 def _sign_flip_p(differences: np.ndarray, resamples: int, seed: int) -> float:
     differences = differences[differences != 0]
     n, observed = len(differences), abs(differences.sum()) - 1e-12

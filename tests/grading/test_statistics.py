@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sweet_rl.errors import UserError
-from sweet_rl.grading.statistics import best_of_k, bootstrap_interval, check_k, paired_difference
+from sweet_rl.grading.statistics import best_of_k, bootstrap_interval, check_k, holm, paired_difference, win_share
 
 
 def test_the_mean_is_over_tasks_not_over_samples():
@@ -103,3 +103,17 @@ def test_random_sign_patterns_agree_with_the_binomial():
 def test_different_tasks_cannot_be_paired():
     with pytest.raises(UserError, match="not over the same tasks"):
         paired_difference({"a": 1.0}, {"b": 1.0})
+
+
+def test_holm_by_hand():
+    # sorted 0.01 (x4), 0.02 (x3), 0.03 (x2), 0.5 (x1); 0.03 * 2 = 0.06 = 0.02 * 3
+    assert holm([0.03, 0.01, 0.5, 0.02]) == pytest.approx([0.06, 0.04, 0.5, 0.06])
+    assert holm([0.01, 0.012]) == pytest.approx([0.02, 0.02])  # never less than a smaller one's
+    assert holm([0.6, 0.7]) == [1.0, 1.0] and holm([]) == []
+
+
+def test_a_share_of_wins_counts_ties_half():
+    assert win_share([1.0], [1.0]) == 0.5 and win_share([1.0, 0.0], [0.5]) == 0.5
+    assert win_share([1.0, 1.0], [0.0, 1.0]) == 0.75
+    with pytest.raises(ValueError):
+        win_share([], [1.0])

@@ -429,7 +429,7 @@ def test_a_call_without_its_input_says_what_is_missing(script, place, out):
         ("train_sft.py", {"dataset": "{place}/trajectories.jsonl"}, ["trajectories.jsonl", "evaluate_code.py"]),
         ("train_sft.py", {"min_reward": 2}, ["graded.jsonl", "--min_reward 2"]),
         ("make_mini_tasks.py", {"num_train": 0}, ["--num_train is 0"]),
-        ("compare_runs.py", {"runs": "graded.jsonl"}, ["--runs", "name=file"]),
+        ("compare_runs.py", {"runs": "=graded.jsonl"}, ["--runs", "name=file"]),
         ("compare_runs.py", {"runs": "a=x,a=y"}, ["--runs", "once"]),
         ("compare_runs.py", {"baselines": "c"}, ["'c'", "a, b"]),
         ("compare_runs.py", {"runs": "a={place}/trajectories.jsonl"}, ["evaluate_code.py"]),
