@@ -32,7 +32,8 @@ class Chromium:
 
     def __init__(self, program: str, settings: Settings) -> None:
         self.settings = settings
-        self._page: str | None = None  # waits for the browser to ask for it
+        self._page = ""
+        self._page_wanted = False  # until the browser has asked for it
         self._loaded: set[str] = set()
         self._driver = Driver("chromium", program)
         try:
@@ -66,7 +67,7 @@ class Chromium:
         devtools = self._devtools
         devtools.deadline = deadline
         devtools.forget_answers()
-        self._page = html
+        self._page, self._page_wanted = html, True
         self._loaded.clear()
         opened = devtools.call("Page.navigate", url=ADDRESS)
         if "errorText" in opened:
@@ -101,12 +102,15 @@ class Chromium:
 
     def _answer(self, event: dict) -> None:
         request, number = event["request"], event["requestId"]
-        if self._page is not None and request["url"] == ADDRESS and event["resourceType"] == "Document":
+        if self._page_wanted and request["url"] == ADDRESS and event["resourceType"] == "Document":
             policy = SCRIPTED_POLICY if self.settings.javascript else STATIC_POLICY
-            body, self._page = self._page.encode("utf-8", "replace"), None
+            self._page_wanted = False
+            body = self._page.encode("utf-8", "replace")
             self._fulfil(number, "text/html; charset=utf-8", body, {"Content-Security-Policy": policy})
             return
-        resource = outside.resolve(request["url"]) if event["resourceType"] in ("Stylesheet", "Image") else None
+        resource = None
+        if event["resourceType"] in ("Stylesheet", "Image"):
+            resource = outside.resolve(request["url"], None if self.settings.javascript else self._page)
         if resource is None:
             navigation = event["resourceType"] == "Document"
             reason = "Aborted" if navigation else "AddressUnreachable"

@@ -1,15 +1,12 @@
 """What a page's references to the outside become: files of the package, pictures made on the spot, or nothing."""
 
-import lzma
 import re
 from dataclasses import dataclass
-from functools import lru_cache
-from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 from sweet_rl.grading.pages.pictures import picture
+from sweet_rl.grading.pages.stylesheet import stylesheet, stylesheet_for
 
-FILES = Path(__file__).parent / "files"
 MAX_SIDE = 5000  # pixels; the picture services refuse more
 
 
@@ -21,8 +18,11 @@ class Resource:
     body: bytes
 
 
-def resolve(url: str) -> Resource | None:
-    """What the package has in place of `url`; None for everything it has nothing for."""
+def resolve(url: str, page: str | None = None) -> Resource | None:
+    """What the package has in place of `url`; None for everything it has nothing for.
+
+    `page` is the HTML of a page without scripts: its stylesheet is then cut to what can touch it.
+    """
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -31,7 +31,7 @@ def resolve(url: str) -> Resource | None:
         return None
     host, path = (parts.hostname or "").lower(), parts.path
     if is_stylesheet(host, path):
-        return Resource("text/css", stylesheet())
+        return Resource("text/css", stylesheet() if page is None else stylesheet_for(page))
     size = _picture_size(host, path, parts.query)
     if size is not None and max(size) <= MAX_SIDE and min(size) >= 1:
         return Resource("image/svg+xml", picture(*size, seed=f"{host}{path}?{parts.query}"))
@@ -46,12 +46,6 @@ def is_stylesheet(host: str, path: str) -> bool:
     if host == "cdnjs.cloudflare.com":
         return bool(re.fullmatch(r"/ajax/libs/tailwindcss/2[0-9.]+/tailwind(\.min)?\.css", path))
     return False
-
-
-@lru_cache(maxsize=1)
-def stylesheet() -> bytes:
-    """Tailwind 2.2.19's `dist/tailwind.min.css` as published on npm."""
-    return lzma.decompress((FILES / "tailwind-2.2.19.min.css.xz").read_bytes())
 
 
 def _picture_size(host: str, path: str, query: str) -> tuple[int, int] | None:
