@@ -13,16 +13,26 @@ TICK = 0.25  # seconds of silence after which `idle` is called
 
 
 class DevTools:
-    """A page's DevTools session. `deadline` (of time.monotonic) holds for whatever is called until it is set anew."""
+    """A DevTools session. `deadline` (of time.monotonic) holds for whatever is called until it is set anew."""
 
-    def __init__(self, address: str, on_event: Callable[[str, dict], None], idle: Callable[[], None]) -> None:
-        self.deadline = time.monotonic() + 30
+    def __init__(
+        self, address: str, deadline: float, on_event: Callable[[str, dict], None], idle: Callable[[], None]
+    ) -> None:
+        """`on_event(method, params)` gets what the browser tells unasked; `idle` runs while it is silent."""
+        self.deadline = deadline
         self._on_event, self._idle = on_event, idle
         self._next = 0
         self._answers: dict[int, dict] = {}
-        self._socket = websocket.create_connection(
-            address, timeout=10, suppress_origin=True, skip_utf8_validation=True, enable_multithread=False
-        )
+        try:
+            self._socket = websocket.create_connection(
+                address,
+                timeout=max(deadline - time.monotonic(), 0.01),
+                http_no_proxy=["127.0.0.1", "localhost"],
+                suppress_origin=True,
+                skip_utf8_validation=True,
+            )
+        except (websocket.WebSocketException, OSError) as error:
+            raise self._broken(error) from error
 
     def send(self, method: str, **params: Any) -> int:
         """Sends a command without waiting for its answer; returns its number."""

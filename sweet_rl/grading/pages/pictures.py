@@ -10,17 +10,23 @@ def picture(width: int, height: int, seed: str) -> bytes:
     nothing here.
     """
     numbers = hashlib.sha256(seed.encode("utf-8", "replace")).digest()
-    sky, glow, far, near = (f"#{numbers[3 * i] // 2 + 64:02x}{numbers[3 * i + 1] // 2 + 64:02x}"
-                            f"{numbers[3 * i + 2] // 2 + 80:02x}" for i in range(4))  # fmt: skip
-    sun_x, sun_y, sun = 15 + numbers[12] % 70, 12 + numbers[13] % 30, 6 + numbers[14] % 10
+    colours = [[64 + part // 2 for part in numbers[start : start + 3]] for start in (0, 3, 6, 9)]
+    sky, glow, far, near = ("#{:02x}{:02x}{:02x}".format(*colour) for colour in colours)
+    sun = f'cx="{_part(numbers[12], width, 15, 85)}" cy="{_part(numbers[13], height, 12, 42)}"'
+    radius = _part(numbers[14], min(width, height), 6, 16)
     hills = []
-    for base, colour, offset in ((50, far, 15), (72, near, 21)):
-        points = " ".join(f"{20 * i},{base + numbers[offset + i] % 24 - 12}" for i in range(6))
-        hills.append(f'<polygon fill="{colour}" points="0,100 {points} 100,100"/>')
+    for first, colour, low, high in ((15, far, 38, 62), (21, near, 60, 84)):
+        points = " ".join(f"{i * width / 5:g},{_part(numbers[first + i], height, low, high)}" for i in range(6))
+        hills.append(f'<polygon fill="{colour}" points="0,{height} {points} {width},{height}"/>')
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 100 100" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
         'preserveAspectRatio="none"><defs><linearGradient id="s" x1="0" y1="0" x2="0" y2="1">'
         f'<stop offset="0" stop-color="{sky}"/><stop offset="1" stop-color="{glow}"/></linearGradient></defs>'
-        '<rect width="100" height="100" fill="url(#s)"/>'
-        f'<circle cx="{sun_x}" cy="{sun_y}" r="{sun}" fill="#fff" fill-opacity="0.75"/>{"".join(hills)}</svg>'
+        f'<rect width="{width}" height="{height}" fill="url(#s)"/>'
+        f'<circle {sun} r="{radius}" fill="#fff" fill-opacity="0.75"/>{"".join(hills)}</svg>'
     ).encode()
+
+
+def _part(byte: int, length: int, low: int, high: int) -> str:
+    """A place between `low` and `high` per cent of `length`, chosen by `byte`."""
+    return f"{length * (low + byte % (high - low)) / 100:g}"

@@ -1,0 +1,149 @@
+"""One tab of Chromium: a page goes in, is kept from the outside, and its picture comes out.
+
+The page is given to the browser by `Fetch` interception as the answer to an address that does not exist; every other
+request of the page is answered from `outside.resolve` or fails before it leaves the browser.
+"""
+
+import base64
+import math
+from collections.abc import Callable
+
+from sweet_rl.grading.pages import layout, outside, scripts
+from sweet_rl.grading.pages.devtools import DevTools
+from sweet_rl.grading.pages.failures import DrawingFailed
+from sweet_rl.grading.pages.settings import Drawing, Settings
+
+ADDRESS = "http://page.invalid/"
+SCRIPT_TIME = 3000  # milliseconds that the scripts of a page see go by before its picture is taken
+MAX_NODES = 100_000  # of a page whose boxes are asked for
+START_OF_TIME = 1_700_000_000  # what their clock shows when the page opens, in seconds since 1970
+
+
+class Tab:
+    """A tab that draws pages whose scripts do not run, one after another, or one page whose scripts do."""
+
+    def __init__(
+        self, address: str, settings: Settings, scripted: bool, deadline: float, idle: Callable[[], None]
+    ) -> None:
+        self.settings, self._scripted = settings, scripted
+        self._page, self._page_wanted = "", False  # wanted until the browser has asked for it
+        self._loaded: set[str] = set()
+        self._frames = False  # whether the page holds others
+        self._time_is_up = False
+        self._devtools = DevTools(address, deadline, self._on_event, idle)
+        self._prepare()
+
+    def _prepare(self) -> None:
+        call = self._devtools.call
+        for domain in ("Page", "Inspector", "DOM", "DOMSnapshot", "Animation"):
+            call(f"{domain}.enable")
+        call("Page.setLifecycleEventsEnabled", enabled=True)
+        call("Fetch.enable", patterns=[{"urlPattern": "*"}])
+        call("Animation.setPlaybackRate", playbackRate=0)
+        call(
+            "Emulation.setDeviceMetricsOverride",
+            width=self.settings.width,
+            height=self.settings.height,
+            deviceScaleFactor=1,
+            mobile=False,
+        )
+        if self._scripted:
+            call("Page.addScriptToEvaluateOnNewDocument", source=scripts.STEADY)
+            call("Emulation.setVirtualTimePolicy", policy="pause", initialVirtualTime=START_OF_TIME)
+        else:
+            call("Emulation.setScriptExecutionDisabled", value=True)
+
+    def draw(self, page: str, with_layout: bool, deadline: float) -> Drawing:
+        """The page's picture (and boxes). Raises DrawingFailed, after which the tab is of no more use."""
+        devtools = self._devtools
+        devtools.deadline = deadline
+        devtools.forget_answers()
+        self._open(page)
+        self._settle()
+        size = devtools.call("Page.getLayoutMetrics")["cssContentSize"]
+        width = self.settings.width
+        height = min(max(math.ceil(size["height"]), self.settings.height), self.settings.max_height)
+        shot = devtools.call(
+            "Page.captureScreenshot",
+            format="png",
+            captureBeyondViewport=True,
+            optimizeForSpeed=True,
+            clip={"x": 0, "y": 0, "width": width, "height": height, "scale": 1},
+        )
+        found = None
+        if with_layout:
+            asked = {"computedStyles": layout.STYLES, "includePaintOrder": True}
+            snapshot = devtools.call("DOMSnapshot.captureSnapshot", **asked)
+            if len(snapshot["documents"][0]["nodes"]["nodeType"]) > MAX_NODES:
+                raise DrawingFailed("too_large", f"the page has more than {MAX_NODES:,} elements and texts")
+            found = layout.boxes(snapshot)
+        return Drawing(base64.b64decode(shot["data"]), width, height, found)
+
+    def _open(self, page: str) -> None:
+        self._page, self._page_wanted = page, True
+        self._loaded.clear()
+        self._frames = False
+        opened = self._devtools.call("Page.navigate", url=ADDRESS)
+        if "errorText" in opened:
+            raise DrawingFailed("crashed", f"the browser did not open the page: {opened['errorText']}")
+        if self._scripted:
+            self._devtools.send(
+                "Emulation.setVirtualTimePolicy", policy="pauseIfNetworkFetchesPending", budget=SCRIPT_TIME
+            )
+            self._devtools.wait(lambda: self._time_is_up)
+        else:
+            self._devtools.wait(lambda: opened["loaderId"] in self._loaded)
+
+    def _settle(self) -> None:
+        """Stops what moves, in every frame. Where nothing of the page ran, its own world is as good as one apart."""
+        if not self._scripted and not self._frames:
+            self._devtools.send("Runtime.evaluate", expression=scripts.SETTLE, silent=True)
+            return
+        frames = [self._devtools.call("Page.getFrameTree")["frameTree"]]
+        for frame in frames:
+            frames.extend(frame.get("childFrames", []))
+            world = self._devtools.call("Page.createIsolatedWorld", frameId=frame["frame"]["id"])["executionContextId"]
+            self._devtools.send("Runtime.evaluate", expression=scripts.SETTLE, contextId=world, silent=True)
+
+    def _on_event(self, method: str, event: dict) -> None:
+        if method == "Fetch.requestPaused":
+            self._answer(event)
+        elif method == "Page.lifecycleEvent" and event["name"] == "load":
+            self._loaded.add(event["loaderId"])
+        elif method == "Page.frameAttached":
+            self._frames = True
+        elif method == "Emulation.virtualTimeBudgetExpired":
+            self._time_is_up = True
+        elif method == "Page.javascriptDialogOpening":
+            self._devtools.send("Page.handleJavaScriptDialog", accept=False)
+        elif method == "Inspector.targetCrashed":
+            raise DrawingFailed("crashed", "the page crashed the browser")
+
+    def _answer(self, event: dict) -> None:
+        url, kind, number = event["request"]["url"], event["resourceType"], event["requestId"]
+        if self._page_wanted and url == ADDRESS and kind == "Document":
+            self._page_wanted = False
+            headers = {"Content-Security-Policy": scripts.policy(self._page, self.settings.javascript)}
+            self._fulfil(number, "text/html; charset=utf-8", self._page.encode("utf-8", "replace"), headers)
+            return
+        resource = outside.resolve(url, kind, None if self.settings.javascript else self._page)
+        if resource is not None:
+            self._fulfil(number, resource.media_type, resource.body, {"Access-Control-Allow-Origin": "*"})
+        else:
+            reason = "Aborted" if kind == "Document" else "AddressUnreachable"  # a page stays, a picture is broken
+            self._devtools.send("Fetch.failRequest", requestId=number, errorReason=reason)
+
+    def _fulfil(self, number: str, media_type: str, body: bytes, headers: dict[str, str]) -> None:
+        self._devtools.send(
+            "Fetch.fulfillRequest",
+            requestId=number,
+            responseCode=200,
+            responseHeaders=[
+                {"name": name, "value": value} for name, value in {"Content-Type": media_type, **headers}.items()
+            ],
+            body=base64.b64encode(body).decode(),
+        )
+
+    def close(self) -> None:
+        """Closes the connection to the tab, not the tab."""
+        self._devtools.close()
