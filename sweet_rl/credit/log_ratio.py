@@ -68,11 +68,12 @@ class LogRatioCritic:
 def _scorer(path: str, bf16: bool, token_budget: int) -> Score:
     import torch
 
-    from sweet_rl.training.logps import score_texts, shares_prompts
+    from sweet_rl.training.logps import score_texts
+    from sweet_rl.training.shared_prefix import share_prompts
     from sweet_rl.training.weights import load_frozen
 
     model = load_frozen(path, torch.bfloat16 if bf16 else torch.float32)
-    share = shares_prompts(model)
+    share = share_prompts(model)
     return lambda texts: score_texts(model, texts, token_budget, share)
 
 

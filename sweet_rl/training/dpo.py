@@ -12,11 +12,12 @@ from torch import Tensor
 from sweet_rl.chat import ChatFormat
 from sweet_rl.errors import UserError
 from sweet_rl.training.examples import PreferenceExamples
-from sweet_rl.training.logps import row_tokens_for, shares_prompts
+from sweet_rl.training.logps import ROW_TOKENS
 from sweet_rl.training.loop import GroupedTrainer
 from sweet_rl.training.losses import NORMALIZE, dpo_loss, log_ratios, nll_loss
-from sweet_rl.training.order import prompt_groups
+from sweet_rl.training.order import pair_groups
 from sweet_rl.training.rows import lay_out
+from sweet_rl.training.shared_prefix import share_prompts
 
 
 @dataclass(frozen=True)
@@ -86,8 +87,8 @@ def preference_losses(
 def pair_collator(
     examples: PreferenceExamples,
     reference: Sequence[np.ndarray],
-    share_prompts: bool = True,
-    row_tokens: int = 2048,
+    share: bool = True,
+    row_tokens: int = ROW_TOKENS,
 ) -> Callable[[list[int]], dict[str, Tensor]]:
     """Indices of pairs -> a batch: their distinct texts laid out in rows, reference log-probs, and who is
     whom.
@@ -97,7 +98,7 @@ def pair_collator(
         pairs = examples.pairs[indices]
         numbers, local = np.unique(pairs, return_inverse=True)
         texts = [examples.texts[n] for n in numbers]
-        return lay_out(texts, share_prompts, row_tokens) | {
+        return lay_out(texts, share, row_tokens) | {
             "pairs": torch.from_numpy(local.reshape(pairs.shape)),
             "lengths": torch.tensor([len(text.targets) for text in texts]),
             "reference": torch.from_numpy(np.concatenate([reference[n] for n in numbers])),
@@ -120,12 +121,8 @@ class PreferenceTrainer(GroupedTrainer):
         together: int,
     ):
         self.how = how
-        prompts = [examples.texts[chosen].prompt for chosen, _ in examples.pairs]
-        groups = prompt_groups(prompts, together)
-        lengths = np.asarray([len(text) for text in examples.texts])
-        costs = [int(lengths[examples.pairs[group]].max()) for group in groups]
-        collate = pair_collator(examples, reference, shares_prompts(model), row_tokens_for(model))
-        super().__init__(model, args, len(examples), groups, costs, collate, chat)
+        collate = pair_collator(examples, reference, share_prompts(model))
+        super().__init__(model, args, len(examples), *pair_groups(examples, together), collate, chat)
 
     def items(self, batch: dict) -> int:
         return len(batch["pairs"])

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sweet_rl.chat import ChatFormat, parts_from_text
+from sweet_rl.chat import ChatFormat, parts_from_text, with_hint
 from sweet_rl.credit.trajectory_pairs import trajectory_parts
 from sweet_rl.errors import UserError
 from sweet_rl.records import Part, PreferencePair, Trajectory
@@ -104,21 +104,38 @@ def encode_trajectories(
     response_template: for released files, whose rows carry their text; without it `chat` lays the messages out.
     Raises UserError naming the dialogue that has nothing to train on, and if none is left.
     """
-    texts, dropped, seen = [], Counter(), 0
+    texts, _, dropped = encode_graded(trajectories, chat, max_len, path, response_template, hint=False)
+    return texts, dropped
+
+
+def encode_graded(
+    trajectories: Iterable[Trajectory],
+    chat: ChatFormat,
+    max_len: int | None = None,
+    path: str = "the dataset",
+    response_template: str | None = None,
+    hint: bool = True,
+) -> tuple[list[EncodedText], list[float], Counter]:
+    """As `encode_trajectories`, with each dialogue's label, 1.0 for a reward of 1 and else 0.0; with `hint` the
+    reference solution stands before the dialogue."""
+    texts, labels, dropped, seen = [], [], Counter(), 0
     for trajectory in trajectories:
         seen += 1
         if not any(message["role"] == "assistant" for message in trajectory.dialogue_history):
             raise UserError(f"{path}, trajectory {trajectory.id!r}: nothing to train on, the agent never speaks in it.")
         parts = trajectory_parts(trajectory, chat, response_template)
+        if hint:
+            parts = with_hint(parts, trajectory.task.ground_truth)
         ids, train = chat.encode(parts, trajectory.tokenizer)
         text = EncodedText.build(ids, train, f"{path}, trajectory {trajectory.id!r}")
         if max_len is not None and len(text) > max_len:
             dropped["longer than max_len"] += 1
         else:
             texts.append(text)
+            labels.append(float(trajectory.reward == 1.0))
     if not texts:
         raise UserError(_nothing_left(path, seen, "trajectories", dropped, max_len))
-    return texts, dropped
+    return texts, labels, dropped
 
 
 def _nothing_left(path: str, count: int, what: str, dropped: Counter, max_len: int | None) -> str:

@@ -7,88 +7,54 @@ that predict a trained token.
 
 from __future__ import annotations
 
-import contextlib
-import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from sweet_rl.training.rows import EncodedText, attention_mask, lay_out
+from sweet_rl.training.projection import chunked_logps, has_plain_head, projection_replaced, token_logps, unwrapped
+from sweet_rl.training.rows import EncodedText, lay_out
+from sweet_rl.training.shared_prefix import NAME, RowAttention, share_prompts
 
-log = logging.getLogger(__name__)
-
-# Families whose masks and positions go through the 4D mask unchanged, each held equal to the plain way by a
-# test.
-LONGEST_ROW = 8192  # the mask of a row takes its length squared
-SHARING_FAMILIES = frozenset({"llama", "qwen2", "qwen3", "mistral", "gpt_neox", "olmo2"})
+ROW_TOKENS = 65536  # attention costs nothing for what a token does not see, so rows may be long
 
 
-def shares_prompts(model: torch.nn.Module) -> bool:
-    """Whether the model's attention takes a block mask exactly: a tested family, SDPA or eager
-    attention, no sliding window. Others go the plain way, one text a row, with a warning."""
-    config = model.config
-    attention = getattr(config, "_attn_implementation", None)
-    kinds = getattr(config, "layer_types", None)
-    sliding = (
-        any(kind != "full_attention" for kind in kinds) if kinds else getattr(config, "sliding_window", None)
-    )
-    if config.model_type in SHARING_FAMILIES and attention in ("sdpa", "eager") and not sliding:
-        return True
-    log.warning(
-        "%s with %s attention%s: prompts are not shared between completions (slower, same result)",
-        config.model_type, attention, " and a sliding window" if sliding else "",
-    )  # fmt: skip
-    return False
+def run_rows(model: torch.nn.Module, batch: dict[str, Any]) -> Tensor:
+    """The model's logits for the rows of `lay_out` (what they are, the caller decides with
+    `projection_replaced`). Entries of batch["model_inputs"], if there are any, are handed to the model too."""
+    inputs = dict(batch.get("model_inputs", {}), input_ids=batch["input_ids"])
+    if batch["layout"] is None:
+        inputs["attention_mask"] = (batch["blocks"] >= 0).long()
+    elif unwrapped(model).config._attn_implementation != NAME:
+        raise ValueError("rows with shared prompts need a model that share_prompts(model) has switched")
+    else:
+        inputs["rows"] = RowAttention(batch["layout"], batch["blocks"], batch["completions"], batch["position_ids"])
+        # Of four dimensions, so that transformers makes no mask of its own.
+        inputs["attention_mask"] = batch["blocks"].new_zeros(1, 1, 1, 1)
+    if "position_ids" in batch:
+        inputs["position_ids"] = batch["position_ids"]
+    return model(**inputs, use_cache=False).logits
 
 
-def row_tokens_for(model: torch.nn.Module) -> int:
-    """How long rows may grow: in a row of 4 hidden widths, attention costs less than the rest of the model
-    does,
-    so that repeating a prompt would not pay."""
-    return min(4 * model.config.hidden_size, LONGEST_ROW)
-
-
-@contextlib.contextmanager
-def projected_at(model: torch.nn.Module, rows: Tensor, columns: Tensor) -> Iterator[None]:
-    """While open, the vocabulary projection sees hidden[rows, columns] as [1, S, H] instead of [R, L, H].
-
-    A hook and not a call of the inner model, so that whatever wraps the model (DDP, DeepSpeed, a
-    checkpointing context) and whatever the family does after the projection stays in place.
-    """
-    inner = getattr(model, "module", model)
-    handle = inner.get_output_embeddings().register_forward_pre_hook(
-        lambda _, args: (args[0][rows, columns][None], *args[1:])
-    )
-    try:
-        yield
-    finally:
-        handle.remove()
-
-
-def completion_logps(model: torch.nn.Module, batch: dict[str, Tensor]) -> Tensor:
+def completion_logps(model: torch.nn.Module, batch: dict[str, Any]) -> Tensor:
     """Log-prob of every trained token of a batch from `rows.lay_out`, [S], in its order.
 
-    float32, or float64 if the model is. Equal, with its gradients, to one plain forward pass per text.
+    float32, or float64 if the model is. Equal, with its gradients, to one plain forward pass per text. A batch
+    with shared prompts needs a model that `share_prompts` has switched.
     """
-    if "completions" in batch:
-        dtype = next(model.parameters()).dtype
-        if torch.is_autocast_enabled(batch["blocks"].device.type):
-            dtype = torch.get_autocast_dtype(batch["blocks"].device.type)
-        mask = attention_mask(batch["blocks"], batch["completions"], dtype)
-    else:
-        mask = (batch["blocks"] >= 0).long()
-    with projected_at(model, batch["rows"], batch["columns"]):
-        logits = model(
-            input_ids=batch["input_ids"],
-            attention_mask=mask,
-            position_ids=batch["position_ids"],
-            use_cache=False,
-        ).logits[0]
-    if logits.dtype != torch.float64:
-        logits = logits.float()
-    return logits.gather(-1, batch["targets"][:, None])[:, 0] - logits.logsumexp(-1)
+    rows, columns, targets = batch["rows"], batch["columns"], batch["targets"]
+    if not has_plain_head(model):
+        with projection_replaced(model, lambda project, hidden: project(hidden[rows, columns][None])):
+            return token_logps(run_rows(model, batch)[0], targets)
+    vocabulary = unwrapped(model).config.vocab_size
+
+    def score(project: Callable[[Tensor], Tensor], hidden: Tensor) -> Tensor:
+        return chunked_logps(project, hidden[rows, columns], targets, vocabulary)[None, :, None]
+
+    with projection_replaced(model, score):
+        return run_rows(model, batch)[0, :, 0]
 
 
 def batches_by_tokens(texts: Sequence[EncodedText], token_budget: int) -> list[list[int]]:
@@ -111,34 +77,53 @@ def batches_by_tokens(texts: Sequence[EncodedText], token_budget: int) -> list[l
     return batches
 
 
+def on_device(batch: dict[str, Any], device: torch.device) -> dict[str, Any]:
+    """The batch with its tensors on `device`."""
+    return {name: t.to(device) if isinstance(t, Tensor) else t for name, t in batch.items()}
+
+
 @torch.inference_mode()
-def score_texts(
+def in_batches(
     model: torch.nn.Module,
     texts: Sequence[EncodedText],
-    token_budget: int = 8192,
-    share_prompts: bool | None = None,
-    row_tokens: int | None = None,
+    token_budget: int,
+    compute: Callable[[list[EncodedText], Callable[[dict], dict]], Sequence],
     progress: Callable[[int], None] | None = None,
-) -> list[np.ndarray]:
-    """Log-probs of each text's trained tokens, float32 [n_i], in the order of `texts`; no gradients.
+) -> list:
+    """What `compute(some texts, a function that moves a batch to the model)` gives for each text, in the order of
+    `texts`; no gradients.
 
     Equal texts are computed once. `progress(n)` is called with the number of texts just done.
     """
-    share = shares_prompts(model) if share_prompts is None else share_prompts
-    row_tokens = row_tokens or row_tokens_for(model)
     first: dict[bytes, int] = {}
     for i, text in enumerate(texts):
         first.setdefault(text.key, i)
     unique = list(first.values())
     device = next(model.parameters()).device
-    scores: dict[bytes, np.ndarray] = {}
+    found: dict[bytes, Any] = {}
     for members in batches_by_tokens([texts[i] for i in unique], token_budget):
         chosen = [texts[unique[m]] for m in members]
-        batch = {name: t.to(device) for name, t in lay_out(chosen, share, row_tokens).items()}
-        logps = completion_logps(model, batch).cpu().numpy()
-        ends = np.cumsum([len(text.targets) for text in chosen])
-        for text, values in zip(chosen, np.split(logps, ends[:-1]), strict=True):
-            scores[text.key] = values
+        values = compute(chosen, lambda batch: on_device(batch, device))
+        found.update(zip((text.key for text in chosen), values, strict=True))
         if progress:
             progress(len(chosen))
-    return [scores[text.key] for text in texts]
+    return [found[text.key] for text in texts]
+
+
+def score_texts(
+    model: torch.nn.Module,
+    texts: Sequence[EncodedText],
+    token_budget: int = 8192,
+    share: bool | None = None,
+    row_tokens: int = ROW_TOKENS,
+    progress: Callable[[int], None] | None = None,
+) -> list[np.ndarray]:
+    """Log-probs of each text's trained tokens, float32 [n_i], in the order of `texts`; no gradients. `progress` as
+    in `in_batches`."""
+    share = share_prompts(model) if share is None else share
+
+    def compute(chosen: list[EncodedText], to_device: Callable[[dict], dict]) -> list[np.ndarray]:
+        logps = completion_logps(model, to_device(lay_out(chosen, share, row_tokens))).cpu().numpy()
+        return np.split(logps, np.cumsum([len(text.targets) for text in chosen])[:-1])
+
+    return in_batches(model, texts, token_budget, compute, progress)

@@ -161,8 +161,9 @@ class GroupedTrainer(Trainer):
     step's items.
 
     A subclass collates indices into a batch, says how many items a batch has (`items`: pairs, or
-    tokens) and computes the sum of their losses with what is worth logging (`losses`). A step's loss is the
-    mean over all its items, however they fall into micro-batches and processes.
+    tokens), what the model gives for it (`outputs`: log-probs, or values) and computes the sum of the items' losses
+    with what is worth logging (`losses`). A step's loss is the mean over all its items, however they fall into
+    micro-batches and processes.
     """
 
     def __init__(
@@ -182,7 +183,10 @@ class GroupedTrainer(Trainer):
     def items(self, batch: dict) -> int:
         raise NotImplementedError
 
-    def losses(self, logps: torch.Tensor, batch: dict) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+    def outputs(self, model, batch: dict) -> torch.Tensor:
+        return completion_logps(model, batch)
+
+    def losses(self, outputs: torch.Tensor, batch: dict) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
         raise NotImplementedError
 
     def _get_train_sampler(self, train_dataset=None):
@@ -197,7 +201,7 @@ class GroupedTrainer(Trainer):
         return self.accelerator.gather(count).sum() if self.args.world_size > 1 else count
 
     def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
-        loss, metrics = self.losses(completion_logps(model, inputs), inputs)
+        loss, metrics = self.losses(self.outputs(model, inputs), inputs)
         for name, value in metrics.items():
             self.sums[name] = self.sums.get(name, 0) + value.detach()
         return loss * self.args.world_size / num_items_in_batch  # gradients are averaged over processes

@@ -5,8 +5,8 @@ A row holds one or more blocks, each block one prompt and its completions:
     prompt p p p | completion 1: a a | completion 2: b b b | next block ... | padding
 
 A completion sees its prompt and itself, positions restart after the prompt, and so every token gets
-exactly the hidden state it has in a text of its own. Only positions that predict a trained token
-are scored; what follows the last of them is never fed to the model.
+exactly the hidden state it has in a text of its own (see shared_prefix). Rows are filled up to a budget
+of tokens. Only positions that predict a trained token are scored.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from sweet_rl.errors import UserError
 
@@ -79,8 +79,24 @@ class EncodedText:
         return self.ids.tobytes() + self.train.tobytes()
 
 
-def blocks_of(texts: Sequence[EncodedText], share_prompts: bool, row_tokens: int) -> list[list[int]]:
-    """Indices of texts that share a prompt, cut where a block would pass `row_tokens`."""
+@dataclass(frozen=True)
+class Block:
+    """Where one prompt and its completions lie: their row, the first column, and their lengths in tokens."""
+
+    row: int
+    start: int
+    prompt: int
+    completions: tuple[int, ...]
+
+    @property
+    def length(self) -> int:
+        return self.prompt + sum(self.completions)
+
+
+def blocks_of(
+    texts: Sequence[EncodedText], share_prompts: bool, row_tokens: int, whole: bool = False
+) -> list[list[int]]:
+    """Indices of texts that share a prompt, cut where a block would pass `row_tokens`; `whole` as in `lay_out`."""
     if not share_prompts:
         return [[i] for i in range(len(texts))]
     by_prompt: dict[bytes, list[int]] = {}
@@ -91,7 +107,7 @@ def blocks_of(texts: Sequence[EncodedText], share_prompts: bool, row_tokens: int
         block: list[int] = []
         length = 0
         for i in members:
-            completion = len(texts[i]) - 1 - texts[i].prompt_length
+            completion = len(texts[i]) - (not whole) - texts[i].prompt_length
             if block and length + completion > row_tokens:
                 blocks.append(block)
                 block = []
@@ -103,49 +119,62 @@ def blocks_of(texts: Sequence[EncodedText], share_prompts: bool, row_tokens: int
     return blocks
 
 
+def pack(lengths: Sequence[int], row_tokens: int) -> list[tuple[int, int]]:
+    """(row, first column) of each block: first-fit decreasing into rows of `row_tokens`, or of the longest
+    block where that is longer, so that short blocks fill what long ones leave."""
+    room = max(row_tokens, *lengths)
+    used: list[int] = []
+    places: list[tuple[int, int]] = [(0, 0)] * len(lengths)
+    for number in sorted(range(len(lengths)), key=lambda n: -lengths[n]):
+        row = next((r for r, taken in enumerate(used) if taken + lengths[number] <= room), len(used))
+        if row == len(used):
+            used.append(0)
+        places[number] = (row, used[row])
+        used[row] += lengths[number]
+    return places
+
+
 def lay_out(
-    texts: Sequence[EncodedText], share_prompts: bool = True, row_tokens: int = 2048
-) -> dict[str, Tensor]:
+    texts: Sequence[EncodedText], share_prompts: bool = True, row_tokens: int = 2048, whole: bool = False
+) -> dict[str, Any]:
     """Rows for `completion_logps`; a block that would pass `row_tokens` is continued in another, its prompt
-    repeated.
+    repeated. With share_prompts=False each text has a row of its own, for plain causal attention.
+
+    whole: the last token of each text goes through the model too; without, it is only predicted.
 
     Returns int64 tensors:
       input_ids, position_ids  [R, L]
       blocks                   [R, L] block number, -1 for padding
       completions              [R, L] 0 for a prompt, 1.. for the completions of a block
-                               (absent with share_prompts=False: one text a row, plain causal attention)
       rows, columns, targets   [S] where each trained token is predicted, and its id
       text, turn               [S] whose token it is, and of which turn (numbered through the batch)
-    The S trained tokens are in the order of `texts`.
+      starts                   [N, 3] each text's row, first column, and the first column of its completion
+    and `layout`, the tuple of Blocks (None with share_prompts=False). The S trained tokens are in the order of
+    `texts`.
     """
-    blocks = blocks_of(texts, share_prompts, row_tokens)
-    lengths = [
-        texts[b[0]].prompt_length + sum(len(texts[i]) - 1 - texts[i].prompt_length for i in b) for b in blocks
-    ]
-    width = max(lengths)
-    free: list[int] = []  # first-fit decreasing: short blocks fill what long ones leave
-    place = {}
-    for number in sorted(range(len(blocks)), key=lambda n: -lengths[n]):
-        row = next((r for r, room in enumerate(free) if share_prompts and room >= lengths[number]), len(free))
-        if row == len(free):
-            free.append(width)
-        place[number] = (row, width - free[row])
-        free[row] -= lengths[number]
 
-    shape = (len(free), width)
+    def fed(text: EncodedText) -> int:
+        return len(text) - (not whole)
+
+    blocks = blocks_of(texts, share_prompts, row_tokens, whole)
+    lengths = [texts[b[0]].prompt_length + sum(fed(texts[i]) - texts[i].prompt_length for i in b) for b in blocks]
+    places = pack(lengths, row_tokens) if share_prompts else [(row, 0) for row in range(len(blocks))]
+    width = max(start + length for (_, start), length in zip(places, lengths, strict=True))
+    shape = (1 + max(row for row, _ in places), width)
     ids, positions = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
     owner, completions = np.full(shape, -1, np.int64), np.zeros(shape, np.int64)
+    starts = np.zeros((len(texts), 3), np.int64)
     rows: list = [None] * len(texts)
     columns: list = [None] * len(texts)
-    for number, block in enumerate(blocks):
-        row, start = place[number]
+    layout = []
+    for number, (block, (row, start)) in enumerate(zip(blocks, places, strict=True)):
         prompt = texts[block[0]].prompt_length
         ids[row, start : start + prompt] = texts[block[0]].ids[:prompt]
         positions[row, start : start + prompt] = np.arange(prompt)
         owner[row, start : start + lengths[number]] = number
         at = start + prompt
         for order, i in enumerate(block, 1):
-            inputs = texts[i].ids[prompt:-1]  # the last token is only predicted
+            inputs = texts[i].ids[prompt : fed(texts[i])]
             end = at + len(inputs)
             ids[row, at:end] = inputs
             positions[row, at:end] = np.arange(prompt, prompt + len(inputs))
@@ -153,35 +182,22 @@ def lay_out(
             predicting = texts[i].targets - 1
             columns[i] = np.where(predicting < prompt, start + predicting, at + predicting - prompt)
             rows[i] = np.full(len(predicting), row)
+            starts[i] = row, start, at
             at = end
+        layout.append(Block(row, start, prompt, tuple(fed(texts[i]) - prompt for i in block)))
 
     turns_before = np.cumsum([0] + [text.turns[-1] + 1 for text in texts])
-    batch = {
+    arrays = {
         "input_ids": ids,
         "position_ids": positions,
         "blocks": owner,
+        "completions": completions,
         "rows": np.concatenate(rows),
         "columns": np.concatenate(columns),
         "targets": np.concatenate([text.ids[text.targets] for text in texts]),
         "text": np.repeat(np.arange(len(texts)), [len(text.targets) for text in texts]),
-        "turn": np.concatenate(
-            [text.turns + before for text, before in zip(texts, turns_before, strict=False)]
-        ),
+        "turn": np.concatenate([text.turns + before for text, before in zip(texts, turns_before, strict=False)]),
+        "starts": starts,
     }
-    if share_prompts:
-        batch["completions"] = completions
-    return {name: torch.from_numpy(array) for name, array in batch.items()}
-
-
-def attention_mask(blocks: Tensor, completions: Tensor, dtype: torch.dtype) -> Tensor:
-    """Additive mask [R, 1, L, L]: 0 where row token q may see token k, the dtype's minimum elsewhere.
-
-    q sees k iff k is not later, of the same block, and of the prompt or of q's own completion. Padding
-    sees padding, so that no softmax is empty.
-    """
-    length = blocks.shape[1]
-    causal = torch.ones(length, length, dtype=torch.bool, device=blocks.device).tril()
-    same_block = blocks[:, :, None] == blocks[:, None, :]
-    visible = (completions[:, None, :] == 0) | (completions[:, :, None] == completions[:, None, :])
-    mask = torch.zeros(blocks.shape[0], 1, length, length, dtype=dtype, device=blocks.device)
-    return mask.masked_fill_(~(causal & same_block & visible)[:, None], torch.finfo(dtype).min)
+    tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
+    return tensors | {"layout": tuple(layout) if share_prompts else None}

@@ -11,9 +11,10 @@ from torch import Tensor
 from sweet_rl.chat import ChatFormat
 from sweet_rl.errors import UserError
 from sweet_rl.records import Trajectory
-from sweet_rl.training.logps import row_tokens_for, shares_prompts
+from sweet_rl.training.logps import ROW_TOKENS
 from sweet_rl.training.loop import GroupedTrainer
 from sweet_rl.training.rows import EncodedText, lay_out
+from sweet_rl.training.shared_prefix import share_prompts
 
 
 def successful(trajectories: Sequence[Trajectory], min_reward: float, path: str) -> list[Trajectory]:
@@ -41,11 +42,11 @@ class ImitationTrainer(GroupedTrainer):
     """Trains on whole dialogues; a step's loss is the mean over its trained tokens."""
 
     def __init__(self, model, args, texts: Sequence[EncodedText], chat: ChatFormat):
-        share, row_tokens = shares_prompts(model), row_tokens_for(model)
+        share = share_prompts(model)
         groups = [np.asarray([i]) for i in range(len(texts))]
 
-        def collate(indices: list[int]) -> dict[str, Tensor]:
-            return lay_out([texts[i] for i in indices], share, row_tokens)
+        def collate(indices: list[int]) -> dict:
+            return lay_out([texts[i] for i in indices], share, ROW_TOKENS)
 
         super().__init__(model, args, len(texts), groups, [len(text) for text in texts], collate, chat)
 

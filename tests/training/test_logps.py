@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from sweet_rl.training.logps import SHARING_FAMILIES, completion_logps, score_texts, shares_prompts
+from sweet_rl.training import projection
+from sweet_rl.training.logps import completion_logps, score_texts
 from sweet_rl.training.rows import EncodedText, lay_out
+from sweet_rl.training.shared_prefix import FAMILIES, share_prompts
 from tests.training.tiny_models import VOCABULARY, tiny_model
 
 
@@ -38,11 +40,14 @@ def plain_logps(model, texts) -> torch.Tensor:
     return torch.cat(out)
 
 
-@pytest.mark.parametrize("family", sorted(SHARING_FAMILIES))
-@pytest.mark.parametrize("row_tokens", [1, 30, 2048])
-def test_shared_prompts_equal_one_pass_per_text_in_values_and_gradients(family, row_tokens):
-    model = tiny_model(family, **({"sliding_window": None} if family == "mistral" else {}))
-    assert shares_prompts(model)
+def sharing_model(family: str, **changes) -> torch.nn.Module:
+    model = tiny_model(family, **changes)
+    assert share_prompts(model)
+    return model
+
+
+def assert_equal_to_the_plain_way(family: str, row_tokens: int, **changes) -> None:
+    model = tiny_model(family, **changes)
     texts = dialogue_texts()
     expected = plain_logps(model, texts)
     weights = torch.randn(len(expected), dtype=torch.float64, generator=torch.Generator().manual_seed(1))
@@ -50,12 +55,30 @@ def test_shared_prompts_equal_one_pass_per_text_in_values_and_gradients(family, 
     gradients = {name: p.grad.clone() for name, p in model.named_parameters()}
     model.zero_grad()
 
+    assert share_prompts(model)
     found = completion_logps(model, lay_out(texts, row_tokens=row_tokens))
     (found * weights).sum().backward()
 
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-10)
     for name, parameter in model.named_parameters():
         torch.testing.assert_close(parameter.grad, gradients[name], rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("family", sorted(FAMILIES))
+@pytest.mark.parametrize("row_tokens", [1, 30, 2048])
+def test_shared_prompts_equal_one_pass_per_text_in_values_and_gradients(family, row_tokens):
+    assert_equal_to_the_plain_way(family, row_tokens)
+
+
+@pytest.mark.parametrize("window", [3, 6, 20])
+@pytest.mark.parametrize("family", ["mistral", "gemma3_text"])
+def test_a_sliding_window_that_cuts_texts_is_exact_too(family, window):
+    assert_equal_to_the_plain_way(family, 2048, sliding_window=window)
+
+
+def test_log_probs_in_many_chunks_are_those_of_one(monkeypatch):
+    monkeypatch.setattr(projection, "CHUNK_ELEMENTS", 3 * VOCABULARY)
+    assert_equal_to_the_plain_way("llama", 2048)
 
 
 @pytest.mark.parametrize("family, changes", [
@@ -75,7 +98,7 @@ def test_whatever_the_family_scores_equal_the_plain_way(family, changes):
 
 
 def test_gradient_checkpointing_changes_nothing():
-    model = tiny_model("llama").train()
+    model = sharing_model("llama").train()
     texts = dialogue_texts()
     completion_logps(model, lay_out(texts)).sum().backward()
     expected = model.model.layers[0].mlp.up_proj.weight.grad.clone()
@@ -85,24 +108,36 @@ def test_gradient_checkpointing_changes_nothing():
     torch.testing.assert_close(model.model.layers[0].mlp.up_proj.weight.grad, expected)
 
 
-def test_a_sliding_window_is_computed_the_plain_way_with_a_warning(caplog):
-    model = tiny_model("mistral", sliding_window=6)
+@pytest.mark.parametrize("family, changes, reason", [
+    ("llama", {"attn_implementation": "eager"}, "eager"),
+    ("gpt2", {"n_head": 4}, "gpt2"),
+    ("qwen2", {"attention_dropout": 0.1}, "attention_dropout"),
+    ("llama", {"rope_parameters": {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 1e4}}, "dynamic"),
+])  # fmt: skip
+def test_attention_that_does_not_allow_it_is_computed_the_plain_way_and_the_warning_says_why(
+    family, changes, reason, caplog
+):
+    model = tiny_model(family, **changes)
     with caplog.at_level(logging.WARNING):
-        assert not shares_prompts(model)
-    assert "not shared" in caplog.text
-    texts = dialogue_texts()
-    with torch.no_grad():
-        expected = plain_logps(model, texts).numpy()
-    np.testing.assert_allclose(np.concatenate(score_texts(model, texts)), expected, atol=1e-10)
+        assert not share_prompts(model)
+    assert "not shared" in caplog.text and reason in caplog.text
 
 
-def test_the_vocabulary_is_projected_only_where_a_token_is_scored():
-    model = tiny_model("llama")
-    seen = []
-    model.lm_head.register_forward_hook(lambda module, args, out: seen.append(tuple(out.shape)))
+def test_a_model_that_was_not_switched_is_refused_instead_of_seeing_too_much():
+    with pytest.raises(ValueError, match="share_prompts"):
+        completion_logps(tiny_model("llama"), lay_out(dialogue_texts()))
+
+
+def test_the_vocabulary_is_projected_only_where_a_token_is_scored_and_in_chunks(monkeypatch):
+    model = sharing_model("llama")
+    seen, project = [], model.lm_head.forward
+    monkeypatch.setattr(model.lm_head, "forward", lambda hidden: seen.append(len(hidden)) or project(hidden))
     texts = dialogue_texts()
     completion_logps(model, lay_out(texts))
-    assert seen == [(1, sum(len(text.targets) for text in texts), VOCABULARY)]
+    assert seen == [sum(len(text.targets) for text in texts)]
+    monkeypatch.setattr(projection, "CHUNK_ELEMENTS", 4 * VOCABULARY)
+    completion_logps(model, lay_out(texts))
+    assert sum(seen[1:]) == seen[0] and max(seen[1:]) == 4
 
 
 def test_a_prompt_goes_through_the_model_once():

@@ -34,11 +34,16 @@ def tiny_model(family: str, dtype: torch.dtype = torch.float64, seed: int = 0, *
     return model
 
 
-ROUNDING_NORMS = ("LlamaRMSNorm", "Qwen2RMSNorm", "Qwen3RMSNorm", "MistralRMSNorm", "Olmo2RMSNorm")
+ROUNDING_NORMS = (
+    "GemmaRMSNorm", "Gemma3RMSNorm", "GraniteRMSNorm", "LlamaRMSNorm", "MistralRMSNorm", "Olmo2RMSNorm",
+    "Phi3RMSNorm", "Qwen2RMSNorm", "Qwen3RMSNorm",
+)  # fmt: skip
 
 
 def rms_norm(module: torch.nn.Module, hidden: torch.Tensor) -> torch.Tensor:
-    return module.weight * hidden * (hidden.pow(2).mean(-1, keepdim=True) + module.variance_epsilon).rsqrt()
+    gemma = type(module).__name__.startswith("Gemma")
+    weight, epsilon = (1 + module.weight, module.eps) if gemma else (module.weight, module.variance_epsilon)
+    return weight * hidden * (hidden.pow(2).mean(-1, keepdim=True) + epsilon).rsqrt()
 
 
 BOS, EOS = "<|bos|>", "<|end|>"
