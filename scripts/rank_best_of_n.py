@@ -34,13 +34,13 @@ def main(
     seed: int = 0,
     overwrite: bool = False,
 ) -> None:
-    """Rank candidates: by the advantage log pi_critic - log pi_reference, or by a judge.
+    """Rank candidates: by the advantage log pi_critic - log pi_reference, by a value head, or by a judge.
 
     Args:
         model_id: the critic; directory or hub name, for a judge also a server's name for it
         input_path: candidates of sample_best_of_n.py
-        critic_type: log_ratio (SWEET-RL's) or judge (a language model is asked for the better one of two, in both
-            orders; knockout over the candidates)
+        critic_type: log_ratio (SWEET-RL's), value (a model of train_value.py) or judge (a language model is asked
+            for the better one of two, in both orders; knockout over the candidates)
         reference: seed (the model that the critic was trained from, given the reference solution too: the
             paper) or sampled (the log-probs of sampling, without it: as released)
         reference_model_id: the seed model; default: what the critic's manifest says it was trained from

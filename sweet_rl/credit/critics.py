@@ -1,4 +1,4 @@
-"""What ranks a turn's candidates, behind one interface: the log-ratio critic and an LLM as a judge.
+"""What ranks a turn's candidates, behind one interface: the log-ratio critic, a value head, an LLM as a judge.
 
 Ranking a file and acting with the best of N candidates both go through `Critic.scores`.
 """
@@ -19,7 +19,7 @@ from sweet_rl.records import TurnCandidates
 from sweet_rl.runs import DIRECTORY_MANIFEST
 from sweet_rl.training.losses import NORMALIZE
 
-CRITIC_TYPES = ("log_ratio", "judge")
+CRITIC_TYPES = ("log_ratio", "value", "judge")
 REFERENCES = ("seed", "sampled")
 
 
@@ -47,10 +47,12 @@ class Critic(Protocol):
 class CriticSettings:
     """Which critic, and how it scores. Raises UserError where the settings contradict each other.
 
-    model_id: the critic's (or the judge's) model. critic_type: log_ratio (equation 2) or judge (an LLM asked for the
-    better one of two, in a knockout). hint: whether it sees the reference solution.
+    model_id: the critic's (or the judge's) model. critic_type: log_ratio (equation 2), value (a model of
+    train_value.py) or judge (an LLM asked for the better one of two, in a knockout). hint: whether it sees the
+    reference solution.
     Log-ratio: reference is seed (`reference_model_id`, default: what the critic was trained from) or sampled (the
     log-probs that the candidates were sampled with); normalize as in advantage.py; bf16; token_budget.
+    Value: bf16; token_budget.
     Judge: hostname, engine, prompt_path, api_key, seed (of brackets and drawn matches), calls_at_once.
     """
 
@@ -80,6 +82,8 @@ class CriticSettings:
             raise UserError(
                 "--reference sampled takes the stored log-probs; --reference_model_id is for --reference seed."
             )
+        if self.critic_type == "value" and (self.reference == "sampled" or self.reference_model_id):
+            raise UserError("--critic_type value needs no reference: leave out --reference and --reference_model_id.")
         if self.token_budget < 1:
             raise UserError(f"--token_budget is {self.token_budget}; it must be at least 1.")
         if self.engine not in ENGINES:
@@ -105,6 +109,8 @@ class CriticSettings:
             from sweet_rl.records import hash_rows
 
             return common | {"judge_prompt": hash_rows([judge_prompt(self.prompt_path)])[:16], "seed": self.seed}
+        if self.critic_type == "value":
+            return common | {"bf16": self.bf16}
         return common | {
             "reference": self.reference, "reference_model_id": self.seed_model, "normalize": self.normalize,
             "bf16": self.bf16,
@@ -126,6 +132,12 @@ def load_critic(settings: CriticSettings) -> Critic:
         )
         prompt = judge_prompt(settings.prompt_path)
         return JudgeCritic(model, prompt, settings.hint, settings.seed, settings.calls_at_once)
+    if settings.critic_type == "value":
+        from sweet_rl.credit.value_head import ValueHeadCritic
+
+        return ValueHeadCritic.load(
+            model_path(settings.model_id), settings.hint, settings.bf16, settings.token_budget
+        )
     from sweet_rl.credit.log_ratio import LogRatioCritic
 
     seed_model = settings.seed_model

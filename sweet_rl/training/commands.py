@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
+from dataclasses import asdict
 from pathlib import Path
 
 import torch
@@ -19,7 +20,7 @@ from sweet_rl.models.loadable import check_loadable
 from sweet_rl.records import PreferencePair, Trajectory, read_records
 from sweet_rl.runs import hash_input
 from sweet_rl.training.dpo import Preference, PreferenceTrainer
-from sweet_rl.training.examples import encode_pairs, encode_trajectories
+from sweet_rl.training.examples import encode_graded, encode_pairs, encode_trajectories
 from sweet_rl.training.loop import (
     CHECKPOINTS,
     LoopSettings,
@@ -30,6 +31,12 @@ from sweet_rl.training.loop import (
 )
 from sweet_rl.training.reference import reference_logps
 from sweet_rl.training.sft import ImitationTrainer, successful
+from sweet_rl.training.value import (
+    ValueClassificationTrainer,
+    ValueObjective,
+    ValuePreferenceTrainer,
+    attach_value_head,
+)
 from sweet_rl.training.weights import load_frozen, load_weights
 
 
@@ -92,6 +99,51 @@ def train_preferences(
         trainer = PreferenceTrainer(model, args, examples, reference, how, chat, loop.pairs_together)
         summary = {"pairs": len(examples), "texts": len(examples.texts), "dropped": dict(examples.dropped)}
         return _report(fit(trainer, save_path, run, summary), examples.dropped, save_path, args)
+
+
+def train_value(
+    pretrain: str,
+    dataset: str,
+    save_path: str,
+    how: ValueObjective,
+    loop: LoopSettings,
+    hint: bool = True,
+    response_template: str | None = None,
+    max_len: int | None = None,
+    max_samples: int | None = None,
+    overwrite: bool = False,
+) -> dict | None:
+    """A model with a value head, trained on pairs ("preference"; they hold the reference solution or do not) or on
+    graded trajectories ("classification"; `hint` puts the reference solution in front). Otherwise as
+    `train_preferences`."""
+    weights = model_path(pretrain)
+    args = training_arguments(loop, save_path)
+    kind = PreferencePair if how.objective == "preference" else Trajectory
+    records = read_records(dataset, kind, limit=max_samples)
+    chat = ChatFormat.from_pretrained(weights)
+    if how.objective == "preference":
+        examples = encode_pairs(records, chat, max_len, response_template, dataset)
+        dropped, counts = examples.dropped, {"pairs": len(examples), "texts": len(examples.texts)}
+    else:
+        known = [t for t in records if t.reward is not None and t.ending != "failed"]
+        texts, labels, dropped = encode_graded(known, chat, max_len, dataset, response_template, hint)
+        counts = {"trajectories": len(texts), "successes": int(sum(labels))}
+    check_loadable(weights)
+    settings = {
+        "pretrain": pretrain, "dataset": dataset, **asdict(how), "hint": hint,
+        "response_template": response_template, "max_len": max_len, "max_samples": max_samples, **loop.that_matter(),
+    }  # fmt: skip
+    run = open_model_directory(save_path, settings, [dataset, model_input(pretrain)], overwrite, args)
+    with run or contextlib.nullcontext():
+        if is_complete(run, args):
+            return _already_complete(save_path, args)
+        model = attach_value_head(load_weights(weights, _dtype(loop)), loop.seed)
+        if how.objective == "preference":
+            trainer = ValuePreferenceTrainer(model, args, examples, how, chat, loop.pairs_together)
+        else:
+            trainer = ValueClassificationTrainer(model, args, texts, labels, how, chat, loop.pairs_together)
+        summary = {**counts, "dropped": dict(dropped)}
+        return _report(fit(trainer, save_path, run, summary), dropped, save_path, args)
 
 
 def train_imitation(

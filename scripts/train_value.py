@@ -1,0 +1,88 @@
+"""Trains a value head on the mean hidden state: the paper's ablation of the critic, and its value function.
+
+    python scripts/train_value.py --pretrain meta-llama/Llama-3.1-8B-Instruct --dataset trajectory_pairs.jsonl \\
+        --save_path value_critic
+    python scripts/train_value.py --objective classification --pretrain ... --dataset graded.jsonl --save_path value
+
+rank_best_of_n.py --critic_type value ranks with it. Several GPUs and killed runs as with train_dpo.py.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sweet_rl.cli import run
+
+DEEPSPEED = Path(__file__).resolve().parents[1] / "configs" / "deepspeed"
+
+
+def main(
+    pretrain: str,
+    dataset: str,
+    save_path: str,
+    objective: str = "preference",
+    unit: str = "turn",
+    beta: float = 1.0,
+    no_prompt: bool = False,
+    response_template: str | None = None,
+    max_len: int | None = None,
+    max_samples: int | None = None,
+    learning_rate: float = 2e-7,
+    max_epochs: int = 1,
+    train_batch_size: int = 8,
+    micro_train_batch_size: int | None = None,
+    pairs_together: int = 4,
+    lr_scheduler: str = "cosine",
+    warmup_ratio: float = 0.03,
+    weight_decay: float = 0.0,
+    max_norm: float = 1.0,
+    bf16: bool = False,
+    gradient_checkpointing: bool = False,
+    zero_stage: int | None = None,
+    save_steps: int = 100,
+    logging_steps: int = 10,
+    report_to: str = "none",
+    seed: int = 0,
+    overwrite: bool = False,
+) -> None:
+    """Train a model with a value head.
+
+    Args:
+        pretrain: model to start from; directory or hub name
+        dataset: JSONL of trajectory pairs (preference) or of graded trajectories (classification)
+        save_path: directory of the trained model
+        objective: preference (Bradley-Terry on pairs) or classification (cross-entropy of the dialogue's success)
+        unit: turn (every turn of the agent has a value; a dialogue's is their sum) or trajectory (one value, at
+            the dialogue's end)
+        beta: scale of the values in the preference loss
+        no_prompt: for classification: leave the reference solution out (pairs hold it or do not)
+        response_template: markup that opens the agent's turns, for rows whose texts are plain strings
+        max_len: examples with a longer text are dropped and counted, never cut
+        micro_train_batch_size: examples at once in one process; default: its whole share of the batch
+        pairs_together: at most so many examples of one prompt in a batch
+        zero_stage: train with DeepSpeed ZeRO 0-3; default: plain torch
+    """
+    from sweet_rl.training.commands import deepspeed_config, train_value
+    from sweet_rl.training.loop import LoopSettings
+    from sweet_rl.training.value import ValueObjective
+
+    train_value(
+        pretrain,
+        dataset,
+        save_path,
+        ValueObjective(objective, unit, beta),
+        LoopSettings(
+            learning_rate, max_epochs, train_batch_size, micro_train_batch_size, bf16, gradient_checkpointing,
+            deepspeed_config(DEEPSPEED, zero_stage), lr_scheduler, warmup_ratio, weight_decay, max_norm, seed,
+            save_steps, logging_steps, report_to, pairs_together,
+        ),
+        hint=not no_prompt,
+        response_template=response_template,
+        max_len=max_len,
+        max_samples=max_samples,
+        overwrite=overwrite,
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    run(main)
