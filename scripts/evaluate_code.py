@@ -9,13 +9,10 @@ The input is never changed and every answer is graded anew, whatever reward the 
 continues a run that was stopped.
 """
 
-import os
-from pathlib import Path
-
 from tqdm import tqdm
 
-from sweet_rl.cli import run
-from sweet_rl.credit.trajectory_pairs import trajectory_pairs, trajectory_parts
+from sweet_rl.cli import one_of, run
+from sweet_rl.credit.pair_files import check_apart, check_texts, write_pairs
 from sweet_rl.errors import UserError
 from sweet_rl.grading.code import CodeGrader
 from sweet_rl.grading.evaluate import first_tasks, grade_trajectories, reference_answers
@@ -69,10 +66,10 @@ def main(
         seed: of the bootstrap.
         overwrite: replace the outputs.
     """
-    source = _one_of(input_path=input_path, data_path=data_path)
+    source = one_of(input_path=input_path, data_path=data_path)
     if source is None:
         raise UserError("missing: --input_path (the trajectories to grade). See --help.")
-    _check_paths(source, output_path, preference_path, ground_truth_preference_path)
+    check_apart(source, output_path, preference_path, ground_truth_preference_path)
     for path in (preference_path, ground_truth_preference_path):
         if path is not None:
             check_output(path, overwrite)
@@ -87,10 +84,10 @@ def main(
     for trajectory in trajectories:
         samples[trajectory.task.id] = samples.get(trajectory.task.id, 0) + 1
     check_k(samples, k)
-    chat = _chat(_one_of(tokenizer=tokenizer, agent_model=agent_model))
+    chat = _chat(one_of(tokenizer=tokenizer, agent_model=agent_model))
     texts = {"chat": chat, "response_template": response_template, "eos_text": eos_text, "bos_text": bos_text}
     if preference_path is not None or ground_truth_preference_path is not None:
-        _check_texts(trajectories, texts)
+        check_texts(trajectories, texts)
 
     settings = {
         "num_tasks": num_tasks,
@@ -118,28 +115,7 @@ def main(
     print(summary_text(summary))
     for path, hint in ((preference_path, False), (ground_truth_preference_path, True)):
         if path is not None:
-            _write_pairs(path, output_path, graded, hint, texts, overwrite)
-
-
-def _check_texts(trajectories: list[Trajectory], texts: dict) -> None:
-    """Raises UserError, before hours of grading, if the text of the first dialogue cannot be had."""
-    for trajectory in trajectories:
-        if any(message["role"] == "assistant" for message in trajectory.dialogue_history):
-            trajectory_parts(trajectory, **texts)
-            return
-
-
-def _write_pairs(path: str, graded_path: str, graded: list, hint: bool, texts: dict, overwrite: bool) -> None:
-    chat = texts["chat"]
-    settings = {**texts, "chat": chat and chat.fingerprint, "hint": hint}
-    with open_run(path, settings, [graded_path], overwrite) as output:
-        if not output.complete:
-            for pair in trajectory_pairs(graded, hint, **texts):
-                if pair.id not in output.done:
-                    output.write(pair.to_dict())
-            output.finish({"pairs": len(output.done)})
-        kind = "with the reference solution" if hint else "without the reference solution"
-        print(f"{path}: {len(output.done)} trajectory pairs {kind}")
+            write_pairs(path, output_path, graded, hint, texts, overwrite)
 
 
 def _chat(model: str | None):
@@ -148,24 +124,6 @@ def _chat(model: str | None):
     from sweet_rl.chat import ChatFormat
 
     return ChatFormat.from_pretrained(model)
-
-
-def _one_of(**names: str | None) -> str | None:
-    given = {name: value for name, value in names.items() if value is not None}
-    if len(set(given.values())) > 1:
-        raise UserError(f"{' and '.join('--' + name for name in given)} mean the same: give one of them.")
-    return next(iter(given.values()), None)
-
-
-def _check_paths(source: str, *outputs: str | None) -> None:
-    seen = {os.path.realpath(source): "the input"}
-    for path in outputs:
-        if path is None:
-            continue
-        real = str(Path(path).resolve())
-        if real in seen:
-            raise UserError(f"{path} is also {seen[real]}: choose another output path, so that nothing is lost.")
-        seen[real] = "another output"
 
 
 if __name__ == "__main__":

@@ -15,12 +15,15 @@ def trajectory_pairs(
     response_template: str | None = None,
     eos_text: str | None = None,
     bos_text: str | None = None,
+    min_gap: float | None = None,
 ) -> Iterator[PreferencePair]:
-    """Every pair of siblings of which the chosen has reward 1 and the rejected less.
+    """Every pair of siblings of which the chosen has reward 1 and the rejected less; with `min_gap` (Frontend Design),
+    every pair whose rewards are at least so far apart.
 
     hint: whether the reference solution is put after the BOS, for the critic (`In light that the final answer
     is: ...`). Failed dialogues, ungradable tasks and dialogues without an agent's turn are left out; so are pairs of
-    identical texts. Each pair carries task_id, chosen_id, rejected_id and rejected_reward.
+    identical texts. Each pair carries task_id, chosen_id, rejected_id, chosen_reward
+    and rejected_reward.
     chat: renders trajectories that carry no parts; response_template, eos_text and bos_text: read the texts of
     released files instead. Raises UserError, naming the trajectory, where its text cannot be had.
     """
@@ -29,15 +32,18 @@ def trajectory_pairs(
         if is_graded(trajectory) and any(m["role"] == "assistant" for m in trajectory.dialogue_history):
             siblings.setdefault(trajectory.task.id, []).append(trajectory)
     for group in siblings.values():
-        winners = [trajectory for trajectory in group if trajectory.reward == 1.0]
-        losers = [trajectory for trajectory in group if trajectory.reward < 1.0]
-        if not winners or not losers:
-            continue
-        parts = {t.id: trajectory_parts(t, chat, response_template, eos_text, bos_text) for t in winners + losers}
-        for chosen in winners:
-            for rejected in losers:
-                if parts_text(parts[chosen.id]) != parts_text(parts[rejected.id]):
-                    yield _pair(chosen, rejected, parts, hint)
+        ordered = [(a, b) for a in group for b in group if _preferred(a.reward, b.reward, min_gap)]
+        named = {trajectory.id: trajectory for pair in ordered for trajectory in pair}
+        parts = {key: trajectory_parts(t, chat, response_template, eos_text, bos_text) for key, t in named.items()}
+        for chosen, rejected in ordered:
+            if parts_text(parts[chosen.id]) != parts_text(parts[rejected.id]):
+                yield _pair(chosen, rejected, parts, hint)
+
+
+def _preferred(reward: float, other: float, min_gap: float | None) -> bool:
+    if min_gap is None:
+        return reward == 1.0 > other
+    return reward > other and reward - other >= min_gap - 1e-9  # 0.9 - 0.8 is a little less than 0.1
 
 
 def trajectory_parts(
@@ -83,6 +89,7 @@ def _pair(chosen: Trajectory, rejected: Trajectory, parts: dict[str, list[Part]]
             "task_id": chosen.task.id,
             "chosen_id": chosen.id,
             "rejected_id": rejected.id,
+            "chosen_reward": chosen.reward,
             "rejected_reward": rejected.reward,
         },
     )

@@ -13,7 +13,7 @@ FIELDS = ("similarity", "encoder", "render_failure")
 
 
 def grade_page_trajectories(trajectories: Iterable[Trajectory], grader: PageGrader) -> Iterator[Trajectory]:
-    """The same trajectories, in order, with `reward` set anew and `similarity`, `encoder` and `render_failure` beside it.
+    """The same trajectories, in order, with `reward` set anew and `similarity`, `encoder`, `render_failure` beside it.
 
     A dialogue that failed is not graded: its reward is None. One that reached the turn limit gave no answer, whatever
     page it showed last: reward 0. Where the reference page gives no picture the reward is None.
