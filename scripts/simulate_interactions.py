@@ -12,12 +12,20 @@ An agent and a human on servers (`vllm serve MODEL` on each):
         --env_model meta-llama/Llama-3.1-70B-Instruct --hostname localhost:8000 \
         --input_path train.jsonl --output_path trajectories.jsonl --best_of_n 3
 
+Frontend Design, whose human sees pictures of the pages:
+
+    python scripts/simulate_interactions.py --task_type html \
+        --agent_model meta-llama/Llama-3.1-8B-Instruct --agent_hostname localhost:8001 \
+        --env_model Qwen/Qwen2-VL-72B-Instruct --hostname localhost:8000 \
+        --input_path websites.jsonl --output_path trajectories.jsonl --best_of_n 6
+
 The same command continues a run that was stopped.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import time
 from collections.abc import Iterator
@@ -34,6 +42,8 @@ from sweet_rl.prompts import load_prompt
 from sweet_rl.records import Task, hash_rows, read_records
 from sweet_rl.rollout import Collaboration, play_all, summarise, trajectory_id
 from sweet_rl.runs import Run, open_run
+
+PAGES_KEPT = 1024  # pictures, so that a reference page is not drawn anew at every turn
 
 
 def main(
@@ -61,6 +71,9 @@ def main(
     env_engine: Literal["auto", "transformers", "vllm", "openai"] = "auto",
     agent_tokenizer: str | None = "auto",
     timeout: float = 600.0,
+    browser: Literal["chromium", "firefox"] | None = None,
+    browser_workers: int = 2,
+    page_timeout: float = 15.0,
     concurrency: int = 256,
     seed: int = 0,
     overwrite: bool = False,
@@ -79,7 +92,7 @@ def main(
         to_continue: accepted for older command lines; a stopped run is continued in any case.
         max_tokens: of one message of the agent.
         max_turns: messages of the agent in one dialogue.
-        task_type: the domain: its rules, prompts and human (code).
+        task_type: the domain: its rules, prompts and human: code (Backend Programming) or html (Frontend Design).
         env_max_chars: the human's replies are cut at a sentence's end within this length; the paper's by default.
         retry_leaks: ask the human again where a reply gives the reference solution away (--noretry_leaks to
             let it).
@@ -87,6 +100,9 @@ def main(
         user_prompt_path: template with {problem_description}, {ground_truth} and {dialogue}; likewise.
         agent_tokenizer: for an agent on a server: where its tokenizer is; `none` if it is not to be had.
         timeout: seconds that one call to a server may take.
+        browser: what draws pages for the human (html): chromium or firefox; the first one found by default.
+        browser_workers: browsers at once (html).
+        page_timeout: seconds that drawing a page may take (html).
         concurrency: dialogues under way at once.
     """
     for name, value in {"best_of_n": best_of_n, "max_turns": max_turns, "concurrency": concurrency}.items():
@@ -103,6 +119,11 @@ def main(
     scripted = env_model in domain.scripted
     if scripted:
         domain.scripted[env_model].check_tasks(tasks, input_path)
+    if domain.draws_pages and not scripted and not hostname and env_engine != "openai":
+        raise UserError(
+            f"--env_model {env_model} plays a human who sees pictures, which only a server shows it: give --hostname, "
+            f"the server of a vision model{''.join(f', or --env_model {name}' for name in domain.scripted)}."
+        )
     settings = {
         "agent_model": agent_model,
         "env_model": env_model,
@@ -125,6 +146,8 @@ def main(
             "env_max_chars": env_max_chars,
             "retry_leaks": retry_leaks,
         }
+    if domain.draws_pages:
+        settings["browser"] = browser
     inputs = [input_path, model_input(agent_model), None if scripted else model_input(env_model)]
     with open_run(output_path, settings, inputs, overwrite) as output:
         if output.complete:
@@ -133,24 +156,34 @@ def main(
             return
         key = os.environ.get("OPENAI_API_KEY")
         agent = load_model(agent_model, agent_engine, agent_hostname, agent_tokenizer, key, timeout=timeout)
+        same_model = (env_model, env_engine, hostname) == (agent_model, agent_engine, agent_hostname)
         if scripted:
             human_model = None
-        elif (env_model, env_engine, hostname) == (agent_model, agent_engine, agent_hostname):
+        elif same_model and not domain.draws_pages:
             human_model = agent
         else:
             human_model = load_model(env_model, env_engine, hostname, None, key, timeout=timeout)
-        human = domain.make_human(
-            env_model,
-            human_model,
-            user_prompt,
-            max_chars=env_max_chars,
-            retry_leaks=retry_leaks,
-            temperature=env_temperature,
-            max_tokens=env_max_tokens,
-        )
-        begin = domain.begin(agent_prompt, max_turns)
-        collaboration = Collaboration(agent, human, begin, sampling)
-        summary = asyncio.run(_collect(output, tasks, best_of_n, collaboration, concurrency, human_model))
+        with contextlib.ExitStack() as until_done:
+            renderer = None
+            if domain.draws_pages:
+                from sweet_rl.grading.browser import PageRenderer
+
+                renderer = until_done.enter_context(
+                    PageRenderer(browser_workers, browser, timeout=page_timeout, cache=PAGES_KEPT)
+                )
+            human = domain.make_human(
+                env_model,
+                human_model,
+                user_prompt,
+                renderer,
+                max_chars=env_max_chars,
+                retry_leaks=retry_leaks,
+                temperature=env_temperature,
+                max_tokens=env_max_tokens,
+            )
+            begin = domain.begin(agent_prompt, max_turns)
+            collaboration = Collaboration(agent, human, begin, sampling)
+            summary = asyncio.run(_collect(output, tasks, best_of_n, collaboration, concurrency, human_model))
         output.finish(summary)
         print_summary(summary)
 

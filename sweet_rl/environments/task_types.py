@@ -11,9 +11,12 @@ from functools import partial
 from typing import Any
 
 from sweet_rl.environments.code import CodeCollaboration
+from sweet_rl.environments.html import HtmlCollaboration
 from sweet_rl.errors import UserError
+from sweet_rl.humans import llm, vision
 from sweet_rl.humans.base import Human
-from sweet_rl.humans.llm import PROMPT_VALUES, LLMHuman
+from sweet_rl.humans.llm import LLMHuman
+from sweet_rl.humans.vision import VisionHuman
 from sweet_rl.mini.human import MiniHuman, check_tasks
 from sweet_rl.models.base import ChatModel
 from sweet_rl.records import Task
@@ -21,9 +24,10 @@ from sweet_rl.records import Task
 
 @dataclass(frozen=True)
 class ScriptedHuman:
-    """A human without a model: how it is made, and what raises UserError for tasks (of a file) that it cannot play."""
+    """A human without a model: how it is made (with `renderer=`, where the domain draws pages), and what raises
+    UserError for tasks (of a file) that it cannot play."""
 
-    make: Callable[[], Human]
+    make: Callable[..., Human]
     check_tasks: Callable[[Sequence[Task], str], None]
 
 
@@ -39,6 +43,8 @@ class TaskType:
         max_chars: length at which the human's replies are cut (PAPER, Table 5: 400 backend, 1,000 frontend).
         human: plays the human with a model: (model, user prompt, max_chars=, retry_leaks=, temperature=, max_tokens=).
         scripted: humans without a model, by the name that `--env_model` takes for them.
+        draws_pages: whether the human looks at pictures of pages: it is given `renderer=`, a PageRenderer, and a model
+            that plays it must see pictures.
     """
 
     environment: Callable[..., CodeCollaboration]
@@ -49,14 +55,18 @@ class TaskType:
     human: Callable[..., Human]
     agent_prompts: Mapping[str, str] = field(default_factory=dict)
     scripted: Mapping[str, ScriptedHuman] = field(default_factory=dict)
+    draws_pages: bool = False
 
     def begin(self, agent_prompt: str, max_turns: int) -> Callable[[Task], CodeCollaboration]:
         """A task's environment from the task alone."""
         return partial(self.environment, agent_prompt=agent_prompt, max_turns=max_turns)
 
-    def make_human(self, name: str, model: ChatModel | None, user_prompt: str, **settings: Any) -> Human:
+    def make_human(self, name: str, model: ChatModel | None, user_prompt: str, renderer=None, **settings: Any) -> Human:
         """The scripted human of this name, or one that `model` plays."""
-        return self.scripted[name].make() if name in self.scripted else self.human(model, user_prompt, **settings)
+        pages = {"renderer": renderer} if self.draws_pages else {}
+        if name in self.scripted:
+            return self.scripted[name].make(**pages)
+        return self.human(model, user_prompt, **pages, **settings)
 
 
 TASK_TYPES = {
@@ -64,11 +74,20 @@ TASK_TYPES = {
         environment=CodeCollaboration,
         agent_prompt="code_agent.txt",
         user_prompt="code_user.txt",
-        user_prompt_values=PROMPT_VALUES,
+        user_prompt_values=llm.PROMPT_VALUES,
         max_chars=400,
         human=LLMHuman,
         agent_prompts={"mini": "mini_agent.txt"},
         scripted={"mini": ScriptedHuman(MiniHuman, check_tasks)},
+    ),
+    "html": TaskType(
+        environment=HtmlCollaboration,
+        agent_prompt="html_agent.txt",
+        user_prompt="html_user.txt",
+        user_prompt_values=vision.PROMPT_VALUES,
+        max_chars=1000,
+        human=VisionHuman,
+        draws_pages=True,
     ),
 }
 

@@ -2,13 +2,16 @@
 
 import logging
 import queue
+import subprocess
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 
+import sweet_rl
 from sweet_rl.errors import UserError
 from sweet_rl.grading.pages.failures import DrawingFailed
 from sweet_rl.grading.pages.settings import MAX_CHARACTERS, Settings
@@ -77,6 +80,12 @@ class PageRenderer:
             self._free.put(None)
         self._cache: OrderedDict[tuple[str, bool], Future] = OrderedDict()
         self._cache_size, self._lock, self._closed = cache, threading.Lock(), False
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """All that decides what a page looks like: the browser and its version, our version, and the settings."""
+        told = subprocess.run([self._program, "--version"], capture_output=True, text=True, timeout=60)
+        return f"{self.browser} {told.stdout.strip()}, sweet_rl {sweet_rl.__version__}, {self.settings}"
 
     def render(self, html: str, layout: bool = False) -> Rendered:
         """The picture of a page, with its layout boxes when `layout`. The same page gives the same bytes.

@@ -32,6 +32,8 @@ class ImageEncoder:
     """Pictures to unit vectors.
 
     name: what results carry; equal names give comparable figures. describe: one line for people.
+    batch_size: pictures that go through the network at once; with 1 a picture's vector does not depend, in its last
+    bit, on what it is embedded with.
     """
 
     def __init__(self, name: str, embed: Callable[[list], torch.Tensor], batch_size: int, describe: str):
@@ -52,14 +54,15 @@ class ImageEncoder:
 
 
 def load_encoder(
-    name: str | None = None, device: str | None = None, dtype: str = "float32", batch_size: int = 16
+    name: str | None = None, device: str | None = None, dtype: str = "float32", batch_size: int | None = None
 ) -> ImageEncoder:
     """The encoder called `name`.
 
     name: a Hugging Face vision model (CLIP and SigLIP by their image features, DINOv2, ViT and others by their pooled
     output), by hub name or folder; `efficientnet-lite0`; None is CLIP ViT-B/32 where its weights are on this disk
     or the hub can be reached, else EfficientNet-Lite0.
-    device: None is the GPU where there is one. dtype: float32, bfloat16 or float16.
+    device: None is the GPU where there is one. dtype: float32, bfloat16 or float16. batch_size: None is 16 on a GPU
+    and 1 on a CPU, which gains nothing from more.
     Raises UserError: no such model, weights missing from it, packages that are not installed.
     """
     import torch
@@ -68,6 +71,7 @@ def load_encoder(
     if dtype not in ("float32", "bfloat16", "float16"):
         raise UserError(f"the encoder's dtype is {dtype!r}; it must be float32, bfloat16 or float16.")
     precision = getattr(torch, dtype)
+    batch_size = batch_size or (1 if device == "cpu" else 16)
     if name == OFFLINE:
         return _efficientnet(device, precision, batch_size, "as asked for")
     if name is not None:

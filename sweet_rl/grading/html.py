@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["ImageEncoder", "PageGrade", "PageGrader", "answered_page", "extract_page", "load_encoder"]
 
 JOBS_AT_ONCE = 16
+DECIMALS = 6  # what float32 embeddings keep, whatever they were computed with
 _HTML_TAG = re.compile(r"<html\b[^>]*>|</html\s*>", re.IGNORECASE)
 _DOCTYPE_BEFORE = re.compile(r"<!doctype html\b[^>]*>\s*$", re.IGNORECASE)
 _OPENING = re.compile(r"<!doctype html\b|<html\b|<head\b|<body\b", re.IGNORECASE)
@@ -36,7 +37,8 @@ def extract_page(text: str) -> str | None:
     fence that holds page elements; None if there is neither."""
     pages = _whole_pages(text)
     if pages:
-        return pages[-1]
+        start, end = pages[-1]
+        return text[start:end]
     fenced = [body for name, body in _FENCED.findall(text) if name.lower() in ("", "html") and _ELEMENT.search(body)]
     return fenced[-1].strip() if fenced else None
 
@@ -56,9 +58,21 @@ def answered_page(answer: str | None) -> str | None:
     return bare if bare.startswith("<") and _ELEMENT.match(bare) else None
 
 
-def _whole_pages(text: str) -> list[str]:
-    """Outermost pages, in order; where an earlier one was never closed, the last that is."""
-    pages, start, depth, opened = [], 0, 0, None
+def without_pages(text: str, mark: str) -> str:
+    """The text with `mark` in place of each page in it, a page that was cut included."""
+    kept, end = [], 0
+    for start, stop in _whole_pages(text):
+        kept += [text[end:start], mark]
+        end = stop
+    rest = text[end:]
+    cut = _OPENING.search(rest)
+    kept += [rest[: cut.start()], mark] if cut else [rest]
+    return re.sub(rf"```\w*\s*({re.escape(mark)})\s*(?:```|$)", r"\1", "".join(kept)).strip()
+
+
+def _whole_pages(text: str) -> list[tuple[int, int]]:
+    """Start and end of the outermost pages, in order; where an earlier one was never closed, the last that is."""
+    pages, start, depth, opened = [], 0, 0, 0
     for tag in _HTML_TAG.finditer(text):
         if not tag.group().startswith("</"):
             start = tag.start() if depth == 0 else start
@@ -67,17 +81,17 @@ def _whole_pages(text: str) -> list[str]:
         elif depth:
             depth -= 1
             if depth == 0:
-                pages.append(_with_doctype(text, start, tag.end()))
-    if depth and opened is not None:
-        end = next((tag.end() for tag in _HTML_TAG.finditer(text, opened) if tag.group().startswith("</")), None)
-        if end is not None:
-            pages.append(_with_doctype(text, opened, end))
+                pages.append((_with_doctype(text, start), tag.end()))
+    if depth:
+        closing = (tag.end() for tag in _HTML_TAG.finditer(text, opened) if tag.group().startswith("</"))
+        pages += [(_with_doctype(text, opened), end) for end in closing][:1]
     return pages
 
 
-def _with_doctype(text: str, start: int, end: int) -> str:
+def _with_doctype(text: str, start: int) -> int:
+    """Where the doctype before a page begins, or the page."""
     doctype = _DOCTYPE_BEFORE.search(text, 0, start)
-    return text[doctype.start() if doctype else start : end]
+    return doctype.start() if doctype else start
 
 
 @dataclass(frozen=True)
@@ -147,7 +161,8 @@ class PageGrader:
         return {page: Embedding(vectors[digest], digest) for page, digest in digests.items()}
 
     def _compared(self, reference: Embedding, own: Embedding) -> PageGrade:
-        similarity = 1.0 if reference.picture == own.picture else cosine(reference.vector, own.vector)
+        same = reference.picture == own.picture
+        similarity = 1.0 if same else round(cosine(reference.vector, own.vector), DECIMALS)
         return PageGrade(min(1.0, max(0.0, similarity)), similarity, None, self.encoder.name)
 
     def _failed(self, failure: dict, side: str) -> PageGrade:

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
+from sweet_rl.humans.asking import Asking
 from sweet_rl.humans.base import HumanReply
 from sweet_rl.humans.leaks import gives_away
-from sweet_rl.models.base import ChatModel, Message, ModelError, Sampling
+from sweet_rl.models.base import ChatModel, Message
 from sweet_rl.prompts import fill
 from sweet_rl.records import Task
 
@@ -19,7 +19,6 @@ REMINDER = (
     "Describe the behaviour "
     "in words only."
 )
-_SENTENCE_END = re.compile(r"[.!?…][\"'”’)\]]*(?=\s|$)|\n")
 
 
 @dataclass
@@ -51,54 +50,17 @@ class LLMHuman:
             dialogue=transcript(dialogue),
         )
         shown = "\n".join(message["content"] for message in dialogue)
-        leaks = empty = prompt_tokens = completion_tokens = 0
-        while True:
-            again = leaks + empty > 0
-            sampling = Sampling(
-                temperature=max(self.temperature, 0.7) if again else self.temperature,
-                max_tokens=self.max_tokens,
-                seed=seed + leaks + empty,
-            )
-            text = prompt + REMINDER if leaks else prompt
-            (completion,) = await self.model.complete([{"role": "user", "content": text}], sampling)
-            prompt_tokens += completion.prompt_tokens
-            completion_tokens += completion.completion_tokens
-            said = cut_at_sentence(completion.text, self.max_chars, finished=completion.finish_reason != "length")
-            if not said:
-                empty += 1
-                if empty == 2:
-                    raise ModelError("malformed", "the simulated human's model gave an empty reply twice.")
-                continue
-            if not gives_away(said, task.ground_truth, shown):
-                break
-            leaks += 1
-            if not self.retry_leaks:
-                break
-            if leaks == self.leak_attempts:
-                said = WITHOUT_CODE
-                break
-        return HumanReply(said, leaks, prompt_tokens, completion_tokens)
+        asking = Asking(self.max_chars, self.retry_leaks, self.leak_attempts, self.temperature, self.max_tokens)
+        return await asking.reply(
+            self.model,
+            lambda reminded: prompt + REMINDER if reminded else prompt,
+            lambda said: gives_away(said, task.ground_truth, shown),
+            WITHOUT_CODE,
+            seed,
+        )
 
 
 def transcript(dialogue: list[Message]) -> str:
     """The dialogue as text, without its first message, which holds the agent's instructions."""
     names = {"assistant": "Engineer", "user": "You"}
     return "\n\n".join(f"{names[message['role']]}: {message['content'].strip()}" for message in dialogue[1:])
-
-
-def cut_at_sentence(text: str, limit: int, finished: bool = True) -> str:
-    """The text up to the last end of a sentence within `limit` characters; between words if no sentence
-    ends there.
-
-    A `finished` text within the limit stays whole; one that a token limit cut loses its broken last sentence.
-    """
-    text = text.strip()
-    if finished and len(text) <= limit:
-        return text
-    ends = [match.end() for match in _SENTENCE_END.finditer(text) if match.end() <= limit]
-    if ends:
-        return text[: ends[-1]].strip()
-    if len(text) <= limit:
-        return text
-    head = text[:limit]
-    return (head.rpartition(" ")[0] or head).strip()

@@ -1,0 +1,122 @@
+"""The human of Frontend Design that a vision model plays: sees pictures of the agent's page and of the reference page,
+with the task and the dialogue so far, and says what differs (PAPER, ColBench)."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from sweet_rl.environments.html import newest_draft
+from sweet_rl.errors import UserError
+from sweet_rl.grading.browser import PageRenderer
+from sweet_rl.grading.html import without_pages
+from sweet_rl.humans.asking import Asking
+from sweet_rl.humans.base import HumanReply
+from sweet_rl.models.base import ChatModel, Message, ModelError
+from sweet_rl.prompts import fill
+from sweet_rl.records import Task
+
+PROMPT_VALUES = ("problem_description", "dialogue", "pictures")
+PAGE_MARK = "(a page)"
+BOTH = "You are shown two pictures. The first is the designer's newest page, the second is the design you have in mind."
+NO_PAGE_YET = "You are shown one picture: the design you have in mind. The designer has not shown you a page yet."
+NOT_DRAWN = (
+    "You are shown one picture: the design you have in mind. The designer's newest page could not be displayed at all "
+    "({reason}); tell the designer so."
+)
+WITHOUT_MARKUP = "(I cannot write code. Please show me a page, or ask about one part of it.)"
+REMINDER = "\n\nAn earlier draft of your message held code and was thrown away. Say it in everyday words only."
+_MARKUP = re.compile(
+    r"</[a-z][a-z0-9]*\s*>|<(?:!doctype|a|body|button|div|footer|form|h[1-6]|head|header|html|img|input|li|link|main|nav"
+    r"|p|section|span|style|table|td|tr|ul)\b[^<>]*>|\b(?:class|style|href|src)\s*=\s*[\"']|```",
+    re.IGNORECASE,
+)
+
+
+@dataclass
+class VisionHuman:
+    """A simulated human on a model that takes pictures (OpenAI's `image_url` parts, as data URLs).
+
+    Args:
+        prompt_template: holds {problem_description}, {dialogue} and {pictures}.
+        renderer: draws both pages.
+        max_chars, retry_leaks, leak_attempts: as `LLMHuman`; a reply that holds markup gives the solution away.
+
+    An agent's page that cannot be drawn is the agent's affair: the human says that it sees nothing. A reference page
+    that cannot be drawn is not: the dialogue fails (kind reference).
+    """
+
+    model: ChatModel
+    prompt_template: str
+    renderer: PageRenderer
+    max_chars: int = 1000
+    retry_leaks: bool = True
+    leak_attempts: int = 4
+    temperature: float = 0.0
+    max_tokens: int = 512
+
+    def __post_init__(self) -> None:
+        if self.model.chat is not None:
+            raise UserError(
+                "the simulated human must see pictures, which only a server's chat interface takes: give --hostname, "
+                "the server of a vision model."
+            )
+
+    async def reply(self, task: Task, dialogue: list[Message], seed: int) -> HumanReply:
+        """Raises ModelError, also where the reference page cannot be drawn."""
+        draft = newest_draft(dialogue)
+        pages = [task.ground_truth] if draft is None else [task.ground_truth, draft]
+        reference, *drawn = await asyncio.gather(*(asyncio.to_thread(self.renderer.render, page) for page in pages))
+        if reference.png is None:
+            raise ModelError("reference", f"the reference page gives no picture: {_reason(reference.failure)}")
+        pictures = [("The design you have in mind:", reference.png)]
+        if not drawn:
+            situation = NO_PAGE_YET
+        elif drawn[0].png is None:
+            situation = fill(NOT_DRAWN, reason=_reason(drawn[0].failure))
+        else:
+            situation = BOTH
+            pictures.insert(0, ("The designer's newest page:", drawn[0].png))
+        prompt = fill(
+            self.prompt_template,
+            problem_description=task.problem_description,
+            dialogue=transcript(dialogue),
+            pictures=situation,
+        )
+        asking = Asking(self.max_chars, self.retry_leaks, self.leak_attempts, self.temperature, self.max_tokens)
+        return await asking.reply(
+            self.model,
+            lambda reminded: message_content(prompt + REMINDER if reminded else prompt, pictures),
+            holds_markup,
+            WITHOUT_MARKUP,
+            seed,
+        )
+
+
+def message_content(prompt: str, pictures: list[tuple[str, bytes]]) -> list[dict[str, Any]]:
+    """The prompt and the PNG pictures, each after its caption, as the parts of one chat message."""
+    parts: list[dict[str, Any]] = [{"type": "text", "text": prompt}]
+    for caption, png in pictures:
+        url = "data:image/png;base64," + base64.b64encode(png).decode("ascii")
+        parts += [{"type": "text", "text": caption}, {"type": "image_url", "image_url": {"url": url}}]
+    return parts
+
+
+def transcript(dialogue: list[Message]) -> str:
+    """The dialogue as text without its pages, and without its first message, which holds the agent's instructions."""
+    names = {"assistant": "Designer", "user": "You"}
+    return "\n\n".join(
+        f"{names[message['role']]}: {without_pages(message['content'], PAGE_MARK)}" for message in dialogue[1:]
+    )
+
+
+def holds_markup(text: str) -> bool:
+    """Whether a reply holds HTML, attributes or a code fence: a client who does that builds the page for the agent."""
+    return _MARKUP.search(text) is not None
+
+
+def _reason(failure: dict) -> str:
+    return f"{failure['kind']}: {failure['message']}"
