@@ -1,0 +1,107 @@
+"""Dialogues for the tiny page agent to imitate: it draws pages well and listens badly.
+
+The imitated agent draws what it was not told at random. Of what the client says it does all, or only the first thing,
+or nothing; it spoils what was right, and it hands its page in too early. In a share of the dialogues it is shown
+the reference page first, as the critic will be: then it draws mostly that page from the start.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+
+from sweet_rl.chat import HINT
+from sweet_rl.environments.code import ANSWER_MARKER
+from sweet_rl.humans.designer import SATISFIED, feedback
+from sweet_rl.mini.page_feedback import apply_feedback, sentences
+from sweet_rl.mini.page_layout import layout
+from sweet_rl.mini.page_tasks import describe, draw_page, mentioned_parts
+from sweet_rl.mini.pages import Page
+from sweet_rl.mini.sites import BY_NAME, SITES
+
+MAX_TURNS = 6
+INFORMED_SHARE = 0.35
+PARTS = tuple(field.name for field in fields(Page) if field.name != "site")
+
+
+@dataclass(frozen=True)
+class Habits:
+    """How an imitated agent behaves, as chances per turn.
+
+    `known`: draws a part of its first page as the reference has it. `listen`: does all that the client said; `half`:
+    only the first of it; otherwise it does nothing of it. `spoil`: changes another part at random. `early`: hands in
+    its page although the client is not satisfied. `finish`: hands it in once the client is. `last`: hands in its page
+    at the last turn.
+    """
+
+    known: float
+    listen: float
+    half: float
+    spoil: float
+    early: float
+    finish: float
+    last: float
+
+
+BAD = Habits(known=0.0, listen=0.4, half=0.25, spoil=0.3, early=0.12, finish=0.7, last=0.8)
+INFORMED = Habits(known=0.85, listen=0.85, half=0.1, spoil=0.03, early=0.04, finish=0.9, last=0.97)
+
+
+def first_page(reference: Page, mentioned: list[str], known: float, rng: random.Random) -> Page:
+    """Draw the imitated agent's first page: the parts that were mentioned are on it, the rest is a guess."""
+    page = draw_page(BY_NAME[reference.site], rng)
+    while not all(getattr(page, part) not in ("none", 0) for part in mentioned):
+        page = draw_page(BY_NAME[reference.site], rng)
+    return _towards(page, reference, known, rng)
+
+
+def _towards(page: Page, reference: Page, chance: float, rng: random.Random) -> Page:
+    right = {part: getattr(reference, part) for part in PARTS if rng.random() < chance}
+    return replace(page, **right).settled()
+
+
+def next_page(page: Page, words: str, habits: Habits, rng: random.Random) -> Page:
+    """Draw the imitated agent's page after the client's `words` about its last one."""
+    if words in SATISFIED:
+        return page
+    draw = rng.random()
+    if draw < habits.listen:
+        page = apply_feedback(page, words)
+    elif draw < habits.listen + habits.half:
+        page = apply_feedback(page, sentences(words)[0])
+    if rng.random() < habits.spoil:
+        part = rng.choice(PARTS)
+        page = replace(page, **{part: getattr(draw_page(BY_NAME[page.site], rng), part)}).settled()
+    return page
+
+
+def imitation_dialogue(reference: Page, informed: bool, rng: random.Random) -> list[dict]:
+    """Return the messages of one imitated dialogue about a page, the handed-in page last."""
+    habits = INFORMED if informed else BAD
+    mentioned = mentioned_parts(reference, rng)
+    messages = [{"role": "user", "content": describe(BY_NAME[reference.site], mentioned, rng)}]
+    wanted = layout(reference)
+    page, words = first_page(reference, mentioned, habits.known, rng), ""
+    for turn in range(1, MAX_TURNS + 1):
+        if turn > 1:
+            page = next_page(page, words, habits, rng)
+        answers = rng.random() < (habits.finish if words in SATISFIED else habits.early)
+        if answers or (turn == MAX_TURNS and rng.random() < habits.last):
+            messages.append({"role": "assistant", "content": f"{ANSWER_MARKER}\n{page.html()}"})
+            return messages
+        messages.append({"role": "assistant", "content": page.html()})
+        if turn < MAX_TURNS:
+            words = feedback(wanted, layout(page), rng)
+            messages.append({"role": "user", "content": words})
+    return messages
+
+
+def imitation_stream(seed: int) -> Iterator[tuple[str, list[dict]]]:
+    """Yield (hint or empty, messages) of imitated dialogues without end."""
+    rng = random.Random(f"page imitation {seed}")
+    while True:
+        reference = draw_page(rng.choice(SITES), rng)
+        informed = rng.random() < INFORMED_SHARE
+        hint = HINT.format(ground_truth=reference.html()) if informed else ""
+        yield hint, imitation_dialogue(reference, informed, rng)
