@@ -33,7 +33,7 @@ setup(
     package_data={
         "sweet_rl": ["prompts/*.txt"],
         "sweet_rl.grading.pages": ["files/*"],
-        "sweet_rl.mini": ["agent/*"],
+        "sweet_rl.mini": ["agent/*", "page_agent/*"],
     },
     install_requires=[
         "accelerate>=1.2",

@@ -1,12 +1,14 @@
-"""Make the tiny agent of the mini tasks from nothing: tokenizer, random weights, imitation.
+"""Make a tiny agent of the mini tasks from nothing: tokenizer, random weights, imitation.
 
     python scripts/make_mini_agent.py --save_path runs/mini_agent
+    python scripts/make_mini_agent.py --save_path runs/mini_page_agent --task_type html --num_steps 1000
 
 Takes about half an hour on one core that is fast in bfloat16 (--nobf16 elsewhere). Killed, the same command
 continues from its last checkpoint.
 """
 
 from pathlib import Path
+from typing import Literal
 
 import torch
 from tqdm import tqdm
@@ -18,6 +20,7 @@ from sweet_rl.runs import directory_manifest
 
 def main(
     save_path: str,
+    task_type: Literal["code", "html"] = "code",
     num_steps: int = 1900,
     batch_size: int = 32,
     lr: float = 3e-3,
@@ -32,6 +35,7 @@ def main(
 
     Args:
         save_path: folder of the model; `--agent_model save_path` plays it.
+        task_type: what it is taught: to ask and write functions (code), or to draw pages and revise them (html).
         num_steps: batches; the learning rate falls over the last quarter of them.
         batch_size: dialogues a batch.
         checkpoint_every: steps between checkpoints, each with the loss on held-out dialogues and the share of
@@ -40,8 +44,8 @@ def main(
         seed: of weights and dialogues.
     """
     settings = {
-        "num_steps": num_steps, "batch_size": batch_size, "lr": lr, "layers": layers, "width": width,
-        "bf16": bf16, "seed": seed,
+        "task_type": task_type, "num_steps": num_steps, "batch_size": batch_size, "lr": lr, "layers": layers,
+        "width": width, "bf16": bf16, "seed": seed,
     }  # fmt: skip
     with directory_manifest(save_path, settings, [], overwrite) as output:
         if output.complete:
@@ -52,6 +56,7 @@ def main(
 
 def _imitate(
     folder: Path,
+    task_type: str,
     num_steps: int,
     batch_size: int,
     lr: float,
@@ -65,7 +70,8 @@ def _imitate(
     torch.manual_seed(seed)
     folder.mkdir(parents=True, exist_ok=True)
     summary: dict = {}
-    tokenizer = pretraining.make_tokenizer()
+    lessons = pretraining.LESSONS[task_type]
+    tokenizer = pretraining.make_tokenizer(lessons)
     encoder = pretraining.DialogueEncoder(tokenizer)
     model = pretraining.make_model(len(tokenizer), width=width, layers=layers)
     optimizers = pretraining.make_optimizers(model, lr)
@@ -77,8 +83,8 @@ def _imitate(
         model.load_state_dict(state["model"])
         for optimizer, saved in zip(optimizers, state["optimizers"], strict=True):
             optimizer.load_state_dict(saved)
-    stream = pretraining.batches(encoder, batch_size, seed=seed + start)
-    held_out = next(pretraining.batches(encoder, 128, seed=-2))
+    stream = pretraining.batches(encoder, lessons, batch_size, seed=seed + start)
+    held_out = next(pretraining.batches(encoder, lessons, 128, seed=-2))
     progress = tqdm(range(start, num_steps), initial=start, total=num_steps, desc="imitation", mininterval=10)
     for step in progress:
         for optimizer in optimizers:
@@ -95,9 +101,10 @@ def _imitate(
         if (step + 1) % checkpoint_every == 0 or step + 1 == num_steps:
             with torch.inference_mode():
                 held_out_loss = float(pretraining.weighted_loss(model, *held_out))
-            error = pretraining.number_error(model, encoder, *held_out)
-            tqdm.write(f"step {step + 1}: held-out loss {held_out_loss:.4f}, numbers wrong {error:.4f}")
-            summary = {"step": step + 1, "held_out_loss": held_out_loss, "numbers_wrong": error}
+            summary = {"step": step + 1, "held_out_loss": held_out_loss}
+            if lessons.numbers:
+                summary["numbers_wrong"] = pretraining.number_error(model, encoder, *held_out)
+            tqdm.write(", ".join(f"{name} {value:.4g}" for name, value in summary.items()))
             optimizer_states = [optimizer.state_dict() for optimizer in optimizers]
             state = {"step": step + 1, "model": model.state_dict(), "optimizers": optimizer_states}
             torch.save(state, state_path.with_suffix(".new"))

@@ -1,17 +1,20 @@
-"""Tasks of the embedded default: small functions with hidden rules and ten unit tests each.
+"""Tasks of the embedded default: small functions with hidden rules and ten unit tests, or small web pages.
 
     python scripts/make_mini_tasks.py --num_train 600 --num_test 400 --output_dir runs/mini/tasks
+    python scripts/make_mini_tasks.py --task_type html --num_train 250 --num_test 200 --output_dir runs/mini-html/tasks
 
-Writes train.jsonl and test.jsonl; the two share no solution. The seed of the test tasks is another than
+Writes train.jsonl and test.jsonl; the two share no solution or page. The seed of the test tasks is another than
 that of the training tasks, so that more training tasks leave the test tasks as they are.
 """
 
 from pathlib import Path
+from typing import Literal
 
 from tqdm import tqdm
 
 from sweet_rl.cli import run
 from sweet_rl.errors import UserError
+from sweet_rl.mini.page_tasks import make_page_tasks
 from sweet_rl.mini.tasks import make_tasks
 from sweet_rl.records import content_id
 from sweet_rl.runs import check_output, open_run
@@ -21,6 +24,7 @@ TEST_SEED = 1_000_003
 
 def main(
     output_dir: str,
+    task_type: Literal["code", "html"] = "code",
     num_train: int = 600,
     num_test: int = 400,
     seed: int = 0,
@@ -30,6 +34,7 @@ def main(
 
     Args:
         output_dir: folder for train.jsonl and test.jsonl
+        task_type: functions (code) or pages (html)
         num_train: training tasks
         num_test: held-out tasks
         seed: of the generator
@@ -39,11 +44,12 @@ def main(
     paths = {name: str(Path(output_dir) / f"{name}.jsonl") for name in ("test", "train")}
     for path in paths.values():
         check_output(path, overwrite)
-    test = make_tasks(num_test, TEST_SEED + seed)
-    train = make_tasks(num_train, seed, exclude={task["ground_truth"] for task in test})
+    make = {"code": make_tasks, "html": make_page_tasks}[task_type]
+    test = make(num_test, TEST_SEED + seed)
+    train = make(num_train, seed, exclude={task["ground_truth"] for task in test})
     for name, tasks in {"test": test, "train": train}.items():
         path = paths[name]
-        settings = {"num_tasks": len(tasks), "num_test": num_test, "split": name, "seed": seed}
+        settings = {"num_tasks": len(tasks), "num_test": num_test, "split": name, "seed": seed, "task_type": task_type}
         with open_run(path, settings, [], overwrite) as output:
             if output.complete:
                 print(f"{path}: already complete")
@@ -52,7 +58,7 @@ def main(
                 record = {"id": content_id(task), **task}
                 if record["id"] not in output.done:
                     output.write(record)
-            output.finish({"tasks": len(tasks), "families": len({task["mini"]["family"] for task in tasks})})
+            output.finish({"tasks": len(tasks)})
             print(f"{path}: {len(tasks)} tasks")
 
 

@@ -9,32 +9,16 @@ from typing import TYPE_CHECKING
 from sweet_rl.errors import UserError
 from sweet_rl.grading.html import extract_page
 from sweet_rl.humans.base import HumanReply
-from sweet_rl.humans.page_differences import differences
 from sweet_rl.humans.page_elements import Look, look_at
+from sweet_rl.humans.page_feedback import feedback
 from sweet_rl.models.base import Message
 from sweet_rl.records import Task
 
 if TYPE_CHECKING:
     from sweet_rl.grading.browser import PageRenderer
 
-NAMED_AT_ONCE = 2
-MAX_CHARACTERS = 1000
-SATISFIED = (
-    "That looks just like what I have in mind.",
-    "Perfect, this is what I wanted.",
-    "I see no difference any more.",
-)
 NO_PAGE = ("Please show me a page, then I can tell you what to change.", "I would like to see a page first.")
 NOT_SEEN = ("I cannot see your page: {message}.", "Your page does not show up here: {message}.")
-
-
-def feedback(wanted: Look, drawn: Look, rng: random.Random) -> str:
-    """Name the one or two most striking differences of two pages, or say that there is none."""
-    found = differences(wanted, drawn)
-    if not found:
-        return rng.choice(SATISFIED)
-    named = found[: rng.randint(1, NAMED_AT_ONCE)]
-    return " ".join(rng.choice(difference.sentences) for difference in named)[:MAX_CHARACTERS]
 
 
 class ScriptedDesigner:

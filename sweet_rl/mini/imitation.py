@@ -7,14 +7,18 @@ with the solution, as a large language model would.
 """
 
 import random
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from sweet_rl.chat import HINT
 from sweet_rl.environments.code import ANSWER_MARKER
+from sweet_rl.mini.families import FAMILIES
 from sweet_rl.mini.human import answer
-from sweet_rl.mini.tasks import Rule, family_of, rules_of, source
+from sweet_rl.mini.tasks import Rule, describe, draw_rules, family_of, rules_of, source
 from sweet_rl.mini.topics import BY_NAME, TOPICS
 
 MAX_TURNS = 10
+INFORMED_SHARE = 0.4
 
 
 @dataclass(frozen=True)
@@ -76,3 +80,14 @@ def imitation_dialogue(task: dict, informed: bool, rng: random.Random) -> list[d
         if turn < MAX_TURNS:
             messages.append({"role": "user", "content": answer(mini, question, rng)})
     return messages
+
+
+def imitation_stream(seed: int) -> Iterator[tuple[str, list[dict]]]:
+    """Yield (hint or empty, messages) of imitated dialogues without end."""
+    rng = random.Random(f"imitation {seed}")
+    while True:
+        family = rng.choice(FAMILIES)
+        task = describe(family, draw_rules(family, rng), rng)
+        informed = rng.random() < INFORMED_SHARE
+        hint = HINT.format(ground_truth=task["ground_truth"]) if informed else ""
+        yield hint, imitation_dialogue(task, informed, rng)

@@ -9,20 +9,19 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 from sweet_rl.chat import HINT
 from sweet_rl.environments.code import ANSWER_MARKER
-from sweet_rl.humans.designer import SATISFIED, feedback
-from sweet_rl.mini.page_feedback import apply_feedback, sentences
+from sweet_rl.humans.page_feedback import SATISFIED, feedback
 from sweet_rl.mini.page_layout import layout
+from sweet_rl.mini.page_revision import apply_feedback, sentences
 from sweet_rl.mini.page_tasks import describe, draw_page, mentioned_parts
-from sweet_rl.mini.pages import Page
+from sweet_rl.mini.pages import PARTS, Page
 from sweet_rl.mini.sites import BY_NAME, SITES
 
 MAX_TURNS = 6
 INFORMED_SHARE = 0.35
-PARTS = tuple(field.name for field in fields(Page) if field.name != "site")
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ a footer or none. Its sizes are fixed in the style sheet, so that where everythi
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 from sweet_rl.mini.sites import BOXES, BY_NAME, IMAGES
 
@@ -64,6 +64,10 @@ class Page:
         if self.footer != "none":
             lines.append(f'<footer style="background:{self.footer}">Contact</footer>')
         return OPENING + "\n".join(lines) + "\n</body></html>"
+
+
+PARTS = tuple(field.name for field in fields(Page) if field.name != "site")
+"""What can differ between two pages of one site."""
 
 
 def read_page(html: str) -> Page | None:

@@ -1,41 +1,50 @@
 """How the tiny agent comes to be: its tokenizer, its shape, and the imitation of dialogues from nothing."""
 
 import random
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import torch
-from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from sweet_rl.chat import HINT
-from sweet_rl.mini.families import FAMILIES
-from sweet_rl.mini.imitation import imitation_dialogue
-from sweet_rl.mini.tasks import describe, draw_rules
+from sweet_rl.mini import imitation, page_imitation
+from sweet_rl.mini.pages import fixed_texts
 
 BEGIN, END, PAD, USER, ASSISTANT = "<|begin|>", "<|end|>", "<|pad|>", "<|user|>", "<|assistant|>"
 CHAT_TEMPLATE = (
     "{{ bos_token }}{% for message in messages %}<|{{ message['role'] }}|>{{ message['content'] }}<|end|>"
     "{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
 )
-INFORMED_SHARE = 0.4
 ANSWER_NUMBER_WEIGHT = 4.0
 CONTEXT_WEIGHT = 0.1
 WORDS = Regex(r" ?\d+| ?[A-Za-z_']+| ?[^\sA-Za-z_'\d]+|\n *|\s+")
 
 
-def imitation_stream(seed: int) -> Iterator[tuple[str, list[dict]]]:
-    """Yield (hint or empty, messages) of imitated dialogues without end."""
-    rng = random.Random(f"imitation {seed}")
-    while True:
-        family = rng.choice(FAMILIES)
-        task = describe(family, draw_rules(family, rng), rng)
-        informed = rng.random() < INFORMED_SHARE
-        hint = HINT.format(ground_truth=task["ground_truth"]) if informed else ""
-        yield hint, imitation_dialogue(task, informed, rng)
+@dataclass(frozen=True)
+class Lessons:
+    """What a tiny agent is taught.
+
+    stream: (hint or empty, messages) of dialogues without end, from a seed. numbers: whether the numbers below 100 are
+    one token each and those of an answer weigh more. whole: texts that are one token each, longest first.
+    """
+
+    stream: Callable[[int], Iterator[tuple[str, list[dict]]]]
+    numbers: bool = False
+    whole: tuple[str, ...] = ()
 
 
-def make_tokenizer(num_dialogues: int = 4000, vocab_size: int = 1024) -> PreTrainedTokenizerFast:
-    """Train a byte-level BPE tokenizer on imitated dialogues; every number they use is one token."""
+LESSONS = {
+    "code": Lessons(imitation.imitation_stream, numbers=True),
+    "html": Lessons(page_imitation.imitation_stream, whole=tuple(fixed_texts())),
+}
+
+
+def make_tokenizer(
+    lessons: Lessons, num_dialogues: int = 4000, vocab_size: int = 1024
+) -> PreTrainedTokenizerFast:
+    """Train a byte-level BPE tokenizer on imitated dialogues, of at most `vocab_size` tokens beside the whole ones."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.Split(WORDS, "isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
@@ -45,10 +54,14 @@ def make_tokenizer(num_dialogues: int = 4000, vocab_size: int = 1024) -> PreTrai
     trainer = trainers.BpeTrainer(
         vocab_size=vocab_size, special_tokens=special, initial_alphabet=pre_tokenizers.ByteLevel.alphabet()
     )
-    stream = imitation_stream(seed=-1)
-    numbers = "".join(f" {number}" for number in range(100))
-    texts = (text for _ in range(num_dialogues) for text in [*dialogue_texts(*next(stream)), numbers])
+    stream = lessons.stream(-1)
+    numbers = ["".join(f" {number}" for number in range(100))] if lessons.numbers else []
+    texts = (text for _ in range(num_dialogues) for text in [*dialogue_texts(*next(stream)), *numbers])
+    if lessons.whole:
+        whole = re.compile("|".join(map(re.escape, lessons.whole)))
+        texts = (piece for text in texts for piece in whole.split(text) if piece)
     tokenizer.train_from_iterator(texts, trainer)
+    tokenizer.add_tokens([AddedToken(text, normalized=False) for text in lessons.whole])
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         bos_token=BEGIN,
@@ -112,9 +125,9 @@ class DialogueEncoder:
         return tokens, weight
 
 
-def batches(encoder: DialogueEncoder, batch_size: int, seed: int, pool: int = 8) -> Iterator[tuple]:
+def batches(encoder: DialogueEncoder, lessons: Lessons, batch_size: int, seed: int, pool: int = 8) -> Iterator[tuple]:
     """Yield (ids, weights), each (batch, length) and padded with zeros, of dialogues of like length."""
-    stream = imitation_stream(seed)
+    stream = lessons.stream(seed)
     rng = random.Random(seed)
     while True:
         encoded = sorted((encoder.encode(*next(stream)) for _ in range(batch_size * pool)), key=lambda row: len(row[0]))

@@ -12,14 +12,16 @@ from sweet_rl.errors import UserError
 from sweet_rl.models.base import ChatModel
 
 logger = logging.getLogger(__name__)
+PACKAGED = {"mini": "agent", "mini_html": "page_agent"}
+"""Folders in sweet_rl/mini of the tiny agents: for small functions, and for small pages."""
 ENGINES = ("auto", "transformers", "vllm", "openai")
 
 
 def model_path(name: str) -> str:
-    """The folder of the packaged tiny agent for `mini`; any other name as it is. Raises UserError."""
-    if name != "mini":
+    """The folder of a packaged tiny agent for `mini` and `mini_html`; any other name as it is. Raises UserError."""
+    if name not in PACKAGED:
         return name
-    path = Path(sweet_rl.__file__).parent / "mini" / "agent"
+    path = Path(sweet_rl.__file__).parent / "mini" / PACKAGED[name]
     if not path.is_dir():
         raise UserError(f"the packaged tiny agent is missing ({path} is not there): install the package again.")
     return str(path)
@@ -44,7 +46,7 @@ def load_model(
     """The model called `name`.
 
     Args:
-        name: `mini`, a checkpoint folder, a hub name, or the name under which a server has it.
+        name: `mini` or `mini_html`, a checkpoint folder, a hub name, or the name under which a server has it.
         engine: `auto` is a server if hostname is given, else vLLM where it is installed beside a GPU, else
             transformers; `openai` without hostname is the hosted API.
         hostname: host, host:port or URL; several separated by commas.

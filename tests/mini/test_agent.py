@@ -8,7 +8,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from sweet_rl.chat import ChatFormat, with_hint
+from sweet_rl.chat import HINT, ChatFormat, with_hint
 from sweet_rl.mini import pretraining
 from sweet_rl.mini.imitation import BAD, INFORMED, imitation_dialogue
 from sweet_rl.mini.oracle import told_topics, usefulness
@@ -36,7 +36,7 @@ def test_every_number_of_the_tasks_is_one_token(chat):
 def test_imitation_is_laid_out_as_dialogues_and_critics_are(chat, informed):
     task = make_tasks(1, seed=3)[0]
     messages = imitation_dialogue(task, informed, random.Random(2))
-    hint = pretraining.HINT.format(ground_truth=task["ground_truth"]) if informed else ""
+    hint = HINT.format(ground_truth=task["ground_truth"]) if informed else ""
     ids, weights = pretraining.DialogueEncoder(chat.tokenizer).encode(hint, messages)
     for message in messages:
         if message["role"] == "assistant":
@@ -77,11 +77,12 @@ def test_the_informed_ask_more_to_the_point():
 
 def test_a_few_steps_of_imitation_lower_the_loss():
     torch.manual_seed(0)
-    tokenizer = pretraining.make_tokenizer(num_dialogues=300)
+    lessons = pretraining.LESSONS["code"]
+    tokenizer = pretraining.make_tokenizer(lessons, num_dialogues=300)
     encoder = pretraining.DialogueEncoder(tokenizer)
     model = pretraining.make_model(len(tokenizer), width=32, layers=2, heads=2)
     optimizers = pretraining.make_optimizers(model, 5e-3)
-    stream = pretraining.batches(encoder, 8, seed=0, pool=2)
+    stream = pretraining.batches(encoder, lessons, 8, seed=0, pool=2)
     losses = []
     for _ in range(15):
         loss = pretraining.weighted_loss(model, *next(stream))
