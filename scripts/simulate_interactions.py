@@ -73,6 +73,8 @@ def main(
     timeout: float = 600.0,
     browser: Literal["chromium", "firefox"] | None = None,
     browser_workers: int = 2,
+    page_width: int = 1280,
+    page_height: int = 720,
     page_timeout: float = 15.0,
     concurrency: int = 256,
     seed: int = 0,
@@ -82,7 +84,7 @@ def main(
 
     Args:
         agent_model: the agent: `mini`, a checkpoint folder, a hub name, or a server's name for it.
-        env_model: the simulated human: `mini` for the scripted one, else a model as above.
+        env_model: the simulated human: `mini` (code) or `designer` (html) for a scripted one, else a model as above.
         input_path: tasks, JSONL.
         output_path: trajectories, JSONL; a manifest is written beside it.
         hostname: server of the simulated human (host, host:port or URL; several separated by commas).
@@ -102,6 +104,8 @@ def main(
         timeout: seconds that one call to a server may take.
         browser: what draws pages for the human (html): chromium or firefox; the first one found by default.
         browser_workers: browsers at once (html).
+        page_width: of the window in which pages are drawn, in pixels (html); grade pages in the same one.
+        page_height: of that window; a longer page makes a longer picture.
         page_timeout: seconds that drawing a page may take (html).
         concurrency: dialogues under way at once.
     """
@@ -147,7 +151,7 @@ def main(
             "retry_leaks": retry_leaks,
         }
     if domain.draws_pages:
-        settings["browser"] = browser
+        settings |= {"browser": browser, "page_width": page_width, "page_height": page_height}
     inputs = [input_path, model_input(agent_model), None if scripted else model_input(env_model)]
     with open_run(output_path, settings, inputs, overwrite) as output:
         if output.complete:
@@ -169,7 +173,9 @@ def main(
                 from sweet_rl.grading.browser import PageRenderer
 
                 renderer = until_done.enter_context(
-                    PageRenderer(browser_workers, browser, timeout=page_timeout, cache=PAGES_KEPT)
+                    PageRenderer(
+                        browser_workers, browser, page_width, page_height, timeout=page_timeout, cache=PAGES_KEPT
+                    )
                 )
             human = domain.make_human(
                 env_model,

@@ -15,6 +15,7 @@ from sweet_rl.environments.html import HtmlCollaboration
 from sweet_rl.errors import UserError
 from sweet_rl.humans import llm, vision
 from sweet_rl.humans.base import Human
+from sweet_rl.humans.designer import ScriptedDesigner, check_page_tasks
 from sweet_rl.humans.llm import LLMHuman
 from sweet_rl.humans.vision import VisionHuman
 from sweet_rl.mini.human import MiniHuman, check_tasks
@@ -87,6 +88,8 @@ TASK_TYPES = {
         user_prompt_values=vision.PROMPT_VALUES,
         max_chars=1000,
         human=VisionHuman,
+        agent_prompts={"mini_html": "mini_agent.txt"},
+        scripted={"designer": ScriptedHuman(ScriptedDesigner, check_page_tasks)},
         draws_pages=True,
     ),
 }

@@ -4,21 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from sweet_rl.environments.html import newest_draft
 from sweet_rl.errors import UserError
-from sweet_rl.grading.html import extract_page
+from sweet_rl.grading.html import answered_page
 from sweet_rl.humans.base import HumanReply
 from sweet_rl.humans.page_elements import Look, look_at
 from sweet_rl.humans.page_feedback import feedback
-from sweet_rl.models.base import Message
+from sweet_rl.models.base import Message, ModelError
 from sweet_rl.records import Task
 
 if TYPE_CHECKING:
     from sweet_rl.grading.browser import PageRenderer
 
+LOOKS_KEPT = 4096
 NO_PAGE = ("Please show me a page, then I can tell you what to change.", "I would like to see a page first.")
-NOT_SEEN = ("I cannot see your page: {message}.", "Your page does not show up here: {message}.")
+NOT_SEEN = ("I cannot see your page, it does not show up here.", "Your page stays empty here, I see nothing of it.")
+
+
+def check_page_tasks(tasks: Sequence[Task], path: str) -> None:
+    """Raises UserError naming the first task of the file `path` whose reference is no page."""
+    for number, task in enumerate(tasks, start=1):
+        if answered_page(task.ground_truth) is None:
+            raise UserError(
+                f"{path}, task {number} ({task.id}): its ground_truth is no HTML page, and the scripted designer "
+                "compares pages. Is this a file of Frontend Design tasks?"
+            )
 
 
 class ScriptedDesigner:
@@ -30,40 +43,28 @@ class ScriptedDesigner:
 
     def __init__(self, renderer: PageRenderer) -> None:
         self.renderer = renderer
-        self._wanted: dict[str, Look] = {}
+        self._seen: dict[str, Look] = {}
 
     async def reply(self, task: Task, dialogue: list[Message], seed: int) -> HumanReply:
-        """The reply to the last message of `dialogue`. Raises UserError where the reference page cannot be drawn."""
+        """The reply to the last message of `dialogue`. Raises ModelError where the reference page cannot be drawn."""
         rng = random.Random(seed)
-        page = newest_page(dialogue)
-        if page is None:
+        draft = newest_draft(dialogue)
+        if draft is None:
             return HumanReply(rng.choice(NO_PAGE))
-        wanted, failure = await self._look(task.ground_truth)
+        (wanted, failure), (drawn, _) = await asyncio.gather(self._look(task.ground_truth), self._look(draft))
         if wanted is None:
-            raise UserError(
-                f"task {task.id}: its reference page cannot be drawn ({failure}). Leave such tasks out with "
-                "scripts/filter_websites.py."
-            )
-        drawn, failure = await self._look(page)
-        if drawn is None:
-            return HumanReply(rng.choice(NOT_SEEN).format(message=failure))
-        return HumanReply(feedback(wanted, drawn, rng))
+            raise ModelError("reference", f"the reference page gives no picture: {failure}")
+        return HumanReply(rng.choice(NOT_SEEN) if drawn is None else feedback(wanted, drawn, rng))
 
-    async def _look(self, html: str) -> tuple[Look | None, str | None]:
-        """What is seen of a page, or why nothing is."""
-        if html in self._wanted:
-            return self._wanted[html], None
+    async def _look(self, html: str) -> tuple[Look | None, str]:
+        """What is seen of a page, or None and why nothing is."""
+        if html in self._seen:
+            return self._seen[html], ""
         rendered = await asyncio.to_thread(self.renderer.render, html, layout=True)
         if rendered.failure is not None:
             return None, rendered.failure["message"]
         look = look_at(rendered.boxes or [], rendered.width, rendered.height)
-        self._wanted[html] = look
-        return look, None
-
-
-def newest_page(dialogue: list[Message]) -> str | None:
-    """The page in the agent's newest message that holds one."""
-    for message in reversed(dialogue):
-        if message["role"] == "assistant" and (page := extract_page(message["content"])) is not None:
-            return page
-    return None
+        if len(self._seen) >= LOOKS_KEPT:
+            del self._seen[next(iter(self._seen))]
+        self._seen[html] = look
+        return look, ""

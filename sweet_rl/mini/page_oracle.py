@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sweet_rl.environments.code import ANSWER_MARKER
+from sweet_rl.environments.html import newest_draft
 from sweet_rl.grading.html import extract_page
-from sweet_rl.humans.designer import newest_page
 from sweet_rl.mini.pages import PARTS, Page, read_page
+
 
 @dataclass(frozen=True)
 class Effect:
@@ -40,8 +41,8 @@ def effect(ground_truth: str, dialogue: list[dict], turn: str) -> Effect:
     reference = read_page(ground_truth)
     if reference is None:
         raise ValueError("the reference page is no mini page.")
-    before = wrong_parts(reference, newest_page(dialogue))
-    after = wrong_parts(reference, extract_page(turn) or newest_page(dialogue))
+    before = wrong_parts(reference, newest_draft(dialogue))
+    after = wrong_parts(reference, extract_page(turn) or newest_draft(dialogue))
 
     def ordered(parts: set[str]) -> tuple[str, ...]:
         return tuple(part for part in PARTS if part in parts)

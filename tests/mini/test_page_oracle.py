@@ -2,8 +2,6 @@ from dataclasses import replace
 
 import pytest
 
-pytest.importorskip("sweet_rl.grading.html")
-
 from sweet_rl.mini.page_oracle import effect, wrong_parts
 from sweet_rl.mini.pages import PARTS, Page
 

@@ -31,7 +31,13 @@ def test_a_page_is_read_back_as_it_was_written():
 
 @pytest.mark.parametrize(
     "html",
-    ["", "<html></html>", PAGE.html()[:-1], PAGE.html().replace("Cakes", "Pies"), PAGE.html().replace("gold", "red", 1)],
+    [
+        "",
+        "<html></html>",
+        PAGE.html()[:-1],
+        PAGE.html().replace("Cakes", "Pies"),
+        PAGE.html().replace("gold", "plum", 1),
+    ],
     ids=["empty", "another page", "cut", "other boxes", "boxes of two colors"],
 )
 def test_other_html_is_no_mini_page(html):
