@@ -34,6 +34,7 @@ setup(
         "sweet_rl": ["prompts/*.txt"],
         "sweet_rl.grading.pages": ["files/*"],
         "sweet_rl.mini": ["agent/*", "page_agent/*"],
+        "sweet_rl.viewer": ["assets/*"],
     },
     install_requires=[
         "accelerate>=1.2",

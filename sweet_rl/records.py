@@ -262,12 +262,21 @@ def read_records(path: str | Path, kind: type[Record], limit: int | None = None)
     Raises RecordError naming file, line, field, what was found and what to do: missing or empty file, broken
     JSON, missing field, wrong type, the same id twice.
     """
+    return [record for _, record in scan_records(path, kind, limit)]
+
+
+def scan_records(
+    path: str | Path, kind: type[Record], limit: int | None = None
+) -> Iterator[tuple[int, Record]]:
+    """`read_records` one by one, each with the byte at which its line starts, for files too large to be held.
+
+    Raises RecordError as `read_records` does, when the bad line is reached.
+    """
     if limit is not None and limit < 1:
         raise RecordError(f"{path}: {limit} records were asked for; ask for at least 1, or for all (None).")
-    records: list[Record] = []
     line_of: dict[str, int] = {}
     copies: dict[str, int] = {}
-    for number, row in islice(_rows(path), limit):
+    for number, start, row in islice(_rows(path), limit):
         where = f"{path}, line {number}"
         record = kind.from_dict(row, where)
         if not row.get("id"):
@@ -282,23 +291,24 @@ def read_records(path: str | Path, kind: type[Record], limit: int | None = None)
                 "when a run is continued: give each row its own, or remove the field 'id' from all rows."
             )
         line_of[record.id] = number
-        records.append(record)
-    if not records:
+        yield start, record
+    if not line_of:
         raise RecordError(f"{path}: the file has no records. Was the step that writes it finished?")
-    return records
 
 
-def _rows(path: str | Path) -> Iterator[tuple[int, dict]]:
+def _rows(path: str | Path) -> Iterator[tuple[int, int, dict]]:
     if not Path(path).is_file():
         found = "is a directory" if Path(path).is_dir() else "does not exist"
         raise RecordError(f"{path} {found}. A JSONL file of records was expected: check the path.")
+    end = 0
     with open(path, "rb") as file:
         for number, line in enumerate(file, start=1):
+            start, end = end, end + len(line)
             if number == 1:
                 line = line.removeprefix(b"\xef\xbb\xbf")
             if not line.strip():
                 continue
-            yield number, parse_row(line, f"{path}, line {number}")
+            yield number, start, parse_row(line, f"{path}, line {number}")
 
 
 def parse_row(line: bytes | str, where: str) -> dict:

@@ -47,8 +47,8 @@ class LogRatioCritic:
         for path in filter(None, (critic_path, reference_path)):
             check_loadable(path)
         chat = ChatFormat.from_pretrained(critic_path)
-        reference = _scorer(reference_path, bf16, token_budget) if reference_path else None
-        return cls(chat, _scorer(critic_path, bf16, token_budget), reference, hint, normalize)
+        reference = load_scorer(reference_path, bf16, token_budget) if reference_path else None
+        return cls(chat, load_scorer(critic_path, bf16, token_budget), reference, hint, normalize)
 
     async def scores(self, records: Sequence[TurnCandidates]) -> list[list[float]]:
         texts = [encoded_candidates(record, self.chat, self._hint) for record in records]
@@ -65,7 +65,8 @@ class LogRatioCritic:
         """Nothing to give back."""
 
 
-def _scorer(path: str, bf16: bool, token_budget: int) -> Score:
+def load_scorer(path: str, bf16: bool, token_budget: int) -> Score:
+    """A frozen model, on the GPU if there is one, as the function that gives texts' log-probs."""
     import torch
 
     from sweet_rl.training.logps import score_texts

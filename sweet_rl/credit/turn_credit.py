@@ -1,0 +1,130 @@
+"""Credit to look at: the advantage of every turn, and of every token the log-ratio that it is the mean of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from sweet_rl.chat import ChatFormat, with_hint
+from sweet_rl.credit.advantage import advantage
+from sweet_rl.credit.encoded_candidates import encoded_candidates
+from sweet_rl.credit.log_ratio import Score
+from sweet_rl.credit.trajectory_pairs import trajectory_parts
+from sweet_rl.errors import UserError
+from sweet_rl.records import Trajectory, TurnCandidates
+from sweet_rl.training.rows import EncodedText
+
+
+class TurnCredit:
+    """A critic and its reference, which tell the credit of turns and tokens (equation 2).
+
+    critic, reference: log-probs of texts. hint, reference_hint: which of them is shown the reference solution.
+    reference may be None for candidates: then the stored log-probs of sampling are its.
+    """
+
+    def __init__(
+        self,
+        chat: ChatFormat,
+        critic: Score,
+        reference: Score | None,
+        hint: bool = True,
+        reference_hint: bool = True,
+        normalize: str = "turn",
+        response_template: str | None = None,
+    ) -> None:
+        self.chat, self.normalize, self.response_template = chat, normalize, response_template
+        self._critic, self._reference = critic, reference
+        self._hint, self._reference_hint = hint, reference_hint
+
+    def of_trajectories(self, trajectories: Sequence[Trajectory]) -> list[list[dict]]:
+        """For each trajectory its turns' {turn, advantage, tokens, critic, reference}, lists by token.
+
+        One forward pass a dialogue: a turn's log-probs are the same as in a text that ends with it. A dialogue in
+        which the agent says nothing has no turns. Raises UserError where a dialogue's text is not known.
+        """
+        speaking = [t for t in trajectories if any(m["role"] == "assistant" for m in t.dialogue_history)]
+        shown = [self._text(trajectory, self._hint) for trajectory in speaking]
+        other = shown if self._hint == self._reference_hint else [self._text(t, self._reference_hint) for t in speaking]
+        if self._reference is None:
+            raise UserError("Trajectories hold no log-probs of sampling: a reference model is needed.")
+        theta, reference = self._critic(shown), self._reference(other)
+        turns = {}
+        for trajectory, text, own, ref in zip(speaking, shown, theta, reference, strict=True):
+            found = []
+            for turn in range(int(text.turns[-1]) + 1):
+                of_turn = text.turns == turn
+                ids = text.ids[text.targets[of_turn]].tolist()
+                found.append({"turn": turn} | self._row(ids, own[of_turn], ref[of_turn]))
+            turns[trajectory.id] = found
+        return [turns.get(trajectory.id, []) for trajectory in trajectories]
+
+    def of_candidates(self, records: Sequence[TurnCandidates]) -> list[list[dict]]:
+        """For each record its candidates' {turn: the candidate's number, advantage, tokens, critic, reference?}.
+
+        `reference` is missing where the stored log-probs are of other tokens, or only their mean.
+        """
+        shown = [encoded_candidates(record, self.chat, self._hint) for record in records]
+        other = shown if self._hint == self._reference_hint else [
+            encoded_candidates(record, self.chat, self._reference_hint) for record in records
+        ]  # fmt: skip
+        theta = iter(self._critic([text for group in shown for text in group]))
+        given = iter(self._reference([text for group in other for text in group])) if self._reference else None
+        found = []
+        for record, group in zip(records, shown, strict=True):
+            rows = []
+            for number, text in enumerate(group):
+                reference = next(given) if given else _sampled(record, number)
+                ids = text.ids[text.targets].tolist()
+                rows.append({"turn": number} | self._row(ids, next(theta), reference))
+            found.append(rows)
+        return found
+
+    def _row(self, ids: list[int], critic: np.ndarray, reference: np.ndarray | list[float] | float) -> dict:
+        row = {
+            "advantage": round(advantage(critic, reference, self.normalize), 4),
+            "tokens": token_texts(self.chat.tokenizer, ids),
+            "critic": [round(float(value), 3) for value in critic],
+        }
+        if np.ndim(reference) and len(reference) == len(ids):
+            row["reference"] = [round(float(value), 3) for value in reference]
+        return row
+
+    def _text(self, trajectory: Trajectory, hint: bool) -> EncodedText:
+        parts = trajectory_parts(trajectory, self.chat, self.response_template)
+        if hint:
+            parts = with_hint(parts, trajectory.task.ground_truth)
+        ids, train = self.chat.encode(parts, trajectory.tokenizer)
+        return EncodedText.build(ids, train, f"trajectory {trajectory.id!r}")
+
+
+def token_texts(tokenizer, ids: Sequence[int]) -> list[str]:
+    """What each token adds to the text; a character of several tokens comes with the last of them, before it "".
+
+    Joined they are the text of all of `ids` together.
+    """
+    texts: list[str] = []
+    start, told = 0, 0  # decoded from `start` on, because tokenizers treat the first token of a text differently
+    for end in range(1, len(ids) + 1):
+        before = _decoded(tokenizer, ids[start:told])
+        now = _decoded(tokenizer, ids[start:end])
+        if now.endswith("\ufffd") and end < len(ids) and end - told < 8:
+            texts.append("")
+            continue
+        texts.append(now[len(before) :])
+        start, told = max(0, told - 4), end
+    return texts
+
+
+def _decoded(tokenizer, ids: Sequence[int]) -> str:
+    return tokenizer.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False)
+
+
+def _sampled(record: TurnCandidates, number: int) -> list[float] | float:
+    values = record.additional_reference_logprobs
+    if values is None or values[number] == []:
+        raise UserError(
+            f"candidates {record.id!r}: no sampling log-probs (additional_reference_logprobs). Give --reference seed "
+            "--reference_model_id MODEL."
+        )
+    return values[number]

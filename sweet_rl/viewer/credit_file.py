@@ -1,0 +1,128 @@
+"""The critic's figures of a file's turns, computed once, kept on disk, found by record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from tqdm import tqdm
+
+from sweet_rl.credit.critics import REFERENCES, seed_of
+from sweet_rl.errors import UserError
+from sweet_rl.models.load import model_input, model_path
+from sweet_rl.models.loadable import check_loadable
+from sweet_rl.records import Trajectory, TurnCandidates, parse_row
+from sweet_rl.runs import open_run
+from sweet_rl.viewer.source import RecordFile
+
+RECORDS_AT_ONCE = 32
+
+
+@dataclass(frozen=True)
+class CreditSettings:
+    """Which critic tells the credit, against which reference; the same words as in rank_best_of_n.py.
+
+    reference: seed is the seed model, shown what the critic is shown; sampled is the seed model without the reference
+    solution for trajectories, and the stored log-probs of sampling for candidates.
+    Raises UserError where the settings contradict each other.
+    """
+
+    critic: str
+    reference: str = "seed"
+    reference_model_id: str | None = None
+    hint: bool = True
+    normalize: str = "turn"
+    response_template: str | None = None
+    bf16: bool = False
+    token_budget: int = 16384
+
+    def __post_init__(self) -> None:
+        if self.reference not in REFERENCES:
+            raise UserError(f"--reference is {self.reference!r}; it must be seed or sampled.")
+        if self.normalize not in ("turn", "none"):
+            raise UserError(f"--normalize is {self.normalize!r}; it must be turn or none.")
+        if self.token_budget < 1:
+            raise UserError(f"--token_budget is {self.token_budget}; it must be at least 1.")
+
+    def reference_model(self, kind: type) -> str | None:
+        """The model that is the reference; None where candidates bring its log-probs. Raises UserError if unknown."""
+        if self.reference == "sampled" and kind is TurnCandidates:
+            return None
+        return self.reference_model_id or seed_of(self.critic)
+
+
+def write_credit(settings: CreditSettings, records: RecordFile, path: str | Path, overwrite: bool = False) -> None:
+    """Computes the credit of every record that has none in `path` yet; killed, the same call continues.
+
+    A line is {id, turns}, as in turn_credit.py. Raises UserError before anything is written.
+    """
+    seed = settings.reference_model(records.kind)
+    kept = {name: value for name, value in vars(settings).items() if name != "token_budget"}
+    folders = [model_input(name) for name in (settings.critic, seed) if name]
+    inputs = [str(records.path), *filter(None, folders)]
+    total = sum(1 for _ in records.scan())
+    for name in filter(None, (settings.critic, seed)):
+        check_loadable(model_path(name))
+    with open_run(path, {**kept, "reference_model_id": seed, "limit": records.limit}, inputs, overwrite) as run:
+        if run.complete:
+            print(f"{path}: already complete")
+            return
+        scorer = _turn_credit(settings, seed, records.kind)
+        todo = (record for _, record in records.scan() if record.id not in run.done)
+        with tqdm(total=total, initial=len(run.done), desc="credit", unit=" records") as bar:
+            for group in iter(lambda: list(islice(todo, RECORDS_AT_ONCE)), []):
+                score = scorer.of_trajectories if records.kind is Trajectory else scorer.of_candidates
+                for record, turns in zip(group, score(group), strict=True):
+                    run.write({"id": record.id, "turns": turns})
+                bar.update(len(group))
+        run.finish({"records": total})
+
+
+def _turn_credit(settings: CreditSettings, seed: str | None, kind: type):
+    from sweet_rl.chat import ChatFormat
+    from sweet_rl.credit.log_ratio import load_scorer
+    from sweet_rl.credit.turn_credit import TurnCredit
+
+    chat = ChatFormat.from_pretrained(model_path(settings.critic))
+    critic = load_scorer(model_path(settings.critic), settings.bf16, settings.token_budget)
+    same = seed is not None and model_path(seed) == model_path(settings.critic)
+    reference = critic if same else None if seed is None else load_scorer(
+        model_path(seed), settings.bf16, settings.token_budget
+    )  # fmt: skip
+    reference_hint = settings.hint and settings.reference == "seed"
+    template = settings.response_template if kind is Trajectory else None
+    return TurnCredit(chat, critic, reference, settings.hint, reference_hint, settings.normalize, template)
+
+
+class CreditFile:
+    """What `write_credit` wrote, by record; held as places in the file."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self._places: dict[str, int] = {}
+        for offset, row in self._rows():
+            if not isinstance(row.get("id"), str) or not isinstance(row.get("turns"), list):
+                raise UserError(f"{path}: not a file of credit ('id' and 'turns'). It is written with --critic.")
+            self._places[row["id"]] = offset
+
+    def turns(self, record_id: str) -> dict[int, dict]:
+        """The credit of a record's turns (of candidates: by the candidate's number); none if it is not in the file."""
+        if record_id not in self._places:
+            return {}
+        with open(self.path, "rb") as file:
+            file.seek(self._places[record_id])
+            row = parse_row(file.readline(), str(self.path))
+        return {turn["turn"]: {k: v for k, v in turn.items() if k != "turn"} for turn in row["turns"]}
+
+    def _rows(self) -> Iterator[tuple[int, dict]]:
+        offset = 0
+        try:
+            with open(self.path, "rb") as file:
+                for number, line in enumerate(file, start=1):
+                    if line.strip():
+                        yield offset, parse_row(line, f"{self.path}, line {number}")
+                    offset += len(line)
+        except OSError as error:
+            raise UserError(f"{self.path}: {error.strerror}. Give --critic to make it.") from error

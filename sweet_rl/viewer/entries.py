@@ -1,0 +1,347 @@
+"""What is looked at, entry by entry: dialogues, ranked candidates, preference pairs, two runs side by side.
+
+A collection is scanned once, in order; each entry gives a row for the list and its texts for the search. After that
+any entry can be read again by its number. Nothing but rows and places is held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+from sweet_rl.errors import UserError
+from sweet_rl.grading.report import turns
+from sweet_rl.records import PreferencePair, Trajectory, TurnCandidates
+from sweet_rl.viewer.markup import messages_of
+from sweet_rl.viewer.source import Place, RecordFile
+from sweet_rl.viewer.summary import Tally
+from sweet_rl.viewer.views import (
+    candidates_view,
+    numbered,
+    oracle_word,
+    pair_view,
+    shared_messages,
+    task_view,
+    title_of,
+    trajectory_view,
+    utf16_length,
+)
+
+Entry = tuple[dict, list[str]]  # a row of the list, and the texts that the search looks through
+
+
+class Collection(Protocol):
+    """What the page, in a file or served, is made from."""
+
+    kind: str
+    title: str
+
+    def scan(self) -> Iterator[Entry]:
+        """Every entry, once, in order. Raises UserError at the first bad line."""
+
+    def view(self, number: int) -> dict:
+        """Everything about one entry that was scanned, as JSON."""
+
+    def summary(self) -> dict:
+        """The figures on top, once the scan is over."""
+
+
+class Ranked:
+    """A file of candidates by dialogue and turn, with the pairs drawn from it where their file is given."""
+
+    def __init__(self, path: str, pair_path: str | None = None, limit: int | None = None, credit: Any = None) -> None:
+        self.file = RecordFile(path, TurnCandidates, limit)
+        self.credit = credit
+        self.pairs = None if pair_path is None else RecordFile(pair_path, PreferencePair)
+        self.turns: dict[str, dict[int, Place]] = {}
+        self._drawn: dict[str, list[Place]] = {}
+        for place, record in self.file.scan():
+            dialogue, turn = dialogue_of(record)
+            self.turns.setdefault(dialogue, {})[turn] = place
+        if self.pairs is not None:
+            for place, _ in self.pairs.scan():
+                self._drawn.setdefault(place.id.rpartition("-")[0], []).append(place)
+            places = {place.id for turns_of in self.turns.values() for place in turns_of.values()}
+            if not places & self._drawn.keys():
+                raise UserError(
+                    f"{pair_path}: none of its pairs is of a turn in {path}. Give the output of "
+                    "generate_random_pairs_from_ranks.py on that file."
+                )
+
+    def records(self, dialogue: str) -> dict[int, TurnCandidates]:
+        """The candidates of a dialogue, by turn in order; none for one that was not sampled."""
+        return {turn: self.file.read(place) for turn, place in sorted(self.turns.get(dialogue, {}).items())}
+
+    def view(self, record: TurnCandidates, dialogue: list[dict] | None) -> list[dict]:
+        """A turn's candidates as the page shows them."""
+        pairs = None if self.pairs is None else [self.pairs.read(p) for p in self._drawn.get(record.id, [])]
+        return candidates_view(record, dialogue, pairs, self.credit.turns(record.id) if self.credit else None)
+
+
+def dialogue_of(record: TurnCandidates) -> tuple[str, int]:
+    """The dialogue that a turn's candidates belong to, and the turn; a dialogue of its own where that is not known."""
+    if record.turn is not None and record.id.endswith(f"-{record.turn}"):
+        return record.id.removesuffix(f"-{record.turn}"), record.turn
+    return record.id, record.turn or 0
+
+
+class Dialogues:
+    """A file of trajectories, with the credit of their turns and their candidates where these are given."""
+
+    kind = "trajectories"
+
+    def __init__(self, path: str, limit: int | None = None, credit: Any = None, ranked: Ranked | None = None) -> None:
+        self.file = RecordFile(path, Trajectory, limit)
+        self.title = self.file.path.name
+        self.credit, self.ranked = credit, ranked
+        self._places: list[Place] = []
+        self._tally = Tally()
+
+    def scan(self) -> Iterator[Entry]:
+        for place, trajectory in self.file.scan():
+            self._places.append(place)
+            scores = {turn: row["advantage"] for turn, row in self.turn_credit(trajectory).items()}
+            row = trajectory_row(trajectory, scores)
+            if self.ranked and place.id in self.ranked.turns:
+                row["candidates"] = len(self.ranked.turns[place.id])
+            self._tally.add(trajectory, row)
+            yield row, trajectory_texts(trajectory)
+        if self.ranked and not self.ranked.turns.keys() & {place.id for place in self._places}:
+            raise UserError(
+                f"{self.ranked.file.path}: none of its candidates is of a dialogue in {self.file.path}. Give the "
+                "trajectories that sample_best_of_n.py read, or look at the candidates by themselves."
+            )
+
+    def turn_credit(self, trajectory: Trajectory) -> dict[int, dict]:
+        """Each turn's credit: the critic's, else a ranked file's score of the candidate that was said."""
+        if self.credit is not None:
+            return self.credit.turns(trajectory.id)
+        return said_scores(self.ranked.records(trajectory.id)) if self.ranked else {}
+
+    def trajectory(self, number: int) -> Trajectory:
+        """One trajectory again."""
+        return self.file.read(self._places[number])
+
+    def view(self, number: int) -> dict:
+        trajectory = self.trajectory(number)
+        shown: dict[int, list[dict]] = {}
+        if self.ranked:
+            before = _before_turns(trajectory.dialogue_history)
+            for turn, record in self.ranked.records(trajectory.id).items():
+                shown[turn] = self.ranked.view(record, before.get(turn))
+        return {"kind": "dialogue"} | trajectory_view(trajectory, self.turn_credit(trajectory), shown)
+
+    def summary(self) -> dict:
+        return self._tally.summary()
+
+
+class Candidates:
+    """A file of candidates, ranked or not, as the dialogues that they were sampled for."""
+
+    kind = "candidates"
+
+    def __init__(self, ranked: Ranked) -> None:
+        self.ranked, self.title = ranked, ranked.file.path.name
+        self._names: list[str] = []
+        self._tally = Tally()
+
+    def scan(self) -> Iterator[Entry]:
+        for name in self.ranked.turns:
+            self._names.append(name)
+            view = self.view(len(self._names) - 1)
+            records = [m for m in view["messages"] if "candidates" in m]
+            row = {"id": name, "title": title_of(view["task"]["description"]), "task": view["task"]["id"]}
+            row["turns"] = sum(message["role"] == "assistant" for message in view["messages"])
+            row["candidates"] = len(records)
+            row["chars"] = sum(len(m["text"]) for m in view["messages"] if m["role"] == "assistant")
+            turn_scores = {m["turn"]: m["credit"]["advantage"] for m in view["messages"] if m.get("credit")}
+            if turn_scores:
+                row["advantages"] = _in_order(turn_scores)
+            self._tally.add_candidates(row, [m["candidates"] for m in records], [m["turn"] for m in records])
+            texts = [m["text"] for m in view["messages"]] + [c["text"] for m in records for c in m["candidates"]]
+            yield row, [name, view["task"]["description"], *texts]
+
+    def view(self, number: int) -> dict:
+        """The dialogue as the last sampled turn was given it, with the candidates of every turn that has some."""
+        name = self._names[number]
+        records = self.ranked.records(name)
+        last = records[max(records)]
+        messages = numbered(messages_of(last.input))
+        turn = sum(message["role"] == "assistant" for message in messages)
+        messages.append({"role": "assistant", "text": last.older_output, "turn": turn})
+        prompts: dict[int, str] = {}
+        for sampled, record in records.items():
+            place = sampled if len(records) > 1 or record.turn is not None else turn
+            prompts[place] = record.input if isinstance(record.input, str) else "".join(p["text"] for p in record.input)
+        longest = max(prompts.values(), key=len)
+        scores = said_scores(records)
+        for position, message in enumerate(messages):
+            if message["role"] != "assistant":
+                continue
+            own = message["turn"]
+            record = records.get(own) or (last if own == turn else None)
+            if record is None:
+                continue
+            before = [{"role": m["role"], "content": m["text"]} for m in messages[:position]]
+            message["candidates"] = self.ranked.view(record, before)
+            if own in scores:
+                message["credit"] = scores[own]
+            prompt = prompts.get(own, longest)
+            message["prompt"] = utf16_length(prompt) if longest.startswith(prompt) else prompt
+            word = oracle_word(record.task, before, message["text"]) if record.task else None
+            if word:
+                message["oracle"] = word
+        opening = next((m["text"] for m in messages if m["role"] in ("user", "text")), "")
+        task = task_view(last.task) if last.task else {"id": name, "description": opening}
+        return {"kind": "candidates", "id": name, "task": task, "messages": messages, "prompt": longest}
+
+    def summary(self) -> dict:
+        return self._tally.summary()
+
+
+class Pairs:
+    """A file of preference pairs: of whole dialogues, or of turns."""
+
+    kind = "pairs"
+
+    def __init__(self, path: str, limit: int | None = None) -> None:
+        self.file = RecordFile(path, PreferencePair, limit)
+        self.title = self.file.path.name
+        self._places: list[Place] = []
+        self._tally = Tally()
+
+    def scan(self) -> Iterator[Entry]:
+        for place, pair in self.file.scan():
+            self._places.append(place)
+            view = pair_view(pair)
+            chosen, rejected = view["chosen"], view["rejected"]
+            opening = next((m["text"] for m in chosen if m["role"] in ("user", "text")), "")
+            row = {
+                "id": place.id,
+                "title": title_of(opening),
+                "task": str(pair.extra.get("task_id", "")) or title_of(opening),
+                "turns": sum(m["role"] == "assistant" for m in chosen),
+                "turns_rejected": sum(m["role"] == "assistant" for m in rejected),
+                "chars": sum(len(m["text"]) for m in chosen if m["role"] == "assistant"),
+                "hint": any(m["role"] == "hint" for m in chosen),
+                "first": view["shared"],
+            }
+            if isinstance(pair.extra.get("rejected_reward"), int | float):
+                row["rejected_reward"] = pair.extra["rejected_reward"]
+            self._tally.add_row(row)
+            yield row, [place.id, *(m["text"] for m in [*chosen, *rejected[view["shared"] :]])]
+
+    def view(self, number: int) -> dict:
+        return {"kind": "pair"} | pair_view(self.file.read(self._places[number]))
+
+    def summary(self) -> dict:
+        return self._tally.summary()
+
+
+class Comparison:
+    """Two runs on the same tasks: each dialogue of the one beside the same number's dialogue of the other."""
+
+    kind = "comparison"
+
+    def __init__(self, one: Dialogues, other: Dialogues, names: tuple[str, str]) -> None:
+        self.runs, self.names = (one, other), names
+        self.title = f"{names[0]} and {names[1]}"
+        self._matches: list[tuple[int, int]] = []
+        self.left_out = 0
+
+    def scan(self) -> Iterator[Entry]:
+        """Raises UserError where the two have no task in common."""
+        places = []
+        for run in self.runs:
+            by_task: dict[str, list[tuple[int, dict]]] = {}
+            for number, (row, _) in enumerate(run.scan()):
+                by_task.setdefault(row["task"], []).append((number, row))
+            places.append(by_task)
+        one, other = places
+        if not one.keys() & other.keys():
+            raise UserError(
+                f"{self.runs[0].file.path} and {self.runs[1].file.path} have no task in common, so there is nothing to "
+                "compare. Play both on the same tasks file."
+            )
+        for task, rows in one.items():
+            for (a, row_a), (b, row_b) in zip(rows, other.get(task, []), strict=False):
+                self._matches.append((a, b))
+                first, second = self.runs[0].trajectory(a), self.runs[1].trajectory(b)
+                shared = shared_messages(_plain(first), _plain(second))
+                same = shared == len(first.dialogue_history) == len(second.dialogue_history)
+                row = row_a | {"other": row_b, "first": None if same else shared}
+                yield row, [*trajectory_texts(first), *trajectory_texts(second)]
+        kept = [{a for a, _ in self._matches}, {b for _, b in self._matches}]
+        self.left_out = sum(len(rows) for by_task in places for rows in by_task.values()) - sum(map(len, kept))
+
+    def view(self, number: int) -> dict:
+        a, b = self._matches[number]
+        one, other = self.runs[0].view(a), self.runs[1].view(b)
+        return {
+            "kind": "comparison",
+            "id": one["id"],
+            "task": one["task"],
+            "names": list(self.names),
+            "runs": [one, other],
+            "shared": shared_messages(one["messages"], other["messages"]),
+        }
+
+    def summary(self) -> dict:
+        one, other = (run._tally for run in self.runs)
+        return one.compared(other, self.names, self.left_out)
+
+
+def trajectory_row(trajectory: Trajectory, advantages: dict[int, float]) -> dict:
+    """What the list shows of a dialogue, and what it is filtered and sorted by."""
+    row: dict[str, Any] = {
+        "id": trajectory.id,
+        "title": title_of(trajectory.task.problem_description),
+        "task": trajectory.task.id,
+        "reward": trajectory.reward,
+        "ending": trajectory.ending,
+        "turns": turns(trajectory),
+        "chars": sum(len(m["content"]) for m in trajectory.dialogue_history if m["role"] == "assistant"),
+    }
+    if trajectory.failure:
+        row["failure"] = str(trajectory.failure.get("kind", "unknown"))
+    elif isinstance(trajectory.extra.get("grade"), dict):
+        row["failure"] = trajectory.extra["grade"].get("failure")
+    if advantages:
+        row["advantages"] = _in_order(advantages)
+    words = [
+        oracle_word(trajectory.task, trajectory.dialogue_history[:place], message["content"])
+        for place, message in enumerate(trajectory.dialogue_history)
+        if message["role"] == "assistant"
+    ]
+    if any(words):
+        row["oracle"] = words
+    return {name: value for name, value in row.items() if value is not None or name == "reward"}
+
+
+def trajectory_texts(trajectory: Trajectory) -> list[str]:
+    """What the search looks through: the id, the task, what was said, the answer."""
+    said = [message["content"] for message in trajectory.dialogue_history]
+    return [trajectory.id, trajectory.task.problem_description, *said, trajectory.answer or ""]
+
+
+def said_scores(records: dict[int, TurnCandidates]) -> dict[int, dict]:
+    """For each turn the score of the candidate that says what the agent did say, where one does."""
+    scores = {}
+    for turn, record in records.items():
+        if record.judge_scores is not None and record.older_output in record.additional_outputs:
+            score = record.judge_scores[record.additional_outputs.index(record.older_output)]
+            scores[turn] = {"advantage": round(score, 4), "of": "candidate"}
+    return scores
+
+
+def _before_turns(history: list[dict]) -> dict[int, list[dict]]:
+    places = [place for place, message in enumerate(history) if message["role"] == "assistant"]
+    return {turn: history[:place] for turn, place in enumerate(places)}
+
+
+def _in_order(values: dict[int, float]) -> list[float | None]:
+    return [None if values.get(turn) is None else round(values[turn], 4) for turn in range(max(values) + 1)]
+
+
+def _plain(trajectory: Trajectory) -> list[dict]:
+    return [{"role": m["role"], "text": m["content"]} for m in trajectory.dialogue_history]

@@ -1,0 +1,117 @@
+"""The page: one HTML file with its style, its script and its data in it, that loads nothing and runs nothing else.
+
+Model-written text is in it only as compressed data, and becomes visible only as text nodes. The Content-Security-Policy
+allows one script and one style, by their hashes, pictures from the file itself, and no request anywhere.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from sweet_rl.viewer.entries import Collection
+
+ASSETS = Path(__file__).parent / "assets"
+SCRIPTS = (
+    "page.js", "source.js", "code.js", "difference.js", "charts.js", "summary.js", "list.js", "credit.js",
+    "message.js", "dialogue.js", "pictures.js", "views.js", "main.js",
+)  # fmt: skip
+CHUNK = 1 << 18  # characters of JSON that are compressed together: what opening one entry costs
+
+
+def write_page(collection: Collection, pictures: Any = None, progress: bool = True) -> str:
+    """The whole page of a collection. Raises UserError at the first bad line of its files."""
+    rows = [row for row, _ in tqdm(collection.scan(), desc="read", unit=" entries", disable=not progress)]
+    blocks: list[str] = []
+    chunks: list[int] = []
+    drawn: set[str] = set()
+    views = (collection.view(number) for number in range(len(rows)))
+    for count, text in _chunks(tqdm(views, desc="written", total=len(rows), unit=" entries", disable=not progress)):
+        chunks.append(count)
+        blocks.append(_block(f"chunk-{len(chunks) - 1}", text))
+    if pictures is not None:
+        for name, data in pictures.all():
+            if name not in drawn:
+                drawn.add(name)
+                blocks.append(_data_block(f"picture-{name}", base64.b64encode(data).decode()))
+    index = {
+        "kind": collection.kind, "title": collection.title, "rows": rows, "chunks": chunks,
+        "summary": collection.summary(),
+    }  # fmt: skip
+    return shell(collection.title, "".join([_block("index", json_text(index)), *blocks]), served=False)
+
+
+def shell(title: str, data: str, served: bool) -> str:
+    """The page around its data blocks; `served` lets it ask the server that it came from."""
+    style, script = _style(), _script()
+    policy = [
+        "default-src 'none'",
+        f"script-src '{_hash(script)}'",
+        f"style-src '{_hash(style)}'",
+        "img-src data: blob:" + (" 'self'" if served else ""),
+        "connect-src 'self'" if served else "connect-src 'none'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "require-trusted-types-for 'script'",
+        "trusted-types 'none'",
+    ]
+    page = (ASSETS / "viewer.html").read_text(encoding="utf-8")
+    fills = {
+        "policy": "; ".join(policy), "title": _plain(title), "mode": "served" if served else "file", "style": style,
+        "script": script, "data": data,
+    }  # fmt: skip
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: fills[match[1]], page)
+
+
+def json_text(value: Any) -> str:
+    """JSON in ASCII; half of a surrogate pair stays an escape, as it was in the file."""
+    return json.dumps(value, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+
+
+def _chunks(views: Iterable[dict]) -> Iterator[tuple[int, str]]:
+    """Views in order as JSON lists of about CHUNK characters, each with its number of views."""
+    texts: list[str] = []
+    for view in views:
+        texts.append(json_text(view))
+        if sum(map(len, texts)) >= CHUNK:
+            yield len(texts), f"[{','.join(texts)}]"
+            texts = []
+    if texts:
+        yield len(texts), f"[{','.join(texts)}]"
+
+
+def _block(name: str, text: str) -> str:
+    return _data_block(name, base64.b64encode(gzip.compress(text.encode("ascii"), 6, mtime=0)).decode())
+
+
+def _data_block(name: str, data: str) -> str:
+    return f'<script type="application/octet-stream" id="{name}">{data}</script>\n'
+
+
+@lru_cache
+def _style() -> str:
+    return "\n" + (ASSETS / "viewer.css").read_text(encoding="utf-8")
+
+
+@lru_cache
+def _script() -> str:
+    files = [(ASSETS / name).read_text(encoding="utf-8") for name in SCRIPTS]
+    return '\n"use strict";\n(() => {\n' + "\n".join(files) + "\n})();\n"
+
+
+def _hash(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode('utf-8')).digest()).decode()}"
+
+
+def _plain(text: str) -> str:
+    kept = "".join(c if c.isprintable() and not "\ud800" <= c <= "\udfff" else "\ufffd" for c in text)
+    return kept.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")

@@ -1,0 +1,212 @@
+"""The page from this machine, for files too large for one page: rows are read from the file when they are asked for.
+
+Read only: it answers GET on a handful of fixed addresses, never with a file that a request names. It listens on
+127.0.0.1, and refuses requests that name another host or come from another site's page. Not covered: other users of
+this machine can open the address.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+import sys
+import threading
+import traceback
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from sweet_rl.errors import UserError
+from sweet_rl.viewer.entries import Collection
+from sweet_rl.viewer.page import json_text, shell
+from sweet_rl.viewer.search_text import SearchText
+
+HOSTS = ("127.0.0.1", "localhost", "[::1]")
+ROWS_AT_ONCE = 2000
+FIRST_ROWS = 200
+
+
+class Scanned:
+    """A collection that is being scanned in the background; what has been scanned can be looked at already."""
+
+    def __init__(self, collection: Collection) -> None:
+        self.collection = collection
+        self.rows: list[dict] = []
+        self.texts = SearchText()
+        self.done = False
+        self.error: str | None = None
+        self._summary: dict | None = None
+        self._changed = threading.Condition()
+        self._closed = False
+        self._thread = threading.Thread(target=self._scan, daemon=True, name="scan")
+
+    def start(self) -> Scanned:
+        self._thread.start()
+        return self
+
+    def close(self) -> None:
+        """Ends the scan and gives up its temporary file."""
+        self._closed = True
+        self._thread.join()
+        self.texts.close()
+
+    def _scan(self) -> None:
+        try:
+            for row, texts in self.collection.scan():
+                if self._closed:
+                    return
+                with self._changed:
+                    self.texts.add(texts)
+                    self.rows.append(row)
+                    if len(self.rows) <= FIRST_ROWS:
+                        self._changed.notify_all()
+            self._summary = self.collection.summary()
+        except UserError as error:
+            self.error = str(error)
+        except Exception as error:  # shown on the page: the thread has nobody else to tell
+            traceback.print_exc()
+            self.error = f"{type(error).__name__}: {error}"
+        finally:
+            with self._changed:
+                self.done = True
+                self._changed.notify_all()
+            if self.error:
+                print(f"error: {self.error}", file=sys.stderr)
+
+    def index(self, start: int) -> dict:
+        """Rows from `start` on, as many as one answer takes; waits for the first ones."""
+        with self._changed:
+            wanted = FIRST_ROWS if start == 0 else start + 1
+            self._changed.wait_for(lambda: self.done or len(self.rows) >= wanted, timeout=0.5)
+            rows = self.rows[start : start + ROWS_AT_ONCE]
+            done = self.done and start + len(rows) == len(self.rows)
+        answer: dict[str, Any] = {
+            "rows": rows,
+            "done": done,
+            "kind": self.collection.kind,
+            "title": self.collection.title,
+        }
+        if done:
+            answer |= {"summary": self._summary, "error": self.error}
+        return answer
+
+    def search(self, query: str) -> dict:
+        """Numbers of the entries that hold every word; `upto`: how many entries were looked through."""
+        with self._changed:
+            return {"upto": len(self.texts), "found": self.texts.find(query)}
+
+    def view(self, number: int) -> dict | None:
+        """One entry, or None where there is none of this number (yet)."""
+        return self.collection.view(number) if 0 <= number < len(self.rows) else None
+
+
+def make_server(collection: Collection, pictures: Any = None, port: int = 0) -> ThreadingHTTPServer:
+    """A server on 127.0.0.1, its scan begun; `serve_forever()` runs it, `server_close()` ends both.
+
+    port 0 takes a free one. Raises UserError where the port cannot be had.
+    """
+    scanned = Scanned(collection)
+    handler = type("Handler", (_Handler,), {"scanned": scanned, "pictures": pictures})
+    try:
+        server = _Server(("127.0.0.1", port), handler)
+    except (OSError, OverflowError) as error:
+        raise UserError(
+            f"--port {port} cannot be had: {error}. Give another one, or --port 0 for a free one."
+        ) from error
+    server.scanned = scanned.start()
+    return server
+
+
+def serve(collection: Collection, pictures: Any = None, port: int = 0) -> None:
+    """Serves until interrupted, after printing the address."""
+    server = make_server(collection, pictures, port)
+    print(f"http://127.0.0.1:{server.server_address[1]}/  (this machine only; Ctrl-C ends it)", flush=True)
+    try:
+        server.serve_forever()
+    except KeyboardInterrupt:
+        print("\nended")
+    finally:
+        server.server_close()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    scanned: Scanned
+
+    def server_close(self) -> None:
+        super().server_close()
+        self.scanned.close()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server_version, sys_version = "sweet_rl", ""
+    timeout = 60
+    scanned: Scanned
+    pictures: Any
+
+    def do_GET(self) -> None:
+        if refusal := self._refusal():
+            return self._send(403, "text/plain", refusal.encode())
+        url = urlsplit(self.path)
+        try:
+            status, kind, body = self._answer(url.path, parse_qs(url.query, errors="replace"))
+        except UserError as error:
+            status, kind, body = 409, "application/json", json_text({"error": str(error)}).encode()
+        self._send(status, kind, body)
+
+    def _answer(self, path: str, query: dict[str, list[str]]) -> tuple[int, str, bytes]:
+        if path == "/":
+            return 200, "text/html; charset=utf-8", shell(self.scanned.collection.title, "", served=True).encode()
+        value: Any = None
+        if path == "/index":
+            start = query.get("from", ["0"])[0]
+            value = self.scanned.index(int(start)) if re.fullmatch(r"[0-9]{1,9}", start) else None
+        elif path == "/search":
+            value = self.scanned.search(query.get("q", [""])[0][:1000])
+        elif match := re.fullmatch(r"/entry/([0-9]{1,9})", path):
+            value = self.scanned.view(int(match[1]))
+        elif self.pictures is not None and (match := re.fullmatch(r"/picture/([0-9a-f]{16,64})", path)):
+            picture = self.pictures.get(match[1])
+            if picture is not None:
+                return 200, "image/png", picture
+        if value is None:
+            return 404, "application/json", b'{"error":"there is nothing at this address"}'
+        return 200, "application/json", json_text(value).encode("ascii")
+
+    def _refusal(self) -> str | None:
+        """Why a request is not answered: a name that is not this machine's, or a page of another site that asks."""
+        host = self.headers.get("Host", "")
+        if re.sub(r":[0-9]+$", "", host) not in HOSTS:
+            return f"this viewer answers to {', '.join(HOSTS)} only"
+        origin = self.headers.get("Origin")
+        if origin is not None and origin != f"http://{host}":
+            return "this viewer answers its own page only"
+        own = self.headers.get("Sec-Fetch-Site", "none") in ("none", "same-origin")
+        followed = urlsplit(self.path).path == "/" and self.headers.get("Sec-Fetch-Dest") == "document"  # a link
+        if not own and not followed:
+            return "this viewer answers its own page only"
+        return None
+
+    def _send(self, status: int, kind: str, body: bytes) -> None:
+        packed = len(body) > 1024 and kind != "image/png" and "gzip" in self.headers.get("Accept-Encoding", "")
+        if packed:
+            body = gzip.compress(body, 1)
+        self.send_response(status)
+        for name, value in (
+            ("Content-Type", kind),
+            ("Content-Length", str(len(body))),
+            ("Cache-Control", "no-store" if kind != "image/png" else "private, max-age=86400"),
+            ("X-Content-Type-Options", "nosniff"),
+            ("X-Frame-Options", "DENY"),
+            ("Referrer-Policy", "no-referrer"),
+            ("Cross-Origin-Resource-Policy", "same-origin"),
+            ("Cross-Origin-Opener-Policy", "same-origin"),
+            *([("Content-Encoding", "gzip")] if packed else []),
+        ):
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        """Says nothing: the terminal is for errors."""

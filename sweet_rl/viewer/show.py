@@ -1,0 +1,113 @@
+"""From files to the page: what is opened, computed beforehand, and written or served."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from sweet_rl.errors import UserError
+from sweet_rl.records import PreferencePair, Trajectory, TurnCandidates
+from sweet_rl.runs import write_texts
+from sweet_rl.viewer.credit_file import CreditFile, CreditSettings, write_credit
+from sweet_rl.viewer.entries import Candidates, Collection, Comparison, Dialogues, Pairs, Ranked
+from sweet_rl.viewer.page import write_page
+from sweet_rl.viewer.serve import serve
+from sweet_rl.viewer.source import RecordFile, kind_of
+
+LARGE = 60_000_000  # bytes of a page that browsers open slowly
+
+
+def open_collection(
+    input_path: str,
+    compare_path: str | None = None,
+    names: list[str] | None = None,
+    credit: CreditSettings | None = None,
+    credit_path: str | None = None,
+    ranked_path: str | None = None,
+    pair_path: str | None = None,
+    limit: int | None = None,
+    overwrite: bool = False,
+) -> Collection:
+    """What the input is, with what belongs to it; computes the critic's credit first if it is asked for.
+
+    credit_path: where the credit is kept (needed with `credit`), or is already.
+    Raises UserError where the files do not go together.
+    """
+    kind = kind_of(input_path)
+    if limit is not None and limit < 1:
+        raise UserError(f"--limit is {limit}; it must be at least 1.")
+    _check_together(kind, input_path, compare_path, names, credit or credit_path, ranked_path, pair_path)
+    if kind is PreferencePair:
+        return Pairs(input_path, limit)
+    kept = _credit(credit, RecordFile(input_path, kind, limit), credit_path, overwrite)
+    if kind is TurnCandidates:
+        return Candidates(Ranked(input_path, pair_path, limit, kept))
+    ranked = None if ranked_path is None else Ranked(ranked_path, pair_path)
+    run = Dialogues(input_path, limit, kept, ranked)
+    if compare_path is None:
+        return run
+    second_path = f"{credit_path}.compared" if credit_path else None
+    second = _credit(credit, RecordFile(compare_path, Trajectory, limit), second_path, overwrite) if credit else None
+    chosen = tuple(names) if names else (Path(input_path).name, Path(compare_path).name)
+    if chosen[0] == chosen[1]:
+        chosen = (str(input_path), str(compare_path))
+    return Comparison(run, Dialogues(compare_path, limit, second), chosen)
+
+
+def _credit(
+    settings: CreditSettings | None, records: RecordFile, path: str | None, overwrite: bool
+) -> CreditFile | None:
+    if settings is not None:
+        write_credit(settings, records, path, overwrite)
+    return None if path is None else CreditFile(path)
+
+
+def _check_together(kind, input_path, compare_path, names, credit, ranked_path, pair_path) -> None:
+    what = {Trajectory: "trajectories", TurnCandidates: "candidates", PreferencePair: "pairs"}[kind]
+    for flag, given, kinds in (
+        ("--compare_path", compare_path, (Trajectory,)),
+        ("--ranked_path", ranked_path, (Trajectory,)),
+        ("--critic or --credit_path", credit, (Trajectory, TurnCandidates)),
+        ("--pair_path", pair_path, (Trajectory, TurnCandidates)),
+    ):
+        if given and kind not in kinds:
+            raise UserError(f"{input_path} holds {what}: {flag} is not for them.")
+    for flag, path, expected in (
+        ("--compare_path", compare_path, Trajectory),
+        ("--ranked_path", ranked_path, TurnCandidates),
+        ("--pair_path", pair_path, PreferencePair),
+    ):
+        if path is not None and kind_of(path) is not expected:
+            raise UserError(f"{flag} {path}: expected {expected.__name__} records, found {kind_of(path).__name__}.")
+    if pair_path and kind is Trajectory and not ranked_path:
+        raise UserError(
+            "--pair_path shows which candidates were drawn: give --ranked_path, the ranked candidates, too."
+        )
+    if ranked_path and compare_path:
+        raise UserError("--ranked_path and --compare_path cannot be shown together: give one of them.")
+    if names is not None and (compare_path is None or len(names) != 2 or len(set(names)) != 2):
+        raise UserError("--names are those of the two runs of --compare_path: give two different ones, name,name.")
+
+
+def show(
+    collection: Collection, output: str | Path, serving: bool, port: int, overwrite: bool, pictures: Any = None
+) -> None:
+    """Writes the page, or serves it until it is interrupted."""
+    if serving:
+        serve(collection, pictures, port)
+        return
+    text = write_page(collection, pictures)
+    write_texts({output: text}, overwrite)
+    print(f"{output}: {len(text) / 1e6:.1f} MB. Open it in a browser; it needs no network.")
+    if len(text) > LARGE:
+        print("It is large and will open slowly: --serve reads rows when they are asked for, --limit takes the first.")
+
+
+def output_of(input_path: str, output: str | None, serving: bool) -> Path:
+    """Where the page goes: `output`, or the input's name with .html. Raises UserError where it would be an input."""
+    if output is not None and serving:
+        raise UserError("--output is a file and --serve writes none: give one of them.")
+    path = Path(output) if output is not None else Path(input_path).with_suffix(".html")
+    if path.resolve() == Path(input_path).resolve():
+        raise UserError(f"--output {path} is the input. Choose another name.")
+    return path

@@ -1,0 +1,88 @@
+"""A file of the pipeline as the viewer needs it: what it holds, and each record where it lies in the file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from sweet_rl.errors import UserError
+from sweet_rl.records import PreferencePair, Trajectory, TurnCandidates, parse_row, scan_records
+
+Kind = TypeVar("Kind", Trajectory, TurnCandidates, PreferencePair)
+MARKS = (("dialogue_history", Trajectory), ("additional_outputs", TurnCandidates), ("chosen", PreferencePair))
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a record lies: the byte that its line starts at, and its id (which a released row does not say)."""
+
+    offset: int
+    id: str
+
+
+class RecordFile(Generic[Kind]):
+    """A JSONL file of one kind of record, read in order once and by place afterwards.
+
+    It is read only. Raises UserError where it has changed since it was opened: offsets would mean nothing.
+    """
+
+    def __init__(self, path: str | Path, kind: type[Kind], limit: int | None = None) -> None:
+        self.path, self.kind, self.limit = Path(path), kind, limit
+        self._seen = self._state()
+
+    def scan(self) -> Iterator[tuple[Place, Kind]]:
+        """Every record in order. Raises RecordError, naming the line, at the first bad one."""
+        for offset, record in scan_records(self.path, self.kind, self.limit):
+            yield Place(offset, record.id), record
+
+    def read(self, place: Place) -> Kind:
+        """One record again."""
+        if self._state() != self._seen:
+            raise UserError(f"{self.path} has changed since it was opened. Start the viewer again.")
+        with open(self.path, "rb") as file:
+            file.seek(place.offset)
+            line = file.readline().removeprefix(b"\xef\xbb\xbf")
+        record = self.kind.from_dict(parse_row(line, str(self.path)), f"{self.path}, byte {place.offset}")
+        record.id = place.id
+        return record
+
+    def _state(self) -> tuple[int, int]:
+        try:
+            status = os.stat(self.path)
+        except OSError as error:
+            raise UserError(f"{self.path}: {error.strerror}. Give the path of a JSONL file of records.") from error
+        return status.st_size, status.st_mtime_ns
+
+
+def kind_of(path: str | Path) -> type:
+    """What a file holds, by the fields of its first record: Trajectory, TurnCandidates or PreferencePair.
+
+    Raises UserError for a file that is missing, empty or something else, saying what it is.
+    """
+    path = Path(path)
+    if not path.is_file():
+        found = "is a directory" if path.is_dir() else "does not exist"
+        raise UserError(f"{path} {found}. Give a file of trajectories, candidates or pairs (JSONL).")
+    with open(path, "rb") as file:
+        for number, line in enumerate(file, start=1):
+            if number == 1:
+                line = line.removeprefix(b"\xef\xbb\xbf")
+            if line.strip():
+                row = parse_row(line, f"{path}, line {number}")
+                break
+        else:
+            raise UserError(f"{path} has no records. Was the step that writes it finished?")
+    for mark, kind in MARKS:
+        if mark in row:
+            return kind
+    if "problem_description" in row:
+        raise UserError(
+            f"{path} holds tasks: there is no dialogue in it to look at. Play some with simulate_interactions.py."
+        )
+    raise UserError(
+        f"{path}, line {number}: neither a trajectory ('dialogue_history'), nor candidates ('additional_outputs'), nor "
+        f"a preference pair ('chosen'). Fields found: {', '.join(map(repr, row)) or 'none'}."
+    )
