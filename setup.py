@@ -38,11 +38,11 @@ setup(
     },
     install_requires=[
         "accelerate>=1.2",
+        "aiohttp>=3.9",
         "datasets>=3.0",
         "fire>=0.7",
         "jinja2>=3.1",
         "numpy>=1.26",
-        "openai>=1.60",
         "pyyaml>=6.0",
         "torch>=2.6",
         "tqdm>=4.66",

@@ -22,10 +22,12 @@ from sweet_rl.cli import print_summary, run
 from sweet_rl.credit.candidates import Turn, sample_candidates, sample_tasks, turns_of
 from sweet_rl.errors import UserError
 from sweet_rl.models import ChatModel, ModelError, Sampling, load_model
+from sweet_rl.models.cache import CallCache
 from sweet_rl.models.load import model_input
 from sweet_rl.records import Trajectory, TurnCandidates, read_records
 from sweet_rl.rollout import as_they_finish
 from sweet_rl.runs import Run, open_run
+from sweet_rl.shards import shard_of
 
 
 def main(
@@ -42,8 +44,14 @@ def main(
     hostname: str | None = None,
     engine: Literal["auto", "transformers", "vllm", "openai"] = "auto",
     tokenizer: str | None = "auto",
+    request: dict | None = None,
+    api_key_variable: str = "OPENAI_API_KEY",
     timeout: float = 600.0,
+    patience: float = 600.0,
     concurrency: int = 64,
+    endpoint_concurrency: int = 256,
+    shard: str | None = None,
+    cache: str | None = None,
     seed: int = 0,
     overwrite: bool = False,
 ) -> None:
@@ -56,21 +64,29 @@ def main(
         data_fraction: share of the tasks, a seeded random sample, each with all its trajectories (paper:
             0.1).
         best_of_n: candidates per turn.
-        hostname: server of the actor; without one it runs in this process.
+        hostname: server of the actor (host, host:port or URL; several separated by commas; @FILE with one a line);
+            without one it runs in this process.
         tokenizer: for an actor on a server: where its tokenizer is.
+        request: fields of the request body for an actor on a server, above all others; null leaves one out.
+        api_key_variable: environment variable with the key of the actor's server.
+        timeout: seconds that one call to a server may take.
+        patience: seconds without any server that answers after which the run stops, to be continued later.
         concurrency: turns under way at once.
+        endpoint_concurrency: calls under way at once to one server.
+        shard: i/n: the i-th of n parts of the trajectories; the parts' outputs, one after the other, are the whole.
+        cache: folder in which model calls are kept and looked up.
     """
     source, target = (
         _one("data_path", data_path, "input_path", input_path),
         _one("save_path", save_path, "output_path", output_path),
     )
-    if concurrency < 1:
-        raise UserError(f"--concurrency is {concurrency}; it must be at least 1.")
-    if best_of_n < 1:
-        raise UserError(f"--best_of_n is {best_of_n}; it must be at least 1.")
+    at_least_one = {"concurrency": concurrency, "endpoint_concurrency": endpoint_concurrency, "best_of_n": best_of_n}
+    for name, value in at_least_one.items():
+        if value < 1:
+            raise UserError(f"--{name} is {value}; it must be at least 1.")
     sampling = Sampling(temperature, top_p, max_tokens, n=best_of_n, seed=seed)
     read = read_records(source, Trajectory)
-    trajectories = sample_tasks(read, data_fraction, seed)
+    trajectories = shard_of(sample_tasks(read, data_fraction, seed), shard)
     settings = {
         "model_id": model_id,
         "data_fraction": data_fraction,
@@ -80,12 +96,16 @@ def main(
         "max_tokens": max_tokens,
         "seed": seed,
     }
+    settings |= {name: value for name, value in {"request": request, "shard": shard}.items() if value is not None}
     with open_run(target, settings, [source, model_input(model_id)], overwrite) as output:
         if output.complete:
             print(f"already complete: {target}")
             print_summary(output.summary or {})
             return
-        model = load_model(model_id, engine, hostname, tokenizer, os.environ.get("OPENAI_API_KEY"), timeout=timeout)
+        model = load_model(
+            model_id, engine, hostname, tokenizer, os.environ.get(api_key_variable), timeout=timeout, patience=patience,
+            concurrency=endpoint_concurrency, request=request, cache=CallCache(cache) if cache else None,
+        )  # fmt: skip
         counts = {
             "tasks": len({trajectory.task.id for trajectory in trajectories}),
             "trajectories": len(trajectories),
@@ -147,7 +167,7 @@ async def _sample(
         "turns_failed": dict(sorted(failures.items())),
         "seconds": round(seconds, 1),
         "tokens_per_second": round(tokens / seconds, 1) if seconds else 0.0,
-    }
+    } | getattr(model, "summary", dict)()
 
 
 def _one(name: str, value: str | None, other: str, other_value: str | None) -> str:

@@ -27,21 +27,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import time
-from collections.abc import Iterator
 from typing import Literal
 
-from tqdm import tqdm
-
 from sweet_rl.cli import print_summary, run
+from sweet_rl.collection import collect
+from sweet_rl.credit.acting import BestCandidate
+from sweet_rl.credit.critics import CriticSettings, load_critic
 from sweet_rl.environments import task_types
 from sweet_rl.errors import UserError
-from sweet_rl.models import ChatModel, Sampling, load_model
+from sweet_rl.models import Sampling, load_model
+from sweet_rl.models.cache import CallCache
 from sweet_rl.models.load import model_input
 from sweet_rl.prompts import load_prompt
 from sweet_rl.records import Task, hash_rows, read_records
-from sweet_rl.rollout import Collaboration, play_all, summarise, trajectory_id
-from sweet_rl.runs import Run, open_run
+from sweet_rl.rollout import Collaboration
+from sweet_rl.runs import open_run
+from sweet_rl.shards import shard_of
 
 PAGES_KEPT = 1024  # pictures, so that a reference page is not drawn anew at every turn
 
@@ -70,13 +71,31 @@ def main(
     agent_engine: Literal["auto", "transformers", "vllm", "openai"] = "auto",
     env_engine: Literal["auto", "transformers", "vllm", "openai"] = "auto",
     agent_tokenizer: str | None = "auto",
+    critic: str | None = None,
+    candidates: int = 1,
+    critic_type: str = "log_ratio",
+    critic_reference: str = "seed",
+    critic_reference_model_id: str | None = None,
+    critic_no_prompt: bool = False,
+    critic_normalize: str = "turn",
+    critic_bf16: bool = False,
+    critic_hostname: str | None = None,
+    agent_request: dict | None = None,
+    env_request: dict | None = None,
+    agent_api_key_variable: str = "OPENAI_API_KEY",
+    api_key_variable: str = "OPENAI_API_KEY",
     timeout: float = 600.0,
     browser: Literal["chromium", "firefox"] | None = None,
     browser_workers: int = 2,
     page_width: int = 1280,
     page_height: int = 720,
     page_timeout: float = 15.0,
+    patience: float = 600.0,
     concurrency: int = 256,
+    endpoint_concurrency: int = 256,
+    shard: str | None = None,
+    cache: str | None = None,
+    retry_failed: bool = False,
     seed: int = 0,
     overwrite: bool = False,
 ) -> None:
@@ -87,7 +106,8 @@ def main(
         env_model: the simulated human: `mini` (code) or `designer` (html) for a scripted one, else a model as above.
         input_path: tasks, JSONL.
         output_path: trajectories, JSONL; a manifest is written beside it.
-        hostname: server of the simulated human (host, host:port or URL; several separated by commas).
+        hostname: server of the simulated human (host, host:port or URL; several separated by commas; @FILE with one
+            a line, which may change while the run goes on).
         agent_hostname: server of the agent; without one it runs in this process.
         num_tasks: the first so many tasks; all by default.
         best_of_n: dialogues per task.
@@ -101,20 +121,36 @@ def main(
         agent_prompt_path: template with {problem_description} and, if wanted, {max_turns}; the task type's by default.
         user_prompt_path: template with {problem_description}, {ground_truth} and {dialogue}; likewise.
         agent_tokenizer: for an agent on a server: where its tokenizer is; `none` if it is not to be had.
+        critic: acts at each turn: the best of `candidates` by its advantage is played (Figure 3a of the paper).
+        critic_type: as `--critic_type` of rank_best_of_n.py; likewise the flags that follow.
+        agent_request: fields of the request body for an agent on a server, above all others; null leaves one out:
+            '{"temperature": null, "reasoning_effort": "low"}'. env_request likewise for the human.
+        agent_api_key_variable: environment variable with the key of the agent's server; api_key_variable the human's.
         timeout: seconds that one call to a server may take.
         browser: what draws pages for the human (html): chromium or firefox; the first one found by default.
         browser_workers: browsers at once (html).
         page_width: of the window in which pages are drawn, in pixels (html); grade pages in the same one.
         page_height: of that window; a longer page makes a longer picture.
         page_timeout: seconds that drawing a page may take (html).
+        patience: seconds without any server that answers after which the run stops, to be continued later.
         concurrency: dialogues under way at once.
+        endpoint_concurrency: calls under way at once to one server.
+        shard: i/n: the i-th of n parts of the dialogues; the parts' outputs, one after the other, are the whole.
+        cache: folder in which model calls are kept and looked up.
+        retry_failed: plays the dialogues again that are recorded as failed.
     """
-    for name, value in {"best_of_n": best_of_n, "max_turns": max_turns, "concurrency": concurrency}.items():
+    at_least_one = {
+        "best_of_n": best_of_n, "max_turns": max_turns, "candidates": candidates, "concurrency": concurrency,
+        "endpoint_concurrency": endpoint_concurrency,
+    }  # fmt: skip
+    for name, value in at_least_one.items():
         if value < 1:
             raise UserError(f"--{name} is {value}; it must be at least 1.")
     if num_tasks is not None and num_tasks < 1:
         raise UserError(f"--num_tasks is {num_tasks}; it must be at least 1 (leave it out for all tasks).")
-    sampling = Sampling(temperature, top_p, max_tokens, seed=seed)
+    if candidates > 1 and critic is None:
+        raise UserError(f"--candidates is {candidates}: with several a turn, --critic must say who chooses among them.")
+    sampling = Sampling(temperature, top_p, max_tokens, n=candidates, seed=seed)
     domain = task_types.task_type(task_type)
     agent_prompt_path = agent_prompt_path or domain.agent_prompts.get(agent_model, domain.agent_prompt)
     agent_prompt = load_prompt(agent_prompt_path, ["problem_description"], ["max_turns"])
@@ -152,21 +188,51 @@ def main(
         }
     if domain.draws_pages:
         settings |= {"browser": browser, "page_width": page_width, "page_height": page_height}
+    for name, value in {"agent_request": agent_request, "env_request": env_request}.items():
+        if value is not None:
+            settings[name] = value
+    judge = None
+    if critic is not None:
+        judge = CriticSettings(
+            critic,
+            critic_type,
+            hint=not critic_no_prompt,
+            reference=critic_reference,
+            reference_model_id=critic_reference_model_id,
+            normalize=critic_normalize,
+            bf16=critic_bf16,
+            hostname=critic_hostname,
+            api_key=os.environ.get("OPENAI_API_KEY"),
+            seed=seed,
+        )
+        settings |= {"candidates": candidates, "critic": judge.that_matter()}
     inputs = [input_path, model_input(agent_model), None if scripted else model_input(env_model)]
-    with open_run(output_path, settings, inputs, overwrite) as output:
+    inputs += judge.inputs() if judge else []
+    jobs = shard_of([(task, sample) for task in tasks for sample in range(best_of_n)], shard)
+    if shard is not None:
+        settings["shard"] = shard
+    with open_run(output_path, settings, inputs, overwrite, _failed if retry_failed else None) as output:
         if output.complete:
             print(f"already complete: {output_path}")
             print_summary(output.summary or {})
+            _mention_failed(output.summary or {})
             return
-        key = os.environ.get("OPENAI_API_KEY")
-        agent = load_model(agent_model, agent_engine, agent_hostname, agent_tokenizer, key, timeout=timeout)
-        same_model = (env_model, env_engine, hostname) == (agent_model, agent_engine, agent_hostname)
-        if scripted:
-            human_model = None
-        elif same_model and not domain.draws_pages:
-            human_model = agent
-        else:
-            human_model = load_model(env_model, env_engine, hostname, None, key, timeout=timeout)
+        calls = CallCache(cache) if cache else None
+        served = {"timeout": timeout, "concurrency": endpoint_concurrency, "patience": patience, "cache": calls}
+        agent = load_model(
+            agent_model, agent_engine, agent_hostname, agent_tokenizer, os.environ.get(agent_api_key_variable),
+            request=agent_request, **served,
+        )  # fmt: skip
+        models, human_model = {"agent": agent}, None
+        if not scripted:
+            same = (env_model, env_engine, hostname, env_request, api_key_variable)
+            other = (agent_model, agent_engine, agent_hostname, agent_request, agent_api_key_variable)
+            if same == other and not domain.draws_pages:
+                human_model = agent
+            else:
+                key = os.environ.get(api_key_variable)
+                human_model = load_model(env_model, env_engine, hostname, None, key, request=env_request, **served)
+                models["human"] = human_model
         with contextlib.ExitStack() as until_done:
             renderer = None
             if domain.draws_pages:
@@ -187,44 +253,24 @@ def main(
                 temperature=env_temperature,
                 max_tokens=env_max_tokens,
             )
-            begin = domain.begin(agent_prompt, max_turns)
-            collaboration = Collaboration(agent, human, begin, sampling)
-            summary = asyncio.run(_collect(output, tasks, best_of_n, collaboration, concurrency, human_model))
+            choose = None
+            if judge is not None:
+                scorer = load_critic(judge)
+                choose = BestCandidate(scorer, getattr(scorer, "chat", None))
+            collaboration = Collaboration(agent, human, domain.begin(agent_prompt, max_turns), sampling, choose)
+            summary = asyncio.run(collect(output, jobs, collaboration, concurrency, models))
         output.finish(summary)
         print_summary(summary)
+        _mention_failed(summary)
 
 
-async def _collect(
-    output: Run,
-    tasks: list[Task],
-    samples: int,
-    collaboration: Collaboration,
-    concurrency: int,
-    human_model: ChatModel | None,
-) -> dict:
-    models = [collaboration.agent, *([human_model] if human_model not in (None, collaboration.agent) else [])]
-    total, before, start = len(tasks) * samples, len(output.done), time.monotonic()
+def _failed(row: dict) -> bool:
+    return row.get("ending") == "failed"
 
-    def missing() -> Iterator[tuple[Task, int]]:
-        for task in tasks:
-            for sample in range(samples):
-                if trajectory_id(task, sample) not in output.done:
-                    yield task, sample
 
-    try:
-        for model in models:
-            await model.check()
-        with tqdm(total=total, initial=before, desc="dialogues", unit="dialogue", mininterval=1.0) as bar:
-            failed = 0
-            async for trajectory in play_all(missing(), collaboration, concurrency):
-                output.write(trajectory.to_dict())
-                failed += trajectory.ending == "failed"
-                bar.set_postfix(failed=failed, refresh=False)
-                bar.update()
-    finally:
-        for model in models:
-            await model.close()
-    return summarise(output.records(), time.monotonic() - start, len(output.done) - before)
+def _mention_failed(summary: dict) -> None:
+    if failed := summary.get("endings", {}).get("failed"):
+        print(f"{failed} dialogues failed and count for nothing; --retry_failed plays them again.")
 
 
 if __name__ == "__main__":

@@ -3,30 +3,57 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Protocol, TypeVar
 
 from sweet_rl.chat import parts_text
 from sweet_rl.environments import CodeCollaboration
 from sweet_rl.errors import UserError
-from sweet_rl.humans import Human
-from sweet_rl.models.base import ChatModel, Completion, ModelError, Sampling
+from sweet_rl.humans import Human, HumanReply
+from sweet_rl.models.base import ChatModel, Completion, Message, ModelError, Part, Sampling
 from sweet_rl.records import Task, Trajectory, seed_for
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 
 
+class Choose(Protocol):
+    """Which of several candidates for a turn is played: the index of one. Sees what the critic may see: the task with
+    its reference solution, the messages before the turn and, where known, their layout in parts and the fingerprint
+    of the tokenizer that the token ids belong to."""
+
+    async def __call__(
+        self,
+        task: Task,
+        messages: list[Message],
+        prompt: list[Part] | None,
+        completions: Sequence[Completion],
+        tokenizer: str | None,
+    ) -> int: ...
+
+
 @dataclass(frozen=True)
 class Collaboration:
-    """Who talks, by which rules. `begin` makes a task's environment; `sampling.seed` is the run's seed."""
+    """Who talks, by which rules.
+
+    Attributes:
+        begin: makes a task's environment.
+        sampling: of the agent's messages; `seed` is the run's seed, `n` the number of candidates for each turn.
+        choose: says which candidate is played (Figure 3a of the paper); None plays the only one.
+        heard: told of each message: the side ("agent", "human") and its completion tokens.
+    """
 
     agent: ChatModel
     human: Human
     begin: Callable[[Task], CodeCollaboration]
     sampling: Sampling
+    choose: Choose | None = None
+    heard: Callable[[str, int], None] | None = None
+
+    def __post_init__(self) -> None:
+        if self.sampling.n > 1 and self.choose is None:
+            raise ValueError("several candidates for a turn need someone who chooses one of them")
 
 
 def trajectory_id(task: Task, sample: int) -> str:
@@ -44,19 +71,26 @@ async def play(task: Task, sample: int, collaboration: Collaboration) -> Traject
     key = trajectory_id(task, sample)
     seed = seed_for(collaboration.sampling.seed, key)
     environment = collaboration.begin(task)
-    usage = {side: {"prompt_tokens": 0, "completion_tokens": 0} for side in ("agent", "human")}
+    usage = _Usage(collaboration.heard)
     leaks, failure, side = 0, None, "agent"
     try:
         while not environment.over:
             side = "agent"
             turn_seed = seed_for(seed, environment.turns)
-            completion, prompt_text = await _speak(collaboration, environment, turn_seed)
-            _count(usage["agent"], completion)
-            environment.step(completion, prompt_text)
+            messages, parts, completions = await _speak(collaboration, environment, turn_seed)
+            usage.add("agent", completions)
+            completion = completions[0]
+            if collaboration.choose is not None:
+                side = "critic"
+                tokenizer = None if parts is None else collaboration.agent.chat.fingerprint
+                place = await collaboration.choose(task, messages, parts, completions, tokenizer)
+                completion = completions[place]
+                side = "agent"
+            environment.step(completion, None if parts is None else parts_text(parts))
             if not environment.over:
                 side = "human"
                 reply = await collaboration.human.reply(task, environment.observe(), seed_for(turn_seed, "human"))
-                _count(usage["human"], reply)
+                usage.add("human", [reply])
                 leaks += reply.leaks
                 environment.hear(reply.text)
     except ModelError as error:
@@ -67,25 +101,33 @@ async def play(task: Task, sample: int, collaboration: Collaboration) -> Traject
         raise
     except Exception as error:  # one dialogue's surprise is its own record, never the end of the batch
         failure = {"kind": type(error).__name__, "message": str(error)[:1000], "side": side}
-    return _record(task, key, environment, collaboration.agent, failure, {"usage": usage, "leaks": leaks})
+    return _record(task, key, environment, collaboration.agent, failure, {"usage": usage.tokens, "leaks": leaks})
 
 
 async def _speak(
     collaboration: Collaboration, environment: CodeCollaboration, seed: int
-) -> tuple[Completion, str | None]:
-    """The agent's next message, and the prompt's text where the agent's chat format is known."""
-    agent, sampling = collaboration.agent, replace(collaboration.sampling, seed=seed, n=1)
+) -> tuple[list[Message], list[Part] | None, list[Completion]]:
+    """What the agent sees, its layout where the agent's chat format is known, and what the agent may say."""
+    agent, sampling, messages = collaboration.agent, replace(collaboration.sampling, seed=seed), environment.observe()
     if agent.chat is None:
-        (completion,) = await agent.complete(environment.observe(), sampling)
-        return completion, None
-    parts = agent.chat.prompt(environment.observe())
-    (completion,) = await agent.complete_parts(parts, sampling, agent.chat.fingerprint)
-    return completion, parts_text(parts)
+        return messages, None, await agent.complete(messages, sampling)
+    parts = agent.chat.prompt(messages)
+    return messages, parts, await agent.complete_parts(parts, sampling, agent.chat.fingerprint)
 
 
-def _count(usage: dict[str, int], said: Any) -> None:
-    usage["prompt_tokens"] += said.prompt_tokens
-    usage["completion_tokens"] += said.completion_tokens
+class _Usage:
+    """Tokens of a dialogue by side; the prompt of several candidates counts once."""
+
+    def __init__(self, heard: Callable[[str, int], None] | None) -> None:
+        self.tokens = {side: {"prompt_tokens": 0, "completion_tokens": 0} for side in ("agent", "human")}
+        self._heard = heard
+
+    def add(self, side: str, said: Sequence[Completion | HumanReply]) -> None:
+        made = sum(one.completion_tokens for one in said)
+        self.tokens[side]["prompt_tokens"] += said[0].prompt_tokens
+        self.tokens[side]["completion_tokens"] += made
+        if self._heard is not None:
+            self._heard(side, made)
 
 
 def _record(
@@ -123,65 +165,26 @@ async def as_they_finish(
 ) -> AsyncIterator[Result]:
     """Results of work(job), in the order in which they come, at most `concurrency` jobs at once; jobs are
     taken from the iterable as places get free. An exception of a job goes up and cancels the others."""
-    waiting, running = iter(jobs), set()
+    waiting, running, finished = iter(jobs), set(), asyncio.Queue()
+
+    def start() -> bool:
+        for job in waiting:
+            task = asyncio.ensure_future(work(job))
+            running.add(task)
+            task.add_done_callback(finished.put_nowait)
+            return True
+        return False
+
     try:
-        while True:
-            while len(running) < concurrency:
-                job = next(waiting, _NO_JOB)
-                if job is _NO_JOB:
-                    break
-                running.add(asyncio.ensure_future(work(job)))
-            if not running:
-                return
-            finished, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-            for task in finished:
-                yield task.result()
+        while len(running) < concurrency and start():
+            pass
+        while running:
+            task = await finished.get()
+            running.discard(task)
+            result = task.result()
+            start()
+            yield result
     finally:
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
-
-
-_NO_JOB: Any = object()
-
-
-def summarise(rows: Iterable[dict], seconds: float | None = None, fresh: int = 0) -> dict[str, Any]:
-    """What trajectory rows (as on disk) amount to: endings, failures by side and kind, turns, tokens, leaks.
-
-    `seconds` is what the last `fresh` rows took; tokens per second are theirs alone, rows of an earlier,
-    interrupted process not counted.
-    """
-    endings, failures = Counter(), Counter()
-    dialogues = turns = leaks = told = 0
-    tokens, counts = Counter(), []
-    for row in rows:
-        dialogues += 1
-        endings[row.get("ending") or "unknown"] += 1
-        if row.get("failure"):
-            failures[f"{row['failure'].get('side')}: {row['failure'].get('kind')}"] += 1
-        said = sum(message["role"] == "assistant" for message in row["dialogue_history"])
-        turns += said
-        leaks += row.get("leaks", 0)
-        told += row.get("leaks", 0) > 0
-        made = {f"{side}_{name}": n for side, used in row.get("usage", {}).items() for name, n in used.items()}
-        tokens.update(made)
-        counts.append((made.get("agent_completion_tokens", 0), made.get("human_completion_tokens", 0)))
-    summary: dict[str, Any] = {
-        "dialogues": dialogues,
-        "endings": dict(sorted(endings.items())),
-        "failures": dict(sorted(failures.items())),
-        "turns": turns,
-        "turns_per_dialogue": round(turns / dialogues, 2) if dialogues else 0.0,
-        "simulator_leaks": leaks,
-        "dialogues_with_leaks": told,
-        "tokens": dict(sorted(tokens.items())),
-    }
-    if seconds and fresh:
-        agent, human = (sum(column) for column in zip(*counts[-fresh:], strict=True))
-        summary |= {
-            "seconds": round(seconds, 1),
-            "dialogues_per_second": round(fresh / seconds, 2),
-            "agent_tokens_per_second": round(agent / seconds, 1),
-            "human_tokens_per_second": round(human / seconds, 1),
-        }
-    return summary

@@ -13,7 +13,7 @@ import os
 import platform
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ _PACKAGES = (
     "transformers",
     "tokenizers",
     "datasets",
-    "openai",
+    "aiohttp",
     "accelerate",
     "vllm",
     "deepspeed",
@@ -173,8 +173,16 @@ class Run(_Output):
             + b"\n"
         )
         self._begin()
-        while line:
-            line = line[os.write(self._lock, line) :]
+        end = os.fstat(self._lock).st_size
+        try:
+            while line:
+                line = line[os.write(self._lock, line) :]
+        except OSError as error:
+            os.ftruncate(self._lock, end)  # what was written of the line would spoil the next one
+            raise UserError(
+                f"{self.path}: a record cannot be written ({error.strerror}). What is there is whole: make room, then "
+                "give the same command again to continue."
+            ) from error
         self.done.add(key)
 
     def records(self) -> Iterator[dict]:
@@ -224,7 +232,11 @@ def write_texts(texts: Mapping[str | Path, str], overwrite: bool = False) -> Non
 
 
 def open_run(
-    output_path: str | Path, settings: dict, inputs: Sequence[str | Path | None] = (), overwrite: bool = False
+    output_path: str | Path,
+    settings: dict,
+    inputs: Sequence[str | Path | None] = (),
+    overwrite: bool = False,
+    drop: Callable[[dict], bool] | None = None,
 ) -> Run:
     """Opens an output: a new one, or the same run (equal settings, inputs with equal content) where it
     stopped.
@@ -232,6 +244,8 @@ def open_run(
     settings: every setting that changes the records; leave out progress, concurrency, batch sizes.
     inputs: the files and model directories that were read; None is passed over.
     overwrite: what is there is replaced as soon as the first record (or the summary) is written, not before.
+    drop: records for which it is true are taken out of the output, to be made again; a finished run that has such
+    records is unfinished then.
     Raises UserError: other settings or inputs, an output without a manifest, another process writing to it, a
     path that cannot be written. Nothing on disk is changed in these cases.
     """
@@ -247,6 +261,8 @@ def open_run(
         raise UserError(f"cannot write to {path}: {error.strerror}. Choose another output path.") from error
     try:
         _take(lock, path)
+        if not os.path.samestat(os.fstat(lock), os.stat(path)):  # another process has just replaced the file
+            raise _taken(path)
         done: set[str] = set()
         empty = os.fstat(lock).st_size == 0
         if overwrite and (not empty or manifest.path.exists()):
@@ -262,10 +278,47 @@ def open_run(
                     f"{path} has {len(done)} records, but its run was finished with {manifest.content['records']}. "
                     "Was the file edited? Give --overwrite to make it anew, or choose another output path."
                 )
+            if drop is not None:
+                lock = _without(lock, path, manifest, drop)
+                done = _ids_on_disk(lock, path)
         return Run(path, manifest, lock, done)
     except BaseException:
         os.close(lock)
         raise
+
+
+def _without(lock: int, path: Path, manifest: Manifest, drop: Callable[[dict], bool]) -> int:
+    """Replaces the output by one without the records to be dropped, if there are any; the file to go on with.
+
+    Killed at any moment, the output is the old one or the new one, and belongs to an unfinished run from the moment
+    in which records may be missing.
+    """
+    partial = path.with_name(path.name + ".partial")
+    dropped = 0
+    with open(path, "rb") as file, open(partial, "wb") as kept:
+        for number, line in enumerate(file, start=1):
+            if drop(parse_row(line, f"{path}, line {number}")):
+                dropped += 1
+            else:
+                kept.write(line)
+        kept.flush()
+        os.fsync(kept.fileno())
+    if not dropped:
+        partial.unlink()
+        return lock
+    for key in ("finished", "summary", "records"):
+        manifest.content.pop(key, None)
+    manifest.content["status"] = "running"
+    manifest.write()
+    own = os.open(partial, os.O_RDWR | os.O_APPEND)
+    try:
+        _take(own, path)  # before it gets the output's name: at no moment may another process write to it
+        os.replace(partial, path)
+    except BaseException:
+        os.close(own)
+        raise
+    os.close(lock)
+    return own
 
 
 class DirectoryRun(_Output):
@@ -383,9 +436,11 @@ def _take(lock: int, path: Path) -> None:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        raise UserError(
-            f"{path} is being written by another process. Wait for it, or choose another path."
-        ) from error
+        raise _taken(path) from error
+
+
+def _taken(path: Path) -> UserError:
+    return UserError(f"{path} is being written by another process. Wait for it, or choose another path.")
 
 
 def _ids_on_disk(lock: int, path: Path) -> set[str]:

@@ -7,6 +7,7 @@ from functools import partial
 import pytest
 
 from sweet_rl.chat import parts_text
+from sweet_rl.dialogue_summary import summarise
 from sweet_rl.environments import CodeCollaboration
 from sweet_rl.errors import UserError
 from sweet_rl.humans import HumanReply, LLMHuman
@@ -15,7 +16,7 @@ from sweet_rl.models.openai_server import OpenAIServer
 from sweet_rl.models.retries import RetryPolicy
 from sweet_rl.models.transformers_local import TransformersModel
 from sweet_rl.records import Task, Trajectory
-from sweet_rl.rollout import Collaboration, as_they_finish, play_all, summarise
+from sweet_rl.rollout import Collaboration, as_they_finish, play_all
 from tests.models.api_server import MODEL, ApiServer, chat_reply, refusal
 from tests.training.tiny_models import BOS, EOS, save_tiny_chat_model
 
@@ -145,7 +146,7 @@ def test_agent_and_human_on_a_server_that_fails_for_one_task():
     for trajectory in by_ending["answered"]:
         assert trajectory.answer == "def f(x): return x" and trajectory.parts is None
         assert [row["role"] for row in trajectory.dialogue_history] == ["user", "assistant", "user", "assistant"]
-    summary = summarise((t.to_dict() for t in trajectories), seconds=2.0, fresh=12)
+    summary = summarise((t.to_dict() for t in trajectories), seconds=2.0)
     assert summary["dialogues"] == 12 and summary["turns"] == 20
     assert summary["endings"] == {"answered": 10, "failed": 2}
     assert summary["failures"] == {"agent: context": 2}

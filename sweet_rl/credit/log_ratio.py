@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -54,8 +55,11 @@ class LogRatioCritic:
         texts = [encoded_candidates(record, self.chat, self._hint) for record in records]
         flat = [text for group in texts for text in group]
         ends = np.cumsum([len(group) for group in texts])[:-1]
-        theta = _regroup(self._critic(flat), ends)
-        other = _regroup(self._reference(flat), ends) if self._reference else [_sampled(r) for r in records]
+        theta = _regroup(await asyncio.to_thread(self._critic, flat), ends)  # dialogues go on while it computes
+        if self._reference:
+            other = _regroup(await asyncio.to_thread(self._reference, flat), ends)
+        else:
+            other = [_sampled(record) for record in records]
         return [
             [advantage(a, b, self._normalize) for a, b in zip(own, ref, strict=True)]
             for own, ref in zip(theta, other, strict=True)

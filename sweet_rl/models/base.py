@@ -66,8 +66,11 @@ class Completion:
 
 class ModelError(Exception):
     """A reply that could not be had. `kind` is one word that summaries count by; `retryable` says whether
-    asking again may help. Kinds: timeout, connection, overloaded, server, refused, auth, context,
-    malformed, engine."""
+    asking again may help, `retry_after` after how many seconds the server wants that, `nobody_listens` that there
+    is no server at the address. Kinds: timeout, connection, overloaded, server, malformed; context (the prompt is too
+    long), filtered, refused, auth (the key, or a model that is not served), engine."""
+
+    nobody_listens = False
 
     def __init__(self, kind: str, message: str, retryable: bool = False, retry_after: float | None = None) -> None:
         super().__init__(message)

@@ -17,33 +17,30 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """Up to `attempts` calls; before call k+1 a wait of up to first_wait * 2^k seconds, at most
-    longest_wait, or what the server asks for (Retry-After), if that is longer."""
+    """Up to `attempts` calls, `overloaded_attempts` where the server says that it has too much to do; before call
+    k+1 a wait of up to first_wait * 2^k seconds, at most longest_wait, or what the server asks for (Retry-After), if
+    that is longer."""
 
     attempts: int = 6
+    overloaded_attempts: int = 30
     first_wait: float = 0.5
     longest_wait: float = 30.0
 
     def wait_before(self, attempt: int, error: ModelError) -> float:
-        bound = min(self.longest_wait, self.first_wait * 2 ** (attempt - 1))
-        return max(random.uniform(bound / 2, bound), min(error.retry_after or 0.0, self.longest_wait))
+        bound = min(self.longest_wait, self.first_wait * 2.0 ** min(attempt - 1, 30))
+        return max(random.uniform(bound / 2, bound), error.retry_after or 0.0)
 
     async def call(self, ask: Callable[[], Awaitable[T]]) -> T:
         """Awaits ask(), again after errors that say they are retryable. Raises the last ModelError."""
-        for attempt in range(1, self.attempts + 1):
+        tries = overloaded = 0
+        while True:
             try:
                 return await ask()
             except ModelError as error:
-                if not error.retryable or attempt == self.attempts:
+                overloaded += error.kind == "overloaded"
+                tries += error.kind != "overloaded"
+                if not error.retryable or tries >= self.attempts or overloaded >= self.overloaded_attempts:
                     raise
-                wait = self.wait_before(attempt, error)
-                logger.info(
-                    "attempt %d of %d: %s (%s); again in %.1f s",
-                    attempt,
-                    self.attempts,
-                    error.kind,
-                    error,
-                    wait,
-                )
+                wait = self.wait_before(max(tries, overloaded), error)
+                logger.info("attempt %d: %s (%s); again in %.1f s", tries + overloaded, error.kind, error, wait)
                 await asyncio.sleep(wait)
-        raise AssertionError("unreachable: the last attempt returns or raises")

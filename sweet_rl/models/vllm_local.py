@@ -8,6 +8,7 @@ from typing import Any
 
 from sweet_rl.chat import ChatFormat
 from sweet_rl.errors import UserError
+from sweet_rl.models.api_errors import CONTEXT_WORDS
 from sweet_rl.models.base import Completion, Message, ModelError, Part, Sampling
 
 
@@ -37,7 +38,8 @@ class VLLMModel:
             from vllm.engine.arg_utils import AsyncEngineArgs
             from vllm.v1.engine.async_llm import AsyncLLM
 
-            self._engine = AsyncLLM.from_engine_args(AsyncEngineArgs(model=self.path, **self.engine_settings))
+            settings = {"model": self.path, "logprobs_mode": "processed_logprobs", **self.engine_settings}
+            self._engine = AsyncLLM.from_engine_args(AsyncEngineArgs(**settings))
         return self._engine
 
     async def complete(self, messages: list[Message], sampling: Sampling) -> list[Completion]:
@@ -66,10 +68,9 @@ class VLLMModel:
                 {"prompt_token_ids": ids}, settings, f"sweet-{next(self._numbers)}"
             ):
                 final = output
-        except ValueError as error:  # vLLM's word for a prompt that does not fit
-            raise ModelError("context", str(error)) from error
-        except Exception as error:  # the engine's own errors differ between versions
-            raise ModelError("engine", f"{type(error).__name__}: {error}") from error
+        except Exception as error:  # the engine's own errors differ between versions; so do those for a long prompt
+            kind = "context" if any(words in str(error).lower() for words in CONTEXT_WORDS) else "engine"
+            raise ModelError(kind, f"{type(error).__name__}: {error}") from error
         if final is None or len(final.outputs) != sampling.n:
             raise ModelError("malformed", f"vLLM gave no {sampling.n} replies.")
         return [self._completion(output, len(ids)) for output in sorted(final.outputs, key=lambda one: one.index)]

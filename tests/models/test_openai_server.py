@@ -10,12 +10,13 @@ import pytest
 from sweet_rl.chat import ChatFormat
 from sweet_rl.errors import UserError
 from sweet_rl.models.base import ModelError, Sampling
-from sweet_rl.models.openai_server import OpenAIServer, base_url
+from sweet_rl.models.hosts import base_url
+from sweet_rl.models.openai_server import OpenAIServer
 from sweet_rl.models.retries import RetryPolicy
 from tests.models.api_server import MODEL, ApiServer, Reply, chat_reply, in_turn, refusal, text_reply
 from tests.training.tiny_models import save_tiny_chat_model
 
-QUICK = RetryPolicy(attempts=3, first_wait=0.01, longest_wait=0.5)
+QUICK = RetryPolicy(attempts=3, overloaded_attempts=3, first_wait=0.01, longest_wait=0.5)
 ASKED = [{"role": "user", "content": "how many?"}]
 
 
@@ -157,9 +158,9 @@ def test_passing_trouble_is_retried(trouble):
         (Reply(wait=0.6), "timeout", 3),
         (refusal(400, "This model's maximum context length is 2048 tokens."), "context", 1),
         (refusal(400, "the prompt is obscene"), "refused", 1),
-        (chat_reply("", reason="content_filter"), "refused", 1),
+        (chat_reply("", reason="content_filter"), "filtered", 1),
         (refusal(401, "wrong key"), "auth", 1),
-        (refusal(404, "no such model"), "refused", 1),
+        (refusal(404, "no such model"), "auth", 1),
     ],
 )
 def test_lasting_trouble_ends_as_a_typed_error_after_bounded_tries(trouble, kind, calls):
@@ -186,16 +187,24 @@ def test_calls_are_spread_over_the_servers():
         assert (len(one.requests), len(two.requests)) == (5, 5)
 
 
+async def check(model, hostnames):
+    server = OpenAIServer(model, hostnames)
+    try:
+        await server.check()
+    finally:
+        await server.close()
+
+
 def test_check_says_what_is_wrong_before_any_dialogue():
     with ApiServer(in_turn(chat_reply("x"))) as server:
-        asyncio.run(OpenAIServer(MODEL, [server.url]).check())
+        asyncio.run(check(MODEL, [server.url]))
         with pytest.raises(UserError, match=f"does not serve 'other'; it serves {MODEL}"):
-            asyncio.run(OpenAIServer("other", [server.url]).check())
+            asyncio.run(check("other", [server.url]))
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         port = closed.getsockname()[1]
     with pytest.raises(UserError, match=f"no server answers at http://127.0.0.1:{port}"):
-        asyncio.run(OpenAIServer(MODEL, [f"127.0.0.1:{port}"]).check())
+        asyncio.run(check(MODEL, [f"127.0.0.1:{port}"]))
 
 
 def test_hostnames_become_urls():
