@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from sweet_rl.errors import UserError
 from sweet_rl.grading.html import PageGrade, PageGrader
+from sweet_rl.grading.report import is_graded
 from sweet_rl.records import Trajectory
 
 FIELDS = ("similarity", "encoder", "render_failure")
@@ -34,19 +34,14 @@ def grade_page_trajectories(trajectories: Iterable[Trajectory], grader: PageGrad
     yield from map(_without_grade, queue)
 
 
-def encoder_of(trajectories: Iterable[Trajectory], path: str) -> str:
-    """The encoder that a file's similarities were made with.
-
-    Raises UserError where a row names none (it was not graded by evaluate_html.py) or two rows name different ones.
-    """
-    names = {t.extra.get("encoder") for t in trajectories if t.ending != "failed"}
-    if len(names) > 1 or None in names or not names:
-        found = ", ".join(sorted(map(str, names - {None}))) or "none"
-        raise UserError(
-            f"{path}: its rows are not graded by one image encoder (found: {found}"
-            f"{', and rows without one' if None in names else ''}). Grade it with evaluate_html.py."
-        )
-    return names.pop()
+def best_of_tasks(trajectories: Iterable[Trajectory]) -> list[Trajectory]:
+    """Each task's graded dialogue with the highest reward, the first of equals; none of a task whose best earned 0."""
+    best: dict[str, Trajectory] = {}
+    for trajectory in filter(is_graded, trajectories):
+        known = best.get(trajectory.task.id)
+        if trajectory.reward > (0.0 if known is None else known.reward):
+            best[trajectory.task.id] = trajectory
+    return list(best.values())
 
 
 def _without_grade(trajectory: Trajectory) -> Trajectory:

@@ -1,4 +1,4 @@
-"""Figures of a graded frontend run: cosine similarity, best of k, win rate against another run."""
+"""Figures of a graded frontend run: cosine similarity, best of k, and what failed."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from sweet_rl.errors import UserError
-from sweet_rl.grading.evaluate_pages import encoder_of
 from sweet_rl.grading.report import is_graded, turns
-from sweet_rl.grading.statistics import Estimate, best_of_k, bootstrap_interval
+from sweet_rl.grading.statistics import best_of_k, bootstrap_interval
 from sweet_rl.records import Trajectory
 
 
@@ -20,14 +18,16 @@ def summarise_pages(trajectories: Sequence[Trajectory], k: int = 1, seed: int = 
     Best of k leaves out tasks of which failed dialogues leave fewer than k graded ones; their number is given.
     """
     graded = [trajectory for trajectory in trajectories if is_graded(trajectory)]
-    rewards = rewards_by_task(graded)
+    rewards: dict[str, list[float]] = {}
+    for trajectory in graded:
+        rewards.setdefault(trajectory.task.id, []).append(trajectory.reward)
     failures = [(t.extra.get("render_failure") or {}, t) for t in trajectories if t.ending != "failed"]
     failed = Counter((t.failure or {}).get("kind", "unknown") for t in trajectories if t.ending == "failed")
     summary: dict = {
         "dialogues": len(trajectories),
         "graded": len(graded),
         "tasks": len({trajectory.task.id for trajectory in trajectories}),
-        "encoder": encoder_of(trajectories, "the graded file") if len(failures) else None,
+        "encoder": next((t.extra.get("encoder") for t in trajectories if t.ending != "failed"), None),
         "failed_dialogues": dict(failed.most_common()),
         "answers_failed_by": dict(Counter(f["kind"] for f, _ in failures if f.get("side") == "answer").most_common()),
         "references_not_drawn": {t.task.id: f["kind"] for f, t in failures if f.get("side") == "reference"},
@@ -42,45 +42,6 @@ def summarise_pages(trajectories: Sequence[Trajectory], k: int = 1, seed: int = 
             best = {task: best_of_k(values, k) for task, values in enough.items()}
             summary["best_of_k"]["cosine_similarity"] = bootstrap_interval(best, seed=seed).to_dict()
     return summary
-
-
-def win_rate(
-    ours: Sequence[Trajectory], theirs: Sequence[Trajectory], names: tuple[str, str] = ("the run", "the baseline"),
-    seed: int = 0,
-) -> Estimate:
-    """Share of tasks on which our pages are closer to the reference than theirs; a tie is half a win (PAPER, ColBench).
-
-    With several dialogues of a task, its share is that of the pairs of one of ours and one of theirs. The interval
-    resamples tasks. Tasks without a graded dialogue in one of the runs are left out.
-    Raises UserError: other tasks, another image encoder, nothing in common.
-    """  # fmt: skip
-    encoders = [encoder_of(rows, name) for rows, name in zip((ours, theirs), names, strict=True)]
-    if encoders[0] != encoders[1]:
-        raise UserError(different_encoders(dict(zip(names, encoders, strict=True))))
-    odd = sorted({t.task.id for t in ours} ^ {t.task.id for t in theirs})
-    if odd:
-        raise UserError(
-            f"{names[0]} and {names[1]} are on different tasks: {len(odd)} are in only one of them, the first is "
-            f"{odd[0]}. Evaluate both on the same tasks file and --num_tasks."
-        )
-    own, other = rewards_by_task(filter(is_graded, ours)), rewards_by_task(filter(is_graded, theirs))
-    shares = {task: _share_won(own[task], other[task]) for task in own if task in other}
-    if not shares:
-        raise UserError(f"no task has a graded dialogue both in {names[0]} and in {names[1]}.")
-    return bootstrap_interval(shares, seed=seed)
-
-
-def _share_won(ours: Sequence[float], theirs: Sequence[float]) -> float:
-    difference = np.subtract.outer(np.asarray(ours), np.asarray(theirs))
-    return float(((difference > 0) + 0.5 * (difference == 0)).mean())
-
-
-def rewards_by_task(trajectories) -> dict[str, list[float]]:
-    """The rewards of each task's graded dialogues."""
-    grouped: dict[str, list[float]] = {}
-    for trajectory in trajectories:
-        grouped.setdefault(trajectory.task.id, []).append(trajectory.reward)
-    return grouped
 
 
 def page_summary_text(summary: dict) -> str:
@@ -110,15 +71,6 @@ def page_summary_text(summary: dict) -> str:
         lines.append(f"reference pages without a picture, not counted: {len(summary['references_not_drawn'])}")
         lines += [f"  {task}: {kind}" for task, kind in summary["references_not_drawn"].items()]
     return "\n".join(lines)
-
-
-def different_encoders(encoders: Mapping[str, str]) -> str:
-    """The message that refuses to compare runs."""
-    named = ", ".join(f"{name}: {encoder}" for name, encoder in encoders.items())
-    return (
-        f"similarities of different image encoders cannot be compared ({named}). "
-        "Grade all with the same --image_encoder."
-    )
 
 
 def _percent(estimate: Mapping[str, float]) -> str:
