@@ -1,0 +1,78 @@
+"""Keeps the frontend tasks whose reference page can be drawn, and says why the others cannot.
+
+    python scripts/filter_websites.py --input_path train.jsonl --output_path train.drawn.jsonl
+
+Dropped tasks go to --dropped_path (default: OUTPUT.dropped.jsonl) with the reason in `render_failure`. The same command
+continues a run that was stopped.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from tqdm import tqdm
+
+from sweet_rl.cli import print_summary, run
+from sweet_rl.credit.pair_files import check_apart
+from sweet_rl.grading.browser import PageRenderer
+from sweet_rl.records import Task, read_records
+from sweet_rl.runs import open_run
+
+
+def main(
+    input_path: str,
+    output_path: str,
+    dropped_path: str | None = None,
+    num_tasks: int | None = None,
+    browser: str | None = None,
+    workers: int = 2,
+    timeout: float = 15.0,
+    width: int = 1280,
+    javascript: bool = False,
+    overwrite: bool = False,
+) -> None:
+    """Draw every reference page.
+
+    Args:
+        input_path: tasks, JSONL; ground_truth is the page.
+        output_path: the tasks whose page gives a picture, in the same order.
+        dropped_path: the others, each with its render_failure.
+        num_tasks: only the first so many tasks.
+        browser: chromium or firefox; default the first one found.
+        workers: browsers at once.
+        timeout: seconds that drawing a page may take.
+        width: of the pictures, in pixels.
+        javascript: let the pages' own scripts run.
+        overwrite: replace the outputs.
+    """
+    dropped_path = dropped_path or f"{output_path.removesuffix('.jsonl')}.dropped.jsonl"
+    check_apart(input_path, output_path, dropped_path)
+    tasks = read_records(input_path, Task, limit=num_tasks)
+    settings = {"num_tasks": num_tasks, "browser": browser, "width": width, "javascript": javascript}
+    with (
+        PageRenderer(workers, browser, width, timeout=timeout, javascript=javascript, cache=0) as renderer,
+        open_run(output_path, settings, [input_path], overwrite) as kept,
+        open_run(dropped_path, {**settings, "timeout": timeout}, [input_path], overwrite) as dropped,
+    ):
+        left = [task for task in tasks if task.id not in kept.done | dropped.done]
+        if kept.complete and dropped.complete:
+            print(f"{output_path}: already complete")
+        else:
+            drawn = renderer.render_all(task.ground_truth for task in left)
+            bar = tqdm(zip(left, drawn, strict=True), total=len(tasks), initial=len(tasks) - len(left), unit=" pages")
+            for task, rendered in bar:
+                if rendered.failure is None:
+                    kept.write(task.to_dict())
+                else:
+                    dropped.write(task.to_dict() | {"render_failure": rendered.failure})
+            reasons = Counter(row["render_failure"]["kind"] for row in dropped.records())
+            summary = {"tasks": len(tasks), "kept": len(kept.done), "dropped": dict(reasons.most_common())}
+            if not dropped.complete:
+                dropped.finish(summary)
+            if not kept.complete:
+                kept.finish(summary)
+        print_summary(kept.summary or {})
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,73 @@
+"""Frontend tasks from WebSight, by the recipe of the release (PAPER, Where the data lives)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from sweet_rl.errors import UserError
+from sweet_rl.records import Task, content_id
+
+HUB_NAME, CONFIGURATION = "HuggingFaceM4/WebSight", "v0.2"
+SPLITS = {"train": (0, 10_000), "test": (10_000, 20_000)}  # rows of the hub's split `train`
+DESCRIPTION, PAGE = "llm_generated_idea", "text"
+_UNSPLASH = re.compile(r"(?:https?:)?//source\.unsplash\.com/random/(\d+)x(\d+)(?:/?\?[^\s\"'<>)]*)?", re.IGNORECASE)
+
+
+def with_fixed_pictures(page: str) -> str:
+    """The page with each random picture of Unsplash replaced by one of the same size that stays what it is."""
+    return _UNSPLASH.sub(r"https://picsum.photos/id/48/\1/\2", page)
+
+
+def task_of(row: dict[str, Any], number: int, where: str) -> Task:
+    """A WebSight row as a task; `row` is its number in WebSight. Raises UserError where a field is missing."""
+    for name in (DESCRIPTION, PAGE):
+        if not isinstance(row.get(name), str):
+            raise UserError(
+                f"{where}, row {number}: the field {name!r} is missing or no text (fields: {', '.join(row)}). It must "
+                f"be {HUB_NAME}, configuration {CONFIGURATION}."
+            )
+    description, page = row[DESCRIPTION], with_fixed_pictures(row[PAGE])
+    key = f"{content_id([description, page, {}])}-{number}"  # two rows may say the same
+    return Task(description, page, id=key, extra={"websight_row": number})
+
+
+def stream_rows(source: str | None, start: int, stop: int) -> Iterator[tuple[int, dict]]:
+    """(number, row) for the rows start to stop of WebSight on the hub, or of a copy: a .parquet or .jsonl file, or a
+    folder of .parquet files. The pictures in it are not read. Raises UserError: no such source, or too few rows."""
+    import datasets
+
+    try:
+        if source is None:
+            rows = datasets.load_dataset(HUB_NAME, CONFIGURATION, split="train", streaming=True)
+        else:
+            kind, files = _files(source)
+            rows = datasets.load_dataset(kind, data_files={"train": files}, split="train", streaming=True)
+        names = list(rows.column_names or rows.resolve_features().column_names or [])
+        if {DESCRIPTION, PAGE} <= set(names):
+            rows = rows.select_columns([DESCRIPTION, PAGE])
+        number = start
+        for row in rows.skip(start).take(stop - start):
+            yield number, row
+            number += 1
+    except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:
+        told = str(error).strip().partition("\n")[0]
+        raise UserError(
+            f"{source or HUB_NAME} cannot be read: {told}. Without a network, give a copy with --input_path FILE."
+        ) from error
+    if number < stop:
+        raise UserError(f"{source or HUB_NAME} has only {number} rows; rows {start} to {stop - 1} were asked for.")
+
+
+def _files(source: str) -> tuple[str, list[str]]:
+    path = Path(source)
+    files = sorted(map(str, path.glob("*.parquet"))) if path.is_dir() else [source]
+    if not files or not all(Path(file).is_file() for file in files):
+        raise UserError(f"--input_path {source}: there is no such file, and no folder with .parquet files.")
+    kinds = {".parquet": "parquet", ".jsonl": "json", ".json": "json"}
+    kind = kinds.get(Path(files[0]).suffix)
+    if kind is None:
+        raise UserError(f"--input_path {source} must be a .parquet or .jsonl file, or a folder of .parquet files.")
+    return kind, files
