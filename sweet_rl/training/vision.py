@@ -1,0 +1,121 @@
+"""Dialogues with a picture in front, for vision-language models: the training-time information c of Frontend Design.
+
+The picture of the reference page stands where the reference solution stands for a language model: after the BOS, in
+the hint. Its placeholder tokens are laid out as the family's own processor does it; the dialogue goes through the same
+chat format as everywhere.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sweet_rl.chat import HINT, ChatFormat
+from sweet_rl.errors import UserError
+from sweet_rl.models.loadable import check_loadable
+from sweet_rl.records import Part
+from sweet_rl.training.rows import EncodedText
+
+FAMILIES = ("qwen2_vl", "qwen2_5_vl")
+
+
+def is_vision_model(path: str) -> bool:
+    """Whether the model at `path` (folder or hub name) is one of the families that take pictures here."""
+    from transformers import AutoConfig
+
+    check_loadable(path)
+    return AutoConfig.from_pretrained(path).model_type in FAMILIES
+
+
+def load_vision_weights(path: str, dtype: torch.dtype = torch.float32) -> torch.nn.Module:
+    """The vision-language model at `path`. Raises UserError if there is none of the known families."""
+    from transformers import AutoModelForImageTextToText
+
+    if not is_vision_model(path):
+        raise UserError(
+            f"{path} is no vision-language model that is known here ({', '.join(FAMILIES)}), and the reference page is "
+            "shown as a picture. Give Qwen/Qwen2-VL-7B-Instruct, or one like it."
+        )
+    try:
+        return AutoModelForImageTextToText.from_pretrained(path, dtype=dtype)
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path}: no model can be loaded from there. {error}") from error
+
+
+def load_vision_frozen(
+    path: str, dtype: torch.dtype = torch.float32, device: torch.device | str | None = None
+) -> torch.nn.Module:
+    """The model for scoring, on `device` (None: the GPU if there is one)."""
+    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    return load_vision_weights(path, dtype).to(device).eval().requires_grad_(False)
+
+
+class VisionFormat:
+    """The chat markup and the picture markup of one vision-language model.
+
+    chat: its ChatFormat. processor: its image processor (Pillow's, the same on every machine).
+    """
+
+    def __init__(self, chat: ChatFormat, processor: Any, picture_token: int, opening: int, closing: int) -> None:
+        self.chat, self.processor = chat, processor
+        self.picture_token, self._opening, self._closing = picture_token, opening, closing
+
+    @classmethod
+    def from_pretrained(cls, path: str, max_pixels: int | None = None) -> VisionFormat:
+        """Of a model folder or hub name. max_pixels: larger pictures are shrunk to it (None: as the model says)."""
+        from transformers import AutoConfig, AutoImageProcessor
+
+        limit = {} if max_pixels is None else {"max_pixels": max_pixels}
+        try:
+            config = AutoConfig.from_pretrained(path)
+            processor = AutoImageProcessor.from_pretrained(path, backend="pil", **limit)
+        except (OSError, ValueError) as error:
+            raise UserError(f"{path}: no image processor can be loaded from there. {error}") from error
+        tokens = (config.image_token_id, config.vision_start_token_id, config.vision_end_token_id)
+        return cls(ChatFormat.from_pretrained(path), processor, *tokens)
+
+    def encode(self, parts: Sequence[Part], tokenizer: str | None, size: tuple[int, int], where: str) -> EncodedText:
+        """The dialogue's ids with a picture of `size` (width, height) in the hint, after the BOS.
+
+        Raises UserError naming `where` if there is nothing to train on.
+        """
+        before, _, after = HINT.partition("{ground_truth}")
+        width, height = size
+        patches = self.processor.get_number_of_image_patches(height, width, {})
+        picture = [self.picture_token] * (patches // self.processor.merge_size**2)
+        start = 1 if parts and parts[0].get("bos") else 0
+        hint = [
+            *self.chat.encode([{"text": before, "train": False}])[0],
+            self._opening, *picture, self._closing,
+            *self.chat.encode([{"text": after, "train": False}])[0],
+        ]  # fmt: skip
+        bos, _ = self.chat.encode(parts[:start], tokenizer)
+        ids, train = self.chat.encode(parts[start:], tokenizer)
+        return EncodedText.build([*bos, *hint, *ids], [False] * (len(bos) + len(hint)) + train, where)
+
+    def model_inputs(self, pictures: Sequence[bytes], input_ids: Tensor) -> dict[str, Tensor]:
+        """What the model takes beside `input_ids` [R, L]: the pixels of one PNG a row, and where they belong."""
+        images = [opened(picture) for picture in pictures]
+        pixels = self.processor(images=images, return_tensors="pt")
+        return {
+            "pixel_values": pixels["pixel_values"],
+            "image_grid_thw": pixels["image_grid_thw"],
+            "mm_token_type_ids": (input_ids == self.picture_token).long(),
+        }
+
+    def save(self, folder: str | Path) -> None:
+        """The image processor's settings; the tokenizer is saved with the model."""
+        self.processor.save_pretrained(str(folder))
+
+
+def opened(picture: bytes):
+    """A PNG as a Pillow image in RGB."""
+    from PIL import Image
+
+    with Image.open(io.BytesIO(picture)) as image:
+        return image.convert("RGB")

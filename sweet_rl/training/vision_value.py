@@ -1,0 +1,177 @@
+"""The paper's critic of Frontend Design: a regression head on the mean representation of all visual and text tokens of
+a vision-language model, which sees a picture of the reference page (PAPER, hyper-parameters).
+
+A turn's value and the loss over pairs are those of value.py; only what stands in front of the dialogue is another.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from tqdm import tqdm
+
+from sweet_rl.credit.trajectory_pairs import sibling_pairs
+from sweet_rl.errors import UserError
+from sweet_rl.records import Trajectory
+from sweet_rl.training.loop import GroupedTrainer
+from sweet_rl.training.order import pair_groups
+from sweet_rl.training.rows import EncodedText
+from sweet_rl.training.value import ValueObjective, preference_value_losses, turn_values, value_batch
+from sweet_rl.training.vision import VisionFormat, opened
+
+
+@dataclass
+class PictureExamples:
+    """texts: the distinct dialogues; pictures: the PNG file in front of each. pairs: int64 [P, 2] (chosen, rejected).
+    dropped: why -> how many pairs."""
+
+    texts: list[EncodedText]
+    pictures: list[Path]
+    pairs: np.ndarray
+    dropped: Counter
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+
+def draw_references(pages: Iterable[str], folder: Path, renderer) -> None:
+    """A PNG in `folder` for each page that can be drawn, named by the page's content; what is there is kept."""
+    folder.mkdir(parents=True, exist_ok=True)
+    missing = [page for page in dict.fromkeys(pages) if not picture_file(folder, page).exists()]
+    drawn = renderer.render_all(missing)
+    for page, rendered in tqdm(zip(missing, drawn, strict=True), total=len(missing), desc="reference pages"):
+        if rendered.png is not None:
+            partial = picture_file(folder, page).with_suffix(".partial")
+            partial.write_bytes(rendered.png)
+            partial.replace(picture_file(folder, page))
+
+
+def picture_file(folder: Path, page: str) -> Path:
+    """Where `draw_references` puts the picture of a page."""
+    return folder / f"{hashlib.sha256(page.encode('utf-8', 'surrogatepass')).hexdigest()}.png"
+
+
+def encode_picture_pairs(
+    trajectories: Sequence[Trajectory], form: VisionFormat, folder: Path, min_gap: float, max_len: int | None, path: str
+) -> PictureExamples:
+    """Pairs of siblings whose rewards are at least `min_gap` apart, with the pictures that `folder` holds.
+
+    The dialogues are laid out anew in the model's own chat format. Pairs whose reference page has no picture, with a
+    text of more than `max_len` tokens (the picture's counted), or of equal texts are dropped and counted.
+    Raises UserError if no pair is left.
+    """
+    texts: list[EncodedText] = []
+    pictures: list[Path] = []
+    known: dict[tuple[str, bytes], int] = {}
+    encoded: dict[str, EncodedText] = {}
+    kept, dropped, seen = [], Counter(), 0
+    sizes: dict[Path, tuple[int, int]] = {}
+
+    def number(trajectory: Trajectory, picture: Path) -> int:
+        key = (picture.name, encoded[trajectory.id].key)
+        if key not in known:
+            known[key] = len(texts)
+            texts.append(encoded[trajectory.id])
+            pictures.append(picture)
+        return known[key]
+
+    for pair in sibling_pairs(trajectories, min_gap):
+        seen += 1
+        picture = picture_file(folder, pair[0].task.ground_truth)
+        if not picture.exists():
+            dropped["whose reference page cannot be drawn"] += 1
+            continue
+        if picture not in sizes:
+            sizes[picture] = opened(picture.read_bytes()).size
+        for trajectory in pair:
+            if trajectory.id not in encoded:
+                where = f"{path}, trajectory {trajectory.id!r}"
+                encoded[trajectory.id] = form.encode(_parts(trajectory, form), None, sizes[picture], where)
+        chosen, rejected = (encoded[trajectory.id] for trajectory in pair)
+        if max_len is not None and max(len(chosen), len(rejected)) > max_len:
+            dropped["longer than max_len"] += 1
+        elif chosen.key == rejected.key:
+            dropped["chosen equals rejected"] += 1
+        else:
+            kept.append([number(trajectory, picture) for trajectory in pair])
+    if not kept:
+        reasons = ", ".join(f"{count} {why}" for why, count in dropped.items())
+        raise UserError(
+            f"{path}: none of its {seen} pairs of siblings whose rewards are at least {min_gap} apart can be trained on"
+            f"{f' ({reasons})' if reasons else ''}. It must be graded by evaluate_html.py, with several dialogues a task."
+        )
+    return PictureExamples(texts, pictures, np.asarray(kept, dtype=np.int64), dropped)
+
+
+def _parts(trajectory: Trajectory, form: VisionFormat) -> list:
+    history = trajectory.dialogue_history
+    last = max(i for i, message in enumerate(history) if message["role"] == "assistant")
+    return form.chat.dialogue(history[: last + 1], trajectory.tokenizer)
+
+
+def picture_batch(
+    texts: Sequence[EncodedText], pictures: Sequence[bytes], form: VisionFormat, unit: str
+) -> dict[str, Any]:
+    """A `value_batch` of one text a row, each behind its picture; the model finds the positions itself (M-RoPE)."""
+    batch = value_batch(texts, share=False, unit=unit)
+    del batch["position_ids"]
+    return batch | {"model_inputs": form.model_inputs(pictures, batch["input_ids"])}
+
+
+class PictureValueTrainer(GroupedTrainer):
+    """Trains a vision-language model with a value head on pairs."""
+
+    def __init__(self, model, args, examples: PictureExamples, how: ValueObjective, form: VisionFormat, together: int):
+        self.beta = how.beta
+
+        def collate(indices: list[int]) -> dict[str, Any]:
+            pairs = examples.pairs[indices]
+            numbers, local = np.unique(pairs, return_inverse=True)
+            pictures = [examples.pictures[n].read_bytes() for n in numbers]
+            batch = picture_batch([examples.texts[n] for n in numbers], pictures, form, how.unit)
+            return batch | {"pairs": torch.from_numpy(local.reshape(pairs.shape))}
+
+        super().__init__(model, args, len(examples), *pair_groups(examples, together), collate, form.chat)
+
+    def items(self, batch: dict) -> int:
+        return len(batch["pairs"])
+
+    def outputs(self, model, batch: dict) -> torch.Tensor:
+        return turn_values(model, batch)
+
+    def losses(self, values: torch.Tensor, batch: dict) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+        return preference_value_losses(values, batch["value_text"], len(batch["starts"]), batch["pairs"], self.beta)
+
+
+@torch.inference_mode()
+def picture_values(
+    model: torch.nn.Module,
+    form: VisionFormat,
+    texts: Sequence[EncodedText],
+    pictures: Sequence[bytes],
+    token_budget: int = 8192,
+    progress: Callable[[int], None] | None = None,
+) -> list[float]:
+    """The value of each text's last turn, each behind its picture; no gradients. Batches are of about `token_budget`
+    tokens, padding counted."""
+    device = next(model.parameters()).device
+    order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
+    values: dict[int, float] = {}
+    while order:
+        longest = len(texts[order[-1]])
+        count = max(1, token_budget // longest)
+        members, order = order[-count:], order[:-count]
+        batch = picture_batch([texts[i] for i in members], [pictures[i] for i in members], form, "trajectory")
+        batch["model_inputs"] = {name: tensor.to(device) for name, tensor in batch["model_inputs"].items()}
+        batch = {name: t.to(device) if isinstance(t, torch.Tensor) else t for name, t in batch.items()}
+        values.update(zip(members, turn_values(model, batch).tolist(), strict=True))
+        if progress:
+            progress(len(members))
+    return [values[i] for i in range(len(texts))]
