@@ -24,7 +24,7 @@ backend_option() { # backend_option NAME VALUE: one option of the command line
 
 backend_setup() { # checks what is there and sets the variables of steps.sh; called in the folder of the call
     local file model
-    [ -n "$hostname" ] || [ "$env_model" = mini ] || [ -d "$env_model" ] || [ -n "$dry_run" ] ||
+    [ -n "$hostname" ] || [ -n "$dry_run" ] || [ -d "$env_model" ] || [[ "$env_model" =~ ^(mini|designer)$ ]] ||
         fail "--hostname is missing: the server of the simulated human $env_model"
     for file in train_tasks test_tasks trajectories agent_prompt_path user_prompt_path output; do
         # Paths are the caller's; a bare prompt name is one of the package's own.

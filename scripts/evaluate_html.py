@@ -56,9 +56,10 @@ def main(
     device: str | None = None,
     dtype: str = "float32",
     browser: str | None = None,
-    workers: int = 2,
-    timeout: float = 15.0,
-    width: int = 1280,
+    browser_workers: int = 2,
+    page_width: int = 1280,
+    page_height: int = 720,
+    page_timeout: float = 15.0,
     javascript: bool = False,
     embedding_cache: str | None = str(EMBEDDINGS),
     seed: int = 0,
@@ -88,9 +89,10 @@ def main(
         device: of the encoder; default the GPU where there is one.
         dtype: of the encoder: float32, bfloat16 or float16.
         browser: chromium or firefox; default the first one found.
-        workers: browsers at once.
-        timeout: seconds that drawing a page may take.
-        width: of the pictures, in pixels.
+        browser_workers: browsers at once.
+        page_width: of the window in which pages are drawn, in pixels.
+        page_height: of that window; a longer page makes a longer picture.
+        page_timeout: seconds that drawing a page may take.
         javascript: let the pages' own scripts run.
         embedding_cache: folder in which embeddings of reference pages are kept (none: only in memory).
         seed: of the bootstrap.
@@ -118,7 +120,10 @@ def main(
     if preference_path is not None or ground_truth_preference_path is not None:
         check_texts(trajectories, texts)
 
-    with PageRenderer(workers, browser, width, timeout=timeout, javascript=javascript) as renderer:
+    renderer = PageRenderer(
+        browser_workers, browser, page_width, page_height, timeout=page_timeout, javascript=javascript
+    )
+    with renderer:
         encoder = load_encoder(image_encoder, device, dtype)
         print(encoder.describe)
         settings = {
@@ -127,7 +132,8 @@ def main(
             "image_encoder": encoder.name,
             "dtype": dtype,
             "browser": renderer.browser,
-            "width": width,
+            "page_width": page_width,
+            "page_height": page_height,
             "javascript": javascript,
         }
         other = None if baseline is None else read_graded(baseline)

@@ -25,9 +25,10 @@ def main(
     dropped_path: str | None = None,
     num_tasks: int | None = None,
     browser: str | None = None,
-    workers: int = 2,
-    timeout: float = 15.0,
-    width: int = 1280,
+    browser_workers: int = 2,
+    page_width: int = 1280,
+    page_height: int = 720,
+    page_timeout: float = 15.0,
     javascript: bool = False,
     overwrite: bool = False,
 ) -> None:
@@ -39,20 +40,31 @@ def main(
         dropped_path: the others, each with its render_failure.
         num_tasks: only the first so many tasks.
         browser: chromium or firefox; default the first one found.
-        workers: browsers at once.
-        timeout: seconds that drawing a page may take.
-        width: of the pictures, in pixels.
+        browser_workers: browsers at once.
+        page_width: of the window in which pages are drawn, in pixels.
+        page_height: of that window; a longer page makes a longer picture.
+        page_timeout: seconds that drawing a page may take.
         javascript: let the pages' own scripts run.
         overwrite: replace the outputs.
     """
     dropped_path = dropped_path or f"{output_path.removesuffix('.jsonl')}.dropped.jsonl"
     check_apart(input_path, output_path, dropped_path)
     tasks = read_records(input_path, Task, limit=num_tasks)
-    settings = {"num_tasks": num_tasks, "browser": browser, "width": width, "javascript": javascript}
+    settings = {
+        "num_tasks": num_tasks,
+        "browser": browser,
+        "page_width": page_width,
+        "page_height": page_height,
+        "page_timeout": page_timeout,
+        "javascript": javascript,
+    }
+    renderer = PageRenderer(
+        browser_workers, browser, page_width, page_height, timeout=page_timeout, javascript=javascript, cache=0
+    )
     with (
-        PageRenderer(workers, browser, width, timeout=timeout, javascript=javascript, cache=0) as renderer,
+        renderer,
         open_run(output_path, settings, [input_path], overwrite) as kept,
-        open_run(dropped_path, {**settings, "timeout": timeout}, [input_path], overwrite) as dropped,
+        open_run(dropped_path, settings, [input_path], overwrite) as dropped,
     ):
         left = [task for task in tasks if task.id not in kept.done | dropped.done]
         if kept.complete and dropped.complete:

@@ -10,7 +10,11 @@
 #   collecting, playing, sampling, grading   arrays: more flags of collection, all dialogues, candidates, grades
 #   texts        array: how the texts of a released file are read
 #   dry_run      if not empty, every command is printed with its settings and none is run
+#   evaluator    script that gives the rewards (default: evaluate_code)       evaluating   array: more flags of it, always
+#   imitated     what rejection fine-tuning reads (default: rewarded, the file of that name)
 # and the function `player MODEL`, which sets the array `player`: where the agent is played.
+
+evaluator=evaluate_code evaluating=() imitated=rewarded
 
 json() { # json TEXT: as a JSON string
     local text="${1//\\/\\\\}"
@@ -84,8 +88,8 @@ play() { # play CONFIG MODEL TASKS OUTPUT SEED [OPTIONS...]
 
 evaluate() { # evaluate NAME MODEL [OPTIONS...]: dialogues on the test tasks, and their grades
     step_name="evaluate $1: dialogues" play evaluation "$2" "$test_tasks" "$dir/$1.test.jsonl" "$seed" "${@:3}"
-    step "evaluate $1: grades" python scripts/evaluate_code.py --input_path "$dir/$1.test.jsonl" \
-        --output_path "$dir/$1.graded.jsonl"
+    step "evaluate $1: grades" python "scripts/$evaluator.py" --input_path "$dir/$1.test.jsonl" \
+        --output_path "$dir/$1.graded.jsonl" "${evaluating[@]}"
 }
 
 collect() { # dialogues on the training tasks
@@ -95,9 +99,9 @@ collect() { # dialogues on the training tasks
 }
 
 grade() { # grade [OPTIONS...]: rewards and trajectory pairs
-    step "grade, pair" python scripts/evaluate_code.py --input_path "${trajectories:-$dir/trajectories.jsonl}" \
+    step "grade, pair" python "scripts/$evaluator.py" --input_path "${trajectories:-$dir/trajectories.jsonl}" \
         --output_path "$dir/rewarded.jsonl" --preference_path "$dir/pairs.jsonl" \
-        --ground_truth_preference_path "$dir/pairs_with_c.jsonl" "${grading[@]}" "${texts[@]}" "$@"
+        --ground_truth_preference_path "$dir/pairs_with_c.jsonl" "${evaluating[@]}" "${grading[@]}" "${texts[@]}" "$@"
 }
 
 train() { # train NAME SCRIPT CONFIG DATASET SAVE_PATH [OPTIONS...]
@@ -106,7 +110,7 @@ train() { # train NAME SCRIPT CONFIG DATASET SAVE_PATH [OPTIONS...]
 }
 
 rejection_fine_tuning() {
-    train "rejection fine-tuning" train_sft rejection_fine_tuning "$dir/rewarded.jsonl" "$dir/rft" "${texts[@]}"
+    train "rejection fine-tuning" train_sft rejection_fine_tuning "$dir/$imitated.jsonl" "$dir/rft" "${texts[@]}"
     evaluate rft "$dir/rft"
 }
 

@@ -134,7 +134,14 @@ def load_critic(settings: CriticSettings) -> Critic:
         return JudgeCritic(model, prompt, settings.hint, settings.seed, settings.calls_at_once)
     if settings.critic_type == "value":
         from sweet_rl.credit.value_head import ValueHeadCritic
+        from sweet_rl.training.vision import is_vision_model
 
+        if is_vision_model(model_path(settings.model_id)):
+            from sweet_rl.credit.picture_value import PictureValueCritic
+
+            if not settings.hint:
+                raise UserError("a vision critic ranks with the reference page's picture: leave out --no_prompt.")
+            return PictureValueCritic.load(model_path(settings.model_id), settings.bf16, settings.token_budget)
         return ValueHeadCritic.load(
             model_path(settings.model_id), settings.hint, settings.bf16, settings.token_budget
         )

@@ -27,17 +27,28 @@ def trajectory_pairs(
     chat: renders trajectories that carry no parts; response_template, eos_text and bos_text: read the texts of
     released files instead. Raises UserError, naming the trajectory, where its text cannot be had.
     """
+    by_task: dict[str, list[tuple[Trajectory, Trajectory]]] = {}
+    for chosen, rejected in sibling_pairs(trajectories, min_gap):
+        by_task.setdefault(chosen.task.id, []).append((chosen, rejected))
+    for pairs in by_task.values():
+        named = {trajectory.id: trajectory for pair in pairs for trajectory in pair}
+        parts = {key: trajectory_parts(t, chat, response_template, eos_text, bos_text) for key, t in named.items()}
+        for chosen, rejected in pairs:
+            if parts_text(parts[chosen.id]) != parts_text(parts[rejected.id]):
+                yield _pair(chosen, rejected, parts, hint)
+
+
+def sibling_pairs(
+    trajectories: Iterable[Trajectory], min_gap: float | None = None
+) -> Iterator[tuple[Trajectory, Trajectory]]:
+    """(chosen, rejected) of one task: reward 1 over less, or with `min_gap` rewards at least so far apart. Failed
+    dialogues, ungradable tasks and dialogues without an agent's turn are left out."""
     siblings: dict[str, list[Trajectory]] = {}
     for trajectory in trajectories:
         if is_graded(trajectory) and any(m["role"] == "assistant" for m in trajectory.dialogue_history):
             siblings.setdefault(trajectory.task.id, []).append(trajectory)
     for group in siblings.values():
-        ordered = [(a, b) for a in group for b in group if _preferred(a.reward, b.reward, min_gap)]
-        named = {trajectory.id: trajectory for pair in ordered for trajectory in pair}
-        parts = {key: trajectory_parts(t, chat, response_template, eos_text, bos_text) for key, t in named.items()}
-        for chosen, rejected in ordered:
-            if parts_text(parts[chosen.id]) != parts_text(parts[rejected.id]):
-                yield _pair(chosen, rejected, parts, hint)
+        yield from ((a, b) for a in group for b in group if _preferred(a.reward, b.reward, min_gap))
 
 
 def _preferred(reward: float, other: float, min_gap: float | None) -> bool:

@@ -81,13 +81,17 @@ def has_value_head(path: str | Path) -> bool:
 
 
 def load_value_model(
-    path: str, dtype: torch.dtype = torch.float32, device: torch.device | str | None = None
+    path: str,
+    dtype: torch.dtype = torch.float32,
+    device: torch.device | str | None = None,
+    load: Callable[..., nn.Module] = load_frozen,
 ) -> nn.Module:
-    """A model of train_value.py for scoring. Raises UserError if the folder has no value head."""
+    """A model of train_value.py for scoring; `load` loads what is under the head. Raises UserError if the folder has no
+    value head."""
     file = _head_file(Path(path))
     if file is None:
         raise UserError(f"{path} has no value head. Train one with train_value.py.")
-    model = load_frozen(path, dtype, device)
+    model = load(path, dtype, device)
     attach_value_head(model)
     with safe_open(file, "pt") as weights:
         state = {name: weights.get_tensor(f"{HEAD}.{name}").to(dtype) for name in ("weight", "bias")}

@@ -105,7 +105,7 @@ def encode_picture_pairs(
         reasons = ", ".join(f"{count} {why}" for why, count in dropped.items())
         raise UserError(
             f"{path}: none of its {seen} pairs of siblings whose rewards are at least {min_gap} apart can be trained on"
-            f"{f' ({reasons})' if reasons else ''}. It must be graded by evaluate_html.py, with several dialogues a task."
+            f"{f' ({reasons})' if reasons else ''}. evaluate_html.py grades it; several dialogues a task are needed."
         )
     return PictureExamples(texts, pictures, np.asarray(kept, dtype=np.int64), dropped)
 
