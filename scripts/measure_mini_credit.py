@@ -2,46 +2,62 @@
 
     python scripts/measure_mini_credit.py \
         --runs "critic=runs/mini/seed0/ranked.jsonl,without c=runs/mini/seed0/ranked_no_prompt.jsonl" \
-        --output_path credit.json
+        --output_path credit.json --markdown_path credit.md
 
-Each file is an output of rank_best_of_n.py on candidates of mini tasks. Printed last: the share of pairs of
-a useful and a useless (or repeated) question of the same turn in which the useful one is ranked higher.
+Each file is an output of rank_best_of_n.py on candidates of mini tasks; files joined by + are seeds of one critic.
 """
 
 import json
 
 from sweet_rl.cli import run
 from sweet_rl.errors import UserError
-from sweet_rl.mini.credit_accuracy import credit_accuracy
+from sweet_rl.mini.credit_accuracy import credit_accuracy, credit_markdown
 from sweet_rl.records import TurnCandidates, read_records
 from sweet_rl.runs import write_texts
 
 
-def main(runs: str, output_path: str | None = None, seed: int = 0, overwrite: bool = False) -> None:
-    """Measure ranked candidates by the oracle.
+def main(
+    runs: str,
+    output_path: str | None = None,
+    markdown_path: str | None = None,
+    seed: int = 0,
+    overwrite: bool = False,
+) -> None:
+    """Measure ranked candidates by the oracle, which knows the rules of the mini tasks.
 
     Args:
-        runs: name=file for each ranked file, separated by commas
+        runs: name=file[+file...] for each critic, separated by commas
         output_path: write the figures here as JSON
+        markdown_path: write the tables here as Markdown
         seed: of the bootstrap
     """
     entries = [tuple(map(str.strip, entry.partition("=")[::2])) for entry in runs.split(",")]
     named = dict(entries)
     if len(named) < len(entries) or not all(name and path for name, path in entries):
         raise UserError(f"--runs is {runs!r}; expected name=file with each name once, several separated by commas.")
-    results = {name: credit_accuracy(read_records(path, TurnCandidates), seed) for name, path in named.items()}
-    if output_path:
-        write_texts({output_path: json.dumps(results, indent=2) + "\n"}, overwrite)
+    if output_path is not None and output_path == markdown_path:
+        raise UserError(f"--output_path and --markdown_path are both {output_path}: choose two files.")
+    results = {
+        name: credit_accuracy((row for path in paths.split("+") for row in read_records(path, TurnCandidates)), seed)
+        for name, paths in named.items()
+    }
+    outputs = {
+        output_path: json.dumps(results, indent=2) + "\n",
+        markdown_path: credit_markdown(results),
+    }
+    write_texts({path: text for path, text in outputs.items() if path is not None}, overwrite)
     width = max(map(len, results))
     for name, result in results.items():
         for kind, value in result["by_kind"].items():
             print(f"{name:{width}}  {kind:24} {100 * value['accuracy']:5.1f} %  of {value['pairs']} pairs")
     for name, result in results.items():
-        low, high = result["interval"]
-        print(
-            f"{name:{width}}  useful question above useless one: {100 * result['questions']:.1f} % "
-            f"[{100 * low:.1f}, {100 * high:.1f}] of {result['pairs']} pairs"
-        )
+        for group, value in result["groups"].items():
+            if value["pairs"]:
+                low, high = value["interval"]
+                print(
+                    f"{name:{width}}  {group}: {100 * value['accuracy']:.1f} % [{100 * low:.1f}, {100 * high:.1f}] of "
+                    f"{value['pairs']} pairs"
+                )
 
 
 if __name__ == "__main__":

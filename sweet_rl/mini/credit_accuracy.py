@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import combinations
 
 import numpy as np
@@ -14,7 +14,11 @@ from sweet_rl.mini.oracle import usefulness
 from sweet_rl.records import TurnCandidates
 
 WORTH = {"early": 0, "useless": 1, "repeated": 1, "useful": 2, "complete": 3}
-QUESTIONS = ("useful over useless", "useful over repeated")
+GROUPS = {
+    "useful over useless question": ("useful over useless", "useful over repeated"),
+    "question over early answer": ("useful over early", "useless over early", "repeated over early"),
+    "complete answer over question": ("complete over useless", "complete over repeated"),
+}
 MARKUP = re.compile(r"<\|[a-z]+\|>")
 
 
@@ -53,33 +57,70 @@ def pair_outcomes(candidates: list[tuple[str, str, float]]) -> list[tuple[str, f
 
 
 def credit_accuracy(records: Iterable[TurnCandidates], seed: int = 0, resamples: int = 1000) -> dict:
-    """Return the share of pairs ranked as the oracle does.
+    """Return the share of pairs of candidates of one turn that are ranked as the oracle does, ties counting half.
 
-    `questions` is over all pairs of a useful and a useless or repeated question of one turn, with a 95 %
-    bootstrap interval over tasks; `by_kind` and `by_turn` (turns counted from 0) split it up.
+    `groups` are the three decisions of an agent: which question to ask, not to answer too early, and to answer once
+    all is told; each with `accuracy`, its 95 % bootstrap `interval` over tasks, `pairs`, and `by_turn` (turns counted
+    from 0). A group without a pair has accuracy None. `by_kind` splits further; `candidates` counts the oracle's words.
     """
-    by_kind, by_turn = defaultdict(list), defaultdict(list)
-    per_task: dict[str, list[float]] = defaultdict(list)
+    outcomes: dict[str, list[tuple[str, int, float]]] = defaultdict(list)
     words: Counter = Counter()
     for record in records:
         candidates = judged(record)
         words.update(word for _, word, _ in candidates)
         for kind, right in pair_outcomes(candidates):
-            by_kind[kind].append(right)
-            if kind in QUESTIONS:
-                by_turn[record.turn].append(right)
-                per_task[record.task.id].append(right)
-    if not per_task:
+            outcomes[kind].append((record.task.id, record.turn, right))
+    if not any(outcomes[kind] for kind in GROUPS["useful over useless question"]):
         raise UserError("no turn has both a useful and a useless question among its candidates.")
-    sums = np.array([[sum(rights), len(rights)] for rights in per_task.values()])
+    return {
+        "groups": {
+            name: _group([row for kind in kinds for row in outcomes[kind]], seed, resamples)
+            for name, kinds in GROUPS.items()
+        },
+        "by_kind": {kind: _share([right for *_, right in rows]) for kind, rows in sorted(outcomes.items()) if rows},
+        "candidates": dict(words),
+    }
+
+
+def _group(rows: list[tuple[str, int, float]], seed: int, resamples: int) -> dict:
+    by_task: dict[str, list[float]] = defaultdict(list)
+    by_turn: dict[int, list[float]] = defaultdict(list)
+    for task, turn, right in rows:
+        by_task[task].append(right)
+        by_turn[turn].append(right)
+    if not rows:
+        return {"accuracy": None, "interval": None, "pairs": 0, "by_turn": {}}
+    sums = np.array([[sum(rights), len(rights)] for rights in by_task.values()])
     picks = np.random.default_rng(seed).integers(0, len(sums), (resamples, len(sums)))
     totals = sums[picks].sum(1)
     low, high = np.percentile(totals[:, 0] / totals[:, 1], [2.5, 97.5])
     return {
-        "questions": float(sums[:, 0].sum() / sums[:, 1].sum()),
+        **_share([right for *_, right in rows]),
         "interval": [float(low), float(high)],
-        "pairs": int(sums[:, 1].sum()),
-        "by_kind": {kind: {"accuracy": float(np.mean(v)), "pairs": len(v)} for kind, v in sorted(by_kind.items())},
-        "by_turn": {turn: {"accuracy": float(np.mean(v)), "pairs": len(v)} for turn, v in sorted(by_turn.items())},
-        "candidates": dict(words),
+        "by_turn": {turn: _share(rights) for turn, rights in sorted(by_turn.items())},
     }
+
+
+def _share(rights: list[float]) -> dict:
+    return {"accuracy": float(np.mean(rights)), "pairs": len(rights)}
+
+
+def credit_markdown(results: Mapping[str, dict]) -> str:
+    """A table: for each critic the accuracy in the three groups, with intervals, and by turn."""
+    groups = [group for result in results.values() for group in result["groups"].values()]
+    turns = sorted({int(turn) for group in groups for turn in group["by_turn"]})
+    lines = []
+    for group in GROUPS:
+        lines += [f"| {group} | % | 95 % interval | pairs | {' | '.join(f'turn {turn + 1}' for turn in turns)} |"]
+        lines += ["| --- |" + " ---: |" * (3 + len(turns))]
+        for name, result in results.items():
+            found = result["groups"][group]
+            by_turn = {int(turn): value for turn, value in found["by_turn"].items()}
+            figures = ("", "")
+            if found["pairs"]:
+                low, high = found["interval"]
+                figures = (f"{100 * found['accuracy']:.1f}", f"{100 * low:.1f} to {100 * high:.1f}")
+            cells = [f"{100 * by_turn[turn]['accuracy']:.1f}" if turn in by_turn else "" for turn in turns]
+            lines.append("| " + " | ".join([name, *figures, f"{found['pairs']:,}", *cells]) + " |")
+        lines.append("")
+    return "\n".join(lines)

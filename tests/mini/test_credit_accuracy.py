@@ -1,7 +1,7 @@
 import pytest
 
 from sweet_rl.errors import UserError
-from sweet_rl.mini.credit_accuracy import credit_accuracy, pair_outcomes
+from sweet_rl.mini.credit_accuracy import credit_accuracy, credit_markdown, pair_outcomes
 from sweet_rl.records import Task, TurnCandidates
 
 MINI = {"family": "parking_fee", "rules": [["allowance", 0, 2, 5], ["rate", 0, 4, 5], ["cap", 0, 30, 5]]}
@@ -33,11 +33,21 @@ def test_pairs_are_counted_by_hand():
 def test_accuracy_over_records_is_that_of_the_question_pairs():
     result = credit_accuracy([candidates([3.0, 1.0, 2.0, 9.0]), candidates([1.5, 1.0, 2.0, 0.0])])
     # Useful is the cap; useless the urgency, repeated the price: 2 right, then 1 right of 2.
-    assert result["questions"] == pytest.approx(3 / 4)
-    assert result["pairs"] == 4
+    questions = result["groups"]["useful over useless question"]
+    assert questions["accuracy"] == pytest.approx(3 / 4) and questions["pairs"] == 4
+    assert questions["by_turn"] == {1: {"accuracy": 0.75, "pairs": 4}}
+    # the answer is too early: first above all three questions, then below them
+    assert result["groups"]["question over early answer"]["accuracy"] == pytest.approx(3 / 6)
+    assert result["groups"]["complete answer over question"]["pairs"] == 0
     assert result["by_kind"]["useful over early"]["accuracy"] == pytest.approx(0.5)
 
 
 def test_unranked_candidates_are_refused():
     with pytest.raises(UserError, match="judge_scores"):
         credit_accuracy([candidates(None)])
+
+
+def test_the_table_has_a_part_for_each_decision_and_a_column_for_each_turn():
+    table = credit_markdown({"critic": credit_accuracy([candidates([3.0, 1.0, 2.0, 0.0])])})
+    assert table.count("turn 2") == 3 and "| critic | 100.0 | 100.0 to 100.0 | 2 | 100.0 |" in table
+    assert "| critic |  |  | 0 |  |" in table

@@ -1,0 +1,1 @@
+"""Figures of results, as PNG and SVG, that can be read in black and white."""
