@@ -29,7 +29,9 @@ def main(
     nll_loss_coef: float = 0.0,
     response_template: str | None = None,
     max_len: int | None = None,
+    too_long: str = "drop",
     max_samples: int | None = None,
+    eval_fraction: float = 0.0,
     learning_rate: float = 2e-7,
     max_epochs: int = 1,
     train_batch_size: int = 8,
@@ -42,7 +44,10 @@ def main(
     bf16: bool = False,
     gradient_checkpointing: bool = False,
     zero_stage: int | None = None,
+    lora_rank: int | None = None,
+    lora_alpha: float | None = None,
     save_steps: int = 100,
+    keep: str = "last",
     logging_steps: int = 10,
     report_to: str = "none",
     seed: int = 0,
@@ -61,14 +66,23 @@ def main(
         mean_log_prob: the released name of --normalize trajectory
         nll_loss_coef: weight of the chosen text's mean NLL on trained tokens (paper: 0.01)
         response_template: markup that opens the agent's turns, for rows whose texts are plain strings
-        max_len: pairs with a longer text are dropped and counted, never cut
+        max_len: the most tokens of a text; no text is ever cut
+        too_long: what becomes of an example with a longer text: drop (left out) or oldest_turns (its dialogue loses
+            its oldest turns; the task and the last turn stay). Counted and reported either way
+        eval_fraction: share of the tasks, with all their examples, held out and evaluated at every checkpoint
         micro_train_batch_size: pairs at once in one process; default: its whole share of the batch
         pairs_together: at most so many pairs of one prompt in a batch
         zero_stage: train with DeepSpeed ZeRO 0-3; default: plain torch
+        lora_rank: train a LoRA adapter of this rank; saved by itself in adapter/ and, merged, as a whole model
+        lora_alpha: the adapter's scale times its rank; default: twice the rank
+        save_steps: optimiser steps between checkpoints
+        keep: last (the weights at the end) or best (those of the checkpoint with the lowest evaluation loss)
+        report_to: none, tensorboard, wandb, or several separated by commas
     """
     from sweet_rl.training.commands import deepspeed_config, train_preferences
     from sweet_rl.training.dpo import Preference, resolve_normalize
-    from sweet_rl.training.loop import LoopSettings
+    from sweet_rl.training.examples import DataSettings
+    from sweet_rl.training.settings import LoopSettings
 
     train_preferences(
         pretrain,
@@ -78,12 +92,10 @@ def main(
         LoopSettings(
             learning_rate, max_epochs, train_batch_size, micro_train_batch_size, bf16, gradient_checkpointing,
             deepspeed_config(DEEPSPEED, zero_stage), lr_scheduler, warmup_ratio, weight_decay, max_norm, seed,
-            save_steps, logging_steps, report_to, pairs_together,
+            save_steps, logging_steps, report_to, pairs_together, lora_rank, lora_alpha, keep,
         ),
+        DataSettings(response_template, max_len, too_long, max_samples, eval_fraction),
         ref_pretrain=ref_pretrain,
-        response_template=response_template,
-        max_len=max_len,
-        max_samples=max_samples,
         overwrite=overwrite,
     )  # fmt: skip
 

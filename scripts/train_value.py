@@ -26,7 +26,9 @@ def main(
     no_prompt: bool = False,
     response_template: str | None = None,
     max_len: int | None = None,
+    too_long: str = "drop",
     max_samples: int | None = None,
+    eval_fraction: float = 0.0,
     learning_rate: float = 2e-7,
     max_epochs: int = 1,
     train_batch_size: int = 8,
@@ -39,7 +41,10 @@ def main(
     bf16: bool = False,
     gradient_checkpointing: bool = False,
     zero_stage: int | None = None,
+    lora_rank: int | None = None,
+    lora_alpha: float | None = None,
     save_steps: int = 100,
+    keep: str = "last",
     logging_steps: int = 10,
     report_to: str = "none",
     seed: int = 0,
@@ -57,13 +62,22 @@ def main(
         beta: scale of the values in the preference loss
         no_prompt: for classification: leave the reference solution out (pairs hold it or do not)
         response_template: markup that opens the agent's turns, for rows whose texts are plain strings
-        max_len: examples with a longer text are dropped and counted, never cut
+        max_len: the most tokens of a text; no text is ever cut
+        too_long: what becomes of an example with a longer text: drop (left out) or oldest_turns (its dialogue loses
+            its oldest turns; the task and the last turn stay). Counted and reported either way
+        eval_fraction: share of the tasks, with all their examples, held out and evaluated at every checkpoint
         micro_train_batch_size: examples at once in one process; default: its whole share of the batch
         pairs_together: at most so many examples of one prompt in a batch
         zero_stage: train with DeepSpeed ZeRO 0-3; default: plain torch
+        lora_rank: train a LoRA adapter of this rank; saved by itself in adapter/ and, merged, as a whole model
+        lora_alpha: the adapter's scale times its rank; default: twice the rank
+        save_steps: optimiser steps between checkpoints
+        keep: last (the weights at the end) or best (those of the checkpoint with the lowest evaluation loss)
+        report_to: none, tensorboard, wandb, or several separated by commas
     """
     from sweet_rl.training.commands import deepspeed_config, train_value
-    from sweet_rl.training.loop import LoopSettings
+    from sweet_rl.training.examples import DataSettings
+    from sweet_rl.training.settings import LoopSettings
     from sweet_rl.training.value import ValueObjective
 
     train_value(
@@ -74,12 +88,10 @@ def main(
         LoopSettings(
             learning_rate, max_epochs, train_batch_size, micro_train_batch_size, bf16, gradient_checkpointing,
             deepspeed_config(DEEPSPEED, zero_stage), lr_scheduler, warmup_ratio, weight_decay, max_norm, seed,
-            save_steps, logging_steps, report_to, pairs_together,
+            save_steps, logging_steps, report_to, pairs_together, lora_rank, lora_alpha, keep,
         ),
+        DataSettings(response_template, max_len, too_long, max_samples, eval_fraction),
         hint=not no_prompt,
-        response_template=response_template,
-        max_len=max_len,
-        max_samples=max_samples,
         overwrite=overwrite,
     )  # fmt: skip
 

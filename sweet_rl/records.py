@@ -3,11 +3,11 @@
 Files are UTF-8 JSONL with the released field names, flat. Fields that a record does not know travel along in
 `extra` and are written back beside the others. A text that a model is trained on is a list of parts:
 
-    {"text": str, "train": bool, "token_ids"?: list[int], "plain"?: bool, "bos"?: bool}
+    {"text": str, "train": bool, "token_ids"?: list[int], "plain"?: bool, "bos"?: bool, "turn"?: bool}
 
 `train` marks what the loss sees; `token_ids` are the ids as sampled (of the tokenizer whose fingerprint the
 record names); `plain` text never becomes a special token, whatever it spells; `bos` marks the begin-of-text
-part.
+part; `turn` an earlier turn of the agent that is history here.
 """
 
 import hashlib

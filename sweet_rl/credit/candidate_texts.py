@@ -7,12 +7,12 @@ from sweet_rl.records import Part, TurnCandidates
 
 
 def prompt_parts(record: TurnCandidates, bos_text: str = "") -> list[Part]:
-    """The turn's prompt with nothing in it trained: earlier turns of the agent are history here.
+    """The turn's prompt with nothing in it trained: earlier turns of the agent are history here, marked `turn`.
 
     A string (released files) is one part of markup, its BOS split off so that a hint can go after it.
     """
     if not isinstance(record.input, str):
-        return [{**part, "train": False} for part in record.input]
+        return [part | {"train": False} | ({"turn": True} if part["train"] else {}) for part in record.input]
     if bos_text and record.input.startswith(bos_text):
         bos = {"text": bos_text, "train": False, "bos": True}
         return [bos, {"text": record.input.removeprefix(bos_text), "train": False}]

@@ -55,6 +55,7 @@ def turn_pairs(
                 chosen=[*prompt, completion_part(record, chosen, eos_text)],
                 rejected=[*prompt, completion_part(record, rejected, eos_text)],
                 tokenizer=record.tokenizer,
+                extra={} if record.task is None else {"task_id": record.task.id},
             )
         )
     return pairs

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,11 +14,10 @@ from sweet_rl.chat import ChatFormat
 from sweet_rl.errors import UserError
 from sweet_rl.training.examples import PreferenceExamples
 from sweet_rl.training.logps import ROW_TOKENS
-from sweet_rl.training.loop import GroupedTrainer
 from sweet_rl.training.losses import NORMALIZE, dpo_loss, log_ratios, nll_loss
-from sweet_rl.training.order import pair_groups
 from sweet_rl.training.rows import lay_out
 from sweet_rl.training.shared_prefix import share_prompts
+from sweet_rl.training.trainer import GroupedTrainer
 
 
 @dataclass(frozen=True)
@@ -89,12 +89,12 @@ def pair_collator(
     reference: Sequence[np.ndarray],
     share: bool = True,
     row_tokens: int = ROW_TOKENS,
-) -> Callable[[list[int]], dict[str, Tensor]]:
+) -> Callable[[list[int]], dict[str, Any]]:
     """Indices of pairs -> a batch: their distinct texts laid out in rows, reference log-probs, and who is
     whom.
     """
 
-    def collate(indices: list[int]) -> dict[str, Tensor]:
+    def collate(indices: list[int]) -> dict[str, Any]:
         pairs = examples.pairs[indices]
         numbers, local = np.unique(pairs, return_inverse=True)
         texts = [examples.texts[n] for n in numbers]
@@ -111,18 +111,14 @@ class PreferenceTrainer(GroupedTrainer):
     """Trains on pairs; all pairs of one prompt (at most `together`) go through the model in one row."""
 
     def __init__(
-        self,
-        model,
-        args,
-        examples: PreferenceExamples,
-        reference,
-        how: Preference,
-        chat: ChatFormat,
-        together: int,
-    ):
+        self, model, args, examples: PreferenceExamples, reference, how: Preference, chat: ChatFormat,
+        train: np.ndarray, evaluation: np.ndarray, together: int = 4,
+    ):  # fmt: skip
         self.how = how
         collate = pair_collator(examples, reference, share_prompts(model))
-        super().__init__(model, args, len(examples), *pair_groups(examples, together), collate, chat)
+        super().__init__(
+            model, args, train, evaluation, examples.prompts, examples.lengths, collate, chat, together
+        )
 
     def items(self, batch: dict) -> int:
         return len(batch["pairs"])

@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from sweet_rl.training.examples import PreferenceExamples
-
 BATCHES_A_BUCKET = 32
 
 
@@ -17,13 +15,6 @@ def prompt_groups(prompts: Sequence[bytes], limit: int) -> list[np.ndarray]:
     for i, prompt in enumerate(prompts):
         by_prompt.setdefault(prompt, []).append(i)
     return [np.asarray(m[i : i + limit]) for m in by_prompt.values() for i in range(0, len(m), limit)]
-
-
-def pair_groups(examples: PreferenceExamples, limit: int) -> tuple[list[np.ndarray], list[int]]:
-    """Pairs by prompt, in groups of at most `limit`, and what each costs: its longest text in tokens."""
-    groups = prompt_groups([examples.texts[chosen].prompt for chosen, _ in examples.pairs], limit)
-    lengths = np.asarray([len(text) for text in examples.texts])
-    return groups, [int(lengths[examples.pairs[group]].max()) for group in groups]
 
 
 def epoch_order(

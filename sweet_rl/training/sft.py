@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,10 +12,11 @@ from torch import Tensor
 from sweet_rl.chat import ChatFormat
 from sweet_rl.errors import UserError
 from sweet_rl.records import Trajectory
+from sweet_rl.training.examples import DialogueExamples
 from sweet_rl.training.logps import ROW_TOKENS
-from sweet_rl.training.loop import GroupedTrainer
-from sweet_rl.training.rows import EncodedText, lay_out
+from sweet_rl.training.rows import lay_out
 from sweet_rl.training.shared_prefix import share_prompts
+from sweet_rl.training.trainer import GroupedTrainer
 
 
 def successful(trajectories: Sequence[Trajectory], min_reward: float, path: str) -> list[Trajectory]:
@@ -41,14 +43,15 @@ def imitation_losses(logps: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
 class ImitationTrainer(GroupedTrainer):
     """Trains on whole dialogues; a step's loss is the mean over its trained tokens."""
 
-    def __init__(self, model, args, texts: Sequence[EncodedText], chat: ChatFormat):
+    def __init__(
+        self, model, args, examples: DialogueExamples, chat: ChatFormat, train: np.ndarray, evaluation: np.ndarray
+    ):
         share = share_prompts(model)
-        groups = [np.asarray([i]) for i in range(len(texts))]
 
-        def collate(indices: list[int]) -> dict:
-            return lay_out([texts[i] for i in indices], share, ROW_TOKENS)
+        def collate(indices: list[int]) -> dict[str, Any]:
+            return lay_out([examples.texts[i] for i in indices], share, ROW_TOKENS)
 
-        super().__init__(model, args, len(texts), groups, [len(text) for text in texts], collate, chat)
+        super().__init__(model, args, train, evaluation, examples.prompts, examples.lengths, collate, chat)
 
     def items(self, batch: dict) -> int:
         return len(batch["targets"])

@@ -21,14 +21,13 @@ from torch import Tensor, nn
 
 from sweet_rl.chat import ChatFormat
 from sweet_rl.errors import UserError
-from sweet_rl.training.examples import PreferenceExamples
+from sweet_rl.training.examples import DialogueExamples, PreferenceExamples
 from sweet_rl.training.logps import ROW_TOKENS, in_batches, run_rows
-from sweet_rl.training.loop import GroupedTrainer
 from sweet_rl.training.losses import dpo_loss, sum_by_text
-from sweet_rl.training.order import pair_groups, prompt_groups
 from sweet_rl.training.projection import projection_replaced, unwrapped
 from sweet_rl.training.rows import EncodedText, lay_out
 from sweet_rl.training.shared_prefix import share_prompts
+from sweet_rl.training.trainer import GroupedTrainer
 from sweet_rl.training.weights import load_frozen
 
 HEAD = "value_head"
@@ -218,7 +217,10 @@ def classification_losses(values: Tensor, value_text: Tensor, labels: Tensor) ->
 class ValuePreferenceTrainer(GroupedTrainer):
     """Trains a model with a value head on pairs."""
 
-    def __init__(self, model, args, examples: PreferenceExamples, how: ValueObjective, chat: ChatFormat, together: int):
+    def __init__(
+        self, model, args, examples: PreferenceExamples, how: ValueObjective, chat: ChatFormat,
+        train: np.ndarray, evaluation: np.ndarray, together: int = 4,
+    ):  # fmt: skip
         self.beta, share = how.beta, share_prompts(model)
 
         def collate(indices: list[int]) -> dict[str, Any]:
@@ -227,7 +229,9 @@ class ValuePreferenceTrainer(GroupedTrainer):
             batch = value_batch([examples.texts[n] for n in numbers], share, unit=how.unit)
             return batch | {"pairs": torch.from_numpy(local.reshape(pairs.shape))}
 
-        super().__init__(model, args, len(examples), *pair_groups(examples, together), collate, chat)
+        super().__init__(
+            model, args, train, evaluation, examples.prompts, examples.lengths, collate, chat, together
+        )
 
     def items(self, batch: dict) -> int:
         return len(batch["pairs"])
@@ -243,18 +247,18 @@ class ValueClassificationTrainer(GroupedTrainer):
     """Trains a model with a value head on dialogues that succeeded or did not; those of one task share a row."""
 
     def __init__(
-        self, model, args, texts: Sequence[EncodedText], labels: Sequence[float], how: ValueObjective,
-        chat: ChatFormat, together: int,
+        self, model, args, examples: DialogueExamples, how: ValueObjective, chat: ChatFormat,
+        train: np.ndarray, evaluation: np.ndarray, together: int = 4,
     ):  # fmt: skip
         share = share_prompts(model)
 
         def collate(indices: list[int]) -> dict[str, Any]:
-            batch = value_batch([texts[i] for i in indices], share, unit=how.unit)
-            return batch | {"labels": torch.tensor([float(labels[i]) for i in indices])}
+            batch = value_batch([examples.texts[i] for i in indices], share, unit=how.unit)
+            return batch | {"labels": torch.tensor([examples.labels[i] for i in indices])}
 
-        groups = prompt_groups([text.prompt for text in texts], together)
-        costs = [max(len(texts[i]) for i in group) for group in groups]
-        super().__init__(model, args, len(texts), groups, costs, collate, chat)
+        super().__init__(
+            model, args, train, evaluation, examples.prompts, examples.lengths, collate, chat, together
+        )
 
     def items(self, batch: dict) -> int:
         return len(batch["labels"])

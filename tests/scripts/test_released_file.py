@@ -14,7 +14,7 @@ import torch
 from sweet_rl.chat import HINT, ChatFormat
 from sweet_rl.credit.encoded_candidates import encoded_candidates
 from sweet_rl.records import PreferencePair, Trajectory, TurnCandidates, read_records
-from sweet_rl.training.examples import Encoder, encode_pairs, encode_trajectories
+from sweet_rl.training.examples import DataSettings, Encoder, encode_pairs, encode_trajectories
 from tests.chat_families import small_tokenizer
 from tests.scripts.command_line import call, read_rows, write_rows
 from tests.training.tiny_models import tiny_model
@@ -228,7 +228,8 @@ def check_special_tokens(walk: Walk, ids: list[int], train: list[bool], said: di
 @pytest.mark.parametrize("template", [False, True], ids=["laid out anew", "as the file writes it"])
 def test_rejection_fine_tuning_trains_the_same_tokens(walk, template):
     solved = [row for row in read_records(walk.folder / "graded.jsonl", Trajectory) if row.reward == 1.0]
-    texts, _ = encode_trajectories(solved, walk.chat, response_template=walk.markup.agent if template else None)
+    data = DataSettings(response_template=walk.markup.agent if template else None)
+    texts = encode_trajectories(solved, walk.chat, data).texts
     rows = {row["id"]: row for row in read_rows(walk.folder / "graded.jsonl")}
     for trajectory, text in zip(solved, texts, strict=True):
         ids, train = expected_tokens(walk, rows[trajectory.id], hint=False)
@@ -255,8 +256,8 @@ def test_pairs_written_as_plain_strings_train_the_same_tokens(walk):
         last = [graded[row[f"{side}_id"]]["dialogue_history"][-1] for side in ("chosen", "rejected")]
         chosen, rejected = (message["input"] + message["output"] for message in last)
         strings.append(PreferencePair(chosen, rejected))
-    ours = encode_pairs(read_records(walk.folder / "pairs.jsonl", PreferencePair), walk.chat)
-    theirs = encode_pairs(strings, walk.chat, response_template=walk.markup.agent)
+    ours = encode_pairs(read_records(walk.folder / "pairs.jsonl", PreferencePair), walk.chat, DataSettings())
+    theirs = encode_pairs(strings, walk.chat, DataSettings(response_template=walk.markup.agent))
     assert [text.key for text in ours.texts] == [text.key for text in theirs.texts]
     assert ours.pairs.tolist() == theirs.pairs.tolist()
 

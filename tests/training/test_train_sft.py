@@ -12,7 +12,7 @@ from transformers import AutoModelForCausalLM
 from sweet_rl.chat import ChatFormat
 from sweet_rl.errors import UserError
 from sweet_rl.records import Trajectory, read_records
-from sweet_rl.training.examples import encode_trajectories
+from sweet_rl.training.examples import DROPPED, DataSettings, encode_trajectories
 from sweet_rl.training.sft import successful
 from tests.training.tiny_models import save_tiny_chat_model
 
@@ -75,7 +75,7 @@ def test_a_training_shorter_than_the_logging_interval_has_figures_of_its_end(mod
 def test_only_the_agents_tokens_are_trained(model, tmp_path):
     chat = ChatFormat.from_pretrained(model)
     rows = read_records(write(tmp_path / "t.jsonl", [dialogue(1, 1.0)]), Trajectory)
-    (text,), _ = encode_trajectories(rows, chat)
+    (text,) = encode_trajectories(rows, chat, DataSettings()).texts
     trained = chat.tokenizer.decode(text.ids[text.targets].tolist())
     assert trained == "What is the fee?<|end|>return 2<|end|>"
     assert text.turns.max() == 1
@@ -87,7 +87,8 @@ def test_sampled_ids_are_trained_as_they_are(model, tmp_path):
     row["dialogue_history"][1]["token_ids"] = [70, 71, 72]
     row["dialogue_history"][1]["finish_reason"] = "length"
     row["dialogue_history"][3]["token_ids"] = [80, chat.eos_ids[0]]
-    (text,), _ = encode_trajectories(read_records(write(tmp_path / "t.jsonl", [row]), Trajectory), chat)
+    rows = read_records(write(tmp_path / "t.jsonl", [row]), Trajectory)
+    (text,) = encode_trajectories(rows, chat, DataSettings()).texts
     assert text.ids[text.targets].tolist() == [70, 71, 72, 80, chat.eos_ids[0]]
 
 
@@ -107,7 +108,7 @@ def test_a_dialogue_that_is_too_long_is_dropped_and_all_of_them_are_an_error(mod
     long = dialogue(0, 1.0)
     long["dialogue_history"][0]["content"] *= 30
     rows = read_records(write(tmp_path / "t.jsonl", [long, dialogue(1, 1.0)]), Trajectory)
-    texts, dropped = encode_trajectories(rows, chat, max_len=100)
-    assert len(texts) == 1 and dropped["longer than max_len"] == 1
+    examples = encode_trajectories(rows, chat, DataSettings(max_len=100))
+    assert len(examples) == 1 and examples.counts == {DROPPED: 1}
     with pytest.raises(UserError, match="none of its 2 trajectories"):
-        encode_trajectories(rows, chat, max_len=10)
+        encode_trajectories(rows, chat, DataSettings(max_len=10))

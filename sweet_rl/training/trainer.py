@@ -1,0 +1,185 @@
+"""`transformers.Trainer` for examples that share prompts: its batches, its sums, its evaluation, its log."""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import Trainer, TrainingArguments
+from transformers.integrations import TensorBoardCallback
+from transformers.trainer_callback import PrinterCallback, ProgressCallback
+
+from sweet_rl.chat import ChatFormat
+from sweet_rl.training.logps import completion_logps
+from sweet_rl.training.order import EpochOrder, prompt_groups
+
+
+class GroupedTrainer(Trainer):
+    """A Trainer whose examples are indices, ordered by `EpochOrder`, and whose losses are sums over the
+    step's items.
+
+    A subclass collates indices into a batch, says how many items a batch has (`items`: pairs, or
+    tokens), what the model gives for it (`outputs`: log-probs, or values) and computes the sum of the items' losses
+    with what is worth logging (`losses`). A step's loss is the mean over all its items, however they fall into
+    micro-batches and processes.
+
+    train, evaluation: the examples' indices, int64. prompts, lengths: of every example, by index; those with
+    the same prompt stay together, at most `together` of them.
+    """
+
+    def __init__(
+        self,
+        model,
+        args: TrainingArguments,
+        train: np.ndarray,
+        evaluation: np.ndarray,
+        prompts: Sequence[bytes],
+        lengths: Sequence[int],
+        collate: Callable[[list[int]], dict[str, Any]],
+        chat: ChatFormat,
+        together: int = 1,
+    ):
+        groups = prompt_groups([prompts[i] for i in train], together)
+        self.groups = [train[group] for group in groups]
+        self.costs = [max(lengths[i] for i in group) for group in self.groups]
+        self.evaluation = np.asarray(sorted(evaluation.tolist(), key=lambda i: (prompts[i], i)), dtype=np.int64)
+        self.collate, self.chat = collate, chat
+        self.sums: dict[str, torch.Tensor] = {}
+        self.since = time.perf_counter()
+        # No processing_class: the Trainer would write the tokenizer's EOS over those of the generation
+        # config.
+        super().__init__(
+            model=model, args=args, train_dataset=_Indices(len(prompts)), data_collator=collate,
+            eval_dataset=_Indices(len(evaluation)) if len(evaluation) else None,
+        )  # fmt: skip
+        self.loss_is_scaled_for_ga = True
+        for callback in self.callback_handler.callbacks:
+            if isinstance(callback, TensorBoardCallback):  # the checkpoints' folder does not stay
+                callback.logging_dir = str(Path(args.output_dir).parent / "tensorboard")
+        if args.disable_tqdm:
+            self.remove_callback(PrinterCallback)
+        self.remove_callback(ProgressCallback)
+        self.add_callback(_Progress)
+
+    def items(self, batch: dict) -> int:
+        raise NotImplementedError
+
+    def outputs(self, model, batch: dict) -> torch.Tensor:
+        return completion_logps(model, batch)
+
+    def losses(self, outputs: torch.Tensor, batch: dict) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+        raise NotImplementedError
+
+    def _get_train_sampler(self, train_dataset=None):
+        batch_size = self.args.per_device_train_batch_size * self.args.gradient_accumulation_steps
+        return EpochOrder(
+            self.groups, self.costs, batch_size * self.args.world_size, self.args.seed,
+            epoch=lambda: int(self.state.epoch or 0),
+        )  # fmt: skip
+
+    def _get_num_items_in_batch(self, batch_samples: list, device: torch.device) -> torch.Tensor:
+        count = torch.tensor(float(sum(self.items(batch) for batch in batch_samples)), device=device)
+        return self.accelerator.gather(count).sum() if self.args.world_size > 1 else count
+
+    def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+        loss, metrics = self.losses(self.outputs(model, inputs), inputs)
+        for name, value in (metrics | {"tokens": (inputs["blocks"] >= 0).sum()}).items():
+            self.sums[name] = self.sums.get(name, 0) + value.detach()
+        return loss * self.args.world_size / num_items_in_batch  # gradients are averaged over processes
+
+    def evaluate(self, eval_dataset=None, ignore_keys=None, metric_key_prefix: str = "eval") -> dict[str, float]:
+        """The means of loss and figures over the held-out examples, each of them once, logged as `eval_...`."""
+        began = time.perf_counter()
+        model = self.model_wrapped
+        training = model.training
+        model.eval()
+        sums: dict[str, torch.Tensor] = {}
+        for indices, counted in self._own_evaluation():
+            batch = self._prepare_inputs(self.collate(indices))
+            with torch.no_grad():
+                loss, metrics = self.losses(self.outputs(model, batch), batch)
+            for name, value in (metrics | {"loss": loss}).items():
+                sums[name] = sums.get(name, 0) + counted * value
+        model.train(training)
+        figures = {f"{metric_key_prefix}_{name}": value for name, value in self._means(sums).items()}
+        self.since += time.perf_counter() - began
+        self.log(figures)
+        self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, figures)
+        return figures
+
+    def _own_evaluation(self) -> list[tuple[list[int], float]]:
+        """This process's batches of held-out examples, and what each counts. All processes have the same number
+        of batches, because ZeRO-3 gathers weights in step; a process without a batch repeats one that counts 0."""
+        size, processes = self.args.per_device_train_batch_size, self.args.world_size
+        chunks = [self.evaluation[i : i + size].tolist() for i in range(0, len(self.evaluation), size)]
+        own = [(chunk, 1.0) for chunk in chunks[self.args.process_index :: processes]]
+        return own + [(chunks[0], 0.0)] * (-(-len(chunks) // processes) - len(own))
+
+    def _means(self, sums: dict[str, torch.Tensor]) -> dict[str, float]:
+        """Totals over all processes, divided by the number of items."""
+        names = sorted(sums)
+        totals = torch.stack([torch.as_tensor(sums[name], device=self.args.device).double() for name in names])
+        if self.args.world_size > 1:
+            totals = self.accelerator.gather(totals[None]).sum(0)
+        found = dict(zip(names, totals.tolist(), strict=True))
+        items = found.pop("items")
+        return {name: total / items if name != "tokens" else total for name, total in found.items()}
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """Adds the means, over the items since the last line, of what `losses` gave; the tokens that went through
+        the model a second; and the most memory that the first process has held, in GB."""
+        if self.sums and "loss" in logs:
+            means = self._means(self.sums)
+            now = time.perf_counter()
+            logs |= {"tokens_per_second": means.pop("tokens") / (now - self.since), "memory_gb": peak_memory_gb()}
+            logs |= means
+            self.sums, self.since = {}, now
+        super().log(logs, start_time)
+
+    def floating_point_ops(self, inputs) -> int:
+        return 0  # a shared prompt has no honest estimate by the Trainer's formula
+
+
+def peak_memory_gb() -> float:
+    """The most memory held so far, in 10^9 bytes: of the GPU if there is one, else of the process."""
+    if torch.cuda.is_available():
+        return torch.cuda.max_memory_allocated() / 1e9
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / 1e9 if sys.platform == "darwin" else peak * 1024 / 1e9
+
+
+class _Indices(torch.utils.data.Dataset):
+    def __init__(self, length: int):
+        self.length = length
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __getitem__(self, index: int) -> int:
+        return index
+
+
+class _Progress(ProgressCallback):
+    """The progress bar with the last figures beside it, instead of a printed dictionary every few steps.
+
+    The last step is logged too, so that a short training has figures at all, and evaluated where there are held-out
+    examples.
+    """
+
+    def on_step_end(self, args, state, control, **kwargs):
+        super().on_step_end(args, state, control, **kwargs)
+        if state.global_step >= state.max_steps:
+            control.should_log = True
+            control.should_evaluate = args.eval_strategy != "no"
+            control.should_save = control.should_save or args.load_best_model_at_end
+
+    def on_log(self, args, state, control, logs=None, **kwargs):
+        if state.is_world_process_zero and self.training_bar is not None and "loss" in (logs or {}):
+            shown = ("loss", "margin", "accuracy")
+            self.training_bar.set_postfix({k: f"{logs[k]:.4g}" for k in shown if k in logs}, refresh=False)
