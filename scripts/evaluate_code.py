@@ -61,7 +61,7 @@ def main(
         grade_references: the input is a tasks file; its reference solutions are graded as answers.
         timeout: CPU seconds a test may use; three times as long by the clock.
         memory_mb: memory an answer may use.
-        workers: answers graded at once; default one a core.
+        workers: answers graded at once; default two a core.
         sandbox: auto, strict, seccomp or limits (see sweet_rl/grading/sandbox.py).
         seed: of the bootstrap.
         overwrite: replace the outputs.

@@ -1,11 +1,15 @@
 """Grade Python answers: the reference and the answer run apart, their values are compared here.
 
+    from sweet_rl.grading.code import CodeGrader
+
+    with CodeGrader() as grader:
+        grade = grader.grade("def f(x):\n    return x + 1", "```python\ndef f(x): return 1 + x\n```", {"test1": "f(1)"})
+        print(grade.reward, grade.failure, grade.tests)
+
 The reference's results come from warm processes that no answer ever runs in, so that nothing an answer can read
 has held them; `sandbox.py` says what holds on which system.
 """
 
-import hashlib
-import json
 import os
 import re
 import threading
@@ -13,16 +17,19 @@ from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
+from itertools import islice
 
 from sweet_rl.errors import UserError
+from sweet_rl.grading.compiler import Compiled, Compiler
 from sweet_rl.grading.extract import (
     call_prelude,
     code_candidates,
     function_name,
     imported_names,
 )
-from sweet_rl.grading.sandbox import Job, Sandbox, available_level, modules_for
-from sweet_rl.grading.values import preview, same
+from sweet_rl.grading.modules import modules_for
+from sweet_rl.grading.sandbox import NO_RESULT, Job, Sandbox, available_level
+from sweet_rl.grading.values import decode, preview, same
 
 __all__ = ["CodeGrader", "Grade", "TestResult"]
 
@@ -32,6 +39,10 @@ CHANCE = re.compile(
     r"|urandom|object|globals|locals)\b|\{\s*['\"][^:}]*\}|\{[^:{}]*\bfor\b"
 )
 CACHED_REFERENCES = 20_000
+# A value that is equal cannot be written at so much greater length: longer ones are not even read.
+MAX_LONGER_BYTES, MAX_TIMES_LONGER = 1 << 16, 30
+CHUNK = 8  # answers that a worker takes at once, so that they are compiled together
+LACKS_A_MODULE = ("ModuleNotFoundError", "ImportError", "LookupError: unknown encoding")
 
 
 @dataclass
@@ -75,20 +86,33 @@ class Grade:
 
 @dataclass
 class _Reference:
-    results: list | None
-    ungradable: str | None
+    """What is known of a task: the reference's results as texts and, once a text differs, as trees."""
+
     function: str
     prelude: str
+    results: list[bytes] | None = None
+    ungradable: str | None = None
+    calls: bytes = b""
+    compiled_prelude: bytes = Job.prelude
+    trees: list | None = None
+
+    def tree(self, number: int):
+        if self.trees is None:
+            self.trees = [decode(text) for text in self.results]
+        return self.trees[number]
 
 
 class CodeGrader:
     """Grades answers against reference solutions; a context manager that owns the sandboxes.
 
     timeout: CPU seconds a test may use, three times as long by the clock; memory_mb: memory an answer may use
-    beyond the interpreter's; workers: answers graded at once (None: one a core); sandbox: auto | strict |
+    beyond the interpreter's; workers: answers graded at once (None: two a core, so that
+    none is idle while a process is forked); sandbox: auto | strict |
     seccomp | limits. `level` says which level is active, `weaker_because` why not a stronger one.
     Raises SandboxUnavailable when the asked level cannot be had.
     """
+
+    scope = "module"
 
     def __init__(self, timeout: float = 1.0, memory_mb: int = 256, workers: int | None = None, sandbox: str = "auto"):
         if timeout <= 0 or memory_mb <= 0 or (workers is not None and workers <= 0):
@@ -96,10 +120,11 @@ class CodeGrader:
                 f"timeout ({timeout}), memory_mb ({memory_mb}) and workers ({workers}) must be more than 0."
             )
         self.timeout, self.memory_mb = timeout, memory_mb
-        self.workers = workers or len(os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else [0])
+        self.workers = workers or 2 * (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1)
         self.level, self.weaker_because = available_level(sandbox)
+        self._compiler = Compiler(self.level, timeout, memory_mb)
         self._idle: OrderedDict[tuple, list[Sandbox]] = OrderedDict()
-        self._references: OrderedDict[str, Future] = OrderedDict()
+        self._references: OrderedDict[tuple, Future] = OrderedDict()
         self._lock = threading.Lock()
         self._closed = False
 
@@ -112,35 +137,23 @@ class CodeGrader:
 
     def grade(self, reference: str, answer: str | None, test_cases: dict[str, str]) -> Grade:
         """Grade one answer (the text as the agent gave it, fences and prose included; None: it gave none)."""
-        facts = self._reference(reference, test_cases)
-        if facts.ungradable:
-            return Grade(None, ungradable=facts.ungradable)
-        names = list(test_cases)
-        if answer is None or not answer.strip():
-            return _all_failed(names, "no answer")
-        candidates = code_candidates(answer, facts.function)
-        if not candidates:
-            return _all_failed(names, "no code", f"no definition of {facts.function or 'a function'} in the answer")
-        modules = modules_for(imported_names(candidates[0]) | imported_names(facts.prelude))
-        job = Job(candidates, list(test_cases.values()), facts.function, facts.prelude, modules)
-        outcomes = self._run("answer", 0, job)
-        tests = [_compare(*row) for row in zip(names, facts.results, outcomes, strict=True)]
-        failure = next((test.reason for test in tests if not test.passed), None)
-        return Grade(sum(test.passed for test in tests) / len(tests), tests, failure)
+        return self._grade_all([(reference, answer, test_cases)])[0]
 
     def grade_many(self, jobs: Iterable[tuple]) -> Iterator[tuple]:
         """Grade (key, reference, answer, test_cases) rows on all workers; yields (key, Grade) in their order."""
+        jobs = iter(jobs)
         with ThreadPoolExecutor(self.workers) as executor:
             waiting: deque = deque()
             try:
-                for key, *row in jobs:
-                    waiting.append((key, executor.submit(self.grade, *row)))
-                    if len(waiting) >= 8 * self.workers:
-                        first, future = waiting.popleft()
-                        yield first, future.result()
-                while waiting:
-                    first, future = waiting.popleft()
-                    yield first, future.result()
+                while True:
+                    rows = list(islice(jobs, CHUNK))
+                    if rows:
+                        waiting.append((rows, executor.submit(self._grade_all, [row[1:] for row in rows])))
+                    if not waiting:
+                        return
+                    if not rows or len(waiting) >= 4 * self.workers:
+                        done, future = waiting.popleft()
+                        yield from zip([row[0] for row in done], future.result(), strict=True)
             finally:
                 for _, future in waiting:
                     future.cancel()
@@ -149,11 +162,57 @@ class CodeGrader:
         """Why a task cannot be graded (its reference fails, hangs or answers differently each time), or None."""
         return self._reference(reference, test_cases).ungradable
 
+    def _grade_all(self, rows: list[tuple]) -> list[Grade]:
+        """Grades of (reference, answer, test_cases) rows; what they have to compile is compiled at once."""
+        facts = [self._reference(reference, tests) for reference, _, tests in rows]
+        candidates = [
+            code_candidates(answer, fact.function) if answer and not fact.ungradable else []
+            for fact, (_, answer, _) in zip(facts, rows, strict=True)
+        ]
+        compiled = iter(self._compiler.modules([texts for texts in candidates if texts]))
+        return [
+            self._grade(fact, answer, list(tests), texts, next(compiled) if texts else None)
+            for fact, (_, answer, tests), texts in zip(facts, rows, candidates, strict=True)
+        ]
+
+    def _grade(self, facts: _Reference, answer, names: list[str], texts: list[str], compiled) -> Grade:
+        if facts.ungradable:
+            return Grade(None, ungradable=facts.ungradable)
+        if answer is None or not answer.strip():
+            return _all_failed(names, "no answer")
+        if compiled is None:
+            return _all_failed(names, "no code", f"no definition of {facts.function or 'a function'} in the answer")
+        if compiled.failure:
+            return _all_failed(names, *compiled.failure)
+        outcomes = self._run("answer", 0, facts, compiled, texts[0], len(names))
+        tests = [self._compare(name, facts, i, outcomes[i]) for i, name in enumerate(names)]
+        failure = next((test.reason for test in tests if not test.passed), None)
+        return Grade(sum(test.passed for test in tests) / len(tests), tests, failure)
+
+    def _compare(self, name: str, facts: _Reference, number: int, outcome: tuple) -> TestResult:
+        reason, content = outcome
+        if reason != "value":
+            return TestResult(name, False, reason, content)
+        expected = facts.results[number]
+        if content == expected:
+            return TestResult(name, True)
+        if len(content) > MAX_LONGER_BYTES + MAX_TIMES_LONGER * len(expected):
+            return TestResult(name, False, "wrong value", f"a value of {len(content)} bytes, far more than expected")
+        try:
+            got = decode(content)
+        except ValueError:
+            return TestResult(name, False, *NO_RESULT)
+        if same(facts.tree(number), got):
+            return TestResult(name, True)
+        return TestResult(
+            name, False, "wrong value", f"expected {preview(facts.tree(number))}, got {preview(got)}"
+        )
+
     # ----------------------------------------------------------------------------------------------- reference
 
     def _reference(self, reference: str, test_cases: dict[str, str]) -> _Reference:
         """The reference's results, computed once and kept by content."""
-        key = hashlib.sha256(json.dumps([reference, test_cases]).encode()).hexdigest()
+        key = (reference, *test_cases.items())
         with self._lock:
             future = self._references.get(key)
             mine = future is None
@@ -172,16 +231,24 @@ class CodeGrader:
         return future.result()
 
     def _run_reference(self, reference: str, test_cases: dict[str, str]) -> _Reference:
-        function, prelude = function_name(reference, test_cases), call_prelude(reference, test_cases)
-        facts = _Reference(None, None, function, prelude)
+        facts = _Reference(function_name(reference, test_cases), call_prelude(reference, test_cases))
         if not test_cases:
             facts.ungradable = "the task has no test cases"
             return facts
-        modules = modules_for(imported_names(reference))
-        job = Job([reference], list(test_cases.values()), function, prelude, modules)
+        texts = [[reference], [facts.prelude]] if facts.prelude else [[reference]]
+        compiled, *prelude = self._compiler.modules(texts)
+        calls = self._compiler.calls(list(test_cases.values()))
+        for what, found in (("reference", compiled), ("test calls", calls)):
+            if found.failure:
+                first = f"{next(iter(test_cases))}: " if what == "reference" else ""
+                facts.ungradable = f"the {what} fails {first}{': '.join(found.failure)}"
+                return facts
+        facts.calls = calls.code
+        if prelude and not prelude[0].failure:
+            facts.compiled_prelude = prelude[0].code
         seeds = [0, 1, 2, 3, 0, 1] if CHANCE.search(reference) else [0, 1]
         for seed in seeds:
-            outcomes = self._run("reference", seed, job)
+            outcomes = self._run("reference", seed, facts, compiled, reference, len(test_cases))
             for name, (reason, content) in zip(test_cases, outcomes, strict=True):
                 if reason != "value":
                     facts.ungradable = f"the reference fails {name}: {reason}: {content}"
@@ -189,17 +256,28 @@ class CodeGrader:
             results = [content for _, content in outcomes]
             if facts.results is None:
                 facts.results = results
-            for name, before, now in zip(test_cases, facts.results, results, strict=True):
-                if not same(before, now):
+            for number, (name, text) in enumerate(zip(test_cases, results, strict=True)):
+                if text != facts.results[number] and not same(facts.tree(number), decode(text)):
                     facts.ungradable = f"the reference gives different results for {name} on two runs"
                     return facts
         return facts
 
     # ----------------------------------------------------------------------------------------------- sandboxes
 
-    def _run(self, role: str, hash_seed: int, job: Job) -> list[tuple]:
-        """Run a job in a warm process of its role; one that has died is replaced, once."""
-        key = (role, hash_seed, job.modules)
+    def _run(self, role: str, seed: int, facts: _Reference, compiled: Compiled, text: str, tests: int) -> list[tuple]:
+        """Run compiled code in a process with the modules that its text asks for; if it lacks one, with them all."""
+        job = Job(compiled.code, facts.calls, tests, facts.function, facts.compiled_prelude, compiled.plain, self.scope)
+        names = imported_names(text) | imported_names(facts.prelude)
+        modules = modules_for(names, text)
+        outcomes = self._run_in((role, seed, modules), job)
+        if any(reason == "exception" and content.startswith(LACKS_A_MODULE) for reason, content in outcomes):
+            everything = modules_for(names | {"os"})
+            if everything != modules:
+                outcomes = self._run_in((role, seed, everything), job)
+        return outcomes
+
+    def _run_in(self, key: tuple, job: Job) -> list[tuple]:
+        """Run a job in a warm process of its kind; one that has died is replaced, once."""
         for attempt in (1, 2):
             sandbox = self._take(key, warm=attempt == 1)
             try:
@@ -207,7 +285,7 @@ class CodeGrader:
             except (EOFError, OSError):
                 sandbox.close()
                 if attempt == 2:
-                    return [("exited", "the sandbox was ended while it ran this answer")] * len(job.tests)
+                    return [("exited", "the sandbox was ended while it ran this answer")] * job.tests
             except BaseException:
                 sandbox.close()
                 raise
@@ -217,6 +295,7 @@ class CodeGrader:
         raise AssertionError("unreachable")
 
     def _take(self, key: tuple, warm: bool) -> Sandbox:
+        """A warm process for (role, hash seed, modules): the role keeps references and answers apart."""
         with self._lock:
             if self._closed:
                 raise RuntimeError("this CodeGrader is closed")
@@ -241,11 +320,12 @@ class CodeGrader:
             extra.close()
 
     def close(self) -> None:
-        """End every warm process. The grader cannot be used afterwards."""
+        """End every process of the grader, which cannot be used afterwards."""
         with self._lock:
             self._closed = True
             sandboxes = [sandbox for idle in self._idle.values() for sandbox in idle]
             self._idle.clear()
+        self._compiler.close()
         for sandbox in sandboxes:
             sandbox.close()
 
@@ -258,12 +338,3 @@ class CodeGrader:
 
 def _all_failed(names: list[str], reason: str, message: str | None = None) -> Grade:
     return Grade(0.0, [TestResult(name, False, reason, message) for name in names], reason)
-
-
-def _compare(name: str, expected, outcome: tuple) -> TestResult:
-    reason, content = outcome
-    if reason != "value":
-        return TestResult(name, False, reason, content)
-    if same(expected, content):
-        return TestResult(name, True)
-    return TestResult(name, False, "wrong value", f"expected {preview(expected)}, got {preview(content)}")

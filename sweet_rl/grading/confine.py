@@ -27,7 +27,7 @@ CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC = 0x00020000, 0x04000000, 0x08000000
 CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET, CLONE_THREAD = 0x10000000, 0x20000000, 0x40000000, 0x00010000
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_REC, MS_PRIVATE = 1, 2, 4, 8, 32, 16384, 1 << 18
 MNT_DETACH = 2
-PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS = 1, 4, 22, 38
+PR_SET_PDEATHSIG, PR_GET_DUMPABLE, PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS = 1, 3, 4, 22, 38
 
 # name: (x86_64, aarch64); -1 where the architecture has no such call. Most frequent first.
 PURE_CALLS = {
@@ -152,21 +152,40 @@ def address_space() -> int:
         return 0
 
 
-def limit_resources(address_bytes: int, cpu_seconds: int) -> None:
-    """Hard limits on memory, CPU seconds, file size, open files, core files and threads of this process."""
-    limits = [
-        (resource.RLIMIT_CPU, cpu_seconds),
-        (resource.RLIMIT_FSIZE, 16 << 20),
-        (resource.RLIMIT_NOFILE, 32),
-        (resource.RLIMIT_CORE, 0),
-        (resource.RLIMIT_NPROC, 64),
-    ]
+def limit_memory_and_files(address_bytes: int) -> None:
+    """Hard limits on address space (Linux), file size, open files and core files, for this process and its children.
+
+    There is no limit on CPU seconds among them: the grading process counts those, and the end of either ends a child.
+    """
+    for kind, value in ((resource.RLIMIT_FSIZE, 16 << 20), (resource.RLIMIT_NOFILE, 32), (resource.RLIMIT_CORE, 0)):
+        _limit(kind, value)
     if sys.platform == "linux":
-        limits.append((resource.RLIMIT_AS, address_bytes))
-    for kind, value in limits:
-        _, hard = resource.getrlimit(kind)
-        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        resource.setrlimit(kind, (value, value))
+        _limit(resource.RLIMIT_AS, address_bytes)
+
+
+def limit_threads() -> None:
+    """A hard limit on threads. It counts the user's in the namespace: outside of one, only a child may set it."""
+    _limit(resource.RLIMIT_NPROC, 64)
+
+
+def give_back_free_memory() -> None:
+    """With glibc: let go of pages that hold nothing, which every fork would copy the table entries of."""
+    trim = getattr(_libc(), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
+
+
+def _limit(kind: int, value: int) -> None:
+    _, hard = resource.getrlimit(kind)
+    value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+    resource.setrlimit(kind, (value, value))
+
+
+def drop_privileges() -> None:
+    """Drop every capability for good: this process and its children gain nothing by any later call."""
+    libc = _libc()
+    libc.capset(ctypes.create_string_buffer(struct.pack("=Ii", 0x20080522, 0), 8), ctypes.create_string_buffer(24))
+    _call(libc, "prctl", PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 
 
 class SystemCallFilter:
@@ -190,27 +209,28 @@ class SystemCallFilter:
             _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_void_p)]
 
         self._struct = Program(len(program) // 8, ctypes.addressof(self._buffer))
-        self._libc = _libc()
-        self._no_capabilities = ctypes.create_string_buffer(24)
-        self._capability_header = ctypes.create_string_buffer(struct.pack("=Ii", 0x20080522, 0), 8)
+        self._address = ctypes.addressof(self._struct)
+        # Bound and called here once, so that a child finds it ready. PyDLL: no other thread waits for the lock.
+        self._prctl = ctypes.PyDLL(None, use_errno=True).prctl
+        self._prctl.argtypes = [ctypes.c_int, ctypes.c_ulong, ctypes.c_void_p, ctypes.c_ulong, ctypes.c_ulong]
+        self._prctl(PR_GET_DUMPABLE, 0, None, 0, 0)
 
     def _program(self, architecture: int, files: bool) -> bytes:
-        load, equal, masked, give, allow = 0x20, 0x15, 0x54, 0x06, 0x7FFF0000
-        refuse = lambda code: (give, 0, 0, 0x00050000 | code)  # noqa: E731
-        lines = [(load, 0, 0, 4), (equal, 1, 0, architecture), (give, 0, 0, 0x80000000), (load, 0, 0, 0)]
+        """The filter: exact checks of a few calls' arguments, then a bit a call in words of 32. It is short because
+        the kernel translates it anew for each child."""
+        load, equal, at_least, give, both = 0x20, 0x15, 0x35, 0x06, 0x54
+        to_index, one, shift, any_bit = 0x07, 0x00, 0x6C, 0x45
+        allow, refuse = (give, 0, 0, 0x7FFF0000), (give, 0, 0, 0x00050000 | errno.EPERM)
         calls = {**PURE_CALLS, **(FILE_CALLS if files else {})}
-        for numbers in calls.values():
-            if numbers[self._column] >= 0:
-                lines += [(equal, 0, 1, numbers[self._column]), (give, 0, 0, allow)]
+        allowed = {numbers[self._column] for numbers in calls.values()} - {-1}
+        lines = [(load, 0, 0, 4), (equal, 1, 0, architecture), (give, 0, 0, 0x80000000), (load, 0, 0, 0)]
 
         def when(call, argument, values, mask=0xFFFFFFFF):
             """Allow `call` only where its argument (low 32 bits, masked) is one of `values`."""
-            body = [(load, 0, 0, 16 + 8 * argument), (masked, 0, 0, mask)]
+            body = [(load, 0, 0, 16 + 8 * argument), (both, 0, 0, mask)]
             for value in values:
-                body += [(equal, 0, 1, value), (give, 0, 0, allow)]
-            body.append(refuse(errno.EPERM))
-            lines.append((equal, 0, len(body), call[self._column]))
-            lines.extend(body)
+                body += [(equal, 0, 1, value), allow]
+            lines.extend([(equal, 0, len(body) + 1, call[self._column]), *body, refuse])
 
         namespaces = CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET
         when((56, 220), 0, [CLONE_THREAD], CLONE_THREAD | namespaces)  # clone: threads only
@@ -218,12 +238,17 @@ class SystemCallFilter:
         when((16, 29), 1, IOCTL_REQUESTS)
         when((302, 261), 0, [0])  # prlimit64: of itself only
         when((53, 199), 1, [1], 0xF)  # socketpair: streams only (what an event loop needs)
-        lines += [(equal, 0, 1, 435), refuse(errno.ENOSYS)]  # clone3: let libc fall back to clone
-        lines.append(refuse(errno.EPERM))
-        return b"".join(struct.pack("=HBBI", *line) for line in lines)
+        lines += [(equal, 0, 1, 435), (give, 0, 0, 0x00050000 | errno.ENOSYS)]  # clone3: let libc fall back to clone
+        words = {number // 32: 0 for number in allowed}
+        for number in allowed:
+            words[number // 32] |= 1 << number % 32
+        for word, bits in sorted(words.items()):
+            check = [(both, 0, 0, 31), (to_index, 0, 0, 0), (one, 0, 0, 1), (shift, 0, 0, 0), (any_bit, 0, 1, bits)]
+            lines += [(at_least, 0, len(check) + 3, 32 * word), (at_least, len(check) + 2, 0, 32 * word + 32)]
+            lines += [*check, allow, refuse]
+        return b"".join(struct.pack("=HBBI", *line) for line in [*lines, refuse])
 
     def install(self) -> None:
-        """Drop every capability and bind the calling thread's process to the filter for good."""
-        self._libc.capset(self._capability_header, self._no_capabilities)
-        _call(self._libc, "prctl", PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-        _call(self._libc, "prctl", PR_SET_SECCOMP, 2, ctypes.byref(self._struct), 0, 0)
+        """Bind the calling thread's process to the filter for good. Raises Unavailable; needs `drop_privileges`."""
+        if self._prctl(PR_SET_SECCOMP, 2, self._address, 0, 0) != 0:
+            raise Unavailable(ctypes.get_errno(), "seccomp")

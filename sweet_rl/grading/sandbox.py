@@ -3,126 +3,84 @@
 What holds, for code run through `Sandbox.run`:
 
 strict (Linux with user namespaces): it sees an empty read-only root and one scratch folder of 16 MB that is
-emptied after each answer; no network, no process of the host, no environment, no command line; it cannot start a
-process or signal one; it ends with its answer. Time, CPU, memory, threads, open files and output are limited.
+emptied after each process; no network, no process of the host, no environment, no command line; it cannot start a
+process or signal one; it ends with its test or, for code that can leave nothing behind (`plain.py`), its answer.
+Time, CPU, memory, threads, open files and output are limited.
 seccomp (Linux without namespaces): the same without any file: every call that takes a path is refused.
-limits (macOS and others): only limits and an empty environment; files and network can be reached.
+limits (macOS and others): only limits and an empty environment; files and network can be reached, processes can be
+started, and one that leaves its session can outlive its test. Address-space limits are unreliable on macOS.
 
 On every level the expected results are never in a process that runs an answer, values are compared here and not
 there, and a child inherits nothing of an earlier answer. Not covered: side channels (timing, CPU load), faults of
 the kernel itself, reading the installed Python's own modules that are already in memory.
 """
 
-import json
+import marshal
 import os
 import select
 import socket
-import struct
 import subprocess
 import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from sweet_rl.errors import UserError
 from sweet_rl.grading.confine import LEVELS
 
-# Loaded before the doors close. Small on purpose: every page of the warm process makes each fork slower.
-STANDARD_MODULES = (
-    "abc", "array", "ast", "base64", "binascii", "bisect", "calendar", "cmath", "collections", "collections.abc",
-    "contextlib", "copy", "csv", "dataclasses", "datetime", "_strptime", "decimal", "difflib", "enum", "fractions",
-    "functools", "hashlib", "heapq", "html", "inspect", "io", "ipaddress", "itertools", "json", "keyword", "locale",
-    "math", "numbers", "operator", "os", "pathlib", "pprint", "queue", "random", "re", "secrets", "statistics",
-    "string", "struct", "textwrap", "threading", "time", "timeit", "traceback", "types", "typing", "unicodedata",
-    "urllib.parse", "uuid", "warnings", "weakref", "zoneinfo", "encodings.ascii", "encodings.latin_1",
-    "encodings.idna", "encodings.utf_16", "encodings.cp1252", "encodings.hex_codec", "encodings.rot_13", "linecache",
-)  # fmt: skip
-# What these load only when they are used, when it is too late.
-STANDARD_SUBMODULES = {
-    "concurrent": ("concurrent.futures", "concurrent.futures.thread"),
-    "email": ("email.message", "email.parser", "email.utils", "email.mime.text"),
-    "multiprocessing": ("multiprocessing.dummy", "multiprocessing.pool"),
-    "xml": ("xml.etree.ElementTree", "xml.dom.minidom", "xml.sax"),
-}
-THIRD_PARTY_MODULES = {
-    "numpy": ("numpy", "numpy.linalg", "numpy.fft", "numpy.random", "numpy.ma", "numpy.polynomial"),
-    "pandas": ("numpy", "pandas", "pandas.tseries.offsets"),
-    "scipy": (
-        "numpy",
-        "scipy",
-        "scipy.stats",
-        "scipy.optimize",
-        "scipy.special",
-        "scipy.linalg",
-        "scipy.signal",
-    ),
-    "dateutil": ("dateutil", "dateutil.parser", "dateutil.relativedelta", "dateutil.rrule", "dateutil.tz"),
-    "pytz": ("pytz",),
-    "sympy": ("sympy",),
-    "networkx": ("networkx",),
-}
-NEVER_LOADED = {
-    "antigravity",
-    "this",
-    "idlelib",
-    "tkinter",
-    "turtle",
-    "turtledemo",
-    "lib2to3",
-    "ensurepip",
-    "test",
-}
 MAX_ANSWER_BYTES = 8 << 20
-REASONS = {"exception", "memory", "unserialisable", "forbidden", "syntax error"}
+# One thread for numpy; symbols bound at the start, and not by each child anew.
+ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "LD_BIND_NOW": "1"}
+REASONS = {"exception", "memory", "unserialisable", "forbidden"}
+# How long the results may lie unread. Nobody is woken for a result, only for the end of the child that sends them.
+LOOK_SECONDS = 0.02
+HUNG_UP = getattr(select, "POLLRDHUP", select.POLLIN)
+NO_RESULT = ("unserialisable", "the process wrote something that is no result")
 
 
 class SandboxUnavailable(UserError):
     """The asked level cannot be had on this system."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Job:
-    """What a child runs: the first candidate text that is Python, then each test call in a fresh module.
+    """What a child runs: compiled code (`compiler.py`), and each of the compiled calls in a fresh module of it.
 
-    function: the name that calls must take from the answer; prelude: imports that only the calls see.
+    code, calls, prelude: bytes of a code object, a list of them, and a code object (or None) of imports that only the
+    calls see; function: the name that they must take from the answer. plain: whether one process may run all calls.
+    scope: module, or "function" as `paper.py` wants it: what the code defines is local to where it is executed.
     """
 
-    candidates: list[str]
-    tests: list[str]
+    code: bytes
+    calls: bytes
+    tests: int
     function: str = ""
-    prelude: str = ""
-    modules: tuple[str, ...] = field(default=())
-
-
-def modules_for(names: set[str]) -> tuple[str, ...]:
-    """Modules beyond the standard set that a warm process must load for code that imports `names`."""
-    extra = set()
-    for name in names:
-        top = name.split(".")[0]
-        if top in THIRD_PARTY_MODULES:
-            extra.update(THIRD_PARTY_MODULES[top])
-        elif top in sys.stdlib_module_names and top not in NEVER_LOADED and name not in STANDARD_MODULES:
-            if name not in sys.builtin_module_names:
-                extra.update({top, name, *STANDARD_SUBMODULES.get(top, ())})
-    return tuple(sorted(extra))
+    prelude: bytes = marshal.dumps(None)
+    plain: bool = False
+    scope: str = "module"
 
 
 class Sandbox:
     """One warm process at one level with one set of modules. Not for use by two threads at once.
 
     level: strict | seccomp | limits. hash_seed: PYTHONHASHSEED of the process. timeout: CPU seconds a test may
-    use; three times as long by the clock. Raises SandboxUnavailable if the level cannot be had.
+    use; three times as long by the clock. compiles: whether it is to compile (`open_compiler`), not to run.
+    Raises SandboxUnavailable if the level cannot be had.
     """
 
-    def __init__(self, level: str, timeout: float, memory_mb: int, modules: tuple[str, ...] = (), hash_seed: int = 0):
+    def __init__(
+        self,
+        level: str,
+        timeout: float,
+        memory_mb: int,
+        modules: tuple[str, ...] = (),
+        hash_seed: int = 0,
+        compiles: bool = False,
+    ):
         self.level, self.timeout, self.modules = level, timeout, modules
         self._control, theirs = socket.socketpair()
         with theirs:
             program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "warm.py")
-            environment = {
-                "PYTHONHASHSEED": str(hash_seed),
-                "OPENBLAS_NUM_THREADS": "1",
-                "OMP_NUM_THREADS": "1",
-            }
+            environment = {"PYTHONHASHSEED": str(hash_seed), **ENVIRONMENT}
             self._process = subprocess.Popen(
                 [sys.executable, "-S", "-s", "-B", program, str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
@@ -135,22 +93,21 @@ class Sandbox:
         settings = {
             "level": level,
             "memory_mb": memory_mb,
-            "cpu_seconds": 60 + int(20 * timeout),
-            "modules": [*STANDARD_MODULES, *modules],
+            "modules": list(modules),
+            "compiles": compiles,
             "path": [path for path in sys.path if path],
         }
         try:
-            self._send_frame(self._control, settings)
-            (length,) = struct.unpack("=I", self._receive(4))
-            problem = json.loads(self._receive(length))["problem"]
+            send_frame(self._control, marshal.dumps(settings))
+            problem = self._receive(int.from_bytes(self._receive(4), "little")).decode()
         except (OSError, EOFError):
             problem = "the warm process ended while it started"
-        if problem is not None:
+        if problem:
             self.close()
             raise SandboxUnavailable(f"The sandbox level '{level}' cannot be had here: {problem}.")
 
     def run(self, job: Job, max_timeouts: int = 2) -> list[tuple]:
-        """One outcome a test: ("value", tree) or (reason, message); values are untrusted trees.
+        """One outcome a test: ("value", text) or (reason, message); texts are untrusted (`values.decode`).
 
         A child that dies or hangs at a test is ended and the tests after it get a new child; after
         `max_timeouts` hangs the rest is not run any more and counts as timeouts too.
@@ -158,92 +115,79 @@ class Sandbox:
         """
         outcomes: list[tuple] = []
         timeouts = 0
-        while len(outcomes) < len(job.tests):
+        while len(outcomes) < job.tests:
             if timeouts >= max_timeouts:
                 outcomes.append(("timeout", f"not run: {timeouts} tests before it ran out of time"))
                 continue
-            fresh, ending = self._run_child(job, job.tests[len(outcomes) :])
+            first = len(outcomes)
+            chosen = range(first, job.tests if job.plain else first + 1)
+            fresh, ending = self._run_child(job, chosen)
             outcomes += fresh
-            if fresh and fresh[0][0] == "syntax error":
-                return [fresh[0]] * len(job.tests)
-            if ending is not None and len(outcomes) < len(job.tests):
+            if ending is not None and len(fresh) < len(chosen):
                 outcomes.append(ending)
                 timeouts += ending[0] == "timeout"
         return outcomes
 
-    def _run_child(self, job: Job, tests: list[str]) -> tuple[list[tuple], tuple | None]:
-        """Outcomes of the tests one child got through, and how the next one ended it (None: it did not)."""
+    def open_compiler(self) -> socket.socket:
+        """A connection to a child that compiles (see `warm.compile_for_others`) until it is closed."""
+        return self._fork(b"C")
+
+    def reap(self) -> None:
+        """End the child, however far it is; the next one is not started before it is gone."""
+        self._control.sendall(b"R")
+
+    def _fork(self, kind: bytes) -> socket.socket:
         ours, theirs = socket.socketpair()
-        born, ending = time.monotonic(), None
-        outcomes: list[tuple] = []
         try:
-            with ours:
-                with theirs:
-                    socket.send_fds(self._control, [b"J"], [theirs.fileno()])
-                text = {
-                    "candidates": job.candidates,
-                    "tests": tests,
-                    "function": job.function,
-                    "prelude": job.prelude,
-                }
-                buffer, total = bytearray(), 0
-                try:
-                    ours.settimeout(10 + 3 * self.timeout)
-                    self._send_frame(ours, text)
-                except OSError:
-                    ending = ("exited", "the process ended before it read its job")
-                ours.setblocking(False)
-                while ending is None and len(outcomes) < len(tests):
-                    frame, ending, total = self._next_frame(ours, buffer, total, born)
-                    if frame is not None:
-                        outcomes.append(_outcome(frame))
-        finally:
-            status = self._reap()
+            with theirs:
+                socket.send_fds(self._control, [kind], [theirs.fileno()])
+        except BaseException:
+            ours.close()
+            raise
+        return ours
+
+    def _run_child(self, job: Job, chosen: range) -> tuple[list[tuple], tuple | None]:
+        """Outcomes of the tests one child got through, and how the next one ended it (None: it did not)."""
+        born = time.monotonic()
+        outcomes: list[tuple] = []
+        ending = None
+        with self._fork(b"J") as connection:
+            try:
+                text = marshal.dumps((job.code, job.calls, job.prelude, job.function, job.scope, list(chosen)))
+                connection.settimeout(10 + 3 * self.timeout)
+                send_frame(connection, text)
+            except OSError:
+                ending = ("exited", "the process ended before it read its job")
+            connection.setblocking(False)
+            reader = _Results(connection, len(chosen))
+            while ending is None and len(outcomes) < len(chosen):
+                ending = self._next(reader, outcomes, born)
         if ending == "ended":
-            ending = _death(status)
+            self._control.sendall(b"K")
+            ending = _death(self._receive(24).decode().strip())
+        else:
+            self.reap()
         return outcomes, ending
 
-    def _next_frame(self, connection: socket.socket, buffer: bytearray, total: int, born: float):
-        """(frame or None, ending or None, bytes read so far) of a child forked at clock time `born`."""
+    def _next(self, reader: "_Results", outcomes: list, born: float):
+        """Add at least one outcome of a child forked at clock time `born`, or say how it ended."""
         start = time.monotonic()
-        poll = select.poll()
-        poll.register(connection, select.POLLIN)
         while True:
-            if len(buffer) >= 4:
-                (length,) = struct.unpack_from("=I", buffer)
-                if length > MAX_ANSWER_BYTES or total > MAX_ANSWER_BYTES:
-                    return None, ("output", f"more than {MAX_ANSWER_BYTES >> 20} MB of results"), total
-                if len(buffer) >= 4 + length:
-                    frame = bytes(buffer[4 : 4 + length])
-                    del buffer[: 4 + length]
-                    return frame, None, total
             elapsed = time.monotonic() - start
-            if elapsed >= 3 * self.timeout:
-                return None, ("timeout", f"over {3 * self.timeout:g} s by the clock"), total
             if elapsed >= self.timeout:
+                if elapsed >= 3 * self.timeout:
+                    return ("timeout", f"over {3 * self.timeout:g} s by the clock")
                 # The tests before this one cannot have used more CPU time than the clock went on meanwhile.
                 if self._cpu_seconds() - (start - born) >= self.timeout:
-                    return None, ("timeout", f"over {self.timeout:g} s of CPU time"), total
-            wait = min(self.timeout - elapsed if elapsed < self.timeout else 0.05, 3 * self.timeout - elapsed)
-            if poll.poll(max(1, int(wait * 1000) + 1)):
-                try:
-                    data = connection.recv(1 << 16)
-                except BlockingIOError:
-                    continue
-                except OSError:
-                    data = b""
-                if not data:
-                    return None, "ended", total
-                buffer += data
-                total += len(data)
+                    return ("timeout", f"over {self.timeout:g} s of CPU time")
+            known = len(outcomes)
+            ending = reader.read(outcomes, LOOK_SECONDS)
+            if ending is not None or len(outcomes) > known:
+                return ending
 
     def _cpu_seconds(self) -> float:
         self._control.sendall(b"T")
-        return struct.unpack("=d", self._receive(8))[0]
-
-    def _reap(self) -> int:
-        self._control.sendall(b"K")
-        return struct.unpack("=i", self._receive(4))[0]
+        return float(self._receive(24))
 
     def _receive(self, count: int) -> bytes:
         data = b""
@@ -253,11 +197,6 @@ class Sandbox:
                 raise EOFError("the warm process of the sandbox has ended")
             data += piece
         return data
-
-    @staticmethod
-    def _send_frame(connection: socket.socket, value) -> None:
-        data = json.dumps(value).encode()
-        connection.sendall(struct.pack("=I", len(data)) + data)
 
     def close(self) -> None:
         """End the warm process and wait for it."""
@@ -269,25 +208,75 @@ class Sandbox:
             self._process.wait()
 
 
+class _Results:
+    """What a child has sent so far, as outcomes; bounded, whatever it sends."""
+
+    def __init__(self, connection: socket.socket, expected: int):
+        self._connection, self._expected = connection, expected
+        self._buffer, self._total, self._flood = bytearray(), 0, False
+        self._poll = select.poll()
+        self._poll.register(connection, HUNG_UP)
+
+    def read(self, outcomes: list, seconds: float):
+        """Add the outcomes that arrive within `seconds`; "ended" at the end, ("output", ...) for too much."""
+        self._poll.poll(int(seconds * 1000))
+        while True:
+            try:
+                data = self._connection.recv(1 << 18)
+            except BlockingIOError:
+                return None
+            except OSError:
+                data = b""
+            if not data:
+                return "ended"
+            if len(data) > 1 << 15 and not self._flood:  # it may be waiting for us to read
+                self._flood = True
+                self._poll.modify(self._connection, HUNG_UP | select.POLLIN)
+            self._total += len(data)
+            self._buffer += data
+            if self._total > MAX_ANSWER_BYTES:
+                return ("output", f"more than {MAX_ANSWER_BYTES >> 20} MB of results")
+            self._take_frames(outcomes)
+            if len(outcomes) >= self._expected:
+                return None
+
+    def _take_frames(self, outcomes: list) -> None:
+        buffer, start = self._buffer, 0
+        while len(buffer) - start >= 4 and len(outcomes) < self._expected:
+            end = start + 4 + int.from_bytes(buffer[start : start + 4], "little")
+            if end > len(buffer):
+                break
+            outcomes.append(_outcome(bytes(buffer[start + 4 : end])))
+            start = end
+        del buffer[:start]
+
+
+def send_frame(connection: socket.socket, data: bytes) -> None:
+    connection.sendall(len(data).to_bytes(4, "little") + data)
+
+
 def _outcome(frame: bytes) -> tuple:
     """A child's frame, which may be forged, as an outcome."""
+    if frame[:1] == b"V":
+        return ("value", frame[1:])
+    if frame[:1] == b"E":
+        reason, _, message = frame[1:].decode("utf-8", "replace").partition("\n")
+        if reason in REASONS:
+            return (reason, message[:300])
+    return NO_RESULT
+
+
+def _death(status: str) -> tuple:
+    """How a child ended, from its wait status."""
     try:
-        reason, content = json.loads(frame)
-    except (ValueError, TypeError, RecursionError):
-        return ("unserialisable", "the process wrote something that is no result")
-    if reason == "value":
-        return ("value", content)
-    if reason in REASONS and isinstance(content, str):
-        return (reason, content[:300])
-    return ("unserialisable", "the process wrote something that is no result")
-
-
-def _death(status: int) -> tuple:
-    if status == -24:
+        code = os.waitstatus_to_exitcode(int(status))
+    except ValueError:
+        return ("exited", "the process ended")
+    if code == -24:
         return ("timeout", "over its CPU time")
-    if status < 0:
-        return ("exited", f"the process was ended by signal {-status}")
-    return ("exited", f"the process ended itself with status {status}")
+    if code < 0:
+        return ("exited", f"the process was ended by signal {-code}")
+    return ("exited", f"the process ended itself with status {code}")
 
 
 def available_level(wanted: str) -> tuple[str, str]:

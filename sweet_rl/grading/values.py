@@ -1,203 +1,32 @@
-"""Values as typed data: `encode` in the sandbox, `same` and `preview` in the grading process.
+"""Values as typed data, compared in the grading process: `decode`, `same` and `preview`.
 
-A value leaves the sandbox as a tree that JSON can write, and is compared there tree against tree: no method of an
-answer's object is ever called where the reference's results are. Standard library only, because the warm process
-loads this file by its path.
+A value leaves the sandbox as a tree that JSON can write (`encode.py`, which runs beside the answer), and is compared
+here tree against tree: no method of an answer's object is ever called where the reference's results are.
 
 The tree: None, bools, strings, finite floats and ints of up to 60 bits stand for themselves; everything else is a
-list whose first item is a tag: i (hexadecimal int), f (nan, inf, -inf), c complex, dec Decimal, fr Fraction,
-y bytes, l list, t tuple, S set, d dict, q deque, it iterator, r range, dt datetime, da date, ti time,
-td timedelta, nd array, df frame, se series, na missing, u text-like (UUID, path), o object.
+list whose first item is a tag: i (hexadecimal int), f (nan, inf, -inf), sp (string with lone surrogates), c complex,
+dec Decimal, fr Fraction, y bytes, l list, t tuple, S set, d dict, q deque, it iterator, r range, dt datetime,
+da date, ti time, td timedelta, nd array, df frame, se series, ix index, na missing, u text-like (UUID, path, dates of
+numpy), o object.
 """
 
+import json
 import math
-from datetime import date, datetime, time, timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 
 REL_TOLERANCE, ABS_TOLERANCE = 1e-9, 1e-12
-MAX_NODES, MAX_DEPTH = 200_000, 80
 MICROSECOND = timedelta(microseconds=1)
+MAX_FRACTION_DIGITS = 10_000
 
 
-class Unserialisable(ValueError):
-    """A value that cannot be told as data; the text says which."""
-
-
-# ---------------------------------------------------------------------------------------------- in the sandbox
-
-
-def encode(value) -> list | dict | str | int | float | None:
-    """The tree of a value. Iterators are run to their end. Raises Unserialisable."""
-    return _Encoder().tree(value)
-
-
-class _Encoder:
-    def __init__(self):
-        self.nodes = 0
-
-    def tree(self, value, depth: int = 0):
-        self.nodes += 1
-        if self.nodes > MAX_NODES or depth > MAX_DEPTH:
-            raise Unserialisable("too large, too deep or containing itself")
-        kind = type(value)
-        if value is None or kind is bool or kind is str:
-            return value
-        if kind is int:
-            return value if -(1 << 60) < value < (1 << 60) else ["i", hex(value)]
-        if kind is float:
-            return value if math.isfinite(value) else ["f", repr(value)]
-        encoder = _BY_TYPE.get(kind)
-        if encoder is None:
-            encoder = next((_BY_TYPE[base] for base in kind.__mro__ if base in _BY_TYPE), None)
-        if encoder is None:
-            encoder = _by_shape(kind)
-        return encoder(self, value, depth + 1)
-
-    def items(self, tag: str, values, depth: int) -> list:
-        return [tag, *[self.tree(value, depth) for value in values]]
-
-
-def _by_shape(kind):
-    """The encoder of a type that is none of the standard ones."""
-    module = (getattr(kind, "__module__", None) or "").split(".")[0]
-    if module == "numpy":
-        return _array if kind.__name__ == "ndarray" else _numpy_scalar
-    if module == "pandas" and kind.__name__ in _PANDAS:
-        return _PANDAS[kind.__name__]
-    if kind.__name__ in ("dict_keys", "dict_items", "dict_values") and kind.__module__ == "builtins":
-        return lambda e, v, n: e.items("S" if kind.__name__ != "dict_values" else "it", v, n)
-    if issubclass(kind, (PurePath, UUID)):
-        return lambda e, v, n: ["u", kind.__name__, str(v)]
-    if issubclass(kind, BaseException):
-        return lambda e, v, n: ["o", kind.__qualname__, ["args", e.items("t", v.args, n)]]
-    if issubclass(kind, (Enum,)):
-        return lambda e, v, n: ["o", kind.__qualname__, ["name", v.name]]
-    if hasattr(kind, "__next__") and hasattr(kind, "__iter__"):
-        return lambda e, v, n: e.items("it", v, n)
-    return _object
-
-
-def _number(convert):
-    return lambda e, v, n: e.tree(convert(v), n)
-
-
-def _complex(e, value, depth):
-    return ["c", e.tree(value.real, depth), e.tree(value.imag, depth)]
-
-
-def _dict(e, value, depth):
-    return ["d", *[[e.tree(k, depth), e.tree(v, depth)] for k, v in dict.items(value)]]
-
-
-def _datetime(e, value, depth):
-    offset = value.utcoffset()
-    fields = [value.year, value.month, value.day, value.hour, value.minute, value.second, value.microsecond]
-    return ["dt", *fields, None if offset is None else offset // MICROSECOND]
-
-
-def _time(e, value, depth):
-    offset = value.utcoffset()
-    fields = [value.hour, value.minute, value.second, value.microsecond]
-    return ["ti", *fields, None if offset is None else offset // MICROSECOND]
-
-
-def _object(e, value, depth):
-    """A plain object or dataclass by its class's name and its attributes."""
-    kind = type(value)
-    attributes = {}
-    for base in kind.__mro__:
-        slots = base.__dict__.get("__slots__", ())
-        for name in (slots,) if isinstance(slots, str) else slots:
-            if name not in ("__dict__", "__weakref__") and hasattr(value, name):
-                attributes[name] = getattr(value, name)
-    written_in_python = "__dict__" in dir(kind) or attributes
-    attributes.update(getattr(value, "__dict__", {}))
-    if isinstance(value, type) or callable(value) or not written_in_python or not attributes:
-        raise Unserialisable(f"a value of type {kind.__qualname__} cannot be compared")
-    return ["o", kind.__qualname__, *[[str(k), e.tree(v, depth)] for k, v in attributes.items()]]
-
-
-def _class(e, value, depth):
-    if value.__module__ != "builtins":
-        raise Unserialisable(f"the class {value.__qualname__} cannot be compared")
-    return ["u", "type", value.__qualname__]
-
-
-def _array(e, value, depth):
-    return ["nd", [int(n) for n in value.shape], *[e.tree(item, depth) for item in value.ravel().tolist()]]
-
-
-def _numpy_scalar(e, value, depth):
-    if not hasattr(value, "item") or type(value.item()) is type(value):
-        raise Unserialisable(f"a value of type {type(value).__qualname__} cannot be compared")
-    return e.tree(value.item(), depth)
-
-
-def _frame(e, value, depth):
-    columns = [e.items("l", value.iloc[:, i].tolist(), depth) for i in range(value.shape[1])]
-    return [
-        "df",
-        e.items("l", value.columns.tolist(), depth),
-        e.items("l", value.index.tolist(), depth),
-        *columns,
-    ]
-
-
-def _series(e, value, depth):
-    return [
-        "se",
-        e.tree(value.name, depth),
-        e.items("l", value.index.tolist(), depth),
-        e.items("l", value.tolist(), depth),
-    ]
-
-
-_PANDAS = {
-    "DataFrame": _frame,
-    "Series": _series,
-    "NAType": lambda e, v, n: ["na"],
-    "NaTType": lambda e, v, n: ["na"],
-    "Timedelta": lambda e, v, n: ["td", v.to_pytimedelta() // MICROSECOND],
-}
-
-
-def _standard_encoders() -> dict:
-    from collections import deque
-
-    return {
-        type(None): lambda e, v, n: None,
-        bool: lambda e, v, n: v,
-        int: _number(int.__int__),
-        float: _number(float.__float__),
-        str: lambda e, v, n: "".join(str.__iter__(v)),
-        complex: _complex,
-        Decimal: lambda e, v, n: ["dec", Decimal.__str__(v)],
-        Fraction: lambda e, v, n: ["fr", e.tree(v.numerator, n), e.tree(v.denominator, n)],
-        bytes: lambda e, v, n: ["y", bytes.hex(v)],
-        bytearray: lambda e, v, n: ["y", bytearray.hex(v)],
-        list: lambda e, v, n: e.items("l", list.__iter__(v), n),
-        tuple: lambda e, v, n: e.items("t", tuple.__iter__(v), n),
-        set: lambda e, v, n: e.items("S", set.__iter__(v), n),
-        frozenset: lambda e, v, n: e.items("S", frozenset.__iter__(v), n),
-        dict: _dict,
-        deque: lambda e, v, n: e.items("q", deque.__iter__(v), n),
-        range: lambda e, v, n: e.items("r", v if len(v) < 2 else (v[0], v[1], v[-1]), n),
-        datetime: _datetime,
-        date: lambda e, v, n: ["da", v.year, v.month, v.day],
-        time: _time,
-        timedelta: lambda e, v, n: ["td", v // MICROSECOND],
-        type: _class,
-    }
-
-
-from enum import Enum  # noqa: E402
-from pathlib import PurePath  # noqa: E402
-from uuid import UUID  # noqa: E402
-
-_BY_TYPE = _standard_encoders()
-
-# --------------------------------------------------------------------------------------- in the grading process
+def decode(text: bytes):
+    """The tree of a text that came out of a sandbox. Raises ValueError where it is none."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("too deep") from None
 
 
 def same(expected, got) -> bool:
@@ -211,7 +40,7 @@ def same(expected, got) -> bool:
     """
     try:
         return _same(expected, got)
-    except (TypeError, ValueError, LookupError, ArithmeticError):
+    except (TypeError, ValueError, LookupError, ArithmeticError, RecursionError):
         return False
 
 
@@ -237,9 +66,9 @@ def _same(expected, got) -> bool:
         return _moment(expected) == _moment(got)
     if tag == "nd":
         return expected[1] == got[1] and all(_same(a, b) for a, b in zip(expected[2:], got[2:], strict=True))
-    if tag in ("df", "se"):
+    if tag in ("df", "se", "ix"):
         return all(_same(a, b) for a, b in zip(expected[1:], got[1:], strict=True))
-    return expected == got  # y, da, td, na, u: flat
+    return expected == got  # sp, y, da, td, na, u, and numpy's dates: flat
 
 
 def _as_number(tree):
@@ -256,6 +85,8 @@ def _as_number(tree):
     if tree[0] == "dec":
         return Decimal(tree[1])
     if tree[0] == "fr":
+        if len(str(tree)) > MAX_FRACTION_DIGITS:  # bringing it to lowest terms takes the square of its length
+            return None
         return Fraction(_as_number(tree[1]), _as_number(tree[2]))
     if tree[0] == "c":
         return complex(_as_number(tree[1]), _as_number(tree[2]))

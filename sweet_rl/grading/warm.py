@@ -1,65 +1,86 @@
 """The warm process: started once by `sandbox.Sandbox`, it forks one shut-in child for every answer.
 
 Run as a program (`python -S -s warm.py CONTROL_FD`) in an interpreter of its own; never imported. It loads the
-modules that answers may need, shuts itself in as `confine` says, and then only forks and reaps: an answer's text
+modules that answers may need, shuts itself in as `confine` says, and then only forks and reaps: an answer's code
 and results go over a socket of their own straight between the grading process and the child, so that nothing
 of one answer is ever in the memory that a later child inherits.
 
-Control messages, one byte each: J (with a socket: fork a child for it), T (how much CPU has it used?), K (kill
-and reap it). EOF ends the process.
+Every page of it that a child touches is copied, which is most of what a child costs: so it holds few modules, and has
+run a small program of its own, so that what the interpreter notes on first use is noted before the forks.
+
+Control messages, one byte each: J and C (with a socket: fork a child that runs a job from it, or one that compiles
+for as long as it is asked), T (how much CPU has it used?), R (kill and reap it), K (the same, and say how it ended).
+EOF ends the process.
 """
 
 import sys
 
 sys.path.pop(0)  # this folder: its statistics.py would stand before the standard library's
 
+import _socket  # noqa: E402
 import gc  # noqa: E402
-import importlib  # noqa: E402
-import importlib.util  # noqa: E402
-import json  # noqa: E402
+import marshal  # noqa: E402
 import os  # noqa: E402
-import random  # noqa: E402
-import resource  # noqa: E402
-import signal  # noqa: E402
-import socket  # noqa: E402
-import struct  # noqa: E402
+import posix  # noqa: E402
 import time  # noqa: E402
-import types  # noqa: E402
+
+SIGKILL, CHILD_FD = 9, 3
+ModuleType = type(sys)
+FOLDER = __file__.rpartition("/")[0]
+PRACTICE = """
+def f(a, b=2):
+    c = {"k": [a, b], 1: (a, 2.5)}
+    for i in range(3):
+        c[str(i)] = f"{i:02d}".join(sorted(["b", "a"])).split("x")
+    try:
+        return [i * a for i in range(b) if i] + [c["z"]]
+    except KeyError as error:
+        return [c, {a, b}, None, True, a / 3, "text".upper(), str(error), sum(x for x in (1, 2)), max(a, b)]
+class A:
+    def __init__(self, x):
+        self.x = x
+"""
 
 
 def load_neighbour(name: str):
     """A module of this folder, loaded by its path."""
-    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), f"{name}.py")
-    specification = importlib.util.spec_from_file_location(f"_sandbox_{name}", path)
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
+    module = ModuleType(f"_sandbox_{name}")
+    with open(f"{FOLDER}/{name}.py", encoding="utf-8") as file:
+        exec(compile(file.read(), f"{name}.py", "exec"), module.__dict__)
     return module
 
 
-confine, values = load_neighbour("confine"), load_neighbour("values")
+confine, encode = load_neighbour("confine"), load_neighbour("encode")
 
 
-def receive(read, count: int) -> bytes:
-    data = b""
-    while len(data) < count:
-        piece = read(count - len(data))
+def read_frame(descriptor: int) -> bytes:
+    """One message: four bytes of length and so many bytes. Raises EOFError."""
+    data = os.read(descriptor, 1 << 16)
+    while len(data) < 4 or len(data) < 4 + int.from_bytes(data[:4], "little"):
+        piece = os.read(descriptor, 1 << 20)
         if not piece:
             raise EOFError
         data += piece
-    return data
+    return data[4:]
+
+
+def write_frame(descriptor: int, data: bytes) -> None:
+    data = len(data).to_bytes(4, "little") + data
+    while data:
+        data = data[os.write(descriptor, data) :]
 
 
 def preload(names) -> None:
     """Load what answers may import: once shut in, no module can be read from disk any more."""
     for name in names:
         try:
-            importlib.import_module(name)
-        except Exception:  # noqa: BLE001 - a module that cannot be loaded here fails in the answer, by name
+            __import__(name)
+        except BaseException:  # noqa: BLE001 - a module that cannot be loaded here fails in the answer, by name
             continue
 
 
-def describe_exception(error: BaseException) -> list:
-    """[reason, message] of an exception that an answer raised."""
+def describe_exception(error: BaseException) -> tuple[str, str]:
+    """(reason, message) of an exception that an answer raised."""
     kind = type(error)
     try:
         text = str(error)[:300]
@@ -67,77 +88,108 @@ def describe_exception(error: BaseException) -> list:
         text = ""
     message = f"{kind.__name__}: {text}"[:300]
     if issubclass(kind, MemoryError):
-        return ["memory", message]
-    if issubclass(kind, values.Unserialisable):
-        return ["unserialisable", text]
+        return "memory", message
+    if issubclass(kind, encode.Unserialisable):
+        return "unserialisable", text
     if issubclass(kind, OSError) and error.errno in (1, 13, 30):  # EPERM, EACCES, EROFS
-        return ["forbidden", message]
-    return ["exception", message]
+        return "forbidden", message
+    return "exception", message
 
 
 def compile_first(candidates: list):
-    """(code, None) of the first candidate that is Python, or (None, [reason, message]) of the first's fault."""
+    """(code, None) of the first candidate that is Python, or (None, message) of the first's fault."""
     fault = None
     for text in candidates:
         try:
             return compile(text, "answer.py", "exec", dont_inherit=True), None
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            fault = fault or ["syntax error", f"{type(error).__name__}: {error}"[:300]]
+            fault = fault or f"{type(error).__name__}: {error}"[:300]
     return None, fault
 
 
-def run_test(code, prelude: str, function: str, call: str) -> list:
-    """Run one test call in a fresh module; ["value", tree] or [reason, message]."""
+def run_test(code, prelude, function: str, scope: str, call) -> bytes:
+    """Run one test call in a fresh module: b"V" and its value's text, or b"E", the reason, a line end, the message."""
     try:
-        module = types.ModuleType("answer")
+        module = ModuleType("answer")
         sys.modules["answer"] = module
-        exec(code, module.__dict__)
-        names = dict(module.__dict__)
-        if prelude:
-            given = {}
+        names = module.__dict__
+        if scope == "function":
+            local = {}
+            exec(code, names, local)
+            return b"V" + encode.encode(eval(call, names, local)).encode()
+        exec(code, names)
+        if prelude is not None:
+            names, given = dict(names), {}
             exec(prelude, given)
             names.update({name: value for name, value in given.items() if name not in (function, "__builtins__")})
-        return ["value", values.encode(eval(call, names))]
+        return b"V" + encode.encode(eval(call, names)).encode()
     except BaseException as error:  # noqa: BLE001 - SystemExit too: the answer's own doing
-        return describe_exception(error)
+        reason, message = describe_exception(error)
+        return f"E{reason}\n{message}".encode("utf-8", "backslashreplace")
 
 
-def child(connection: int, limits: dict, system_call_filter) -> None:
-    """Life of one child: read the job, shut in, run the tests, send one frame a test."""
-    write, leave, dumps, pack = os.write, os._exit, json.dumps, struct.pack
-
-    def send(outcome: list) -> None:
-        try:
-            data = dumps(outcome).encode()
-        except (ValueError, RecursionError, MemoryError) as error:
-            data = dumps(["unserialisable", type(error).__name__]).encode()
-        data = pack("=I", len(data)) + data
-        while data:
-            data = data[write(3, data) :]
-
-    os.setsid()
-    os.dup2(connection, 3)
-    os.closerange(4, 64)
-    (length,) = struct.unpack("=I", receive(lambda count: os.read(3, count), 4))
-    job = json.loads(receive(lambda count: os.read(3, count), length))
-    random.seed()
-    confine.limit_resources(limits["address_bytes"], limits["cpu_seconds"])
+def run_job(system_call_filter) -> None:
+    """Life of a child that runs an answer: read the job, shut in, run the tests, send a frame each."""
+    leave, write = os._exit, write_frame
+    code, calls, prelude, function, scope, chosen = marshal.loads(read_frame(CHILD_FD))
     if system_call_filter:
         system_call_filter.install()
-    code, fault = compile_first(job["candidates"])
-    for call in job["tests"]:
-        send(fault or run_test(code, job["prelude"], job["function"], call))
+    code, calls, prelude = marshal.loads(code), marshal.loads(calls), marshal.loads(prelude)
+    for number in chosen:
+        write(CHILD_FD, run_test(code, prelude, function, scope, calls[number]))
     leave(0)
 
 
-def empty_scratch() -> None:
-    """Remove whatever an answer left in the scratch folder (strict level only)."""
-    for root, folders, files in os.walk(".", topdown=False):
-        for name in files:
-            os.unlink(os.path.join(root, name))
-        for name in folders:
-            path = os.path.join(root, name)
-            os.unlink(path) if os.path.islink(path) else os.rmdir(path)
+def compile_for_others(system_call_filter) -> None:
+    """Life of the child that compiles: code comes as text and leaves as bytes; nothing of it is ever run here.
+
+    A request is a list of (kind, texts); its reply a list of (tag, bytes): for kind "exec", P (plain code), C (other
+    code) or F (why it is no Python) of the first text that is Python; for "eval", C or F of all the texts together.
+    """
+    is_plain = sys.modules["_sandbox_plain"].is_plain
+    if system_call_filter:
+        system_call_filter.install()
+    while True:
+        try:
+            request = marshal.loads(read_frame(CHILD_FD))
+        except EOFError:
+            return
+        reply = []
+        for kind, texts in request:
+            if kind == "exec":
+                code, fault = compile_first(texts)
+                tag = b"F" if code is None else b"P" if is_plain(code) else b"C"
+                content = fault.encode("utf-8", "backslashreplace") if code is None else marshal.dumps(code)
+            else:
+                try:
+                    calls = [compile(text.strip(), "test", "eval", dont_inherit=True) for text in texts]
+                    tag, content = b"C", marshal.dumps(calls)
+                except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+                    tag, content = b"F", f"{type(error).__name__}: {error}"[:300].encode("utf-8", "backslashreplace")
+            reply.append(tag + len(content).to_bytes(4, "little") + content)
+        write_frame(CHILD_FD, b"".join(reply))
+
+
+def child(life, connection: int, system_call_filter, level: str) -> None:
+    if level == "limits":
+        os.setsid()
+    if level != "strict":  # there the end of this process is the end of its namespace
+        confine.die_with_parent()
+        confine.limit_threads()
+    os.dup2(connection, CHILD_FD)
+    os.closerange(CHILD_FD + 1, 64)
+    life(system_call_filter)
+
+
+def empty_folder(path: str) -> None:
+    """Remove whatever an answer left in the scratch folder; links are not followed."""
+    for name in os.listdir(path):
+        below = f"{path}/{name}"
+        try:
+            os.unlink(below)
+        except (IsADirectoryError, PermissionError):
+            empty_folder(below)
+            os.rmdir(below)
 
 
 def cpu_seconds_of(pid: int) -> float:
@@ -148,72 +200,126 @@ def cpu_seconds_of(pid: int) -> float:
         return 0.0
 
 
-def serve(control: socket.socket, limits: dict, system_call_filter, scratch: bool) -> None:
-    """Fork a child for each J until EOF."""
+def end(pid: int, own_session: bool) -> int:
+    """Kill a child (with its session where it may have started processes), and reap it: its exit status."""
+    for stop in (os.kill, os.killpg) if own_session else (os.kill,):
+        try:
+            stop(pid, SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            pass
+    return os.waitpid(pid, 0)[1]
+
+
+def receive(control: _socket.socket):
+    """(message, descriptor or None) of the next control message; the message is empty at the end."""
+    message, more, _, _ = control.recvmsg(1, 24)
+    return message, int.from_bytes(more[0][2][:4], sys.byteorder) if more else None
+
+
+def serve(control: _socket.socket, system_call_filter, level: str) -> None:
+    """Fork a child for each J and C until EOF; one at a time."""
+    lives = {b"J": run_job, b"C": compile_for_others}
+    own_session = level == "limits"  # elsewhere the filter lets it start no process
+    pid = None
     while True:
-        message, sockets, _, _ = socket.recv_fds(control, 1, 1)
-        if not message:
-            return
-        pid = os.fork()
-        if pid == 0:
-            try:
-                child(sockets[0], limits, system_call_filter)
-            finally:
-                os._exit(1)
-        os.close(sockets[0])
-        while True:
-            message = control.recv(1)
-            if message != b"T":
-                break
-            control.sendall(struct.pack("=d", cpu_seconds_of(pid)))
-        for stop in (os.kill, os.killpg):
-            try:
-                stop(pid, signal.SIGKILL)
-            except (ProcessLookupError, PermissionError):
-                pass
-        _, status = os.waitpid(pid, 0)
-        if scratch:
-            empty_scratch()
-        if not message:
-            return
-        control.sendall(struct.pack("=i", os.waitstatus_to_exitcode(status)))
+        message, connection = receive(control)
+        if message in lives:
+            pid = os.fork()
+            if pid == 0:
+                try:
+                    child(lives[message], connection, system_call_filter, level)
+                finally:
+                    os._exit(1)
+            os.close(connection)
+        elif message == b"T":
+            control.sendall(str(cpu_seconds_of(pid)).encode().ljust(24))
+        else:
+            status = None if pid is None else end(pid, own_session)
+            pid = None
+            if level == "strict" and os.listdir("."):
+                empty_folder(".")
+            if not message:
+                return
+            if message == b"K":
+                control.sendall(str(status).encode().ljust(24))
+
+
+def practise() -> None:
+    """Run what every child runs, so that what is noted on first use is noted here, once."""
+    code, call = compile(PRACTICE, "answer.py", "exec"), compile("f(3, b=4)", "test", "eval")
+    code = marshal.loads(marshal.dumps(code))
+    for _ in range(16):
+        run_test(code, None, "f", "module", call)
+    marshal.loads(marshal.dumps(("", [], b"", None, [1])))
+    sys.modules.pop("answer", None)
+
+
+def fill_gaps() -> list:
+    """Objects in all free blocks of the memory pools (CPython), to be kept.
+
+    A child's own objects then lie together in fresh pools, and not one by one between older objects, whose pages
+    would be copied.
+    """
+    if not hasattr(sys, "_debugmallocstats"):
+        return []
+    ours, theirs = os.pipe()
+    standard_error = os.dup(2)
+    os.dup2(theirs, 2)
+    sys._debugmallocstats()
+    os.dup2(standard_error, 2)
+    for descriptor in (theirs, standard_error):
+        os.close(descriptor)
+    table = os.read(ours, 1 << 16).decode("ascii", "replace")
+    os.close(ours)
+    kept = []
+    for line in table.splitlines():
+        row = line.split()
+        if len(row) == 5 and all(map(str.isdigit, row)):
+            size, free = int(row[1]), int(row[4])
+            if size >= 48:
+                kept.append([bytes(size - 33) for _ in range(free)])
+            elif size == 32:
+                kept.append([float(number) for number in range(free)])
+            else:
+                kept.append([object() for _ in range(free)])
+    return kept
 
 
 def main() -> None:
-    control = socket.socket(fileno=int(sys.argv[1]))
-    (length,) = struct.unpack("=I", receive(control.recv, 4))
-    settings = json.loads(receive(control.recv, length))
+    control = _socket.socket(fileno=int(sys.argv[1]))
+    settings = marshal.loads(read_frame(control.fileno()))
     sys.argv[:] = [""]
     sys.orig_argv[:] = [""]
     own_path, sys.path[:] = sys.path[:], sys.path + settings["path"]
     preload(settings["modules"])
+    if settings["compiles"]:
+        sys.modules["_sandbox_plain"] = load_neighbour("plain")
     sys.path[:] = own_path
-    level, problem, system_call_filter = settings["level"], None, None
+    level, problem, system_call_filter = settings["level"], "", None
     try:
         if level != "limits":
             system_call_filter = confine.SystemCallFilter(files=level == "strict")
         confine.drop_root()
+        address_bytes = confine.address_space() + (settings["memory_mb"] << 20)
         if level == "strict":
-            limits_base = confine.address_space()
             confine.enter_namespaces()
-        else:
-            limits_base = confine.address_space()
+            confine.limit_threads()
+        confine.limit_memory_and_files(address_bytes)
+        if level != "limits":
+            confine.drop_privileges()
     except OSError as error:
-        problem = str(error)
-    if problem is None:
-        limits = {
-            "address_bytes": limits_base + (settings["memory_mb"] << 20),
-            "cpu_seconds": settings["cpu_seconds"],
-        }
-    text = json.dumps({"problem": problem}).encode()
-    control.sendall(struct.pack("=I", len(text)) + text)
-    if problem is not None:
+        problem = str(error) or "unknown"
+    write_frame(control.fileno(), problem.encode())
+    if problem:
         return
     os.environ.clear()
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    posix.environ.clear()
+    practise()
     gc.collect()
+    confine.give_back_free_memory()
+    kept = fill_gaps()  # noqa: F841
     gc.freeze()
-    serve(control, limits, system_call_filter, scratch=level == "strict")
+    serve(control, system_call_filter, level)
 
 
 if __name__ == "__main__":

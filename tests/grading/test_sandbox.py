@@ -1,5 +1,6 @@
 """What an adversary tries: every attack, at every level that this machine offers."""
 
+import marshal
 import os
 import socket
 import time
@@ -8,10 +9,20 @@ from pathlib import Path
 import pytest
 
 from sweet_rl.grading.code import CodeGrader
+from sweet_rl.grading.modules import modules_for
 from sweet_rl.grading.sandbox import Job, Sandbox, SandboxUnavailable, available_level
+from sweet_rl.grading.values import decode
 
 SECRET = "def f(x):\n    return 982451653 * x + 1\n"
 CALLS = {"test1": "f(1)", "test2": "f(2)"}
+
+
+EVERYTHING = modules_for({"os"})
+
+
+def job(code: str, tests: list[str]) -> Job:
+    calls = marshal.dumps([compile(test, "test", "eval") for test in tests])
+    return Job(marshal.dumps(compile(code, "answer.py", "exec")), calls, len(tests), "f")
 
 
 def levels():
@@ -37,12 +48,12 @@ def run(grader):
 
     def run(body: str, tests=("f()",)):
         code = "def f():\n" + "\n".join("    " + line for line in body.splitlines())
-        sandbox = Sandbox(grader.level, 0.5, 128)
+        sandbox = Sandbox(grader.level, 0.5, 128, EVERYTHING)
         try:
-            outcomes = sandbox.run(Job([code], list(tests), "f"))
+            outcomes = sandbox.run(job(code, list(tests)))
         finally:
             sandbox.close()
-        return [content if reason == "value" else (reason, content) for reason, content in outcomes]
+        return [decode(content) if reason == "value" else (reason, content) for reason, content in outcomes]
 
     return run
 
@@ -159,14 +170,14 @@ def test_much_printing_does_no_harm(run):
 
 
 def test_one_answer_leaves_nothing_for_the_next(grader):
-    sandbox = Sandbox(grader.level, 0.5, 128)
+    sandbox = Sandbox(grader.level, 0.5, 128, EVERYTHING)
     try:
         before = "import builtins, random, sys\nbuiltins.leak = sys.leak = random.leak = 1\ndef f():\n    return 1"
         after = (
             "import builtins, random, sys\ndef f():\n    return [hasattr(m, 'leak') for m in (builtins, random, sys)]"
         )
-        assert sandbox.run(Job([before], ["f()"], "f")) == [("value", 1)]
-        assert sandbox.run(Job([after], ["f()"], "f")) == [("value", ["l", False, False, False])]
+        assert sandbox.run(job(before, ["f()"])) == [("value", b"1")]
+        assert sandbox.run(job(after, ["f()"])) == [("value", b'["l",false,false,false]')]
     finally:
         sandbox.close()
 
@@ -176,12 +187,12 @@ def test_the_scratch_folder_is_emptied_and_small(grader):
         pytest.skip("only the strict level has a scratch folder")
     fill = "import os\ndef f():\n    os.makedirs('a/b')\n    open('a/b/c', 'w').write('x')\n    return 1"
     full = "def f():\n    for i in range(3): open(str(i), 'wb').write(bytes(10 << 20))"
-    sandbox = Sandbox("strict", 0.5, 128)
+    sandbox = Sandbox("strict", 0.5, 128, EVERYTHING)
     try:
-        assert sandbox.run(Job([fill], ["f()"], "f")) == [("value", 1)]
-        assert sandbox.run(Job(["import os\ndef f():\n    return os.listdir('.')"], ["f()"], "f")) == [("value", ["l"])]
-        assert sandbox.run(Job([full], ["f()"], "f"))[0][0] == "exception"
-        assert sandbox.run(Job([fill], ["f()"], "f")) == [("value", 1)]
+        assert sandbox.run(job(fill, ["f()"])) == [("value", b"1")]
+        assert sandbox.run(job("import os\ndef f():\n    return os.listdir('.')", ["f()"])) == [("value", b'["l"]')]
+        assert sandbox.run(job(full, ["f()"]))[0][0] == "exception"
+        assert sandbox.run(job(fill, ["f()"])) == [("value", b"1")]
     finally:
         sandbox.close()
 
@@ -191,8 +202,8 @@ def test_no_process_is_left_when_the_sandbox_closes(grader):
     if not children.exists():
         pytest.skip("no /proc here")
     before = children.read_text()
-    sandbox = Sandbox(grader.level, 0.5, 128)
-    sandbox.run(Job(["def f():\n    return 1"], ["f()"], "f"))
+    sandbox = Sandbox(grader.level, 0.5, 128, EVERYTHING)
+    sandbox.run(job("def f():\n    return 1", ["f()"]))
     inner = sandbox._process.pid
     sandbox.close()
     assert children.read_text() == before and not Path(f"/proc/{inner}").exists()

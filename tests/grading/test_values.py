@@ -13,14 +13,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sweet_rl.grading.values import Unserialisable, encode, preview, same
+from sweet_rl.grading.encode import Unserialisable, encode
+from sweet_rl.grading.values import preview, same
 
 NAN = float("nan")
 
 
 def sent(value):
     """The tree as it arrives: through JSON."""
-    return json.loads(json.dumps(encode(value)))
+    return json.loads(encode(value))
 
 
 def equal(expected, got) -> bool:
