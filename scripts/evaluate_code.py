@@ -5,9 +5,12 @@
 
     python scripts/evaluate_code.py --input_path tasks.jsonl --output_path references.jsonl --grade_references
 
-The input is never changed and every answer is graded anew, whatever reward the file holds; the same command
-continues a run that was stopped.
+The input is not changed (but with --in_place) and every answer is graded anew, whatever reward the file holds; the
+same command continues a run that was stopped.
 """
+
+import os
+from pathlib import Path
 
 from tqdm import tqdm
 
@@ -16,6 +19,7 @@ from sweet_rl.credit.pair_files import check_apart, check_texts, write_pairs
 from sweet_rl.errors import UserError
 from sweet_rl.grading.code import CodeGrader
 from sweet_rl.grading.evaluate import first_tasks, grade_trajectories, reference_answers
+from sweet_rl.grading.paper import PaperGrader
 from sweet_rl.grading.report import summarise, summary_text
 from sweet_rl.grading.statistics import check_k
 from sweet_rl.records import Task, Trajectory, read_records
@@ -23,7 +27,7 @@ from sweet_rl.runs import check_output, open_run
 
 
 def main(
-    output_path: str,
+    output_path: str | None = None,
     input_path: str | None = None,
     data_path: str | None = None,
     k: int = 1,
@@ -40,13 +44,16 @@ def main(
     memory_mb: int = 256,
     workers: int | None = None,
     sandbox: str = "auto",
+    paper_grader: bool = False,
+    in_place: bool = False,
     seed: int = 0,
     overwrite: bool = False,
 ) -> None:
     """Grade trajectories (or, with --grade_references, the reference solutions of a tasks file).
 
     Args:
-        output_path: graded trajectories, one a line: reward (share of tests passed) and per-test evidence.
+        output_path: graded trajectories, one a line: reward (share of tests passed) and per-test evidence. Required,
+            unless --in_place is given.
         input_path: trajectories of simulate_interactions.py, or the released offline file.
         data_path: another name for input_path.
         k: also print best of k; it must divide the number of dialogues of every task.
@@ -63,12 +70,15 @@ def main(
         memory_mb: memory an answer may use.
         workers: answers graded at once; default two a core.
         sandbox: auto, strict, seccomp or limits (see sweet_rl/grading/sandbox.py).
+        paper_grader: score by the release's rules (sweet_rl/grading/paper.py), for comparison with its figures only.
+        in_place: grade into INPUT.grading, and replace the input by it once all of it is graded.
         seed: of the bootstrap.
         overwrite: replace the outputs.
     """
     source = one_of(input_path=input_path, data_path=data_path)
     if source is None:
         raise UserError("missing: --input_path (the trajectories to grade). See --help.")
+    output_path, final_path = _outputs(source, output_path, in_place, num_tasks, grade_references)
     check_apart(source, output_path, preference_path, ground_truth_preference_path)
     for path in (preference_path, ground_truth_preference_path):
         if path is not None:
@@ -96,12 +106,14 @@ def main(
         "sandbox": sandbox,
         "grade_references": grade_references,
     }
+    if paper_grader:
+        settings["paper_grader"] = True
     with open_run(output_path, settings, [source], overwrite) as output:
         if output.complete:
             print(f"{output_path}: already complete")
         else:
             left = [trajectory for trajectory in trajectories if trajectory.id not in output.done]
-            with CodeGrader(timeout, memory_mb, workers, sandbox) as grader:
+            with (PaperGrader if paper_grader else CodeGrader)(timeout, memory_mb, workers, sandbox) as grader:
                 print(grader.describe())
                 bar = tqdm(total=len(trajectories), initial=len(trajectories) - len(left), unit=" answers")
                 for graded in grade_trajectories(left, grader):
@@ -110,12 +122,29 @@ def main(
                 bar.close()
         graded = [Trajectory.from_dict(row, output_path) for row in output.records()]
         summary = summarise(graded, k, seed)
+        if paper_grader:
+            summary["rules"] = "those of the release, for comparison only"
         if not output.complete:
             output.finish(summary)
+    if in_place:
+        os.replace(output_path, final_path)
+        Path(f"{output_path}.manifest.json").unlink()
     print(summary_text(summary))
     for path, hint in ((preference_path, False), (ground_truth_preference_path, True)):
         if path is not None:
-            write_pairs(path, output_path, graded, hint, texts, overwrite)
+            write_pairs(path, final_path, graded, hint, texts, overwrite)
+
+
+def _outputs(source: str, output_path: str | None, in_place: bool, num_tasks, grade_references) -> tuple[str, str]:
+    """(where to write, where the result is in the end)."""
+    if not in_place:
+        if output_path is None:
+            raise UserError("missing: --output_path (or --in_place, which replaces the input). See --help.")
+        return output_path, output_path
+    for flag, given in (("output_path", output_path), ("num_tasks", num_tasks), ("grade_references", grade_references)):
+        if given:
+            raise UserError(f"--in_place replaces the input by the same dialogues graded: leave out --{flag}.")
+    return f"{source}.grading", source
 
 
 def _chat(model: str | None):

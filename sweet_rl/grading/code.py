@@ -85,7 +85,7 @@ class Grade:
 
 
 @dataclass
-class _Reference:
+class Reference:
     """What is known of a task: the reference's results as texts and, once a text differs, as trees."""
 
     function: str
@@ -112,7 +112,7 @@ class CodeGrader:
     Raises SandboxUnavailable when the asked level cannot be had.
     """
 
-    scope = "module"
+    scope, rules = "module", "sweet_rl"
 
     def __init__(self, timeout: float = 1.0, memory_mb: int = 256, workers: int | None = None, sandbox: str = "auto"):
         if timeout <= 0 or memory_mb <= 0 or (workers is not None and workers <= 0):
@@ -175,21 +175,21 @@ class CodeGrader:
             for fact, (_, answer, tests), texts in zip(facts, rows, candidates, strict=True)
         ]
 
-    def _grade(self, facts: _Reference, answer, names: list[str], texts: list[str], compiled) -> Grade:
+    def _grade(self, facts: Reference, answer, names: list[str], texts: list[str], compiled) -> Grade:
         if facts.ungradable:
             return Grade(None, ungradable=facts.ungradable)
         if answer is None or not answer.strip():
-            return _all_failed(names, "no answer")
+            return all_failed(names, "no answer")
         if compiled is None:
-            return _all_failed(names, "no code", f"no definition of {facts.function or 'a function'} in the answer")
+            return all_failed(names, "no code", f"no definition of {facts.function or 'a function'} in the answer")
         if compiled.failure:
-            return _all_failed(names, *compiled.failure)
+            return all_failed(names, *compiled.failure)
         outcomes = self._run("answer", 0, facts, compiled, texts[0], len(names))
         tests = [self._compare(name, facts, i, outcomes[i]) for i, name in enumerate(names)]
         failure = next((test.reason for test in tests if not test.passed), None)
         return Grade(sum(test.passed for test in tests) / len(tests), tests, failure)
 
-    def _compare(self, name: str, facts: _Reference, number: int, outcome: tuple) -> TestResult:
+    def _compare(self, name: str, facts: Reference, number: int, outcome: tuple) -> TestResult:
         reason, content = outcome
         if reason != "value":
             return TestResult(name, False, reason, content)
@@ -210,7 +210,7 @@ class CodeGrader:
 
     # ----------------------------------------------------------------------------------------------- reference
 
-    def _reference(self, reference: str, test_cases: dict[str, str]) -> _Reference:
+    def _reference(self, reference: str, test_cases: dict[str, str]) -> Reference:
         """The reference's results, computed once and kept by content."""
         key = (reference, *test_cases.items())
         with self._lock:
@@ -230,8 +230,8 @@ class CodeGrader:
                 raise
         return future.result()
 
-    def _run_reference(self, reference: str, test_cases: dict[str, str]) -> _Reference:
-        facts = _Reference(function_name(reference, test_cases), call_prelude(reference, test_cases))
+    def _run_reference(self, reference: str, test_cases: dict[str, str]) -> Reference:
+        facts = Reference(function_name(reference, test_cases), call_prelude(reference, test_cases))
         if not test_cases:
             facts.ungradable = "the task has no test cases"
             return facts
@@ -264,7 +264,7 @@ class CodeGrader:
 
     # ----------------------------------------------------------------------------------------------- sandboxes
 
-    def _run(self, role: str, seed: int, facts: _Reference, compiled: Compiled, text: str, tests: int) -> list[tuple]:
+    def _run(self, role: str, seed: int, facts: Reference, compiled: Compiled, text: str, tests: int) -> list[tuple]:
         """Run compiled code in a process with the modules that its text asks for; if it lacks one, with them all."""
         job = Job(compiled.code, facts.calls, tests, facts.function, facts.compiled_prelude, compiled.plain, self.scope)
         names = imported_names(text) | imported_names(facts.prelude)
@@ -336,5 +336,5 @@ class CodeGrader:
         self.close()
 
 
-def _all_failed(names: list[str], reason: str, message: str | None = None) -> Grade:
+def all_failed(names: list[str], reason: str, message: str | None = None) -> Grade:
     return Grade(0.0, [TestResult(name, False, reason, message) for name in names], reason)

@@ -13,7 +13,7 @@ def grade_trajectories(trajectories: Iterable[Trajectory], grader: CodeGrader) -
 
     A dialogue that failed is not graded: its reward is None. One that reached the turn limit gave no answer,
     whatever its last message says: reward 0. Where the task is ungradable the reward is None and the grade says why.
-    The evidence: {failure, ungradable, level, tests: [{name, passed, reason?, message?}]}.
+    The evidence: {failure, ungradable, level, tests: [{name, passed, reason?, message?}], rules?}.
     """
 
     def rows(queue: list):
@@ -28,7 +28,7 @@ def grade_trajectories(trajectories: Iterable[Trajectory], grader: CodeGrader) -
     for _, grade in grader.grade_many(rows(queue)):
         while queue[0].ending == "failed":
             yield _not_graded(queue.pop(0))
-        yield _graded(queue.pop(0), grade, grader.level)
+        yield _graded(queue.pop(0), grade, grader)
     yield from map(_not_graded, queue)
 
 
@@ -52,7 +52,9 @@ def _not_graded(trajectory: Trajectory) -> Trajectory:
     return replace(trajectory, reward=None, extra=extra)
 
 
-def _graded(trajectory: Trajectory, grade: Grade, level: str) -> Trajectory:
+def _graded(trajectory: Trajectory, grade: Grade, grader: CodeGrader) -> Trajectory:
     tests = [{name: value for name, value in vars(test).items() if value is not None} for test in grade.tests]
-    evidence = {"failure": grade.failure, "ungradable": grade.ungradable, "level": level, "tests": tests}
+    evidence = {"failure": grade.failure, "ungradable": grade.ungradable, "level": grader.level, "tests": tests}
+    if grader.rules != "sweet_rl":
+        evidence["rules"] = grader.rules
     return replace(trajectory, reward=grade.reward, extra={**trajectory.extra, "grade": evidence})

@@ -68,6 +68,8 @@ def summary_text(summary: dict) -> str:
             lines.append(f"best of {best['k']}, {name}: {_percent(best[key])}")
     if best.get("tasks_with_too_few"):
         lines.append(f"best of {best['k']} leaves out {best['tasks_with_too_few']} tasks with too few graded dialogues")
+    if "rules" in summary:
+        lines.append(f"rules          {summary['rules']}")
     if "turns" in summary:
         lines.append(f"turns          {summary['turns']:.2f}")
     for name, key in (

@@ -108,6 +108,24 @@ def test_a_run_that_was_stopped_continues_to_the_same_records(graded, tmp_path):
     assert (tmp_path / "out.jsonl").read_bytes() == whole
 
 
+def test_in_place_only_when_told(tmp_path):
+    source = write(tmp_path / "in.jsonl", ROWS)
+    assert "--in_place" in script("evaluate_code", "--input_path", source, code=2)
+    error = script("evaluate_code", "--input_path", source, "--in_place", "--num_tasks=1", code=2)
+    assert "leave out --num_tasks" in error and read(source) == ROWS
+    out = script("evaluate_code", "--input_path", source, "--in_place")
+    assert "success        25.0 %" in out and [p.name for p in tmp_path.iterdir()] == ["in.jsonl"]
+    assert [r["reward"] for r in read(source)] == [1.0, 0.5, 0.0, None, None, None]
+
+
+def test_the_release_s_rules_are_named_in_the_outputs(graded, tmp_path):
+    out = script("evaluate_code", "--input_path", graded[1], "--output_path", tmp_path / "out.jsonl", "--paper_grader")
+    assert "by the release's rules" in out and "rules          those of the release" in out
+    rows = read(tmp_path / "out.jsonl")
+    assert rows[0]["grade"]["rules"] == "paper" and rows[0]["reward"] == 1.0
+    assert json.loads((tmp_path / "out.jsonl.manifest.json").read_text())["settings"]["paper_grader"] is True
+
+
 BAD = {
     "k": (["--k=3"], "task t0 has 2 dialogues, which 3 does not divide"),
     "settings": (["--timeout=2.0"], "timeout"),
