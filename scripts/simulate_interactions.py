@@ -31,8 +31,6 @@ from typing import Literal
 
 from sweet_rl.cli import print_summary, run
 from sweet_rl.collection import collect
-from sweet_rl.credit.acting import BestCandidate
-from sweet_rl.credit.critics import CriticSettings, load_critic
 from sweet_rl.environments import task_types
 from sweet_rl.errors import UserError
 from sweet_rl.models import Sampling, load_model
@@ -193,6 +191,8 @@ def main(
             settings[name] = value
     judge = None
     if critic is not None:
+        from sweet_rl.credit.critics import CriticSettings, load_critic  # torch: not for dialogues between servers
+
         judge = CriticSettings(
             critic,
             critic_type,
@@ -229,6 +229,7 @@ def main(
             other = (agent_model, agent_engine, agent_hostname, agent_request, agent_api_key_variable)
             if same == other and not domain.draws_pages:
                 human_model = agent
+                models = {"agent and human": agent}
             else:
                 key = os.environ.get(api_key_variable)
                 human_model = load_model(env_model, env_engine, hostname, None, key, request=env_request, **served)
@@ -255,6 +256,8 @@ def main(
             )
             choose = None
             if judge is not None:
+                from sweet_rl.credit.acting import BestCandidate
+
                 scorer = load_critic(judge)
                 choose = BestCandidate(scorer, getattr(scorer, "chat", None))
             collaboration = Collaboration(agent, human, domain.begin(agent_prompt, max_turns), sampling, choose)

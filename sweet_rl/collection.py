@@ -6,6 +6,8 @@ import dataclasses
 import time
 from collections.abc import Iterator, Mapping, Sequence
 
+from tqdm.contrib.logging import logging_redirect_tqdm
+
 from sweet_rl.dialogue_summary import summarise
 from sweet_rl.models.base import ChatModel
 from sweet_rl.progress import Progress
@@ -32,7 +34,7 @@ async def collect(
     try:
         for model in models.values():
             await model.check()
-        with Progress(len(jobs), before) as progress:
+        with logging_redirect_tqdm(), Progress(len(jobs), before) as progress:
             shown = dataclasses.replace(collaboration, heard=progress.heard)
             async for trajectory in play_all(missing(), shown, concurrency):
                 output.write(trajectory.to_dict())
