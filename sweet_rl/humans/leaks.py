@@ -22,23 +22,25 @@ _TOKEN = re.compile(r"[^\W\d]\w*|\d+(?:\.\d+)?|[^\w\s]")
 def gives_away(reply: str, ground_truth: str, public: str) -> bool:
     """Whether `reply` shares code with `ground_truth` that `public` (what the agent was shown) does not
     contain."""
-    runs, statements = _signs(ground_truth, public)
+    runs, statements = _signs(ground_truth)
     told = _tokens(_prose_off(reply))
-    if any(run in runs for run in _runs(told, RUN)):
-        return True
-    return any(_contains(told, statement) for statement in statements)
-
-
-@lru_cache(maxsize=1024)
-def _signs(ground_truth: str, public: str) -> tuple[frozenset, tuple]:
-    """The token runs and the whole statements of the reference that count as leaked when repeated."""
+    told_runs = {run for run in _runs(told, RUN) if run in runs}
+    told_statements = [statement for statement in statements if _contains(told, statement)]
+    if not told_runs and not told_statements:
+        return False
     shown = _tokens(public)
-    shown_runs = set(_runs(shown, RUN))
+    if told_runs and not told_runs <= set(_runs(shown, RUN)):
+        return True
+    return any(not _contains(shown, statement) for statement in told_statements)
+
+
+@lru_cache(maxsize=4096)
+def _signs(ground_truth: str) -> tuple[frozenset, tuple]:
+    """The token runs and the whole statements of the reference that count as leaked when repeated."""
     code = _code_only(ground_truth)
-    runs = {run for run in _runs(_tokens(code), RUN) if _is_code(run) and run not in shown_runs}
+    runs = frozenset(run for run in _runs(_tokens(code), RUN) if _is_code(run))
     lines = {tuple(_tokens(line)) for line in code.splitlines()}
-    statements = [line for line in lines if len(line) >= STATEMENT and _is_code(line) and not _contains(shown, line)]
-    return frozenset(runs), tuple(statements)
+    return runs, tuple(line for line in lines if len(line) >= STATEMENT and _is_code(line))
 
 
 def _code_only(source: str) -> str:

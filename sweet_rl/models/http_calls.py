@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import json
+import urllib.request
 from typing import Any
 
 import aiohttp
@@ -73,7 +74,8 @@ class HttpCalls:
 
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
+            proxies = bool(urllib.request.getproxies())  # looked up anew for each call where there are any
             self._session = aiohttp.ClientSession(
-                headers=self._headers, connector=aiohttp.TCPConnector(limit=0), trust_env=True
+                headers=self._headers, connector=aiohttp.TCPConnector(limit=0), trust_env=proxies
             )
         return self._session
