@@ -59,7 +59,7 @@ class ApiServer:
     """Use as a context manager. `answer(request body)` gives a Reply; `requests` keeps (path, body) of
     every call."""
 
-    def __init__(self, answer: Callable[[dict], Reply]) -> None:
+    def __init__(self, answer: Callable[[dict], Reply], port: int = 0) -> None:
         self.answer = answer
         self.requests: list[tuple[str, dict]] = []
         self.lock = threading.Lock()
@@ -108,11 +108,18 @@ class ApiServer:
             def handle_error(self, *_: Any) -> None:
                 pass
 
-        self._http = Server(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._http.server_port}/v1"
+        self._http = Server(("127.0.0.1", port), Handler, bind_and_activate=False)
+        if not port:
+            self._http.server_bind()
+        self.url = f"http://127.0.0.1:{port or self._http.server_port}/v1"
         self._thread = threading.Thread(target=self._http.serve_forever, daemon=True)
+        self._bound = not port
 
     def __enter__(self) -> ApiServer:
+        """Listens only from here on; with a port of its own, nobody is there before."""
+        if not self._bound:
+            self._http.server_bind()
+        self._http.server_activate()
         self._thread.start()
         return self
 
