@@ -1,5 +1,6 @@
 # Sourced by run_mini.sh and reproduce.sh --mini: the steps with the tiny agent and the scripted human on two CPU cores.
-# The caller sets `smoke` (not empty: a handful of tasks) and `out`; the virtual environment is made and entered.
+# The caller sets `smoke` (not empty: a handful of tasks), `out` and, for pages, `task_type` (html); the virtual
+# environment is made and entered.
 
 # shellcheck disable=SC2034  # the variables are read by steps.sh
 source scripts/steps.sh
@@ -8,7 +9,12 @@ export OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1
 
 configs=configs/mini agent=sweet_rl/mini/agent gpus=0 trajectories=""
 launcher=(python) training=() scoring=() playing=() texts=() collecting=() sampling=() grading=(--k 4)
-num_train=500 num_test=400
+num_train=500 num_test=400 task_type="${task_type:-code}" extras=""
+if [ "$task_type" = html ]; then
+    configs=configs/mini/html agent=sweet_rl/mini/page_agent extras="[frontend]" imitated=best
+    evaluator=evaluate_html evaluating=(--config "$configs/grading.yaml")
+    num_train=250 num_test=200
+fi
 if [ -n "$smoke" ]; then
     num_train=24 num_test=16 sampling=(--data_fraction 0.2 --best_of_n 4)
 fi
@@ -18,12 +24,15 @@ player() { player=(--agent_model "$1"); }
 
 mini_environment() { # the virtual environment with the package in it
     source scripts/environment.sh
-    (cd / && python -c "import sweet_rl" 2>/dev/null) || pip_install -c constraints.txt -e .
+    local needed="import sweet_rl"
+    [ -z "$extras" ] || needed="import sweet_rl, selenium, efficientnet_lite_pytorch"
+    (cd / && python -c "$needed" 2>/dev/null) || pip_install -c constraints.txt -e ".$extras"
 }
 
 mini_tasks() {
     dir="$out"
-    step "tasks" python scripts/make_mini_tasks.py --num_train $num_train --num_test $num_test --output_dir "$out/tasks"
+    step "tasks" python scripts/make_mini_tasks.py --task_type "$task_type" --num_train $num_train \
+        --num_test $num_test --output_dir "$out/tasks"
 }
 
 seed_files() { # seed_files NAME: the graded files of a method, one a seed, joined by +

@@ -3,28 +3,32 @@
 # multi-turn DPO and SWEET-RL on the mini tasks, all evaluated on the same held-out tasks.
 #
 #   bash scripts/run_mini.sh                    # one seed; results.json, results.md and the table at the end
+#   bash scripts/run_mini.sh --task_type html   # the same with web pages: an agent that learns to listen to a designer
 #   bash scripts/run_mini.sh --seeds "0 1 2"    # several seeds, one table
 #   bash scripts/run_mini.sh --smoke            # every step on a handful of tasks
 #   bash scripts/run_mini.sh --credit           # also: how well the critic credits turns, with and without c
 #
-# Other options: --output DIR (default runs/mini, or runs/mini-smoke). Stopped at any point, the same command
+# Other options: --output DIR (default runs/mini, or runs/mini-smoke; runs/mini-html for pages). Stopped at any point, the same command
 # continues: finished steps are passed over and a half-done one goes on where it was.
 # The virtual environment is .venv, or the folder that SWEET_RL_VENV names.
 set -euo pipefail
 
-seeds="0" output="" smoke="" credit=""
+seeds="0" output="" smoke="" credit="" task_type=code
 while [ $# -gt 0 ]; do
     case "$1" in
         --seeds) seeds="${2:?--seeds needs a list such as \"0 1 2\"}"; shift 2 ;;
         --output) output="$(realpath -m "${2:?--output needs a folder}")"; shift 2 ;;
+        --task_type) task_type="${2:?--task_type needs code or html}"; shift 2 ;;
         --smoke) smoke=1; shift ;;
         --credit) credit=1; shift ;;
-        *) echo "run_mini.sh: unknown option $1 (there are --seeds, --output, --smoke, --credit)" >&2; exit 2 ;;
+        *) echo "run_mini.sh: unknown option $1 (there are --task_type, --seeds, --output, --smoke, --credit)" >&2; exit 2 ;;
     esac
 done
+case "$task_type" in code | html) ;; *) echo "run_mini.sh: --task_type is $task_type; it must be code or html" >&2; exit 2 ;; esac
 
 cd "$(dirname "$0")/.."
-out="${output:-runs/mini${smoke:+-smoke}}"
+html="" && [ "$task_type" = code ] || html=1
+out="${output:-runs/mini${html:+-html}${smoke:+-smoke}}"
 source scripts/mini.sh
 mini_environment
 mkdir -p "$out"
@@ -50,7 +54,7 @@ for seed in $seeds; do
     mkdir -p "$dir"
     beside "$dir/zero_shot.log" evaluate zero_shot "$agent"
     collect
-    grade
+    if [ "$imitated" = best ]; then grade --best_path "$dir/best.jsonl"; else grade; fi
     joined "$dir/zero_shot.log"
     echo "-- the baselines run beside SWEET-RL; their output is in $dir/baselines.log and follows"
     beside "$dir/baselines.log" baselines

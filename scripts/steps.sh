@@ -1,7 +1,7 @@
 # The steps of the pipeline as functions, sourced by run_mini.sh, run_backend.sh and reproduce.sh, so that all of them
 # run the same commands. The caller sets
 #
-#   configs      folder of the settings: configs/mini or configs/paper/backend
+#   configs      folder of the settings: configs/mini, configs/mini/html, configs/paper/backend or .../frontend
 #   agent        the model that is trained; it also plays, and samples the candidates
 #   dir, seed    folder of this seed's files; seed of everything random
 #   train_tasks, test_tasks, trajectories   files; dialogues are collected where trajectories is empty
