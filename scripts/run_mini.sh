@@ -24,10 +24,13 @@ while [ $# -gt 0 ]; do
         *) echo "run_mini.sh: unknown option $1 (there are --task_type, --seeds, --output, --smoke, --credit)" >&2; exit 2 ;;
     esac
 done
-case "$task_type" in code | html) ;; *) echo "run_mini.sh: --task_type is $task_type; it must be code or html" >&2; exit 2 ;; esac
+case "$task_type" in
+    code) html="" ;;
+    html) html=1 ;;
+    *) echo "run_mini.sh: --task_type is $task_type; it must be code or html" >&2; exit 2 ;;
+esac
 
 cd "$(dirname "$0")/.."
-html="" && [ "$task_type" = code ] || html=1
 out="${output:-runs/mini${html:+-html}${smoke:+-smoke}}"
 source scripts/mini.sh
 mini_environment
