@@ -13,7 +13,7 @@ num_train=500 num_test=400 task_type="${task_type:-code}" extras=""
 if [ "$task_type" = html ]; then
     configs=configs/mini/html agent=sweet_rl/mini/page_agent extras="[frontend]" imitated=best
     evaluator=evaluate_html evaluating=(--config "$configs/grading.yaml")
-    num_train=250 num_test=200
+    num_train=200 num_test=200
 fi
 if [ -n "$smoke" ]; then
     num_train=24 num_test=16 sampling=(--data_fraction 0.2 --best_of_n 4)

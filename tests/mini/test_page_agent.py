@@ -47,7 +47,7 @@ def test_it_draws_pages_of_the_site_that_is_asked_for():
         return await asyncio.gather(*(model.complete(row, Sampling(max_tokens=64, seed=n)) for n, row in enumerate(rows)))
 
     drawn = [read_page(_page(messages[0].text)) for messages in asyncio.run(first_messages())]
-    right = sum(page is not None and page.site in task["problem_description"] for page, task in zip(drawn, tasks))
+    right = sum(page is not None and page.site in task["problem_description"] for page, task in zip(drawn, tasks, strict=True))
     assert right >= 25
 
 
