@@ -42,13 +42,15 @@ def test_it_draws_pages_of_the_site_that_is_asked_for():
     tasks = make_page_tasks(30, seed=2)
     model = load_model("mini_html")
 
-    async def first_messages():
-        rows = [[{"role": "user", "content": prompt.format(**task)}] for task in tasks]
-        return await asyncio.gather(*(model.complete(row, Sampling(max_tokens=64, seed=n)) for n, row in enumerate(rows)))
+    rows = [[{"role": "user", "content": prompt.format(**task)}] for task in tasks]
 
-    drawn = [read_page(_page(messages[0].text)) for messages in asyncio.run(first_messages())]
-    right = sum(page is not None and page.site in task["problem_description"] for page, task in zip(drawn, tasks, strict=True))
-    assert right >= 25
+    async def first_messages():
+        said = (model.complete(row, Sampling(max_tokens=64, seed=n)) for n, row in enumerate(rows))
+        return [completion.text for (completion,) in await asyncio.gather(*said)]
+
+    pages = [read_page(_page(text)) for text in asyncio.run(first_messages())]
+    named = zip(pages, tasks, strict=True)
+    assert sum(page is not None and page.site in task["problem_description"] for page, task in named) >= 25
 
 
 def _page(text):
