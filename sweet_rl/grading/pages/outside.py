@@ -2,7 +2,7 @@
 
 import re
 import tarfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
@@ -18,15 +18,16 @@ MAX_SIDE = 5000  # pixels; the picture services refuse more
 
 @dataclass(frozen=True)
 class Resource:
-    """The answer to a request: its media type and its bytes."""
+    """The answer to a request: its media type, its bytes, and headers beside the media type."""
 
     media_type: str
     body: bytes
+    headers: dict[str, str] = field(default_factory=lambda: {"Access-Control-Allow-Origin": "*"})
 
 
 def resolve(url: str, kind: str, page: str | None = None) -> Resource | None:
-    """What the package has in place of `url`, asked for as a `kind` (DevTools' resource type: "Stylesheet", "Image",
-    "Script", ...); None for everything it has nothing for.
+    """What the package has in place of `url`, asked for as a `kind` ("style", "script", "image" or another of the
+    Fetch standard's destinations); None for everything it has nothing for.
 
     `page` is the HTML of a page without scripts of its own: its stylesheet is then cut to what can touch it.
     """
@@ -37,11 +38,11 @@ def resolve(url: str, kind: str, page: str | None = None) -> Resource | None:
         return None
     if parts.scheme not in ("http", "https"):
         return None
-    if kind == "Stylesheet" and is_stylesheet(host, path):
+    if kind == "style" and is_stylesheet(host, path):
         return Resource("text/css", stylesheet() if page is None else stylesheet_for(page))
-    if kind == "Script" and host == "cdn.tailwindcss.com":
+    if kind == "script" and host == "cdn.tailwindcss.com":
         return Resource("text/javascript", play_script(parse_qs(parts.query).get("plugins", [""])[-1]))
-    if kind == "Image":
+    if kind == "image":
         return _picture(host, path, parts.query)
     return None
 

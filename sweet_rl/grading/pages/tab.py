@@ -1,19 +1,19 @@
 """One tab of Chromium: a page goes in, is kept from the outside, and its picture comes out.
 
 The page is given to the browser by `Fetch` interception as the answer to an address that does not exist; every other
-request of the page is answered from `outside.resolve` or fails before it leaves the browser.
+request of the page is answered by `serving` or fails before it leaves the browser.
 """
 
 import base64
 import math
 from collections.abc import Callable
 
-from sweet_rl.grading.pages import layout, outside, scripts
-from sweet_rl.grading.pages.devtools import DevTools
+from sweet_rl.grading.pages import layout, scripts
+from sweet_rl.grading.pages.connection import Connection
 from sweet_rl.grading.pages.failures import DrawingFailed
+from sweet_rl.grading.pages.serving import ADDRESS, Serving
 from sweet_rl.grading.pages.settings import Drawing, Settings
 
-ADDRESS = "http://page.invalid/"
 SCRIPT_TIME = 3000  # milliseconds that the scripts of a page see go by before its picture is taken
 MAX_NODES = 100_000  # of a page whose boxes are asked for
 START_OF_TIME = 1_700_000_000  # what their clock shows when the page opens, in seconds since 1970
@@ -26,11 +26,11 @@ class Tab:
         self, address: str, settings: Settings, scripted: bool, deadline: float, idle: Callable[[], None]
     ) -> None:
         self.settings, self._scripted = settings, scripted
-        self._page, self._page_wanted = "", False  # wanted until the browser has asked for it
+        self._serving = Serving(settings.javascript)
         self._loaded: set[str] = set()
         self._frames = False  # whether the page holds others
         self._time_is_up = False
-        self._devtools = DevTools(address, deadline, self._on_event, idle)
+        self._devtools = Connection(address, deadline, self._on_event, idle)
         self._prepare()
 
     def _prepare(self) -> None:
@@ -80,7 +80,7 @@ class Tab:
         return Drawing(base64.b64decode(shot["data"]), width, height, found)
 
     def _open(self, page: str) -> None:
-        self._page, self._page_wanted = page, True
+        self._serving.open(page)
         self._loaded.clear()
         self._frames = False
         opened = self._devtools.call("Page.navigate", url=ADDRESS)
@@ -120,28 +120,19 @@ class Tab:
             raise DrawingFailed("crashed", "the page crashed the browser")
 
     def _answer(self, event: dict) -> None:
-        url, kind, number = event["request"]["url"], event["resourceType"], event["requestId"]
-        if self._page_wanted and url == ADDRESS and kind == "Document":
-            self._page_wanted = False
-            headers = {"Content-Security-Policy": scripts.policy(self._page, self.settings.javascript)}
-            self._fulfil(number, "text/html; charset=utf-8", self._page.encode("utf-8", "replace"), headers)
-            return
-        resource = outside.resolve(url, kind, None if self.settings.javascript else self._page)
-        if resource is not None:
-            self._fulfil(number, resource.media_type, resource.body, {"Access-Control-Allow-Origin": "*"})
-        else:
-            reason = "Aborted" if kind == "Document" else "AddressUnreachable"  # a page stays, a picture is broken
+        number, kind = event["requestId"], event["resourceType"].lower().replace("stylesheet", "style")
+        resource = self._serving.answer(event["request"]["url"], kind)
+        if resource is None:
+            reason = "Aborted" if kind == "document" else "AddressUnreachable"  # a page stays, a picture is broken
             self._devtools.send("Fetch.failRequest", requestId=number, errorReason=reason)
-
-    def _fulfil(self, number: str, media_type: str, body: bytes, headers: dict[str, str]) -> None:
+            return
+        headers = {"Content-Type": resource.media_type, **resource.headers}
         self._devtools.send(
             "Fetch.fulfillRequest",
             requestId=number,
             responseCode=200,
-            responseHeaders=[
-                {"name": name, "value": value} for name, value in {"Content-Type": media_type, **headers}.items()
-            ],
-            body=base64.b64encode(body).decode(),
+            responseHeaders=[{"name": name, "value": value} for name, value in headers.items()],
+            body=base64.b64encode(resource.body).decode(),
         )
 
     def close(self) -> None:

@@ -28,7 +28,7 @@ def hostile_pages(port: int, folder: str) -> dict[str, str]:
     script = "<p>page</p><script>try{{{}}}catch(e){{document.title=e}}</script>".format
     every = f"const all={[*outside]!r};"
     bomb = _png_of_one_colour(20000, 20000)
-    return {
+    pages = {
         "pictures": each('<img src="@.png"><input type=image src="@"><table background="@"><tr><td background="@">x'),
         "source sets": each('<img srcset="@ 1x, @/2 2x"><picture><source srcset="@"><img src="@"></picture>'),
         "stylesheets": each('<link rel=stylesheet href="@.css"><link rel="alternate stylesheet" href="@">'),
@@ -43,7 +43,9 @@ def hostile_pages(port: int, folder: str) -> dict[str, str]:
         ),
         "image sets": "".join(f"<p style=\"background:image-set('{place}/a' 1x)\">p" for place in outside),
         "fonts": "<style>"
-        + "".join(f"@font-face{{font-family:f{i};src:url({p}/f)}}.f{i}{{font-family:f{i}}}" for i, p in enumerate(outside))
+        + "".join(
+            f"@font-face{{font-family:f{i};src:url({p}/f)}}.f{i}{{font-family:f{i}}}" for i, p in enumerate(outside)
+        )
         + "</style>"
         + "".join(f"<p class=f{i}>text" for i in range(len(outside))),
         "preloads": each(
@@ -53,16 +55,16 @@ def hostile_pages(port: int, folder: str) -> dict[str, str]:
             '<link rel=prefetch href="@"><link rel=prerender href="@"><link rel=dns-prefetch href="@">'
             '<link rel=preconnect href="@"><link rel=subresource href="@">'
         ),
-        "speculation rules": '<script type="speculationrules">{"prefetch":[{"urls":["http://127.0.0.1:%d/s"],'
-        '"eagerness":"immediate"}],"prerender":[{"urls":["/p","http://127.0.0.1:%d/p"],"eagerness":"immediate"}]}'
-        "</script><p>p" % (port, port),
+        "speculation rules": '<script type="speculationrules">{"prefetch":[{"urls":["http://127.0.0.1:PORT/s"],'
+        '"eagerness":"immediate"}],"prerender":[{"urls":["/p","http://127.0.0.1:PORT/p"],"eagerness":"immediate"}]}'
+        "</script><p>p",
         "media": each(
             '<video autoplay src="@" poster="@"><track default src="@"></video><audio autoplay src="@"></audio>'
             "<bgsound src=@>"
         ),
         "objects": each('<object data="@"></object><embed src="@"><applet code="@"></applet>', f"{local}.html"),
         "frames": each('<iframe src="@"></iframe>', f"{local}.html")
-        + each("<iframe srcdoc='<img src=\"@\"><meta http-equiv=refresh content=\"0;url=@\">'></iframe>", f"{local}.png"),
+        + each('<iframe srcdoc=\'<img src="@"><meta http-equiv=refresh content="0;url=@">\'></iframe>', f"{local}.png"),
         "frameset": "<frameset cols=50%,50%>" + each('<frame src="@">', f"{local}.html") + "</frameset>",
         "new kinds of frames": each('<portal src="@"></portal><fencedframe src="@"></fencedframe><webview src="@">'),
         "vector graphics": "<svg>"
@@ -73,8 +75,8 @@ def hostile_pages(port: int, folder: str) -> dict[str, str]:
         )
         + "</svg>",
         "vector picture with a script": '<img src="data:image/svg+xml,'
-        + "<svg xmlns='http://www.w3.org/2000/svg'><script>fetch('http://127.0.0.1:%d/')</script>" % port
-        + "<image href='http://127.0.0.1:%d/i'/></svg>\">" % port,
+        + "<svg xmlns='http://www.w3.org/2000/svg'><script>fetch('http://127.0.0.1:PORT/')</script>"
+        + "<image href='http://127.0.0.1:PORT/i'/></svg>\">",
         "icons and manifests": each(
             '<link rel=icon href="@"><link rel=manifest href="@"><link rel=apple-touch-icon href="@">'
             '<link rel=pingback href="@"><html manifest="@">'
@@ -84,7 +86,8 @@ def hostile_pages(port: int, folder: str) -> dict[str, str]:
         "refresh to a file": f'<meta http-equiv=refresh content="0;url={local}.html">stay',
         "refresh to itself": '<meta http-equiv=refresh content="0">stay',
         "base address": f'<base href="http://127.0.0.1:{port}/"><img src="a.png"><link rel=stylesheet href="b.css">',
-        "local files": f'<img src="{local}.png"><iframe src="{local}.html"></iframe><object data="{local}.png"></object>'
+        "local files": f'<img src="{local}.png"><iframe src="{local}.html"></iframe>'
+        f'<object data="{local}.png"></object>'
         f'<link rel=stylesheet href="{local}.css"><embed src="{local}.html"><video src="{local}.png"></video>'
         f'<iframe src="view-source:{local}.html"></iframe><img src="/etc/passwd"><iframe src="/proc/self/environ">',
         "inner pages of the browser": '<iframe src="chrome://settings"></iframe><iframe src="about:config"></iframe>'
@@ -103,24 +106,25 @@ def hostile_pages(port: int, folder: str) -> dict[str, str]:
         ),
         "sockets": script(
             "".join(f"try{{new WebSocket('{place}/s')}}catch(e){{}}" for place in sockets)
-            + "try{new WebSocketStream('ws://127.0.0.1:%d')}catch(e){}" % port
-            + "try{new WebTransport('https://127.0.0.1:%d')}catch(e){}" % port
+            + "try{new WebSocketStream('ws://127.0.0.1:PORT')}catch(e){}"
+            + "try{new WebTransport('https://127.0.0.1:PORT')}catch(e){}"
         ),
         "peer connections": script(
-            "let c=new RTCPeerConnection({iceServers:[{urls:['stun:127.0.0.1:%d','stun:198.51.100.7:3478',"
-            "'stun:trap.example.com:3478','turn:127.0.0.1:%d?transport=tcp'],username:'a',credential:'b'}]});"
+            "let c=new RTCPeerConnection({iceServers:[{urls:['stun:127.0.0.1:PORT','stun:198.51.100.7:3478',"
+            "'stun:trap.example.com:3478','turn:127.0.0.1:PORT?transport=tcp'],username:'a',credential:'b'}]});"
             "c.createDataChannel('x');c.createOffer().then(o=>c.setLocalDescription(o));"
-            "let k=new RTCPeerConnection();k.setRemoteDescription({type:'offer',sdp:'v=0'}).catch(e=>e)" % (port, port)
+            "let k=new RTCPeerConnection();k.setRemoteDescription({type:'offer',sdp:'v=0'}).catch(e=>e)"
         ),
         "workers": script(
             "navigator.serviceWorker && navigator.serviceWorker.register('/sw.js').catch(e=>e);"
-            "const code='for(;;)fetch(\"http://127.0.0.1:%d/w\")';"
+            "const code='for(;;)fetch(\"http://127.0.0.1:PORT/w\")';"
             "try{new Worker(URL.createObjectURL(new Blob([code])))}catch(e){}"
             "try{new SharedWorker('data:text/javascript,'+code)}catch(e){}"
-            "CSS.paintWorklet && CSS.paintWorklet.addModule('http://127.0.0.1:%d/pw').catch(e=>e)" % (port, port)
+            "CSS.paintWorklet && CSS.paintWorklet.addModule('http://127.0.0.1:PORT/pw').catch(e=>e)"
         ),
         "scripts from outside": each('<script src="@"></script><script type=module src="@"></script>')
-        + f'<script type=importmap>{{"imports":{{"a":"http://127.0.0.1:{port}/m"}}}}</script><script type=module>import "a"</script>',
+        + '<script type=importmap>{"imports":{"a":"http://127.0.0.1:PORT/m"}}</script>'
+        + '<script type=module>import "a"</script>',
         "local files by script": script(
             f"fetch('{local}.html').then(r=>r.text()).then(t=>document.write(t)).catch(e=>e);"
             f"let x=new XMLHttpRequest();x.open('GET','{local}.html',false);x.send();document.write(x.responseText)"
@@ -133,7 +137,8 @@ def hostile_pages(port: int, folder: str) -> dict[str, str]:
         + "<script>document.location='data:text/html,<h1>elsewhere'</script>",
         "reload for ever": "<p>again</p><script>location.reload();setInterval(()=>location.reload(),1)</script>",
         "popups": script(
-            every + "for (let i=0;i<50;i++) for (const u of all) window.open(u,'_blank'); let a=document.createElement('a');"
+            every
+            + "for (let i=0;i<50;i++) for (const u of all) window.open(u,'_blank'); let a=document.createElement('a');"
             "a.target='_blank'; for (const u of all) { a.href=u; a.ping=u; document.body.append(a); a.click() }"
         ),
         "dialogs": "<p>hi</p><script>onbeforeunload=e=>{e.preventDefault();return 'stay'};print();"
@@ -143,7 +148,8 @@ def hostile_pages(port: int, folder: str) -> dict[str, str]:
         + '<a id=d download="evil.sh" href="data:application/octet-stream,x">x</a>'
         + script(
             "for (const a of document.links) a.click();"
-            "let b=document.createElement('a');b.download='evil.bin';b.href=URL.createObjectURL(new Blob(['x']));b.click()"
+            "let b=document.createElement('a');b.download='evil.bin';b.href=URL.createObjectURL(new Blob(['x']));"
+            "b.click()"
         ),
         "permissions": script(
             "navigator.geolocation.getCurrentPosition(()=>1);Notification.requestPermission();"
@@ -177,7 +183,29 @@ def hostile_pages(port: int, folder: str) -> dict[str, str]:
         "styles that import themselves": "<style>@import 'data:text/css,@import \"data:text/css,p{color:red}\"';"
         "p{--a:x;" + "".join(f"--a{i}:var(--a{i - 1})var(--a{i - 1});" for i in range(1, 60)) + "}</style><p>p",
         "characters that are none": "<p>\ud800 \x00 \x1b[2J \ufeff \u202e left</p>" + "\ufdd0" * 100,
+        "scripts beside the play script": '<script src="https://cdn.tailwindcss.com"></script>'
+        '<script src="https://cdn.tailwindcss.com/../evil.js"></script>'
+        '<script src="data:text/javascript,for(;;);"></script>'
+        "<script>tailwind.config = {plugins: [fetch('http://127.0.0.1:PORT/plugin')]}</script>"
+        "<script>tailwind.config = {a: 1}; for(;;);</script><img src=x onerror='for(;;);'><svg onload='for(;;);'></svg>"
+        '<a href="javascript:for(;;);" autofocus onfocus="for(;;);">a</a>'
+        '<iframe srcdoc="<script>for(;;);</script>"></iframe>'
+        "<style type=text/tailwindcss>@import 'http://127.0.0.1:PORT/t.css';p{background:url(http://127.0.0.1:PORT/u)}"
+        "</style><form id=head name=config><input name=append></form><p class='bg-red-500'>p",
     }
+    return {name: page.replace("PORT", str(port)) for name, page in pages.items()}
+
+
+# Slow to fail, in ways that others of the pages show too; drawn by the whole soak, not by the tests.
+SOAK_ONLY = {
+    "dialogs for ever", "endless handlers", "endless promises", "endless writing", "memory by script", "deep tables",
+    "many pictures", "a thousand million laughs", "heavy styles",
+}  # fmt: skip
+
+
+def has_scripts(page: str) -> bool:
+    """Whether the page is another one with JavaScript on."""
+    return any(word in page for word in ("<script", "onload=", "onerror="))
 
 
 def _laughs() -> str:
@@ -186,14 +214,14 @@ def _laughs() -> str:
 
 
 def _png_of_one_colour(width: int, height: int) -> str:
-    """A PNG of a few hundred kB, at most, that takes width x height x 3 bytes when it is drawn, in base64."""
+    """A PNG of some kB, in base64, that takes width x height x 4 bytes when it is drawn."""
     packer = zlib.compressobj(9)
-    row = b"\0" + b"\x80" * (3 * width)
+    row = b"\0" + b"\xff" * (width // 8)  # one bit a pixel
     data = b"".join(packer.compress(row) for _ in range(height)) + packer.flush()
 
     def chunk(kind: bytes, content: bytes) -> bytes:
         return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
 
-    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    header = struct.pack(">IIBBBBB", width, height, 1, 0, 0, 0, 0)
     picture = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", data) + chunk(b"IEND", b"")
     return base64.b64encode(picture).decode()

@@ -1,13 +1,19 @@
 """Draws hostile pages where every packet that leaves a process is seen; prints one JSON line a page.
 
-    unshare -Urnm python -m tests.grading.pages.trap chromium off
+    unshare -Urnm python -m tests.grading.pages.trap chromium off soak
+
+The words are the browser, whether scripts run (on, off), and which pages (soak: all; tests: without those of
+SOAK_ONLY, and with scripts on only those that have some).
 
 In a network namespace of its own every address is this machine (`ip route add local default`), the name server too:
-a connection to anywhere arrives here, and a packet socket counts it. Without a namespace (`--plain`) only a server on
-127.0.0.1 counts. The first two lines are controls: that a browser without guard does set off the trap.
+a connection to anywhere arrives here, and a packet socket counts it. With a fourth word, `plain`, no namespace is
+needed, and only a server on 127.0.0.1 counts. The first lines are controls: that the trap is set off by a socket and
+(with `off`) by a browser without guard, and that the settings of the browser's process alone, without interception
+and policy, let nothing out.
 """
 
 import hashlib
+import io
 import json
 import os
 import socket
@@ -19,9 +25,15 @@ import threading
 import time
 from pathlib import Path
 
-from sweet_rl.grading.browser import PageRenderer
-from tests.grading.pages.hostile import hostile_pages
+from PIL import Image
+from selenium.common.exceptions import WebDriverException
 
+from sweet_rl.grading.browser import PageRenderer
+from sweet_rl.grading.pages import driver
+from tests.grading.pages.hostile import SOAK_ONLY, has_scripts, hostile_pages
+
+LIMIT = 4.0  # seconds a hostile page
+PATIENCE = 60.0  # seconds an honest page, however busy the machine is
 HONEST = """<link href="https://cdn.jsdelivr.net/npm/tailwindcss@2.2.19/dist/tailwind.min.css" rel="stylesheet">
 <body class="bg-blue-100"><h1 class="text-4xl p-8 text-red-700">An honest page</h1><a href="">link</a>
 <img src="https://picsum.photos/id/48/300/200"></body>"""
@@ -38,7 +50,8 @@ class Trap:
         threading.Thread(target=self._receive, args=(datagrams,), daemon=True).start()
         for host in ("127.0.0.1", "::1") if socket.has_ipv6 else ("127.0.0.1",):
             try:
-                streams = socket.create_server((host, self.port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+                family = socket.AF_INET6 if ":" in host else socket.AF_INET
+                streams = socket.create_server((host, self.port), family=family)
             except OSError:
                 continue  # a machine without this family
             threading.Thread(target=self._accept, args=(streams,), daemon=True).start()
@@ -90,27 +103,31 @@ def enter_namespace() -> None:
     subprocess.run(["mount", "--bind", names.name, "/etc/resolv.conf"], check=True)
 
 
-def control_without_guard(browser: str, port: int) -> None:
-    """Opens a page that links outside in the same browser without our guard."""
-    from selenium import webdriver
-
-    from sweet_rl.grading.pages import driver
-
-    kept = driver.CHROMIUM_FLAGS
-    driver.CHROMIUM_FLAGS = ("--headless=new", "--disable-gpu", "--disable-dev-shm-usage")
+def open_without_interception(browser: str, port: int, folder: str, settings: bool) -> None:
+    """Opens what links outside in the browser alone, with or without our settings of its process."""
+    kept = driver.CHROMIUM_FLAGS, driver.FIREFOX_SETTINGS
+    if not settings:
+        driver.CHROMIUM_FLAGS, driver.FIREFOX_SETTINGS = ("--headless=new", "--disable-dev-shm-usage"), {}
+    started = driver.Driver(browser, driver.find_browser(browser)[1])
+    driver.CHROMIUM_FLAGS, driver.FIREFOX_SETTINGS = kept
     try:
-        started = driver.Driver(browser, driver.find_browser(browser)[1])
-        assert isinstance(started.selenium, webdriver.Chrome | webdriver.Firefox)
-        started.selenium.get(
-            f'data:text/html,<img src="http://127.0.0.1:{port}/control"><img src="http://control.example.com/">'
-        )
-        time.sleep(1)
-        started.end()
+        started.selenium.set_page_load_timeout(3)
+        pages = hostile_pages(port, folder)
+        names = ("pictures", "prefetches", "sockets", "peer connections", "requests by script")
+        for name in names if settings else names[:1]:
+            page = Path(folder, "page.html")
+            page.write_text(f"<body>{pages[name]}")
+            try:
+                started.selenium.get(page.as_uri())
+            except WebDriverException:
+                pass  # where its links lead nowhere, the page may never have loaded
+            time.sleep(0.5)
     finally:
-        driver.CHROMIUM_FLAGS = kept
+        started.end()
 
 
-def main(browser: str, scripts: str, plain: bool) -> None:
+def main(browser: str, scripts: str, which: str, plain: bool) -> None:
+    """Prints the controls, a line for each page, and one for what came after the last."""
     if not plain:
         enter_namespace()
     trap = Trap(namespace=not plain)
@@ -123,28 +140,35 @@ def main(browser: str, scripts: str, plain: bool) -> None:
     time.sleep(0.5)
     print(json.dumps({"name": "control", "seen": trap.seen[:10]}), flush=True)
     trap.seen.clear()
-    control_without_guard(browser, trap.port)
-    print(json.dumps({"name": "control without guard", "seen": trap.seen[:20]}), flush=True)
-    time.sleep(1)
-    trap.seen.clear()
+    for name, settings in {"without guard": False, "settings alone": True}.items() if scripts == "off" else ():
+        with tempfile.TemporaryDirectory() as folder:
+            open_without_interception(browser, trap.port, folder, settings)
+        print(json.dumps({"name": name, "seen": trap.seen[:20]}), flush=True)
+        time.sleep(1)
+        trap.seen.clear()
 
-    with tempfile.TemporaryDirectory() as folder, PageRenderer(
-        1, browser, width=640, height=480, max_height=2000, timeout=4, javascript=scripts == "on", cache=0
-    ) as renderer:
-        magenta = "<body style='background:#f0f'>SECRET"
-        Path(folder, "secret.html").write_text(magenta)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        PageRenderer(
+            1, browser, width=640, height=480, max_height=2000, timeout=LIMIT, javascript=scripts == "on", cache=0
+        ) as renderer,
+    ):
+        Path(folder, "secret.html").write_text("<body style='background:#f0f'>SECRET")
         Path(folder, "secret.css").write_text("html,body{background:#f0f !important}")
         make_picture(Path(folder, "secret.png"))
+        renderer.timeout = PATIENCE
         first = renderer.render(HONEST)
         assert first.png, first.failure
         left = set(os.listdir(Path.home()))
         for name, page in hostile_pages(trap.port, folder).items():
-            started = time.monotonic()
+            if which == "tests" and (name in SOAK_ONLY or (scripts == "on" and not has_scripts(page))):
+                continue
+            renderer.timeout, started = LIMIT, time.monotonic()
             drawn = renderer.render(page)
             seconds = time.monotonic() - started
-            time.sleep(0.05)
-            seen = list(trap.seen)
+            renderer.timeout = PATIENCE
             after = renderer.render(HONEST)
+            seen = list(trap.seen)
             print(
                 json.dumps(
                     {
@@ -169,19 +193,13 @@ def main(browser: str, scripts: str, plain: bool) -> None:
 
 
 def make_picture(path: Path) -> None:
-    from PIL import Image
-
     Image.new("RGB", (50, 50), (255, 0, 255)).save(path)
 
 
 def shows_magenta(png: bytes) -> bool:
-    import io
-
-    from PIL import Image
-
     colours = Image.open(io.BytesIO(png)).convert("RGB").getcolors(1 << 24)
     return any(colour == (255, 0, 255) for _, colour in colours)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], "--plain" in sys.argv)
+    main(*sys.argv[1:4], plain="plain" in sys.argv[4:])

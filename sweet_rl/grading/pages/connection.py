@@ -1,4 +1,4 @@
-"""Chromium's DevTools protocol over one WebSocket, every wait of which ends at a deadline."""
+"""Commands to a browser and events from it over one WebSocket (DevTools, WebDriver BiDi); every wait has a deadline."""
 
 import json
 import time
@@ -12,8 +12,8 @@ from sweet_rl.grading.pages.failures import DrawingFailed
 TICK = 0.25  # seconds of silence after which `idle` is called
 
 
-class DevTools:
-    """A DevTools session. `deadline` (of time.monotonic) holds for whatever is called until it is set anew."""
+class Connection:
+    """A session with a browser. `deadline` (of time.monotonic) holds for whatever is called until it is set anew."""
 
     def __init__(
         self, address: str, deadline: float, on_event: Callable[[str, dict], None], idle: Callable[[], None]
@@ -50,7 +50,8 @@ class DevTools:
         self.wait(lambda: number in self._answers)
         answer = self._answers.pop(number)
         if "error" in answer:
-            raise DrawingFailed("crashed", f"the browser refused {method}: {answer['error'].get('message')}")
+            reason = answer.get("message") or answer["error"]
+            raise DrawingFailed("crashed", f"the browser refused {method}: {reason}")
         return answer["result"]
 
     def wait(self, done: Callable[[], bool]) -> None:
@@ -71,7 +72,7 @@ class DevTools:
             if not text:
                 raise DrawingFailed("crashed", "the browser closed the connection")
             message = json.loads(text)
-            if "id" in message:
+            if "method" not in message:
                 self._answers[message["id"]] = message
             else:
                 self._on_event(message["method"], message["params"])
