@@ -1,6 +1,6 @@
 """Dialogues a second against lock-step batching, on a server with realistic waits.
 
-    python benchmarks/rollouts.py
+    python benchmarks/rollouts.py          # about 8 minutes, most of them in lock-step
 
 A local server answers after log-normal waits (median 0.3 s, p99 4 s); dialogues have 2 to 10 turns, agent and human on
 that server. The same dialogues, with the same waits and the same number of connections, are run in lock-step: a batch
@@ -95,7 +95,7 @@ async def measure(way, url: str, tasks: list[Task], connections: int) -> float:
     return seconds
 
 
-def main(dialogues: int = 320, connections: int = 32, median: float = 0.3, p99: float = 4.0) -> None:
+def main(dialogues: int = 192, connections: int = 16, median: float = 0.3, p99: float = 4.0) -> None:
     """Measures both ways.
 
     Args:
