@@ -235,6 +235,8 @@ def main(
                 human_model = load_model(env_model, env_engine, hostname, None, key, request=env_request, **served)
                 models["human"] = human_model
         with contextlib.ExitStack() as until_done:
+            if calls is not None:
+                until_done.callback(calls.close)
             renderer = None
             if domain.draws_pages:
                 from sweet_rl.grading.browser import PageRenderer

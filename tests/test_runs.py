@@ -320,3 +320,39 @@ def test_the_hash_of_a_model_is_of_its_files_not_of_its_manifest(tmp_path):
     assert hash_input(tmp_path) == before
     (tmp_path / "config.json").write_text("{ }")
     assert hash_input(tmp_path) != before
+
+
+def test_records_to_be_made_again_are_taken_out_and_a_finished_run_goes_on(tmp_path):
+    path = tmp_path / "out.jsonl"
+    with open_run(path, {"a": 1}) as run:
+        for number in range(4):
+            run.write({"id": str(number), "bad": number % 2})
+        run.finish({"n": 4})
+    with open_run(path, {"a": 1}, drop=lambda row: row["bad"] == 7) as run:
+        assert run.complete and run.summary == {"n": 4}  # nothing to drop: left as it was
+    with open_run(path, {"a": 1}, drop=lambda row: row["bad"] == 1) as run:
+        assert not run.complete and run.done == {"0", "2"} and run.summary is None
+        with pytest.raises(UserError, match="another process"):
+            open_run(path, {"a": 1})
+        run.write({"id": "1", "bad": 0})
+    with open_run(path, {"a": 1}) as run:  # stopped in between: the same run, what was taken out is missing
+        assert not run.complete and run.done == {"0", "1", "2"}
+    assert not path.with_name("out.jsonl.partial").exists()
+
+
+def test_a_line_that_could_not_be_written_is_taken_back(tmp_path, monkeypatch):
+    path, write = tmp_path / "out.jsonl", os.write
+
+    def full(file, data):
+        if len(data) > 8:
+            return write(file, data[:8])
+        raise OSError(28, "No space left on device")
+
+    with open_run(path, {"a": 1}) as run:
+        run.write({"id": "1"})
+        monkeypatch.setattr(os, "write", full)
+        with pytest.raises(UserError, match="No space left.*make room"):
+            run.write({"id": "2", "text": "long enough"})
+        monkeypatch.undo()
+        run.write({"id": "2"})
+    assert [json.loads(line)["id"] for line in path.read_text().splitlines()] == ["1", "2"]

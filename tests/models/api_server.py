@@ -57,11 +57,12 @@ def refusal(status: int, message: str, param: str | None = None, **headers: str)
 
 class ApiServer:
     """Use as a context manager. `answer(request body)` gives a Reply; `requests` keeps (path, body) of
-    every call."""
+    every call, `headers` its key."""
 
     def __init__(self, answer: Callable[[dict], Reply], port: int = 0) -> None:
         self.answer = answer
         self.requests: list[tuple[str, dict]] = []
+        self.headers: list[str | None] = []  # Authorization of every call
         self.lock = threading.Lock()
         server = self
 
@@ -82,6 +83,7 @@ class ApiServer:
                 body = json.loads(self.rfile.read(int(self.headers["content-length"])))
                 with server.lock:
                     server.requests.append((self.path, body))
+                    server.headers.append(self.headers.get("authorization"))
                 self._send(server.answer(body))
 
             def _send(self, reply: Reply) -> None:
