@@ -9,7 +9,6 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from sweet_rl.credit.critics import REFERENCES, seed_of
 from sweet_rl.errors import UserError
 from sweet_rl.models.load import model_input, model_path
 from sweet_rl.models.loadable import check_loadable
@@ -39,7 +38,7 @@ class CreditSettings:
     token_budget: int = 16384
 
     def __post_init__(self) -> None:
-        if self.reference not in REFERENCES:
+        if self.reference not in ("seed", "sampled"):
             raise UserError(f"--reference is {self.reference!r}; it must be seed or sampled.")
         if self.normalize not in ("turn", "none"):
             raise UserError(f"--normalize is {self.normalize!r}; it must be turn or none.")
@@ -50,6 +49,8 @@ class CreditSettings:
         """The model that is the reference; None where candidates bring its log-probs. Raises UserError if unknown."""
         if self.reference == "sampled" and kind is TurnCandidates:
             return None
+        from sweet_rl.credit.critics import seed_of  # brings torch, which looking at files does not need
+
         return self.reference_model_id or seed_of(self.critic)
 
 

@@ -8,6 +8,7 @@ from sweet_rl.grading.extract import code_candidates, function_name
 from sweet_rl.records import Trajectory
 
 TOLD = ("passed", "reason", "message", "expected", "got")
+LONGEST_CODE = 200_000  # characters; what is longer is shown as it is
 SEEN = re.compile(r"expected (.*), got (.*)", re.DOTALL)
 
 
@@ -42,5 +43,7 @@ def answer_code(trajectory: Trajectory) -> str | None:
     answer = trajectory.answer
     if trajectory.ending == "turn_limit" or answer is None:
         return None
+    if len(answer) > LONGEST_CODE:
+        return answer
     function = function_name(trajectory.task.ground_truth, trajectory.task.test_cases)
     return next(iter(code_candidates(answer, function)), answer)

@@ -131,11 +131,12 @@ def serve(collection: Collection, pictures: Any = None, port: int = 0) -> None:
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
-    scanned: Scanned
+    scanned: Scanned | None = None
 
     def server_close(self) -> None:
         super().server_close()
-        self.scanned.close()
+        if self.scanned is not None:
+            self.scanned.close()
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -148,7 +149,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         if refusal := self._refusal():
             return self._send(403, "text/plain", refusal.encode())
-        url = urlsplit(self.path)
+        url = urlsplit(self.path if self.path.startswith("/") else "")
         try:
             status, kind, body = self._answer(url.path, parse_qs(url.query, errors="replace"))
         except UserError as error:

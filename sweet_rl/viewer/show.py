@@ -9,8 +9,10 @@ from sweet_rl.errors import UserError
 from sweet_rl.records import PreferencePair, Trajectory, TurnCandidates
 from sweet_rl.runs import write_texts
 from sweet_rl.viewer.credit_file import CreditFile, CreditSettings, write_credit
+from sweet_rl.viewer.designs import Designs
 from sweet_rl.viewer.entries import Candidates, Collection, Comparison, Dialogues, Pairs, Ranked
 from sweet_rl.viewer.page import write_page
+from sweet_rl.viewer.pictures import Pictures
 from sweet_rl.viewer.serve import serve
 from sweet_rl.viewer.source import RecordFile, kind_of
 
@@ -27,13 +29,17 @@ def open_collection(
     pair_path: str | None = None,
     limit: int | None = None,
     overwrite: bool = False,
+    pictures: Pictures | None = None,
 ) -> Collection:
     """What the input is, with what belongs to it; computes the critic's credit first if it is asked for.
 
-    credit_path: where the credit is kept (needed with `credit`), or is already.
+    credit_path: where the credit is kept (needed with `credit`), or is already. pictures: draws the pages of design
+    dialogues; without it their pages are shown as source.
     Raises UserError where the files do not go together.
     """
     kind = kind_of(input_path)
+    if pictures is not None and kind is not Trajectory:
+        raise UserError(f"{input_path} holds no dialogues. Look at it with visualize_dialogue_histories.py.")
     if limit is not None and limit < 1:
         raise UserError(f"--limit is {limit}; it must be at least 1.")
     _check_together(kind, input_path, compare_path, names, credit or credit_path, ranked_path, pair_path)
@@ -43,7 +49,13 @@ def open_collection(
     if kind is TurnCandidates:
         return Candidates(Ranked(input_path, pair_path, limit, kept))
     ranked = None if ranked_path is None else Ranked(ranked_path, pair_path)
-    run = Dialogues(input_path, limit, kept, ranked)
+
+    def dialogues(path: str, own: CreditFile | None, candidates: Ranked | None = None) -> Dialogues:
+        if pictures is None:
+            return Dialogues(path, limit, own, candidates)
+        return Designs(path, pictures, limit, own, candidates)
+
+    run = dialogues(input_path, kept, ranked)
     if compare_path is None:
         return run
     second_path = f"{credit_path}.compared" if credit_path else None
@@ -51,7 +63,7 @@ def open_collection(
     chosen = tuple(names) if names else (Path(input_path).name, Path(compare_path).name)
     if chosen[0] == chosen[1]:
         chosen = (str(input_path), str(compare_path))
-    return Comparison(run, Dialogues(compare_path, limit, second), chosen)
+    return Comparison(run, dialogues(compare_path, second), chosen)
 
 
 def _credit(

@@ -7,12 +7,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sweet_rl.chat import parts_text
+from sweet_rl.environments.code import ANSWER_MARKER
 from sweet_rl.mini.oracle import usefulness
 from sweet_rl.records import Part, PreferencePair, Task, Trajectory, TurnCandidates
 from sweet_rl.viewer.evidence import answer_code, grade_view
 from sweet_rl.viewer.markup import messages_of
 
 TITLE = 160
+QUESTION = 2000
 
 
 def trajectory_view(
@@ -83,7 +85,17 @@ def hidden_rules(task: Task) -> list[str]:
 
 def oracle_word(task: Task, dialogue: Sequence[dict], text: str) -> str | None:
     """What a mini task's oracle says of a turn: useful, repeated, useless, complete, early; None of other tasks."""
-    return usefulness(task.extra["mini"], list(dialogue), text) if hidden_rules(task) else None
+    if not hidden_rules(task):
+        return None
+    before = [{"role": m["role"], "content": _beginning(m["content"])} for m in dialogue if m["role"] == "assistant"]
+    return usefulness(task.extra["mini"], before, _beginning(text))
+
+
+def _beginning(text: str) -> str:
+    """What the oracle needs of a turn: no question is longer, and an answer is told by its marker."""
+    if len(text) <= QUESTION:
+        return text
+    return text[:QUESTION] + (ANSWER_MARKER if ANSWER_MARKER in text else "")
 
 
 def exact_prompts(trajectory: Trajectory) -> list[str | None]:

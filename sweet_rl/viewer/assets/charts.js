@@ -37,9 +37,9 @@ function evenEdges(values, most) {
 }
 
 // A share with its interval as a whisker on a line from 0 to 1.
-function whisker(estimate) {
+function whisker(estimate, words = percent) {
   const width = 142, at = (share) => 4 + share * (width - 8);
-  return chart(width, 18, `${percent(estimate.mean)}, 95 % interval ${percent(estimate.low)} to ${percent(estimate.high)}`,
+  return chart(width, 18, `${words(estimate.mean)}, 95 % interval ${words(estimate.low)} to ${words(estimate.high)}`,
     svg("line", { x1: 4, x2: width - 4, y1: 9, y2: 9, class: "axis" }),
     svg("rect", { x: at(estimate.low), y: 5, width: Math.max(2, at(estimate.high) - at(estimate.low)), height: 8, rx: 4, class: "range" }),
     svg("circle", { cx: at(estimate.mean), cy: 9, r: 4.5, class: "dot" }));

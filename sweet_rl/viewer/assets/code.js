@@ -55,7 +55,6 @@ function markupTokens(text) {
 }
 
 const looksLikeMarkup = (text) => /^\s*(?:<!doctype|<html|<!--|<[a-z][\w-]*[\s>])/i.test(text);
-const looksLikePython = (text) => /^(?:\s*(?:from|import|def|class|async def|@\w|#)|[\w.]+ = )/m.test(text);
 const tokensOf = (text, language) => (language === "html" ? markupTokens(text) : language === "python" ? pythonTokens(text) : [["", text]]);
 
 function codeNodes(text, language) {

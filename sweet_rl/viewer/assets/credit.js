@@ -3,6 +3,13 @@
 const ORACLE = { useful: "✓ useful", complete: "✓ complete", repeated: "↻ repeated", useless: "✗ useless", early: "✗ early" };
 const oracleChip = (word) => el("span", { class: `oracle o-${word}`, title: WORDS[word] ? `By the hidden rules, this turn ${WORDS[word]}` : "" }, ORACLE[word] || word);
 
+// What a turn did to a mini page, part by part.
+function effectChips(effect) {
+  return [effect.repaired.length ? el("span", { class: "oracle o-useful" }, `✓ repairs ${effect.repaired.join(", ").replace(/_/g, " ")}`) : null,
+    effect.spoiled.length ? el("span", { class: "oracle o-useless" }, `✗ spoils ${effect.spoiled.join(", ").replace(/_/g, " ")}`) : null,
+    el("span", { class: "oracle", title: effect.wrong.join(", ").replace(/_/g, " ") }, effect.wrong.length ? `${plural(effect.wrong.length, "part")} wrong` : "✓ all as wanted")];
+}
+
 // The share of full colour that a value has on a scale: its square root, so that small values are still told apart.
 const strength = (value, scale) => Math.sqrt(clamp(Math.abs(value) / (scale || 1), 0, 1));
 const tint = (value, scale) => ({ "--credit": value < 0 ? "var(--minus)" : "var(--plus)", "--strength": `${Math.round(100 * strength(value, scale))}%` });
@@ -97,7 +104,7 @@ function candidateList(candidates, said) {
     const role = drawn ? [candidate.chosen ? el("span", { class: "drawn d-chosen" }, `▲ chosen${candidate.chosen > 1 ? " ×" + candidate.chosen : ""}`) : null, candidate.rejected ? el("span", { class: "drawn d-rejected" }, `▼ rejected${candidate.rejected > 1 ? " ×" + candidate.rejected : ""}`) : null] : null;
     const same = candidate.text === said ? el("span", { class: "same" }, "as said") : null;
     const cut = candidate.finish === "length" ? el("span", { class: "cut" }, "cut") : null;
-    const text = candidate.credit && candidate.credit.tokens && state.tokens ? tokenText(candidate.credit) : el("div", { class: "candidate-text" }, blocks(candidate.text));
+    const text = candidate.credit && candidate.credit.tokens && state.tokens ? tokenText(candidate.credit) : el("div", { class: "candidate-text" }, candidate.picture ? pageMessage({ ...candidate, turn: null }) : blocks(candidate.text));
     items.push(el("li", { class: `candidate ${ranked ? "c-" + candidate.half : ""}`, style: candidate.score === undefined ? {} : tint(candidate.score, state.scale) },
       el("div", { class: "candidate-head" }, el("span", { class: "rank" }, ranked ? `${rank + 1}` : `#${candidate.number}`), candidate.score === undefined ? null : [advantageBar(candidate.score), el("b", { class: "number" }, signed(candidate.score))], candidate.oracle ? oracleChip(candidate.oracle) : null, role, same, cut), text));
   });

@@ -2,7 +2,7 @@
 
 function outcomeLine(view, extra) {
   const graded = typeof view.reward === "number";
-  const words = view.ending === "failed" ? "failed, not graded" : graded ? (view.reward === 1 ? "solved" : `reward ${decimal(view.reward)}`) : view.kind === "candidates" || view.kind === "pair" ? null : "not graded";
+  const words = view.ending === "failed" ? "failed, not graded" : graded ? (view.reward === 1 && !view.pictures ? "solved" : `reward ${decimal(view.reward)}`) : view.kind === "candidates" || view.kind === "pair" ? null : "not graded";
   const chips = [];
   if (words) chips.push(el("span", { class: `outcome ${view.reward === 1 ? "good" : graded ? "bad" : ""}` }, rewardMark(view.reward, view.ending), words));
   if (view.ending) chips.push(el("span", { class: "fact" }, ENDINGS[view.ending] || view.ending));
@@ -74,7 +74,7 @@ function hiddenSection(view) {
 function truthSection(view) {
   if (!view.task.truth || view.code !== undefined && !view.pictures) return null;
   const language = looksLikeMarkup(view.task.truth) ? "html" : "python";
-  return section("truth", "Reference solution", view.pictures ? fold("Source of the reference page", () => codeBlock(view.task.truth, language)) : codeBlock(view.task.truth, language));
+  return section("truth", view.pictures ? "Reference page" : "Reference solution", view.pictures ? fold("Source of the reference page", () => codeBlock(view.task.truth, language)) : codeBlock(view.task.truth, language));
 }
 
 function fieldsSection(view) {

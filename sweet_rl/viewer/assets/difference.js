@@ -1,6 +1,7 @@
 // Differences of two texts by line, and inside changed lines by word (Myers' algorithm, O(ND)).
 
 const MOST_EDITS = 600;
+const LONGEST = 200000; // characters of both sides that are compared line by line
 
 // [["=", i, j], ["-", i], ["+", j]] from sequence a to sequence b; null where they differ by more than MOST_EDITS.
 function edits(a, b) {
@@ -93,7 +94,7 @@ function lineCell(text, other, kind, side, language) {
 
 // Two texts side by side (or one above the other, where there is no room), changed lines marked by sign and colour.
 function differenceView(left, right, names, language) {
-  const rows = lineRows(left, right);
+  const rows = left.length + right.length > LONGEST ? null : lineRows(left, right);
   if (!rows) return el("div", { class: "diff-too-far" }, el("h4", {}, names[0]), codeBlock(left, language), el("h4", {}, names[1]), codeBlock(right, language));
   const changed = rows.filter((row) => row.kind !== "same").length;
   const table = el("table", { class: "diff" },

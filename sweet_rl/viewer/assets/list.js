@@ -2,7 +2,7 @@
 
 const ROW = 74;
 const DEFAULTS = { q: "", show: "", ending: "", min: "", max: "", sort: "file", down: "" };
-const KIND_WORDS = { trajectories: ["dialogue"], candidates: ["dialogue"], pairs: ["pair"], comparison: ["pair of dialogues", "pairs of dialogues"] };
+const KIND_WORDS = { trajectories: ["dialogue"], designs: ["design dialogue"], candidates: ["dialogue"], pairs: ["pair"], comparison: ["pair of dialogues", "pairs of dialogues"] };
 const SORTS = {
   file: ["File order", (row, number) => number],
   reward: ["Reward", (row) => (typeof row.reward === "number" ? row.reward : -1)],
@@ -28,10 +28,10 @@ function drawFilters() {
     || ((name === "advantage" || name === "lowest") && has((row) => row.advantages)) || (name === "difference" && compared) || (name === "first" && (compared || state.kind === "pairs")));
   clear(byId("filters"),
     el("div", { class: "search" }, el("input", { id: "f-q", type: "search", placeholder: "Search the texts", "aria-label": "Search the texts; words in quotes are one phrase", value: filters.q, autocomplete: "off", spellcheck: "false", oninput: () => setFilters({ q: byId("f-q").value }) }), el("kbd", { "aria-hidden": "true" }, "/")),
-    graded ? el("div", { class: "choices", role: "group", "aria-label": "Which to show" }, choices.map(([value, label]) =>
+    graded && state.kind !== "designs" ? el("div", { class: "choices", role: "group", "aria-label": "Which to show" }, choices.map(([value, label]) =>
       button(label, () => setFilters({ show: value }), { class: "choice", "aria-pressed": String(filters.show === value), "data-show": value }))) : null,
-    el("div", { class: "fields" },
-      state.kind === "trajectories" && endings.length > 1 ? el("label", { class: "field" }, el("span", {}, "Ending"), el("select", { id: "f-ending", onchange: () => setFilters({ ending: byId("f-ending").value }) }, option("", "any", filters.ending), endings.map((e) => option(e, ENDINGS[e] || e, filters.ending)))) : null,
+    el("div", { class: "filter-fields" },
+      (state.kind === "trajectories" || state.kind === "designs") && endings.length > 1 ? el("label", { class: "field" }, el("span", {}, "Ending"), el("select", { id: "f-ending", onchange: () => setFilters({ ending: byId("f-ending").value }) }, option("", "any", filters.ending), endings.map((e) => option(e, ENDINGS[e] || e, filters.ending)))) : null,
       graded && !compared ? el("div", { class: "field", role: "group", "aria-label": "Reward range" }, el("span", {}, "Reward"), el("span", { class: "pair" }, bound("min", "Least reward", "0"), "–", bound("max", "Greatest reward", "1"))) : null,
       el("label", { class: "field grow" }, el("span", {}, "Order"), el("select", { id: "f-sort", onchange: () => setFilters({ sort: byId("f-sort").value }) }, sorts.map((name) => option(name, SORTS[name][0], filters.sort)))),
       button(filters.down ? "↓" : "↑", () => setFilters({ down: state.filters.down ? "" : "1" }), { id: "f-down", class: "direction", "aria-label": filters.down ? "Descending; click for ascending" : "Ascending; click for descending" })));
@@ -74,7 +74,7 @@ function drawSummarySoon() {
 }
 
 function rowLabel(row) {
-  const reward = row.ending === "failed" ? "failed" : typeof row.reward === "number" ? (row.reward === 1 ? "solved" : `reward ${decimal(row.reward)}`) : "not graded";
+  const reward = row.ending === "failed" ? "failed" : typeof row.reward === "number" ? (row.reward === 1 && state.kind !== "designs" ? "solved" : `reward ${decimal(row.reward)}`) : "not graded";
   return `${row.title}. ${state.kind === "pairs" ? "" : reward + ", "}${row.ending ? ENDINGS[row.ending] || row.ending : ""}, ${plural(row.turns, "turn")}`;
 }
 

@@ -1,6 +1,6 @@
 // What is shown, how it is asked for, and the address that keeps it.
 
-const KINDS = { trajectories: "dialogues", candidates: "candidates by turn", pairs: "preference pairs", comparison: "two runs, task by task" };
+const KINDS = { trajectories: "dialogues", designs: "design dialogues", candidates: "candidates by turn", pairs: "preference pairs", comparison: "two runs, task by task" };
 const state = {
   source: document.documentElement.dataset.mode === "served" ? new ServedSource() : new FileSource(),
   rows: [], visible: [], selected: null, view: null, kind: "", summary: null, loading: true, searching: false, found: null,
@@ -191,6 +191,7 @@ function received(part) {
   const sizes = state.rows.flatMap((row) => [...(row.advantages || []), ...((row.other && row.other.advantages) || [])]).filter((v) => v !== null).map(Math.abs).sort((a, b) => a - b);
   state.scale = sizes.length ? Math.max(0.02, sizes[Math.floor(0.95 * (sizes.length - 1))]) : 0;
   byId("title").textContent = part.title;
+  document.documentElement.dataset.kind = part.kind;
   byId("kind").textContent = KINDS[part.kind] || part.kind;
   if (first || part.done) drawFilters();
   if (part.done && state.filters.q) search();

@@ -3,14 +3,17 @@
 const MODES = [["side", "Side by side"], ["overlay", "Overlay"], ["difference", "Difference"]];
 
 function pageMessage(message) {
-  const marker = message.text.indexOf("<");
-  const words = message.page ? message.text.replace(message.page, "").replace(/```\w*\n?/g, "").trim() : "";
-  return [words ? blocks(words) : null, thumbnail(message.picture, `Page of turn ${message.turn + 1}`, () => pickTurn(message.turn)), fold("Page source", () => codeBlock(message.page || message.text.slice(Math.max(0, marker)), "html"))];
+  const place = message.text.indexOf(message.page);
+  const words = (message.text.slice(0, place) + message.text.slice(place + message.page.length)).replace(/```\w*\n?/g, "").trim();
+  const candidate = message.turn === null, label = candidate ? "This candidate's page" : `Page of turn ${message.turn + 1}`;
+  return [words ? blocks(words) : null, thumbnail(message.picture, label, candidate ? null : () => pickTurn(message.turn)), fold("Page source", () => codeBlock(message.page, "html"))];
 }
 
 function thumbnail(picture, label, onclick) {
   if (!picture.name) return el("p", { class: "no-picture" }, `No picture: ${picture.failure || "the page was not drawn"}`);
-  return button(el("img", { src: state.source.picture(picture.name), alt: label, width: picture.width, height: picture.height, loading: "lazy" }), onclick, { class: "thumbnail", "aria-label": `${label}: compare with the reference` });
+  const image = el("img", { src: state.source.picture(picture.name), alt: label, width: picture.width, height: picture.height, loading: "lazy" });
+  if (!onclick) return el("span", { class: "thumbnail" }, image);
+  return button(image, onclick, { class: "thumbnail", "aria-label": `${label}: compare with the reference` });
 }
 
 function pictureStage(view) {
@@ -58,7 +61,7 @@ function overlay(reference, turn) {
   return el("div", { class: "overlay" }, el("label", { class: "slider" }, el("span", {}, `Turn ${turn.turn + 1}`), slider, el("span", {}, "Reference")), stack);
 }
 
-// Each pixel's largest channel difference, dark for none; what one page has below the other's end counts as different.
+// Each pixel's largest channel difference over a dark ghost of the reference; what one page has below the other's end counts as different.
 function pixelDifference(reference, turn) {
   const canvas = el("canvas", { class: "difference", role: "img" }), words = el("p", { class: "quiet", role: "status", id: "pixel-words" }, "Comparing…");
   const load = (name) => new Promise((resolve, reject) => { const image = new Image(); image.onload = () => resolve(image); image.onerror = reject; image.src = state.source.picture(name); });
@@ -76,8 +79,9 @@ function pixelDifference(reference, turn) {
     for (let i = 0; i < a.length; i += 4) {
       const d = a[i + 3] !== b[i + 3] ? 255 : Math.max(Math.abs(a[i] - b[i]), Math.abs(a[i + 1] - b[i + 1]), Math.abs(a[i + 2] - b[i + 2]));
       if (d > 8) different++;
-      const t = d / 255; // black over violet and orange to pale yellow: brightness alone tells the amount
-      out[i] = 255 * Math.min(1, 1.6 * t ** 0.7); out[i + 1] = 255 * t ** 1.3; out[i + 2] = 255 * (t < 0.5 ? 0.9 * t : 0.45 + 0.4 * (t - 0.5)); out[i + 3] = 255;
+      // over the reference's ghost, from red to pale yellow: brightness alone tells the amount
+      const t = d / 255, ghost = d > 8 ? 0 : 22 + 0.2 * (0.2126 * b[i] + 0.7152 * b[i + 1] + 0.0722 * b[i + 2]);
+      out[i] = ghost || 255 * Math.min(1, 0.35 + 1.3 * t); out[i + 1] = ghost || 255 * t ** 1.3; out[i + 2] = ghost || 140 * t; out[i + 3] = 255;
     }
     sheet.putImageData(result, 0, 0);
     const share = different / (width * height);

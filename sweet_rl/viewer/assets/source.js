@@ -52,7 +52,10 @@ class FileSource {
     return { found, upto: this.texts.length };
   }
 
-  picture(name) { return `data:image/png;base64,${byId(`picture-${name}`).textContent}`; }
+  picture(name) {
+    const block = byId(`picture-${name}`); // there is none for a page that could not be drawn
+    return block ? `data:image/png;base64,${block.textContent}` : "data:,";
+  }
 }
 
 class ServedSource {

@@ -14,7 +14,10 @@ function drawSummary() {
 
 function tilesOf(summary, rows, shown) {
   const tiles = [];
-  if (summary.success) {
+  if (state.kind === "designs" && summary.reward) {
+    tiles.push(tile("Likeness to the reference", el("p", { class: "figure" }, summary.reward.mean.toFixed(3)), whisker(summary.reward, (share) => share.toFixed(3)),
+      el("p", { class: "quiet" }, `95 %: ${summary.reward.low.toFixed(3)} to ${summary.reward.high.toFixed(3)}`)));
+  } else if (summary.success) {
     const all = shown.length === rows.length;
     const graded = shown.filter((row) => typeof row.reward === "number" && row.ending !== "failed");
     const solved = graded.filter((row) => row.reward === 1).length;
@@ -25,7 +28,7 @@ function tilesOf(summary, rows, shown) {
     tiles.push(tile(state.kind === "pairs" ? "Pairs" : state.kind === "candidates" ? "Dialogues" : "Dialogues, not graded",
       el("p", { class: "figure" }, count(rows.length)), el("p", { class: "quiet" }, summary.tasks ? `of ${plural(summary.tasks, "task")}` : "")));
   }
-  if (state.kind === "trajectories") tiles.push(endingTile(rows, shown));
+  if (state.kind === "trajectories" || state.kind === "designs") tiles.push(endingTile(rows, shown));
   const rewards = rows.map((row) => row.reward).filter((reward) => typeof reward === "number");
   if (rewards.length) {
     const edges = [0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1];
