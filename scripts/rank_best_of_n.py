@@ -31,6 +31,7 @@ def main(
     judge_prompt_path: str = "judge.txt",
     concurrency: int = 64,
     limit: int | None = None,
+    shard: str | None = None,
     seed: int = 0,
     overwrite: bool = False,
 ) -> None:
@@ -51,6 +52,8 @@ def main(
         engine: of the judge: auto, transformers, vllm or openai (the hosted API, key in OPENAI_API_KEY)
         judge_prompt_path: template with {dialogue}, {first}, {second} and, if wanted, {ground_truth}
         concurrency: turns under judgement at once
+        shard: i/n, the i-th of n parts of the records: one process a GPU, each with its own output, which one after
+            the other (cat) are the output of one process
         seed: of the judge's brackets and of matches that it calls equal
     """
     from sweet_rl.credit.critics import CriticSettings
@@ -72,7 +75,7 @@ def main(
         seed=seed,
         calls_at_once=concurrency,
     )
-    rank_file(critic, input_path, output_path, limit, overwrite)
+    rank_file(critic, input_path, output_path, limit, shard, overwrite)
 
 
 if __name__ == "__main__":

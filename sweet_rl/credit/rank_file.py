@@ -15,6 +15,7 @@ from sweet_rl.models.loadable import check_loadable
 from sweet_rl.records import TurnCandidates, read_records
 from sweet_rl.rollout import as_they_finish
 from sweet_rl.runs import Run, open_run
+from sweet_rl.shards import shard_of
 
 
 def rank_file(
@@ -22,17 +23,20 @@ def rank_file(
     input_path: str,
     output_path: str,
     limit: int | None = None,
+    shard: str | None = None,
     overwrite: bool = False,
 ) -> dict:
-    """Ranks every record of `input_path`, in its order. Returns the summary.
+    """Ranks every record of `input_path` (of a shard "i/n" of them), in its order. Returns the summary.
 
     Raises UserError before anything is written; and, with what was ranked kept, where a server gave out.
     """
-    records = read_records(input_path, TurnCandidates, limit)
+    records = list(shard_of(read_records(input_path, TurnCandidates, limit), shard))
+    if not records:
+        raise UserError(f"--shard {shard}: there are fewer records in {input_path} than shards. Use fewer.")
     if critic.critic_type != "judge":
         for model in filter(None, (critic.model_id, critic.seed_model)):
             check_loadable(model_path(model))
-    settings = {**critic.that_matter(), "limit": limit}
+    settings = {**critic.that_matter(), "limit": limit, **({} if shard is None else {"shard": shard})}
     with open_run(output_path, settings, [input_path, *critic.inputs()], overwrite) as run:
         if run.complete:
             print(f"{output_path}: already complete")

@@ -1,0 +1,66 @@
+"""This package's side of benchmarks/dpo.py, a process of its own so that its memory is its own:
+
+    python sweet_dpo.py job.json result.json
+"""
+
+import json
+import resource
+import sys
+import time
+from pathlib import Path
+
+import torch
+from transformers import TrainerCallback
+
+from sweet_rl.chat import ChatFormat
+from sweet_rl.records import PreferencePair
+from sweet_rl.training.dpo import Preference, PreferenceTrainer
+from sweet_rl.training.examples import DataSettings, encode_pairs
+from sweet_rl.training.logps import score_texts
+from sweet_rl.training.settings import LoopSettings, training_arguments
+from sweet_rl.training.split import split_by_task
+from sweet_rl.training.weights import load_frozen, load_weights
+
+
+def main(job_path: str, result_path: str) -> None:
+    job = json.loads(Path(job_path).read_text())
+    torch.set_num_threads(job["threads"])
+    loop = LoopSettings(
+        learning_rate=job["learning_rate"], train_batch_size=job["batch"], micro_train_batch_size=job["batch"],
+        lr_scheduler="constant", warmup_ratio=0.0, logging_steps=1, pairs_together=job["batch"], save_steps=10**6,
+        gradient_checkpointing=job["gradient_checkpointing"],
+    )  # fmt: skip
+    args = training_arguments(loop, job["folder"])
+    pairs = [PreferencePair(row["chosen_parts"], row["rejected_parts"], id=row["id"]) for row in job["pairs"]]
+    chat = ChatFormat.from_pretrained(job["model"])
+    examples = encode_pairs(pairs, chat, DataSettings())
+    dtype = getattr(torch, job["dtype"])
+    reference = score_texts(load_frozen(job["model"], dtype, args.device), examples.texts)
+    ends: list[tuple[float, float]] = []
+
+    class Clock(TrainerCallback):
+        def on_step_end(self, args, state, control, **kwargs):
+            if torch.cuda.is_available():
+                torch.cuda.synchronize()
+            used = resource.getrusage(resource.RUSAGE_SELF)
+            ends.append((time.perf_counter(), used.ru_utime + used.ru_stime))
+
+    split = split_by_task(examples.tasks, 0.0, 0)
+    model = load_weights(job["model"], dtype)
+    how = Preference(beta=job["beta"])
+    trainer = PreferenceTrainer(model, args, examples, reference, how, chat, *split, loop.pairs_together)
+    trainer.add_callback(Clock)
+    order = list(trainer._get_train_sampler())
+    trainer.train()
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    result = {
+        "ends": ends,
+        "losses": [line["loss"] for line in trainer.state.log_history if "loss" in line],
+        "peak_bytes": torch.cuda.max_memory_allocated() if torch.cuda.is_available() else peak,
+        "order": order,
+    }
+    Path(result_path).write_text(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

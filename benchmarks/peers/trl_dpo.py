@@ -1,0 +1,73 @@
+"""The peer of benchmarks/dpo.py: TRL's DPOTrainer on the same pairs, in the same order. Run by its own interpreter:
+
+    python trl_dpo.py job.json result.json
+"""
+
+import json
+import resource
+import sys
+import time
+
+
+def main(job_path: str, result_path: str) -> None:
+    job = json.load(open(job_path))
+    import torch
+    from datasets import Dataset
+    from torch.utils.data import SequentialSampler
+    from transformers import AutoTokenizer, TrainerCallback
+    from trl import DPOConfig, DPOTrainer
+
+    torch.set_num_threads(job["threads"])
+    tokenizer = AutoTokenizer.from_pretrained(job["model"])
+    rows = [{name: row[name] for name in ("prompt", "chosen", "rejected")} for row in job["pairs"]]
+    ends: list[tuple[float, float]] = []
+
+    class Clock(TrainerCallback):
+        def on_step_end(self, args, state, control, **kwargs):
+            if torch.cuda.is_available():
+                torch.cuda.synchronize()
+            used = resource.getrusage(resource.RUSAGE_SELF)
+            ends.append((time.perf_counter(), used.ru_utime + used.ru_stime))
+
+    class InOrder(DPOTrainer):
+        def _get_train_sampler(self, train_dataset=None):
+            return SequentialSampler(self.train_dataset)
+
+    settings = DPOConfig(
+        output_dir=job["folder"],
+        per_device_train_batch_size=job["micro"],
+        gradient_accumulation_steps=job["batch"] // job["micro"],
+        precompute_ref_log_probs=True,
+        num_train_epochs=1,
+        learning_rate=job["learning_rate"],
+        lr_scheduler_type="constant",
+        beta=job["beta"],
+        max_length=None,
+        gradient_checkpointing=job["gradient_checkpointing"],
+        use_cpu=not torch.cuda.is_available(),
+        bf16=False,
+        logging_steps=1,
+        save_strategy="no",
+        report_to=[],
+        disable_tqdm=True,
+        dataloader_pin_memory=False,
+        model_init_kwargs={"dtype": job["dtype"]},
+    )
+    data = Dataset.from_list(rows)
+    trainer = InOrder(
+        model=job["model"], args=settings, train_dataset=data, processing_class=tokenizer, callbacks=[Clock()]
+    )
+    trainer.train()
+    first = trainer.train_dataset[0]
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    result = {
+        "ends": ends,
+        "losses": [line["loss"] for line in trainer.state.log_history if "loss" in line],
+        "peak_bytes": torch.cuda.max_memory_allocated() if torch.cuda.is_available() else peak,
+        "tokens": [len(first["prompt_ids"]), len(first["chosen_ids"]), len(first["rejected_ids"])],
+    }
+    json.dump(result, open(result_path, "w"))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
