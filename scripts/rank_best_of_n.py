@@ -49,7 +49,8 @@ def main(
         normalize: turn or trajectory (mean over the turn's tokens), none (sum)
         token_budget: tokens that go through the model at once
         hostname: server of the judge (several separated by commas); without one it runs in this process
-        engine: of the judge: auto, transformers, vllm or openai (the hosted API, key in OPENAI_API_KEY)
+        engine: auto, transformers, or vllm, which scores each candidate's whole text; for a judge also openai (the
+            hosted API, key in OPENAI_API_KEY)
         judge_prompt_path: template with {dialogue}, {first}, {second} and, if wanted, {ground_truth}
         concurrency: turns under judgement at once
         shard: i/n, the i-th of n parts of the records: one process a GPU, each with its own output, which one after

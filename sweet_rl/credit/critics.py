@@ -51,7 +51,8 @@ class CriticSettings:
     train_value.py) or judge (an LLM asked for the better one of two, in a knockout). hint: whether it sees the
     reference solution.
     Log-ratio: reference is seed (`reference_model_id`, default: what the critic was trained from) or sampled (the
-    log-probs that the candidates were sampled with); normalize as in advantage.py; bf16; token_budget.
+    log-probs that the candidates were sampled with); normalize as in advantage.py; bf16; token_budget; engine auto or
+    transformers (a turn's candidates in one pass), or vllm (prompt log-probs).
     Value: bf16; token_budget.
     Judge: hostname, engine, prompt_path, api_key, seed (of brackets and drawn matches), calls_at_once.
     """
@@ -88,6 +89,12 @@ class CriticSettings:
             raise UserError(f"--token_budget is {self.token_budget}; it must be at least 1.")
         if self.engine not in ENGINES:
             raise UserError(f"--engine is {self.engine!r}; it must be one of {', '.join(ENGINES)}.")
+        possible = {"log_ratio": ("auto", "transformers", "vllm"), "value": ("auto", "transformers")}
+        if self.engine not in possible.get(self.critic_type, ENGINES):
+            raise UserError(
+                f"--engine is {self.engine}; for --critic_type {self.critic_type} it must be one of "
+                f"{', '.join(possible[self.critic_type])}."
+            )
         if self.hostname and self.critic_type != "judge":
             raise UserError("--hostname is the judge's server; a critic that scores log-probs runs in this process.")
 
@@ -113,7 +120,7 @@ class CriticSettings:
             return common | {"bf16": self.bf16}
         return common | {
             "reference": self.reference, "reference_model_id": self.seed_model, "normalize": self.normalize,
-            "bf16": self.bf16,
+            "bf16": self.bf16, **({"engine": "vllm"} if self.engine == "vllm" else {}),
         }  # fmt: skip
 
     def inputs(self) -> list[str]:
@@ -155,6 +162,7 @@ def load_critic(settings: CriticSettings) -> Critic:
         settings.normalize,
         settings.bf16,
         settings.token_budget,
+        settings.engine,
     )
 
 

@@ -43,13 +43,21 @@ class LogRatioCritic:
         normalize: str = "turn",
         bf16: bool = False,
         token_budget: int = 16384,
+        engine: str = "auto",
     ) -> LogRatioCritic:
-        """Both models in this process, on the GPU if there is one. Raises UserError if one is not there."""
+        """Both models in this process, on the GPU if there is one; with the engine "vllm" in vLLM. Raises UserError
+        if one is not there."""
         for path in filter(None, (critic_path, reference_path)):
             check_loadable(path)
         chat = ChatFormat.from_pretrained(critic_path)
-        reference = load_scorer(reference_path, bf16, token_budget) if reference_path else None
-        return cls(chat, load_scorer(critic_path, bf16, token_budget), reference, hint, normalize)
+        if engine == "vllm":
+            from sweet_rl.models.vllm_logps import load_vllm_scorers
+
+            critic, reference = load_vllm_scorers([critic_path, reference_path], bf16)
+        else:
+            critic = load_scorer(critic_path, bf16, token_budget)
+            reference = load_scorer(reference_path, bf16, token_budget) if reference_path else None
+        return cls(chat, critic, reference, hint, normalize)
 
     async def scores(self, records: Sequence[TurnCandidates]) -> list[list[float]]:
         texts = [encoded_candidates(record, self.chat, self._hint) for record in records]

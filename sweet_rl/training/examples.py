@@ -93,11 +93,11 @@ class DialogueExamples:
         return [len(text) for text in self.texts]
 
 
-class _Encoder:
+class Encoder:
     """Texts of records -> EncodedText."""
 
-    def __init__(self, chat: ChatFormat, data: DataSettings):
-        self.chat, self.data = chat, data
+    def __init__(self, chat: ChatFormat, data: DataSettings | None = None):
+        self.chat, self.data = chat, data or DataSettings()
 
     def parts(self, text: str | list[Part], where: str) -> list[Part]:
         """Raises UserError naming `where` for a string without a response template."""
@@ -150,7 +150,7 @@ def encode_pairs(
 
     Raises UserError naming the pair that has nothing to train on, and if no pair is left.
     """
-    encoder, counts = _Encoder(chat, data), Counter()
+    encoder, counts = Encoder(chat, data), Counter()
     texts: list[EncodedText] = []
     index: dict[bytes, int] = {}
     kept, tasks = [], []
@@ -185,7 +185,7 @@ def encode_trajectories(
 
     Raises UserError naming the dialogue that has nothing to train on, and if none is left.
     """
-    encoder, found, seen = _Encoder(chat, data), DialogueExamples([], [], [], Counter()), 0
+    encoder, found, seen = Encoder(chat, data), DialogueExamples([], [], [], Counter()), 0
     for trajectory in trajectories:
         seen += 1
         where = f"{path}, trajectory {trajectory.id!r}"
