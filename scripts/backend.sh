@@ -7,7 +7,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/steps.sh"
 hostname="" agent_hostname="" engine=auto gpus="" launch="" seed=0 output=runs/backend dry_run=""
 train_tasks=data/backend_tasks/train.jsonl test_tasks=data/backend_tasks/test.jsonl trajectories="" response_template=""
 agent_model=meta-llama/Llama-3.1-8B-Instruct env_model=meta-llama/Llama-3.1-70B-Instruct num_tasks=""
-agent_prompt_path="" user_prompt_path=""
+agent_prompt_path="" user_prompt_path="" hosted_models="gpt-4o o1-mini"
 known=" hostname agent_hostname engine gpus launcher seed output train_tasks test_tasks trajectories response_template \
 agent_model env_model num_tasks agent_prompt_path user_prompt_path "
 
@@ -40,9 +40,9 @@ backend_setup() { # checks what is there and sets the variables of steps.sh; cal
         gpus=$(nvidia-smi --list-gpus 2>/dev/null | wc -l) || gpus=0
         [ -z "$dry_run" ] || [ "$gpus" != 0 ] || gpus=8
     fi
-    training=() scoring=()
+    training=()
     if [ "$gpus" = 0 ]; then
-        launcher=(python) training=(--zero_stage none --nobf16 --nogradient_checkpointing) scoring=(--nobf16)
+        launcher=(python) training=(--zero_stage none --nobf16 --nogradient_checkpointing)
     else
         read -ra launcher <<<"${launch:-torchrun --nproc_per_node $gpus}"
     fi
@@ -60,11 +60,20 @@ backend_setup() { # checks what is there and sets the variables of steps.sh; cal
     [ -z "$user_prompt_path" ] || playing+=(--user_prompt_path "$user_prompt_path")
     [ -z "$num_tasks" ] || { playing+=(--num_tasks "$num_tasks") && grading+=(--num_tasks "$num_tasks"); }
     [ -z "$response_template" ] || texts=(--response_template "$response_template")
-    scoring+=(--reference_model_id "$agent")
+    score_against "$agent"
 }
 
-player() { # player MODEL: the untrained one on its server if there is one
-    if [ "$1" = "$agent_model" ] && [ -n "$agent_hostname" ]; then
+score_against() { # score_against MODEL: candidates are ranked with this model as the reference
+    scoring=(--reference_model_id "$1")
+    [ "$gpus" != 0 ] || scoring+=(--nobf16)
+}
+
+player() { # player MODEL: on the server that has it, if there is one, or behind the hosted API
+    if [[ " $hosted_models " == *" $1 "* ]]; then
+        player=(--agent_model "$1" --agent_engine openai)
+    elif [ "$1" = "$env_model" ] && [ -n "$hostname" ]; then
+        player=(--agent_model "$1" --agent_hostname "$hostname")
+    elif [ "$1" = "$agent_model" ] && [ -n "$agent_hostname" ]; then
         player=(--agent_model "$1" --agent_hostname "$agent_hostname")
     else
         player=(--agent_model "$1" --agent_engine "$engine")

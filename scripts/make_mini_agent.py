@@ -7,6 +7,8 @@ Takes about half an hour on one core that is fast in bfloat16 (--nobf16 elsewher
 continues from its last checkpoint.
 """
 
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -14,7 +16,9 @@ import torch
 from tqdm import tqdm
 
 from sweet_rl.cli import run
+from sweet_rl.errors import UserError
 from sweet_rl.mini import pretraining
+from sweet_rl.mini.imitation import BETTER, imitation_stream
 from sweet_rl.runs import directory_manifest
 
 
@@ -26,6 +30,7 @@ def main(
     lr: float = 3e-3,
     layers: int = 3,
     width: int = 128,
+    habits: Literal["bad", "better"] = "bad",
     checkpoint_every: int = 250,
     bf16: bool = True,
     seed: int = 0,
@@ -38,14 +43,17 @@ def main(
         task_type: what it is taught: to ask and write functions (code), or to draw pages and revise them (html).
         num_steps: batches; the learning rate falls over the last quarter of them.
         batch_size: dialogues a batch.
+        habits: of the imitated agent (code): bad (the packaged one's) or better (asks on purpose more often).
         checkpoint_every: steps between checkpoints, each with the loss on held-out dialogues and the share of
             numbers in answers that the model would copy wrongly.
         bf16: matrix products in bfloat16.
         seed: of weights and dialogues.
     """
+    if habits == "better" and task_type != "code":
+        raise UserError("--habits better is for --task_type code: page agents have one kind of habits.")
     settings = {
         "task_type": task_type, "num_steps": num_steps, "batch_size": batch_size, "lr": lr, "layers": layers,
-        "width": width, "bf16": bf16, "seed": seed,
+        "width": width, "habits": habits, "bf16": bf16, "seed": seed,
     }  # fmt: skip
     with directory_manifest(save_path, settings, [], overwrite) as output:
         if output.complete:
@@ -62,6 +70,7 @@ def _imitate(
     lr: float,
     layers: int,
     width: int,
+    habits: str,
     checkpoint_every: int,
     bf16: bool,
     seed: int,
@@ -71,7 +80,9 @@ def _imitate(
     folder.mkdir(parents=True, exist_ok=True)
     summary: dict = {}
     lessons = pretraining.LESSONS[task_type]
-    tokenizer = pretraining.make_tokenizer(lessons)
+    tokenizer = pretraining.make_tokenizer(lessons)  # the same whatever the habits
+    if habits == "better":
+        lessons = replace(lessons, stream=partial(imitation_stream, own=BETTER))
     encoder = pretraining.DialogueEncoder(tokenizer)
     model = pretraining.make_model(len(tokenizer), width=width, layers=layers)
     optimizers = pretraining.make_optimizers(model, lr)

@@ -22,6 +22,8 @@ train_tasks="$out/tasks/train.jsonl" test_tasks="$out/tasks/test.jsonl"
 
 player() { player=(--agent_model "$1"); }
 
+score_against() { :; } # the reference of ranking is the log-probs of sampling, whatever the model
+
 mini_environment() { # the virtual environment with the package in it
     source scripts/environment.sh
     local needed="import sweet_rl"

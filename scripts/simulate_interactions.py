@@ -36,6 +36,7 @@ from sweet_rl.errors import UserError
 from sweet_rl.models import Sampling, load_model
 from sweet_rl.models.cache import CallCache
 from sweet_rl.models.load import model_input
+from sweet_rl.models.prefixed import PrefixedModel
 from sweet_rl.prompts import load_prompt
 from sweet_rl.records import Task, hash_rows, read_records
 from sweet_rl.rollout import Collaboration
@@ -65,6 +66,7 @@ def main(
     env_max_chars: int | None = None,
     retry_leaks: bool = True,
     agent_prompt_path: str | None = None,
+    agent_prefix: str | None = None,
     user_prompt_path: str | None = None,
     agent_engine: Literal["auto", "transformers", "vllm", "openai"] = "auto",
     env_engine: Literal["auto", "transformers", "vllm", "openai"] = "auto",
@@ -117,6 +119,7 @@ def main(
         retry_leaks: ask the human again where a reply gives the reference solution away (--noretry_leaks to
             let it).
         agent_prompt_path: template with {problem_description} and, if wanted, {max_turns}; the task type's by default.
+        agent_prefix: text that each of the agent's replies begins with (to answer at once: 'I WANT TO ANSWER:').
         user_prompt_path: template with {problem_description}, {ground_truth} and {dialogue}; likewise.
         agent_tokenizer: for an agent on a server: where its tokenizer is; `none` if it is not to be had.
         critic: acts at each turn: the best of `candidates` by its advantage is played (Figure 3a of the paper).
@@ -186,7 +189,8 @@ def main(
         }
     if domain.draws_pages:
         settings |= {"browser": browser, "page_width": page_width, "page_height": page_height}
-    for name, value in {"agent_request": agent_request, "env_request": env_request}.items():
+    choices = {"agent_request": agent_request, "env_request": env_request, "agent_prefix": agent_prefix}
+    for name, value in choices.items():
         if value is not None:
             settings[name] = value
     judge = None
@@ -262,7 +266,8 @@ def main(
 
                 scorer = load_critic(judge)
                 choose = BestCandidate(scorer, getattr(scorer, "chat", None))
-            collaboration = Collaboration(agent, human, domain.begin(agent_prompt, max_turns), sampling, choose)
+            speaker = PrefixedModel(agent, agent_prefix) if agent_prefix else agent
+            collaboration = Collaboration(speaker, human, domain.begin(agent_prompt, max_turns), sampling, choose)
             summary = asyncio.run(collect(output, jobs, collaboration, concurrency, models))
         output.finish(summary)
         print_summary(summary)

@@ -61,8 +61,8 @@ trap '[ -z "$beside_pid" ] || kill -- "-$beside_pid" 2>/dev/null' EXIT
 beside() { # beside LOG COMMAND...: starts a command in the background, as a process group that ends with this script
     local log="$1"
     shift
-    if [ -n "${dry_run:-}" ]; then
-        "$@"
+    if [ -n "${dry_run:-}" ] || [ "${gpus:-0}" != 0 ]; then
+        "$@" # one after the other: GPUs are not shared
         return
     fi
     set -m
@@ -73,7 +73,7 @@ beside() { # beside LOG COMMAND...: starts a command in the background, as a pro
 
 joined() { # joined LOG: waits for what was started beside, and shows what it printed
     local status=0
-    [ -z "${dry_run:-}" ] || return 0
+    [ -n "$beside_pid" ] || return 0
     wait "$beside_pid" || status=$?
     beside_pid=""
     cat "$1"

@@ -33,6 +33,7 @@ DIALOGUES = {
 }
 TRAINING = {"pretrain": LLAMA_8B, "learning_rate": 2e-7, "bf16": True, "zero_stage": 3}
 PREFERENCES = TRAINING | {"beta": 0.1, "nll_loss_coef": 0.01, "train_batch_size": 8}
+VALUES = TRAINING | {"train_batch_size": 8, "max_epochs": 4, "max_len": 8192}
 FIGURES = {  # the paper's figures: the method, Table 5, and the collection of ColBench
     "collection": DIALOGUES | {"agent_model": LLAMA_8B, "best_of_n": 3, "num_tasks": 5000},
     "evaluation": DIALOGUES | {"best_of_n": 1, "num_tasks": 1000},
@@ -49,7 +50,13 @@ FIGURES = {  # the paper's figures: the method, Table 5, and the collection of C
     "ranking": {"reference": "seed", "reference_model_id": LLAMA_8B, "normalize": "turn", "bf16": True},
     "turn_pairs": {"num_pairs": 4},
     "actor": PREFERENCES | {"normalize": "none", "max_epochs": 1, "max_len": 16384},
+    "single_turn": DIALOGUES
+    | {"best_of_n": 1, "num_tasks": 1000, "max_turns": 1, "agent_prompt_path": "code_agent_single_turn.txt"},
+    "value_critic": VALUES | {"objective": "preference", "beta": 0.1},
+    "value_function": VALUES | {"objective": "classification"},
+    "value_ranking": {"critic_type": "value", "bf16": True},
 }
+PROGRAMS = ("scripts", "visualizers")
 SCRIPTS = {
     "collection": "simulate_interactions",
     "evaluation": "simulate_interactions",
@@ -60,11 +67,16 @@ SCRIPTS = {
     "ranking": "rank_best_of_n",
     "turn_pairs": "generate_random_pairs_from_ranks",
     "actor": "train_dpo",
+    "single_turn": "simulate_interactions",
+    "value_critic": "train_value",
+    "value_function": "train_value",
+    "value_ranking": "rank_best_of_n",
 }
 PATHS = {
     "simulate_interactions": ["--input_path", "a", "--output_path", "b"],
     "train_sft": ["--dataset", "a", "--save_path", "b"],
     "train_dpo": ["--dataset", "a", "--save_path", "b"],
+    "train_value": ["--dataset", "a", "--save_path", "b"],
     "sample_best_of_n": [],
     "rank_best_of_n": ["--model_id", "c", "--input_path", "a", "--output_path", "b"],
     "generate_random_pairs_from_ranks": ["--input_path", "a", "--output_path", "b"],
@@ -79,8 +91,9 @@ def main_of(script: str):
 def parsed(words: list[str], monkeypatch) -> dict:
     """The settings of one command line of a script, as its parser takes it; any launcher before it is left out."""
     monkeypatch.chdir(ROOT)
-    place = next(i for i, word in enumerate(words) if word.startswith("scripts/") and word.endswith(".py"))
-    return parse(main_of(Path(words[place]).stem), words[place + 1 :])
+    place = next(i for i, word in enumerate(words) if word.endswith(".py") and word.split("/")[0] in PROGRAMS)
+    script = words[place].removeprefix("scripts/").removesuffix(".py")
+    return parse(main_of(script if "/" not in script else f"../{script}"), words[place + 1 :])
 
 
 def dry_run(*options: str) -> list[list[str]]:
@@ -97,7 +110,7 @@ def test_every_file_is_held_to_the_papers_figures():
 def test_settings_are_the_papers_and_their_script_takes_them(name):
     script = SCRIPTS[name]
     command = [*PATHS[script], "--config", str(PAPER / f"{name}.yaml")]
-    if name == "evaluation":
+    if name in ("evaluation", "single_turn"):
         command += ["--agent_model", "the trained policy"]
     settings = parse(main_of(script), command)
     assert {key: settings[key] for key in FIGURES[name]} == FIGURES[name]

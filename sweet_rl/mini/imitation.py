@@ -38,6 +38,7 @@ class Habits:
 
 
 BAD = Habits(useful=0.25, repeat=0.1, early=0.03, finish=0.5, last=0.8)
+BETTER = Habits(useful=0.40, repeat=0.08, early=0.03, finish=0.6, last=0.85)  # of the stronger agent
 INFORMED = Habits(useful=0.60, repeat=0.08, early=0.03, finish=0.85, last=0.95)
 
 
@@ -52,12 +53,13 @@ def next_question(hidden: list[Rule], asked: list[str], told: set[str], habits: 
     return rng.choice(TOPICS).name
 
 
-def imitation_dialogue(task: dict, informed: bool, rng: random.Random) -> list[dict]:
+def imitation_dialogue(task: dict, informed: bool, rng: random.Random, own: Habits = BAD) -> list[dict]:
     """Return the messages of one imitated dialogue about a mini task record, the answer last.
 
-    An uninformed answer holds the rules it was told; an informed one is the task's reference solution.
+    An uninformed agent has its `own` habits and its answer holds the rules it was told; an informed one's answer is the
+    task's reference solution.
     """
-    habits = INFORMED if informed else BAD
+    habits = INFORMED if informed else own
     mini = task["mini"]
     hidden, family = rules_of(mini), family_of(mini)
     told: set[str] = set()
@@ -82,7 +84,7 @@ def imitation_dialogue(task: dict, informed: bool, rng: random.Random) -> list[d
     return messages
 
 
-def imitation_stream(seed: int) -> Iterator[tuple[str, list[dict]]]:
+def imitation_stream(seed: int, own: Habits = BAD) -> Iterator[tuple[str, list[dict]]]:
     """Yield (hint or empty, messages) of imitated dialogues without end."""
     rng = random.Random(f"imitation {seed}")
     while True:
@@ -90,4 +92,4 @@ def imitation_stream(seed: int) -> Iterator[tuple[str, list[dict]]]:
         task = describe(family, draw_rules(family, rng), rng)
         informed = rng.random() < INFORMED_SHARE
         hint = HINT.format(ground_truth=task["ground_truth"]) if informed else ""
-        yield hint, imitation_dialogue(task, informed, rng)
+        yield hint, imitation_dialogue(task, informed, rng, own)

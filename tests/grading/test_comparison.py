@@ -180,12 +180,12 @@ def test_the_papers_figures_are_those_of_the_paper():
     rows = {name: tuple(row[key] for key in keys) for name, row in paper_results(path, "table2")["rows"].items()}
     assert rows == {
         "single turn": (11.8, 6.9, 63.1, 13.6),
-        "single turn, Llama-3.1-70B-Instruct": (24.2, 14.8, 61.8, 13.2),
-        "single turn, o1-mini": (22.4, 13.1, 70.2, 23.8),
-        "single turn, GPT-4o": (27.6, 16.2, 68.6, 23.8),
-        "multi-turn, Llama-3.1-70B-Instruct": (48.0, 35.0, 73.7, 39.8),
-        "multi-turn, GPT-4o": (54.6, 40.4, 78.1, 50.0),
-        "multi-turn, o1-mini": (43.2, 30.3, 77.5, 47.2),
+        "single turn (Llama-3.1-70B-Instruct)": (24.2, 14.8, 61.8, 13.2),
+        "single turn (o1-mini)": (22.4, 13.1, 70.2, 23.8),
+        "single turn (GPT-4o)": (27.6, 16.2, 68.6, 23.8),
+        "multi-turn (Llama-3.1-70B-Instruct)": (48.0, 35.0, 73.7, 39.8),
+        "multi-turn (GPT-4o)": (54.6, 40.4, 78.1, 50.0),
+        "multi-turn (o1-mini)": (43.2, 30.3, 77.5, 47.2),
         "zero-shot": (34.2, 22.4, 72.4, 33.8),
         "rejection fine-tuning": (40.9, 28.2, 75.2, 38.6),
         "multi-turn DPO": (48.0, 34.4, 76.9, 42.8),

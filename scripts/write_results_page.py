@@ -1,0 +1,38 @@
+"""A page of results from what reproduce.sh left: its tables and figures with commands, seeds, versions and times.
+
+    python scripts/write_results_page.py --input_dir runs/reproduce-mini/results --output_dir results/mini
+
+reproduce.sh calls it with --page DIR. Nothing on the page is written by hand.
+"""
+
+import shutil
+from pathlib import Path
+
+from sweet_rl.cli import run
+from sweet_rl.results_page import results_page
+from sweet_rl.runs import write_texts
+
+
+def main(
+    input_dir: str,
+    output_dir: str,
+    command: str = "bash scripts/reproduce.sh {target} --mini",
+    overwrite: bool = False,
+) -> None:
+    """Write output_dir/README.md, and beside it the tables and figures that it shows.
+
+    Args:
+        input_dir: folder of results of reproduce.sh
+        command: how they were made; {target} stands for table2, figure3a, ...
+        overwrite: replace a page that is there
+    """
+    page, files = results_page(input_dir, command)
+    target = Path(output_dir) / "README.md"
+    write_texts({target: page}, overwrite)
+    for file in files:
+        shutil.copyfile(file, target.with_name(file.name))
+    print(f"{target}: {len(files)} files beside it")
+
+
+if __name__ == "__main__":
+    run(main)

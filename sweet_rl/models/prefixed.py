@@ -1,0 +1,48 @@
+"""A model whose replies all begin with a given text: an agent that cannot be told to answer at once is made to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from sweet_rl.errors import UserError
+from sweet_rl.models.base import ChatModel, Completion, Message, Part, Sampling
+
+
+class PrefixedModel:
+    """A ChatModel that continues `prefix` (see base.ChatModel). The prefix is part of the reply's text and token ids.
+
+    Its log-probs are not kept: those of the prefix were never sampled. Raises UserError for a model whose chat format
+    is not at hand, since only a laid-out prompt can be continued.
+    """
+
+    def __init__(self, model: ChatModel, prefix: str) -> None:
+        if model.chat is None:
+            raise UserError("a reply can only begin with a given text where the agent's tokenizer is at hand.")
+        self.model, self.prefix, self.chat = model, prefix, model.chat
+        self._ids, _ = self.chat.encode([{"text": prefix, "train": False}])
+
+    async def check(self) -> None:
+        await self.model.check()
+
+    async def complete(self, messages: list[Message], sampling: Sampling) -> list[Completion]:
+        return await self.complete_parts(self.chat.prompt(messages), sampling, self.chat.fingerprint)
+
+    async def complete_parts(
+        self, parts: Sequence[Part], sampling: Sampling, tokenizer: str | None = None
+    ) -> list[Completion]:
+        prompt = [*parts, {"text": self.prefix, "train": False}]
+        return [
+            replace(
+                completion,
+                text=self.prefix + completion.text,
+                token_ids=None if completion.token_ids is None else [*self._ids, *completion.token_ids],
+                logprobs=None,
+                prompt_tokens=max(completion.prompt_tokens - len(self._ids), 0),
+                completion_tokens=completion.completion_tokens + len(self._ids),
+            )
+            for completion in await self.model.complete_parts(prompt, sampling, tokenizer)
+        ]
+
+    async def close(self) -> None:
+        await self.model.close()
