@@ -1,22 +1,24 @@
-"""What an adversary tries: every attack, at every level that this machine offers."""
+"""What each level of the sandbox promises, tried plainly; `test_attacks.py` has the code that cheats."""
 
+import json
 import marshal
 import os
 import socket
+import struct
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
+from sweet_rl.grading import confine
 from sweet_rl.grading.code import CodeGrader
 from sweet_rl.grading.modules import modules_for
 from sweet_rl.grading.sandbox import Job, Sandbox, SandboxUnavailable, available_level
 from sweet_rl.grading.values import decode
 
-SECRET = "def f(x):\n    return 982451653 * x + 1\n"
-CALLS = {"test1": "f(1)", "test2": "f(2)"}
-
-
+ROOT = Path(__file__).resolve().parents[2]
 EVERYTHING = modules_for({"os"})
 
 
@@ -27,7 +29,7 @@ def job(code: str, tests: list[str]) -> Job:
 
 def levels():
     offered = []
-    for level in ("strict", "seccomp"):
+    for level in ("strict", "seccomp", "limits"):
         try:
             available_level(level)
             offered.append(level)
@@ -56,51 +58,6 @@ def run(grader):
         return [decode(content) if reason == "value" else (reason, content) for reason, content in outcomes]
 
     return run
-
-
-LIARS = {
-    "always equal": "class A:\n    def __eq__(self, o): return True\n    __hash__ = int\ndef f(x): return A()",
-    "an int that lies": "class A(int):\n    def __eq__(self, o): return True\ndef f(x): return A(0)",
-    "a lying class": "class A:\n    __class__ = int\n    def __eq__(self, o): return True\ndef f(x): return A()",
-    "a lying repr": "class A:\n    def __repr__(self): return '982451654'\ndef f(x): return A()",
-    "patched builtins": "import builtins\nbuiltins.isinstance = builtins.all = lambda *a: True\ndef f(x): return 0",
-    "patched json": "import json\njson.dumps = lambda *a, **k: '[\"value\", true]'\ndef f(x): return 0",
-    "passes printed": "def f(x):\n    print('passed', 'ok', True)\n    return 0",
-    "exit with success": "import sys\ndef f(x): sys.exit(0)",
-    "quick exit": "import os\ndef f(x): os._exit(0)",
-    "early exit": "import os\nos._exit(0)\ndef f(x): return 0",
-    "forged frame": "import os, struct\ndef f(x):\n    d = b'[\"passed\", true]'\n"
-    "    os.write(3, struct.pack('=I', len(d)) + d)\n    return 0",
-    "garbage frame": "import os\ndef f(x):\n    os.write(3, b'\\xff' * 4096)\n    return 0",
-    "half a frame": "import os\ndef f(x):\n    os.write(3, b'\\x09\\0\\0\\0[')\n    os._exit(0)",
-    "every descriptor": "import os\ndef f(x):\n    for n in range(64):\n"
-    "        try: os.write(n, b'D\\0\\0\\0\\0true')\n        except OSError: pass\n    return 0",
-    "patched equality": "import operator, math\noperator.eq = math.isclose = lambda *a, **k: True\ndef f(x): return 0",
-    "swallowed timeout": "def f(x):\n    while True:\n        try:\n            while True: pass\n"
-    "        except BaseException: pass",
-    "ignored signals": "import signal\nfor s in range(1, 32):\n    try: signal.signal(s, signal.SIG_IGN)\n"
-    "    except Exception: pass\ndef f(x):\n    while True: pass",
-    "pickle bomb": "class A:\n    def __reduce__(self): return (eval, ('1',))\n    x = 1\ndef f(x): return A()",
-    "reference on the stack": "import sys\ndef f(x):\n    n = ''.join(reversed('356154289'))\n"
-    "    frame = sys._getframe().f_back\n    while frame:\n"
-    "        for value in [*frame.f_locals.values(), *frame.f_globals.values()]:\n"
-    "            if n in repr(value)[:10**6]: return int(n) * x + 1\n        frame = frame.f_back\n    return 0",
-    "reference in memory": "import gc\ndef f(x):\n    n = ''.join(reversed('356154289'))\n    gc.unfreeze()\n"
-    "    for o in gc.get_objects():\n        if isinstance(o, (list, dict, tuple)) and n in repr(o)[:10**5]:\n"
-    "            return int(n) * x + 1\n    return 0",
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", LIARS)
-def test_nothing_that_is_wrong_passes(grader, name):
-    grade = grader.grade(SECRET, LIARS[name], CALLS)
-    assert grade.reward == 0.0 and not any(test.passed for test in grade.tests), grade.tests
-
-
-def test_after_every_attack_honest_answers_are_graded_right(grader):
-    for attack in LIARS.values():
-        grader.grade(SECRET, attack, CALLS)
-        assert grader.grade(SECRET, SECRET, CALLS).success
 
 
 FORBIDDEN = {
@@ -139,8 +96,14 @@ FORBIDDEN = {
 }  # fmt: skip
 
 
+# Of these the level 'limits' promises only what ends with the process itself.
+AT_LIMITS = {"many open files", "allocate", "double until it ends", "standard input", "raise its limits"}
+
+
 @pytest.mark.parametrize("name", FORBIDDEN)
-def test_what_is_forbidden_fails(run, name):
+def test_what_is_forbidden_fails(run, grader, name):
+    if grader.level == "limits" and name not in AT_LIMITS:
+        pytest.skip("not promised at the level 'limits'")
     with socket.create_server(("127.0.0.1", 0)) as server:
         (outcome,) = run(FORBIDDEN[name].replace("PORT", str(server.getsockname()[1])))
     assert isinstance(outcome, tuple) and outcome[0] in ("forbidden", "exception", "memory", "exited"), outcome
@@ -207,6 +170,81 @@ def test_no_process_is_left_when_the_sandbox_closes(grader):
     inner = sandbox._process.pid
     sandbox.close()
     assert children.read_text() == before and not Path(f"/proc/{inner}").exists()
+
+
+def test_the_filter_allows_the_listed_calls_and_no_other():
+    """The filter's program, interpreted here for every number on both processors, says what the tables say."""
+    for column, architecture in enumerate((0xC000003E, 0xC00000B7)):
+        for files in (False, True):
+            system_call_filter = confine.SystemCallFilter.__new__(confine.SystemCallFilter)
+            system_call_filter._column = column
+            program = system_call_filter._program(architecture, files)
+            tables = [confine.PURE_CALLS, confine.FILE_CALLS] if files else [confine.PURE_CALLS]
+            listed = {numbers[column] for table in tables for numbers in table.values()} - {-1}
+            checked = {(56, 220), (72, 25), (16, 29), (302, 261), (53, 199)}
+            for number in [*range(1100), 0x40000000, 0x40000001, 2**32 - 1]:
+                if number not in {pair[column] for pair in checked}:
+                    assert (verdict(program, architecture, number) == ALLOW) == (number in listed), number
+            clone, prlimit = (56, 302) if column == 0 else (220, 261)
+            assert verdict(program, architecture, clone, [0x11]) == REFUSE  # fork
+            assert verdict(program, architecture, clone, [0x3D0F00]) == ALLOW  # a thread
+            assert verdict(program, architecture, clone, [0x3D0F00 | 0x10000000]) == REFUSE  # with a namespace
+            assert verdict(program, architecture, prlimit, [0]) == ALLOW
+            assert verdict(program, architecture, prlimit, [1]) == REFUSE
+            assert verdict(program, 0x40000003, 1) == 0x80000000  # 32-bit calls end the process
+
+
+ALLOW, REFUSE = 0x7FFF0000, 0x50001
+
+
+def verdict(program: bytes, architecture: int, number: int, arguments=()) -> int:
+    """What a filter says of one call, by the rules of classic BPF."""
+    data = struct.pack("=IIQ", number, architecture, 0) + b"".join(struct.pack("=Q", a) for a in arguments)
+    data = data.ljust(64, b"\0")
+    lines = list(struct.iter_unpack("=HBBI", program))
+    here = a = x = 0
+    while True:
+        code, if_true, if_false, k = lines[here]
+        here += 1
+        if code == 0x06:
+            return k
+        if code == 0x20:
+            a = struct.unpack_from("=I", data, k)[0]
+        elif code == 0x00:
+            a = k
+        elif code == 0x07:
+            x = a
+        elif code == 0x54:
+            a &= k
+        elif code == 0x6C:
+            a = a << x & 0xFFFFFFFF
+        else:
+            here += if_true if {0x15: a == k, 0x35: a >= k, 0x45: bool(a & k)}[code] else if_false
+
+
+def without_namespaces(*command: str) -> subprocess.CompletedProcess:
+    """Run where no further user namespace can be made, as in default Docker; skips where that cannot be set up."""
+    shut = "echo 0 > /proc/sys/user/max_user_namespaces && exec \"$@\""
+    program = ["unshare", "--user", "--map-root-user", "sh", "-c", shut, "sh", *command]
+    try:
+        done = subprocess.run(program, capture_output=True, text=True, env=dict(os.environ, PYTHONPATH=str(ROOT)))
+    except OSError:
+        pytest.skip("no unshare here")
+    if "max_user_namespaces" in done.stderr or done.stderr.startswith("unshare"):
+        pytest.skip("no user namespaces here")
+    return done
+
+
+def test_strict_refuses_where_there_are_no_namespaces_and_auto_says_what_it_takes(tmp_path):
+    task = {"problem_description": "add", "ground_truth": "def f(x):\n    return x", "test_cases": {"t": "f(1)"}}
+    (tmp_path / "tasks.jsonl").write_text(json.dumps(task) + "\n")
+    command = [sys.executable, str(ROOT / "scripts/evaluate_code.py"), "--input_path", str(tmp_path / "tasks.jsonl"),
+               "--grade_references", "--output_path"]  # fmt: skip
+    refused = without_namespaces(*command, str(tmp_path / "a.jsonl"), "--sandbox", "strict")
+    assert refused.returncode == 2 and "level 'strict' cannot be had here" in refused.stderr, refused.stderr
+    taken = without_namespaces(*command, str(tmp_path / "b.jsonl"))
+    assert taken.returncode == 0 and "sandbox level: seccomp (The sandbox level 'strict'" in taken.stdout, taken.stderr
+    assert json.loads((tmp_path / "b.jsonl").read_text())["reward"] == 1.0
 
 
 def test_an_unavailable_level_is_refused_by_name(monkeypatch):

@@ -1,0 +1,132 @@
+"""Every attack of benchmarks/attack_answers.py, at every level as far as it promises; an honest answer after each."""
+
+import os
+import socket
+import threading
+import time
+
+import pytest
+
+from benchmarks.attack_answers import ATTACKS, CALLS, REFERENCE, WRONG
+from benchmarks.soak_grading import left, soak
+from sweet_rl.grading.code import CodeGrader
+from tests.grading.test_sandbox import levels
+
+SECRET = "CANARY-77aa"
+PROMISED = {"strict": None, "seccomp": None, "limits": {"forge", "state", "resource"}}
+# At 'limits' nothing keeps an answer from writing a file or starting a thread that reads.
+NOT_AT_LIMITS = {"counter in a file", "exit hook"}
+
+
+@pytest.mark.parametrize("level", levels())
+def test_no_attack_succeeds(level, tmp_path, monkeypatch):
+    monkeypatch.setenv("CANARY", SECRET)
+    canary = tmp_path / "canary.txt"
+    canary.write_text(SECRET)
+    kinds = PROMISED[level]
+    before = threading.active_count(), left()["processes"], left()["descriptors"]
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = str(server.getsockname()[1])
+        jobs = []
+        for (kind, name), text in ATTACKS.items():
+            if kinds is None or kind in kinds and name not in NOT_AT_LIMITS:
+                text = text.replace("FOLDER", str(tmp_path)).replace("PORT", port)
+                jobs.append(((kind, name), REFERENCE, text, CALLS))
+                jobs.append((("after", kind, name), REFERENCE, REFERENCE, CALLS))
+                jobs.append((("wrong after", kind, name), REFERENCE, WRONG, CALLS))
+        with CodeGrader(timeout=0.2, memory_mb=128, workers=2, sandbox=level) as grader:
+            grades = dict(grader.grade_many(jobs))
+        server.settimeout(0)
+        with pytest.raises(BlockingIOError):
+            server.accept()
+    expected = {key: 1.0 if key[0] == "after" else 0.0 for key, *_ in jobs}
+    assert {key: grade for key, grade in grades.items() if grade.reward != expected[key]} == {}
+    assert [key for key, grade in grades.items() if SECRET in str(grade)] == []
+    assert os.listdir(tmp_path) == ["canary.txt"] and canary.read_text() == SECRET
+    time.sleep(0.2)
+    assert (threading.active_count(), left()["processes"], left()["descriptors"] - 1) <= (*before[:2], before[2])
+
+
+def test_a_small_soak_leaves_nothing_and_judges_right():
+    result = soak(600, timeout=0.05, workers=2)
+    assert result["wrong_verdicts"] == []
+    assert result["left"] == {"processes": 0, "threads": 0, "descriptors": 0, "files": 0}
+    first, last = list(result["memory_mb"].values())[1], list(result["memory_mb"].values())[-1]
+    assert last[0] < first[0] + 20
+
+
+STATES = {
+    "a module": "import math\nmath.seen = getattr(math, 'seen', 0) + 1\ndef f():\n    return math.seen",
+    "a module, by name": "import math\nsetattr(math, 'seen', getattr(math, 'seen', 0) + 1)\ndef f(): return math.seen",
+    "builtins": "b = print.__self__\nb.seen = getattr(b, 'seen', 0) + 1\ndef f():\n    return b.seen",
+    "a module's module": "import re\nre.enum.seen = vars(re.enum).get('seen', 0) + 1\ndef f(): return re.enum.seen",
+    "a pattern": "def f():\n    match f:\n        case object(__globals__=g): b = g['__builtins__']\n"
+    "    b['seen'] = b.get('seen', 0) + 1\n    return b['seen']",
+    "a traceback": "def f():\n    try: 1 / 0\n    except Exception as e: b = e.__traceback__.tb_frame.f_builtins\n"
+    "    b['seen'] = b.get('seen', 0) + 1\n    return b['seen']",
+    "a generator": "def f():\n    b = (i for i in []).gi_frame.f_builtins\n    b['seen'] = b.get('seen', 0) + 1\n"
+    "    return b['seen']",
+    "random": "import random\nn = random.seen = getattr(random, 'seen', 0) + 1\ndef f(): return n",
+    "decimal": "import decimal\ndecimal.getcontext().prec += 1\ndef f(): return decimal.getcontext().prec - 28",
+    "copy": "import copy, math\nclass A:\n    def __reduce_ex__(s, p): return (lambda: math, (), (None, {'seen': 1}))\n"
+    "n = 2 if hasattr(math, 'seen') else 1\ndef f():\n    copy.copy(A())\n    return n",
+    "wraps": "import functools, math\ndef g(): pass\ng.seen = 1\nn = 2 if hasattr(math, 'seen') else 1\n"
+    "def f():\n    functools.update_wrapper(math, g)\n    return n",
+    "annotations": "from typing import get_type_hints\nimport math\ndef g(x: \"setattr(math, 'seen', 1)\"): pass\n"
+    "n = 2 if hasattr(math, 'seen') else 1\ndef f():\n    try: get_type_hints(g)\n    except Exception: pass\n"
+    "    return n",
+    "formatter": "import string, math\nn = 2 if hasattr(math, 'seen') else 1\ndef f():\n"
+    "    string.Formatter().get_field('0.__builtins__', [f], {}) if 0 else setattr(math, 'seen', 1)\n    return n",
+    "abstract registry": "import collections.abc\nn = 2 if isinstance(3.5, collections.abc.Sized) else 1\n"
+    "def f():\n    collections.abc.Sized.register(float)\n    return n",
+    "star": "from math import *\nimport math\nmath.seen = getattr(math, 'seen', 0) + 1\ndef f(): return math.seen",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_no_test_sees_an_earlier_one(name):
+    """An answer that counts its calls anywhere but in its own module counts to one."""
+    with CodeGrader(timeout=0.5, workers=1) as grader:
+        reference = "def f():\n    return 1"
+        grade = grader.grade(reference, STATES[name], {f"test{i}": "f()" for i in range(3)})
+    assert grade.success or grade.tests[0].reason == grade.tests[2].reason == "exception", grade
+
+
+def test_files_of_one_test_are_gone_in_the_next():
+    answer = "import os\ndef f():\n    n = len(os.listdir('.'))\n    open('x' + str(n), 'w').close()\n    return n + 1"
+    with CodeGrader(timeout=0.5, workers=1) as grader:
+        if grader.level != "strict":
+            pytest.skip("only the strict level has a scratch folder")
+        assert grader.grade("def f():\n    return 1", answer, {"a": "f()", "b": "f()"}).success
+
+
+def test_honest_plain_code_shares_a_process_and_other_code_does_not():
+    plain = [
+        "def f(x):\n    class A:\n        def __init__(self, y): self.y = y\n    return A(x).y",
+        "import math\nfrom typing import List\ndef f(x: List[int]):\n    return math.floor(x)",
+        "import re\nfrom collections import Counter\ndef f(x): return Counter(re.findall('a', str(x))).most_common(1)",
+        "from datetime import datetime, timedelta\ndef f(x): return (datetime(2020, 1, 1) + timedelta(x)).isoformat()",
+        "if __name__ == '__main__':\n    print(f(1))\ndef f(x): return sorted({'b': 1}.items(), key=lambda p: p[1])",
+    ]
+    other = [text for name, text in STATES.items() if "seen" in text]
+    with CodeGrader(workers=1) as grader:
+        assert [compiled.plain for compiled in grader._compiler.modules([[text] for text in plain])] == [True] * 5
+        assert not any(compiled.plain for compiled in grader._compiler.modules([[text] for text in other]))
+
+
+def test_a_text_that_hangs_the_compiler_fails_alone():
+    nested = "def f(x): return " + "".join(f"(lambda a{i}: " for i in range(90)) + "x" + ")" * 90
+    slow = "def f(x):\n    return " + "{" * 70 + "a" + ")" * 70
+    texts = [REFERENCE, nested, slow, "\0def f(x): return", REFERENCE]
+    rows = [(i, REFERENCE, text, CALLS) for i, text in enumerate(texts)]
+    with CodeGrader(timeout=0.2, workers=1) as grader:
+        grades = [grade for _, grade in grader.grade_many(rows)]
+    assert grades[0].success and grades[-1].success and not any(grade.success for grade in grades[1:-1])
+
+
+def test_a_compiler_that_dies_is_replaced():
+    with CodeGrader(workers=1) as grader:
+        grader.grade(REFERENCE, WRONG, CALLS)
+        grader._compiler._sandbox._process.kill()
+        grader._compiler._sandbox._process.wait()
+        assert grader.grade(REFERENCE, REFERENCE, CALLS).success
