@@ -45,7 +45,7 @@ def main(
         first = SPLITS[split][0]
         path = Path(output_dir) / f"{split}.jsonl"
         settings = {"source": source, "first_row": first, "rows": count}
-        inputs = [input_path] if input_path and Path(input_path).is_file() else []
+        inputs = [input_path] if input_path else []
         with open_run(path, settings, inputs, overwrite) as output:
             if output.complete:
                 print(f"{path}: already complete")

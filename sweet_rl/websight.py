@@ -58,7 +58,7 @@ def stream_rows(source: str | None, start: int, stop: int) -> Iterator[tuple[int
             f"{source or HUB_NAME} cannot be read: {told}. Without a network, give a copy with --input_path FILE."
         ) from error
     if number < stop:
-        raise UserError(f"{source or HUB_NAME} has only {number} rows; rows {start} to {stop - 1} were asked for.")
+        raise UserError(f"{source or HUB_NAME} has no row {number}; rows {start} to {stop - 1} were asked for.")
 
 
 def _files(source: str) -> tuple[str, list[str]]:

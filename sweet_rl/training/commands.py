@@ -29,6 +29,8 @@ from sweet_rl.training.value import (
     ValuePreferenceTrainer,
     attach_value_head,
 )
+from sweet_rl.training.vision import VisionFormat, load_vision_weights
+from sweet_rl.training.vision_value import PictureValueTrainer, ReferencePages, encode_picture_pairs
 from sweet_rl.training.weights import load_frozen, load_weights
 
 
@@ -122,6 +124,46 @@ def train_value(
     counts["held_out"] = len(split[1])
     inputs = [dataset, model_input(pretrain)]
     return train_once(save_path, settings, inputs, overwrite, loop, args, weights, make, counts, examples.counts)
+
+
+def train_picture_value(
+    pretrain: str,
+    dataset: str,
+    save_path: str,
+    how: ValueObjective,
+    loop: LoopSettings,
+    data: DataSettings,
+    pages: ReferencePages,
+    overwrite: bool = False,
+) -> dict | None:
+    """A vision-language model with a value head, trained on pairs of siblings of graded frontend trajectories, each
+    behind the picture of its reference page. Otherwise as `train_preferences`."""
+    if how.objective != "preference" or data.too_long != "drop" or data.response_template:
+        raise UserError(
+            "--reference_picture trains on preferences and lays the dialogues out anew: leave out --objective, "
+            "--too_long and --response_template."
+        )
+    args = training_arguments(loop, save_path, evaluate=data.eval_fraction > 0)
+    form = VisionFormat.from_pretrained(pretrain, pages.max_pixels)
+    graded = successful(read_records(dataset, Trajectory, data.max_samples), 0.0, dataset)
+    with args.main_process_first(desc="drawing the reference pages"):
+        pages.draw(t.task.ground_truth for t in graded)
+    examples = encode_picture_pairs(graded, form, pages.folder, pages.min_gap, data.max_len, dataset)
+    split = split_by_task(examples.tasks, data.eval_fraction, loop.seed, dataset)
+    settings = {
+        "pretrain": pretrain, "dataset": dataset, **asdict(how), **pages.that_matter(), **asdict(data),
+        **loop.that_matter(),
+    }  # fmt: skip
+
+    def make() -> PictureValueTrainer:
+        model = _trainable(attach_value_head(load_vision_weights(pretrain, loop.dtype), loop.seed), loop)
+        if args.process_index == 0:
+            form.save(save_path)
+        return PictureValueTrainer(model, args, examples, how, form, *split, loop.pairs_together)
+
+    counts = {"pairs": len(examples), "texts": len(examples.texts), "held_out": len(split[1])}
+    inputs = [dataset, model_input(pretrain)]
+    return train_once(save_path, settings, inputs, overwrite, loop, args, pretrain, make, counts, examples.counts)
 
 
 def train_imitation(
