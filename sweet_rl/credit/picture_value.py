@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Sequence
+from pathlib import Path
 
 from sweet_rl.credit.candidate_texts import check_candidates
 from sweet_rl.errors import UserError
 from sweet_rl.records import TurnCandidates
+from sweet_rl.runs import DIRECTORY_MANIFEST
 from sweet_rl.training.rows import EncodedText
 from sweet_rl.training.vision import VisionFormat, opened
+
+PAGE_TIMEOUT = 60.0  # seconds; the same pages were drawn before, for training
 
 
 class PictureValueCritic:
@@ -36,7 +41,8 @@ class PictureValueCritic:
 
         dtype = torch.bfloat16 if bf16 else torch.float32
         model = load_value_model(path, dtype, load=load_vision_frozen)
-        return cls(model, VisionFormat.from_pretrained(path), PageRenderer(), token_budget)
+        renderer = PageRenderer(**_window(path), timeout=PAGE_TIMEOUT)
+        return cls(model, VisionFormat.from_pretrained(path), renderer, token_budget)
 
     async def scores(self, records: Sequence[TurnCandidates]) -> list[list[float]]:
         from sweet_rl.training.vision_value import picture_values
@@ -75,3 +81,11 @@ class PictureValueCritic:
 
     async def close(self) -> None:
         self._renderer.close()
+
+
+def _window(path: str) -> dict[str, int]:
+    """The window in which the critic saw pages in training, as its manifest says; the usual one without it."""
+    manifest = Path(path) / DIRECTORY_MANIFEST
+    settings = json.loads(manifest.read_text(encoding="utf-8"))["settings"] if manifest.is_file() else {}
+    sizes = {"width": settings.get("page_width"), "height": settings.get("page_height")}
+    return {name: size for name, size in sizes.items() if size is not None}
