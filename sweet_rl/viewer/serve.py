@@ -11,6 +11,7 @@ import gzip
 import re
 import sys
 import threading
+import time
 import traceback
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -22,8 +23,9 @@ from sweet_rl.viewer.page import json_text, shell
 from sweet_rl.viewer.search_text import SearchText
 
 HOSTS = ("127.0.0.1", "localhost", "[::1]")
-ROWS_AT_ONCE = 2000
+ROWS_AT_ONCE = 4000
 FIRST_ROWS = 200
+ASIDE = 0.01  # seconds that the scan rests after a row while a request is being answered
 
 
 class Scanned:
@@ -38,6 +40,7 @@ class Scanned:
         self._summary: dict | None = None
         self._changed = threading.Condition()
         self._closed = False
+        self.answering = 0
         self._thread = threading.Thread(target=self._scan, daemon=True, name="scan")
 
     def start(self) -> Scanned:
@@ -60,6 +63,8 @@ class Scanned:
                     self.rows.append(row)
                     if len(self.rows) <= FIRST_ROWS:
                         self._changed.notify_all()
+                if self.answering:
+                    time.sleep(ASIDE)
             self._summary = self.collection.summary()
         except UserError as error:
             self.error = str(error)
@@ -78,7 +83,7 @@ class Scanned:
         with self._changed:
             wanted = FIRST_ROWS if start == 0 else start + 1
             self._changed.wait_for(lambda: self.done or len(self.rows) >= wanted, timeout=0.5)
-            rows = self.rows[start : start + ROWS_AT_ONCE]
+            rows = self.rows[start : start + (ROWS_AT_ONCE if start else FIRST_ROWS)]
             done = self.done and start + len(rows) == len(self.rows)
         answer: dict[str, Any] = {
             "rows": rows,
@@ -150,10 +155,13 @@ class _Handler(BaseHTTPRequestHandler):
         if refusal := self._refusal():
             return self._send(403, "text/plain", refusal.encode())
         url = urlsplit(self.path if self.path.startswith("/") else "")
+        self.scanned.answering += 1
         try:
             status, kind, body = self._answer(url.path, parse_qs(url.query, errors="replace"))
         except UserError as error:
             status, kind, body = 409, "application/json", json_text({"error": str(error)}).encode()
+        finally:
+            self.scanned.answering -= 1
         self._send(status, kind, body)
 
     def _answer(self, path: str, query: dict[str, list[str]]) -> tuple[int, str, bytes]:

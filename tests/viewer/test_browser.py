@@ -215,3 +215,62 @@ def test_two_runs_stand_beside_each_other_where_they_part(window, tmp_path, page
         if x.reward is not None
     )
     assert window.texts("#count")[0].startswith(f"{better} of 12")
+
+
+@pytest.fixture
+def credited(tmp_path, page):
+    """The page of dialogues with credit: the k-th token of turn n has the log-ratio 0.5 k - n."""
+    rows = []
+    for trajectory in graded():
+        turns = [m["content"] for m in trajectory.dialogue_history if m["role"] == "assistant"]
+        told = []
+        for turn, text in enumerate(turns):
+            tokens = [word + " " for word in text.split(" ")]
+            critic = [0.5 * k - turn - 1.0 for k in range(len(tokens))]
+            advantage = sum(critic) / len(critic) + 1.0
+            row = {"turn": turn, "advantage": advantage, "tokens": tokens, "critic": critic}
+            told.append(row | {"reference": [-1.0] * len(tokens)})
+        rows.append({"id": trajectory.id, "turns": told})
+    return page(write(tmp_path / "graded.jsonl", graded()), credit_path=write(tmp_path / "credit.jsonl", rows))
+
+
+def test_a_turn_has_its_advantage_as_number_and_colour_and_each_token_its_log_ratio_on_hover(window, credited):
+    window.open(credited)
+    numbers = window.texts(".m-agent .advantage b")
+    assert numbers[0] == "+1.25"  # six words: (0 + 0.5 + ... + 2.5) / 6
+    assert window.texts(".strip-value") == numbers
+    script = "[...document.querySelectorAll('.m-agent')].map(m => getComputedStyle(m, '::before').backgroundColor)"
+    colours = window.run(script)
+    assert len(set(colours)) > 1
+    tokens = window.all(".m-agent .token")
+    window.hover(tokens[3])
+    window.wait("!document.getElementById('tip').hidden")
+    assert "+1.500" in window.one("#tip").text and "log π critic +0.500" in window.one("#tip").text
+    window.hover(window.one("#title"))
+    window.wait("document.getElementById('tip').hidden")
+    window.keys("n")
+    window.run("document.querySelectorAll('.tokens')[1].focus()")
+    window.keys("\ue014\ue014")  # the arrow right, twice: the second token
+    assert "−0.500" in window.one("#tip").text
+    assert "−0.500" in window.run("document.getElementById('said').textContent")
+    window.keys("t")
+    assert not window.all(".token") and window.texts(".m-agent .advantage b") == numbers
+    window.run("document.querySelectorAll('.strip-turn-button')[2].click()")
+    assert window.run("document.activeElement.id") == "turn-2"
+
+
+def test_candidates_stand_in_their_order_with_what_was_chosen_and_rejected(window, tmp_path, page):
+    from sweet_rl.credit.turn_pairs import turn_pairs
+    from tests.viewer.test_entries import SCORES, candidate_records
+
+    records = candidate_records()
+    pairs = [pair for record in records for pair in turn_pairs(record, 3, seed=1)]
+    ranked = write(tmp_path / "ranked.jsonl", records)
+    window.open(page(ranked, pair_path=write(tmp_path / "pairs.jsonl", pairs)))
+    scores = [text.replace("−", "-") for text in window.texts(".candidate-head .number")[: len(SCORES)]]
+    assert [float(score) for score in scores] == sorted(SCORES, reverse=True)
+    marks = " ".join(window.texts("#turn-0 .drawn"))
+    assert "▲ chosen" in marks and "▼ rejected" in marks
+    assert window.texts("#turn-0 .half") == ["Top half", "Middle: never drawn", "Bottom half"]
+    window.keys("x")
+    assert not window.all(".fold-candidates[open]")
