@@ -77,6 +77,12 @@ SCRIPTS = (
         ("save_path",), "learning_rate", "dataset", "task", "no object", ("pretrain",), {"learning_rate": "0.1"},
     ),
     Script(
+        "train_value.py",
+        {"pretrain": "{place}/model", "dataset": "{place}/pairs.jsonl", "save_path": "{out}/made",
+         "train_batch_size": "2"},
+        ("save_path",), "beta", "dataset", "rejected", ["no part"], ("pretrain",), {"beta": "0.7"},
+    ),
+    Script(
         "sample_best_of_n.py",
         {"model_id": "{place}/model", "data_path": "{place}/graded.jsonl", "save_path": "{out}/made.jsonl",
          "best_of_n": "2", **FAST},
