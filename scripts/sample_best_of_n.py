@@ -36,6 +36,7 @@ def main(
     save_path: str | None = None,
     input_path: str | None = None,
     output_path: str | None = None,
+    task_type: Literal["code", "html"] = "code",
     data_fraction: float = 1.0,
     best_of_n: int = 16,
     temperature: float = 1.0,
@@ -61,6 +62,7 @@ def main(
         model_id: the actor: `mini`, a checkpoint folder, a hub name, or a server's name for it.
         data_path: trajectories, JSONL (--input_path means the same). Failed dialogues are passed over.
         save_path: candidates, JSONL, one line a turn (--output_path means the same).
+        task_type: accepted for either domain; dialogues of both are sampled alike.
         data_fraction: share of the tasks, a seeded random sample, each with all its trajectories (paper:
             0.1).
         best_of_n: candidates per turn.

@@ -176,6 +176,13 @@ def test_a_run_is_compared_with_another_one_by_the_same_encoder_only(place, rewa
     flags = evaluation(place, "trajectories", "again") | {"baseline": place / "rewarded.jsonl"}
     result = call("evaluate_html.py", **flags)
     assert result.code == 0 and "win rate          50.0 %" in result.out
+    target, whole = place / "again.jsonl", (place / "again.jsonl").read_bytes()
+    manifest = json.loads((place / "again.jsonl.manifest.json").read_text())
+    (place / "again.jsonl.manifest.json").write_text(json.dumps(manifest | {"status": "running"}))
+    target.write_bytes(whole[: len(whole) // 2])  # as if killed in the middle of a line
+    assert call("evaluate_html.py", **flags).code == 0 and target.read_bytes() == whole
+    changed = call("evaluate_html.py", **flags | {"page_width": 640})
+    assert changed.code == 2 and "page_width: 640 and 1280" in changed.err
     rows = read_rows(place / "rewarded.jsonl")
     other = write_rows(place / "clip.jsonl", [row | {"encoder": "openai/clip-vit-base-patch32"} for row in rows])
     refused = call("evaluate_html.py", **flags | {"baseline": other, "output_path": place / "refused.jsonl"})
