@@ -22,6 +22,7 @@ from sweet_rl.models.hosts import Hosts
 from sweet_rl.models.latencies import Latencies
 
 logger = logging.getLogger(__name__)
+PATIENCE_WITH_LOAD = 8  # refusals for overload that weigh as much as one failure
 TROUBLE = ("timeout", "connection", "server", "overloaded", "malformed", "auth")
 
 
@@ -35,7 +36,7 @@ class Endpoint:
         self.works = False
         self.left_out = False
         self.paused_until = 0.0
-        self.failures_in_row = 0
+        self.failures_in_row = 0.0
         self.probe_pause: float | None = None
         self.limit_cut = 0.0
         self.latencies = Latencies()
@@ -127,10 +128,12 @@ class Endpoints:
             endpoint.failed[kind] += 1
         if kind not in TROUBLE:
             self._praise(endpoint, seconds, counted=kind is None)
-        elif kind == "overloaded":
-            self._relieve(endpoint, error.retry_after)
         elif not endpoint.left_out:
-            endpoint.failures_in_row += 1
+            if kind == "overloaded":
+                self._relieve(endpoint, error.retry_after)
+                endpoint.failures_in_row += 1 / PATIENCE_WITH_LOAD
+            else:
+                endpoint.failures_in_row += 1
             if endpoint.failures_in_row >= self._failures or error.nobody_listens:
                 self.leave_out(endpoint, str(error))
         self._serve()
@@ -147,8 +150,7 @@ class Endpoints:
         endpoint.left_out = True
         endpoint.times_left_out += 1
         logger.warning("%s is left out for now: %s", endpoint.url, why[:300])
-        if all(one.left_out for one in self._endpoints.values()) and self._none_since is None:
-            self._none_since = time.monotonic()
+        self._note_if_none()
         self._start(self._try_again(endpoint))
 
     def summary(self) -> dict[str, Any]:
@@ -213,9 +215,16 @@ class Endpoints:
             if self._endpoints.get(endpoint.url) is endpoint:
                 logger.warning("%s answers again", endpoint.url)
                 endpoint.left_out, endpoint.failures_in_row = False, self._failures - 1
-                self._none_since = None
+                self._note_if_none()
                 self._serve()
             return
+
+    def _note_if_none(self) -> None:
+        """Since when no server is in use."""
+        if not all(one.left_out for one in self._endpoints.values()):
+            self._none_since = None
+        elif self._none_since is None:
+            self._none_since = time.monotonic()
 
     def _none_for_too_long(self) -> UserError | None:
         if self._none_since is None or time.monotonic() - self._none_since <= self.patience:
@@ -246,7 +255,7 @@ class Endpoints:
             for url in [url for url in urls if url not in self._endpoints]:
                 logger.warning("%s is new in the list of servers", url)
                 self._endpoints[url] = Endpoint(url, self._concurrency)
-                self._none_since = None
+            self._note_if_none()
             self._serve()
 
     def _start(self, work: Any) -> None:

@@ -153,6 +153,13 @@ def test_a_server_that_asks_for_a_pause_gets_it_and_fewer_calls_at_once_afterwar
     played(work)
 
 
+def test_a_server_that_does_nothing_but_refuse_for_overload_does_not_draw_all_calls_to_itself():
+    with ApiServer(lambda _: refusal(503, "full")) as full, ApiServer(lambda _: chat_reply("x")) as good:
+        model = OpenAIServer(MODEL, [full.url, good.url], retries=QUICK, concurrency=4)
+        assert asyncio.run(asked(model, 120)) == ["x"] * 120
+        assert len(full.requests) < 60
+
+
 def asked(server: OpenAIServer, count: int):
     async def work():
         try:
