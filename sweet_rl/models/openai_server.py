@@ -231,11 +231,12 @@ class OpenAIServer:
 
     async def _probe(self, url: str) -> None:
         """Raises ModelError if the server does not answer, refuses the key (kind auth), or serves other models
-        only (kind auth). A server need not list its models."""
+        only (kind auth). A server need not list its models, and `transformers serve` without a cache folder breaks on
+        the question (500)."""
         try:
             answer = await self._http.get(f"{url}/models", PROBE_SECONDS)
         except ApiError as error:
-            if error.status in (401, 403) or error.retryable:
+            if error.status in (401, 403) or (error.retryable and error.status != 500):
                 raise
             return
         listed = answer.get("data")

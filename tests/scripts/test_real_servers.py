@@ -17,6 +17,7 @@ import os
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,7 +32,7 @@ from tests.scripts.test_real_model import MODEL, TASKS
 
 PYTHON = os.environ.get("SWEET_RL_SERVERS_PYTHON", sys.executable)
 START_SECONDS = 900
-SHORT = {"num_tasks": 3, "max_turns": 3, "max_tokens": 40, "env_max_tokens": 40}
+SHORT = {"num_tasks": 2, "max_turns": 2, "max_tokens": 32, "env_max_tokens": 16}
 
 
 def has(module: str) -> bool:
@@ -54,7 +55,7 @@ pytestmark = [
 
 @contextlib.contextmanager
 def running(words: list[str], port: int, log: Path) -> Iterator[str]:
-    """host:port of a server once it lists its models; ended with its children at the end."""
+    """host:port of a server once it answers; ended with its children at the end."""
     environment = {**os.environ, "VLLM_CPU_KVCACHE_SPACE": "2", "HF_HUB_OFFLINE": "1"}
     environment.pop("PYTHONPATH", None)
     with open(log, "wb") as output:
@@ -66,6 +67,8 @@ def running(words: list[str], port: int, log: Path) -> Iterator[str]:
                 try:
                     with urllib.request.urlopen(f"http://127.0.0.1:{port}/v1/models", timeout=5):
                         break
+                except urllib.error.HTTPError:
+                    break  # transformers serve cannot list its models where there is no cache folder of the hub
                 except OSError:
                     time.sleep(1.0)
             yield f"127.0.0.1:{port}"
@@ -111,7 +114,7 @@ def simulate(path: Path, **flags) -> list[Trajectory]:
 def test_vllm_plays_the_agent_and_transformers_serve_the_human(folder, vllm_server, transformers_server):
     players = {"agent_model": MODEL, "env_model": MODEL, "agent_hostname": vllm_server, "hostname": transformers_server}
     dialogues = simulate(folder / "served.jsonl", **players, agent_tokenizer=MODEL)
-    assert len(dialogues) == 3 and [dialogue.failure for dialogue in dialogues] == [None] * 3
+    assert [dialogue.failure for dialogue in dialogues] == [None] * 2
     chat = ChatFormat.from_pretrained(MODEL)
     for dialogue in dialogues:
         said = [message for message in dialogue.dialogue_history if message["role"] == "assistant"]
@@ -135,7 +138,7 @@ def test_candidates_from_vllm_carry_the_log_probs_of_sampling(folder, vllm_serve
     if not source.exists():
         simulate(source, agent_model=MODEL, env_model=MODEL, agent_hostname=vllm_server, hostname=vllm_server)
     done = call("sample_best_of_n.py", model_id=MODEL, hostname=vllm_server, tokenizer=MODEL, data_path=source,
-                save_path=path, best_of_n=3, max_tokens=24, data_fraction=0.4)  # fmt: skip
+                save_path=path, best_of_n=3, max_tokens=24, data_fraction=0.5)  # fmt: skip
     assert done.code == 0, done.err
     rows = read_records(path, TurnCandidates)
     assert rows and all(len(row.additional_reference_logprobs) == 3 for row in rows)
