@@ -11,6 +11,7 @@ turn; the medians count.
 
 import json
 import os
+import resource
 import signal
 import statistics
 import time
@@ -45,6 +46,12 @@ def grade_in_process(reference: str, answer: str, test_cases: dict[str, str]) ->
     return passed / len(test_cases)
 
 
+def cpu_seconds() -> float:
+    """Of this process and of all that it has started and that have ended."""
+    usages = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
 def main(
     data_path: str, trajectories: int = 5000, repeats: int = 3, workers: int | None = None, sandbox: str = "strict"
 ) -> None:
@@ -66,16 +73,22 @@ def main(
         rows.append((task["ground_truth"], f"{task['ground_truth']}\n# answer {number}\n", task["test_cases"]))
     ours, theirs = [], []
     for repeat in range(repeats):
-        start = time.perf_counter()
+        start, cpu = time.perf_counter(), cpu_seconds()
         passed_in_process = sum(grade_in_process(*row) == 1.0 for row in rows)
         theirs.append(len(rows) / (time.perf_counter() - start))
-        start = time.perf_counter()
+        cpu_theirs = cpu_seconds() - cpu
+        start, cpu = time.perf_counter(), cpu_seconds()
         with CodeGrader(workers=workers, sandbox=sandbox) as grader:
             grades = [grade for _, grade in grader.grade_many((i, *row) for i, row in enumerate(rows))]
             level = grader.level
         ours.append(len(rows) / (time.perf_counter() - start))
+        cpu_ours = cpu_seconds() - cpu
         ungradable = sum(grade.ungradable is not None for grade in grades)
-        print(f"{repeat + 1}: in process {theirs[-1]:.0f}/s, here {ours[-1]:.0f}/s", flush=True)
+        print(
+            f"{repeat + 1}: in process {theirs[-1]:.0f}/s with {1000 * cpu_theirs / len(rows):.2f} ms of CPU each,"
+            f" here {ours[-1]:.0f}/s with {1000 * cpu_ours / len(rows):.2f} ms",
+            flush=True,
+        )
     print(f"all tests passed: in process {passed_in_process}, here {sum(bool(g.success) for g in grades)}"
           f" and {ungradable} of ungradable tasks, of {len(rows)}")  # fmt: skip
     print(f"level {level}, {os.cpu_count()} cores, load of the machine now {os.getloadavg()[0]:.1f}")

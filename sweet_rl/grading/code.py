@@ -105,8 +105,8 @@ class Reference:
 class CodeGrader:
     """Grades answers against reference solutions; a context manager that owns the sandboxes.
 
-    timeout: CPU seconds a test may use, three times as long by the clock; memory_mb: memory an answer may use
-    beyond the interpreter's; workers: answers graded at once (None: two a core, so that
+    timeout: CPU seconds a test may use, three times as long by the clock, and at least a second; memory_mb: memory
+    an answer may use beyond the interpreter's; workers: answers graded at once (None: two a core, so that
     none is idle while a process is forked); sandbox: auto | strict |
     seccomp | limits. `level` says which level is active, `weaker_because` why not a stronger one.
     Raises SandboxUnavailable when the asked level cannot be had.

@@ -15,6 +15,7 @@ there, and a child inherits nothing of an earlier answer. Not covered: side chan
 the kernel itself, reading the installed Python's own modules that are already in memory.
 """
 
+import functools
 import marshal
 import os
 import select
@@ -23,6 +24,7 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 from sweet_rl.errors import UserError
 from sweet_rl.grading.confine import LEVELS
@@ -35,6 +37,23 @@ REASONS = {"exception", "memory", "unserialisable", "forbidden"}
 LOOK_SECONDS = 0.02
 HUNG_UP = getattr(select, "POLLRDHUP", select.POLLIN)
 NO_RESULT = ("unserialisable", "the process wrote something that is no result")
+
+
+BOOTSTRAP = (
+    "import marshal, sys\nprograms = marshal.load(sys.stdin.buffer)\n"
+    "exec(programs['warm'], {'__name__': '__main__', 'PROGRAMS': programs})"
+)
+
+
+@functools.cache
+def programs() -> bytes:
+    """What a warm process is made of, compiled: `warm.py`, its neighbours, and the answer that it practises on."""
+    folder = Path(__file__).parent
+    compiled = {
+        name: compile((folder / f"{name}.py").read_text(encoding="utf-8"), f"{name}.py", "exec", dont_inherit=True)
+        for name in ("warm", "confine", "encode", "plain", "practice")
+    }
+    return marshal.dumps({**compiled, "practice_call": compile("f(3, b=4)", "test", "eval", dont_inherit=True)})
 
 
 class SandboxUnavailable(UserError):
@@ -63,7 +82,8 @@ class Sandbox:
     """One warm process at one level with one set of modules. Not for use by two threads at once.
 
     level: strict | seccomp | limits. hash_seed: PYTHONHASHSEED of the process. timeout: CPU seconds a test may
-    use; three times as long by the clock. compiles: whether it is to compile (`open_compiler`), not to run.
+    use; three times as long by the clock, and at least a second. compiles: whether it is to compile
+    (`open_compiler`), not to run.
     Raises SandboxUnavailable if the level cannot be had.
     """
 
@@ -77,16 +97,16 @@ class Sandbox:
         compiles: bool = False,
     ):
         self.level, self.timeout, self.modules = level, timeout, modules
+        self._clock_timeout = max(3 * timeout, 1.0)
         self._control, theirs = socket.socketpair()
         with theirs:
-            program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "warm.py")
             environment = {"PYTHONHASHSEED": str(hash_seed), **ENVIRONMENT}
             self._process = subprocess.Popen(
-                [sys.executable, "-S", "-s", "-B", program, str(theirs.fileno())],
+                [sys.executable, "-S", "-s", "-B", "-c", BOOTSTRAP, str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 env=environment,
                 cwd="/",
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
             )
@@ -98,6 +118,8 @@ class Sandbox:
             "path": [path for path in sys.path if path],
         }
         try:
+            with self._process.stdin as standard_input:
+                standard_input.write(programs())
             send_frame(self._control, marshal.dumps(settings))
             problem = self._receive(int.from_bytes(self._receive(4), "little")).decode()
         except (OSError, EOFError):
@@ -154,7 +176,7 @@ class Sandbox:
         with self._fork(b"J") as connection:
             try:
                 text = marshal.dumps((job.code, job.calls, job.prelude, job.function, job.scope, list(chosen)))
-                connection.settimeout(10 + 3 * self.timeout)
+                connection.settimeout(10 + self._clock_timeout)
                 send_frame(connection, text)
             except OSError:
                 ending = ("exited", "the process ended before it read its job")
@@ -175,8 +197,8 @@ class Sandbox:
         while True:
             elapsed = time.monotonic() - start
             if elapsed >= self.timeout:
-                if elapsed >= 3 * self.timeout:
-                    return ("timeout", f"over {3 * self.timeout:g} s by the clock")
+                if elapsed >= self._clock_timeout:
+                    return ("timeout", f"over {self._clock_timeout:g} s by the clock")
                 # The tests before this one cannot have used more CPU time than the clock went on meanwhile.
                 if self._cpu_seconds() - (start - born) >= self.timeout:
                     return ("timeout", f"over {self.timeout:g} s of CPU time")

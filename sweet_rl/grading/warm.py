@@ -1,9 +1,10 @@
 """The warm process: started once by `sandbox.Sandbox`, it forks one shut-in child for every answer.
 
-Run as a program (`python -S -s warm.py CONTROL_FD`) in an interpreter of its own; never imported. It loads the
-modules that answers may need, shuts itself in as `confine` says, and then only forks and reaps: an answer's code
-and results go over a socket of their own straight between the grading process and the child, so that nothing
-of one answer is ever in the memory that a later child inherits.
+Run as a program in an interpreter of its own, which gets it and its neighbours compiled (`sandbox.programs`), because
+what a compiler leaves in memory would be handed down to every child; never imported. It loads the modules that
+answers may need, shuts itself in as `confine` says, and then only forks and reaps: an answer's code and results go
+over a socket of their own straight between the grading process and the child, so that nothing of one answer is ever
+in the memory that a later child inherits.
 
 Every page of it that a child touches is copied, which is most of what a child costs: so it holds few modules, and has
 run a small program of its own, so that what the interpreter notes on first use is noted before the forks.
@@ -15,7 +16,7 @@ EOF ends the process.
 
 import sys
 
-sys.path.pop(0)  # this folder: its statistics.py would stand before the standard library's
+sys.path.pop(0)  # where it was started
 
 import _socket  # noqa: E402
 import gc  # noqa: E402
@@ -26,27 +27,12 @@ import time  # noqa: E402
 
 SIGKILL, CHILD_FD = 9, 3
 ModuleType = type(sys)
-FOLDER = __file__.rpartition("/")[0]
-PRACTICE = """
-def f(a, b=2):
-    c = {"k": [a, b], 1: (a, 2.5)}
-    for i in range(3):
-        c[str(i)] = f"{i:02d}".join(sorted(["b", "a"])).split("x")
-    try:
-        return [i * a for i in range(b) if i] + [c["z"]]
-    except KeyError as error:
-        return [c, {a, b}, None, True, a / 3, "text".upper(), str(error), sum(x for x in (1, 2)), max(a, b)]
-class A:
-    def __init__(self, x):
-        self.x = x
-"""
 
 
 def load_neighbour(name: str):
-    """A module of this folder, loaded by its path."""
+    """A module of this folder, from the programs that came with this one."""
     module = ModuleType(f"_sandbox_{name}")
-    with open(f"{FOLDER}/{name}.py", encoding="utf-8") as file:
-        exec(compile(file.read(), f"{name}.py", "exec"), module.__dict__)
+    exec(PROGRAMS[name], module.__dict__)  # noqa: F821 - a global that `sandbox.BOOTSTRAP` sets
     return module
 
 
@@ -246,7 +232,7 @@ def serve(control: _socket.socket, system_call_filter, level: str) -> None:
 
 def practise() -> None:
     """Run what every child runs, so that what is noted on first use is noted here, once."""
-    code, call = compile(PRACTICE, "answer.py", "exec"), compile("f(3, b=4)", "test", "eval")
+    code, call = PROGRAMS["practice"], PROGRAMS["practice_call"]  # noqa: F821
     code = marshal.loads(marshal.dumps(code))
     for _ in range(16):
         run_test(code, None, "f", "module", call)
@@ -318,6 +304,7 @@ def main() -> None:
     gc.collect()
     confine.give_back_free_memory()
     kept = fill_gaps()  # noqa: F841
+    PROGRAMS.clear()  # noqa: F821
     gc.freeze()
     serve(control, system_call_filter, level)
 
