@@ -59,40 +59,30 @@ def make_pages(work: Path, num_tasks: int) -> dict[str, Path]:
     critic = {"reference": "sampled"}
     script("scripts/rank_best_of_n.py", model_id="mini", input_path=candidates, output_path=ranked, **critic)
     script("scripts/generate_random_pairs_from_ranks.py", input_path=ranked, output_path=pairs, num_pairs=4)
-    pages = {name: work / f"{name}.html" for name in ("dialogues", "candidates", "compare", "designs")}
+    pages = {name: work / f"{name}.html" for name in ("dialogues", "candidates", "compare")}
     viewer = "visualizers/visualize_dialogue_histories.py"
     critic |= {"critic": "mini", "reference_model_id": "mini", "overwrite": True}
     script(viewer, input_path=graded, output=pages["dialogues"], **critic)
     script(viewer, input_path=ranked, pair_path=pairs, output=pages["candidates"], overwrite=True)
     second = {"compare_path": work / "second_graded.jsonl", "names": "seed 0,seed 1"}
     script(viewer, input_path=graded, output=pages["compare"], overwrite=True, **second)
-    make_designs(work / "designs.jsonl")
-    designs = {"input_path": work / "designs.jsonl", "output": pages["designs"], "encoder": "efficientnet-lite0"}
-    script("visualizers/visualize_design_dialogue_histories.py", **designs, overwrite=True)
+    pages["designs"] = make_designs(work)
     return pages
 
 
-def make_designs(path: Path) -> None:
-    """Dialogues about mini pages, as the tiny page agent is taught them."""
-    import json
-    import random
-
-    from sweet_rl.environments.code import ANSWER_MARKER
-    from sweet_rl.mini.page_imitation import imitation_dialogue
-    from sweet_rl.mini.page_tasks import draw_page
-    from sweet_rl.mini.sites import SITES
-    from sweet_rl.records import Task, Trajectory
-
-    rows = []
-    for number, site in enumerate(SITES[:8]):
-        draw = random.Random(number)
-        reference = draw_page(site, draw)
-        history = max((imitation_dialogue(reference, False, draw) for _ in range(4)), key=len)
-        task = Task(history[0]["content"], reference.html())
-        _, marker, answer = history[-1]["content"].partition(ANSWER_MARKER)
-        ending = "answered" if marker else "turn_limit"
-        rows.append(Trajectory(task, history, answer.strip() if marker else None, ending=ending).to_dict())
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+def make_designs(work: Path) -> Path:
+    """The same for dialogues of the tiny page agent with the scripted designer."""
+    tasks, played, graded, page = (work / name for name in ("pages", "drafts.jsonl", "designs.jsonl", "designs.html"))
+    script("scripts/make_mini_tasks.py", task_type="html", num_train=12, num_test=1, output_dir=tasks)
+    config = "configs/mini/html/collection.yaml"
+    playing = {"input_path": tasks / "train.jsonl", "output_path": played, "best_of_n": 2}
+    script("scripts/simulate_interactions.py", config=config, agent_model="mini_html", **playing)
+    grading = {"config": "configs/mini/html/grading.yaml", "input_path": played, "output_path": graded}
+    script("scripts/evaluate_html.py", **grading)
+    window = {"page_width": 480, "page_height": 360, "image_encoder": "efficientnet-lite0"}
+    viewer = "visualizers/visualize_design_dialogue_histories.py"
+    script(viewer, input_path=graded, output=page, overwrite=True, **window)
+    return page
 
 
 def take_pictures(pages: dict[str, Path], folder: Path) -> None:
@@ -104,7 +94,7 @@ def take_pictures(pages: dict[str, Path], folder: Path) -> None:
         "dialogue": ("dialogues", "show=unsolved&min=0.5&sort=turns&down=1", "light", "desk", hover),
         "candidates": ("candidates", "", "dark", "desk", "document.querySelector('.m-agent').scrollIntoView();"),
         "comparison": ("compare", "sort=difference&down=1", "light", "desk", ""),
-        "design": ("designs", "turn=1&mode=overlay", "dark", "desk", ""),
+        "design": ("designs", "sort=turns&down=1&turn=1&mode=overlay", "dark", "desk", ""),
         "phone": ("dialogues", "show=unsolved&min=0.5&sort=turns&down=1", "dark", "phone", "open(0);"),
     }
     try:

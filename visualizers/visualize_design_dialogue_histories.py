@@ -21,11 +21,12 @@ def main(
     credit_path: str | None = None,
     ranked_path: str | None = None,
     pair_path: str | None = None,
-    encoder: str | None = None,
+    image_encoder: str | None = None,
     no_similarity: bool = False,
     browser: str | None = None,
     workers: int = 2,
-    width: int = 1280,
+    page_width: int = 1280,
+    page_height: int = 720,
     limit: int | None = None,
     overwrite: bool = False,
 ) -> None:
@@ -41,11 +42,12 @@ def main(
         credit_path: a critic's figures, as visualize_dialogue_histories.py --critic keeps them
         ranked_path: ranked candidates of these trajectories, shown at their turns
         pair_path: turn pairs drawn from the ranked candidates: which were chosen and rejected
-        encoder: of the similarity by turn; default: as evaluate_html.py
+        image_encoder: of the similarity by turn; default: as evaluate_html.py
         no_similarity: draw pages only
         browser: chromium or firefox; default: whichever is found
         workers: browsers at once
-        width: of the pictures in pixels
+        page_width: of the pictures in pixels
+        page_height: least height of the pictures in pixels
         limit: the first records only
         overwrite: replace an output that holds something else
     """
@@ -54,12 +56,12 @@ def main(
     from sweet_rl.viewer.show import open_collection, output_of, show
 
     page = output_of(input_path, output, serve)
-    with PageRenderer(workers=workers, browser=browser, width=width) as renderer:
+    with PageRenderer(workers=workers, browser=browser, width=page_width, height=page_height) as renderer:
         chosen = None
         if not no_similarity:
             from sweet_rl.grading.encoders import load_encoder
 
-            chosen = load_encoder(encoder)
+            chosen = load_encoder(image_encoder)
         pictures = Pictures(renderer, chosen, SERVED_BYTES if serve else None)
         collection = open_collection(
             input_path,
