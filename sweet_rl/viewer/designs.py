@@ -10,7 +10,8 @@ from sweet_rl.errors import UserError
 from sweet_rl.grading.html import answered_page, extract_page
 from sweet_rl.mini.page_oracle import effect
 from sweet_rl.records import Trajectory
-from sweet_rl.viewer.entries import Dialogues, Entry, Ranked
+from sweet_rl.viewer.candidates import Ranked
+from sweet_rl.viewer.entries import Dialogues, Entry
 from sweet_rl.viewer.pictures import Pictures
 
 

@@ -1,4 +1,4 @@
-"""What is looked at, entry by entry: dialogues, ranked candidates, preference pairs, two runs side by side.
+"""What is looked at, entry by entry: dialogues, preference pairs, two runs side by side (candidates: candidates.py).
 
 A collection is scanned once, in order; each entry gives a row for the list and its texts for the search. After that
 any entry can be read again by its number. Nothing but rows and places is held.
@@ -11,20 +11,16 @@ from typing import Any, Protocol
 
 from sweet_rl.errors import UserError
 from sweet_rl.grading.report import turns
-from sweet_rl.records import PreferencePair, Trajectory, TurnCandidates
-from sweet_rl.viewer.markup import messages_of
+from sweet_rl.records import PreferencePair, Trajectory
+from sweet_rl.viewer.candidates import Ranked, in_order, said_scores
 from sweet_rl.viewer.source import Place, RecordFile
 from sweet_rl.viewer.summary import Tally
 from sweet_rl.viewer.views import (
-    candidates_view,
-    numbered,
     oracle_word,
     pair_view,
     shared_messages,
-    task_view,
     title_of,
     trajectory_view,
-    utf16_length,
 )
 
 Entry = tuple[dict, list[str]]  # a row of the list, and the texts that the search looks through
@@ -44,45 +40,6 @@ class Collection(Protocol):
 
     def summary(self) -> dict:
         """The figures on top, once the scan is over."""
-
-
-class Ranked:
-    """A file of candidates by dialogue and turn, with the pairs drawn from it where their file is given."""
-
-    def __init__(self, path: str, pair_path: str | None = None, limit: int | None = None, credit: Any = None) -> None:
-        self.file = RecordFile(path, TurnCandidates, limit)
-        self.credit = credit
-        self.pairs = None if pair_path is None else RecordFile(pair_path, PreferencePair)
-        self.turns: dict[str, dict[int, Place]] = {}
-        self._drawn: dict[str, list[Place]] = {}
-        for place, record in self.file.scan():
-            dialogue, turn = dialogue_of(record)
-            self.turns.setdefault(dialogue, {})[turn] = place
-        if self.pairs is not None:
-            for place, _ in self.pairs.scan():
-                self._drawn.setdefault(place.id.rpartition("-")[0], []).append(place)
-            places = {place.id for turns_of in self.turns.values() for place in turns_of.values()}
-            if not places & self._drawn.keys():
-                raise UserError(
-                    f"{pair_path}: none of its pairs is of a turn in {path}. Give the output of "
-                    "generate_random_pairs_from_ranks.py on that file."
-                )
-
-    def records(self, dialogue: str) -> dict[int, TurnCandidates]:
-        """The candidates of a dialogue, by turn in order; none for one that was not sampled."""
-        return {turn: self.file.read(place) for turn, place in sorted(self.turns.get(dialogue, {}).items())}
-
-    def view(self, record: TurnCandidates, dialogue: list[dict] | None) -> list[dict]:
-        """A turn's candidates as the page shows them."""
-        pairs = None if self.pairs is None else [self.pairs.read(p) for p in self._drawn.get(record.id, [])]
-        return candidates_view(record, dialogue, pairs, self.credit.turns(record.id) if self.credit else None)
-
-
-def dialogue_of(record: TurnCandidates) -> tuple[str, int]:
-    """The dialogue that a turn's candidates belong to, and the turn; a dialogue of its own where that is not known."""
-    if record.turn is not None and record.id.endswith(f"-{record.turn}"):
-        return record.id.removesuffix(f"-{record.turn}"), record.turn
-    return record.id, record.turn or 0
 
 
 class Dialogues:
@@ -130,70 +87,6 @@ class Dialogues:
             for turn, record in self.ranked.records(trajectory.id).items():
                 shown[turn] = self.ranked.view(record, before.get(turn))
         return {"kind": "dialogue"} | trajectory_view(trajectory, self.turn_credit(trajectory), shown)
-
-    def summary(self) -> dict:
-        return self._tally.summary()
-
-
-class Candidates:
-    """A file of candidates, ranked or not, as the dialogues that they were sampled for."""
-
-    kind = "candidates"
-
-    def __init__(self, ranked: Ranked) -> None:
-        self.ranked, self.title = ranked, ranked.file.path.name
-        self._names: list[str] = []
-        self._tally = Tally()
-
-    def scan(self) -> Iterator[Entry]:
-        for name in self.ranked.turns:
-            self._names.append(name)
-            view = self.view(len(self._names) - 1)
-            records = [m for m in view["messages"] if "candidates" in m]
-            row = {"id": name, "title": title_of(view["task"]["description"]), "task": view["task"]["id"]}
-            row["turns"] = sum(message["role"] == "assistant" for message in view["messages"])
-            row["candidates"] = len(records)
-            row["chars"] = sum(len(m["text"]) for m in view["messages"] if m["role"] == "assistant")
-            turn_scores = {m["turn"]: m["credit"]["advantage"] for m in view["messages"] if m.get("credit")}
-            if turn_scores:
-                row["advantages"] = _in_order(turn_scores)
-            self._tally.add_candidates(row, [m["candidates"] for m in records], [m["turn"] for m in records])
-            texts = [m["text"] for m in view["messages"]] + [c["text"] for m in records for c in m["candidates"]]
-            yield row, [name, view["task"]["description"], *texts]
-
-    def view(self, number: int) -> dict:
-        """The dialogue as the last sampled turn was given it, with the candidates of every turn that has some."""
-        name = self._names[number]
-        records = self.ranked.records(name)
-        last = records[max(records)]
-        messages = numbered(messages_of(last.input))
-        turn = sum(message["role"] == "assistant" for message in messages)
-        messages.append({"role": "assistant", "text": last.older_output, "turn": turn})
-        prompts: dict[int, str] = {}
-        for sampled, record in records.items():
-            place = sampled if len(records) > 1 or record.turn is not None else turn
-            prompts[place] = record.input if isinstance(record.input, str) else "".join(p["text"] for p in record.input)
-        longest = max(prompts.values(), key=len)
-        scores = said_scores(records)
-        for position, message in enumerate(messages):
-            if message["role"] != "assistant":
-                continue
-            own = message["turn"]
-            record = records.get(own) or (last if own == turn else None)
-            if record is None:
-                continue
-            before = [{"role": m["role"], "content": m["text"]} for m in messages[:position]]
-            message["candidates"] = self.ranked.view(record, before)
-            if own in scores:
-                message["credit"] = scores[own]
-            prompt = prompts.get(own, longest)
-            message["prompt"] = utf16_length(prompt) if longest.startswith(prompt) else prompt
-            word = oracle_word(record.task, before, message["text"]) if record.task else None
-            if word:
-                message["oracle"] = word
-        opening = next((m["text"] for m in messages if m["role"] in ("user", "text")), "")
-        task = task_view(last.task) if last.task else {"id": name, "description": opening}
-        return {"kind": "candidates", "id": name, "task": task, "messages": messages, "prompt": longest}
 
     def summary(self) -> dict:
         return self._tally.summary()
@@ -307,7 +200,7 @@ def trajectory_row(trajectory: Trajectory, advantages: dict[int, float]) -> dict
     elif isinstance(trajectory.extra.get("grade"), dict):
         row["failure"] = trajectory.extra["grade"].get("failure")
     if advantages:
-        row["advantages"] = _in_order(advantages)
+        row["advantages"] = in_order(advantages)
     words = [
         oracle_word(trajectory.task, trajectory.dialogue_history[:place], message["content"])
         for place, message in enumerate(trajectory.dialogue_history)
@@ -324,23 +217,9 @@ def trajectory_texts(trajectory: Trajectory) -> list[str]:
     return [trajectory.id, trajectory.task.problem_description, *said, trajectory.answer or ""]
 
 
-def said_scores(records: dict[int, TurnCandidates]) -> dict[int, dict]:
-    """For each turn the score of the candidate that says what the agent did say, where one does."""
-    scores = {}
-    for turn, record in records.items():
-        if record.judge_scores is not None and record.older_output in record.additional_outputs:
-            score = record.judge_scores[record.additional_outputs.index(record.older_output)]
-            scores[turn] = {"advantage": round(score, 4), "of": "candidate"}
-    return scores
-
-
 def _before_turns(history: list[dict]) -> dict[int, list[dict]]:
     places = [place for place, message in enumerate(history) if message["role"] == "assistant"]
     return {turn: history[:place] for turn, place in enumerate(places)}
-
-
-def _in_order(values: dict[int, float]) -> list[float | None]:
-    return [None if values.get(turn) is None else round(values[turn], 4) for turn in range(max(values) + 1)]
 
 
 def _plain(trajectory: Trajectory) -> list[dict]:
