@@ -59,6 +59,13 @@ def write_credit(settings: CreditSettings, records: RecordFile, path: str | Path
 
     A line is {id, turns}, as in turn_credit.py. Raises UserError before anything is written.
     """
+    from sweet_rl.training.value import has_value_head
+
+    if has_value_head(model_path(settings.critic)):
+        raise UserError(
+            f"--critic {settings.critic} has a value head, which gives a turn one value and its tokens none. Rank "
+            "candidates with it (rank_best_of_n.py --critic_type value) and look at the ranked file."
+        )
     seed = settings.reference_model(records.kind)
     kept = {name: value for name, value in vars(settings).items() if name != "token_budget"}
     folders = [model_input(name) for name in (settings.critic, seed) if name]

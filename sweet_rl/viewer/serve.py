@@ -24,7 +24,7 @@ from sweet_rl.viewer.search_text import SearchText
 
 HOSTS = ("127.0.0.1", "localhost", "[::1]")
 ROWS_AT_ONCE = 4000
-FIRST_ROWS = 200
+FIRST_ROWS = 40
 ASIDE = 0.01  # seconds that the scan rests after a row while a request is being answered
 
 
@@ -63,7 +63,7 @@ class Scanned:
                     self.rows.append(row)
                     if len(self.rows) <= FIRST_ROWS:
                         self._changed.notify_all()
-                if self.answering:
+                if self.answering and len(self.rows) > FIRST_ROWS:
                     time.sleep(ASIDE)
             self._summary = self.collection.summary()
         except UserError as error:
@@ -214,8 +214,11 @@ class _Handler(BaseHTTPRequestHandler):
             *([("Content-Encoding", "gzip")] if packed else []),
         ):
             self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(body)
+        try:
+            self.end_headers()
+            self.wfile.write(body)
+        except ConnectionError:  # the page was left before its answer came
+            self.close_connection = True
 
     def log_message(self, *_: Any) -> None:
         """Says nothing: the terminal is for errors."""

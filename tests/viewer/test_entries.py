@@ -4,6 +4,8 @@ import json
 from dataclasses import replace
 
 import pytest
+import torch
+from safetensors.torch import save_file
 
 from sweet_rl.chat import ChatFormat
 from sweet_rl.credit.critics import ranked
@@ -110,6 +112,15 @@ def test_credit_is_computed_once_and_continued(files, tmp_path, capsys):
     collection, _ = scanned(files["trajectories"], credit_path=kept)
     assert collection.summary()["advantage_by_turn"][0]["n"] == 12
     assert {row["word"] for row in collection.summary()["advantage_by_word"]} >= {"useful", "useless"}
+
+
+def test_a_critic_with_a_value_head_is_sent_to_ranking(files, tmp_path):
+    (tmp_path / "critic").mkdir()
+    save_file({"value_head.weight": torch.zeros(1, 2)}, str(tmp_path / "critic" / "model.safetensors"))
+    settings = CreditSettings(str(tmp_path / "critic"))
+    with pytest.raises(UserError, match="--critic_type value"):
+        scanned(files["trajectories"], credit=settings, credit_path=str(tmp_path / "credit.jsonl"))
+    assert not (tmp_path / "credit.jsonl").exists()
 
 
 def test_candidates_get_credit_by_token_too(files, tmp_path):
