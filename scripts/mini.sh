@@ -27,7 +27,10 @@ score_against() { :; } # the reference of ranking is the log-probs of sampling, 
 mini_environment() { # the virtual environment with the package in it
     source scripts/environment.sh
     local needed="import sweet_rl"
-    [ -z "$extras" ] || needed="import sweet_rl, selenium, efficientnet_lite_pytorch"
+    if [ -n "$extras" ]; then
+        needed="import sweet_rl; from importlib.util import find_spec as found; "
+        needed+="assert found('selenium') and found('efficientnet_lite_pytorch')"
+    fi
     (cd / && python -c "$needed" 2>/dev/null) || pip_install -c constraints.txt -e ".$extras"
 }
 

@@ -1,4 +1,4 @@
-"""How often a critic ranks a useful question above a useless one of the same turn, by the mini tasks' oracle."""
+"""How often a critic ranks the better of two turns first, by the oracles of the mini tasks and mini pages."""
 
 from __future__ import annotations
 
@@ -10,14 +10,20 @@ from itertools import combinations
 import numpy as np
 
 from sweet_rl.errors import UserError
-from sweet_rl.mini.oracle import usefulness
+from sweet_rl.mini import oracle, page_oracle
+from sweet_rl.mini.pages import read_page
 from sweet_rl.records import TurnCandidates
 
-WORTH = {"early": 0, "useless": 1, "repeated": 1, "useful": 2, "complete": 3}
-GROUPS = {
+WORTH = {"early": 0, "useless": 1, "repeated": 1, "spoils": 1, "useful": 2, "idle": 2, "repairs": 3, "complete": 4}
+QUESTIONS = {
     "useful over useless question": ("useful over useless", "useful over repeated"),
     "question over early answer": ("useful over early", "useless over early", "repeated over early"),
     "complete answer over question": ("complete over useless", "complete over repeated"),
+}
+DRAFTS = {
+    "repairing over other draft": ("repairs over idle", "repairs over spoils"),
+    "draft over early page": ("repairs over early", "idle over early", "spoils over early"),
+    "complete page over draft": ("complete over repairs", "complete over idle", "complete over spoils"),
 }
 MARKUP = re.compile(r"<\|[a-z]+\|>")
 
@@ -27,23 +33,26 @@ def judged(record: TurnCandidates) -> list[tuple[str, str, float]]:
 
     Raises UserError for a turn that is not ranked or whose task is no mini task.
     """
-    if record.judge_scores is None or "mini" not in record.task.extra or isinstance(record.input, str):
+    mini, page = record.task.extra.get("mini"), read_page(record.task.ground_truth)
+    if record.judge_scores is None or (mini is None and page is None) or isinstance(record.input, str):
         raise UserError(
             f"candidates {record.id}: need 'judge_scores' (rank_best_of_n.py), a mini task, and the input as parts."
         )
     said = [MARKUP.sub("", part["text"]) for part in record.input if part["train"]]
     dialogue = [{"role": "assistant", "content": text} for text in said]
     scores = dict(zip(record.additional_outputs, record.judge_scores, strict=True))
-    mini = record.task.extra["mini"]
-    return [(text, usefulness(mini, dialogue, text), score) for text, score in scores.items()]
+    if page is not None:
+        return [(text, page_oracle.usefulness(page, dialogue, text), score) for text, score in scores.items()]
+    return [(text, oracle.usefulness(mini, dialogue, text), score) for text, score in scores.items()]
 
 
 def pair_outcomes(candidates: list[tuple[str, str, float]]) -> list[tuple[str, float]]:
     """Return (kind of pair, 1 right, 0 wrong, 0.5 tied) for each pair of which one is the better by the oracle.
 
     Answering once all is told is better than any question, a useful question better than a useless or
-    repeated one, and any question better than answering too early, which ends the dialogue. A kind is
-    named `better over worse`, e.g. `useful over repeated`.
+    repeated one, and any question better than answering too early, which ends the dialogue. Of pages, likewise, one
+    that repairs more than it spoils is better than an idle one, that than one that spoils. A kind is named
+    `better over worse`, e.g. `useful over repeated`.
     """
     outcomes = []
     for (_, one, score_one), (_, other, score_other) in combinations(candidates, 2):
@@ -59,9 +68,10 @@ def pair_outcomes(candidates: list[tuple[str, str, float]]) -> list[tuple[str, f
 def credit_accuracy(records: Iterable[TurnCandidates], seed: int = 0, resamples: int = 1000) -> dict:
     """Return the share of pairs of candidates of one turn that are ranked as the oracle does, ties counting half.
 
-    `groups` are the three decisions of an agent: which question to ask, not to answer too early, and to answer once
-    all is told; each with `accuracy`, its 95 % bootstrap `interval` over tasks, `pairs`, and `by_turn` (turns counted
-    from 0). A group without a pair has accuracy None. `by_kind` splits further; `candidates` counts the oracle's words.
+    `groups` are the three decisions of an agent: which question to ask (which page to draw), not to answer too early,
+    and to answer once all is told (drawn); each with `accuracy`, its 95 % bootstrap `interval` over tasks, `pairs`, and
+    `by_turn` (turns counted from 0). A group without a pair has accuracy None. `by_kind` splits further; `candidates`
+    counts the oracle's words.
     """
     outcomes: dict[str, list[tuple[str, int, float]]] = defaultdict(list)
     words: Counter = Counter()
@@ -70,12 +80,15 @@ def credit_accuracy(records: Iterable[TurnCandidates], seed: int = 0, resamples:
         words.update(word for _, word, _ in candidates)
         for kind, right in pair_outcomes(candidates):
             outcomes[kind].append((record.task.id, record.turn, right))
-    if not any(outcomes[kind] for kind in GROUPS["useful over useless question"]):
-        raise UserError("no turn has both a useful and a useless question among its candidates.")
+    groups = QUESTIONS if words.keys() & {"useful", "useless", "repeated"} else DRAFTS
+    if not any(outcomes[kind] for kind in next(iter(groups.values()))):
+        raise UserError(
+            "no turn has both a useful and a useless question (a repairing and another draft) among its candidates."
+        )
     return {
         "groups": {
             name: _group([row for kind in kinds for row in outcomes[kind]], seed, resamples)
-            for name, kinds in GROUPS.items()
+            for name, kinds in groups.items()
         },
         "by_kind": {kind: _share([right for *_, right in rows]) for kind, rows in sorted(outcomes.items()) if rows},
         "candidates": dict(words),
@@ -110,7 +123,7 @@ def credit_markdown(results: Mapping[str, dict]) -> str:
     groups = [group for result in results.values() for group in result["groups"].values()]
     turns = sorted({int(turn) for group in groups for turn in group["by_turn"]})
     lines = []
-    for group in GROUPS:
+    for group in dict.fromkeys(name for result in results.values() for name in result["groups"]):
         lines += [f"| {group} | % | 95 % interval | pairs | {' | '.join(f'turn {turn + 1}' for turn in turns)} |"]
         lines += ["| --- |" + " ---: |" * (3 + len(turns))]
         for name, result in results.items():

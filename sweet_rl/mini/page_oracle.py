@@ -36,11 +36,8 @@ def wrong_parts(reference: Page, html: str | None) -> set[str]:
     return {part for part in PARTS if getattr(page, part) != getattr(reference, part)}
 
 
-def effect(ground_truth: str, dialogue: list[dict], turn: str) -> Effect:
-    """Judge an agent's next `turn` after `dialogue`. Raises ValueError where the reference is no mini page."""
-    reference = read_page(ground_truth)
-    if reference is None:
-        raise ValueError("the reference page is no mini page.")
+def effect(reference: Page, dialogue: list[dict], turn: str) -> Effect:
+    """Tell what an agent's next `turn` after `dialogue` does; the first page repairs all that is right on it."""
     before = wrong_parts(reference, newest_draft(dialogue))
     after = wrong_parts(reference, extract_page(turn) or newest_draft(dialogue))
 
@@ -48,3 +45,16 @@ def effect(ground_truth: str, dialogue: list[dict], turn: str) -> Effect:
         return tuple(part for part in PARTS if part in parts)
 
     return Effect(ordered(before - after), ordered(after - before), ordered(after), ANSWER_MARKER in turn)
+
+
+def usefulness(reference: Page, dialogue: list[dict], turn: str) -> str:
+    """Judge an agent's next `turn` after `dialogue` by the reference page.
+
+    Returns one of `complete` (hands in the reference page), `early` (hands in another one), `repairs` (repairs more
+    than it spoils), `spoils` (the other way round), `idle` (neither).
+    """
+    found = effect(reference, dialogue, turn)
+    if found.ends:
+        return "early" if found.wrong else "complete"
+    net = len(found.repaired) - len(found.spoiled)
+    return "repairs" if net > 0 else "spoils" if net < 0 else "idle"
