@@ -166,6 +166,21 @@ method() { # SWEET-RL itself, its critic and candidates shared with the ablation
     once policy
 }
 
+method_and() { # method_and FUNCTION: the same, and beside it the candidates and then FUNCTION
+    beside "$dir/beside.log" once_candidates_and "$1"
+    once train_critic
+    awaited "$dir/candidates.jsonl" "$dir/beside.log"
+    done_here="${done_here:-}|$dir:candidates|" # by what runs beside
+    once rank "" "$dir/critic"
+    once policy
+    joined "$dir/beside.log"
+}
+
+once_candidates_and() {
+    once candidates
+    "$1"
+}
+
 rank_regression_head() { once train_value_head && once rank_by_value regression_head "$dir/critic_regression_head"; }
 rank_without_c() { once train_without_c && once rank without_c "$dir/critic_without_c" --no_prompt; }
 rank_without_normalisation() {
@@ -217,9 +232,7 @@ in_folder() { # in_folder NAME FUNCTION...: runs it with $dir a folder below, on
 
 from_dialogues() { # from_dialogues BASELINES [GRADING...]: the methods on $trajectories
     grade "${@:2}"
-    beside "$dir/baselines.log" "$1"
-    sweet
-    joined "$dir/baselines.log"
+    sweet_and "$1"
 }
 
 on_the_stronger_agent() { # the methods, started from the stronger agent
@@ -300,9 +313,7 @@ table2_seed() {
     beside "$dir/untrained.log" untrained_both
     dialogues
     joined "$dir/untrained.log"
-    beside "$dir/baselines.log" baselines
-    method
-    joined "$dir/baselines.log"
+    method_and baselines
     rounds
     [ $mode = mini ] || other_models
     [ -z "$frontend_hostname" ] || frontend
@@ -323,7 +334,7 @@ table2() {
     add "rejection fine-tuning" rft
     add "multi-turn DPO" dpo
     add "SWEET-RL" sweet
-    for number in $(seq 2 "$iterations"); do add "SWEET-RL, round $number" "round$number/sweet"; done
+    for number in $(seq 2 "$iterations"); do add "SWEET-RL (round $number)" "round$number/sweet"; done
     table table2 --paper table2 --baselines "zero-shot" \
         --chains "SWEET-RL>multi-turn DPO>rejection fine-tuning>zero-shot"
     plot bars table2 table2 --paper table2
@@ -425,9 +436,7 @@ figure3b_seed() {
     beside "$dir/untrained.log" evaluate zero_shot "$agent"
     dialogues
     joined "$dir/untrained.log"
-    beside "$dir/baselines.log" baselines
-    method
-    joined "$dir/baselines.log"
+    method_and baselines
     for entry in $shares; do
         local grading=("${first_tasks[@]}" --num_tasks "${entry%%:*}")
         in_folder "first_${entry%%:*}_tasks" from_dialogues baselines

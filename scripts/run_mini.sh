@@ -59,10 +59,8 @@ for seed in $seeds; do
     collect
     if [ "$imitated" = best ]; then grade --best_path "$dir/best.jsonl"; else grade; fi
     joined "$dir/zero_shot.log"
-    echo "-- the baselines run beside SWEET-RL; their output is in $dir/baselines.log and follows"
-    beside "$dir/baselines.log" baselines
-    sweet
-    joined "$dir/baselines.log"
+    echo "-- candidates and baselines run beside the critic; their output is in $dir/beside.log and follows"
+    sweet_and baselines
     [ -z "$credit" ] || measure_credit
 done
 

@@ -8,13 +8,13 @@
 #   launcher     array: what starts a training            training    array: more flags of every training
 #   scoring      array: more flags of every ranking       gpus        GPUs that a training takes (0: CPU)
 #   collecting, playing, sampling, grading   arrays: more flags of collection, all dialogues, candidates, grades
-#   texts        array: how the texts of a released file are read
+#   pairing, texts   arrays: more flags of turn pairs; how the texts of a released file are read
 #   dry_run      if not empty, every command is printed with its settings and none is run
 #   evaluator    script that gives the rewards (default: evaluate_code)       evaluating   array: more flags of it, always
 #   imitated     what rejection fine-tuning reads (default: rewarded, the file of that name)
 # and the function `player MODEL`, which sets the array `player`: where the agent is played.
 
-evaluator=evaluate_code evaluating=() imitated=rewarded
+evaluator=evaluate_code evaluating=() pairing=() imitated=rewarded
 
 json() { # json TEXT: as a JSON string
     local text="${1//\\/\\\\}"
@@ -80,6 +80,14 @@ joined() { # joined LOG: waits for what was started beside, and shows what it pr
     [ $status = 0 ] || exit $status
 }
 
+awaited() { # awaited OUTPUT LOG: until what runs beside, with its log, has finished that output
+    [ -n "$beside_pid" ] || return 0
+    until grep -q '"status": "finished"' "$1.manifest.json" 2>/dev/null; do
+        kill -0 "$beside_pid" 2>/dev/null || { joined "$2" && return; }
+        sleep 1
+    done
+}
+
 play() { # play CONFIG MODEL TASKS OUTPUT SEED [OPTIONS...]
     player "$2"
     step "$step_name" python scripts/simulate_interactions.py --config "$configs/$1.yaml" "${player[@]}" "${playing[@]}" \
@@ -138,7 +146,8 @@ rank() { # rank NAME MODEL [OPTIONS...]: ranked_NAME.jsonl, or ranked.jsonl for 
 policy() { # policy [NAME]: turn pairs of ranked[_NAME].jsonl, a policy sweet[_NAME], and its evaluation
     local suffix="${1:+_$1}"
     step "turn pairs${1:+ ($1)}" python scripts/generate_random_pairs_from_ranks.py --config "$configs/turn_pairs.yaml" \
-        --input_path "$dir/ranked$suffix.jsonl" --output_path "$dir/turn_pairs$suffix.jsonl" --seed "$seed"
+        --input_path "$dir/ranked$suffix.jsonl" --output_path "$dir/turn_pairs$suffix.jsonl" --seed "$seed" \
+        "${pairing[@]}"
     train "SWEET-RL${1:+ ($1)}" train_dpo actor "$dir/turn_pairs$suffix.jsonl" "$dir/sweet$suffix"
     evaluate "sweet$suffix" "$dir/sweet$suffix"
 }
@@ -148,4 +157,18 @@ sweet() { # the whole method, from rewarded trajectories on
     candidates
     rank "" "$dir/critic"
     policy
+}
+
+sweet_and() { # sweet_and FUNCTION: the same, and beside it the candidates and then FUNCTION, the baselines
+    beside "$dir/beside.log" candidates_and "$1"
+    critic critic pairs_with_c
+    awaited "$dir/candidates.jsonl" "$dir/beside.log"
+    rank "" "$dir/critic"
+    policy
+    joined "$dir/beside.log"
+}
+
+candidates_and() {
+    candidates
+    "$1"
 }

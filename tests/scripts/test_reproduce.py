@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+import torch
 
 from tests.scripts.command_line import ROOT, call
 from tests.test_paper_configs import FIGURES, LLAMA_8B, LLAMA_70B, parsed
@@ -158,6 +159,8 @@ def test_every_mini_command_works_and_ends_in_tables_figures_and_a_page(tmp_path
     out, page = tmp_path / "out", tmp_path / "page"
     words = ("--mini", "--smoke", "--seeds", "1", "--output", str(out))
     monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    torch.set_num_threads(1)  # as the script does
     for name, command in dry_run("all", *words, "--iterations", "2", "--page", str(page)):
         before, started = os.times(), time.monotonic()
         done = call(f"../{command[1]}", *command[2:])
@@ -175,7 +178,7 @@ def test_every_mini_command_works_and_ends_in_tables_figures_and_a_page(tmp_path
         assert {path.suffix for path in (out / "results").glob(f"{target}.*")} >= {".json", ".md", ".png", ".svg"}
     runs = {row["name"]: row for row in json.loads((out / "results" / "table2.json").read_text())["runs"]}
     assert list(runs) == [
-        *("single turn", "zero-shot", "rejection fine-tuning", "multi-turn DPO", "SWEET-RL", "SWEET-RL, round 2")
+        *("single turn", "zero-shot", "rejection fine-tuning", "multi-turn DPO", "SWEET-RL", "SWEET-RL (round 2)")
     ]
     assert runs["single turn"]["turns"] == 1
     text = (page / "README.md").read_text()
