@@ -16,7 +16,7 @@ if [ "$task_type" = html ]; then
     num_train=200 num_test=200
 fi
 if [ -n "$smoke" ]; then
-    num_train=24 num_test=16 sampling=(--data_fraction 0.1 --best_of_n 4) pairing=(--num_pairs 1)
+    num_train=16 num_test=8 sampling=(--data_fraction 0.1 --best_of_n 4) pairing=(--num_pairs 1)
     training=(--max_epochs 1)
 fi
 train_tasks="$out/tasks/train.jsonl" test_tasks="$out/tasks/test.jsonl"

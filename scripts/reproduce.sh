@@ -90,7 +90,7 @@ if [ $mode = mini ]; then
     shares="100:400 300:1200" all_dialogues=2000 # tasks:dialogues
     strong="$out/strong_agent" strong_flags=(--layers 4 --width 160 --habits better --num_steps 2000)
     if [ -n "$smoke" ]; then
-        best_of=2 shares="14:56" all_dialogues=96
+        best_of=2 shares="10:40" all_dialogues=64
         strong_flags=(--layers 1 --width 64 --habits better --num_steps 3 --batch_size 4)
     fi
 else
@@ -103,7 +103,8 @@ else
     output="${reproduce_output:-$output}" dry_run="$dry_run_asked"
     backend_setup
     out="$output" strong="$strong_model"
-    acting=(--critic_reference_model_id "$agent_model" --critic_bf16) best_of="2 4 8 16 32"
+    acting=(--critic_reference_model_id "$agent_model") best_of="2 4 8 16 32"
+    [ "$gpus" = 0 ] || acting+=(--critic_bf16)
     first_tasks=(--tokenizer "$agent_model") shares="1000:3000 3000:9000" all_dialogues=15000 judge="${judge:-$agent_model}"
     [ "$judge" != "$agent_model" ] || judge_hostname="${judge_hostname:-$agent_hostname}"
 fi

@@ -154,7 +154,7 @@ def test_a_bad_option_is_one_message(words, said):
 @pytest.mark.slow
 @pytest.mark.skipif(sys.prefix == sys.base_prefix, reason="not in a virtual environment: the script would make one")
 def test_every_mini_command_works_and_ends_in_tables_figures_and_a_page(tmp_path, monkeypatch):
-    """The commands of the smoke run in this process, one after the other; then the script itself finds all done."""
+    """The commands of the smoke run, one after the other in this process, which saves each its imports."""
     pytest.importorskip("matplotlib")
     out, page = tmp_path / "out", tmp_path / "page"
     words = ("--mini", "--smoke", "--seeds", "1", "--output", str(out))
@@ -172,7 +172,8 @@ def test_every_mini_command_works_and_ends_in_tables_figures_and_a_page(tmp_path
             "seconds": time.monotonic() - started, "user_seconds": spent.user - before.user,
             "system_seconds": spent.system - before.system, "command": shlex.join(command),
         }  # fmt: skip
-        with open(out / "times.jsonl", "a", encoding="utf-8") as times:
+        place = Path(row["output"]).parent if row["output"] else out
+        with open(place / "times.jsonl", "a", encoding="utf-8") as times:
             times.write(json.dumps(row) + "\n")
     for target in (*TARGETS, "credit"):
         assert {path.suffix for path in (out / "results").glob(f"{target}.*")} >= {".json", ".md", ".png", ".svg"}
@@ -185,8 +186,3 @@ def test_every_mini_command_works_and_ends_in_tables_figures_and_a_page(tmp_path
     for part in ("reproduce.sh table2 --mini --seeds 1 --smoke", "![", "seeds 0", "torch", "CPU minutes", "## Times"):
         assert part in text
     assert all((page / name).is_file() for name in re.findall(r"!\[.*?\]\((.*?)\)", text))
-
-    again = reproduce("figure3b", *words, limit=600)
-    assert again.returncode == 0, again.stdout[-2000:] + again.stderr[-2000:]
-    steps = again.stdout.partition("== results")[0].split("\n== ")[1:]
-    assert len(steps) > 10 and all("already complete" in step for step in steps)
