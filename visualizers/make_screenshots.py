@@ -89,7 +89,7 @@ def take_pictures(pages: dict[str, Path], folder: Path) -> None:
     """One PNG a view, with few colours, so that they stay small."""
     folder.mkdir(parents=True, exist_ok=True)
     window = browser()
-    hover = "document.querySelector('.reading').scrollTop = 0; hover(2);"
+    hover = "hover(1);"
     views = {
         "dialogue": ("dialogues", "show=unsolved&min=0.5&sort=turns&down=1", "light", "desk", hover),
         "candidates": ("candidates", "", "dark", "desk", "document.querySelector('.m-agent').scrollIntoView();"),
@@ -106,8 +106,9 @@ def take_pictures(pages: dict[str, Path], folder: Path) -> None:
             window.get(f"{pages[page].resolve().as_uri()}#{address}")
             window.execute_script(f"document.documentElement.dataset.theme = '{theme}'")
             wait(window)
-            window.execute_script(HELPERS + script_text)
             time.sleep(0.5)
+            window.execute_script(HELPERS + script_text)
+            time.sleep(0.3)
             target = folder / f"{name}.png"
             window.save_screenshot(str(target))
             shrink(target)
@@ -119,7 +120,7 @@ def take_pictures(pages: dict[str, Path], folder: Path) -> None:
 HELPERS = """
     const hover = (n) => { const box = document.querySelectorAll('.tokens')[n]; box.focus({preventScroll: true});
       const right = () => box.dispatchEvent(new KeyboardEvent('keydown', {key: 'ArrowRight', bubbles: true}));
-      right(); right(); right(); };
+      right(); right(); };
     const open = (n) => document.querySelectorAll('.row')[n].click();
 """
 
