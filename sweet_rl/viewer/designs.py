@@ -8,7 +8,8 @@ from typing import Any
 from sweet_rl.environments.code import ANSWER_MARKER
 from sweet_rl.errors import UserError
 from sweet_rl.grading.html import answered_page, extract_page
-from sweet_rl.mini.page_oracle import effect
+from sweet_rl.mini.page_oracle import effect, usefulness
+from sweet_rl.mini.pages import read_page
 from sweet_rl.records import Trajectory
 from sweet_rl.viewer.candidates import Ranked
 from sweet_rl.viewer.entries import Dialogues, Entry
@@ -45,6 +46,7 @@ class Designs(Dialogues):
         view = super().view(number)
         trajectory = self.trajectory(number)
         reference = trajectory.task.ground_truth
+        mini = read_page(reference)
         turns = []
         for place, message in enumerate(view["messages"]):
             if "turn" not in message:
@@ -52,6 +54,8 @@ class Designs(Dialogues):
             if found := mini_effect(trajectory, place):
                 message["effect"] = found
             for candidate in message.get("candidates", ()):
+                if mini is not None:
+                    candidate["oracle"] = usefulness(mini, trajectory.dialogue_history[:place], candidate["text"])
                 if page := shown_page(candidate["text"]):
                     candidate["page"], candidate["picture"] = page, {"name": self.pictures.name(page)}
             page = shown_page(message["text"])
@@ -78,9 +82,9 @@ def shown_page(text: str) -> str | None:
 
 def mini_effect(trajectory: Trajectory, place: int) -> dict | None:
     """What the turn at `place` did to a mini page, by its oracle; None of other pages."""
-    history = trajectory.dialogue_history
-    try:
-        found = effect(trajectory.task.ground_truth, history[:place], history[place]["content"])
-    except ValueError:
+    reference = read_page(trajectory.task.ground_truth)
+    if reference is None:
         return None
+    history = trajectory.dialogue_history
+    found = effect(reference, history[:place], history[place]["content"])
     return {"repaired": list(found.repaired), "spoiled": list(found.spoiled), "wrong": list(found.wrong)}

@@ -1,11 +1,13 @@
 """Design dialogues in a real browser: pages as pictures, side by side, under a slider, as a difference."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from sweet_rl.grading.html import extract_page
+from sweet_rl.records import TurnCandidates
 from sweet_rl.viewer.designs import shown_page
 from sweet_rl.viewer.page import write_page
 from sweet_rl.viewer.pictures import Pictures
@@ -136,3 +138,23 @@ def test_dialogues_about_code_are_sent_to_the_other_viewer(tmp_path):
 def test_a_page_that_was_cut_counts_in_an_answer_only():
     cut = "<html><body><h1>Hi</h1>"
     assert shown_page(cut) is None and shown_page(f"I WANT TO ANSWER:\n{cut}") == cut
+
+
+def test_candidates_that_hold_pages_are_pictures_too_with_the_oracles_word(tmp_path):
+    trajectory = designs(tasks=1)[1]
+    said = trajectory.dialogue_history[1]["content"]
+    texts = [said, f"I WANT TO ANSWER:\n{trajectory.task.ground_truth}", "no page"]
+    record = TurnCandidates("p", said, texts, judge_result=[1, 0, 2], judge_scores=[0.1, 0.2, -0.3])
+    record = replace(record, task=trajectory.task, turn=0, id=f"{trajectory.id}-0")
+    with renderer_or_skip(workers=1, width=320, height=240) as renderer:
+        pictures = Pictures(renderer)
+        collection = open_collection(
+            write(tmp_path / "designs.jsonl", [trajectory]),
+            ranked_path=write(tmp_path / "ranked.jsonl", [record]),
+            pictures=pictures,
+        )
+        assert len(list(collection.scan())) == 1
+        shown = collection.view(0)["messages"][1]["candidates"]
+        assert [c.get("oracle") for c in shown][0] == "complete" and "picture" not in shown[2]
+        assert pictures.get(shown[0]["picture"]["name"]).startswith(b"\x89PNG")
+        assert pictures.get("0" * 32) is None

@@ -1,6 +1,6 @@
 // Credit: a turn's advantage as a colour, a length and a number; each token's log-ratio; the candidates in their order.
 
-const ORACLE = { useful: "✓ useful", complete: "✓ complete", repeated: "↻ repeated", useless: "✗ useless", early: "✗ early" };
+const ORACLE = { useful: "✓ useful", complete: "✓ complete", repeated: "↻ repeated", useless: "✗ useless", early: "✗ early", repairs: "✓ repairs", spoils: "✗ spoils", idle: "↻ idle" };
 const oracleChip = (word) => el("span", { class: `oracle o-${word}`, title: WORDS[word] ? `By the hidden rules, this turn ${WORDS[word]}` : "" }, ORACLE[word] || word);
 
 // What a turn did to a mini page, part by part.
@@ -102,7 +102,7 @@ function candidateList(candidates, said) {
       items.push(el("li", { class: `half h-${half}`, role: "presentation" }, halves[half]));
     }
     const role = drawn ? [candidate.chosen ? el("span", { class: "drawn d-chosen" }, `▲ chosen${candidate.chosen > 1 ? " ×" + candidate.chosen : ""}`) : null, candidate.rejected ? el("span", { class: "drawn d-rejected" }, `▼ rejected${candidate.rejected > 1 ? " ×" + candidate.rejected : ""}`) : null] : null;
-    const same = candidate.text === said ? el("span", { class: "same" }, "as said") : null;
+    const same = candidate.text === said ? el("span", { class: "as-said" }, "as said") : null;
     const cut = candidate.finish === "length" ? el("span", { class: "cut" }, "cut") : null;
     const text = candidate.credit && candidate.credit.tokens && state.tokens ? tokenText(candidate.credit) : el("div", { class: "candidate-text" }, candidate.picture ? pageMessage({ ...candidate, turn: null }) : blocks(candidate.text));
     items.push(el("li", { class: `candidate ${ranked ? "c-" + candidate.half : ""}`, style: candidate.score === undefined ? {} : tint(candidate.score, state.scale) },
