@@ -1,3 +1,4 @@
+import ast
 from pathlib import Path
 
 import sweet_rl
@@ -11,7 +12,14 @@ def test_every_folder_with_modules_is_a_package_so_that_an_install_has_it():
 
 
 def test_every_other_file_is_one_that_an_install_takes_along():
-    taken = {*ROOT.glob("prompts/*.txt"), *ROOT.glob("mini/agent/*")}
+    setup = ast.parse((ROOT.parent / "setup.py").read_text(encoding="utf-8"))
+    data = next(n.value for n in ast.walk(setup) if isinstance(n, ast.keyword) and n.arg == "package_data")
+    taken = {
+        path
+        for package, patterns in ast.literal_eval(data).items()
+        for pattern in patterns
+        for path in ROOT.parent.joinpath(*package.split(".")).glob(pattern)
+    }
     files = (p for p in ROOT.rglob("*") if p.is_file() and "__pycache__" not in p.parts)
     others = {p for p in files if p.suffix != ".py"}
-    assert others - taken == set()
+    assert others and others - taken == set()
