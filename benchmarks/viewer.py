@@ -9,10 +9,10 @@ still being read, and again once it has been read; searches typed into the page;
 file: its size, and from opening it to the first dialogue. The peer of the search is what one would do without it: read
 the file's lines as JSON and look through what was said. Printed last: how many times faster the search is.
 
-Recorded on two cores that other work kept at a load of 20 (Python 3.11, Chromium 156): one file 2.02 MB, opened in
-0.61 s, first search 0.27 s; served: address after 2.1 s, first view 1.30 s while the file was being read (29 s in all),
-0.75 s after, searches 0.54, 0.83 and 0.95 s (1.6 to 1.9 s in a second run; a search is 0.1 s of CPU in the server),
-124 MB of memory; plain search 6.9 s, served search 16.4 times as fast (11.1 in the second run).
+Recorded on two cores at a load of 9 (Python 3.11, Chromium 156): one file 2.02 MB, opened in 0.28 s,
+first search 0.17 s; served: address after 0.9 s, first view 0.65 s while the file was being read (12 s in all), 0.59 s
+after, searches 0.29 to 0.42 s, 124 MB of memory; plain search 2.5 s, served search 16.4 times as fast. At a load of 20:
+0.61 s, 1.3 to 1.6 s, 0.75 to 0.98 s, searches 0.5 to 1.9 s.
 """
 
 from __future__ import annotations

@@ -138,6 +138,10 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
     scanned: Scanned | None = None
 
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exc_info()[1], ConnectionError):  # a page that was left is no error
+            super().handle_error(request, client_address)
+
     def server_close(self) -> None:
         super().server_close()
         if self.scanned is not None:
@@ -214,11 +218,8 @@ class _Handler(BaseHTTPRequestHandler):
             *([("Content-Encoding", "gzip")] if packed else []),
         ):
             self.send_header(name, value)
-        try:
-            self.end_headers()
-            self.wfile.write(body)
-        except ConnectionError:  # the page was left before its answer came
-            self.close_connection = True
+        self.end_headers()
+        self.wfile.write(body)
 
     def log_message(self, *_: Any) -> None:
         """Says nothing: the terminal is for errors."""
