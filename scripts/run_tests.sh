@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
 # Sets up and runs lint and tests on a fresh machine (CPU is enough):
 #   bash scripts/run_tests.sh [arguments of pytest, such as -m "not slow"]
-# The virtual environment is .venv, or the folder that SWEET_RL_VENV names.
+# The virtual environment is .venv, or the folder that SWEET_RL_VENV names. A browser for the tests of pages is
+# installed by apt-get where it is missing and this user may (root, or sudo without a password).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/environment.sh
 
 pip_install -c constraints.txt -e '.[test]'
+install_browser
 ruff check .
 OMP_NUM_THREADS="${OMP_NUM_THREADS:-2}" python -m pytest -q "$@"

@@ -70,8 +70,12 @@ class PageRenderer:
                 raise UserError(f"{name} must be positive, not {value}.")
         if max_height < height or max_height > 16384 or width > 16384:
             raise UserError(f"max_height must lie between height ({height}) and 16384, and width below: {max_height}.")
-        from sweet_rl.grading.pages.driver import find_browser  # Selenium is needed only by those who draw
-
+        try:
+            from sweet_rl.grading.pages.driver import find_browser
+        except ImportError as error:
+            raise UserError(
+                f"Drawing pages needs a package that is not installed ({error.name}): pip install 'sweet_rl[frontend]'"
+            ) from error
         self.browser, self._program = find_browser(browser)
         self.timeout, self.workers = timeout, workers
         self.settings = Settings(width, height, max_height, javascript)

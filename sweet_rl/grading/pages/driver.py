@@ -167,6 +167,9 @@ class Driver:
                 f"{program} was found but did not start: {(error.msg or '').strip().splitlines()[0]}\n"
                 f"It and its driver are installed together by:\n  {INSTALL[kind]}"
             ) from error
+        except BaseException:
+            self.end()
+            raise
         self.processes()
         self._watch()
 
@@ -175,8 +178,20 @@ class Driver:
         options.binary_location = program
         for flag in (*CHROMIUM_FLAGS, f"--user-data-dir={self._folder}"):
             options.add_argument(flag)
-        if hasattr(os, "geteuid") and os.geteuid() == 0:
-            options.add_argument("--no-sandbox")  # Chromium's own sandbox does not start for root
+        as_root = hasattr(os, "geteuid") and os.geteuid() == 0
+        try:
+            return self._start_chrome(options, unconfined=as_root)  # Chromium's own sandbox does not start for root
+        except WebDriverException:
+            if as_root:
+                raise
+            self._kill()
+        started = self._start_chrome(options, unconfined=True)
+        logger.warning("Chromium starts here only without its own sandbox (containers often forbid namespaces)")
+        return started
+
+    def _start_chrome(self, options: webdriver.ChromeOptions, unconfined: bool) -> webdriver.Chrome:
+        if unconfined:
+            options.add_argument("--no-sandbox")
         self._service = webdriver.ChromeService(executable_path=shutil.which("chromedriver"), popen_kw=APART)
         return webdriver.Chrome(options=options, service=self._service)
 
@@ -231,7 +246,7 @@ class Driver:
         groups.discard(os.getpgid(0))
         targets = " ".join(f"-{group}" for group in sorted(groups))
         self._watcher = subprocess.Popen(
-            ["sh", "-c", f'cat >/dev/null; kill -KILL -- {targets} 2>/dev/null; rm -rf -- "$0"', self._folder],
+            ["sh", "-c", f'cat >/dev/null; kill -s KILL -- {targets} 2>/dev/null; rm -rf -- "$0"', self._folder],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -240,6 +255,15 @@ class Driver:
 
     def end(self) -> None:
         """Ends the browser and its driver at once, whatever state they are in, and removes what they wrote."""
+        self._kill()
+        if self._watcher is not None:
+            self._watcher.kill()
+            self._watcher.stdin.close()
+            self._watcher.wait()
+            self._watcher = None
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _kill(self) -> None:
         for process in self.processes():
             try:
                 process.kill()
@@ -248,9 +272,3 @@ class Driver:
         if self._service is not None and getattr(self._service, "process", None) is not None:
             self._service.process.wait()
             self._service.process = None  # so that Selenium's own finaliser finds nothing to stop
-        if self._watcher is not None:
-            self._watcher.kill()
-            self._watcher.stdin.close()
-            self._watcher.wait()
-            self._watcher = None
-        shutil.rmtree(self._folder, ignore_errors=True)

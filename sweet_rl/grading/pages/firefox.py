@@ -71,12 +71,10 @@ class Firefox:
             self._evaluate(frame, scripts.SETTLE)
         width, content = self.settings.width, self._evaluate(tab, _HEIGHT)
         height = min(max(math.ceil(content), self.settings.height), self.settings.max_height)
+        clip = {"type": "box", "x": 0, "y": 0, "width": width, "height": height}
+        origin = "document" if content > self.settings.height else "viewport"  # a document may be the shorter one
         shot = call(
-            "browsingContext.captureScreenshot",
-            context=tab,
-            origin="document",
-            format={"type": "image/png"},
-            clip={"type": "box", "x": 0, "y": 0, "width": width, "height": height},
+            "browsingContext.captureScreenshot", context=tab, origin=origin, format={"type": "image/png"}, clip=clip
         )
         return Drawing(base64.b64decode(shot["data"]), width, height, None)
 

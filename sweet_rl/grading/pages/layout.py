@@ -27,8 +27,11 @@ def boxes(snapshot: dict) -> list[dict]:
     owners = _owners(parents, kinds, nodes, strings)
 
     places: dict[int, int] = {}
-    for place, node in enumerate(layout["nodeIndex"]):
+    texts: dict[int, str] = {}
+    for place, node in enumerate(layout["nodeIndex"]):  # a pseudo-element has an entry for itself and for its text
         places.setdefault(node, place)
+        if layout["text"][place] >= 0:
+            texts[node] = texts.get(node, "") + strings[layout["text"][place]]
     styles = {
         node: dict(zip(STYLES, (strings[index] for index in layout["styles"][place]), strict=False))
         for node, place in places.items()
@@ -44,8 +47,8 @@ def boxes(snapshot: dict) -> list[dict]:
             continue
         place, owner = places[node], owners[node]
         if owner != node:
-            if owner in listed and layout["text"][place] >= 0 and style.get("visibility") != "hidden":
-                listed[owner]["text"] += strings[layout["text"][place]]
+            if owner in listed and node in texts and style.get("visibility") != "hidden":
+                listed[owner]["text"] += texts[node]
             continue
         tag = strings[nodes["nodeName"][node]].lower()
         x, y, width, height = layout["bounds"][place]
@@ -56,6 +59,9 @@ def boxes(snapshot: dict) -> list[dict]:
             "x": x, "y": y, "width": width, "height": height, **_look(style),
             **_attributes(nodes["attributes"][node], strings, style), "paint_order": layout["paintOrders"][place],
         }  # fmt: skip
+    for node, typed in _typed(nodes, strings).items():
+        if node in listed:
+            listed[node]["text"] = typed
     for box in listed.values():
         box["text"] = " ".join(box["text"].split())
     return list(listed.values())
@@ -74,6 +80,21 @@ def _owners(parents: list[int], kinds: list[int], nodes: dict, strings: list[str
         else:
             owners.append(node)
     return owners
+
+
+def _typed(nodes: dict, strings: list[str]) -> dict[int, str]:
+    """What stands in the fields of forms, which is no text of the document: the value, or else the placeholder."""
+    values = {}
+    for kind in ("inputValue", "textValue"):
+        values |= dict(
+            zip(nodes[kind]["index"], (strings[i] if i >= 0 else "" for i in nodes[kind]["value"]), strict=True)
+        )
+    typed = {}
+    for node, value in values.items():
+        attributes = _pairs(nodes["attributes"][node], strings)
+        if attributes.get("type", "").lower() not in ("checkbox", "radio", "range", "color", "image"):
+            typed[node] = value or attributes.get("placeholder", "")
+    return typed
 
 
 def _listed_parent(node: int, parents: list[int], listed: dict[int, dict]) -> int | None:
@@ -112,7 +133,7 @@ def _look(style: dict[str, str]) -> dict:
 
 
 def _attributes(indices: list[int], strings: list[str], style: dict[str, str]) -> dict:
-    pairs = {strings[name].lower(): strings[value] for name, value in zip(indices[::2], indices[1::2], strict=True)}
+    pairs = _pairs(indices, strings)
     picture = re.search(r'url\("((?:[^"\\]|\\.)*)"\)', style["background-image"])
     return {
         "image": pairs.get("src") or (picture[1] if picture else None),
@@ -120,6 +141,10 @@ def _attributes(indices: list[int], strings: list[str], style: dict[str, str]) -
         "href": pairs.get("href"),
         "classes": pairs.get("class", "").split(),
     }
+
+
+def _pairs(indices: list[int], strings: list[str]) -> dict[str, str]:
+    return {strings[name].lower(): strings[value] for name, value in zip(indices[::2], indices[1::2], strict=True)}
 
 
 def colour(text: str) -> tuple[int, int, int, float] | None:

@@ -53,7 +53,12 @@ SETTLE = """(() => {
     if (animation.effect && animation.effect.getComputedTiming().endTime !== Infinity) animation.finish();
     else animation.cancel();
   }
+  for (const drawing of document.querySelectorAll("svg")) {
+    drawing.pauseAnimations();
+    drawing.setCurrentTime(0);
+  }
   for (const bar of document.querySelectorAll("progress:indeterminate")) bar.value = 0;
+  for (const text of document.querySelectorAll("marquee")) text.style.visibility = "hidden";  // not yet run in
 })()"""
 
 

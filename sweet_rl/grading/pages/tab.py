@@ -86,13 +86,15 @@ class Tab:
         opened = self._devtools.call("Page.navigate", url=ADDRESS)
         if "errorText" in opened:
             raise DrawingFailed("crashed", f"the browser did not open the page: {opened['errorText']}")
-        if self._scripted:
+        if not self._scripted:
+            self._devtools.wait(lambda: opened["loaderId"] in self._loaded)
+            return
+        while not (self._time_is_up and opened["loaderId"] in self._loaded):  # a page may be given its time twice
+            self._time_is_up = False
             self._devtools.send(
                 "Emulation.setVirtualTimePolicy", policy="pauseIfNetworkFetchesPending", budget=SCRIPT_TIME
             )
             self._devtools.wait(lambda: self._time_is_up)
-        else:
-            self._devtools.wait(lambda: opened["loaderId"] in self._loaded)
 
     def _settle(self) -> None:
         """Stops what moves, in every frame. Where nothing of the page ran, its own world is as good as one apart."""
