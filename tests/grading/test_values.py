@@ -81,12 +81,12 @@ DIFFERENT = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("expected", "got"), EQUAL, ids=repr)
+@pytest.mark.parametrize(("expected", "got"), EQUAL, ids=range(len(EQUAL)))
 def test_equal_values(expected, got):
     assert equal(expected, got)
 
 
-@pytest.mark.parametrize(("expected", "got"), DIFFERENT, ids=repr)
+@pytest.mark.parametrize(("expected", "got"), DIFFERENT, ids=range(len(DIFFERENT)))
 def test_different_values(expected, got):
     assert not equal(expected, got)
 
