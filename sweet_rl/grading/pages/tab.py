@@ -15,6 +15,7 @@ from sweet_rl.grading.pages.serving import ADDRESS, Serving
 from sweet_rl.grading.pages.settings import Drawing, Settings
 
 SCRIPT_TIME = 3000  # milliseconds that the scripts of a page see go by before its picture is taken
+MAX_WAITS = 3  # times that long, for a page that has not loaded by then
 MAX_NODES = 100_000  # of a page whose boxes are asked for
 START_OF_TIME = 1_700_000_000  # what their clock shows when the page opens, in seconds since 1970
 
@@ -89,12 +90,14 @@ class Tab:
         if not self._scripted:
             self._devtools.wait(lambda: opened["loaderId"] in self._loaded)
             return
-        while not (self._time_is_up and opened["loaderId"] in self._loaded):  # a page may be given its time twice
+        for _ in range(MAX_WAITS):  # one that left for elsewhere, in vain, never has loaded
             self._time_is_up = False
             self._devtools.send(
                 "Emulation.setVirtualTimePolicy", policy="pauseIfNetworkFetchesPending", budget=SCRIPT_TIME
             )
             self._devtools.wait(lambda: self._time_is_up)
+            if opened["loaderId"] in self._loaded:
+                return
 
     def _settle(self) -> None:
         """Stops what moves, in every frame. Where nothing of the page ran, its own world is as good as one apart."""
