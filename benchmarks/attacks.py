@@ -59,16 +59,16 @@ def graded(way: str, kind: str, name: str, folder: str, port: str) -> dict:
 
 def attempt(way: str, kind: str, name: str) -> str:
     """What the attack achieved, or "". The first process of a namespace: what it leaves are its children."""
-    folder = tempfile.mkdtemp()
+    folder, elsewhere = tempfile.mkdtemp(), tempfile.mkdtemp()
     Path(folder, "canary.txt").write_text(SECRET)
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = str(server.getsockname()[1])
-        program = [sys.executable, __file__, "--grade", way, kind, name, folder, port, SECRET]
+        program = [sys.executable, os.path.abspath(__file__), "--grade", way, kind, name, folder, port, SECRET]
         limit = lambda: resource.setrlimit(resource.RLIMIT_AS, (5 << 29, 5 << 29))  # noqa: E731
         with open(f"{folder}.out", "w+b") as output:
             victim = subprocess.Popen(
                 program, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.DEVNULL, preexec_fn=limit,
-                env=dict(os.environ, CANARY=SECRET), start_new_session=True,
+                env=dict(os.environ, CANARY=SECRET), start_new_session=True, cwd=elsewhere,
             )  # fmt: skip
             try:
                 victim.wait(SECONDS)
@@ -87,6 +87,7 @@ def attempt(way: str, kind: str, name: str) -> str:
     if not found and _left_behind(victim.pid):
         found = "leaves a process behind"
     shutil.rmtree(folder)
+    shutil.rmtree(elsewhere)
     os.unlink(f"{folder}.out")
     return found
 
