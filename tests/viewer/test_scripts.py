@@ -43,8 +43,9 @@ def test_the_command_names_a_bad_line_and_writes_nothing(tmp_path):
 def test_the_command_serves_until_it_is_interrupted(tmp_path):
     words = ["--input_path", write(tmp_path / "graded.jsonl", graded()), "--serve", "--port", "0"]
     process = subprocess.Popen(
-        [sys.executable, str(SCRIPT), *words], env=ENVIRONMENT, stdout=subprocess.PIPE, text=True
-    )
+        [sys.executable, str(SCRIPT), *words], env=ENVIRONMENT, stdout=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # what runs in the background ignores it
+    )  # fmt: skip
     try:
         address = re.match(r"http://127\.0\.0\.1:\d+/", process.stdout.readline())[0]
         with urllib.request.urlopen(address, timeout=30) as page:
