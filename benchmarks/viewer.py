@@ -9,10 +9,10 @@ still being read, and again once it has been read; searches typed into the page;
 file: its size, and from opening it to the first dialogue. The peer of the search is what one would do without it: read
 the file's lines as JSON and look through what was said. Printed last: how many times faster the search is.
 
-Recorded on two cores at a load of 9 (Python 3.11, Chromium 156): one file 2.02 MB, opened in 0.28 s,
-first search 0.17 s; served: address after 0.9 s, first view 0.65 s while the file was being read (12 s in all), 0.59 s
-after, searches 0.29 to 0.42 s, 124 MB of memory; plain search 2.5 s, served search 16.4 times as fast. At a load of 20:
-0.61 s, 1.3 to 1.6 s, 0.75 to 0.98 s, searches 0.5 to 1.9 s.
+Recorded on two cores (Python 3.11, Chromium 156): one file 2.02 MB, opened in 0.17 s, first search 0.15 s; served:
+address after 0.35 s, first view 0.46 s while the file was being read (4.9 s in all), 0.34 s after, searches 0.28 to
+0.29 s, 124 MB of memory; plain search 0.98 s, served search 8.7 times as fast. On cores shared with many other processes
+(load 20): opened in 0.61 s, first views 1.3 to 1.6 s and 0.75 to 0.98 s, searches 0.5 to 1.9 s.
 """
 
 from __future__ import annotations
