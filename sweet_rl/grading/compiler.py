@@ -47,14 +47,21 @@ class Compiler:
         with self._lock:
             return self._ask(requests)
 
-    def _ask(self, requests: list) -> list[Compiled]:
+    def _ask(self, requests: list, again: bool = True) -> list[Compiled]:
+        """A process that ended may have been ended by others: one text is tried once more, in another process."""
         try:
             return self._round_trip(requests)
         except (OSError, EOFError, ValueError) as error:
+            timed_out = isinstance(error, TimeoutError)
             self._end()
+            if not timed_out and self._sandbox is not None:
+                self._sandbox.close()
+                self._sandbox = None
             if len(requests) > 1:
                 return [compiled for request in requests for compiled in self._ask([request])]
-            kind = "timeout" if isinstance(error, TimeoutError) else "exited"
+            if again and not timed_out:
+                return self._ask(requests, again=False)
+            kind = "timeout" if timed_out else "exited"
             return [Compiled(failure=(kind, "while its text was compiled"))]
 
     def _round_trip(self, requests: list) -> list[Compiled]:

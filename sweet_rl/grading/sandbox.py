@@ -4,7 +4,9 @@ What holds, for code run through `Sandbox.run`:
 
 strict (Linux with user namespaces): it sees an empty read-only root and one scratch folder of 16 MB that is
 emptied after each process; no network, no process of the host, no environment, no command line; it cannot start a
-process or signal one; it ends with its test or, for code that can leave nothing behind (`plain.py`), its answer.
+process or signal one; it ends with its test. Only code that can leave nothing behind, as its bytecode proves
+(`plain.py`), has a process for all its tests, and shares it with up to `SHARED_ANSWERS` - 1 answers of that kind; one
+that is slow there, or fails otherwise than by a value or an exception, is run again in a process of its own.
 Time, CPU, memory, threads, open files and output are limited.
 seccomp (Linux without namespaces): the same without any file: every call that takes a path is refused.
 limits (macOS and others): only limits and an empty environment; files and network can be reached, processes can be
@@ -36,6 +38,8 @@ REASONS = {"exception", "memory", "unserialisable", "forbidden"}
 # How long the results may lie unread. Nobody is woken for a result, only for the end of the child that sends them.
 LOOK_SECONDS = 0.02
 HUNG_UP = getattr(select, "POLLRDHUP", select.POLLIN)
+# Plain code shares a process with others for as long as each of them is done quickly, with a value or an exception.
+SHARED_ANSWERS, SHARED_SECONDS = 16, 0.25
 NO_RESULT = ("unserialisable", "the process wrote something that is no result")
 
 
@@ -98,6 +102,8 @@ class Sandbox:
     ):
         self.level, self.timeout, self.modules = level, timeout, modules
         self._clock_timeout = max(3 * timeout, 1.0)
+        self._shared: socket.socket | None = None  # the connection to a child that plain code shares
+        self._shared_answers = 0
         self._control, theirs = socket.socketpair()
         with theirs:
             environment = {"PYTHONHASHSEED": str(hash_seed), **ENVIRONMENT}
@@ -135,6 +141,8 @@ class Sandbox:
         `max_timeouts` hangs the rest is not run any more and counts as timeouts too.
         Reasons: those of `REASONS`, and timeout, exited (the process ended itself or crashed), output (too much).
         """
+        if job.plain and job.tests and (shared := self._run_shared(job)) is not None:
+            return shared
         outcomes: list[tuple] = []
         timeouts = 0
         while len(outcomes) < job.tests:
@@ -158,7 +166,57 @@ class Sandbox:
         """End the child, however far it is; the next one is not started before it is gone."""
         self._control.sendall(b"R")
 
+    def _run_shared(self, job: Job) -> list[tuple] | None:
+        """The outcomes of plain code in a process that ran others before; None: it needs one of its own."""
+        if self._shared is not None and (self._shared_answers >= SHARED_ANSWERS or self._has_spoken(self._shared)):
+            self._end_shared()
+        if self._shared is None:
+            self._shared, self._shared_answers = self._fork(b"J"), 0
+        connection = self._shared
+        self._shared_answers += 1
+        outcomes: list[tuple] = []
+        limit = min(SHARED_SECONDS, self.timeout)
+        try:
+            connection.settimeout(limit)
+            send_frame(connection, self._message(job, range(job.tests), stays=True))
+        except OSError:
+            self._end_shared()
+            return None
+        connection.setblocking(False)
+        reader = _Results(connection, job.tests, HUNG_UP | select.POLLIN)
+        deadline = time.monotonic() + limit
+        while len(outcomes) < job.tests:
+            left = deadline - time.monotonic()
+            if left <= 0 or reader.read(outcomes, left) is not None:
+                break
+        if len(outcomes) < job.tests or any(reason not in ("value", "exception") for reason, _ in outcomes):
+            self._end_shared()
+            return None
+        return outcomes
+
+    @staticmethod
+    def _has_spoken(connection: socket.socket) -> bool:
+        """Whether a child that waits for a job sent anything, which plain code cannot, or has ended."""
+        try:
+            connection.recv(1)
+        except BlockingIOError:
+            return False
+        except OSError:
+            pass
+        return True
+
+    def _end_shared(self) -> None:
+        self._shared.close()
+        self._shared = None
+        self.reap()
+
+    @staticmethod
+    def _message(job: Job, chosen: range, stays: bool) -> bytes:
+        return marshal.dumps((job.code, job.calls, job.prelude, job.function, job.scope, list(chosen), stays))
+
     def _fork(self, kind: bytes) -> socket.socket:
+        if self._shared is not None:
+            self._end_shared()
         ours, theirs = socket.socketpair()
         try:
             with theirs:
@@ -175,9 +233,8 @@ class Sandbox:
         ending = None
         with self._fork(b"J") as connection:
             try:
-                text = marshal.dumps((job.code, job.calls, job.prelude, job.function, job.scope, list(chosen)))
                 connection.settimeout(10 + self._clock_timeout)
-                send_frame(connection, text)
+                send_frame(connection, self._message(job, chosen, stays=False))
             except OSError:
                 ending = ("exited", "the process ended before it read its job")
             connection.setblocking(False)
@@ -222,6 +279,8 @@ class Sandbox:
 
     def close(self) -> None:
         """End the warm process and wait for it."""
+        if self._shared is not None:
+            self._shared.close()
         self._control.close()
         try:
             self._process.wait(timeout=5)
@@ -233,11 +292,11 @@ class Sandbox:
 class _Results:
     """What a child has sent so far, as outcomes; bounded, whatever it sends."""
 
-    def __init__(self, connection: socket.socket, expected: int):
+    def __init__(self, connection: socket.socket, expected: int, events: int = HUNG_UP):
         self._connection, self._expected = connection, expected
         self._buffer, self._total, self._flood = bytearray(), 0, False
         self._poll = select.poll()
-        self._poll.register(connection, HUNG_UP)
+        self._poll.register(connection, events)
 
     def read(self, outcomes: list, seconds: float):
         """Add the outcomes that arrive within `seconds`; "ended" at the end, ("output", ...) for too much."""

@@ -50,8 +50,9 @@ def read_frame(descriptor: int) -> bytes:
     return data[4:]
 
 
-def write_frame(descriptor: int, data: bytes) -> None:
-    data = len(data).to_bytes(4, "little") + data
+def write_frame(descriptor: int, data: bytes, more: bytes = b"") -> None:
+    """Send one message, and more that is framed already."""
+    data = len(data).to_bytes(4, "little") + data + more
     while data:
         data = data[os.write(descriptor, data) :]
 
@@ -115,15 +116,28 @@ def run_test(code, prelude, function: str, scope: str, call) -> bytes:
 
 
 def run_job(system_call_filter) -> None:
-    """Life of a child that runs an answer: read the job, shut in, run the tests, send a frame each."""
+    """Life of a child that runs answers: read a job, shut in, run the tests, send a frame each.
+
+    A job that stays is of plain code: its frames go together, and the next job may come.
+    """
     leave, write = os._exit, write_frame
-    code, calls, prelude, function, scope, chosen = marshal.loads(read_frame(CHILD_FD))
+    job = marshal.loads(read_frame(CHILD_FD))
     if system_call_filter:
         system_call_filter.install()
-    code, calls, prelude = marshal.loads(code), marshal.loads(calls), marshal.loads(prelude)
-    for number in chosen:
-        write(CHILD_FD, run_test(code, prelude, function, scope, calls[number]))
-    leave(0)
+    while True:
+        code, calls, prelude, function, scope, chosen, stays = job
+        code, calls, prelude = marshal.loads(code), marshal.loads(calls), marshal.loads(prelude)
+        if not stays:
+            for number in chosen:
+                write(CHILD_FD, run_test(code, prelude, function, scope, calls[number]))
+            leave(0)
+        frames = [run_test(code, prelude, function, scope, calls[number]) for number in chosen]
+        frames[1:] = [len(frame).to_bytes(4, "little") + frame for frame in frames[1:]]
+        write(CHILD_FD, frames[0], b"".join(frames[1:]))
+        try:
+            job = marshal.loads(read_frame(CHILD_FD))
+        except EOFError:
+            leave(0)
 
 
 def compile_for_others(system_call_filter) -> None:

@@ -8,6 +8,7 @@ import struct
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -143,6 +144,49 @@ def test_one_answer_leaves_nothing_for_the_next(grader):
         assert sandbox.run(job(after, ["f()"])) == [("value", b'["l",false,false,false]')]
     finally:
         sandbox.close()
+
+
+@pytest.fixture
+def sandbox(grader):
+    sandbox = Sandbox(grader.level, 0.5, 128, EVERYTHING)
+    yield sandbox
+    sandbox.close()
+
+
+def plain(code: str, tests=("f()",)) -> Job:
+    return replace(job(code, list(tests)), plain=True)
+
+
+def test_plain_code_shares_a_process_and_has_the_outcomes_of_its_own(sandbox, monkeypatch):
+    forks = []
+    fork = Sandbox._fork
+    monkeypatch.setattr(Sandbox, "_fork", lambda self, kind: forks.append(kind) or fork(self, kind))
+    codes = [f"seen = []\ndef f(x=1):\n    seen.append(x)\n    return len(seen) + {i} // x" for i in range(40)]
+    shared = [sandbox.run(plain(code, ("f()", "f(0)", "f(2)"))) for code in codes]
+    assert len(forks) == 3  # 16 + 16 + 8
+    assert [decode(outcome[0][1]) for outcome in shared] == [1 + i for i in range(40)]
+    assert all(outcome[1] == ("exception", outcome[1][1]) and "ZeroDivision" in outcome[1][1] for outcome in shared)
+    assert [decode(outcome[2][1]) for outcome in shared] == [1 + i // 2 for i in range(40)]
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [("while True: pass", "timeout"), ("return [0] * 10**9", "memory"), ("return lambda: 0", "unserialisable")],
+)
+def test_plain_code_that_goes_wrong_is_run_alone_and_its_neighbours_do_not_notice(sandbox, body, reason):
+    honest = plain("def f():\n    return 1")
+    for _ in range(2):
+        assert decode(sandbox.run(honest)[0][1]) == 1
+        assert sandbox.run(plain(f"def f():\n    {body}"))[0][0] == reason
+    assert decode(sandbox.run(honest)[0][1]) == 1
+
+
+def test_what_a_shared_process_says_unasked_is_never_the_next_answers_outcome(sandbox):
+    forged = "def f():\n    import os\n    os.write(3, b'\\2\\0\\0\\0V1' * 3)\n    return 5"
+    sandbox.run(plain(forged))  # code that plain.py would never let through
+    time.sleep(0.1)
+    outcomes = sandbox.run(plain("def f():\n    return 7"))
+    assert [decode(content) for _, content in outcomes] == [7]
 
 
 def test_the_scratch_folder_is_emptied_and_small(grader):
