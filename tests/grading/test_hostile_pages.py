@@ -9,12 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from sweet_rl.errors import UserError
-
 pytest.importorskip("selenium", reason="pages need: pip install -e '.[frontend]'")
 pytest.importorskip("PIL", reason="pages need: pip install -e '.[frontend]'")
 
-from sweet_rl.grading.pages.driver import find_browser  # noqa: E402
+from tests.grading.pages.browsers import renderer_or_skip  # noqa: E402
 from tests.grading.pages.hostile import SOAK_ONLY, has_scripts, hostile_pages  # noqa: E402
 from tests.grading.pages.trap import LIMIT  # noqa: E402
 
@@ -34,10 +32,7 @@ def _namespaces() -> bool:
 @pytest.fixture(scope="module", params=["chromium", "firefox"])
 def traps(request):
     """What `trap` printed, by whether scripts run and by page; both at once, each in a network of its own."""
-    try:
-        find_browser(request.param)
-    except UserError as error:
-        pytest.skip(str(error))
+    renderer_or_skip(workers=1, browser=request.param).close()  # it starts, with its driver
     confined = _namespaces()
     words = {"off": [], "on": []} if request.param == "chromium" else {"off": []}
     with ThreadPoolExecutor(2) as threads:
