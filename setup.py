@@ -57,6 +57,7 @@ setup(
             "pytest>=8.0",
             "pytest-xdist>=3.6",
             "ruff>=0.9",
+            "tensorboard>=2.15",
             *chain.from_iterable(EXTRAS.values()),
         ],
         "vllm": ["vllm>=0.11"],

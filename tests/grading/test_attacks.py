@@ -50,7 +50,8 @@ def test_no_attack_succeeds(level, tmp_path, monkeypatch):
 def test_a_small_soak_leaves_nothing_and_judges_right():
     result = soak(600, timeout=0.05, workers=2)
     assert result["wrong_verdicts"] == []
-    assert result["left"] == {"processes": 0, "threads": 0, "descriptors": 0, "files": 0}
+    assert result["left"].keys() == {"processes", "threads", "descriptors", "files"}
+    assert max(result["left"].values()) <= 0  # what other tests left running may end meanwhile
     first, last = list(result["memory_mb"].values())[1], list(result["memory_mb"].values())[-1]
     assert last[0] < first[0] + 20
 

