@@ -54,7 +54,9 @@ class ScriptedDesigner:
         (wanted, failure), (drawn, _) = await asyncio.gather(self._look(task.ground_truth), self._look(draft))
         if wanted is None:
             raise ModelError("reference", f"the reference page gives no picture: {failure}")
-        return HumanReply(rng.choice(NOT_SEEN) if drawn is None else feedback(wanted, drawn, rng))
+        if drawn is None:
+            return HumanReply(rng.choice(NOT_SEEN))
+        return HumanReply(await asyncio.to_thread(feedback, wanted, drawn, rng))
 
     async def _look(self, html: str) -> tuple[Look | None, str]:
         """What is seen of a page, or None and why nothing is."""

@@ -10,6 +10,7 @@ from sweet_rl.humans.color_names import Color, color_distance, over
 WHITE: Color = (255, 255, 255, 1.0)
 PICTURES = {"img", "svg", "video", "canvas", "picture", "iframe"}
 FIELDS = {"input", "textarea", "select"}
+MOST_ELEMENTS = 150  # of a page with more only the largest are looked at
 VISIBLE_STEP = 0.02  # color_distance below which an area is not told from what lies under it
 
 
@@ -95,12 +96,15 @@ def look_at(boxes: Sequence[dict], width: float, height: float) -> Look:
         elements.append(Element(kind, tag, text, x, y, w, h, color, seen, under, size))
         if kind == "area" and text:
             elements.append(Element("text", tag, text, x, y, w, h, color, seen, under, size))
+    if len(elements) > MOST_ELEMENTS:
+        largest = sorted(range(len(elements)), key=lambda number: -elements[number].area)[:MOST_ELEMENTS]
+        elements = [elements[number] for number in sorted(largest)]
     return Look(float(width), float(height), background, tuple(_labelled(elements)))
 
 
 def _under(painted: list[tuple], x: float, y: float, background: Color) -> Color:
-    """The color last painted at a point."""
-    for left, top, width, height, color in reversed(painted):
+    """The color last painted at a point, as far as the last areas tell."""
+    for left, top, width, height, color in reversed(painted[-MOST_ELEMENTS:]):
         if left <= x <= left + width and top <= y <= top + height:
             return color
     return background

@@ -12,6 +12,7 @@ from sweet_rl.humans.page_elements import Element, Look
 
 MEANT = {"header", "nav", "footer", "aside", "form"}
 """Tags that say what an area is for."""
+COMPARED = 120  # characters of a text
 SAME = 0.45  # likeness below which two things are not taken for the same one
 
 
@@ -71,10 +72,18 @@ def _texts_in(row: Sequence[Element], look: Look) -> tuple[str, ...]:
 
 @lru_cache(maxsize=16384)
 def text_likeness(one: str, other: str) -> float:
-    """0 to 1; two empty texts are alike."""
-    if one == other:
-        return 1.0
-    return SequenceMatcher(None, one.lower(), other.lower(), autojunk=False).ratio()
+    """0 to 1; two empty texts are alike. Of long texts the beginnings are compared."""
+    return 1.0 if one == other else _matcher(one, other).ratio()
+
+
+def _matcher(one: str, other: str) -> SequenceMatcher:
+    return SequenceMatcher(None, one[:COMPARED].lower(), other[:COMPARED].lower(), autojunk=False)
+
+
+def _surely_unlike(one: str, other: str) -> bool:
+    """Whether the likeness is below a half for certain, told in a fraction of the time."""
+    matcher = _matcher(one, other)
+    return one != other and (matcher.real_quick_ratio() < 0.5 or matcher.quick_ratio() < 0.5)
 
 
 def matched(wanted: Sequence[Group], drawn: Sequence[Group], looks: tuple[Look, Look]) -> list[tuple[int, int]]:
@@ -110,13 +119,16 @@ def _ratio(one: float, other: float) -> float:
 
 
 def _text_likeness(one: Group, other: Group, looks: tuple[Look, Look]) -> float:
-    alike = text_likeness(one.first.text, other.first.text)
-    role = 0.5 * (one.first.tag == other.first.tag) + 0.5 * _ratio(one.first.font_size, other.first.font_size) ** 2
     place = _place_likeness(one, other, looks)
-    if one.first.tag == other.first.tag == "h1":
+    heading = one.first.tag == other.first.tag == "h1"
+    if place < 0.85 and not heading and _surely_unlike(one.first.text, other.first.text):
+        return 0.0
+    alike = text_likeness(one.first.text, other.first.text)
+    if heading:
         return 0.5 + 0.5 * alike
     if alike < 0.5 and place < 0.85:
         return 0.0
+    role = 0.5 * (one.first.tag == other.first.tag) + 0.5 * _ratio(one.first.font_size, other.first.font_size) ** 2
     return 0.6 * alike + 0.2 * role + 0.25 * place
 
 
