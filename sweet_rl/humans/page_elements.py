@@ -10,7 +10,7 @@ from sweet_rl.humans.color_names import Color, color_distance, over
 WHITE: Color = (255, 255, 255, 1.0)
 PICTURES = {"img", "svg", "video", "canvas", "picture", "iframe"}
 FIELDS = {"input", "textarea", "select"}
-MOST_ELEMENTS = 150  # of a page with more only the largest are looked at
+MOST_ELEMENTS = 120  # of a page with more only the largest are looked at
 VISIBLE_STEP = 0.02  # color_distance below which an area is not told from what lies under it
 
 
