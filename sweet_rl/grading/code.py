@@ -13,7 +13,7 @@ has held them; `sandbox.py` says what holds on which system.
 import os
 import re
 import threading
-from collections import OrderedDict, deque
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
@@ -126,6 +126,7 @@ class CodeGrader:
         self._idle: OrderedDict[tuple, list[Sandbox]] = OrderedDict()
         self._references: OrderedDict[tuple, Future] = OrderedDict()
         self._lock = threading.Lock()
+        self._reference_turns: defaultdict[tuple, threading.Lock] = defaultdict(threading.Lock)
         self._closed = False
 
     def describe(self) -> str:
@@ -277,7 +278,18 @@ class CodeGrader:
         return outcomes
 
     def _run_in(self, key: tuple, job: Job) -> list[tuple]:
-        """Run a job in a warm process of its kind; one that has died is replaced, once."""
+        """Run a job in a warm process of its kind; one that has died is replaced, once.
+
+        References are few and wait for each other's process, which costs more to start than to wait for.
+        """
+        if key[0] == "reference":
+            with self._lock:
+                turn = self._reference_turns[key]
+            with turn:
+                return self._run_warm(key, job)
+        return self._run_warm(key, job)
+
+    def _run_warm(self, key: tuple, job: Job) -> list[tuple]:
         for attempt in (1, 2):
             sandbox = self._take(key, warm=attempt == 1)
             try:
