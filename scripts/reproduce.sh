@@ -86,7 +86,7 @@ if [ $mode = mini ]; then
         mkdir -p "$out"
     fi
     mini_tasks
-    acting=(--critic_reference sampled) best_of="2 4 8 16 32" first_tasks=(--k 4)
+    acting=(--critic_reference sampled) best_of="2 4 8 16" act_tasks=(--num_tasks 200) first_tasks=(--k 4)
     shares="100:400 300:1200" all_dialogues=2000 # tasks:dialogues
     strong="$out/strong_agent" strong_flags=(--layers 4 --width 160 --habits better --num_steps 2000)
     if [ -n "$smoke" ]; then
@@ -103,7 +103,7 @@ else
     output="${reproduce_output:-$output}" dry_run="$dry_run_asked"
     backend_setup
     out="$output" strong="$strong_model"
-    acting=(--critic_reference_model_id "$agent_model") best_of="2 4 8 16 32"
+    acting=(--critic_reference_model_id "$agent_model") best_of="2 4 8 16 32" act_tasks=()
     [ "$gpus" = 0 ] || acting+=(--critic_bf16)
     first_tasks=(--tokenizer "$agent_model") shares="1000:3000 3000:9000" all_dialogues=15000 judge="${judge:-$agent_model}"
     [ "$judge" != "$agent_model" ] || judge_hostname="${judge_hostname:-$agent_hostname}"
@@ -138,14 +138,9 @@ untrained_both() {
     single_turn
 }
 
-baselines() {
-    rejection_fine_tuning
-    multi_turn_dpo
-}
-
-untrained_and_baselines() {
+untrained_and_dpo() {
     evaluate zero_shot "$agent"
-    baselines
+    multi_turn_dpo
 }
 
 train_critic() { critic critic pairs_with_c; }
@@ -167,9 +162,10 @@ method() { # SWEET-RL itself, its critic and candidates shared with the ablation
     once policy
 }
 
-method_and() { # method_and FUNCTION: the same, and beside it the candidates and then FUNCTION
-    beside "$dir/beside.log" once_candidates_and "$1"
+method_and_baselines() { # the same, and beside it the candidates and multi-turn DPO
+    beside "$dir/beside.log" once_candidates_and multi_turn_dpo
     once train_critic
+    rejection_fine_tuning
     awaited "$dir/candidates.jsonl" "$dir/beside.log"
     done_here="${done_here:-}|$dir:candidates|" # by what runs beside
     once rank "" "$dir/critic"
@@ -207,22 +203,26 @@ ablations_two() {
     [ $mode = paper ] || { rank_one_mean && policy one_mean; }
 }
 
-act_all() { # act_all NAME OPTIONS...: at every turn the one of N candidates that a critic prefers
+act() { # act NAME NUMBERS OPTIONS...: at every turn the one of N candidates that a critic prefers, for each of NUMBERS
     local n
-    for n in $best_of; do evaluate "act_$1_$n" "$agent" --candidates "$n" "${@:2}"; done
+    for n in $2; do evaluate "act_$1_$n" "$agent" --candidates "$n" "${act_tasks[@]}" "${@:3}"; done
 }
 
-act_one() {
-    act_all sweet --critic "$dir/critic" "${acting[@]}"
+act_without_c() { act without_c "$1" --critic "$dir/critic_without_c" --critic_no_prompt "${acting[@]}"; }
+
+act_one() { # with the largest number of the third critic: the two take equally long
+    act sweet "$best_of" --critic "$dir/critic" "${acting[@]}"
     [ -z "$judge" ] ||
-        act_all judge --critic_type judge --critic "$judge" ${judge_hostname:+--critic_hostname "$judge_hostname"}
+        act judge "$best_of" --critic_type judge --critic "$judge" \
+            ${judge_hostname:+--critic_hostname "$judge_hostname"}
+    act_without_c "${best_of##* }"
 }
 
 act_two() {
     local precision=()
     [[ " ${acting[*]} " != *" --critic_bf16 "* ]] || precision=(--critic_bf16)
-    act_all value --critic_type value --critic "$dir/value_function" "${precision[@]}"
-    act_all without_c --critic "$dir/critic_without_c" --critic_no_prompt "${acting[@]}"
+    act value "$best_of" --critic_type value --critic "$dir/value_function" "${precision[@]}"
+    act_without_c "${best_of%"${best_of##* }"}"
 }
 
 in_folder() { # in_folder NAME FUNCTION...: runs it with $dir a folder below, on the same dialogues
@@ -231,16 +231,16 @@ in_folder() { # in_folder NAME FUNCTION...: runs it with $dir a folder below, on
     "${@:2}"
 }
 
-from_dialogues() { # from_dialogues BASELINES [GRADING...]: the methods on $trajectories
+from_dialogues() { # from_dialogues FUNCTION [GRADING...]: the methods on $trajectories; FUNCTION: multi-turn DPO, and more
     grade "${@:2}"
-    sweet_and "$1"
+    sweet_and "$1" rejection_fine_tuning
 }
 
 on_the_stronger_agent() { # the methods, started from the stronger agent
     local agent="$strong" scoring=("${scoring[@]}") candidates_host=""
     [ "$strong" != "${env_model:-}" ] || candidates_host="$hostname"
     score_against "$strong"
-    in_folder strong from_dialogues untrained_and_baselines
+    in_folder strong from_dialogues untrained_and_dpo
 }
 
 next_round() { # next_round FOLDER: dialogues of the policy in FOLDER, and SWEET-RL on them, started from that policy
@@ -314,7 +314,7 @@ table2_seed() {
     beside "$dir/untrained.log" untrained_both
     dialogues
     joined "$dir/untrained.log"
-    method_and baselines
+    method_and_baselines
     rounds
     [ $mode = mini ] || other_models
     [ -z "$frontend_hostname" ] || frontend
@@ -398,7 +398,7 @@ table4_seed() {
 }
 
 figure3a_seed() {
-    beside "$dir/untrained.log" evaluate zero_shot "$agent"
+    beside "$dir/untrained.log" evaluate act_1 "$agent" "${act_tasks[@]}"
     dialogues
     joined "$dir/untrained.log"
     beside "$dir/critics.log" other_critics
@@ -421,7 +421,7 @@ figure3a() {
     for_each_seed figure3a_seed
     for entry in "${critics[@]}"; do
         name="${entry%%|*}" file="${entry#*|}"
-        add "$name@1" zero_shot
+        add "$name@1" act_1
         for n in $best_of; do add "$name@$n" "act_${file}_$n"; done
     done
     for n in $best_of; do
@@ -437,10 +437,10 @@ figure3b_seed() {
     beside "$dir/untrained.log" evaluate zero_shot "$agent"
     dialogues
     joined "$dir/untrained.log"
-    method_and baselines
+    method_and_baselines
     for entry in $shares; do
         local grading=("${first_tasks[@]}" --num_tasks "${entry%%:*}")
-        in_folder "first_${entry%%:*}_tasks" from_dialogues baselines
+        in_folder "first_${entry%%:*}_tasks" from_dialogues multi_turn_dpo
     done
 }
 

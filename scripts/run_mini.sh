@@ -36,11 +36,6 @@ source scripts/mini.sh
 mini_environment
 mkdir -p "$out"
 
-baselines() {
-    rejection_fine_tuning
-    multi_turn_dpo
-}
-
 measure_credit() { # ranks the same candidates in other ways, and asks the oracle
     critic critic_without_c pairs
     rank seed "$dir/critic" --reference seed --reference_model_id "$agent"
@@ -59,8 +54,8 @@ for seed in $seeds; do
     collect
     if [ "$imitated" = best ]; then grade --best_path "$dir/best.jsonl"; else grade; fi
     joined "$dir/zero_shot.log"
-    echo "-- candidates and baselines run beside the critic; their output is in $dir/beside.log and follows"
-    sweet_and baselines
+    echo "-- candidates and multi-turn DPO run beside the critic; their output is in $dir/beside.log and follows"
+    sweet_and multi_turn_dpo rejection_fine_tuning
     [ -z "$credit" ] || measure_credit
 done
 

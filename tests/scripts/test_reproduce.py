@@ -95,7 +95,7 @@ def test_table_4_departs_only_in_the_agent_and_learns_from_the_weaker_ones_dialo
 
 def test_figure_3a_plays_1_to_32_candidates_by_each_critic(monkeypatch):
     assert departures("figure3a", monkeypatch) == {}
-    played = [s for name, _, s in paper("figure3a", monkeypatch) if re.match("evaluate act_.*dialogues", name)]
+    played = [s for name, _, s in paper("figure3a", monkeypatch) if re.match(r"evaluate act_[a-z].*dialogues", name)]
     by_critic: dict[tuple, list[int]] = {}
     for settings in played:
         critic = settings.get("critic_type", "log_ratio"), settings.get("critic_no_prompt", False)
