@@ -496,6 +496,6 @@ for target in $targets; do
 done
 if [ -n "$page" ] && [ $mode = mini ]; then
     dir="$out" step "page of results" python scripts/write_results_page.py --input_dir "$results" --output_dir "$page" \
-        --command "bash scripts/reproduce.sh {target} --mini --seeds $seed_count${smoke:+ --smoke}" --overwrite
+        --command "bash scripts/reproduce.sh {target} --mini --seeds {seeds}${smoke:+ --smoke}" --overwrite
 fi
 echo "tables and figures: $results; $SECONDS s in all"

@@ -16,14 +16,14 @@ from sweet_rl.runs import write_texts
 def main(
     input_dir: str,
     output_dir: str,
-    command: str = "bash scripts/reproduce.sh {target} --mini",
+    command: str = "bash scripts/reproduce.sh {target} --mini --seeds {seeds}",
     overwrite: bool = False,
 ) -> None:
     """Write output_dir/README.md, and beside it the tables and figures that it shows.
 
     Args:
         input_dir: folder of results of reproduce.sh
-        command: how they were made; {target} stands for table2, figure3a, ...
+        command: how they were made; {target} stands for table2, figure3a, ..., {seeds} for how many seeds
         overwrite: replace a page that is there
     """
     page, files = results_page(input_dir, command)

@@ -36,7 +36,8 @@ SECTIONS = (
 def results_page(folder: str | Path, command: str) -> tuple[str, list[Path]]:
     """(the page as Markdown, the files that it shows) from the results folder of reproduce.sh.
 
-    command: how reproduce.sh is called, up to the target. Raises UserError if no target has results there.
+    command: how reproduce.sh is called, with {target} and {seeds}, how many. Raises UserError if no target has results
+    there.
     """
     folder = Path(folder)
     sections = [section for section in SECTIONS if (folder / f"{section.target}.json").is_file()]
@@ -46,7 +47,8 @@ def results_page(folder: str | Path, command: str) -> tuple[str, list[Path]]:
     for section in sections:
         graded = _graded_files(folder / f"{section.target}.json")
         steps = _steps(graded, folder)
-        lines = [f"## {section.heading}", "", "```bash", f"{command.format(target=section.target)}", "```", ""]
+        called = command.format(target=section.target, seeds=_number_of_seeds(graded))
+        lines = [f"## {section.heading}", "", "```bash", called, "```", ""]
         for name in section.tables:
             lines += [(folder / f"{name}.md").read_text(encoding="utf-8").strip(), ""]
             made = [folder / f"{name}.{kind}" for kind in ("json", "md", "tex")]
@@ -89,7 +91,7 @@ def _spent(outputs: Sequence[str], steps: Iterable[dict]) -> str:
     steps = list(steps)
     cpu = sum(row["user_seconds"] + row["system_seconds"] for row in steps)
     gpu = sum(row["seconds"] * row["gpus"] for row in steps)
-    seeds = len(_seeds(outputs).split(", "))
+    seeds = _number_of_seeds(outputs)
     text = f"All steps behind it, evaluation included: {cpu / 60 / seeds:.1f} CPU minutes a seed"
     text += f", {gpu / 3600 / seeds:.1f} GPU hours a seed" if gpu else ""
     return f"{text} ({seeds} seed{'s' if seeds > 1 else ''})."
@@ -98,6 +100,10 @@ def _spent(outputs: Sequence[str], steps: Iterable[dict]) -> str:
 def _seeds(outputs: Iterable[str]) -> str:
     found = {part[4:] for path in outputs for part in Path(path).parts if part[:4] == "seed" and part[4:].isdigit()}
     return ", ".join(sorted(found, key=int)) or "not named"
+
+
+def _number_of_seeds(outputs: Iterable[str]) -> int:
+    return len(_seeds(outputs).split(", "))
 
 
 def _versions(outputs: Sequence[str]) -> str:
