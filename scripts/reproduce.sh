@@ -301,6 +301,12 @@ plot() { # plot KIND NAME PICTURE [OPTIONS...]: results/PICTURE.png and .svg
         --output_path "$results/$3" "${@:4}"
 }
 
+plot_as_paper() { # plot_as_paper KIND NAME: beside the paper's figures of that name
+    local name="${2/table/Table }" title=()
+    [ $mode = paper ] || title=(--title "${name/figure/Figure }, on the mini tasks")
+    plot "$1" "$2" "$2" --paper "$2" "${title[@]}"
+}
+
 for_each_seed() { # for_each_seed FUNCTION
     local seed dir
     for seed in $seeds; do
@@ -338,7 +344,7 @@ table2() {
     for number in $(seq 2 "$iterations"); do add "SWEET-RL (round $number)" "round$number/sweet"; done
     table table2 --paper table2 --baselines "zero-shot" \
         --chains "SWEET-RL>multi-turn DPO>rejection fine-tuning>zero-shot"
-    plot bars table2 table2 --paper table2
+    plot_as_paper bars table2
     plot budget table2 budget --title "Success against cost"
     [ -n "$frontend_hostname" ] || return 0
     runs=""
@@ -373,7 +379,7 @@ table3() {
         add "no critic training" sweet_untrained
     fi
     table table3 --paper table3 --baselines SWEET-RL
-    plot bars table3 table3 --paper table3
+    plot_as_paper bars table3
     plot lengths table3 table3_lengths --title "Length of the agent's messages"
 }
 
@@ -389,7 +395,7 @@ table4() {
     add "SWEET-RL" strong/sweet
     table table4 --paper table4 --baselines "zero-shot" \
         --chains "SWEET-RL>multi-turn DPO>rejection fine-tuning,SWEET-RL>zero-shot"
-    plot bars table4 table4 --paper table4
+    plot_as_paper bars table4
 }
 
 table4_seed() {
@@ -429,7 +435,7 @@ figure3a() {
     done
     chains="$chains,SWEET critic@${best_of##* }>SWEET critic@1"
     table figure3a --chains "$chains"
-    plot curves figure3a figure3a --paper figure3a
+    plot_as_paper curves figure3a
 }
 
 figure3b_seed() {
@@ -454,7 +460,7 @@ figure3b() {
         add "$name@$all_dialogues" "$file"
     done
     table figure3b
-    plot curves figure3b figure3b --paper figure3b
+    plot_as_paper curves figure3b
 }
 
 credit_seed() {
