@@ -44,8 +44,9 @@ def curves(comparison: Mapping, title: str = "", x_label: str = "", paper: Seque
         if "x" not in point:
             axes[0].axhline(point["success"], color="black", linewidth=0.8, linestyle=(0, (1, 3)))
             axes[0].annotate(f"the paper: {point['series']}, {point.get('note', '')} {point['success']} %",
-                             (0.01, point["success"]), xycoords=("axes fraction", "data"), fontsize=7.5,
-                             xytext=(0, 2), textcoords="offset points")  # fmt: skip
+                             (0.99, point["success"]), xycoords=("axes fraction", "data"), fontsize=7.5, ha="right",
+                             xytext=(0, 2), textcoords="offset points", zorder=9,
+                             bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1})  # fmt: skip
     if panels == 2:
         names = list(dict.fromkeys(point["series"] for point in paper))
         order = [*series, *(name for name in names if name not in series)]
