@@ -37,10 +37,7 @@ def main(
         raise UserError(f"--runs is {runs!r}; expected name=file with each name once, several separated by commas.")
     if output_path is not None and output_path == markdown_path:
         raise UserError(f"--output_path and --markdown_path are both {output_path}: choose two files.")
-    results = {
-        name: credit_accuracy((row for path in paths.split("+") for row in read_records(path, TurnCandidates)), seed)
-        for name, paths in named.items()
-    }
+    results = {name: measured(paths.split("+"), seed) for name, paths in named.items()}
     outputs = {
         output_path: json.dumps(results, indent=2) + "\n",
         markdown_path: credit_markdown(results),
@@ -58,6 +55,12 @@ def main(
                     f"{name:{width}}  {group}: {100 * value['accuracy']:.1f} % [{100 * low:.1f}, {100 * high:.1f}] of "
                     f"{value['pairs']} pairs"
                 )
+
+
+def measured(paths: list[str], seed: int) -> dict:
+    """The figures of one critic's files, and which these are."""
+    rows = (row for path in paths for row in read_records(path, TurnCandidates))
+    return {"files": paths, **credit_accuracy(rows, seed)}
 
 
 if __name__ == "__main__":

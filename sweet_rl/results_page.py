@@ -66,11 +66,10 @@ def results_page(folder: str | Path, command: str) -> tuple[str, list[Path]]:
 
 
 def _graded_files(path: Path) -> list[str]:
-    """The files that a target's figures were made from. Credit figures name none: its rankings lie with the seeds."""
-    files = json.loads(path.read_text(encoding="utf-8")).get("files")
-    if files:
-        return sorted({file for paths in files.values() for file in paths})
-    return sorted(str(file) for file in path.parent.parent.glob("seed*/ranked*.jsonl"))
+    """The files that a target's figures were made from; credit figures name them critic by critic."""
+    told = json.loads(path.read_text(encoding="utf-8"))
+    files = told["files"].values() if "files" in told else [result["files"] for result in told.values()]
+    return sorted({file for paths in files for file in paths})
 
 
 def _steps(outputs: Sequence[str], folder: Path) -> list[dict]:

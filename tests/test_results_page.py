@@ -58,3 +58,11 @@ def test_the_command_writes_the_page_and_what_it_shows(results, tmp_path):
 def test_a_folder_without_results_is_refused(tmp_path):
     with pytest.raises(UserError, match="reproduce.sh"):
         results_page(tmp_path, "c")
+
+
+def test_credit_names_the_seeds_that_it_was_measured_on(results):
+    files = [str(results.parent / "seed1" / "ranked.jsonl")]
+    (results / "credit.json").write_text(json.dumps({"SWEET critic": {"files": files, "groups": {}}}))
+    (results / "credit.md").write_text("| a |\n")
+    page, _ = results_page(results, "reproduce.sh {target} --seeds {seeds}")
+    assert "reproduce.sh credit --seeds 1" in page and "reproduce.sh table2 --seeds 2" in page
