@@ -22,6 +22,23 @@ backend_option() { # backend_option NAME VALUE: one option of the command line
     printf -v "$name" %s "$2"
 }
 
+pipeline_options() { # pipeline_options "$@": those of run_backend.sh and run_frontend.sh, into variables of their names
+    local method
+    while [ $# -gt 0 ]; do
+        case "$1" in
+            --dry_run) dry_run=1; shift ;;
+            -h | --help) sed -n '2,/^set /s/^#\( \|$\)//p' "$0"; exit 0 ;;
+            *) backend_option "${@:1:2}"; shift 2 ;;
+        esac
+    done
+    for method in $methods; do
+        case "$method" in
+            rejection_fine_tuning | multi_turn_dpo | sweet) ;;
+            *) fail "unknown method $method (there are rejection_fine_tuning, multi_turn_dpo, sweet)" ;;
+        esac
+    done
+}
+
 backend_setup() { # checks what is there and sets the variables of steps.sh; called in the folder of the call
     local file model
     [ -n "$hostname" ] || [ -n "$dry_run" ] || [ -d "$env_model" ] || [[ "$env_model" =~ ^(mini|designer)$ ]] ||

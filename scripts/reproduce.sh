@@ -12,7 +12,7 @@
 #   table3     SWEET-RL with other critics: regression head, without training-time information, without length
 #              normalisation; --mini also one mean for the dialogue, and no critic training; length of replies
 #   table4     a stronger agent trained on a weaker one's dialogues
-#   figure3a   the best of N candidates at every turn, by each critic
+#   figure3a   the best of N candidates at every turn, by each critic; --mini: N to 16, on 200 tasks
 #   figure3b   rejection fine-tuning, multi-turn DPO and SWEET-RL on 20, 60 and 100 % of the dialogues
 #   credit     --mini: how often each critic's ranking agrees with the oracle, by turn
 #   all        all of these
@@ -233,7 +233,7 @@ in_folder() { # in_folder NAME FUNCTION...: runs it with $dir a folder below, on
 
 from_dialogues() { # from_dialogues FUNCTION [GRADING...]: the methods on $trajectories; FUNCTION: multi-turn DPO, and more
     grade "${@:2}"
-    sweet_and "$1" rejection_fine_tuning
+    sweet_and "$1"
 }
 
 on_the_stronger_agent() { # the methods, started from the stronger agent

@@ -31,19 +31,7 @@ set -euo pipefail
 me=run_backend.sh methods="rejection_fine_tuning multi_turn_dpo sweet"
 source "$(dirname "$0")/backend.sh"
 known="${known}methods "
-while [ $# -gt 0 ]; do
-    case "$1" in
-        --dry_run) dry_run=1; shift ;;
-        -h | --help) sed -n '2,/^set /s/^#\( \|$\)//p' "$0"; exit 0 ;;
-        *) backend_option "${@:1:2}"; shift 2 ;;
-    esac
-done
-for method in $methods; do
-    case "$method" in
-        rejection_fine_tuning | multi_turn_dpo | sweet) ;;
-        *) fail "unknown method $method (there are rejection_fine_tuning, multi_turn_dpo, sweet)" ;;
-    esac
-done
+pipeline_options "$@"
 backend_setup
 
 collect

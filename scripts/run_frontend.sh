@@ -34,19 +34,7 @@ source "$(dirname "$0")/backend.sh"
 known="${known}methods critic critic_model image_encoder "
 train_tasks=data/frontend_tasks/train.jsonl test_tasks=data/frontend_tasks/test.jsonl output=runs/frontend
 env_model=Qwen/Qwen2-VL-72B-Instruct critic=value critic_model=Qwen/Qwen2-VL-7B-Instruct image_encoder=""
-while [ $# -gt 0 ]; do
-    case "$1" in
-        --dry_run) dry_run=1; shift ;;
-        -h | --help) sed -n '2,/^set /s/^#\( \|$\)//p' "$0"; exit 0 ;;
-        *) backend_option "${@:1:2}"; shift 2 ;;
-    esac
-done
-for method in $methods; do
-    case "$method" in
-        rejection_fine_tuning | multi_turn_dpo | sweet) ;;
-        *) fail "unknown method $method (there are rejection_fine_tuning, multi_turn_dpo, sweet)" ;;
-    esac
-done
+pipeline_options "$@"
 [[ "$critic" =~ ^(value|log_ratio)$ ]] || fail "unknown critic $critic (there are value, log_ratio)"
 for model in critic_model image_encoder; do [ ! -d "${!model}" ] || printf -v "$model" %s "$(realpath "${!model}")"; done
 backend_setup

@@ -55,7 +55,7 @@ for seed in $seeds; do
     if [ "$imitated" = best ]; then grade --best_path "$dir/best.jsonl"; else grade; fi
     joined "$dir/zero_shot.log"
     echo "-- candidates and multi-turn DPO run beside the critic; their output is in $dir/beside.log and follows"
-    sweet_and multi_turn_dpo rejection_fine_tuning
+    sweet_and multi_turn_dpo
     [ -z "$credit" ] || measure_credit
 done
 

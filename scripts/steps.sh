@@ -159,11 +159,11 @@ sweet() { # the whole method, from rewarded trajectories on
     policy
 }
 
-sweet_and() { # sweet_and FUNCTION [MEANWHILE]: the same, and beside it the candidates and then FUNCTION, the baselines;
-    # MEANWHILE is done before the ranking, for which the candidates must be there
+sweet_and() { # sweet_and FUNCTION: the same, with rejection fine-tuning while the candidates are sampled beside it, and
+    # then FUNCTION there: multi-turn DPO, and more
     beside "$dir/beside.log" candidates_and "$1"
     critic critic pairs_with_c
-    "${2:-:}"
+    rejection_fine_tuning
     awaited "$dir/candidates.jsonl" "$dir/beside.log"
     rank "" "$dir/critic"
     policy

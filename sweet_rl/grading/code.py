@@ -126,7 +126,10 @@ class CodeGrader:
         self._idle: OrderedDict[tuple, list[Sandbox]] = OrderedDict()
         self._references: OrderedDict[tuple, Future] = OrderedDict()
         self._lock = threading.Lock()
-        self._reference_turns: defaultdict[tuple, threading.Lock] = defaultdict(threading.Lock)
+        # Every reference runs in two kinds of processes: of each kind half as many as there are cores.
+        self._reference_turns: defaultdict[tuple, threading.Semaphore] = defaultdict(
+            lambda: threading.Semaphore(max(1, self.workers // 4))
+        )
         self._closed = False
 
     def describe(self) -> str:
@@ -280,7 +283,8 @@ class CodeGrader:
     def _run_in(self, key: tuple, job: Job) -> list[tuple]:
         """Run a job in a warm process of its kind; one that has died is replaced, once.
 
-        References are few and wait for each other's process, which costs more to start than to wait for.
+        References wait for each other's processes once these fill the cores: another costs more to start than to
+        wait for.
         """
         if key[0] == "reference":
             with self._lock:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from sweet_rl.grading.report import is_graded, turns
-from sweet_rl.grading.statistics import best_of_k, bootstrap_interval
+from sweet_rl.grading.statistics import best_of_k, bootstrap_interval, percent_text
 from sweet_rl.records import Trajectory
 
 
@@ -51,14 +51,14 @@ def page_summary_text(summary: dict) -> str:
         f"image encoder     {summary['encoder']}",
     ]
     if "cosine_similarity" in summary:
-        lines.append(f"cosine similarity {_percent(summary['cosine_similarity'])}")
+        lines.append(f"cosine similarity {percent_text(summary['cosine_similarity'])}")
     best = summary.get("best_of_k", {})
     if "cosine_similarity" in best:
-        lines.append(f"best of {best['k']}         {_percent(best['cosine_similarity'])}")
+        lines.append(f"best of {best['k']}         {percent_text(best['cosine_similarity'])}")
     if best.get("tasks_with_too_few"):
         lines.append(f"best of {best['k']} leaves out {best['tasks_with_too_few']} tasks with too few graded dialogues")
     if "win_rate" in summary:
-        lines.append(f"win rate          {_percent(summary['win_rate'])} against {summary['win_rate']['baseline']}")
+        lines.append(f"win rate          {percent_text(summary['win_rate'])} against {summary['win_rate']['baseline']}")
     if "turns" in summary:
         lines.append(f"turns             {summary['turns']:.2f}")
     for name, key in (
@@ -71,7 +71,3 @@ def page_summary_text(summary: dict) -> str:
         lines.append(f"reference pages without a picture, not counted: {len(summary['references_not_drawn'])}")
         lines += [f"  {task}: {kind}" for task, kind in summary["references_not_drawn"].items()]
     return "\n".join(lines)
-
-
-def _percent(estimate: Mapping[str, float]) -> str:
-    return f"{100 * estimate['mean']:.1f} %  (95 %: {100 * estimate['low']:.1f} to {100 * estimate['high']:.1f})"

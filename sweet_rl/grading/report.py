@@ -1,11 +1,11 @@
 """The figures of one graded run, as a summary."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
-from sweet_rl.grading.statistics import best_of_k, bootstrap_interval
+from sweet_rl.grading.statistics import best_of_k, bootstrap_interval, percent_text
 from sweet_rl.records import Trajectory
 
 
@@ -61,11 +61,11 @@ def summary_text(summary: dict) -> str:
     lines = [f"dialogues      {summary['dialogues']} of {summary['tasks']} tasks, {summary['graded']} graded"]
     for name, key in (("tests passed", "tests_passed"), ("success", "success")):
         if key in summary:
-            lines.append(f"{name:<14} {_percent(summary[key])}")
+            lines.append(f"{name:<14} {percent_text(summary[key])}")
     best = summary.get("best_of_k", {})
     for name, key in (("tests", "tests_passed"), ("success", "success")):
         if key in best:
-            lines.append(f"best of {best['k']}, {name}: {_percent(best[key])}")
+            lines.append(f"best of {best['k']}, {name}: {percent_text(best[key])}")
     if best.get("tasks_with_too_few"):
         lines.append(f"best of {best['k']} leaves out {best['tasks_with_too_few']} tasks with too few graded dialogues")
     if "rules" in summary:
@@ -90,7 +90,3 @@ def _by_task(trajectories: Sequence[Trajectory], measure) -> dict[str, list[floa
     for trajectory in trajectories:
         grouped.setdefault(trajectory.task.id, []).append(measure(trajectory))
     return grouped
-
-
-def _percent(estimate: Mapping[str, float]) -> str:
-    return f"{100 * estimate['mean']:.1f} %  (95 %: {100 * estimate['low']:.1f} to {100 * estimate['high']:.1f})"

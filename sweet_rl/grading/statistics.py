@@ -153,3 +153,8 @@ def _sign_flip_p(differences: np.ndarray, resamples: int, seed: int) -> float:
 def _as_means(values_by_task: Mapping[str, Sequence[float] | float]) -> dict[str, float]:
     listed = {task: [v] if isinstance(v, int | float) else v for task, v in values_by_task.items()}
     return task_means(listed)
+
+
+def percent_text(estimate: Mapping[str, float]) -> str:
+    """An `Estimate` as a dict, for people: 12.3 %  (95 %: 10.0 to 14.6)."""
+    return f"{100 * estimate['mean']:.1f} %  (95 %: {100 * estimate['low']:.1f} to {100 * estimate['high']:.1f})"
