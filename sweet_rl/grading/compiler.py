@@ -13,15 +13,16 @@ from dataclasses import dataclass
 from sweet_rl.grading.sandbox import Sandbox, send_frame
 
 MODULES = ("dis", "math", "cmath", "re", "itertools", "heapq", "bisect", "datetime", "collections", "unicodedata")
+PROCESSES = {b"S": "shared", b"A": "answer", b"T": "test"}
 MAX_REPLY_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
 class Compiled:
-    """Bytes of a code object and whether it is plain (`plain.py`); or `failure` = (reason, message)."""
+    """Bytes of a code object and the process that its tests may have (`plain.py`); or `failure` = (reason, message)."""
 
     code: bytes = b""
-    plain: bool = False
+    process: str = "test"
     failure: tuple[str, str] | None = None
 
 
@@ -113,6 +114,6 @@ class Compiler:
 
 
 def _compiled(tag: bytes, content: bytes) -> Compiled:
-    if tag in (b"P", b"C"):
-        return Compiled(content, tag == b"P")
+    if tag in PROCESSES:
+        return Compiled(content, PROCESSES[tag])
     return Compiled(failure=("syntax error", content.decode("utf-8", "replace")))

@@ -5,8 +5,9 @@ What holds, for code run through `Sandbox.run`:
 strict (Linux with user namespaces): it sees an empty read-only root and one scratch folder of 16 MB that is
 emptied after each process; no network, no process of the host, no environment, no command line; it cannot start a
 process or signal one; it ends with its test. Only code that can leave nothing behind, as its bytecode proves
-(`plain.py`), has a process for all its tests, and shares it with up to `SHARED_ANSWERS` - 1 answers of that kind; one
-that is slow there, or fails otherwise than by a value or an exception, is run again in a process of its own.
+(`plain.py`), has a process for all its tests, and, unless it uses numpy, shares it with up to `SHARED_ANSWERS` - 1
+answers of that kind; one that is slow there, or fails otherwise than by a value or an exception, is run again in a
+process of its own.
 Time, CPU, memory, threads, open files and output are limited.
 seccomp (Linux without namespaces): the same without any file: every call that takes a path is refused.
 limits (macOS and others): only limits and an empty environment; files and network can be reached, processes can be
@@ -69,7 +70,8 @@ class Job:
     """What a child runs: compiled code (`compiler.py`), and each of the compiled calls in a fresh module of it.
 
     code, calls, prelude: bytes of a code object, a list of them, and a code object (or None) of imports that only the
-    calls see; function: the name that they must take from the answer. plain: whether one process may run all calls.
+    calls see; function: the name that they must take from the answer. process: which one its calls may have, as
+    `plain.process_for` says.
     scope: module, or "function" as `paper.py` wants it: what the code defines is local to where it is executed.
     """
 
@@ -78,7 +80,7 @@ class Job:
     tests: int
     function: str = ""
     prelude: bytes = marshal.dumps(None)
-    plain: bool = False
+    process: str = "test"
     scope: str = "module"
 
 
@@ -141,7 +143,7 @@ class Sandbox:
         `max_timeouts` hangs the rest is not run any more and counts as timeouts too.
         Reasons: those of `REASONS`, and timeout, exited (the process ended itself or crashed), output (too much).
         """
-        if job.plain and job.tests and (shared := self._run_shared(job)) is not None:
+        if job.process == "shared" and job.tests and (shared := self._run_shared(job)) is not None:
             return shared
         outcomes: list[tuple] = []
         timeouts = 0
@@ -150,7 +152,7 @@ class Sandbox:
                 outcomes.append(("timeout", f"not run: {timeouts} tests before it ran out of time"))
                 continue
             first = len(outcomes)
-            chosen = range(first, job.tests if job.plain else first + 1)
+            chosen = range(first, first + 1 if job.process == "test" else job.tests)
             fresh, ending = self._run_child(job, chosen)
             outcomes += fresh
             if ending is not None and len(fresh) < len(chosen):

@@ -143,10 +143,11 @@ def run_job(system_call_filter) -> None:
 def compile_for_others(system_call_filter) -> None:
     """Life of the child that compiles: code comes as text and leaves as bytes; nothing of it is ever run here.
 
-    A request is a list of (kind, texts); its reply a list of (tag, bytes): for kind "exec", P (plain code), C (other
-    code) or F (why it is no Python) of the first text that is Python; for "eval", C or F of all the texts together.
+    A request is a list of (kind, texts); its reply a list of (tag, bytes): for kind "exec", the code of the first text
+    that is Python, with S, A or T for the process that its tests may have (shared, the answer's, each test's), or F and
+    why none is Python; for "eval", T or F of all the texts together.
     """
-    is_plain = sys.modules["_sandbox_plain"].is_plain
+    process_for = sys.modules["_sandbox_plain"].process_for
     if system_call_filter:
         system_call_filter.install()
     while True:
@@ -158,12 +159,12 @@ def compile_for_others(system_call_filter) -> None:
         for kind, texts in request:
             if kind == "exec":
                 code, fault = compile_first(texts)
-                tag = b"F" if code is None else b"P" if is_plain(code) else b"C"
+                tag = b"F" if code is None else process_for(code)[0].upper().encode()
                 content = fault.encode("utf-8", "backslashreplace") if code is None else marshal.dumps(code)
             else:
                 try:
                     calls = [compile(text.strip(), "test", "eval", dont_inherit=True) for text in texts]
-                    tag, content = b"C", marshal.dumps(calls)
+                    tag, content = b"T", marshal.dumps(calls)
                 except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
                     tag, content = b"F", f"{type(error).__name__}: {error}"[:300].encode("utf-8", "backslashreplace")
             reply.append(tag + len(content).to_bytes(4, "little") + content)

@@ -1,15 +1,19 @@
 """Every attack of benchmarks/attack_answers.py, at every level as far as it promises; an honest answer after each."""
 
+import importlib
 import os
 import socket
 import threading
 import time
+import urllib.parse
 
 import pytest
 
 from benchmarks.attack_answers import ATTACKS, CALLS, REFERENCE, WRONG
 from benchmarks.soak_grading import left, soak
+from sweet_rl.grading import plain
 from sweet_rl.grading.code import CodeGrader
+from sweet_rl.grading.plain import process_for
 from tests.grading.test_sandbox import levels
 
 SECRET = "CANARY-77aa"
@@ -80,6 +84,19 @@ STATES = {
     "    string.Formatter().get_field('0.__builtins__', [f], {}) if 0 else setattr(math, 'seen', 1)\n    return n",
     "abstract registry": "import collections.abc\nn = 2 if isinstance(3.5, collections.abc.Sized) else 1\n"
     "def f():\n    collections.abc.Sized.register(float)\n    return n",
+    "numpy's settings": "import numpy as np\nn = 2 if np.geterr()['over'] == 'ignore' else 1\n"
+    "np.seterr(over='ignore')\ndef f(): return n",
+    "numpy's chance": "import numpy as np\nstart = np.random.get_state()[1][0]\nn = 2 if start == 7 else 1\n"
+    "np.random.seed(7)\ndef f(): return n",
+    "memory by its address": "import numpy as np\ndef f():\n    v = (1 << 40) + 1\n"
+    "    A = type('A', (), {'_' + '_array_interface_' + '_': dict(data=(id(f.__code__.co_consts[1]) + 24, False),"
+    " typestr='<u4', shape=(1,), version=3)})\n    a = np.array(A(), copy=False)\n    a += 1\n    return 1",
+    "a file of numpy": "import numpy as np\nimport os\nn = 1 + len(os.listdir('.'))\nnp.ones(3).tofile('seen')\n"
+    "def f(): return n",
+    "numpy's modules": "import numpy as np\nnp.linalg.seen = getattr(np.linalg, 'seen', 0) + 1\n"
+    "def f(): return np.linalg.seen",
+    "lists of urllib": "import urllib.parse\nu = urllib.parse.uses_netloc\nn = u.count('seen') + 1\nu.append('seen')\n"
+    "def f(): return n",
     "star": "from math import *\nimport math\nmath.seen = getattr(math, 'seen', 0) + 1\ndef f(): return math.seen",
 }  # fmt: skip
 
@@ -102,7 +119,9 @@ def test_files_of_one_test_are_gone_in_the_next():
 
 
 def test_honest_plain_code_shares_a_process_and_other_code_does_not():
-    plain = [
+    shared = [
+        "import json\nfrom urllib.parse import urljoin\ndef f(x): return json.dumps([urljoin('b', str(x))])",
+        "import urllib.parse\ndef f(x): return urllib.parse.urlparse(x).netloc",
         "def f(x):\n    class A:\n        def __init__(self, y): self.y = y\n    return A(x).y",
         "import math\nfrom typing import List\ndef f(x: List[int]):\n    return math.floor(x)",
         "import re\nfrom collections import Counter\ndef f(x): return Counter(re.findall('a', str(x))).most_common(1)",
@@ -110,9 +129,48 @@ def test_honest_plain_code_shares_a_process_and_other_code_does_not():
         "if __name__ == '__main__':\n    print(f(1))\ndef f(x): return sorted({'b': 1}.items(), key=lambda p: p[1])",
     ]
     other = [text for name, text in STATES.items() if "seen" in text]
+    numpy = [
+        "import numpy as np\ndef f(x): return np.arange(x)[::-1].cumsum().tolist()",
+        "from numpy.linalg import norm\nimport numpy\ndef f(x): return float(norm(numpy.array(x, dtype=float)))",
+    ]
+    expected = ["shared"] * len(shared) + ["test"] * len(other) + ["answer"] * len(numpy)
     with CodeGrader(workers=1) as grader:
-        assert [compiled.plain for compiled in grader._compiler.modules([[text] for text in plain])] == [True] * 5
-        assert not any(compiled.plain for compiled in grader._compiler.modules([[text] for text in other]))
+        compiled = grader._compiler.modules([[text] for text in shared + other + numpy])
+    assert [found.process for found in compiled] == expected
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "np.empty(3)", "np.ndarray(3)", "np.empty_like(x)", "np.pad(x, 1, mode='empty')", "np.random.rand()",
+        "np.add(x, x, where=x > 1)", "np.add(x, x, **{'whe' + 're': x > 1})", "np.seterr(all='ignore')",
+        "np.load('x')", "x.tofile('x')", "x.data", "x.ctypes", "x.resize(9, refcheck=False)", "np.cast", "np.lib",
+        "np.frombuffer(b'x')", "type('A', (), {})", "x.view('O')", "np.set_printoptions(precision=1)", "np.char",
+    ],
+)  # fmt: skip
+def test_what_numpy_offers_beyond_computing_has_a_process_for_each_test(line):
+    assert process_for(compile(f"import numpy as np\ndef f(x): return {line}", "", "exec")) == "test"
+    assert process_for(compile("import numpy as np\ndef f(x): return np.add(x, x)", "", "exec")) == "answer"
+
+
+def test_what_plain_code_may_reach_by_attributes_is_functions_types_and_constants():
+    """No module and no container: these would be shared with later tests, and could be changed."""
+    numpy = pytest.importorskip("numpy")
+    for name in plain.NUMPY_MODULES:
+        module = importlib.import_module(name)
+        for attribute in plain.NUMPY_ATTRIBUTES:
+            found = getattr(module, attribute, None)
+            harmless = callable(found) or isinstance(found, (int, float, type(None)))
+            assert harmless or found is numpy.linalg, attribute
+    for name in plain.MODULES:
+        module = importlib.import_module(name)
+        parents = {"urllib.parse": urllib}
+        for owner in (module, parents.get(name, module)):
+            for attribute in plain.ATTRIBUTES:
+                found = getattr(owner, attribute, None)
+                harmless = callable(found) or isinstance(found, (int, float, str, complex, type(None)))
+                # typing's aliases and __future__'s feature are immutable without setting attributes
+                assert harmless or found is urllib.parse or name in ("typing", "__future__"), (name, attribute)
 
 
 def test_a_text_that_hangs_the_compiler_fails_alone():

@@ -154,7 +154,7 @@ def sandbox(grader):
 
 
 def plain(code: str, tests=("f()",)) -> Job:
-    return replace(job(code, list(tests)), plain=True)
+    return replace(job(code, list(tests)), process="shared")
 
 
 def test_plain_code_shares_a_process_and_has_the_outcomes_of_its_own(sandbox, monkeypatch):
