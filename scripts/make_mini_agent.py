@@ -25,7 +25,7 @@ from sweet_rl.runs import directory_manifest
 def main(
     save_path: str,
     task_type: Literal["code", "html"] = "code",
-    num_steps: int = 1900,
+    num_steps: int = 3000,
     batch_size: int = 32,
     lr: float = 3e-3,
     layers: int = 3,

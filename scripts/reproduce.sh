@@ -87,8 +87,8 @@ if [ $mode = mini ]; then
     fi
     mini_tasks
     acting=(--critic_reference sampled) best_of="2 4 8 16" act_tasks=(--num_tasks 200) first_tasks=(--k 4)
-    shares="100:400 300:1200" all_dialogues=2000 # tasks:dialogues
-    strong="$out/strong_agent" strong_flags=(--layers 4 --width 160 --habits better --num_steps 2000)
+    shares="20:80 60:240" all_dialogues=400 # tasks:dialogues
+    strong="$out/strong_agent" strong_flags=(--layers 4 --width 160 --habits better)
     if [ -n "$smoke" ]; then
         best_of=2 shares="10:40" all_dialogues=64
         strong_flags=(--layers 1 --width 64 --habits better --num_steps 3 --batch_size 4)

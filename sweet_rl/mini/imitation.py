@@ -2,8 +2,9 @@
 
 The imitated agent asks mostly at random, repeats itself, and sometimes answers before it knows the
 rules; what it was told it writes into code without mistakes. In a share of the dialogues it is shown
-the solution first, as the critic will be: then it asks mostly for what the solution needs and answers
-with the solution, as a large language model would.
+the solution first, as the critic will be: then it asks for what the solution needs and it was not told
+yet, hardly ever for anything else, and answers with the solution once it was told all, as a large
+language model would. So sharp a habit is what teaches so small a model to see what was asked before.
 """
 
 import random
@@ -39,7 +40,7 @@ class Habits:
 
 BAD = Habits(useful=0.25, repeat=0.1, early=0.03, finish=0.5, last=0.8)
 BETTER = Habits(useful=0.40, repeat=0.08, early=0.03, finish=0.6, last=0.85)  # of the stronger agent
-INFORMED = Habits(useful=0.60, repeat=0.08, early=0.03, finish=0.85, last=0.95)
+INFORMED = Habits(useful=0.90, repeat=0.0, early=0.0, finish=0.97, last=1.0)
 
 
 def next_question(hidden: list[Rule], asked: list[str], told: set[str], habits: Habits, rng: random.Random) -> str:
