@@ -114,12 +114,6 @@ results="$out/results"
 
 # --- What the targets are made of. Each function runs its steps with $agent in $dir; what is done is passed over.
 
-once() { # once FUNCTION [ARGUMENTS...]: not again for the same folder in this call
-    [[ "${done_here:-}" != *"|$dir:$*|"* ]] || return 0
-    "$@"
-    done_here="${done_here:-}|$dir:$*|"
-}
-
 dialogues() { # the seed's offline data: the same for every method
     once collect
     once grade
@@ -143,7 +137,6 @@ untrained_and_dpo() {
     multi_turn_dpo
 }
 
-train_critic() { critic critic pairs_with_c; }
 train_without_c() { critic critic_without_c pairs; }
 train_value_head() { train "the critic (regression head)" train_value value_critic "$dir/pairs_with_c.jsonl" "$dir/critic_regression_head"; }
 train_value_function() { train "the value function" train_value value_function "$dir/rewarded.jsonl" "$dir/value_function"; }
@@ -153,29 +146,6 @@ rank_by_value() { # rank_by_value NAME MODEL
     [ $mode = mini ] || [ "$gpus" != 0 ] || precision=(--nobf16)
     step "rank candidates ($1)" python scripts/rank_best_of_n.py --config "$configs/value_ranking.yaml" --model_id "$2" \
         --input_path "$dir/candidates.jsonl" --output_path "$dir/ranked_$1.jsonl" "${precision[@]}"
-}
-
-method() { # SWEET-RL itself, its critic and candidates shared with the ablations
-    once train_critic
-    once candidates
-    once rank "" "$dir/critic"
-    once policy
-}
-
-method_and_baselines() { # the same, and beside it the candidates and multi-turn DPO
-    beside "$dir/beside.log" once_candidates_and multi_turn_dpo
-    once train_critic
-    rejection_fine_tuning
-    awaited "$dir/candidates.jsonl" "$dir/beside.log"
-    done_here="${done_here:-}|$dir:candidates|" # by what runs beside
-    once rank "" "$dir/critic"
-    once policy
-    joined "$dir/beside.log"
-}
-
-once_candidates_and() {
-    once candidates
-    "$1"
 }
 
 rank_regression_head() { once train_value_head && once rank_by_value regression_head "$dir/critic_regression_head"; }
@@ -320,7 +290,7 @@ table2_seed() {
     beside "$dir/untrained.log" untrained_both
     dialogues
     joined "$dir/untrained.log"
-    method_and_baselines
+    sweet_and multi_turn_dpo
     rounds
     [ $mode = mini ] || other_models
     [ -z "$frontend_hostname" ] || frontend
@@ -362,7 +332,7 @@ table3_seed() {
     once train_critic
     once candidates
     beside "$dir/ablations.log" ablations_two
-    method
+    sweet
     ablations_one
     joined "$dir/ablations.log"
 }
@@ -443,7 +413,7 @@ figure3b_seed() {
     beside "$dir/untrained.log" evaluate zero_shot "$agent"
     dialogues
     joined "$dir/untrained.log"
-    method_and_baselines
+    sweet_and multi_turn_dpo
     for entry in $shares; do
         local grading=("${first_tasks[@]}" --num_tasks "${entry%%:*}")
         in_folder "first_${entry%%:*}_tasks" from_dialogues multi_turn_dpo

@@ -152,25 +152,38 @@ policy() { # policy [NAME]: turn pairs of ranked[_NAME].jsonl, a policy sweet[_N
     evaluate "sweet$suffix" "$dir/sweet$suffix"
 }
 
+once() { # once FUNCTION [ARGUMENTS...]: not again for the same folder in this call
+    [[ "${done_here:-}" != *"|$dir:$*|"* ]] || return 0
+    "$@"
+    is_done "$@"
+}
+
+is_done() { # what runs beside cannot tell by itself
+    done_here="${done_here:-}|$dir:$*|"
+}
+
+train_critic() { critic critic pairs_with_c; }
+
 sweet() { # the whole method, from rewarded trajectories on
-    critic critic pairs_with_c
-    candidates
-    rank "" "$dir/critic"
-    policy
+    once train_critic
+    once candidates
+    once rank "" "$dir/critic"
+    once policy
 }
 
 sweet_and() { # sweet_and FUNCTION: the same, with rejection fine-tuning while the candidates are sampled beside it, and
     # then FUNCTION there: multi-turn DPO, and more
     beside "$dir/beside.log" candidates_and "$1"
-    critic critic pairs_with_c
+    once train_critic
     rejection_fine_tuning
     awaited "$dir/candidates.jsonl" "$dir/beside.log"
-    rank "" "$dir/critic"
-    policy
+    is_done candidates
+    once rank "" "$dir/critic"
+    once policy
     joined "$dir/beside.log"
 }
 
 candidates_and() {
-    candidates
+    once candidates
     "$1"
 }
