@@ -9,7 +9,7 @@ export OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1
 
 configs=configs/mini agent=sweet_rl/mini/agent gpus=0 trajectories=""
 launcher=(python) training=() scoring=() playing=() texts=() collecting=() sampling=() grading=(--k 4)
-num_train=100 num_test=400 task_type="${task_type:-code}" extras=""
+num_train=50 num_test=400 task_type="${task_type:-code}" extras=""
 if [ "$task_type" = html ]; then
     configs=configs/mini/html agent=sweet_rl/mini/page_agent extras="[frontend]" imitated=best
     evaluator=evaluate_html evaluating=(--config "$configs/grading.yaml")

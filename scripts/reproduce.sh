@@ -87,7 +87,7 @@ if [ $mode = mini ]; then
     fi
     mini_tasks
     acting=(--critic_reference sampled) best_of="2 4 8 16" act_tasks=(--num_tasks 200) first_tasks=(--k 4)
-    shares="20:80 60:240" all_dialogues=400 # tasks:dialogues
+    shares="10:40 30:120" all_dialogues=200 # tasks:dialogues
     strong="$out/strong_agent" strong_flags=(--layers 4 --width 160 --habits better)
     if [ -n "$smoke" ]; then
         best_of=2 shares="10:40" all_dialogues=64
