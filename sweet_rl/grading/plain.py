@@ -6,14 +6,17 @@ could be changed. Every other code gets a process of its own for each test, whic
 What plain code can name: its own functions and classes, builtin types (immutable) and functions without those that
 reach by text (`eval`, `getattr`, `globals`, ...), no name with two underscores before it but a few like `__init__`,
 no frame or code attribute; of modules only those below, only the attributes listed here, and then it sets no
-attribute at all. A process of such code is shared with other answers; not so with numpy, which is large and no code
-of ours: its process is the answer's own.
+attribute at all. Nor does it then call `type`, which makes classes with any method: `re`, `strptime` and others keep
+what they have worked out by its argument, and an argument that lies about what it equals would be found by others.
+A process of such code is shared with other answers; not so with numpy, which is large and no code of ours: its process
+is the answer's own.
+
 Left out on purpose because they set or get attributes for their caller: copy, operator, string.Formatter,
 functools.update_wrapper, typing.get_type_hints; and because they have a state: random, decimal.
 
 Of numpy plain code has the functions that compute, and none that has a state (random, seterr), touches files, or shows
 memory that nothing was written to (empty, pad). What numpy reads of an object (`__array_interface__` is an address)
-must not be of the answer's making, so such code defines no class, calls no `type`, and passes no arguments by star.
+must not be of the answer's making, so such code defines no class and passes no arguments by star.
 
 Used by the compiling process only, which runs nothing of the answer.
 """
@@ -111,7 +114,7 @@ def process_for(code: CodeType) -> str:
     "shared": one for all of them and for other answers; "answer": one for all of them; "test": one each, for all code
     that is not known to be plain.
     """
-    importing, numpy = False, False
+    importing, numpy, makes_types = False, False, False
     for part in _parts(code):
         if not all(map(_harmless, part.co_names)):
             return "test"
@@ -119,7 +122,10 @@ def process_for(code: CodeType) -> str:
         if _MATCH_CLASS in operations:  # reads attributes whose names are constants
             return "test"
         importing = importing or _IMPORT in operations
+        makes_types = makes_types or "type" in part.co_names
         numpy = numpy or any(name.split(".")[0] == "numpy" for name in part.co_names)
+    if importing and makes_types:
+        return "test"
     if importing and numpy:
         modules, attributes = {**MODULES, **NUMPY_MODULES}, NUMPY_ATTRIBUTES
         plain = all(_gives_numpy_only_values(part) for part in _parts(code))
@@ -141,9 +147,9 @@ def _harmless(name: str) -> bool:
 
 
 def _gives_numpy_only_values(code: CodeType) -> bool:
-    """Whether it makes no type and passes no `where`, with which numpy leaves memory as it found it."""
+    """Whether it defines no class and passes no `where`, with which numpy leaves memory as it found it."""
     operations = code.co_code[::2]
-    if _CLASS in operations or _STAR_CALL in operations or {"type", "NamedTuple", "namedtuple"} & set(code.co_names):
+    if _CLASS in operations or _STAR_CALL in operations or {"NamedTuple", "namedtuple"} & set(code.co_names):
         return False
     return not any("where" in constant for constant in code.co_consts if isinstance(constant, (str, tuple)))
 

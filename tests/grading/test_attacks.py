@@ -173,6 +173,34 @@ def test_what_plain_code_may_reach_by_attributes_is_functions_types_and_constant
                 assert harmless or found is urllib.parse or name in ("typing", "__future__"), (name, attribute)
 
 
+LYING = "{'_' + '_hash_' + '_': lambda s: hash(%s), '_' + '_eq_' + '_': lambda s, o: True}"
+POISONS = {
+    "patterns": (
+        f"import re\nA = type('A', (int,), {LYING % 0})\ndef f(x):\n    re.match('[a-z]', 'X', A(2))\n    return 0",
+        "import re\ndef f(x):\n    return re.match('[a-z]', 'X') is None",
+    ),
+    "formats of dates": (
+        f"import datetime\nA = type('A', (str,), {LYING % repr('%Y-%m-%d')})\ndef f(x):\n"
+        "    datetime.datetime.strptime('2024', A('%Y'))\n    return 0",
+        "import datetime\ndef f(x):\n    return datetime.datetime.strptime('2024-03-04', '%Y-%m-%d').day",
+    ),
+    "addresses": (
+        f"from urllib.parse import urlsplit\nA = type('A', (str,), {LYING % repr('http://a.org/b')})\ndef f(x):\n"
+        "    urlsplit(A('ftp://evil'))\n    return 0",
+        "from urllib.parse import urlsplit\ndef f(x):\n    return urlsplit('http://a.org/b').netloc",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", POISONS)
+def test_what_a_module_remembers_of_one_answer_is_not_given_to_the_next(name):
+    """Keys of their caches that lie about what they equal."""
+    poison, honest = POISONS[name]
+    with CodeGrader(timeout=0.5, workers=1) as grader:
+        assert grader.grade("def f(x): return 0", poison, {"a": "f(1)"}).success
+        assert grader.grade(honest, honest, {"a": "f(1)"}).success
+
+
 def test_a_text_that_hangs_the_compiler_fails_alone():
     nested = "def f(x): return " + "".join(f"(lambda a{i}: " for i in range(90)) + "x" + ")" * 90
     slow = "def f(x):\n    return " + "{" * 70 + "a" + ")" * 70
