@@ -1,6 +1,6 @@
 # Sourced by run_mini.sh and reproduce.sh --mini: the steps with the tiny agent and the scripted human on two CPU cores.
-# The caller sets `smoke` (not empty: a handful of tasks), `out` and, for pages, `task_type` (html); the virtual
-# environment is made and entered.
+# The caller sets `smoke` (not empty: a handful of tasks), `out`, `train_count` (training tasks; empty: as many as here)
+# and, for pages, `task_type` (html); the virtual environment is made and entered.
 
 # shellcheck disable=SC2034  # the variables are read by steps.sh
 source scripts/steps.sh
@@ -19,6 +19,7 @@ if [ -n "$smoke" ]; then
     num_train=16 num_test=8 sampling=(--data_fraction 0.1 --best_of_n 4) pairing=(--num_pairs 1)
     training=(--max_epochs 1)
 fi
+num_train="${train_count:-$num_train}"
 train_tasks="$out/tasks/train.jsonl" test_tasks="$out/tasks/test.jsonl"
 
 player() { player=(--agent_model "$1"); }

@@ -5,23 +5,26 @@
 #   bash scripts/run_mini.sh                    # one seed; results.json, results.md and the table at the end
 #   bash scripts/run_mini.sh --task_type html   # the same with web pages: an agent that learns to listen to a designer
 #   bash scripts/run_mini.sh --seeds "0 1 2"    # several seeds, one table
+#   bash scripts/run_mini.sh --num_train 100    # on more or fewer training tasks (default 50; 200 pages)
 #   bash scripts/run_mini.sh --smoke            # every step on a handful of tasks
 #   bash scripts/run_mini.sh --credit           # also: how well the critic credits turns, with and without c
 #
-# Other options: --output DIR (default runs/mini, or runs/mini-smoke; runs/mini-html for pages). Stopped at any point, the same command
-# continues: finished steps are passed over and a half-done one goes on where it was.
+# Other options: --output DIR (default runs/mini, runs/mini-100 with --num_train 100, runs/mini-smoke; runs/mini-html for
+# pages). Stopped at any point, the same command continues: finished steps are passed over and a half-done one goes on
+# where it was.
 # The virtual environment is .venv, or the folder that SWEET_RL_VENV names.
 set -euo pipefail
 
-seeds="0" output="" smoke="" credit="" task_type=code
+seeds="0" output="" smoke="" train_count="" credit="" task_type=code
 while [ $# -gt 0 ]; do
     case "$1" in
         --seeds) seeds="${2:?--seeds needs a list such as \"0 1 2\"}"; shift 2 ;;
         --output) output="$(realpath -m "${2:?--output needs a folder}")"; shift 2 ;;
         --task_type) task_type="${2:?--task_type needs code or html}"; shift 2 ;;
+        --num_train) train_count="${2:?--num_train needs a number of tasks}"; shift 2 ;;
         --smoke) smoke=1; shift ;;
         --credit) credit=1; shift ;;
-        *) echo "run_mini.sh: unknown option $1 (there are --task_type, --seeds, --output, --smoke, --credit)" >&2; exit 2 ;;
+        *) echo "run_mini.sh: unknown option $1 (there are --task_type, --seeds, --num_train, --output, --smoke, --credit)" >&2; exit 2 ;;
     esac
 done
 case "$task_type" in
@@ -31,7 +34,7 @@ case "$task_type" in
 esac
 
 cd "$(dirname "$0")/.."
-out="${output:-runs/mini${html:+-html}${smoke:+-smoke}}"
+out="${output:-runs/mini${html:+-html}${train_count:+-$train_count}${smoke:+-smoke}}"
 source scripts/mini.sh
 mini_environment
 mkdir -p "$out"
