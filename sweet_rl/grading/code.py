@@ -270,9 +270,10 @@ class CodeGrader:
 
     def _run(self, role: str, seed: int, facts: Reference, compiled: Compiled, text: str, tests: int) -> list[tuple]:
         """Run compiled code in a process with the modules that its text asks for; if it lacks one, with them all."""
-        job = Job(
-            compiled.code, facts.calls, tests, facts.function, facts.compiled_prelude, compiled.process, self.scope
-        )
+        process = compiled.process
+        if process == "answer" and facts.prelude:  # objects of modules that it did not name itself
+            process = "test"
+        job = Job(compiled.code, facts.calls, tests, facts.function, facts.compiled_prelude, process, self.scope)
         names = imported_names(text) | imported_names(facts.prelude)
         modules = modules_for(names, text)
         outcomes = self._run_in((role, seed, modules), job)

@@ -1,22 +1,23 @@
-"""Whether an answer's code can leave anything behind for a later test in the same process, told from its bytecode.
+"""Which process the tests of an answer may have, told from its bytecode.
 
-Plain code may run all its tests in one process, each in a fresh module: it names no object that outlives a test and
-could be changed. Every other code gets a process of its own for each test, which is slower and needs no proof.
+shared: with other answers. Only for code that can name nothing which outlives a test and could be changed, and that
+nothing of which runs later: functions of its own without classes, without generators but generator expressions;
+attributes only those listed here (methods of builtin types and functions of the modules below, not `str.format`, which
+reads attributes by text), none set; no `type` and no name that reaches by text (`eval`, `getattr`, `globals`, ...) or
+has two underscores before it. What modules keep of earlier calls (`re`, `typing`, addresses) is cleared before each
+test, and garbage is collected before each answer (`warm.py`).
 
-What plain code can name: its own functions and classes, builtin types (immutable) and functions without those that
-reach by text (`eval`, `getattr`, `globals`, ...), no name with two underscores before it but a few like `__init__`,
-no frame or code attribute; of modules only those below, only the attributes listed here, and then it sets no
-attribute at all. Nor does it then call `type`, which makes classes with any method: `re`, `strptime` and others keep
-what they have worked out by its argument, and an argument that lies about what it equals would be found by others.
-A process of such code is shared with other answers; not so with numpy, which is large and no code of ours: its process
-is the answer's own.
+answer: all tests of one answer, each in a fresh module. For code with classes or generators of its own, or with those
+functions of numpy that compute, which by its names cannot change a module, a builtin or a cache. Weaker than the first:
+what an answer reads of memory that was never written (numpy's structures), of addresses and by `str.format` may tell
+it of its own earlier tests; no other answer is there.
 
-Left out on purpose because they set or get attributes for their caller: copy, operator, string.Formatter,
-functools.update_wrapper, typing.get_type_hints; and because they have a state: random, decimal.
+test: each test by itself, for all other code.
 
-Of numpy plain code has the functions that compute, and none that has a state (random, seterr), touches files, or shows
-memory that nothing was written to (empty, pad). What numpy reads of an object (`__array_interface__` is an address)
-must not be of the answer's making, so such code defines no class and passes no arguments by star.
+Left out of the modules on purpose because they set or get attributes for their caller: copy, operator,
+string.Formatter, functools.update_wrapper, typing.get_type_hints; because they have a state: random, decimal, and of
+numpy random, seterr and their like. What numpy reads of an object (`__array_interface__` is an address) must not be of
+the answer's making: such code defines no class and passes no arguments by star.
 
 Used by the compiling process only, which runs nothing of the answer.
 """
@@ -95,7 +96,7 @@ MODULES = {
     "string": set(STRING.split()),
 }
 ATTRIBUTES = set().union(
-    {"send", "close", "throw", "args", "cache_clear", "cache_info", "__init__"},
+    {"send", "close", "throw", "args", "cache_clear"},
     _public(str, bytes, list, dict, set, frozenset, tuple, int, float, complex, range, *_DATES, *_CONTAINERS),
     _public(re.Pattern, re.Match),
     "scheme netloc path query fragment hostname port geturl".split(),  # of a parsed address
@@ -104,33 +105,39 @@ ATTRIBUTES = set().union(
 NUMPY_MODULES = {"numpy": {*NUMPY.split(), "linalg"}, "numpy.linalg": set(NUMPY_LINALG.split())}
 # `numpy.cast` was a table that all code shared.
 NUMPY_ATTRIBUTES = (ATTRIBUTES - MODULES["typing"]).union(*NUMPY_MODULES.values(), ARRAY.split())
+# What a process that is shared may see: no class is made, none is changed, and nothing is reached by text.
+MAKES_CLASSES = {"type", "Type", "NamedTuple", "namedtuple", "Generic", "TypeVar", "super", "object"}
+SHARED_NEVER = MAKES_CLASSES | {"id", "hash", "dir", "property", "classmethod", "staticmethod"}
+SHARED_ATTRIBUTES = ATTRIBUTES - MAKES_CLASSES
+SHARED_ATTRIBUTES -= {"format", "format_map", "send", "close", "throw", "args", "cache_clear"}
 _MATCH_CLASS, _IMPORT = dis.opmap.get("MATCH_CLASS", -1), dis.opmap["IMPORT_NAME"]
+_GENERATOR, _ASYNC = 0x20, 0x80 | 0x200  # flags of code objects
+_DELEGATE = {dis.opmap.get(name) for name in ("SEND", "GET_YIELD_FROM_ITER", "GET_AWAITABLE", "YIELD_FROM")}
 _CLASS, _STAR_CALL = dis.opmap["LOAD_BUILD_CLASS"], dis.opmap["CALL_FUNCTION_EX"]
 
 
 def process_for(code: CodeType) -> str:
-    """Which process the tests of a module with this code may have.
-
-    "shared": one for all of them and for other answers; "answer": one for all of them; "test": one each, for all code
-    that is not known to be plain.
-    """
-    importing, numpy, makes_types = False, False, False
-    for part in _parts(code):
-        if not all(map(_harmless, part.co_names)):
-            return "test"
-        operations = part.co_code[::2]
-        if _MATCH_CLASS in operations:  # reads attributes whose names are constants
-            return "test"
-        importing = importing or _IMPORT in operations
-        makes_types = makes_types or "type" in part.co_names
-        numpy = numpy or any(name.split(".")[0] == "numpy" for name in part.co_names)
-    if importing and makes_types:
+    """"shared", "answer" or "test", as above, for the tests of a module with this code."""
+    parts = list(_parts(code))
+    names = {name for part in parts for name in part.co_names}
+    operations = {operation for part in parts for operation in part.co_code[::2]}
+    if not all(map(_harmless, names)) or _MATCH_CLASS in operations:  # that reads attributes whose names are constants
         return "test"
-    if importing and numpy:
-        modules, attributes = {**MODULES, **NUMPY_MODULES}, NUMPY_ATTRIBUTES
-        plain = all(_gives_numpy_only_values(part) for part in _parts(code))
-        return "answer" if plain and _imports_only(code, modules, attributes) else "test"
-    return "shared" if not importing or _imports_only(code, MODULES, ATTRIBUTES) else "test"
+    if not (names & SHARED_NEVER or _CLASS in operations or any(map(_is_generator, parts))):
+        if not any(name.startswith("__") and name not in ("__name__", "__annotations__") for name in names):
+            if _stays_within(parts, MODULES, SHARED_ATTRIBUTES):
+                return "shared"
+    if any(map(_runs_when_dropped, parts)):
+        return "test"
+    if _IMPORT not in operations:
+        return "answer"
+    if names & {"type", "Type"}:
+        return "test"
+    if any(name.split(".")[0] == "numpy" for name in names):
+        plain = all(map(_gives_numpy_only_values, parts))
+        within = _stays_within(parts, {**MODULES, **NUMPY_MODULES}, NUMPY_ATTRIBUTES)
+        return "answer" if plain and within else "test"
+    return "answer" if _stays_within(parts, MODULES, ATTRIBUTES) else "test"
 
 
 def _parts(code: CodeType):
@@ -146,6 +153,17 @@ def _harmless(name: str) -> bool:
     return not name.startswith("__") or name in UNDERSCORED
 
 
+def _is_generator(code: CodeType) -> bool:
+    """Whether it is a generator or coroutine other than a generator expression, which has no code of its own to end."""
+    return bool(code.co_flags & (_GENERATOR | _ASYNC)) and (code.co_name != "<genexpr>" or bool(code.co_flags & _ASYNC))
+
+
+def _runs_when_dropped(code: CodeType) -> bool:
+    """Whether code of it may run when it is thrown away unfinished, which may be in the middle of a later test."""
+    handles = bool(getattr(code, "co_exceptiontable", b"unknown")) or bool(_DELEGATE & set(code.co_code[::2]))
+    return _is_generator(code) and handles
+
+
 def _gives_numpy_only_values(code: CodeType) -> bool:
     """Whether it defines no class and passes no `where`, with which numpy leaves memory as it found it."""
     operations = code.co_code[::2]
@@ -154,12 +172,12 @@ def _gives_numpy_only_values(code: CodeType) -> bool:
     return not any("where" in constant for constant in code.co_consts if isinstance(constant, (str, tuple)))
 
 
-def _imports_only(code: CodeType, modules: dict[str, set[str]], attributes: set[str]) -> bool:
-    """For code that imports: only listed modules and attributes, nothing set, no star."""
-    return all(_part_imports_only(part, modules, attributes) for part in _parts(code))
+def _stays_within(parts: list[CodeType], modules: dict[str, set[str]], attributes: set[str]) -> bool:
+    """Whether it imports only listed modules and names, reads only listed attributes and sets none."""
+    return all(_part_stays_within(part, modules, attributes) for part in parts)
 
 
-def _part_imports_only(code: CodeType, modules: dict[str, set[str]], attributes: set[str]) -> bool:
+def _part_stays_within(code: CodeType, modules: dict[str, set[str]], attributes: set[str]) -> bool:
     if any(isinstance(constant, tuple) and "*" in constant for constant in code.co_consts):
         return False
     for instruction in dis.get_instructions(code):

@@ -26,6 +26,7 @@ import posix  # noqa: E402
 import time  # noqa: E402
 
 SIGKILL, CHILD_FD = 9, 3
+FORGET: list = []  # `forgetters`, once the modules are loaded
 ModuleType = type(sys)
 
 
@@ -94,8 +95,18 @@ def compile_first(candidates: list):
     return None, fault
 
 
+def forgetters() -> list:
+    """Functions that clear what the loaded modules keep of earlier calls and what later ones could tell or be given."""
+    places = {"re": "purge", "urllib.parse": "clear_cache"}
+    found = [getattr(sys.modules.get(module), name, None) for module, name in places.items()]
+    found += getattr(sys.modules.get("typing"), "_cleanups", [])
+    return [forget for forget in found if forget is not None]
+
+
 def run_test(code, prelude, function: str, scope: str, call) -> bytes:
     """Run one test call in a fresh module: b"V" and its value's text, or b"E", the reason, a line end, the message."""
+    for forget in FORGET:
+        forget()
     try:
         module = ModuleType("answer")
         sys.modules["answer"] = module
@@ -118,7 +129,7 @@ def run_test(code, prelude, function: str, scope: str, call) -> bytes:
 def run_job(system_call_filter) -> None:
     """Life of a child that runs answers: read a job, shut in, run the tests, send a frame each.
 
-    A job that stays is of plain code: its frames go together, and the next job may come.
+    A job that stays is of code that shares its process: its frames go together, and the next job may come.
     """
     leave, write = os._exit, write_frame
     job = marshal.loads(read_frame(CHILD_FD))
@@ -134,6 +145,9 @@ def run_job(system_call_filter) -> None:
         frames = [run_test(code, prelude, function, scope, calls[number]) for number in chosen]
         frames[1:] = [len(frame).to_bytes(4, "little") + frame for frame in frames[1:]]
         write(CHILD_FD, frames[0], b"".join(frames[1:]))
+        del job, code, calls, prelude, frames
+        sys.modules.pop("answer", None)
+        gc.collect()
         try:
             job = marshal.loads(read_frame(CHILD_FD))
         except EOFError:
@@ -315,6 +329,7 @@ def main() -> None:
         return
     os.environ.clear()
     posix.environ.clear()
+    FORGET.extend(forgetters())
     practise()
     gc.collect()
     confine.give_back_free_memory()

@@ -95,8 +95,14 @@ STATES = {
     "def f(): return n",
     "numpy's modules": "import numpy as np\nnp.linalg.seen = getattr(np.linalg, 'seen', 0) + 1\n"
     "def f(): return np.linalg.seen",
-    "lists of urllib": "import urllib.parse\nu = urllib.parse.uses_netloc\nn = u.count('seen') + 1\nu.append('seen')\n"
-    "def f(): return n",
+    "lists of urllib": "import urllib.parse\nu = urllib.parse.uses_netloc\nn = u.count('seen') + 1\n"
+    "u.append('seen')\ndef f(): return n",
+    "patterns": "import re\ndef f():\n    try:\n        re.match('qz', '', 0.0)\n        return 2\n    except TypeError:\n"
+    "        re.match('qz', '')\n        return 1",
+    "addresses": "from urllib.parse import urlsplit\ndef f():\n    urlsplit('http://a/')\n"
+    "    return sum(urlsplit.cache_info()[:2])",
+    "a module's text": "import math\nn = 2 if 'evil' in str(math) else 1\ndef f():\n    math.__init__('evil')\n"
+    "    return n",
     "star": "from math import *\nimport math\nmath.seen = getattr(math, 'seen', 0) + 1\ndef f(): return math.seen",
 }  # fmt: skip
 
@@ -122,20 +128,23 @@ def test_honest_plain_code_shares_a_process_and_other_code_does_not():
     shared = [
         "import json\nfrom urllib.parse import urljoin\ndef f(x): return json.dumps([urljoin('b', str(x))])",
         "import urllib.parse\ndef f(x): return urllib.parse.urlparse(x).netloc",
-        "def f(x):\n    class A:\n        def __init__(self, y): self.y = y\n    return A(x).y",
+        "def f(x):\n    return sum(y for y in range(x))",
         "import math\nfrom typing import List\ndef f(x: List[int]):\n    return math.floor(x)",
         "import re\nfrom collections import Counter\ndef f(x): return Counter(re.findall('a', str(x))).most_common(1)",
         "from datetime import datetime, timedelta\ndef f(x): return (datetime(2020, 1, 1) + timedelta(x)).isoformat()",
         "if __name__ == '__main__':\n    print(f(1))\ndef f(x): return sorted({'b': 1}.items(), key=lambda p: p[1])",
     ]
     other = [text for name, text in STATES.items() if "seen" in text]
-    numpy = [
+    alone = [
+        "def f(x):\n    class A:\n        def __init__(self, y): self.y = y\n    return A(x).y",
+        "def f(x):\n    def g():\n        for i in range(x): yield i\n    return list(g())",
+        "def f(x): return '{} of {}'.format(x, type(x))",
         "import numpy as np\ndef f(x): return np.arange(x)[::-1].cumsum().tolist()",
         "from numpy.linalg import norm\nimport numpy\ndef f(x): return float(norm(numpy.array(x, dtype=float)))",
     ]
-    expected = ["shared"] * len(shared) + ["test"] * len(other) + ["answer"] * len(numpy)
+    expected = ["shared"] * len(shared) + ["test"] * len(other) + ["answer"] * len(alone)
     with CodeGrader(workers=1) as grader:
-        compiled = grader._compiler.modules([[text] for text in shared + other + numpy])
+        compiled = grader._compiler.modules([[text] for text in shared + other + alone])
     assert [found.process for found in compiled] == expected
 
 
@@ -184,6 +193,39 @@ POISONS = {
         "    datetime.datetime.strptime('2024', A('%Y'))\n    return 0",
         "import datetime\ndef f(x):\n    return datetime.datetime.strptime('2024-03-04', '%Y-%m-%d').day",
     ),
+    "what prints": ("from typing import Optional\ndef f(x):\n    Optional.__init__(lambda s, p: 'EVIL')\n    return 0",
+        "from typing import Optional\ndef f(x):\n    return str(Optional[int])"),
+    "types": ("from typing import List\ndef f(x):\n    List.__init__(dict, 1, name='EVIL')\n    return 0",
+        "from typing import List\ndef f(x):\n    return isinstance([], List)"),
+    "a metaclass": (
+        "from typing import Type\nfrom datetime import datetime\nclass M(Type): pass\ndef f(x):\n"
+        "    S = M('S', (str,), {'__eq__': lambda a, b: True, '__ne__': lambda a, b: False,"
+        " '__hash__': lambda a: hash('%Y-%m-%d')})\n    datetime.strptime('01-02-2003', S('%d-%m-%Y'))\n    return 0",
+        "from datetime import datetime\ndef f(x):\n    return datetime.strptime('2020-02-03', '%Y-%m-%d').day",
+    ),
+    "unions": (
+        "from typing import List, Union\ndef f(x):\n    List[Union[str, int]]\n    return 0",
+        "from typing import List, Union\ndef f(x):\n    return str(List[Union[int, str]])",
+    ),
+    "what is thrown away": (
+        "def arm():\n    def g(box):\n        try: yield\n        except GeneratorExit: pass\n        arm()\n"
+        "        try: raise\n        except BaseException as e:\n"
+        "            if type(e) is not RuntimeError and type(e) is not GeneratorExit: e.args = ('EVIL',)\n"
+        "    box = []\n    it = g(box)\n    box.append(it)\n    next(it)\ndef f(x):\n    arm()\n    return 0",
+        "def f(x):\n    try: raise ValueError('bad input')\n    except ValueError as err:\n"
+        "        rows = [[i] for i in range(3000)]\n        return str(err)",
+    ),
+    "a finalizer": (
+        "def arm(*_):\n    try: raise\n    except BaseException as e:\n"
+        "        if type(e) is not RuntimeError: e.args = ('EVIL',)\n    box = C()\n    box.box = box\n"
+        "C = type('C', (), {'__d' + 'el__': arm})\ndef f(x):\n    arm()\n    return 0",
+        "def f(x):\n    try: raise ValueError('bad input')\n    except ValueError as err:\n"
+        "        rows = [[i] for i in range(3000)]\n        return str(err)",
+    ),
+    "memory": (
+        "def f(x):\n    global keep\n    keep = bytes(200 << 20)\n    return 0",
+        "def f(x):\n    try: return len(bytes(200 << 20))\n    except Exception: return None",
+    ),
     "addresses": (
         f"from urllib.parse import urlsplit\nA = type('A', (str,), {LYING % repr('http://a.org/b')})\ndef f(x):\n"
         "    urlsplit(A('ftp://evil'))\n    return 0",
@@ -199,6 +241,28 @@ def test_what_a_module_remembers_of_one_answer_is_not_given_to_the_next(name):
     with CodeGrader(timeout=0.5, workers=1) as grader:
         assert grader.grade("def f(x): return 0", poison, {"a": "f(1)"}).success
         assert grader.grade(honest, honest, {"a": "f(1)"}).success
+
+
+def test_objects_of_a_test_call_are_no_way_to_change_a_class_for_others():
+    reference = "from collections import Counter\ndef f(x): return x.most_common(1)[0][0]"
+    lying = "def f(x):\n    type(x).most_common = lambda *_: [('EVIL', 1)]\n    return 'a'"
+    with CodeGrader(timeout=0.5, workers=1) as grader:
+        assert grader.grade(reference, lying, {"a": "f(Counter('aab'))", "b": "f(Counter('aab'))"}).success
+        assert grader.grade(reference, reference, {"a": "f(Counter('aab'))"}).success
+
+
+def test_no_answer_reads_what_an_earlier_one_returned():
+    """Through the frames below it, which `str.format` reaches by text."""
+    reader = (
+        "def f(x):\n    try: 1 / 0\n    except Exception as e:\n        for n in range(1, 9):\n            try:\n"
+        "                t = '{0.__traceback__.tb_frame' + '.f_back' * n + '.f_locals}'\n"
+        "                if ''.join(reversed('TERCES')) in t.format(e): return 0\n"
+        "            except Exception: pass\n    return 1"
+    )
+    told = "def f(x): return 'SEC' + 'RET'"
+    with CodeGrader(timeout=0.5, workers=1) as grader:
+        assert grader.grade(told, told, {"a": "f(1)"}).success
+        assert grader.grade("def f(x): return 1", reader, {"a": "f(1)"}).success
 
 
 def test_a_text_that_hangs_the_compiler_fails_alone():
