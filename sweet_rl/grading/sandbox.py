@@ -4,17 +4,17 @@ What holds, for code run through `Sandbox.run`:
 
 strict (Linux with user namespaces): it sees an empty read-only root and one scratch folder of 16 MB that is
 emptied after each process; no network, no process of the host, no environment, no command line; it cannot start a
-process or signal one; it ends with its test. Each test has a process of its own, but for code whose bytecode proves that
-it can leave nothing behind (`plain.py`): the simplest shares a process with up to `SHARED_ANSWERS` - 1 answers of that
-kind, and what is slow there, or fails otherwise than by a value or an exception, is run again in a process of its own.
+process or signal one; it ends with its test. Each test has a process of its own, but for code whose bytecode proves
+that it can leave nothing behind (`plain.py`): the simplest shares a process with up to `SHARED_ANSWERS` - 1 answers of
+that kind, and what is slow there, or fails otherwise than by a value or an exception, is run again by itself.
 Time, CPU, memory, threads, open files and output are limited.
 seccomp (Linux without namespaces): the same without any file: every call that takes a path is refused.
 limits (macOS and others): only limits and an empty environment; files and network can be reached, processes can be
 started, and one that leaves its session can outlive its test. Address-space limits are unreliable on macOS.
 
 On every level the expected results are never in a process that runs an answer, values are compared here and not
-there, and a child inherits nothing of an earlier answer. Not covered: side channels (timing, CPU load, addresses of objects), faults
-of the kernel itself, reading the installed Python's own modules that are already in memory.
+there, and a child inherits nothing of an earlier answer. Not covered: side channels (timing, CPU load, addresses of
+objects), faults of the kernel itself, reading the installed Python's own modules that are already in memory.
 """
 
 import functools

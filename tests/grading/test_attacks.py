@@ -97,8 +97,8 @@ STATES = {
     "def f(): return np.linalg.seen",
     "lists of urllib": "import urllib.parse\nu = urllib.parse.uses_netloc\nn = u.count('seen') + 1\n"
     "u.append('seen')\ndef f(): return n",
-    "patterns": "import re\ndef f():\n    try:\n        re.match('qz', '', 0.0)\n        return 2\n    except TypeError:\n"
-    "        re.match('qz', '')\n        return 1",
+    "patterns": "import re\ndef f():\n    try:\n        re.match('qz', '', 0.0)\n        return 2\n"
+    "    except TypeError:\n        re.match('qz', '')\n        return 1",
     "addresses": "from urllib.parse import urlsplit\ndef f():\n    urlsplit('http://a/')\n"
     "    return sum(urlsplit.cache_info()[:2])",
     "a module's text": "import math\nn = 2 if 'evil' in str(math) else 1\ndef f():\n    math.__init__('evil')\n"
