@@ -271,8 +271,8 @@ class CodeGrader:
     def _run(self, role: str, seed: int, facts: Reference, compiled: Compiled, text: str, tests: int) -> list[tuple]:
         """Run compiled code in a process with the modules that its text asks for; if it lacks one, with them all."""
         process = compiled.process
-        if process == "answer" and facts.prelude:  # objects of modules that it did not name itself
-            process = "test"
+        if facts.prelude:  # the calls hand over objects of modules that it did not name itself
+            process = "answer" if process == "shared" else "test"
         job = Job(compiled.code, facts.calls, tests, facts.function, facts.compiled_prelude, process, self.scope)
         names = imported_names(text) | imported_names(facts.prelude)
         modules = modules_for(names, text)

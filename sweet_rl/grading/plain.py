@@ -2,15 +2,17 @@
 
 shared: with other answers. Only for code that can name nothing which outlives a test and could be changed, and that
 nothing of which runs later: functions of its own without classes, without generators but generator expressions;
-attributes only those listed here (methods of builtin types and functions of the modules below, not `str.format`, which
-reads attributes by text), none set; no `type` and no name that reaches by text (`eval`, `getattr`, `globals`, ...) or
-has two underscores before it. What modules keep of earlier calls (`re`, `typing`, addresses) is cleared before each
-test, and garbage is collected before each answer (`warm.py`).
+attributes only those listed here (methods of builtin types and a few C functions; not `str.format`, which reads
+attributes by text), none set; no `type` and no name that reaches by text (`eval`, `getattr`, `globals`, ...) or has two
+underscores before it; of modules only such as are written in C and keep nothing. Whatever is written in Python takes
+objects of any kind and hands out more than it should (`Counter.copy(int)` is `type`). Garbage is collected before each
+answer (`warm.py`).
 
-answer: all tests of one answer, each in a fresh module. For code with classes or generators of its own, or with those
-functions of numpy that compute, which by its names cannot change a module, a builtin or a cache. Weaker than the first:
-what an answer reads of memory that was never written (numpy's structures), of addresses and by `str.format` may tell
-it of its own earlier tests; no other answer is there.
+answer: all tests of one answer, each in a fresh module. For code with classes or generators of its own, with the listed
+functions of other modules, or with those of numpy that compute, which names no module, builtin or cache to change; what
+modules keep of earlier calls (`re`, `typing`, addresses) is cleared before each test. No other answer is there: this
+keeps the tests of honest code apart. One that wants to may still tell its own earlier tests, by memory that was never
+written (numpy's structures), by `str.format`, by functions written in Python.
 
 test: each test by itself, for all other code.
 
@@ -105,11 +107,18 @@ ATTRIBUTES = set().union(
 NUMPY_MODULES = {"numpy": {*NUMPY.split(), "linalg"}, "numpy.linalg": set(NUMPY_LINALG.split())}
 # `numpy.cast` was a table that all code shared.
 NUMPY_ATTRIBUTES = (ATTRIBUTES - MODULES["typing"]).union(*NUMPY_MODULES.values(), ARRAY.split())
-# What a process that is shared may see: no class is made, none is changed, and nothing is reached by text.
-MAKES_CLASSES = {"type", "Type", "NamedTuple", "namedtuple", "Generic", "TypeVar", "super", "object"}
+# For a process that is shared: no class is made or changed, and nothing written in Python is called.
+MAKES_CLASSES = {"type", "super", "object"}
 SHARED_NEVER = MAKES_CLASSES | {"id", "hash", "dir", "property", "classmethod", "staticmethod"}
-SHARED_ATTRIBUTES = ATTRIBUTES - MAKES_CLASSES
-SHARED_ATTRIBUTES -= {"format", "format_map", "send", "close", "throw", "args", "cache_clear"}
+_C_MODULES = ("__future__", "math", "cmath", "itertools", "bisect", "datetime", "string")  # the last: constants
+SHARED_MODULES = {name: MODULES[name] for name in _C_MODULES}
+SHARED_MODULES["collections"] = {"defaultdict", "deque", "OrderedDict"}
+SHARED_MODULES["heapq"] = {"heapify", "heappop", "heappush", "heappushpop", "heapreplace"}
+SHARED_ATTRIBUTES = set().union(
+    _public(str, bytes, list, dict, set, frozenset, tuple, int, float, complex, range, *_DATES),
+    _public(collections.defaultdict, collections.deque, collections.OrderedDict),
+    *SHARED_MODULES.values(),
+) - {"format", "format_map"}
 _MATCH_CLASS, _IMPORT = dis.opmap.get("MATCH_CLASS", -1), dis.opmap["IMPORT_NAME"]
 _GENERATOR, _ASYNC = 0x20, 0x80 | 0x200  # flags of code objects
 _DELEGATE = {dis.opmap.get(name) for name in ("SEND", "GET_YIELD_FROM_ITER", "GET_AWAITABLE", "YIELD_FROM")}
@@ -125,7 +134,7 @@ def process_for(code: CodeType) -> str:
         return "test"
     if not (names & SHARED_NEVER or _CLASS in operations or any(map(_is_generator, parts))):
         if not any(name.startswith("__") and name not in ("__name__", "__annotations__") for name in names):
-            if _stays_within(parts, MODULES, SHARED_ATTRIBUTES):
+            if _stays_within(parts, SHARED_MODULES, SHARED_ATTRIBUTES):
                 return "shared"
     if any(map(_runs_when_dropped, parts)):
         return "test"

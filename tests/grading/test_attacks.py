@@ -5,6 +5,7 @@ import os
 import socket
 import threading
 import time
+import types
 import urllib.parse
 
 import pytest
@@ -126,16 +127,18 @@ def test_files_of_one_test_are_gone_in_the_next():
 
 def test_honest_plain_code_shares_a_process_and_other_code_does_not():
     shared = [
-        "import json\nfrom urllib.parse import urljoin\ndef f(x): return json.dumps([urljoin('b', str(x))])",
-        "import urllib.parse\ndef f(x): return urllib.parse.urlparse(x).netloc",
-        "def f(x):\n    return sum(y for y in range(x))",
-        "import math\nfrom typing import List\ndef f(x: List[int]):\n    return math.floor(x)",
-        "import re\nfrom collections import Counter\ndef f(x): return Counter(re.findall('a', str(x))).most_common(1)",
+        "import math\nfrom itertools import product\ndef f(x): return math.floor(sum(a for a, b in product([x], [x])))",
         "from datetime import datetime, timedelta\ndef f(x): return (datetime(2020, 1, 1) + timedelta(x)).isoformat()",
         "if __name__ == '__main__':\n    print(f(1))\ndef f(x): return sorted({'b': 1}.items(), key=lambda p: p[1])",
+        "from collections import defaultdict\ndef f(x):\n    seen = defaultdict(list)\n    seen[x].append(f'{x:.2f}')\n"
+        "    try: return dict(seen)[0]\n    except KeyError as e: return str(e)",
     ]
     other = [text for name, text in STATES.items() if "seen" in text]
     alone = [
+        "import json\nfrom urllib.parse import urljoin\ndef f(x): return json.dumps([urljoin('b', str(x))])",
+        "import urllib.parse\ndef f(x): return urllib.parse.urlparse(x).netloc",
+        "from typing import List\ndef f(x: List[int]): return x",
+        "import re\nfrom collections import Counter\ndef f(x): return Counter(re.findall('a', str(x))).most_common(1)",
         "def f(x):\n    class A:\n        def __init__(self, y): self.y = y\n    return A(x).y",
         "def f(x):\n    def g():\n        for i in range(x): yield i\n    return list(g())",
         "def f(x): return '{} of {}'.format(x, type(x))",
@@ -171,6 +174,13 @@ def test_what_plain_code_may_reach_by_attributes_is_functions_types_and_constant
             found = getattr(module, attribute, None)
             harmless = callable(found) or isinstance(found, (int, float, type(None)))
             assert harmless or found is numpy.linalg, attribute
+    for name in plain.SHARED_MODULES:
+        module = importlib.import_module(name)
+        for attribute in plain.SHARED_ATTRIBUTES:
+            found = getattr(module, attribute, None)
+            assert not isinstance(found, types.FunctionType), (name, attribute)
+            if isinstance(found, type):
+                assert not [value for value in vars(found).values() if isinstance(value, types.FunctionType)], attribute
     for name in plain.MODULES:
         module = importlib.import_module(name)
         parents = {"urllib.parse": urllib}
@@ -206,6 +216,12 @@ POISONS = {
     "unions": (
         "from typing import List, Union\ndef f(x):\n    List[Union[str, int]]\n    return 0",
         "from typing import List, Union\ndef f(x):\n    return str(List[Union[int, str]])",
+    ),
+    "a copy that is a class": (
+        "import re\nfrom collections import Counter\nT = Counter.copy(int)\n"
+        "X = T('X', (int,), {n: lambda s, o=0: 0 for n in ('__and__', '__or__', '__rand__', '__ror__', '__index__')})\n"
+        "for k in (10, 18, 26): T(re.I)(X(k))\ndef f(x): return 0",
+        "import re\ndef f(x): return re.findall('^a.b', 'A\\nb', re.I | re.S | re.M)",
     ),
     "what is thrown away": (
         "def arm():\n    def g(box):\n        try: yield\n        except GeneratorExit: pass\n        arm()\n"
