@@ -24,6 +24,7 @@ def credit(results: Mapping[str, Mapping], title: str = ""):
                 axis.plot([], [], label=name, **style)
         axis.axhline(50, color="black", linewidth=0.7, linestyle=(0, (1, 3)))
         axis.set(xlabel="turn", ylim=(0, 102), title=group)
+        axis.xaxis.get_major_locator().set_params(integer=True)
         axis.title.set_fontsize(9)
     axes[0].set_ylabel("pairs ranked as by the oracle, %")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)

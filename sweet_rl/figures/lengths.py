@@ -52,7 +52,7 @@ def lengths(runs: Mapping[str, Sequence[Trajectory]], title: str = ""):
                      hatch=HATCHES[number % len(HATCHES)], edgecolor="black", linewidth=0.8)  # fmt: skip
         answers.annotate(f"{100 * found['answered']:.0f} % answer", (found["answers"] or 0.0, places[number]),
                          xytext=(3, -3), textcoords="offset points", fontsize=7.5)  # fmt: skip
-    by_turn.set(xlabel="turn", ylabel=f"{unit} of a question", ylim=(0, None))
+    by_turn.set(xlabel="turn", ylabel=f"{unit} of a question", ylim=(0, 1.1 * by_turn.dataLim.y1))
     answers.set(xlabel=f"{unit} of an answer", yticks=places, yticklabels=list(measured))
     answers.margins(x=0.25)
     answers.grid(axis="y", visible=False)
