@@ -47,7 +47,7 @@ TYPING = (
 )
 RE = (
     "A ASCII DOTALL I IGNORECASE M MULTILINE Match Pattern S VERBOSE X compile escape findall finditer fullmatch match"
-    " search split sub subn error"
+    " search split sub subn"
 )
 NUMPY = (
     "abs absolute add all allclose any append arange argmax argmin argsort argwhere around array array_equal"

@@ -6,7 +6,9 @@ import socket
 import threading
 import time
 import types
+import urllib.error
 import urllib.parse
+import urllib.request
 
 import pytest
 
