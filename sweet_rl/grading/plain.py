@@ -3,10 +3,10 @@
 shared: with other answers. Only for code that can name nothing which outlives a test and could be changed, and that
 nothing of which runs later: functions of its own without classes, without generators but generator expressions;
 attributes only those listed here (methods of builtin types and a few C functions; not `str.format`, which reads
-attributes by text), none set; no `type` and no name that reaches by text (`eval`, `getattr`, `globals`, ...) or has two
-underscores before it; of modules only such as are written in C and keep nothing. Whatever is written in Python takes
-objects of any kind and hands out more than it should (`Counter.copy(int)` is `type`). Garbage is collected before each
-answer (`warm.py`).
+attributes by text), none set; no `type` and no name that reaches by text (`eval`, `getattr`, `globals`, ...) or has
+two underscores before it but `__name__` and `__annotations__`; of modules only such as are written in C and keep
+nothing that a key could lie about. Whatever is written in Python takes objects of any kind and hands out more than it
+should (`Counter.copy(int)` is `type`). Garbage is collected before each answer (`warm.py`).
 
 answer: all tests of one answer, each in a fresh module. For code with classes or generators of its own, with the listed
 functions of other modules, or with those of numpy that compute, which names no module, builtin or cache to change; what
@@ -108,8 +108,8 @@ NUMPY_MODULES = {"numpy": {*NUMPY.split(), "linalg"}, "numpy.linalg": set(NUMPY_
 # `numpy.cast` was a table that all code shared.
 NUMPY_ATTRIBUTES = (ATTRIBUTES - MODULES["typing"]).union(*NUMPY_MODULES.values(), ARRAY.split())
 # For a process that is shared: no class is made or changed, and nothing written in Python is called.
-MAKES_CLASSES = {"type", "super", "object"}
-SHARED_NEVER = MAKES_CLASSES | {"id", "hash", "dir", "property", "classmethod", "staticmethod"}
+SHARED_NEVER = {"type", "super", "object", "id", "hash", "dir", "property", "classmethod", "staticmethod"}
+SHARED_UNDERSCORED = {"__name__", "__annotations__"}
 _C_MODULES = ("__future__", "math", "cmath", "itertools", "bisect", "datetime", "string")  # the last: constants
 SHARED_MODULES = {name: MODULES[name] for name in _C_MODULES}
 SHARED_MODULES["collections"] = {"defaultdict", "deque", "OrderedDict"}
@@ -132,10 +132,10 @@ def process_for(code: CodeType) -> str:
     operations = {operation for part in parts for operation in part.co_code[::2]}
     if not all(map(_harmless, names)) or _MATCH_CLASS in operations:  # that reads attributes whose names are constants
         return "test"
-    if not (names & SHARED_NEVER or _CLASS in operations or any(map(_is_generator, parts))):
-        if not any(name.startswith("__") and name not in ("__name__", "__annotations__") for name in names):
-            if _stays_within(parts, SHARED_MODULES, SHARED_ATTRIBUTES):
-                return "shared"
+    never = SHARED_NEVER | (UNDERSCORED - SHARED_UNDERSCORED)
+    making = _CLASS in operations or any(map(_is_generator, parts))
+    if not names & never and not making and _stays_within(parts, SHARED_MODULES, SHARED_ATTRIBUTES):
+        return "shared"
     if any(map(_runs_when_dropped, parts)):
         return "test"
     if _IMPORT not in operations:
@@ -164,7 +164,8 @@ def _harmless(name: str) -> bool:
 
 def _is_generator(code: CodeType) -> bool:
     """Whether it is a generator or coroutine other than a generator expression, which has no code of its own to end."""
-    return bool(code.co_flags & (_GENERATOR | _ASYNC)) and (code.co_name != "<genexpr>" or bool(code.co_flags & _ASYNC))
+    of_its_own = code.co_flags & _GENERATOR and code.co_name != "<genexpr>"
+    return bool(of_its_own or code.co_flags & _ASYNC)
 
 
 def _runs_when_dropped(code: CodeType) -> bool:
