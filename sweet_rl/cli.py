@@ -34,12 +34,22 @@ def run(main: Callable[..., Any], command: Sequence[str] | None = None) -> None:
     """
     try:
         main(**parse(main, sys.argv[1:] if command is None else command))
+        _leave_process_group()
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
         print("\ninterrupted: run the same command again to continue", file=sys.stderr)
         sys.exit(130)
+
+
+def _leave_process_group() -> None:
+    """Ends the group of a command that ran in several processes. Left to the interpreter's end, a thread of gloo that
+    still holds a tensor aborts the process (pytorch/pytorch#179291). Not after an error: the other processes may be
+    within a collective, and ending the group would wait for them."""
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        distributed.destroy_process_group()
 
 
 def parse(main: Callable[..., Any], command: Sequence[str]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
+import torch.distributed as distributed
 
 import sweet_rl
 from sweet_rl.cli import parse, run
@@ -214,3 +215,18 @@ def test_a_script_has_help_values_and_exit_codes(tmp_path):
     wrong = call("--task", "1")
     assert wrong.returncode == 2 and wrong.stdout == ""
     assert wrong.stderr == "error: unknown setting --task. Did you mean 'tasks'?\n"
+
+
+def test_a_command_of_several_processes_leaves_their_group_when_it_worked(tmp_path):
+    """Left to the interpreter's end, gloo's threads abort now and then."""
+    def script():
+        store = distributed.FileStore(str(tmp_path / "store"), 1)
+        distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
+        assert distributed.is_initialized()
+
+    try:
+        run(script, [])
+        assert not distributed.is_initialized()
+    finally:
+        if distributed.is_initialized():
+            distributed.destroy_process_group()
