@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from sweet_rl.errors import UserError
-from sweet_rl.runs import DIRECTORY_MANIFEST, manifest_of
+from sweet_rl.manifests import DIRECTORY_MANIFEST, manifest_of
 
 TIMES = "times.jsonl"
 

@@ -9,7 +9,8 @@ import time
 import pytest
 
 from sweet_rl.errors import RecordError, UserError
-from sweet_rl.runs import check_output, directory_manifest, hash_input, open_run, write_texts
+from sweet_rl.manifests import hash_input
+from sweet_rl.runs import check_output, directory_manifest, open_run, write_texts
 
 SETTINGS = {"seed": 3, "k": 2, "model": "m"}
 

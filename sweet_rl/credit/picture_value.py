@@ -9,8 +9,8 @@ from pathlib import Path
 
 from sweet_rl.credit.candidate_texts import check_candidates
 from sweet_rl.errors import UserError
+from sweet_rl.manifests import DIRECTORY_MANIFEST
 from sweet_rl.records import TurnCandidates
-from sweet_rl.runs import DIRECTORY_MANIFEST
 from sweet_rl.training.rows import EncodedText
 from sweet_rl.training.vision import VisionFormat, opened
 

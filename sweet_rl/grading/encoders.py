@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sweet_rl.errors import UserError
-from sweet_rl.runs import hash_input
+from sweet_rl.manifests import hash_input
 
 if TYPE_CHECKING:
     import torch  # imported where it is used: a dialogue needs pages, not vectors

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sweet_rl.errors import UserError
+from sweet_rl.manifests import manifest_of
 from sweet_rl.records import Trajectory, content_id, read_records
-from sweet_rl.runs import manifest_of
 
 NOT_OF_THE_GRADER = {"num_tasks", "sandbox", "workers", "browser", "baseline", "seed", "k", "grade_references", "limit"}
 NAMED_IN_ROWS = ("grader", "encoder")

@@ -11,10 +11,10 @@ from typing import Any
 import sweet_rl
 from sweet_rl.chat import ChatFormat
 from sweet_rl.errors import UserError
+from sweet_rl.manifests import hash_input
 from sweet_rl.models.base import ChatModel
 from sweet_rl.models.cache import CachedModel, CallCache
 from sweet_rl.models.openai_server import OpenAIServer
-from sweet_rl.runs import hash_input
 
 logger = logging.getLogger(__name__)
 PACKAGED = {"mini": "agent", "mini_html": "page_agent"}

@@ -11,10 +11,10 @@ from transformers import TrainingArguments
 
 from sweet_rl.chat import ChatFormat
 from sweet_rl.errors import UserError
+from sweet_rl.manifests import hash_input
 from sweet_rl.models.load import model_input, model_path
 from sweet_rl.models.loadable import check_loadable
 from sweet_rl.records import PreferencePair, Trajectory, read_records
-from sweet_rl.runs import hash_input
 from sweet_rl.training.adapters import with_adapter
 from sweet_rl.training.dpo import Preference, PreferenceTrainer
 from sweet_rl.training.examples import DataSettings, PreferenceExamples, encode_pairs, encode_trajectories
