@@ -1,8 +1,7 @@
 """Turn pairs from ranked candidates: one of the top half over one of the bottom half, without the reference
 solution.
 
-    python scripts/generate_random_pairs_from_ranks.py --input_path ranked.jsonl --output_path
-    turn_pairs.jsonl
+    python scripts/generate_random_pairs_from_ranks.py --input_path ranked.jsonl --output_path turn_pairs.jsonl
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Trains on preference pairs: the critic and multi-turn DPO on trajectory pairs, the actor on turn pairs.
 
-    python scripts/train_dpo.py --pretrain meta-llama/Llama-3.1-8B-Instruct --dataset trajectory_pairs.jsonl
-    \\
+    python scripts/train_dpo.py --pretrain meta-llama/Llama-3.1-8B-Instruct --dataset trajectory_pairs.jsonl \\
         --save_path critic --normalize turn --nll_loss_coef 0.01
     python scripts/train_dpo.py --config configs/paper/backend/critic.yaml --dataset ... --save_path ...
 

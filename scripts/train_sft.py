@@ -1,8 +1,7 @@
 """Rejection fine-tuning: imitates the dialogues that succeeded, the agent's tokens only.
 
-    python scripts/train_sft.py --pretrain meta-llama/Llama-3.1-8B-Instruct --dataset graded.jsonl
-    --save_path rft python scripts/train_sft.py --config configs/paper/backend/rejection_fine_tuning.yaml
-    --dataset ... --save_path ...
+    python scripts/train_sft.py --pretrain meta-llama/Llama-3.1-8B-Instruct --dataset graded.jsonl --save_path rft
+    python scripts/train_sft.py --config configs/paper/backend/rejection_fine_tuning.yaml --dataset ... --save_path ...
 
 A killed run is continued by the same command.
 """
