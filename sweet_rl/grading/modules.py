@@ -21,6 +21,7 @@ STANDARD_MODULES = (
     "string", "struct", "textwrap", "threading", "time", "timeit", "traceback", "types", "typing", "unicodedata",
     "urllib.parse", "uuid", "warnings", "weakref", "zoneinfo", "encodings.ascii", "encodings.latin_1",
     "encodings.idna", "encodings.utf_16", "encodings.cp1252", "encodings.hex_codec", "encodings.rot_13", "linecache",
+    "_pylong",
 )  # fmt: skip
 # What these load only when they are used, when it is too late.
 STANDARD_SUBMODULES = {

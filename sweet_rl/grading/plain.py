@@ -6,7 +6,8 @@ attributes only those listed here (methods of builtin types and a few C function
 attributes by text), none set; no `type` and no name that reaches by text (`eval`, `getattr`, `globals`, ...) or has
 two underscores before it but `__name__` and `__annotations__`; of modules only such as are written in C and keep
 nothing that a key could lie about. Whatever is written in Python takes objects of any kind and hands out more than it
-should (`Counter.copy(int)` is `type`). Garbage is collected before each answer (`warm.py`).
+should (`Counter.copy(int)` is `type`). What an answer leaves in memory all the same is cleared before the next; where
+that does not give the memory back, the process ends (`warm.clear_up`).
 
 answer: all tests of one answer, each in a fresh module. For code with classes or generators of its own, with the listed
 functions of other modules, or with those of numpy that compute, which names no module, builtin or cache to change; what
@@ -122,6 +123,8 @@ SHARED_ATTRIBUTES = set().union(
 _MATCH_CLASS, _IMPORT = dis.opmap.get("MATCH_CLASS", -1), dis.opmap["IMPORT_NAME"]
 _GENERATOR, _ASYNC = 0x20, 0x80 | 0x200  # flags of code objects
 _DELEGATE = {dis.opmap.get(name) for name in ("SEND", "GET_YIELD_FROM_ITER", "GET_AWAITABLE", "YIELD_FROM")}
+_READS = {name for name in map(dis.opname.__getitem__, dis.hasname) if "ATTR" in name or "METHOD" in name}
+_LAST_PLAIN_INTRINSIC = {"CALL_INTRINSIC_1": 6, "CALL_INTRINSIC_2": 1}  # of Python 3.12 on
 _CLASS, _STAR_CALL = dis.opmap["LOAD_BUILD_CLASS"], dis.opmap["CALL_FUNCTION_EX"]
 
 
@@ -190,16 +193,22 @@ def _stays_within(parts: list[CodeType], modules: dict[str, set[str]], attribute
 def _part_stays_within(code: CodeType, modules: dict[str, set[str]], attributes: set[str]) -> bool:
     if any(isinstance(constant, tuple) and "*" in constant for constant in code.co_consts):
         return False
+    recent: list = [None, None]  # arguments of the two instructions before: an import's level and names
     for instruction in dis.get_instructions(code):
         operation, name = instruction.opname, instruction.argval
+        if operation == "EXTENDED_ARG":
+            continue
+        level, recent = recent[0], [recent[1], name]
         if operation == "IMPORT_NAME":
-            if name not in modules:
+            if name not in modules or level != 0:  # a relative one names a module of `__name__`, which may be any
                 return False
         elif operation == "IMPORT_FROM":
             if not any(name in names for names in modules.values()):
                 return False
         elif operation.startswith(("STORE_ATTR", "DELETE_ATTR")):
             return False
-        elif ("ATTR" in operation or "METHOD" in operation) and name not in attributes:
+        elif operation in _READS and name not in attributes:
             return False
+        elif operation.startswith("CALL_INTRINSIC") and instruction.arg > _LAST_PLAIN_INTRINSIC[operation]:
+            return False  # makes type variables, which run Python code of `typing`
     return True

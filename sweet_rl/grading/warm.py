@@ -27,6 +27,11 @@ import time  # noqa: E402
 
 SIGKILL, CHILD_FD = 9, 3
 FORGET: list = []  # `forgetters`, once the modules are loaded
+FORGET_AFTER: list = []  # the same for `forgetters_after`
+# Of a child that answers share, set before any is forked:
+ROOM = 0  # the largest block, in bytes, that it can have; still before the next answer, or it ends
+LAST_RESORT = None  # `last_resort`
+SPARE = 4 << 20  # bytes of memory beyond an answer's, for what this process and honest answers before it still hold
 ModuleType = type(sys)
 
 
@@ -103,10 +108,59 @@ def forgetters() -> list:
     return [forget for forget in found if forget is not None]
 
 
+def forgetters_after() -> list:
+    """The same for what costs later calls some time: cleared when another answer comes, against what it leaves in
+    memory. Names of encodings that are not known; patterns of dates; what was printed and is not written yet."""
+    caches = {"encodings": "_cache", "_strptime": "_regex_cache"}
+    found = [getattr(sys.modules.get(module), name, None) for module, name in caches.items()]
+    return [sys.stdout.flush, *(cache.clear for cache in found if cache is not None)]
+
+
+def last_resort():
+    """The MemoryError that CPython raises for want of memory for another (from 3.12 on: always this one), or None.
+
+    What it was raised in stays alive with it, and it is the same for all answers of a process.
+    """
+    raised: list = []
+    while len(raised) < 40:
+        try:
+            bytes(1 << 62)
+        except MemoryError as error:
+            raised.append(error)
+    return raised[-1] if raised[-1] is raised[-2] else None
+
+
+def largest_block(most: int) -> int:
+    """Bytes of the largest block that can be had, in whole MB up to so many."""
+    for size in range(most, 0, -1):
+        try:
+            bytes(size << 20)
+        except MemoryError:
+            continue
+        return size << 20
+    return 0
+
+
+def clear_up() -> bool:
+    """Clear what an answer left behind; whether the next one finds the memory that this one found."""
+    sys.modules.pop("answer", None)
+    if LAST_RESORT is not None:
+        LAST_RESORT.__traceback__ = LAST_RESORT.__context__ = LAST_RESORT.__cause__ = None
+    for forget in FORGET_AFTER:
+        forget()
+    gc.collect()
+    try:
+        bytes(ROOM)
+    except MemoryError:
+        return False
+    return True
+
+
 def run_test(code, prelude, function: str, scope: str, call) -> bytes:
     """Run one test call in a fresh module: b"V" and its value's text, or b"E", the reason, a line end, the message."""
     for forget in FORGET:
         forget()
+    gc.collect()  # the test before may have left a ring of objects
     try:
         module = ModuleType("answer")
         sys.modules["answer"] = module
@@ -142,12 +196,14 @@ def run_job(system_call_filter) -> None:
             for number in chosen:
                 write(CHILD_FD, run_test(code, prelude, function, scope, calls[number]))
             leave(0)
-        frames = [run_test(code, prelude, function, scope, calls[number]) for number in chosen]
+        frames = []
+        for number in chosen:  # a comprehension would be one frame more than others have
+            frames.append(run_test(code, prelude, function, scope, calls[number]))
         frames[1:] = [len(frame).to_bytes(4, "little") + frame for frame in frames[1:]]
         write(CHILD_FD, frames[0], b"".join(frames[1:]))
         del job, code, calls, prelude, frames
-        sys.modules.pop("answer", None)
-        gc.collect()
+        if not clear_up():
+            leave(0)
         try:
             job = marshal.loads(read_frame(CHILD_FD))
         except EOFError:
@@ -301,6 +357,7 @@ def fill_gaps() -> list:
 
 
 def main() -> None:
+    global ROOM, LAST_RESORT
     control = _socket.socket(fileno=int(sys.argv[1]))
     settings = marshal.loads(read_frame(control.fileno()))
     sys.argv[:] = [""]
@@ -315,7 +372,7 @@ def main() -> None:
         if level != "limits":
             system_call_filter = confine.SystemCallFilter(files=level == "strict")
         confine.drop_root()
-        address_bytes = confine.address_space() + (settings["memory_mb"] << 20)
+        address_bytes = confine.address_space() + (settings["memory_mb"] << 20) + SPARE
         if level == "strict":
             confine.enter_namespaces()
             confine.limit_threads()
@@ -330,11 +387,14 @@ def main() -> None:
     os.environ.clear()
     posix.environ.clear()
     FORGET.extend(forgetters())
+    FORGET_AFTER.extend(forgetters_after())
+    LAST_RESORT = last_resort()
     practise()
     gc.collect()
     confine.give_back_free_memory()
     kept = fill_gaps()  # noqa: F841
     PROGRAMS.clear()  # noqa: F821
+    ROOM = largest_block(settings["memory_mb"])
     gc.freeze()
     serve(control, system_call_filter, level)
 

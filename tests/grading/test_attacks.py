@@ -106,6 +106,8 @@ STATES = {
     "    return sum(urlsplit.cache_info()[:2])",
     "a module's text": "import math\nn = 2 if 'evil' in str(math) else 1\ndef f():\n    math.__init__('evil')\n"
     "    return n",
+    "relative": "__name__ = 'math.x'\nimport math\nn = 2 if hasattr(math, 'seen') else 1\n"
+    "try: from .math import sin\nexcept ImportError: pass\nmath.seen = 1\ndef f(): return n",
     "star": "from math import *\nimport math\nmath.seen = getattr(math, 'seen', 0) + 1\ndef f(): return math.seen",
 }  # fmt: skip
 
@@ -244,6 +246,32 @@ POISONS = {
         "def f(x):\n    global keep\n    keep = bytes(200 << 20)\n    return 0",
         "def f(x):\n    try: return len(bytes(200 << 20))\n    except Exception: return None",
     ),
+    "memory, by names of encodings": (
+        "def f(x):\n    keep = []\n    for i in range(40):\n        keep.append([bytes(319) for _ in range(2900)])\n"
+        "        try: bytes('a', str(i) + 'q' * (300 - len(str(i))))\n        except LookupError: pass\n    return 0",
+        "def f(x):\n    try: return len(bytes(250 << 20))\n    except Exception: return None",
+    ),
+    "memory, by formats of dates": (
+        "import datetime\ndef f(x):\n    big = bytes(31 << 20)\n    big = None\n    keep = []\n"
+        "    fill = [bytes(600) for _ in range(20000)] + [bytes(6000) for _ in range(100)]\n    for i in range(6):\n"
+        "        keep.append(bytes(31 << 20))\n"
+        "        datetime.datetime.strptime('2020' + str(i) * 300, '%Y' + str(i) * 300)\n    return 0",
+        "import datetime\ndef f(x):\n    try: return len(bytes(250 << 20))\n    except Exception: return None",
+    ),
+    "memory, by what is printed": (
+        "def f(x):\n    for i in range(1000000): print(end='')\n    return 0",
+        "def f(x):\n    try: return len(bytes(250 << 20))\n    except Exception: return None",
+    ),
+    "memory, by names": (
+        "def f(x): return 0\n" + "\n".join(f"a{i} = 0" for i in range(40000)),
+        "def f(x):\n    try: return len(bytes(256 << 20))\n    except Exception: return None",
+    ),
+    "errors for want of memory": (  # from Python 3.12 on one and the same, when there are too many
+        "def f(x):\n    keep = []\n    for i in range(40):\n        try: bytes(1 << 45)\n"
+        "        except MemoryError as e: keep.append(e)\n    return 0",
+        "def f(x):\n    keep = []\n    for i in range(2):\n        try: bytes(1 << 45)\n"
+        "        except MemoryError as e: keep.append(e)\n    return keep[0] is keep[1]",
+    ),
     "addresses": (
         f"from urllib.parse import urlsplit\nA = type('A', (str,), {LYING % repr('http://a.org/b')})\ndef f(x):\n"
         "    urlsplit(A('ftp://evil'))\n    return 0",
@@ -256,9 +284,33 @@ POISONS = {
 def test_what_a_module_remembers_of_one_answer_is_not_given_to_the_next(name):
     """Keys of their caches that lie about what they equal."""
     poison, honest = POISONS[name]
-    with CodeGrader(timeout=0.5, workers=1) as grader:
+    with CodeGrader(workers=1) as grader:
         assert grader.grade("def f(x): return 0", poison, {"a": "f(1)"}).success
         assert grader.grade(honest, honest, {"a": "f(1)"}).success
+
+
+def test_a_relative_import_does_not_share_a_process():
+    """`.math` of another `__name__` is any module of that package, loaded and run."""
+    for text in ("from .math import sin", "from . import math"):
+        assert process_for(compile(f"__name__ = 'test.x'\n{text}\ndef f(x): return x", "", "exec")) == "test"
+    assert process_for(compile("from math import sin\ndef f(x): return x", "", "exec")) == "shared"
+
+
+def test_a_shared_process_has_the_stack_and_the_memory_of_one_for_each_test():
+    deep = "def f(n): return 0 if n == 0 else 1 + f(n - 1)\n"
+    ring = (
+        "def f(n):\n    table = [0] * (8 * 10**6)\n    def go(i):\n        if i: table[i] = go(i - 1) + 1\n"
+        "        return table[i]\n    return go(n)\n"
+    )
+    asks = deep.replace("f(", "g(") + "def f(n):\n    try: return g(n)\n    except RecursionError: return None\n"
+    alone = "(lambda: __import__)\n"
+    with CodeGrader(workers=1) as grader:
+        compiled = grader._compiler.modules([[text] for text in (deep, deep + alone, ring, ring + alone)])
+        assert [found.process for found in compiled] == ["shared", "test", "shared", "test"]
+        for depth in range(980, 1000):
+            calls = {"a": f"f({depth})"}
+            assert grader.grade(asks + alone, asks, calls).success, depth
+        assert grader.grade(ring + alone, ring, {f"t{i}": f"f({i})" for i in range(8)}).success
 
 
 def test_objects_of_a_test_call_are_no_way_to_change_a_class_for_others():
