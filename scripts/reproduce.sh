@@ -10,7 +10,8 @@
 #
 #   table2     single turn, zero-shot, rejection fine-tuning, multi-turn DPO, SWEET-RL; success against cost
 #   table3     SWEET-RL with other critics: regression head, without training-time information, without length
-#              normalisation; --mini also one mean for the dialogue, and no critic training; length of replies
+#              normalisation; --mini also one mean for the dialogue, no critic training, the paper's reference;
+#              length of replies
 #   table4     a stronger agent trained on a weaker one's dialogues
 #   figure3a   the best of N candidates at every turn, by each critic; --mini: N to 16, on 200 tasks
 #   figure3b   rejection fine-tuning, multi-turn DPO and SWEET-RL on 20, 60 and 100 % of the dialogues
@@ -159,10 +160,16 @@ rank_one_mean() {
     once rank one_mean "$dir/critic_one_mean" --normalize trajectory
 }
 
+rank_by_seed_reference() { once rank seed "$dir/critic" --reference seed --reference_model_id "$agent"; }
+
 ablations_one() {
     rank_regression_head
     policy regression_head
-    [ $mode = paper ] || { once rank untrained "$agent" && policy untrained; }
+    [ $mode != paper ] || return 0
+    once rank untrained "$agent"
+    policy untrained
+    rank_by_seed_reference
+    policy seed
 }
 
 ablations_two() {
@@ -347,6 +354,7 @@ table3() {
     if [ $mode = mini ]; then
         add "one mean for the dialogue" sweet_one_mean
         add "no critic training" sweet_untrained
+        add "seed model as reference" sweet_seed
     fi
     table table3 --paper table3 --baselines SWEET-RL
     plot_as_paper bars table3
@@ -440,7 +448,7 @@ credit_seed() {
     beside "$dir/credit.log" other_rankings
     once rank "" "$dir/critic"
     rank_regression_head
-    once rank seed "$dir/critic" --reference seed --reference_model_id "$agent"
+    rank_by_seed_reference
     once rank untrained "$agent"
     joined "$dir/credit.log"
 }
