@@ -10,6 +10,7 @@ The reference's results come from warm processes that no answer ever runs in, so
 has held them; `sandbox.py` says what holds on which system.
 """
 
+import logging
 import os
 import re
 import threading
@@ -27,21 +28,24 @@ from sweet_rl.grading.extract import (
     function_name,
     imported_names,
 )
-from sweet_rl.grading.modules import modules_for
-from sweet_rl.grading.sandbox import NO_RESULT, Job, Sandbox, available_level
+from sweet_rl.grading.modules import STANDARD_MODULES, modules_for
+from sweet_rl.grading.sandbox import NO_RESULT, Job, Sandbox, SandboxUnavailable, available_level
 from sweet_rl.grading.values import decode, preview, same
+
+logger = logging.getLogger(__name__)
 
 __all__ = ["CodeGrader", "Grade", "TestResult"]
 
 # Code with one of these words may give another result each time: such a reference is run more often.
 CHANCE = re.compile(
     r"\b(random|rand\w*|shuffle|choice|sample|uuid\w*|secrets|time|now|today|perf_counter|hash|id|set|frozenset|getpid"
-    r"|urandom|object|globals|locals)\b|\{\s*['\"][^:}]*\}|\{[^:{}]*\bfor\b"
+    r"|urandom|object|globals|locals)\b|\{\s*['\"][^:{}]*\}|\{[^:{}]*\bfor\b"
 )
 CACHED_REFERENCES = 20_000
 # A value that is equal cannot be written at so much greater length: longer ones are not even read.
 MAX_LONGER_BYTES, MAX_TIMES_LONGER = 1 << 16, 30
 CHUNK = 8  # answers that a worker takes at once, so that they are compiled together
+NO_MODULE = re.compile(r"No module named '([\w.]+)'")
 LACKS_A_MODULE = ("ModuleNotFoundError", "ImportError", "LookupError: unknown encoding")
 
 
@@ -96,6 +100,11 @@ class Reference:
     compiled_prelude: bytes = Job.prelude
     trees: list | None = None
 
+    @property
+    def longest(self) -> int:
+        """Bytes of the longest text that may still be one of the results."""
+        return MAX_LONGER_BYTES + MAX_TIMES_LONGER * max(len(text or b"") for text in self.results)
+
     def tree(self, number: int):
         if self.trees is None:
             self.trees = [decode(text) for text in self.results]
@@ -124,6 +133,7 @@ class CodeGrader:
         self.level, self.weaker_because = available_level(sandbox)
         self._compiler = Compiler(self.level, timeout, memory_mb)
         self._idle: OrderedDict[tuple, list[Sandbox]] = OrderedDict()
+        self._not_loaded: dict[tuple, tuple] = {}  # modules that cannot be loaded together -> those to load instead
         self._references: OrderedDict[tuple, Future] = OrderedDict()
         self._lock = threading.Lock()
         # Every reference runs in two kinds of processes: of each kind half as many as there are cores.
@@ -188,7 +198,7 @@ class CodeGrader:
             return all_failed(names, "no code", f"no definition of {facts.function or 'a function'} in the answer")
         if compiled.failure:
             return all_failed(names, *compiled.failure)
-        outcomes = self._run("answer", 0, facts, compiled, texts[0], len(names))
+        outcomes = self._run("answer", 0, facts, compiled, "\n".join(texts), len(names))
         tests = [self._compare(name, facts, i, outcomes[i]) for i, name in enumerate(names)]
         failure = next((test.reason for test in tests if not test.passed), None)
         return Grade(sum(test.passed for test in tests) / len(tests), tests, failure)
@@ -197,11 +207,8 @@ class CodeGrader:
         reason, content = outcome
         if reason != "value":
             return TestResult(name, False, reason, content)
-        expected = facts.results[number]
-        if content == expected:
+        if content == facts.results[number]:
             return TestResult(name, True)
-        if len(content) > MAX_LONGER_BYTES + MAX_TIMES_LONGER * len(expected):
-            return TestResult(name, False, "wrong value", f"a value of {len(content)} bytes, far more than expected")
         try:
             got = decode(content)
         except ValueError:
@@ -273,12 +280,16 @@ class CodeGrader:
         process = compiled.process
         if facts.prelude:  # the calls hand over objects of modules that it did not name itself
             process = "answer" if process == "shared" else "test"
-        job = Job(compiled.code, facts.calls, tests, facts.function, facts.compiled_prelude, process, self.scope)
+        longest = None if role == "reference" else facts.longest
+        job = Job(
+            compiled.code, facts.calls, tests, facts.function, facts.compiled_prelude, process, self.scope, longest
+        )  # fmt: skip
         names = imported_names(text) | imported_names(facts.prelude)
         modules = modules_for(names, text)
         outcomes = self._run_in((role, seed, modules), job)
-        if any(reason == "exception" and content.startswith(LACKS_A_MODULE) for reason, content in outcomes):
-            everything = modules_for(names | {"os"})
+        lacking = [c for reason, c in outcomes if reason == "exception" and c.startswith(LACKS_A_MODULE)]
+        if lacking:
+            everything = modules_for(names | {"os"} | {name for c in lacking for name in NO_MODULE.findall(c)})
             if everything != modules:
                 outcomes = self._run_in((role, seed, everything), job)
         return outcomes
@@ -289,6 +300,7 @@ class CodeGrader:
         References wait for each other's processes once these fill the cores: another costs more to start than to
         wait for.
         """
+        key = (*key[:2], self._not_loaded.get(key[2], key[2]))
         if key[0] == "reference":
             with self._lock:
                 turn = self._reference_turns[key]
@@ -298,7 +310,15 @@ class CodeGrader:
 
     def _run_warm(self, key: tuple, job: Job) -> list[tuple]:
         for attempt in (1, 2):
-            sandbox = self._take(key, warm=attempt == 1)
+            try:
+                sandbox = self._take(key, warm=attempt == 1)
+            except SandboxUnavailable as error:  # a module that was loaded keeps its process from shutting itself in
+                more = set(key[2]) - set(STANDARD_MODULES)
+                if not more:
+                    raise
+                logger.warning("%s Code that imports %s has none of these.", error, ", ".join(sorted(more)))
+                self._not_loaded[key[2]] = STANDARD_MODULES
+                return self._run_warm((*key[:2], STANDARD_MODULES), job)
             try:
                 outcomes = sandbox.run(job)
             except (EOFError, OSError):

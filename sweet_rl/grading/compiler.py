@@ -40,9 +40,10 @@ class Compiler:
         """Of each list of texts the first that is Python, compiled as a module."""
         return self._compile([("exec", texts) for texts in texts_of])
 
-    def calls(self, texts: list[str]) -> Compiled:
-        """All the texts as expressions: bytes of a list of code objects."""
-        return self._compile([("eval", texts)])[0]
+    def calls(self, texts: list[str], whole: bool = False) -> Compiled:
+        """All the test calls as expressions: bytes of a list of code objects. Not whole: of a call that compares its
+        value with a literal, what gives the value."""
+        return self._compile([("eval whole" if whole else "eval", texts)])[0]
 
     def _compile(self, requests: list[tuple[str, list[str]]]) -> list[Compiled]:
         with self._lock:

@@ -237,7 +237,10 @@ class SystemCallFilter:
         when((72, 25), 1, FCNTL_COMMANDS)
         when((16, 29), 1, IOCTL_REQUESTS)
         when((302, 261), 0, [0])  # prlimit64: of itself only
-        when((53, 199), 1, [1], 0xF)  # socketpair: streams only (what an event loop needs)
+        # socketpair: of family AF_UNIX, and streams only (what an event loop needs)
+        streams = [(load, 0, 0, 24), (both, 0, 0, 0xF), (equal, 0, 1, 1), allow]
+        streams = [(load, 0, 0, 16), (equal, 0, len(streams), 1), *streams, refuse]
+        lines += [(equal, 0, len(streams), (53, 199)[self._column]), *streams]
         lines += [(equal, 0, 1, 435), (give, 0, 0, 0x00050000 | errno.ENOSYS)]  # clone3: let libc fall back to clone
         words = {number // 32: 0 for number in allowed}
         for number in allowed:

@@ -133,6 +133,15 @@ def _named(e, kind, name, value, depth) -> str:
     return e.pairs(f'"o",{quote(str(kind.__qualname__))}', [(name, value)], depth)
 
 
+def _member(e, value, depth):
+    """A member of an enumeration by its name and, where that can be told, its value."""
+    kind, name = type(value), value.name
+    try:
+        return e.pairs(f'"o",{quote(str(kind.__qualname__))}', [("name", name), ("value", value.value)], depth)
+    except Unserialisable:
+        return _named(e, kind, "name", name, depth)
+
+
 def _class(e, value, depth):
     if value.__module__ != "builtins":
         raise Unserialisable(f"the class {value.__qualname__} cannot be compared")
@@ -143,7 +152,9 @@ def _array(e, value, depth):
     if value.dtype.kind in "mM":  # dates and durations keep their unit: as the text that says them
         items = value.ravel().astype(str).tolist()
         return f'["nd",{list(value.shape)},{e.items(value.dtype.kind, items, depth)}]'
-    items = ["", *[e.text(item, depth) for item in value.ravel().tolist()]]
+    fields = value.dtype.names
+    items = ["", *([] if fields is None else [e.items("l", fields, depth)])]
+    items += [e.text(item, depth) for item in value.ravel().tolist()]
     return f'["nd",{[int(n) for n in value.shape]}{",".join(items)}]'
 
 
@@ -205,12 +216,13 @@ _BY_TYPE = {
 _BY_NAME = {
     ("decimal", "Decimal"): lambda e, v, n: f'["dec","{v!s}"]',
     ("fractions", "Fraction"): lambda e, v, n: f'["fr",{e.text(v.numerator, n)},{e.text(v.denominator, n)}]',
+    ("collections", "OrderedDict"): lambda e, v, n: e.pairs('"od"', dict.items(v), n),
     ("collections", "deque"): lambda e, v, n: e.items("q", v, n),
     ("datetime", "datetime"): _datetime,
     ("datetime", "date"): lambda e, v, n: f'["da",{v.year},{v.month},{v.day}]',
     ("datetime", "time"): _time,
     ("datetime", "timedelta"): _timedelta,
-    ("enum", "Enum"): lambda e, v, n: _named(e, type(v), "name", v.name, n),
+    ("enum", "Enum"): _member,
     ("uuid", "UUID"): lambda e, v, n: f'["u","UUID",{quote(str(v))}]',
     ("pathlib", "PurePath"): lambda e, v, n: f'["u",{quote(type(v).__name__)},{quote(str(v))}]',
 }

@@ -1,23 +1,35 @@
 """Find the code in an answer: fences and prose around it handled as a person would."""
 
 import re
+from collections.abc import Iterable, Iterator
 
 ANSWER_MARKER = re.compile(r"^[ \t]*I WANT TO ANSWER:", re.MULTILINE)
-FENCE = re.compile(r"[ \t]*(```+|~~~+)(.*)$")
+INVISIBLE = re.compile(r"^[\ufeff\u200b]+", re.MULTILINE)
+FENCE = re.compile(r"([ \t]*)(```+|~~~+)(.*)$")
+LOOSE_OPENING = re.compile(r"((?:(?!```|~~~).)*)(```+|~~~+)[ \t]*[\w+.-]*[ \t]*$")
 CODE_START = re.compile(r"(import |from \w[\w.]* import|def |async def |class |@\w)")
+ASSIGNMENT = re.compile(r"[A-Za-z_]\w*[ \t]*(?::[^=\n]*)?=(?!=)")
 CODE_LINE = re.compile(
     r"\s|[#@)\]}]|\"\"\"|\'\'\'|(?:import|from|def|class|if|elif|else|for|while|try|except|finally|with|async)\b"
     r"|[A-Za-z_][\w.]*\(|[A-Za-z_][\w.\[\]'\", ]*[-+*/|&]?=|(?:pass|assert)\b"
 )
-IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import\b|import[ \t]+([\w., \t]+))", re.MULTILINE)
+LONE_WORD = re.compile(r"[ \t]*[A-Za-z]+[ \t]*$")
+IMPORT = re.compile(r"(?:^|[;:])[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import\b|import[ \t]+([\w., \t]+))", re.MULTILINE)
+IMPORT_LINE = re.compile(r"^(?:import|from)[ \t][^\n(\\]+$", re.MULTILINE)
+DEFINITION = re.compile(r"^(?:async[ \t]+def|def|class)[ \t]+(\w+)", re.MULTILINE)
+CONSTANT = re.compile(r"^([A-Za-z_]\w*)[ \t]*=(?!=)[^\n]*(?:\n(?:[ \t)\]}][^\n]*)?)*", re.MULTILINE)
+STRING = re.compile(r"'[^'\\\n]*'|\"[^\"\\\n]*\"")
+DOCSTRING = re.compile(r'"""[\s\S]*?"""|\'\'\'[\s\S]*?\'\'\'')
 WORD = re.compile(r"[A-Za-z_]\w*")
+KEYWORDS = {"import", "from", "as"}
+MAX_STARTS = 6
 
 
 def function_name(reference: str, test_cases: dict[str, str]) -> str:
     """The function that the test calls call: the last one that the reference defines and a call names; or ''."""
     called = set()
     for call in test_cases.values():
-        called.update(re.findall(r"([A-Za-z_]\w*)\s*\(", call))
+        called.update(re.findall(r"\b([A-Za-z_]\w*)\s*\(", call))
     defined = re.findall(r"^(?:async[ \t]+)?def[ \t]+(\w+)", reference, re.MULTILINE)
     return next((name for name in reversed(defined) if name in called), "")
 
@@ -25,24 +37,24 @@ def function_name(reference: str, test_cases: dict[str, str]) -> str:
 def code_candidates(answer: str, function: str) -> list[str]:
     """Texts in an answer that may be its code, best first; the first that is Python is the one to run.
 
-    The last closed fence that defines the function, then one never closed. Without fences the whole text (prose
-    is no Python), then from the first line of code on, without the prose that follows and with it. Texts that do
-    not define the function are no candidates. Nothing here executes or parses the text as Python.
+    What follows the last marker of an answer counts, or, where that defines nothing, what comes before. There the
+    last closed fence that defines the function, preceded by earlier ones that import or define what it uses; then one
+    never closed; then what a laxer reading of fences gives. Without fences the whole text (prose is no Python), then
+    from a first line of code on, without the prose that follows and with it. Texts that do not define the function
+    are no candidates. Nothing here executes or parses the text as Python.
     """
-    answer = ANSWER_MARKER.split(answer.replace("\r\n", "\n"))[-1]
-    closed, rest = _fenced_blocks(answer)
-    candidates = [block for block in reversed(closed) if _defines(block, function)]
-    if rest is not None:
-        candidates.append(rest)
-    if not closed and rest is None:
-        candidates += _unfenced(answer)
-    return [_dedent(text) for text in candidates if _defines(text, function)]
+    answer = INVISIBLE.sub("", answer.replace("\r\n", "\n").replace("\r", "\n"))
+    for part in reversed(ANSWER_MARKER.split(answer)):
+        candidates = dict.fromkeys(_dedent(text) for text in _texts(part, function) if _defines(text, function))
+        if candidates:
+            return list(candidates)
+    return []
 
 
 def imported_names(code: str) -> set[str]:
     """Dotted names of the modules that a text imports, anywhere in it."""
     names = set()
-    for module, modules in IMPORT.findall(code):
+    for module, modules in IMPORT.findall(code.replace("\\\n", " ")):
         for name in [module] if module else modules.split(","):
             name = name.strip().split(" ")[0].strip(".")
             if name:
@@ -51,14 +63,21 @@ def imported_names(code: str) -> set[str]:
 
 
 def call_prelude(reference: str, test_cases: dict[str, str]) -> str:
-    """The reference's one-line top-level imports, where a test call names something that they bring; else ''."""
-    lines = re.findall(r"^(?:import|from)[ \t][^\n(\\]+$", reference, re.MULTILINE)
-    words = {word for call in test_cases.values() for word in WORD.findall(call)}
-    wanted = [line for line in lines if words & (set(WORD.findall(line)) - {"import", "from", "as"})]
-    return "\n".join(wanted)
+    """The reference's one-line top-level imports and literal constants that a test call names; else ''."""
+    words = {word for call in test_cases.values() for word in WORD.findall(STRING.sub("", call))}
+    wanted = [line for line in IMPORT_LINE.findall(reference) if words & (set(WORD.findall(line)) - KEYWORDS)]
+    constants = [match.group(0) for match in CONSTANT.finditer(reference) if match.group(1) in words]
+    return "\n".join(wanted + [text.strip("\n") for text in constants if _is_literal(text)])
+
+
+def _is_literal(assignment: str) -> bool:
+    value = STRING.sub("", assignment.partition("=")[2])
+    names = set(WORD.findall(value))
+    return names <= {"True", "False", "None"} and not re.search("['\"\\\\(]", value)
 
 
 def _defines(text: str, function: str) -> bool:
+    """Whether it defines the function anywhere, a method or a name of that name included."""
     name = re.escape(function) if function else r"\w+"
     return (
         re.search(
@@ -69,17 +88,76 @@ def _defines(text: str, function: str) -> bool:
     )
 
 
+def _solves(text: str, function: str) -> bool:
+    """Whether it defines the function at its margin, and not as a mere signature."""
+    name = re.escape(function) if function else r"\w+"
+    other_than_itself = rf"(?!=)(?![ \t]*{name}[ \t]*$)"
+    if re.search(rf"^(?:class[ \t]+{name}\b|{name}[ \t]*(?::[^=\n]*)?={other_than_itself})", text, re.MULTILINE):
+        return True
+    chunks = re.split(rf"^(?=(?:async[ \t]+)?def[ \t]+{name}\b)", text, flags=re.MULTILINE)[1:]
+    return not all(map(_is_signature, chunks)) if chunks else False
+
+
+def _is_signature(text: str) -> bool:
+    """Whether the function that a text begins with has no more than a docstring, `...` or `pass` as its body."""
+    chunk = re.split(r"\n(?=[^\s)\]}])", text, maxsplit=1)[0]
+    lines = [line.strip() for line in DOCSTRING.sub("", chunk).split("\n") if line.strip()]
+    if len(lines) == 1:
+        return re.search(r":[ \t]*(?:\.\.\.|pass)?[ \t]*(?:#.*)?$", lines[0]) is not None
+    return len(lines) == 2 and lines[1] in ("...", "pass")
+
+
+def _texts(text: str, function: str) -> Iterator[str]:
+    closed, rest = _fenced_blocks(text)
+    yield from _blocks(closed, function)
+    if rest is not None:
+        yield rest
+        yield _until_prose(rest)
+    if not closed and rest is None:
+        yield from _unfenced(text)
+    elif not any(_solves(_dedent(block), function) for block in closed):
+        yield from _blocks(_loosely_fenced_blocks(text), function)
+        yield from _unfenced("\n".join(line for line in text.split("\n") if not FENCE.match(line)))
+
+
+def _blocks(closed: list[str], function: str) -> Iterator[str]:
+    """The blocks that define the function, the last first; those that do so within something else after the others."""
+    blocks = [_dedent(block) for block in closed]
+    solving = [number for number in reversed(range(len(blocks))) if _solves(blocks[number], function)]
+    for number in solving:
+        earlier = [block for block in blocks[:number] if not _defines(block, function)]
+        needed = "".join(_needed(earlier, blocks[number]))
+        if needed:
+            yield needed + blocks[number]
+        yield blocks[number]
+    yield from reversed(blocks)
+
+
+def _needed(earlier: Iterable[str], block: str) -> Iterator[str]:
+    """The blocks that import or define, at their margin, what the block uses and does not define."""
+    lacking = set(WORD.findall(block)) - _provided(block)
+    for text in earlier:
+        if _provided(text) & lacking:
+            yield text
+
+
+def _provided(block: str) -> set[str]:
+    names = set(DEFINITION.findall(block))
+    for line in IMPORT_LINE.findall(block):
+        names |= set(WORD.findall(line)) - KEYWORDS
+    return names
+
+
 def _fenced_blocks(text: str) -> tuple[list[str], str | None]:
-    """(texts of the closed fences, text of a last fence that is never closed or None)."""
-    closed, current, mark = [], None, ""
+    """(texts of the closed fences, text of a last fence that is never closed or None). A fence is closed by one that
+    is at most three columns further right: one in a docstring is not."""
+    closed, current, mark, margin = [], None, "", 0
     for line in text.split("\n"):
         fence = FENCE.match(line)
         if current is None:
             if fence:
-                mark, current = fence.group(1), []
-        elif (
-            fence and fence.group(1)[:3] == mark[:3] and len(fence.group(1)) >= len(mark) and not fence.group(2).strip()
-        ):
+                margin, mark, current = len(fence.group(1).expandtabs(4)), fence.group(2), []
+        elif fence and _closes(fence, mark, margin):
             closed.append("\n".join(current) + "\n")
             current = None
         else:
@@ -87,15 +165,57 @@ def _fenced_blocks(text: str) -> tuple[list[str], str | None]:
     return closed, None if current is None else "\n".join(current) + "\n"
 
 
-def _unfenced(text: str) -> list[str]:
-    """The whole text, that from its first line of code up to the first that reads as prose, and all from there on."""
+def _closes(fence: re.Match, mark: str, margin: int) -> bool:
+    indent, own, after = fence.groups()
+    alike = own[:3] == mark[:3] and len(own) >= len(mark)
+    return alike and not after.strip() and len(indent.expandtabs(4)) <= margin + 3
+
+
+def _loosely_fenced_blocks(text: str) -> list[str]:
+    """The same where a fence may open after words on its line, and closes wherever it stands."""
+    blocks, current, mark = [], None, ""
+    for line in text.split("\n"):
+        if current is None:
+            opening = LOOSE_OPENING.match(line)
+            if opening:
+                mark, current = opening.group(2)[:3], []
+        elif mark in line:
+            current.append(line[: line.index(mark)])
+            blocks.append("\n".join(current) + "\n")
+            current = None
+        else:
+            current.append(line)
+    return blocks if current is None else [*blocks, "\n".join(current) + "\n"]
+
+
+def _unfenced(text: str) -> Iterator[str]:
+    """The whole text without words that stand alone before and after it; then, from each of the first lines that may
+    be code, that up to the first that reads as prose, and all from there on."""
     lines = text.lstrip(" ").split("\n")
-    first = next((i for i, line in enumerate(lines) if CODE_START.match(line.lstrip())), None)
-    if first is None:
-        return [text]
-    lines = _dedent("\n".join(lines[first:])).split("\n")
+    filled = [number for number, line in enumerate(lines) if line.strip()]
+    while filled and LONE_WORD.match(lines[filled[0]]):
+        filled.pop(0)
+    while filled and LONE_WORD.match(lines[filled[-1]]) and not lines[filled[-1]][:1].isspace():
+        filled.pop()
+    if not filled:
+        return
+    yield "\n".join(lines) if len(filled) == sum(1 for line in lines if line.strip()) else (
+        "\n".join(lines[filled[0] : filled[-1] + 1]) + "\n"
+    )
+    starts = [
+        number for number in filled if CODE_START.match(lines[number].lstrip()) or ASSIGNMENT.match(lines[number])
+    ]
+    for start in starts[:MAX_STARTS]:
+        rest = "\n".join(lines[start:]) + "\n"
+        yield _until_prose(rest)
+        yield rest
+
+
+def _until_prose(text: str) -> str:
+    """The text up to the first line that reads as prose."""
+    lines = _dedent(text).split("\n")
     end = next((i for i, line in enumerate(lines) if line.strip() and not CODE_LINE.match(line)), len(lines))
-    return [text.lstrip(" "), "\n".join(lines[:end]) + "\n", "\n".join(lines) + "\n"]
+    return "\n".join(lines[:end]) + "\n"
 
 
 def _dedent(text: str) -> str:

@@ -7,16 +7,15 @@ What is not: it ran in the grader's process (an exit ended the run, a lying `__e
 later its scoping makes every answer fail. How it found the code in an answer is not known here: as `extract.py` does.
 """
 
+from collections import OrderedDict
 from datetime import timedelta
-from decimal import Decimal
-from fractions import Fraction
 
 from sweet_rl.grading.code import CodeGrader, Grade, Reference, TestResult, all_failed
 from sweet_rl.grading.extract import function_name
-from sweet_rl.grading.values import decode, preview, same
+from sweet_rl.grading.values import as_number, decode, findable, preview, same
 
 FORBIDDEN_WORDS = ("print(", "write", "open(")
-LISTS = {"l": list, "t": tuple, "S": frozenset}
+LISTS = {"l": list, "t": tuple}
 
 
 class PaperGrader(CodeGrader):
@@ -51,7 +50,8 @@ class PaperGrader(CodeGrader):
         if not test_cases:
             facts.ungradable = "the task has no test cases"
             return facts
-        compiled, calls = self._compiler.modules([[reference]])[0], self._compiler.calls(list(test_cases.values()))
+        compiled = self._compiler.modules([[reference]])[0]
+        calls = self._compiler.calls(list(test_cases.values()), whole=True)
         facts.calls, facts.results = calls.code, [None] * len(test_cases)
         if not (compiled.failure or calls.failure):
             outcomes = self._run("reference", 0, facts, compiled, reference, len(test_cases))
@@ -72,21 +72,17 @@ def _value(tree):
     """The Python value of a tree of plain data. Raises ValueError for what has no `==` of its own."""
     if type(tree) is not list:
         return tree
+    number = as_number(tree)
+    if number is not None:
+        return number
     tag, items = tree[0], tree[1:]
-    if tag in LISTS:
+    if tag in ("l", "t"):
         return LISTS[tag](map(_value, items))
-    if tag == "d":
-        return {_value(key): _value(value) for key, value in items}
-    if tag == "i":
-        return int(items[0], 16)
-    if tag == "f":
-        return float(items[0])
-    if tag == "c":
-        return complex(_value(items[0]), _value(items[1]))
-    if tag == "dec":
-        return Decimal(items[0])
-    if tag == "fr" and len(str(items)) < 10_000:
-        return Fraction(_value(items[0]), _value(items[1]))
+    if tag == "S":
+        return frozenset(findable(map(_value, items)))
+    if tag in ("d", "od"):
+        pairs = zip(findable(_value(key) for key, _ in items), (_value(value) for _, value in items), strict=True)
+        return OrderedDict(pairs) if tag == "od" else dict(pairs)
     if tag == "td":
         return timedelta(microseconds=items[0])
     if tag in ("dt", "da", "ti", "y", "u", "sp", "q", "r"):

@@ -32,14 +32,19 @@ from sweet_rl.errors import UserError
 from sweet_rl.grading.confine import LEVELS
 
 MAX_ANSWER_BYTES = 8 << 20
-# One thread for numpy; symbols bound at the start, and not by each child anew.
-ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "LD_BIND_NOW": "1"}
+# One thread for numpy, none for the Arrow that pandas loads: a process with threads cannot enter a namespace. Symbols
+# bound at the start, and not by each child anew.
+ENVIRONMENT = {
+    "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "LD_BIND_NOW": "1",
+    "JE_ARROW_MALLOC_CONF": "background_thread:false",
+}  # fmt: skip
 REASONS = {"exception", "memory", "unserialisable", "forbidden"}
 # How long the results may lie unread. Nobody is woken for a result, only for the end of the child that sends them.
 LOOK_SECONDS = 0.02
 HUNG_UP = getattr(select, "POLLRDHUP", select.POLLIN)
 # Plain code shares a process with others for as long as each of them is done quickly, with a value or an exception.
 SHARED_ANSWERS, SHARED_SECONDS = 16, 0.25
+CONTROL_SECONDS = 30  # in which a warm process that is not disturbed has long replied
 NO_RESULT = ("unserialisable", "the process wrote something that is no result")
 
 
@@ -55,7 +60,7 @@ def programs() -> bytes:
     folder = Path(__file__).parent
     compiled = {
         name: compile((folder / f"{name}.py").read_text(encoding="utf-8"), f"{name}.py", "exec", dont_inherit=True)
-        for name in ("warm", "confine", "encode", "plain", "practice")
+        for name in ("warm", "confine", "encode", "plain", "calls", "practice")
     }
     return marshal.dumps({**compiled, "practice_call": compile("f(3, b=4)", "test", "eval", dont_inherit=True)})
 
@@ -71,6 +76,7 @@ class Job:
     code, calls, prelude: bytes of a code object, a list of them, and a code object (or None) of imports that only the
     calls see; function: the name that they must take from the answer. process: which one its calls may have, as
     `plain.process_for` says.
+    longest: bytes that a value's text may have (None: as many as are read); a longer one is a wrong value, not kept.
     scope: module, or "function" as `paper.py` wants it: what the code defines is local to where it is executed.
     """
 
@@ -81,6 +87,7 @@ class Job:
     prelude: bytes = marshal.dumps(None)
     process: str = "test"
     scope: str = "module"
+    longest: int | None = None
 
 
 class Sandbox:
@@ -131,6 +138,7 @@ class Sandbox:
             problem = self._receive(int.from_bytes(self._receive(4), "little")).decode()
         except (OSError, EOFError):
             problem = "the warm process ended while it started"
+        self._control.settimeout(CONTROL_SECONDS)
         if problem:
             self.close()
             raise SandboxUnavailable(f"The sandbox level '{level}' cannot be had here: {problem}.")
@@ -184,7 +192,7 @@ class Sandbox:
             self._end_shared()
             return None
         connection.setblocking(False)
-        reader = _Results(connection, job.tests, HUNG_UP | select.POLLIN)
+        reader = _Results(connection, job.tests, job.longest, HUNG_UP | select.POLLIN)
         deadline = time.monotonic() + limit
         while len(outcomes) < job.tests:
             left = deadline - time.monotonic()
@@ -239,7 +247,7 @@ class Sandbox:
             except OSError:
                 ending = ("exited", "the process ended before it read its job")
             connection.setblocking(False)
-            reader = _Results(connection, len(chosen))
+            reader = _Results(connection, len(chosen), job.longest)
             while ending is None and len(outcomes) < len(chosen):
                 ending = self._next(reader, outcomes, born)
         if ending == "ended":
@@ -293,8 +301,8 @@ class Sandbox:
 class _Results:
     """What a child has sent so far, as outcomes; bounded, whatever it sends."""
 
-    def __init__(self, connection: socket.socket, expected: int, events: int = HUNG_UP):
-        self._connection, self._expected = connection, expected
+    def __init__(self, connection: socket.socket, expected: int, longest: int | None, events: int = HUNG_UP):
+        self._connection, self._expected, self._longest = connection, expected, longest
         self._buffer, self._total, self._flood = bytearray(), 0, False
         self._poll = select.poll()
         self._poll.register(connection, events)
@@ -328,7 +336,10 @@ class _Results:
             end = start + 4 + int.from_bytes(buffer[start : start + 4], "little")
             if end > len(buffer):
                 break
-            outcomes.append(_outcome(bytes(buffer[start + 4 : end])))
+            if self._longest is not None and end - start - 5 > self._longest:
+                outcomes.append(("wrong value", f"a value of {end - start - 5} bytes, far more than expected"))
+            else:
+                outcomes.append(_outcome(bytes(buffer[start + 4 : end])))
             start = end
         del buffer[:start]
 

@@ -5,28 +5,33 @@ here tree against tree: no method of an answer's object is ever called where the
 
 The tree: None, bools, strings, finite floats and ints of up to 60 bits stand for themselves; everything else is a
 list whose first item is a tag: i (hexadecimal int), f (nan, inf, -inf), sp (string with lone surrogates), c complex,
-dec Decimal, fr Fraction, y bytes, l list, t tuple, S set, d dict, q deque, it iterator, r range, dt datetime,
-da date, ti time, td timedelta, nd array, df frame, se series, ix index, na missing, u text-like (UUID, path, dates of
-numpy), o object.
+dec Decimal, fr Fraction, y bytes, l list, t tuple, S set, d dict, od ordered dict, q deque, it iterator, r range, dt
+datetime, da date, ti time, td timedelta, nd array, df frame, se series, ix index, na missing, u text-like (UUID, path,
+dates of numpy), o object.
 """
 
 import json
 import math
+from collections import Counter
 from datetime import datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 
 REL_TOLERANCE, ABS_TOLERANCE = 1e-9, 1e-12
 MICROSECOND = timedelta(microseconds=1)
-MAX_FRACTION_DIGITS, MAX_INT_BITS = 10_000, 40_000
+MAX_FRACTION_DIGITS, MAX_INT_BITS, MAX_OF_ONE_HASH = 10_000, 40_000, 256
 
 
 def decode(text: bytes):
     """The tree of a text that came out of a sandbox. Raises ValueError where it is none."""
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=_refuse_object)
     except RecursionError:
         raise ValueError("too deep") from None
+
+
+def _refuse_object(_):
+    raise ValueError("no tree has JSON objects")
 
 
 def same(expected, got) -> bool:
@@ -45,21 +50,27 @@ def same(expected, got) -> bool:
 
 
 def _same(expected, got) -> bool:
-    number = _as_number(expected)
+    number = as_number(expected)
     if number is not None:
-        other = _as_number(got)
+        other = as_number(got)
         return other is not None and _same_number(number, other)
     if type(expected) is not list:
         return type(expected) is type(got) and expected == got
-    if type(got) is not list or len(expected) != len(got) or expected[0] != got[0]:
+    if type(got) is not list or len(expected) != len(got):
         return False
     tag = expected[0]
+    if {tag, got[0]} == {"d", "od"}:  # the order counts between two ordered dicts
+        tag = "d"
+    elif tag != got[0]:
+        return False
     if tag in ("l", "t", "q", "it", "r"):
         return all(_same(a, b) for a, b in zip(expected[1:], got[1:], strict=True))
     if tag == "S":
         return _same_set(expected[1:], got[1:])
     if tag == "d":
         return _same_dict(expected[1:], got[1:])
+    if tag == "od":
+        return _same_dict(expected[1:], got[1:]) and [_key(k) for k, _ in expected[1:]] == [_key(k) for k, _ in got[1:]]
     if tag == "o":
         return expected[1] == got[1] and _same_dict(expected[2:], got[2:])
     if tag in ("dt", "ti"):
@@ -71,7 +82,7 @@ def _same(expected, got) -> bool:
     return expected == got  # sp, y, da, td, na, u, and numpy's dates: flat
 
 
-def _as_number(tree):
+def as_number(tree):
     """The number a tree stands for, or None."""
     kind = type(tree)
     if kind is int or kind is float or kind is bool:
@@ -87,9 +98,10 @@ def _as_number(tree):
     if tree[0] == "fr":
         if len(str(tree)) > MAX_FRACTION_DIGITS:  # bringing it to lowest terms takes the square of its length
             return None
-        return Fraction(_as_number(tree[1]), _as_number(tree[2]))
+        parts = as_number(tree[1]), as_number(tree[2])
+        return Fraction(*parts) if all(type(part) is int for part in parts) else None  # of a Decimal: without end
     if tree[0] == "c":
-        return complex(_as_number(tree[1]), _as_number(tree[2]))
+        return complex(as_number(tree[1]), as_number(tree[2]))
     return None
 
 
@@ -117,29 +129,40 @@ def _same_number(expected, got) -> bool:
 
 def _key(tree):
     """A hashable that is equal for equal trees; what dict keys and set members are found by."""
-    number = _as_number(tree)
+    number = as_number(tree)
     if number is not None:
         return "nan" if number != number else ("number", number)
     if type(tree) is not list:
         return ("plain", tree)
     if tree[0] == "S":
-        return ("S", frozenset(_key(item) for item in tree[1:]))
+        return ("S", frozenset(findable(map(_key, tree[1:]))))
     if tree[0] in ("dt", "ti"):
         return (tree[0], _moment(tree))
     return tuple(item if i == 0 else _key(item) for i, item in enumerate(tree))
 
 
+def findable(keys) -> list:
+    """The keys as they are. Raises ValueError for so many of one hash that finding them takes the square of their
+    number, which takes an intention."""
+    keys = list(keys)
+    if len(keys) > MAX_OF_ONE_HASH:
+        counts = Counter(map(hash, keys))
+        if max(counts.values()) > MAX_OF_ONE_HASH:
+            raise ValueError("keys of one hash")
+    return keys
+
+
 def _same_set(expected: list, got: list) -> bool:
-    if {_key(item) for item in expected} == {_key(item) for item in got}:
+    if set(findable(map(_key, expected))) == set(findable(map(_key, got))):
         return True
-    numbers, others = [_as_number(item) for item in expected], [_as_number(item) for item in got]
+    numbers, others = [as_number(item) for item in expected], [as_number(item) for item in got]
     if None in numbers or None in others:
         return False
     return all(_same_number(a, b) for a, b in zip(sorted(numbers), sorted(others), strict=True))
 
 
 def _same_dict(expected: list, got: list) -> bool:
-    others = {_key(k): v for k, v in got}
+    others = dict(zip(findable(_key(k) for k, _ in got), (v for _, v in got), strict=True))
     if len(others) != len(expected):
         return False
     missing = object()
@@ -176,7 +199,7 @@ def _preview(tree, depth: int, budget: list) -> str:
         return repr(tree[:200])
     if type(tree) is not list or not tree:
         return repr(tree)[:60]
-    tag, items = str(tree[0]), tree[1:]
+    tag, items = tree[0] if type(tree[0]) is str else "?", tree[1:]
     shapes = {"l": "[]", "t": "()", "S": "{}", "d": "{}", "q": ("deque([", "])"), "it": ("iterator(", ")")}
     if tag == "d" and all(type(item) is list and len(item) == 2 for item in items):
         inner = [f"{_preview(k, depth + 1, budget)}: {_preview(v, depth + 1, budget)}" for k, v in items[:30]]

@@ -25,7 +25,7 @@ import os  # noqa: E402
 import posix  # noqa: E402
 import time  # noqa: E402
 
-SIGKILL, CHILD_FD = 9, 3
+SIGKILL, CHILD_FD, DESCRIPTORS = 9, 3, 32
 FORGET: list = []  # `forgetters`, once the modules are loaded
 FORGET_AFTER: list = []  # the same for `forgetters_after`
 # Of a child that answers share, set before any is forked:
@@ -215,9 +215,9 @@ def compile_for_others(system_call_filter) -> None:
 
     A request is a list of (kind, texts); its reply a list of (tag, bytes): for kind "exec", the code of the first text
     that is Python, with S, A or T for the process that its tests may have (shared, the answer's, each test's), or F and
-    why none is Python; for "eval", T or F of all the texts together.
+    why none is Python; for "eval" and "eval whole", T or F of all the texts together (`calls.compiled_call`).
     """
-    process_for = sys.modules["_sandbox_plain"].process_for
+    process_for, compiled_call = sys.modules["_sandbox_plain"].process_for, sys.modules["_sandbox_calls"].compiled_call
     if system_call_filter:
         system_call_filter.install()
     while True:
@@ -233,8 +233,7 @@ def compile_for_others(system_call_filter) -> None:
                 content = fault.encode("utf-8", "backslashreplace") if code is None else marshal.dumps(code)
             else:
                 try:
-                    calls = [compile(text.strip(), "test", "eval", dont_inherit=True) for text in texts]
-                    tag, content = b"T", marshal.dumps(calls)
+                    tag, content = b"T", marshal.dumps([compiled_call(text, kind == "eval whole") for text in texts])
                 except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
                     tag, content = b"F", f"{type(error).__name__}: {error}"[:300].encode("utf-8", "backslashreplace")
             reply.append(tag + len(content).to_bytes(4, "little") + content)
@@ -248,7 +247,7 @@ def child(life, connection: int, system_call_filter, level: str) -> None:
         confine.die_with_parent()
         confine.limit_threads()
     os.dup2(connection, CHILD_FD)
-    os.closerange(CHILD_FD + 1, 64)
+    os.closerange(CHILD_FD + 1, 2 * DESCRIPTORS)
     life(system_call_filter)
 
 
@@ -358,14 +357,19 @@ def fill_gaps() -> list:
 
 def main() -> None:
     global ROOM, LAST_RESORT
-    control = _socket.socket(fileno=int(sys.argv[1]))
+    number = int(sys.argv[1])
+    if number >= DESCRIPTORS:  # a child closes those below
+        number = os.dup2(number, DESCRIPTORS - 1)
+        os.close(int(sys.argv[1]))
+    control = _socket.socket(fileno=number)
     settings = marshal.loads(read_frame(control.fileno()))
     sys.argv[:] = [""]
     sys.orig_argv[:] = [""]
     own_path, sys.path[:] = sys.path[:], sys.path + settings["path"]
     preload(settings["modules"])
     if settings["compiles"]:
-        sys.modules["_sandbox_plain"] = load_neighbour("plain")
+        for name in ("plain", "calls"):
+            sys.modules[f"_sandbox_{name}"] = load_neighbour(name)
     sys.path[:] = own_path
     level, problem, system_call_filter = settings["level"], "", None
     try:

@@ -2,12 +2,15 @@
 
 import json
 import os
+import resource
 from pathlib import Path
 
 import pytest
 
 from sweet_rl.errors import UserError
 from sweet_rl.grading.code import CodeGrader
+from sweet_rl.grading.paper import PaperGrader
+from sweet_rl.grading.sandbox import Sandbox, SandboxUnavailable
 
 ADD = "def f(x):\n    return x + 1\n"
 CALLS = {"test1": "f(1)", "test2": "f(-4)"}
@@ -83,6 +86,55 @@ def test_numpy_is_there_for_code_that_imports_it(grader):
     assert grader.grade(
         reference, "import numpy\ndef f(x):\n    return numpy.multiply(x, 2)", {"t": "f([1, 2])"}
     ).success
+
+
+def test_pandas_is_there_for_code_that_imports_it(grader):
+    """It brings libraries that start threads, and a process with threads cannot shut itself in."""
+    pytest.importorskip("pandas")
+    reference = "def f(x):\n    return sum(x)"
+    answer = "import pandas as pd\ndef f(x): return int(pd.Series(x).sum())"
+    assert grader.grade(reference, answer, {"t": "f([1, 2])"}).success
+
+
+def test_modules_that_keep_a_process_from_shutting_itself_in_are_not_loaded(monkeypatch):
+    """No answer ends the run of all: it has to do without."""
+    started = Sandbox.__init__
+
+    def refuse(self, *settings, **more):
+        if "networkx" in more.get("modules", ()):
+            raise SandboxUnavailable("it cannot be had.")
+        started(self, *settings, **more)
+
+    monkeypatch.setattr(Sandbox, "__init__", refuse)
+    with CodeGrader(workers=1) as grader:
+        answer = "try: import networkx\nexcept ImportError: pass\n" + ADD
+        assert [grader.grade(ADD, answer, CALLS).success for _ in range(2)] == [True, True]
+        assert grader.grade(ADD, "import networkx\n" + ADD, CALLS).failure == "exception"
+
+
+def test_a_call_that_compares_its_value_is_compared_here(grader):
+    """What a class says of its own equality, or the same truth of another value, passes nothing."""
+    calls = {"a": "f(1) == 2", "b": "5 == f(5)"}
+    assert grader.grade(ADD, ADD, calls).success
+    lying = "class A:\n    def __eq__(self, other): return True\ndef f(x): return A()"
+    for wrong in (lying, "def f(x): return None"):
+        assert grader.grade(ADD, wrong, calls).reward == 0.0
+    with PaperGrader() as released:
+        assert released.grade("def f(x): return x + 1", "def f(x): return 7", {"b": "5 == f(5)"}).success
+
+
+def test_a_module_that_an_answer_imports_in_a_line_of_more_is_loaded(grader):
+    pytest.importorskip("numpy")
+    for line in ("import math; import numpy as np", "import importlib\nnp = importlib.import_module('numpy')"):
+        assert grader.grade(ADD, f"{line}\ndef f(x): return int(np.add(x, 1))", CALLS).success
+
+
+def test_results_far_longer_than_the_references_are_not_kept(grader):
+    calls = {f"t{i}": "f(1)" for i in range(40)}
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    grade = grader.grade(ADD, "import os\ndef f(x): return 'x' * 8_000_000", calls)
+    assert grade.failure == "wrong value" and "8000002 bytes" in grade.tests[39].message
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000  # KB; kept, they were 320 MB
 
 
 FAILURES = {

@@ -169,6 +169,23 @@ def test_plain_code_shares_a_process_and_has_the_outcomes_of_its_own(sandbox, mo
     assert [decode(outcome[2][1]) for outcome in shared] == [1 + i // 2 for i in range(40)]
 
 
+@pytest.mark.parametrize("level", levels())
+def test_an_answer_has_no_descriptor_of_the_process_that_forks_it_however_many_its_grader_has(level):
+    copies = [os.dup(0) for _ in range(100)]
+    look = (
+        "import os\ndef f():\n    found = []\n    for number in range(300):\n        try: os.fstat(number)\n"
+        "        except OSError: continue\n        found.append(number)\n    return found"
+    )
+    sandbox = Sandbox(level, 0.5, 128, EVERYTHING)
+    try:
+        (outcome,) = sandbox.run(job(look, ["f()"]))
+    finally:
+        sandbox.close()
+        for number in copies:
+            os.close(number)
+    assert outcome[0] == "value" and set(decode(outcome[1])[1:]) <= {0, 1, 2, 3}
+
+
 @pytest.mark.parametrize(
     ("body", "reason"),
     [("while True: pass", "timeout"), ("return [0] * 10**9", "memory"), ("return lambda: 0", "unserialisable")],

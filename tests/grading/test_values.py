@@ -12,6 +12,7 @@ from fractions import Fraction
 import pytest
 
 from sweet_rl.grading.encode import Unserialisable, encode
+from sweet_rl.grading.paper import equal_as_released
 from sweet_rl.grading.values import decode, preview, same
 
 NAN = float("nan")
@@ -69,7 +70,8 @@ EQUAL = [
     (datetime(2020, 1, 1, 2, tzinfo=EAST), datetime(2020, 1, 1, 0, tzinfo=timezone.utc)), (time(1, 2), time(1, 2)),
     (timedelta(hours=1), timedelta(minutes=60)), (Colour.RED, Colour.RED), (Level.LOW, 1), (Point(1, 2.0), Point(1, 2)),
     (Plain([1]), Plain([1])), (float("inf"), float("inf")), ("\ud800", "\ud800"), (1 + 2j, 1 + 2j), (int, int),
-    (ValueError("a"), ValueError("a")),
+    (ValueError("a"), ValueError("a")), ({"b": 1, "a": 2}, OrderedDict(a=2, b=1)),
+    (OrderedDict(a=1, b=2), OrderedDict(a=1.0, b=2)),
 ]  # fmt: skip
 DIFFERENT = [
     (1, 1.0000001), (1, "1"), (None, 0), (None, False), ([1], (1,)), ([1, 2], [2, 1]), ("a", b"a"), ({1}, [1]),
@@ -78,6 +80,7 @@ DIFFERENT = [
     (datetime(2020, 1, 1), datetime(2020, 1, 1, tzinfo=timezone.utc)), (Colour.RED, Colour.BLUE), (Colour.RED, 1),
     (Point(1, 2), Point(1, 3)), (Point(1, 2), Plain(1)), ([], None), ("", []), (float("inf"), -float("inf")),
     (AlwaysEqual(), Plain(1)), (3, AlwaysEqual()), (iter([1]), [1]), ({1: [1]}, {1: (1,)}), (True, "True"),
+    (OrderedDict(a=1, b=2), OrderedDict(b=2, a=1)), (Colour.RED, Enum("Colour", {"RED": 7}).RED),
 ]  # fmt: skip
 
 
@@ -139,6 +142,8 @@ def test_forged_trees_are_different_and_raise_nothing():
 HOSTILE = [
     '["fr",["i","' + "f" * 3_000_000 + '"],["i","' + "e" * 3_000_000 + '"]]', "[" * 100_000 + "]" * 100_000, "1" * 5000,
     '["dec","1e999999999999999999"]', '["dec","' + "9" * 1_000_000 + '"]', '["c",["i","' + "f" * 1_000_000 + '"],1]',
+    '["fr",["dec","1e99999999"],null]', '["fr",["dec","1e99999999"],1]',
+    '["l",' * 4 + '{"a":' * 982 + "1" + "}" * 982 + "]" * 4,
     '["S",' + "[" * 900 + "]" * 900 + "]", '["i","' + "f" * 4_000_000 + '"]', '["td",1e999,0]', "NaN", '{"l": 1}', "",
 ]  # fmt: skip
 
@@ -155,6 +160,20 @@ def test_hostile_texts_are_different_and_cost_little(number):
             assert not same(sent(honest), got)
             preview(got)
     assert clock.process_time() - start < 5  # what compared in the square of its length would take minutes
+
+
+def test_keys_of_one_hash_do_not_cost_the_square_of_their_number():
+    count = 30_000
+    multiples = [["i", hex(number * (2**61 - 1))] for number in range(count)]  # of the hash 0
+    honest = sent(set(range(count)))
+    pairs = sent(dict.fromkeys(range(count), 1))
+    start = clock.process_time()
+    assert not same(honest, ["S", *multiples])
+    assert not same(["S", honest], ["S", ["S", *multiples]])
+    assert not same(pairs, ["d", *[[key, 1] for key in multiples]])
+    assert not equal_as_released(honest, ["S", *multiples])
+    assert clock.process_time() - start < 5  # the square: a minute
+    assert same(honest, honest) and same(pairs, pairs)
 
 
 def test_numpy_values_compare_by_shape_and_items():
