@@ -7,10 +7,12 @@ ANSWER_MARKER = re.compile(r"^[ \t]*I WANT TO ANSWER:", re.MULTILINE)
 INVISIBLE = re.compile(r"^[\ufeff\u200b]+", re.MULTILINE)
 FENCE = re.compile(r"([ \t]*)(```+|~~~+)(.*)$")
 LOOSE_OPENING = re.compile(r"((?:(?!```|~~~).)*)(```+|~~~+)[ \t]*[\w+.-]*[ \t]*$")
-CODE_START = re.compile(r"(import |from \w[\w.]* import|def |async def |class |@\w)")
+IMPORTS = r"import[ \t]+[\w.]+[ \t]*(?:[,;#\\]|as\b|$)|from[ \t]+[\w.]+[ \t]+import\b"
+CODE_START = re.compile(rf"(?:{IMPORTS}|def |async def |class[ \t]+\w+[ \t]*[:(]|@\w)")
 ASSIGNMENT = re.compile(r"[A-Za-z_]\w*[ \t]*(?::[^=\n]*)?=(?!=)")
 CODE_LINE = re.compile(
-    r"\s|[#@)\]}]|\"\"\"|\'\'\'|(?:import|from|def|class|if|elif|else|for|while|try|except|finally|with|async)\b"
+    rf"\s|[#@)\]}}]|\"\"\"|\'\'\'|{IMPORTS}|class[ \t]+\w+[ \t]*[:(]"
+    r"|(?:def|if|elif|else|for|while|try|except|finally|with|async)\b"
     r"|[A-Za-z_][\w.]*\(|[A-Za-z_][\w.\[\]'\", ]*[-+*/|&]?=|(?:pass|assert)\b"
 )
 LONE_WORD = re.compile(r"[ \t]*[A-Za-z]+[ \t]*$")
@@ -202,6 +204,8 @@ def _unfenced(text: str) -> Iterator[str]:
     yield "\n".join(lines) if len(filled) == sum(1 for line in lines if line.strip()) else (
         "\n".join(lines[filled[0] : filled[-1] + 1]) + "\n"
     )
+    if all(CODE_LINE.match(lines[number]) for number in filled):
+        return
     starts = [
         number for number in filled if CODE_START.match(lines[number].lstrip()) or ASSIGNMENT.match(lines[number])
     ]
