@@ -448,6 +448,27 @@ RESOURCE = {
     "a long text": "def f(x): return 0\ny = [" + "[0]," * 100_000 + "]\n",
     "huge constant": "def f(x): return (1 << (1 << 34)) and 'x' * (1 << 34)",
     "much printing": "def f(x):\n    for _ in range(300_000): print('x' * 1000)\n    return 0",
+    "fraction of a decimal": (
+        "from decimal import Decimal\n"
+        "from fractions import Fraction\n"
+        "class A(Fraction):\n"
+        "    numerator, denominator = Decimal('1e99999999'), None\n"
+        "def f(x): return A()"
+    ),
+    "forged deep result": (
+        "import os\n"
+        "def f(x):\n"
+        "    d = b'V' + b'[\"l\",' * 4 + b'{\"a\":' * 982 + b'1' + b'}' * 982 + b']' * 4\n"
+        "    os.write(3, len(d).to_bytes(4, 'little') + d)\n"
+        "    os._exit(0)"
+    ),
+    "forged fraction": (
+        "import os\n"
+        "def f(x):\n"
+        "    d = b'V[\"fr\",[\"dec\",\"1e99999999\"],null]'\n"
+        "    os.write(3, len(d).to_bytes(4, 'little') + d)\n"
+        "    os._exit(0)"
+    ),
     "fraction that never ends": (
         "from fractions import Fraction\n"
         "def f(x): return Fraction(3 ** 2_000_000, 2 ** 3_000_000)"
