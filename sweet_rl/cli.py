@@ -1,10 +1,12 @@
 """Turns a script's `main(...)` into a command: its parameters are the flags, and the keys of `--config`."""
 
 import ast
+import atexit
 import difflib
 import inspect
 import json
 import math
+import os
 import re
 import sys
 import types
@@ -44,12 +46,21 @@ def run(main: Callable[..., Any], command: Sequence[str] | None = None) -> None:
 
 
 def _leave_process_group() -> None:
-    """Ends the group of a command that ran in several processes. Left to the interpreter's end, a thread of gloo that
-    still holds a tensor aborts the process (pytorch/pytorch#179291). Not after an error: the other processes may be
-    within a collective, and ending the group would wait for them."""
+    """Ends a command that ran in several processes, which worked: leaves their group, runs what is registered for the
+    exit, and exits without tearing the interpreter down.
+
+    A thread of gloo may still be about to drop a tensor, for which it needs the interpreter; while that is torn down,
+    the thread aborts the process (pytorch/pytorch#179291). Not after an error: the other processes may be within a
+    collective, and ending the group would wait for them.
+    """
     distributed = sys.modules.get("torch.distributed")
-    if distributed is not None and distributed.is_available() and distributed.is_initialized():
-        distributed.destroy_process_group()
+    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+        return
+    distributed.destroy_process_group()
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 def parse(main: Callable[..., Any], command: Sequence[str]) -> dict[str, Any]:

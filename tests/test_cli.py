@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-import torch.distributed as distributed
 
 import sweet_rl
 from sweet_rl.cli import parse, run
@@ -217,16 +216,40 @@ def test_a_script_has_help_values_and_exit_codes(tmp_path):
     assert wrong.stderr == "error: unknown setting --task. Did you mean 'tasks'?\n"
 
 
-def test_a_command_of_several_processes_leaves_their_group_when_it_worked(tmp_path):
-    """Left to the interpreter's end, gloo's threads abort now and then."""
-    def script():
-        store = distributed.FileStore(str(tmp_path / "store"), 1)
-        distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
-        assert distributed.is_initialized()
+GROUP = '''
+import atexit, sys
+import torch.distributed as distributed
+from sweet_rl.cli import run
 
-    try:
-        run(script, [])
-        assert not distributed.is_initialized()
-    finally:
-        if distributed.is_initialized():
-            distributed.destroy_process_group()
+class TornDown:
+    def __del__(self):
+        print("torn down")
+
+kept = TornDown()
+
+def main(store: str, fails: bool = False):
+    atexit.register(lambda: print("at exit, in a group:", distributed.is_initialized()))
+    distributed.init_process_group("gloo", store=distributed.FileStore(store, 1), rank=0, world_size=1)
+    print("worked")
+    if fails:
+        raise OSError("it broke")
+
+run(main)
+'''
+
+
+def test_a_command_of_several_processes_that_worked_leaves_their_group_and_tears_nothing_down(tmp_path):
+    """While the interpreter is torn down, gloo's threads abort the process now and then."""
+    path = tmp_path / "train.py"
+    path.write_text(GROUP)
+    environment = os.environ | {"PYTHONPATH": str(Path(sweet_rl.__file__).parents[1])}
+
+    def call(*words):
+        words = [sys.executable, path, "--store", tmp_path / "store", *words]
+        return subprocess.run(words, capture_output=True, text=True, env=environment)
+
+    done = call()
+    assert (done.returncode, done.stdout) == (0, "worked\nat exit, in a group: False\n")
+    (tmp_path / "store").unlink(missing_ok=True)
+    failed = call("--fails")
+    assert failed.returncode == 1 and "OSError: it broke" in failed.stderr and "torn down" in failed.stdout

@@ -164,6 +164,7 @@ def run_test(code, prelude, function: str, scope: str, call) -> bytes:
         module = ModuleType("answer")
         sys.modules["answer"] = module
         names = module.__dict__
+        names["__file__"] = "answer.py"
         if scope == "function":
             local = {}
             exec(code, names, local)
