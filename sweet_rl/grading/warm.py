@@ -180,11 +180,11 @@ def run_test(code, prelude, function: str, scope: str, call) -> bytes:
         return f"E{reason}\n{message}".encode("utf-8", "backslashreplace")
 
 
-def run_after_others(code, prelude, function: str, scope: str, call) -> bytes:
-    """The same where tests ran before it: what they left in rings of objects is not at its cost. To collect before
-    each test takes a fifth of the time of all."""
+def run_next(code, prelude, function: str, scope: str, call, after_others: bool) -> bytes:
+    """The same where other tests may have run in this process: what they left in rings of objects is not at its cost.
+    To collect before each test takes a fifth of the time of all."""
     frame = run_test(code, prelude, function, scope, call)
-    if frame.startswith(b"Ememory"):
+    if after_others and frame.startswith(b"Ememory"):
         gc.collect()
         frame = run_test(code, prelude, function, scope, call)
     return frame
@@ -204,11 +204,11 @@ def run_job(system_call_filter) -> None:
         code, calls, prelude = marshal.loads(code), marshal.loads(calls), marshal.loads(prelude)
         if not stays:
             for number in chosen:
-                write(CHILD_FD, run_after_others(code, prelude, function, scope, calls[number]))
+                write(CHILD_FD, run_next(code, prelude, function, scope, calls[number], number != chosen[0]))
             leave(0)
         frames = []
         for number in chosen:  # a comprehension would be one frame more than others have
-            frames.append(run_after_others(code, prelude, function, scope, calls[number]))
+            frames.append(run_next(code, prelude, function, scope, calls[number], number != chosen[0]))
         frames[1:] = [len(frame).to_bytes(4, "little") + frame for frame in frames[1:]]
         write(CHILD_FD, frames[0], b"".join(frames[1:]))
         del job, code, calls, prelude, frames
