@@ -1,7 +1,7 @@
 """Find the code in an answer: fences and prose around it handled as a person would."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 
 ANSWER_MARKER = re.compile(r"^[ \t]*I WANT TO ANSWER:", re.MULTILINE)
 INVISIBLE = re.compile(r"^[\ufeff\u200b]+", re.MULTILINE)
@@ -24,7 +24,7 @@ STRING = re.compile(r"'[^'\\\n]*'|\"[^\"\\\n]*\"")
 DOCSTRING = re.compile(r'"""[\s\S]*?"""|\'\'\'[\s\S]*?\'\'\'')
 WORD = re.compile(r"[A-Za-z_]\w*")
 KEYWORDS = {"import", "from", "as"}
-MAX_STARTS = 6
+MAX_TRIED = 6  # first lines that may be code, and last blocks that may need others
 
 
 def function_name(reference: str, test_cases: dict[str, str]) -> str:
@@ -111,28 +111,31 @@ def _is_signature(text: str) -> bool:
 
 def _texts(text: str, function: str) -> Iterator[str]:
     closed, rest = _fenced_blocks(text)
-    yield from _blocks(closed, function)
+    solved = yield from _blocks(closed, function)
     if rest is not None:
         yield rest
         yield _until_prose(rest)
     if not closed and rest is None:
         yield from _unfenced(text)
-    elif not any(_solves(_dedent(block), function) for block in closed):
+    elif not solved:
         yield from _blocks(_loosely_fenced_blocks(text), function)
         yield from _unfenced("\n".join(line for line in text.split("\n") if not FENCE.match(line)))
 
 
-def _blocks(closed: list[str], function: str) -> Iterator[str]:
-    """The blocks that define the function, the last first; those that do so within something else after the others."""
+def _blocks(closed: list[str], function: str) -> Generator[str, None, bool]:
+    """The blocks, the last first; those that define the function at their margin before the others, and the last of
+    these each also behind the blocks that it needs. Returns whether there are such."""
     blocks = [_dedent(block) for block in closed]
     solving = [number for number in reversed(range(len(blocks))) if _solves(blocks[number], function)]
-    for number in solving:
-        earlier = [block for block in blocks[:number] if not _defines(block, function)]
-        needed = "".join(_needed(earlier, blocks[number]))
-        if needed:
-            yield needed + blocks[number]
+    for place, number in enumerate(solving):
+        if place < MAX_TRIED:
+            earlier = (block for block in blocks[:number] if not _defines(block, function))
+            needed = "".join(_needed(earlier, blocks[number]))
+            if needed:
+                yield needed + blocks[number]
         yield blocks[number]
     yield from reversed(blocks)
+    return bool(solving)
 
 
 def _needed(earlier: Iterable[str], block: str) -> Iterator[str]:
@@ -195,21 +198,20 @@ def _unfenced(text: str) -> Iterator[str]:
     be code, that up to the first that reads as prose, and all from there on."""
     lines = text.lstrip(" ").split("\n")
     filled = [number for number, line in enumerate(lines) if line.strip()]
+    count = len(filled)
     while filled and LONE_WORD.match(lines[filled[0]]):
         filled.pop(0)
     while filled and LONE_WORD.match(lines[filled[-1]]) and not lines[filled[-1]][:1].isspace():
         filled.pop()
     if not filled:
         return
-    yield "\n".join(lines) if len(filled) == sum(1 for line in lines if line.strip()) else (
-        "\n".join(lines[filled[0] : filled[-1] + 1]) + "\n"
-    )
+    yield text.lstrip(" ") if len(filled) == count else "\n".join(lines[filled[0] : filled[-1] + 1]) + "\n"
     if all(CODE_LINE.match(lines[number]) for number in filled):
         return
     starts = [
         number for number in filled if CODE_START.match(lines[number].lstrip()) or ASSIGNMENT.match(lines[number])
     ]
-    for start in starts[:MAX_STARTS]:
+    for start in starts[:MAX_TRIED]:
         rest = "\n".join(lines[start:]) + "\n"
         yield _until_prose(rest)
         yield rest

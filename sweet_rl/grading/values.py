@@ -131,7 +131,7 @@ def _key(tree):
     """A hashable that is equal for equal trees; what dict keys and set members are found by."""
     number = as_number(tree)
     if number is not None:
-        return "nan" if number != number else ("number", number)
+        return "nan" if number != number else ("number", number, number == -1)  # -1 has the hash of -2
     if type(tree) is not list:
         return ("plain", tree)
     if tree[0] == "S":
@@ -200,8 +200,11 @@ def _preview(tree, depth: int, budget: list) -> str:
     if type(tree) is not list or not tree:
         return repr(tree)[:60]
     tag, items = tree[0] if type(tree[0]) is str else "?", tree[1:]
-    shapes = {"l": "[]", "t": "()", "S": "{}", "d": "{}", "q": ("deque([", "])"), "it": ("iterator(", ")")}
-    if tag == "d" and all(type(item) is list and len(item) == 2 for item in items):
+    shapes = {
+        "l": "[]", "t": "()", "S": "{}", "d": "{}", "od": ("OrderedDict({", "})"), "q": ("deque([", "])"),
+        "it": ("iterator(", ")"),
+    }  # fmt: skip
+    if tag in ("d", "od") and all(type(item) is list and len(item) == 2 for item in items):
         inner = [f"{_preview(k, depth + 1, budget)}: {_preview(v, depth + 1, budget)}" for k, v in items[:30]]
     else:
         inner = [_preview(item, depth + 1, budget) for item in items[:30]]

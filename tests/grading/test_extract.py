@@ -129,7 +129,8 @@ def test_long_texts_take_no_longer_than_they_are():
     began = time.perf_counter()
     function_name("def f(x): pass", {"t": "f('" + "a" * 200_000 + "')"})
     pieces = ("```", "{'", "```python\ndef f(x):\n", "f = ", "\ndef f", '"""', "x = [\n", "import a, ", "f(" * 9)
-    for piece in (*pieces, "I WANT TO ANSWER:\n"):
+    blocks = "```\ndef f(x): return g\n```\n```\ndef g(): pass\n```\n"
+    for piece in (*pieces, blocks, "I WANT TO ANSWER:\n"):
         text = piece * (200_000 // len(piece))
         code_candidates(text, "f")
         imported_names(text)

@@ -169,6 +169,16 @@ def test_plain_code_shares_a_process_and_has_the_outcomes_of_its_own(sandbox, mo
     assert [decode(outcome[2][1]) for outcome in shared] == [1 + i // 2 for i in range(40)]
 
 
+def test_pairs_of_sockets_are_of_this_machine_alone(grader, run):
+    if grader.level == "limits":
+        pytest.skip("nothing is filtered there")
+    body = (
+        "import _socket\nfor end in _socket.socketpair(): end.close()\n"
+        "try: _socket.socketpair(_socket.AF_INET6)\nexcept OSError as error: return error.errno"
+    )
+    assert run(body) == [1]  # EPERM, of the filter; the kernel itself would say that it does not support it
+
+
 @pytest.mark.parametrize("level", levels())
 def test_an_answer_has_no_descriptor_of_the_process_that_forks_it_however_many_its_grader_has(level):
     copies = [os.dup(0) for _ in range(100)]

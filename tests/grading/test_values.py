@@ -8,6 +8,7 @@ from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum, IntEnum
 from fractions import Fraction
+from itertools import product
 
 import pytest
 
@@ -174,6 +175,8 @@ def test_keys_of_one_hash_do_not_cost_the_square_of_their_number():
     assert not equal_as_released(honest, ["S", *multiples])
     assert clock.process_time() - start < 5  # the square: a minute
     assert same(honest, honest) and same(pairs, pairs)
+    signs = list(product((-1, -2), repeat=9))  # hash(-1) == hash(-2)
+    assert equal(set(signs), dict.fromkeys(signs).keys())
 
 
 def test_numpy_values_compare_by_shape_and_items():
@@ -211,4 +214,5 @@ def test_pandas_values_compare_by_labels_and_items():
 
 def test_previews_are_short_and_readable():
     assert preview(sent({"a": [1, (2,)], "b": {3}})) == "{'a': [1, (2,)], 'b': {3}}"
+    assert preview(sent(OrderedDict(a=1, b=[2]))) == "OrderedDict({'a': 1, 'b': [2]})"
     assert len(preview(sent(list(range(1000))))) <= 120
