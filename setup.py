@@ -34,8 +34,8 @@ setup(
     packages=find_packages(include=["sweet_rl", "sweet_rl.*"]),
     package_data={
         "sweet_rl": ["prompts/*.txt"],
-        "sweet_rl.grading.pages": ["files/*"],
-        "sweet_rl.mini": ["agent/*", "page_agent/*"],
+        "sweet_rl.rendering": ["files/*"],
+        "sweet_rl.models": ["packaged/*/*"],
         "sweet_rl.viewer": ["assets/*"],
     },
     install_requires=[
@@ -54,6 +54,7 @@ setup(
         **EXTRAS,
         "test": [
             "hypothesis>=6.100",
+            "import-linter>=2.0",
             "pytest>=8.0",
             "pytest-xdist>=3.6",
             "ruff>=0.9",

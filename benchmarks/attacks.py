@@ -47,7 +47,7 @@ def graded(way: str, kind: str, name: str, folder: str, port: str) -> dict:
             pass
         signal.alarm(0)
     else:
-        from sweet_rl.grading.code import CodeGrader
+        from sweet_rl.rewards.code import CodeGrader
 
         with CodeGrader(timeout=0.5, memory_mb=128, workers=1, sandbox=way) as grader:
             grades = [grader.grade(REFERENCE, text, CALLS) for text in (answer, REFERENCE, WRONG)]

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from sweet_rl.cli import run
 from sweet_rl.errors import UserError
-from sweet_rl.grading.code import CodeGrader
+from sweet_rl.rewards.code import CodeGrader
 
 
 def grade_in_process(reference: str, answer: str, test_cases: dict[str, str]) -> float:

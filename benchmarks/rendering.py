@@ -29,10 +29,10 @@ from PIL import Image  # noqa: E402
 
 from sweet_rl.cli import run  # noqa: E402
 from sweet_rl.errors import UserError  # noqa: E402
-from sweet_rl.grading.browser import PageRenderer  # noqa: E402
-from sweet_rl.grading.pages import outside  # noqa: E402
-from sweet_rl.grading.pages.driver import Driver, find_browser  # noqa: E402
-from sweet_rl.grading.pages.stylesheet import stylesheet  # noqa: E402
+from sweet_rl.rendering import outside  # noqa: E402
+from sweet_rl.rendering.driver import Driver, find_browser  # noqa: E402
+from sweet_rl.rendering.renderer import PageRenderer  # noqa: E402
+from sweet_rl.rendering.stylesheet import stylesheet  # noqa: E402
 
 TAILWIND = "https://cdn.jsdelivr.net/npm/tailwindcss@2.2.19/dist/tailwind.min.css"
 COLOURS = ("gray", "red", "yellow", "green", "blue", "indigo", "purple", "pink")

@@ -20,12 +20,12 @@ sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parent)]
 from dialogue_server import MODEL, serving, waited  # noqa: E402
 
 from sweet_rl.cli import run  # noqa: E402
-from sweet_rl.environments.task_types import TASK_TYPES  # noqa: E402
+from sweet_rl.domains import TASK_TYPES  # noqa: E402
 from sweet_rl.models import Sampling  # noqa: E402
 from sweet_rl.models.openai_server import OpenAIServer  # noqa: E402
 from sweet_rl.prompts import load_prompt  # noqa: E402
 from sweet_rl.records import Task  # noqa: E402
-from sweet_rl.rollout import Collaboration, play, play_all  # noqa: E402
+from sweet_rl.rollout.play import Collaboration, play, play_all  # noqa: E402
 
 CODE = TASK_TYPES["code"]
 

@@ -23,11 +23,11 @@ from random_model import SHAPES, config_of, save_random_model
 
 from sweet_rl.cli import run
 from sweet_rl.errors import UserError
+from sweet_rl.scoring.logps import completion_logps, on_device
+from sweet_rl.scoring.rows import EncodedText, lay_out
+from sweet_rl.scoring.shared_prefix import share_prompts
+from sweet_rl.scoring.weights import load_weights
 from sweet_rl.training.adapters import with_adapter
-from sweet_rl.training.logps import completion_logps, on_device
-from sweet_rl.training.rows import EncodedText, lay_out
-from sweet_rl.training.shared_prefix import share_prompts
-from sweet_rl.training.weights import load_weights
 
 BILLION = 1e9
 PARAMETERS = 8.03 * BILLION

@@ -13,13 +13,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from sweet_rl.analysis.comparison import compare
+from sweet_rl.analysis.comparison_table import as_latex, as_markdown, as_text
+from sweet_rl.analysis.paper_results import paper_results
 from sweet_rl.cli import run
 from sweet_rl.errors import UserError
-from sweet_rl.grading.comparison import compare
-from sweet_rl.grading.comparison_table import as_latex, as_markdown, as_text
-from sweet_rl.grading.graded_file import read_graded
-from sweet_rl.grading.paper_results import paper_results
-from sweet_rl.runs import write_texts
+from sweet_rl.rewards.graded_file import read_graded
+from sweet_rl.runs.run import write_texts
 
 PAPER = Path(__file__).resolve().parents[1] / "configs" / "paper" / "results.yaml"
 

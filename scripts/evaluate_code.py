@@ -14,16 +14,16 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from sweet_rl.analysis.report import summarise, summary_text
+from sweet_rl.analysis.statistics import check_k
 from sweet_rl.cli import one_of, run
 from sweet_rl.credit.pair_files import check_apart, check_texts, write_pairs
 from sweet_rl.errors import UserError
-from sweet_rl.grading.code import CodeGrader
-from sweet_rl.grading.evaluate import first_tasks, grade_trajectories, reference_answers
-from sweet_rl.grading.paper import PaperGrader
-from sweet_rl.grading.report import summarise, summary_text
-from sweet_rl.grading.statistics import check_k
 from sweet_rl.records import Task, Trajectory, read_records
-from sweet_rl.runs import check_output, open_run
+from sweet_rl.rewards.code import CodeGrader
+from sweet_rl.rewards.evaluate import first_tasks, grade_trajectories, reference_answers
+from sweet_rl.rewards.paper import PaperGrader
+from sweet_rl.runs.run import check_output, open_run
 
 
 def main(
@@ -69,8 +69,8 @@ def main(
         timeout: CPU seconds a test may use; three times as long by the clock.
         memory_mb: memory an answer may use.
         workers: answers graded at once; default two a core.
-        sandbox: auto, strict, seccomp or limits (see sweet_rl/grading/sandbox.py).
-        paper_grader: score by the release's rules (sweet_rl/grading/paper.py), for comparison with its figures only.
+        sandbox: auto, strict, seccomp or limits (see sweet_rl/sandbox/sandbox.py).
+        paper_grader: score by the release's rules (sweet_rl/rewards/paper.py), for comparison with its figures only.
         in_place: grade into INPUT.grading, and replace the input by it once all of it is graded.
         seed: of the bootstrap.
         overwrite: replace the outputs.

@@ -17,20 +17,20 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from sweet_rl.analysis.comparison import compare
+from sweet_rl.analysis.page_report import page_summary_text, summarise_pages
+from sweet_rl.analysis.statistics import check_k
 from sweet_rl.cli import one_of, run
 from sweet_rl.credit.pair_files import check_apart, check_texts, write_pairs
 from sweet_rl.errors import UserError
-from sweet_rl.grading.browser import PageRenderer
-from sweet_rl.grading.comparison import compare
-from sweet_rl.grading.embedding_cache import EmbeddingCache
-from sweet_rl.grading.evaluate import first_tasks, reference_answers
-from sweet_rl.grading.evaluate_pages import best_of_tasks, grade_page_trajectories
-from sweet_rl.grading.graded_file import GradedFile, check_comparable, grader_of, read_graded
-from sweet_rl.grading.html import PageGrader, load_encoder
-from sweet_rl.grading.page_report import page_summary_text, summarise_pages
-from sweet_rl.grading.statistics import check_k
 from sweet_rl.records import Task, Trajectory, read_records
-from sweet_rl.runs import check_output, open_run
+from sweet_rl.rendering.renderer import PageRenderer
+from sweet_rl.rewards.embedding_cache import EmbeddingCache
+from sweet_rl.rewards.evaluate import first_tasks, reference_answers
+from sweet_rl.rewards.evaluate_pages import best_of_tasks, grade_page_trajectories
+from sweet_rl.rewards.graded_file import GradedFile, check_comparable, grader_of, read_graded
+from sweet_rl.rewards.html import PageGrader, load_encoder
+from sweet_rl.runs.run import check_output, open_run
 
 EMBEDDINGS = Path.home() / ".cache" / "sweet_rl" / "embeddings"
 

@@ -14,9 +14,9 @@ from tqdm import tqdm
 
 from sweet_rl.cli import print_summary, run
 from sweet_rl.credit.pair_files import check_apart
-from sweet_rl.grading.browser import PageRenderer
 from sweet_rl.records import Task, read_records
-from sweet_rl.runs import open_run
+from sweet_rl.rendering.renderer import PageRenderer
+from sweet_rl.runs.run import open_run
 
 
 def main(

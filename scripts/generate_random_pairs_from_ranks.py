@@ -30,7 +30,7 @@ def main(
     from sweet_rl.credit.turn_pairs import turn_pairs
     from sweet_rl.errors import UserError
     from sweet_rl.records import TurnCandidates, read_records
-    from sweet_rl.runs import open_run
+    from sweet_rl.runs.run import open_run
 
     if num_pairs < 1:
         raise UserError(f"--num_pairs is {num_pairs}; it must be at least 1.")

@@ -19,7 +19,7 @@ from sweet_rl.cli import run
 from sweet_rl.errors import UserError
 from sweet_rl.mini import pretraining
 from sweet_rl.mini.imitation import BETTER, imitation_stream
-from sweet_rl.runs import directory_manifest
+from sweet_rl.runs.run import directory_manifest
 
 
 def main(

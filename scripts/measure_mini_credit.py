@@ -13,7 +13,7 @@ from sweet_rl.cli import run
 from sweet_rl.errors import UserError
 from sweet_rl.mini.credit_accuracy import credit_accuracy, credit_markdown
 from sweet_rl.records import TurnCandidates, read_records
-from sweet_rl.runs import write_texts
+from sweet_rl.runs.run import write_texts
 
 
 def main(

@@ -7,11 +7,11 @@ source scripts/steps.sh
 # One thread each: so small a model gains nothing from a second, two steps at once do.
 export OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1
 
-configs=configs/mini agent=sweet_rl/mini/agent gpus=0 trajectories=""
+configs=configs/mini agent=sweet_rl/models/packaged/mini gpus=0 trajectories=""
 launcher=(python) training=() scoring=() playing=() texts=() collecting=() sampling=() grading=(--k 4)
 num_train=50 num_test=400 task_type="${task_type:-code}" extras=""
 if [ "$task_type" = html ]; then
-    configs=configs/mini/html agent=sweet_rl/mini/page_agent extras="[frontend]" imitated=best
+    configs=configs/mini/html agent=sweet_rl/models/packaged/mini_html extras="[frontend]" imitated=best
     evaluator=evaluate_html evaluating=(--config "$configs/grading.yaml")
     num_train=200 num_test=200
 fi

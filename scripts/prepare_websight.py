@@ -15,8 +15,8 @@ from tqdm import tqdm
 
 from sweet_rl.cli import run
 from sweet_rl.errors import UserError
-from sweet_rl.runs import open_run
-from sweet_rl.websight import CONFIGURATION, HUB_NAME, SPLITS, stream_rows, task_of
+from sweet_rl.runs.run import open_run
+from sweet_rl.tasks.websight import CONFIGURATION, HUB_NAME, SPLITS, stream_rows, task_of
 
 
 def main(

@@ -10,5 +10,6 @@ source scripts/environment.sh
 pip_install -c constraints.txt -e '.[test]'
 install_browser
 ruff check .
+lint-imports
 # Two test files at a time, one thread each: servers, browsers and other processes leave a core waiting.
 OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}" python -m pytest -q -n 2 --dist loadfile "$@"

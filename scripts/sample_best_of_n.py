@@ -25,9 +25,9 @@ from sweet_rl.models import ChatModel, ModelError, Sampling, load_model
 from sweet_rl.models.cache import CallCache
 from sweet_rl.models.load import model_input
 from sweet_rl.records import Trajectory, TurnCandidates, read_records
-from sweet_rl.rollout import as_they_finish
-from sweet_rl.runs import Run, open_run
-from sweet_rl.shards import shard_of
+from sweet_rl.rollout.play import as_they_finish
+from sweet_rl.runs.run import Run, open_run
+from sweet_rl.runs.shards import shard_of
 
 
 def main(

@@ -29,9 +29,8 @@ import contextlib
 import os
 from typing import Literal
 
+from sweet_rl import domains as task_types
 from sweet_rl.cli import print_summary, run
-from sweet_rl.collection import collect
-from sweet_rl.environments import task_types
 from sweet_rl.errors import UserError
 from sweet_rl.models import Sampling, load_model
 from sweet_rl.models.cache import CallCache
@@ -39,9 +38,10 @@ from sweet_rl.models.load import model_input
 from sweet_rl.models.prefixed import PrefixedModel
 from sweet_rl.prompts import load_prompt
 from sweet_rl.records import Task, hash_rows, read_records
-from sweet_rl.rollout import Collaboration
-from sweet_rl.runs import open_run
-from sweet_rl.shards import shard_of
+from sweet_rl.rollout.collect import collect
+from sweet_rl.rollout.play import Collaboration
+from sweet_rl.runs.run import open_run
+from sweet_rl.runs.shards import shard_of
 
 PAGES_KEPT = 1024  # pictures, so that a reference page is not drawn anew at every turn
 
@@ -243,7 +243,7 @@ def main(
                 until_done.callback(calls.close)
             renderer = None
             if domain.draws_pages:
-                from sweet_rl.grading.browser import PageRenderer
+                from sweet_rl.rendering.renderer import PageRenderer
 
                 renderer = until_done.enter_context(
                     PageRenderer(

@@ -19,16 +19,16 @@ from typing import Literal
 
 from tqdm import tqdm
 
-from sweet_rl import synthesis
 from sweet_rl.cli import print_summary, run
 from sweet_rl.errors import UserError
-from sweet_rl.grading.code import CodeGrader
 from sweet_rl.models import ChatModel, ModelError, Sampling, load_model
 from sweet_rl.models.cache import CallCache
 from sweet_rl.prompts import fill, load_prompt
 from sweet_rl.records import Task, hash_rows, read_records, seed_for
-from sweet_rl.rollout import as_they_finish
-from sweet_rl.runs import Run, check_output, open_run, write_texts
+from sweet_rl.rewards.code import CodeGrader
+from sweet_rl.rollout.play import as_they_finish
+from sweet_rl.runs.run import Run, check_output, open_run, write_texts
+from sweet_rl.tasks import synthesis
 
 
 def main(

@@ -8,9 +8,9 @@ reproduce.sh calls it with --page DIR. Nothing on the page is written by hand.
 import shutil
 from pathlib import Path
 
+from sweet_rl.analysis.results_page import results_page
 from sweet_rl.cli import run
-from sweet_rl.results_page import results_page
-from sweet_rl.runs import write_texts
+from sweet_rl.runs.run import write_texts
 
 
 def main(

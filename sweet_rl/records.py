@@ -125,6 +125,16 @@ class Trajectory:
             extra=take.rest(cls),
         )
 
+    @property
+    def is_graded(self) -> bool:
+        """Whether the dialogue has a reward that counts: it did not fail and its task can be graded."""
+        return self.ending != "failed" and self.reward is not None
+
+    @property
+    def turns(self) -> int:
+        """Number of messages of the agent, the answer included."""
+        return sum(message["role"] == "assistant" for message in self.dialogue_history)
+
     def to_dict(self) -> dict:
         return _flat(self, always=("answer", "reward"))
 

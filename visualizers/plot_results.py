@@ -10,10 +10,10 @@ import json
 from pathlib import Path
 from typing import Literal
 
+from sweet_rl.analysis.figures.style import save_figure
+from sweet_rl.analysis.paper_results import paper_results
 from sweet_rl.cli import run
 from sweet_rl.errors import UserError
-from sweet_rl.figures.style import save_figure
-from sweet_rl.grading.paper_results import paper_results
 
 PAPER = Path(__file__).resolve().parents[1] / "configs" / "paper" / "results.yaml"
 
@@ -52,23 +52,23 @@ def main(
 
 def _draw(kind: str, found: dict, told: dict, title: str, x_label: str):
     if kind == "bars":
-        from sweet_rl.figures.bars import bars
+        from sweet_rl.analysis.figures.bars import bars
 
         return bars({**found, "paper": told.get("rows") or found.get("paper")}, title)
     if kind == "curves":
-        from sweet_rl.figures.curves import curves
+        from sweet_rl.analysis.figures.curves import curves
 
         return curves(found, title, x_label, told.get("points", ()))
     if kind == "credit":
-        from sweet_rl.figures.credit import credit
+        from sweet_rl.analysis.figures.credit import credit
 
         return credit(found, title)
     if kind == "budget":
-        from sweet_rl.budget import budget_points
-        from sweet_rl.figures.budget import budget
+        from sweet_rl.analysis.budget import budget_points
+        from sweet_rl.analysis.figures.budget import budget
 
         return budget(budget_points(found), title, found["measure"])
-    from sweet_rl.figures.lengths import lengths
+    from sweet_rl.analysis.figures.lengths import lengths
     from sweet_rl.records import Trajectory, read_records
 
     files = found["files"].items()

@@ -51,7 +51,7 @@ def main(
         limit: the first records only
         overwrite: replace an output that holds something else
     """
-    from sweet_rl.grading.browser import PageRenderer
+    from sweet_rl.rendering.renderer import PageRenderer
     from sweet_rl.viewer.pictures import SERVED_BYTES, Pictures
     from sweet_rl.viewer.show import open_collection, output_of, show
 
@@ -59,7 +59,7 @@ def main(
     with PageRenderer(workers=workers, browser=browser, width=page_width, height=page_height) as renderer:
         chosen = None
         if not no_similarity:
-            from sweet_rl.grading.encoders import load_encoder
+            from sweet_rl.rewards.encoders import load_encoder
 
             chosen = load_encoder(image_encoder)
         pictures = Pictures(renderer, chosen, SERVED_BYTES if serve else None)

@@ -14,12 +14,12 @@ from transformers import TrainerCallback
 
 from sweet_rl.chat import ChatFormat
 from sweet_rl.records import PreferencePair
+from sweet_rl.scoring.logps import score_texts
+from sweet_rl.scoring.weights import load_frozen, load_weights
 from sweet_rl.training.dpo import Preference, PreferenceTrainer
 from sweet_rl.training.examples import DataSettings, encode_pairs
-from sweet_rl.training.logps import score_texts
 from sweet_rl.training.settings import LoopSettings, training_arguments
 from sweet_rl.training.split import split_by_task
-from sweet_rl.training.weights import load_frozen, load_weights
 
 
 def main(job_path: str, result_path: str) -> None:

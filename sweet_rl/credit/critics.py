@@ -14,9 +14,9 @@ from typing import Protocol
 
 from sweet_rl.credit.advantage import order_by_score
 from sweet_rl.errors import UserError
-from sweet_rl.manifests import DIRECTORY_MANIFEST
 from sweet_rl.models.load import ENGINES, model_input, model_path
 from sweet_rl.records import TurnCandidates
+from sweet_rl.runs.manifest import DIRECTORY_MANIFEST
 from sweet_rl.training.losses import NORMALIZE
 
 CRITIC_TYPES = ("log_ratio", "value", "judge")

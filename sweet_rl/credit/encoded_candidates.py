@@ -5,7 +5,7 @@ from __future__ import annotations
 from sweet_rl.chat import ChatFormat, with_hint
 from sweet_rl.credit.candidate_texts import check_candidates, completion_part, prompt_parts
 from sweet_rl.records import Part, TurnCandidates
-from sweet_rl.training.rows import EncodedText
+from sweet_rl.scoring.rows import EncodedText
 
 
 def encoded_candidates(record: TurnCandidates, chat: ChatFormat, hint: bool) -> list[EncodedText]:

@@ -13,7 +13,7 @@ from sweet_rl.credit.encoded_candidates import encoded_candidates
 from sweet_rl.errors import UserError
 from sweet_rl.models.loadable import check_loadable
 from sweet_rl.records import TurnCandidates
-from sweet_rl.training.rows import EncodedText
+from sweet_rl.scoring.rows import EncodedText
 
 Score = Callable[[Sequence[EncodedText]], list[np.ndarray]]  # texts -> log-probs of their trained tokens
 
@@ -51,7 +51,7 @@ class LogRatioCritic:
             check_loadable(path)
         chat = ChatFormat.from_pretrained(critic_path)
         if engine == "vllm":
-            from sweet_rl.models.vllm_logps import load_vllm_scorers
+            from sweet_rl.scoring.vllm_logps import load_vllm_scorers
 
             critic, reference = load_vllm_scorers([critic_path, reference_path], bf16)
         else:
@@ -81,9 +81,9 @@ def load_scorer(path: str, bf16: bool, token_budget: int) -> Score:
     """A frozen model, on the GPU if there is one, as the function that gives texts' log-probs."""
     import torch
 
-    from sweet_rl.training.logps import score_texts
-    from sweet_rl.training.shared_prefix import share_prompts
-    from sweet_rl.training.weights import load_frozen
+    from sweet_rl.scoring.logps import score_texts
+    from sweet_rl.scoring.shared_prefix import share_prompts
+    from sweet_rl.scoring.weights import load_frozen
 
     model = load_frozen(path, torch.bfloat16 if bf16 else torch.float32)
     share = share_prompts(model)

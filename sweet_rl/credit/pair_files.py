@@ -6,10 +6,11 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from sweet_rl.credit.trajectory_pairs import trajectory_pairs, trajectory_parts
+from sweet_rl.credit.trajectory_pairs import trajectory_pairs
 from sweet_rl.errors import UserError
 from sweet_rl.records import Trajectory
-from sweet_rl.runs import open_run
+from sweet_rl.runs.run import open_run
+from sweet_rl.scoring.trajectory_parts import trajectory_parts
 
 
 def check_apart(source: str, *outputs: str | None) -> None:

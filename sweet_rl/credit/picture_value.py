@@ -9,9 +9,9 @@ from pathlib import Path
 
 from sweet_rl.credit.candidate_texts import check_candidates
 from sweet_rl.errors import UserError
-from sweet_rl.manifests import DIRECTORY_MANIFEST
 from sweet_rl.records import TurnCandidates
-from sweet_rl.training.rows import EncodedText
+from sweet_rl.runs.manifest import DIRECTORY_MANIFEST
+from sweet_rl.scoring.rows import EncodedText
 from sweet_rl.training.vision import VisionFormat, opened
 
 PAGE_TIMEOUT = 60.0  # seconds; the same pages were drawn before, for training
@@ -35,7 +35,7 @@ class PictureValueCritic:
         """The model in this process, on the GPU if there is one. Raises UserError without a value head or a browser."""
         import torch
 
-        from sweet_rl.grading.browser import PageRenderer
+        from sweet_rl.rendering.renderer import PageRenderer
         from sweet_rl.training.value import load_value_model
         from sweet_rl.training.vision import load_vision_frozen
 

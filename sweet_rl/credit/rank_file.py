@@ -13,9 +13,9 @@ from sweet_rl.models.base import ModelError
 from sweet_rl.models.load import model_path
 from sweet_rl.models.loadable import check_loadable
 from sweet_rl.records import TurnCandidates, read_records
-from sweet_rl.rollout import as_they_finish
-from sweet_rl.runs import Run, open_run
-from sweet_rl.shards import shard_of
+from sweet_rl.rollout.play import as_they_finish
+from sweet_rl.runs.run import Run, open_run
+from sweet_rl.runs.shards import shard_of
 
 
 def rank_file(

@@ -10,10 +10,10 @@ from sweet_rl.chat import ChatFormat, with_hint
 from sweet_rl.credit.advantage import advantage
 from sweet_rl.credit.encoded_candidates import encoded_candidates
 from sweet_rl.credit.log_ratio import Score
-from sweet_rl.credit.trajectory_pairs import trajectory_parts
 from sweet_rl.errors import UserError
 from sweet_rl.records import Trajectory, TurnCandidates
-from sweet_rl.training.rows import EncodedText
+from sweet_rl.scoring.rows import EncodedText
+from sweet_rl.scoring.trajectory_parts import trajectory_parts
 
 
 class TurnCredit:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from sweet_rl.chat import ChatFormat
 from sweet_rl.credit.encoded_candidates import encoded_candidates
 from sweet_rl.records import TurnCandidates
-from sweet_rl.training.rows import EncodedText
+from sweet_rl.scoring.rows import EncodedText
 
 Value = Callable[[Sequence[EncodedText]], list[float]]
 
@@ -27,7 +27,7 @@ class ValueHeadCritic:
         """The model in this process, on the GPU if there is one. Raises UserError without a value head."""
         import torch
 
-        from sweet_rl.training.shared_prefix import share_prompts
+        from sweet_rl.scoring.shared_prefix import share_prompts
         from sweet_rl.training.value import load_value_model, value_texts
 
         model = load_value_model(path, torch.bfloat16 if bf16 else torch.float32)

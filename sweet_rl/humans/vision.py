@@ -9,15 +9,14 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from sweet_rl.environments.html import newest_draft
 from sweet_rl.errors import UserError
-from sweet_rl.grading.browser import PageRenderer
-from sweet_rl.grading.html import without_pages
 from sweet_rl.humans.asking import Asking
 from sweet_rl.humans.base import HumanReply
 from sweet_rl.models.base import ChatModel, Message, ModelError
 from sweet_rl.prompts import fill
 from sweet_rl.records import Task
+from sweet_rl.rendering.renderer import PageRenderer
+from sweet_rl.rewards.html import extract_page, without_pages
 
 PROMPT_VALUES = ("problem_description", "dialogue", "pictures")
 PAGE_MARK = "(a page)"
@@ -120,3 +119,13 @@ def holds_markup(text: str) -> bool:
 
 def _reason(failure: dict) -> str:
     return f"{failure['kind']}: {failure['message']}"
+
+
+def newest_draft(dialogue: list[Message]) -> str | None:
+    """The page of the agent's newest message that holds one; None before its first draft."""
+    for message in reversed(dialogue):
+        if message["role"] == "assistant":
+            page = extract_page(message["content"])
+            if page is not None:
+                return page
+    return None

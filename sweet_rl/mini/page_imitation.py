@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from sweet_rl.chat import HINT
-from sweet_rl.environments.code import ANSWER_MARKER
-from sweet_rl.humans.page_feedback import SATISFIED, feedback
+from sweet_rl.environments.backend import ANSWER_MARKER
+from sweet_rl.mini.page_feedback import SATISFIED, feedback
 from sweet_rl.mini.page_layout import layout
 from sweet_rl.mini.page_revision import apply_feedback, sentences
 from sweet_rl.mini.page_tasks import describe, draw_page, mentioned_parts

@@ -5,7 +5,7 @@ Imitation makes tens of thousands of pages; drawing each would take an hour. A t
 
 from __future__ import annotations
 
-from sweet_rl.humans.page_elements import Look, look_at
+from sweet_rl.mini.page_elements import Look, look_at
 from sweet_rl.mini.pages import HEIGHT, IMAGE_SOURCE, WIDTH, Page
 from sweet_rl.mini.sites import BY_NAME
 

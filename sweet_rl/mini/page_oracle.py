@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sweet_rl.environments.code import ANSWER_MARKER
-from sweet_rl.environments.html import newest_draft
-from sweet_rl.grading.html import extract_page
+from sweet_rl.environments.backend import ANSWER_MARKER
+from sweet_rl.humans.vision import newest_draft
 from sweet_rl.mini.pages import PARTS, Page, read_page
+from sweet_rl.rewards.html import extract_page
 
 
 @dataclass(frozen=True)

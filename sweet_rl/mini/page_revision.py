@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from sweet_rl.humans.color_names import color_name
+from sweet_rl.mini.color_names import color_name
 from sweet_rl.mini.page_layout import COLORS
 from sweet_rl.mini.pages import Page
 from sweet_rl.mini.sites import BOXES, PALE, STRONG

@@ -3,33 +3,29 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import sweet_rl
 from sweet_rl.chat import ChatFormat
 from sweet_rl.errors import UserError
-from sweet_rl.manifests import hash_input
 from sweet_rl.models.base import ChatModel
 from sweet_rl.models.cache import CachedModel, CallCache
 from sweet_rl.models.openai_server import OpenAIServer
+from sweet_rl.runs.manifest import hash_input
 
 logger = logging.getLogger(__name__)
-PACKAGED = {"mini": "agent", "mini_html": "page_agent"}
-"""Folders in sweet_rl/mini of the tiny agents: for small functions, and for small pages."""
+PACKAGED = Path(__file__).parent / "packaged"
+"""Folder of the models that the package carries, one folder each."""
 ENGINES = ("auto", "transformers", "vllm", "openai")
 
 
 def model_path(name: str) -> str:
-    """The folder of a packaged tiny agent for `mini` and `mini_html`; any other name as it is. Raises UserError."""
-    if name not in PACKAGED:
-        return name
-    path = Path(sweet_rl.__file__).parent / "mini" / PACKAGED[name]
-    if not path.is_dir():
-        raise UserError(f"the packaged tiny agent is missing ({path} is not there): install the package again.")
-    return str(path)
+    """The folder of a packaged model (`mini`, `mini_html`); any other name is returned unchanged."""
+    packaged = PACKAGED / name
+    return str(packaged) if re.fullmatch(r"\w+", name) and packaged.is_dir() else name
 
 
 def model_input(name: str) -> str | None:

@@ -11,10 +11,11 @@ from transformers import TrainingArguments
 
 from sweet_rl.chat import ChatFormat
 from sweet_rl.errors import UserError
-from sweet_rl.manifests import hash_input
 from sweet_rl.models.load import model_input, model_path
 from sweet_rl.models.loadable import check_loadable
 from sweet_rl.records import PreferencePair, Trajectory, read_records
+from sweet_rl.runs.manifest import hash_input
+from sweet_rl.scoring.weights import load_frozen, load_weights
 from sweet_rl.training.adapters import with_adapter
 from sweet_rl.training.dpo import Preference, PreferenceTrainer
 from sweet_rl.training.examples import DataSettings, PreferenceExamples, encode_pairs, encode_trajectories
@@ -31,7 +32,6 @@ from sweet_rl.training.value import (
 )
 from sweet_rl.training.vision import VisionFormat, load_vision_weights
 from sweet_rl.training.vision_value import PictureValueTrainer, ReferencePages, encode_picture_pairs
-from sweet_rl.training.weights import load_frozen, load_weights
 
 
 def deepspeed_config(folder: Path, zero_stage: int | None) -> str | None:

@@ -15,7 +15,7 @@ import torch
 from tqdm import tqdm
 from transformers import TrainingArguments
 
-from sweet_rl.runs import DirectoryRun, directory_manifest
+from sweet_rl.runs.run import DirectoryRun, directory_manifest
 from sweet_rl.training.adapters import FOLDER, merge_adapter
 from sweet_rl.training.settings import CHECKPOINTS, LoopSettings
 from sweet_rl.training.trainer import GroupedTrainer

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
-from sweet_rl.training.logps import score_texts
-from sweet_rl.training.rows import EncodedText
+from sweet_rl.scoring.logps import score_texts
+from sweet_rl.scoring.rows import EncodedText
 
 
 def reference_logps(

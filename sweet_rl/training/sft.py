@@ -12,10 +12,10 @@ from torch import Tensor
 from sweet_rl.chat import ChatFormat
 from sweet_rl.errors import UserError
 from sweet_rl.records import Trajectory
+from sweet_rl.scoring.logps import ROW_TOKENS
+from sweet_rl.scoring.rows import lay_out
+from sweet_rl.scoring.shared_prefix import share_prompts
 from sweet_rl.training.examples import DialogueExamples
-from sweet_rl.training.logps import ROW_TOKENS
-from sweet_rl.training.rows import lay_out
-from sweet_rl.training.shared_prefix import share_prompts
 from sweet_rl.training.trainer import GroupedTrainer
 
 

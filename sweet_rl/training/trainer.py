@@ -16,7 +16,7 @@ from transformers.integrations import TensorBoardCallback
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
 
 from sweet_rl.chat import ChatFormat
-from sweet_rl.training.logps import completion_logps
+from sweet_rl.scoring.logps import completion_logps
 from sweet_rl.training.order import EpochOrder, prompt_groups
 
 

@@ -21,14 +21,14 @@ from torch import Tensor, nn
 
 from sweet_rl.chat import ChatFormat
 from sweet_rl.errors import UserError
+from sweet_rl.scoring.logps import ROW_TOKENS, in_batches, run_rows
+from sweet_rl.scoring.projection import projection_replaced, unwrapped
+from sweet_rl.scoring.rows import EncodedText, lay_out
+from sweet_rl.scoring.shared_prefix import share_prompts
+from sweet_rl.scoring.weights import load_frozen
 from sweet_rl.training.examples import DialogueExamples, PreferenceExamples
-from sweet_rl.training.logps import ROW_TOKENS, in_batches, run_rows
 from sweet_rl.training.losses import dpo_loss, sum_by_text
-from sweet_rl.training.projection import projection_replaced, unwrapped
-from sweet_rl.training.rows import EncodedText, lay_out
-from sweet_rl.training.shared_prefix import share_prompts
 from sweet_rl.training.trainer import GroupedTrainer
-from sweet_rl.training.weights import load_frozen
 
 HEAD = "value_head"
 OBJECTIVES = ("preference", "classification")

@@ -19,7 +19,7 @@ from sweet_rl.chat import HINT, ChatFormat
 from sweet_rl.errors import UserError
 from sweet_rl.models.loadable import check_loadable
 from sweet_rl.records import Part
-from sweet_rl.training.rows import EncodedText
+from sweet_rl.scoring.rows import EncodedText
 
 FAMILIES = ("qwen2_vl", "qwen2_5_vl")
 

@@ -17,11 +17,11 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
-from sweet_rl.credit.trajectory_pairs import sibling_pairs
 from sweet_rl.errors import UserError
 from sweet_rl.records import Trajectory
+from sweet_rl.rewards.siblings import sibling_pairs
+from sweet_rl.scoring.rows import EncodedText
 from sweet_rl.training.examples import DROPPED, EQUAL
-from sweet_rl.training.rows import EncodedText
 from sweet_rl.training.trainer import GroupedTrainer
 from sweet_rl.training.value import ValueObjective, preference_value_losses, turn_values, value_batch
 from sweet_rl.training.vision import VisionFormat, opened
@@ -78,7 +78,7 @@ class ReferencePages:
         missing = [page for page in dict.fromkeys(pages) if not picture_file(self.folder, page).exists()]
         if not missing:
             return
-        from sweet_rl.grading.browser import PageRenderer
+        from sweet_rl.rendering.renderer import PageRenderer
 
         self.folder.mkdir(parents=True, exist_ok=True)
         with PageRenderer(2, self.browser, self.width, self.height, timeout=self.timeout, cache=0) as renderer:

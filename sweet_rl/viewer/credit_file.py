@@ -13,7 +13,7 @@ from sweet_rl.errors import UserError
 from sweet_rl.models.load import model_input, model_path
 from sweet_rl.models.loadable import check_loadable
 from sweet_rl.records import Trajectory, TurnCandidates, parse_row
-from sweet_rl.runs import open_run
+from sweet_rl.runs.run import open_run
 from sweet_rl.viewer.source import RecordFile
 
 RECORDS_AT_ONCE = 32

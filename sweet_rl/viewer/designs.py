@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from sweet_rl.environments.code import ANSWER_MARKER
+from sweet_rl.environments.backend import ANSWER_MARKER
 from sweet_rl.errors import UserError
-from sweet_rl.grading.html import answered_page, extract_page
 from sweet_rl.mini.page_oracle import effect, usefulness
 from sweet_rl.mini.pages import read_page
 from sweet_rl.records import Trajectory
+from sweet_rl.rewards.html import answered_page, extract_page
 from sweet_rl.viewer.candidates import Ranked
 from sweet_rl.viewer.entries import Dialogues, Entry
 from sweet_rl.viewer.pictures import Pictures

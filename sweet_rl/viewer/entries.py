@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from typing import Any, Protocol
 
 from sweet_rl.errors import UserError
-from sweet_rl.grading.report import turns
 from sweet_rl.records import PreferencePair, Trajectory
 from sweet_rl.viewer.candidates import Ranked, in_order, said_scores
 from sweet_rl.viewer.source import Place, RecordFile
@@ -192,7 +191,7 @@ def trajectory_row(trajectory: Trajectory, advantages: dict[int, float]) -> dict
         "task": trajectory.task.id,
         "reward": trajectory.reward,
         "ending": trajectory.ending,
-        "turns": turns(trajectory),
+        "turns": trajectory.turns,
         "chars": sum(len(m["content"]) for m in trajectory.dialogue_history if m["role"] == "assistant"),
     }
     if trajectory.failure:

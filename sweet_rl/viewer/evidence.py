@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from sweet_rl.grading.extract import code_candidates, function_name
 from sweet_rl.records import Trajectory
+from sweet_rl.rewards.extract import code_candidates, function_name
 
 TOLD = ("passed", "reason", "message", "expected", "got")
 LONGEST_CODE = 200_000  # characters; what is longer is shown as it is

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from sweet_rl.grading.browser import PageRenderer, Rendered
-from sweet_rl.grading.encoders import ImageEncoder
-from sweet_rl.grading.html import cosine
+from sweet_rl.rendering.renderer import PageRenderer, Rendered
+from sweet_rl.rewards.encoders import ImageEncoder
+from sweet_rl.rewards.html import cosine
 
 SERVED_BYTES = 200_000_000
 SOURCES = 20_000

@@ -7,7 +7,7 @@ from typing import Any
 
 from sweet_rl.errors import UserError
 from sweet_rl.records import PreferencePair, Trajectory, TurnCandidates
-from sweet_rl.runs import write_texts
+from sweet_rl.runs.run import write_texts
 from sweet_rl.viewer.candidates import Candidates, Ranked
 from sweet_rl.viewer.credit_file import CreditFile, CreditSettings, write_credit
 from sweet_rl.viewer.designs import Designs

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sweet_rl.grading.report import is_graded
-from sweet_rl.grading.statistics import bootstrap_interval, paired_difference
+from sweet_rl.analysis.statistics import bootstrap_interval, paired_difference
 from sweet_rl.mini.credit_accuracy import pair_outcomes
 from sweet_rl.records import Trajectory
 
@@ -30,7 +29,7 @@ class Tally:
     def add(self, trajectory: Trajectory, row: dict) -> None:
         """Counts a dialogue; one that failed or cannot be graded has no part in success."""
         self.add_row(row)
-        if is_graded(trajectory):
+        if trajectory.is_graded:
             self.rewards[trajectory.task.id].append(trajectory.reward)
         for turn, value in enumerate(row.get("advantages", ())):
             if value is not None:

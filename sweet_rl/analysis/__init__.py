@@ -1,0 +1,1 @@
+"""Statistics over runs, comparison tables, figures, costs and result pages."""

@@ -1,0 +1,111 @@
+"""What a trained agent cost: the seconds of every step behind it, and the dialogues that were collected for it.
+
+Nothing is counted by name. The manifest beside every output names its inputs, so that the steps behind a graded file
+are found by following them; each step's seconds are in `times.jsonl`, written by scripts/steps.sh, by output.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from sweet_rl.errors import UserError
+from sweet_rl.runs.manifest import DIRECTORY_MANIFEST, manifest_of
+
+TIMES = "times.jsonl"
+
+
+def budget_points(comparison: Mapping) -> list[dict]:
+    """For each run of a comparison (as compare_runs.py wrote it) {name, cpu_seconds, gpu_seconds, dialogues, mean, low,
+    high}, costs being means over its seeds. Playing and grading the test tasks is not counted.
+
+    Raises UserError if nothing is known about what a step behind one of the runs took.
+    """
+    spent = seconds_by_output(find_times(path for paths in comparison["files"].values() for path in paths))
+    points = []
+    for run in comparison["runs"]:
+        costs = [cost_of(path, spent) for path in comparison["files"][run["name"]]]
+        means = {key: sum(cost[key] for cost in costs) / len(costs) for key in costs[0]}
+        reached = {key: run[comparison["measure"]][key] for key in ("mean", "low", "high")}
+        points.append({"name": run["name"], **means, **reached})
+    return points
+
+
+def cost_of(graded_path: str | Path, spent: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+    """{cpu_seconds, gpu_seconds, dialogues} of all that was made before the dialogues of a graded file were played."""
+    (played, *_) = inputs_of(graded_path) or [graded_path]
+    before = [path for source in inputs_of(played) for path in behind(source)]
+    total = {"cpu_seconds": 0.0, "gpu_seconds": 0.0, "dialogues": 0.0}
+    for path in dict.fromkeys(before):
+        for key, value in spent.get(_key(path), {}).items():
+            total[key] += value
+        total["dialogues"] += dialogues_in(path)
+    return total
+
+
+def behind(path: str | Path) -> list[str]:
+    """The output itself and every output that it was made from."""
+    found: dict[str, None] = {}
+    waiting = [_key(path)]
+    while waiting:
+        here = waiting.pop()
+        if here not in found:
+            found[here] = None
+            waiting += map(_key, inputs_of(here))
+    return list(found)
+
+
+def inputs_of(path: str | Path) -> list[str]:
+    """What the manifest of an output (a file, or a model's folder) says that it was made from."""
+    manifest = _manifest(path)
+    return list(manifest.get("inputs", {})) if manifest else []
+
+
+def dialogues_in(path: str | Path) -> int:
+    """How many dialogues were collected into a file; 0 for anything else, also for dialogues that were only graded."""
+    manifest = _manifest(path)
+    if not manifest or not {"agent_model", "env_model"} <= manifest.get("settings", {}).keys():
+        return 0
+    return int(manifest.get("summary", {}).get("dialogues", 0))
+
+
+def seconds_by_output(times: Iterable[Path]) -> dict[str, dict[str, float]]:
+    """{cpu_seconds, gpu_seconds} by output: all calls of a step up to the first that ended well; later ones found
+    it done. Raises UserError naming a line that is none of steps.sh."""
+    spent: dict[str, dict[str, float]] = {}
+    done: set[str] = set()
+    for file in times:
+        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1):
+            try:
+                row = json.loads(line)
+                output, status = _key(row["output"]), row["status"]
+                cpu, gpu = row["user_seconds"] + row["system_seconds"], row["seconds"] * row["gpus"]
+            except (ValueError, KeyError, TypeError) as error:
+                raise UserError(f"{file}, line {number}: not a step's times ({error}). Remove the line.") from error
+            if row["output"] and output not in done:
+                total = spent.setdefault(output, {"cpu_seconds": 0.0, "gpu_seconds": 0.0})
+                total["cpu_seconds"] += cpu
+                total["gpu_seconds"] += gpu
+                if status == 0:
+                    done.add(output)
+    return spent
+
+
+def find_times(outputs: Iterable[str]) -> list[Path]:
+    """The times.jsonl in the folders of the outputs and of all that they were made from. Raises UserError for none."""
+    folders = {Path(made).parent: None for path in outputs for made in behind(path)}
+    found: Sequence[Path] = [folder / TIMES for folder in folders if (folder / TIMES).is_file()]
+    if not found:
+        raise UserError(f"no {TIMES} lies beside the runs or what they were made from: the steps' times are not known.")
+    return list(found)
+
+
+def _manifest(path: str | Path) -> dict | None:
+    path = Path(path)
+    file = path / DIRECTORY_MANIFEST if path.is_dir() else manifest_of(path)
+    return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else None
+
+
+def _key(path: str | Path) -> str:
+    return str(Path(path).resolve()) if str(path) else ""

@@ -1,0 +1,189 @@
+"""Several graded runs on the same tasks: their figures, and who is better than whom, by how much, how surely."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from sweet_rl.analysis.statistics import (
+    Estimate,
+    bootstrap_interval,
+    holm,
+    paired_difference,
+    task_means,
+    win_share,
+)
+from sweet_rl.errors import UserError
+from sweet_rl.records import Trajectory
+from sweet_rl.rewards.graded_file import GradedFile, check_comparable
+
+Pair = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Run `better` minus run `worse` in the main measure, paired by task, and how often `better` wins.
+
+    difference.p is the p-value of a sign-flip test; `p_holm` is it adjusted for all comparisons of its family.
+    wins: the share of tasks on which a dialogue of `better` earns more than one of `worse`, ties counting half.
+    """
+
+    better: str
+    worse: str
+    difference: Estimate
+    wins: Estimate
+    p_holm: float
+
+    def to_dict(self) -> dict:
+        return {
+            "better": self.better,
+            "worse": self.worse,
+            "difference": self.difference.to_dict(),
+            "wins": self.wins.to_dict(),
+            "p_holm": self.p_holm,
+        }
+
+
+@dataclass(frozen=True)
+class Row:
+    """One run. main: success of code, similarity of pages; tests_passed of code only. spread: the standard deviation
+    of the seeds' main measure (None for one seed). tokens: the agent's a dialogue, None where not known."""
+
+    name: str
+    seeds: int
+    main: Estimate
+    tests_passed: Estimate | None
+    by_seed: list[float]
+    spread: float | None
+    turns: float
+    tokens: float | None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Runs on the same tasks. `measure` names the main measure (success or similarity); `against` holds each run's
+    difference to each baseline, `steps` those of the chains; left_out: tasks without a graded dialogue in some run."""
+
+    measure: str
+    rows: list[Row]
+    baselines: list[str]
+    against: dict[Pair, Difference]
+    steps: list[Difference]
+    tasks: int
+    left_out: list[str]
+    grader: dict
+
+    def to_dict(self) -> dict:
+        return {
+            "measure": self.measure,
+            "tasks": self.tasks,
+            "left_out_tasks": self.left_out,
+            "grader": self.grader,
+            "baselines": self.baselines,
+            "runs": [self._row(row) for row in self.rows],
+            "steps": [step.to_dict() for step in self.steps],
+        }
+
+    def _row(self, row: Row) -> dict:
+        against = {b: self.against[row.name, b] for b in self.baselines if b != row.name}
+        figures = {
+            "name": row.name,
+            "seeds": row.seeds,
+            self.measure: row.main.to_dict(),
+            f"{self.measure}_by_seed": row.by_seed,
+            f"{self.measure}_spread": row.spread,
+            "turns": row.turns,
+            "tokens": row.tokens,
+            "difference_to": {b: d.difference.to_dict() | {"p_holm": d.p_holm} for b, d in against.items()},
+            "wins_against": {b: d.wins.to_dict() for b, d in against.items()},
+        }
+        return figures if row.tests_passed is None else figures | {"tests_passed": row.tests_passed.to_dict()}
+
+
+def compare(
+    runs: Mapping[str, Sequence[GradedFile]],
+    baselines: Sequence[str] = (),
+    chains: Sequence[Sequence[str]] = (),
+    seed: int = 0,
+) -> Comparison:
+    """Compare graded runs on the same tasks.
+
+    runs: for each name the file of each of its seeds; a task's value is the mean over its samples in each seed, then
+    over seeds, and every interval resamples tasks. baselines: each run is compared with each of them. chains: each
+    run of a chain is compared with the next. p-values are Holm-corrected over all comparisons with baselines, and
+    over all of the chains.
+    Raises UserError: runs on different tasks or by different graders, a name that is none of the runs, nothing graded.
+    """
+    if not runs or not all(runs.values()):
+        raise UserError("Every run needs a name and at least one file of graded trajectories.")
+    for name in (*baselines, *(name for chain in chains for name in chain)):
+        if name not in runs:
+            raise UserError(f"{name!r} is none of the runs: {', '.join(runs)}.")
+    grader = check_comparable(runs)
+    measure = "similarity" if grader.get("kind") == "page" else "success"
+    tasks = {t.task.id for files in runs.values() for file in files for t in file.trajectories}
+    counted = set(tasks)
+    for file in (file for files in runs.values() for file in files):
+        counted &= {t.task.id for t in file.trajectories if t.is_graded}
+    if not counted:
+        raise UserError("No task has a graded dialogue in every run: were the files made by evaluate_code.py?")
+    values = {name: [_values(file.trajectories, counted, measure) for file in files] for name, files in runs.items()}
+
+    main = {name: _over_seeds(seeds, "main") for name, seeds in values.items()}
+    rewards = {
+        name: {task: np.concatenate([seed["reward"][task] for seed in seeds]) for task in sorted(counted)}
+        for name, seeds in values.items()
+    }
+
+    def family(pairs: Sequence[Pair]) -> list[Difference]:
+        found = []
+        for one, other in pairs:
+            wins = {task: win_share(rewards[one][task], rewards[other][task]) for task in sorted(counted)}
+            difference = paired_difference(main[one], main[other], seed=seed)
+            found.append(Difference(one, other, difference, bootstrap_interval(wins, seed=seed), difference.p))
+        adjusted = holm([difference.p_holm for difference in found])
+        return [replace(difference, p_holm=p) for difference, p in zip(found, adjusted, strict=True)]
+
+    against = family([(name, baseline) for baseline in baselines for name in runs if name != baseline])
+    steps = family([pair for chain in chains for pair in zip(chain, chain[1:], strict=False)])
+    rows = [_row(name, values[name], main[name], measure, seed) for name in runs]
+    against_by_pair = {(d.better, d.worse): d for d in against}
+    return Comparison(
+        measure, rows, list(baselines), against_by_pair, steps, len(counted), sorted(tasks - counted), grader
+    )
+
+
+def _row(name: str, seeds: list[dict], main: dict[str, float], measure: str, seed: int) -> Row:
+    by_seed = [float(np.mean([np.mean(v) for v in values["main"].values()])) for values in seeds]
+    tokens = [_over_seeds([values], "tokens") for values in seeds]
+    return Row(
+        name=name,
+        seeds=len(seeds),
+        main=bootstrap_interval(main, seed=seed),
+        tests_passed=bootstrap_interval(_over_seeds(seeds, "reward"), seed=seed) if measure == "success" else None,
+        by_seed=by_seed,
+        spread=float(np.std(by_seed, ddof=1)) if len(seeds) > 1 else None,
+        turns=float(np.mean(list(_over_seeds(seeds, "turns").values()))),
+        tokens=float(np.mean([np.mean(list(t.values())) for t in tokens])) if all(tokens) else None,
+    )
+
+
+def _values(trajectories: Sequence[Trajectory], tasks: set[str], measure: str) -> dict[str, dict[str, list[float]]]:
+    """For each measure the values of each task's dialogues; tokens only of dialogues that tell them."""
+    found: dict[str, dict[str, list[float]]] = {name: {} for name in ("reward", "main", "turns", "tokens")}
+    for trajectory in trajectories:
+        task = trajectory.task.id
+        if task not in tasks or not trajectory.is_graded:
+            continue
+        main = trajectory.reward if measure == "similarity" else float(trajectory.reward == 1.0)
+        tokens = trajectory.extra.get("usage", {}).get("agent", {}).get("completion_tokens")
+        told = {"reward": trajectory.reward, "main": main, "turns": trajectory.turns, "tokens": tokens}
+        for name, value in told.items():
+            if value is not None:
+                found[name].setdefault(task, []).append(float(value))
+    return found
+
+
+def _over_seeds(seeds: Sequence[Mapping], name: str) -> dict[str, float]:
+    means = [task_means(values[name]) for values in seeds]
+    return {task: float(np.mean([mean[task] for mean in means if task in mean])) for task in means[0]}

@@ -1,0 +1,139 @@
+"""A comparison as tables: text, Markdown, LaTeX."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sweet_rl.analysis.comparison import Comparison, Difference
+
+_LATEX = str.maketrans(
+    {"%": r"\%", "&": r"\&", "_": r"\_", "#": r"\#", "$": r"\$", "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}",
+     "^": r"\textasciicircum{}", "\\": r"\textbackslash{}", "<": r"\textless{}", ">": r"\textgreater{}"}
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Table:
+    """Cells, heading first; `numbers` columns after the first are set flush right."""
+
+    cells: list[list[str]]
+    numbers: int
+
+    def text(self) -> str:
+        widths = [max(len(line[i]) for line in self.cells) for i in range(len(self.cells[0]))]
+        lines = ["  ".join(self._aligned(line, widths)).rstrip() for line in self.cells]
+        return "\n".join([lines[0], "-" * max(map(len, lines)), *lines[1:]])
+
+    def markdown(self) -> str:
+        heading, *body = ["| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in self.cells]
+        rule = "| --- |" + " ---: |" * (len(self.cells[0]) - 1)
+        return "\n".join([heading, rule, *body])
+
+    def latex(self) -> str:
+        """A tabular for the package booktabs."""
+        heading, *body = [" & ".join(cell.translate(_LATEX) for cell in line) + r" \\" for line in self.cells]
+        columns = "l" + "r" * self.numbers + "l" * (len(self.cells[0]) - 1 - self.numbers)
+        lines = [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", heading, r"\midrule", *body, r"\bottomrule"]
+        return "\n".join([*lines, r"\end{tabular}"])
+
+    def _aligned(self, line: Sequence[str], widths: Sequence[int]) -> list[str]:
+        return [
+            cell.rjust(width) if 0 < i <= self.numbers else cell.ljust(width)
+            for i, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ]
+
+
+def tables(comparison: Comparison, paper: Mapping[str, Mapping[str, float]] | None = None) -> list[Table]:
+    """The table of runs and, where runs were compared along chains, the table of steps.
+
+    paper: the paper's figures in percent by run name, e.g. {"SWEET-RL": {"tests": 56.8, "success": 40.4}}; rows of it
+    that no run has follow at the end.
+    """
+    return [_runs(comparison, paper or {}), *([_steps(comparison)] if comparison.steps else [])]
+
+
+def note(comparison: Comparison) -> str:
+    """What the figures are: tasks, intervals, tests."""
+    text = f"{comparison.tasks} tasks; intervals: 95 %, bootstrap over tasks"
+    if any(row.spread is not None for row in comparison.rows):
+        text += "; ±: standard deviation over seeds"
+    if comparison.baselines or comparison.steps:
+        text += "; p: sign-flip test over tasks, Holm-corrected; wins: ties count half"
+    if encoder := comparison.grader.get("encoder"):
+        text += f"; similarity by {encoder}"
+    if comparison.left_out:
+        text += f". Left out for want of a graded dialogue: {len(comparison.left_out)}"
+    return text + "."
+
+
+def as_text(comparison: Comparison, paper: Mapping | None = None) -> str:
+    return "\n\n".join([table.text() for table in tables(comparison, paper)]) + "\n" + note(comparison)
+
+
+def as_markdown(comparison: Comparison, paper: Mapping | None = None) -> str:
+    return "\n\n".join([*(table.markdown() for table in tables(comparison, paper)), note(comparison)]) + "\n"
+
+
+def as_latex(comparison: Comparison, paper: Mapping | None = None) -> str:
+    made = "\n\n".join(table.latex() for table in tables(comparison, paper))
+    return f"% {note(comparison)}\n{made}\n"
+
+
+def _runs(comparison: Comparison, paper: Mapping[str, Mapping[str, float]]) -> Table:
+    code = comparison.measure == "success"
+    names = (("tests", "tests passed %"), ("success", "success %")) if code else (("cosine", "similarity %"),)
+    shown = [(key, heading) for key, heading in names if any(key in figures for figures in paper.values())]
+    spread = any(row.spread is not None for row in comparison.rows)
+    tokens = any(row.tokens is not None for row in comparison.rows)
+    heading = ["run", "seeds", *(heading for _, heading in names), *(["±"] if spread else []), "95 % interval"]
+    heading += ["turns", *(["agent tokens"] if tokens else []), *(f"paper: {text}" for _, text in shown)]
+    numbers = len(heading) - 1
+    heading += [f"{comparison.measure} vs {name}" for name in comparison.baselines]
+    cells = [heading]
+    for row in comparison.rows:
+        line = [row.name, str(row.seeds), *([f"{100 * row.tests_passed.mean:.1f}"] if code else [])]
+        line += [f"{100 * row.main.mean:.1f}"]
+        line += [("" if row.spread is None else f"{100 * row.spread:.1f}")] if spread else []
+        line += [f"{100 * row.main.low:.1f} to {100 * row.main.high:.1f}", f"{row.turns:.2f}"]
+        line += [("" if row.tokens is None else f"{row.tokens:.0f}")] if tokens else []
+        line += [_figure(paper.get(row.name, {}), key) for key, _ in shown]
+        line += [_difference(comparison.against.get((row.name, baseline))) for baseline in comparison.baselines]
+        cells.append(line)
+    known = {row.name for row in comparison.rows}
+    empty = len(heading) - 1 - len(shown) - len(comparison.baselines)
+    for name, figures in paper.items():
+        values = [_figure(figures, key) for key, _ in shown]
+        if name not in known and any(values):
+            cells.append([name, *[""] * empty, *values, *[""] * len(comparison.baselines)])
+    return Table(cells, numbers)
+
+
+def _steps(comparison: Comparison) -> Table:
+    heading = ["step", "difference", "95 % interval", "p (Holm)", "wins %", "significant at 5 %"]
+    lines = [
+        [
+            f"{step.better} over {step.worse}",
+            f"{100 * step.difference.mean:+.1f}",
+            f"{100 * step.difference.low:+.1f} to {100 * step.difference.high:+.1f}",
+            _p(step.p_holm),
+            f"{100 * step.wins.mean:.1f}",
+            "yes" if step.p_holm < 0.05 and step.difference.mean > 0 else "no",
+        ]
+        for step in comparison.steps
+    ]
+    return Table([heading, *lines], len(heading) - 1)
+
+
+def _figure(figures: Mapping[str, float], key: str) -> str:
+    return f"{figures[key]:.1f}" if key in figures else ""
+
+
+def _difference(against: Difference | None) -> str:
+    if against is None:
+        return ""
+    d, p = against.difference, _p(against.p_holm)
+    interval = f"{100 * d.mean:+.1f} ({100 * d.low:+.1f} to {100 * d.high:+.1f})"
+    return f"{interval}, p {p if p.startswith('<') else '= ' + p}, wins {100 * against.wins.mean:.0f} %"
+
+
+def _p(p: float) -> str:
+    return "< 0.001" if p < 0.001 else f"{p:.3f}"

@@ -1,0 +1,130 @@
+"""A page of results: tables and figures of reproduce.sh with the commands, seeds, versions and times behind them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sweet_rl.analysis.budget import TIMES, behind, find_times
+from sweet_rl.errors import UserError
+
+VERSIONS = ("sweet_rl", "python", "torch", "transformers", "accelerate", "numpy")
+
+
+@dataclass(frozen=True)
+class Section:
+    """One target of reproduce.sh: its heading, its tables (name.md) and its figures (name.png), as they are there."""
+
+    target: str
+    heading: str
+    tables: tuple[str, ...]
+    figures: tuple[str, ...]
+
+
+SECTIONS = (
+    Section("table2", "Table 2: the methods", ("table2",), ("table2", "budget")),
+    Section("table3", "Table 3: the critic", ("table3",), ("table3", "table3_lengths")),
+    Section("table4", "Table 4: a stronger agent from a weaker one's dialogues", ("table4",), ("table4",)),
+    Section("figure3a", "Figure 3a: the best of N candidates at every turn", ("figure3a",), ("figure3a",)),
+    Section("figure3b", "Figure 3b: the number of dialogues", ("figure3b",), ("figure3b",)),
+    Section("credit", "Credit assignment against the oracle", ("credit",), ("credit",)),
+)
+
+
+def results_page(folder: str | Path, command: str) -> tuple[str, list[Path]]:
+    """(the page as Markdown, the files that it shows) from the results folder of reproduce.sh.
+
+    command: how reproduce.sh is called, with {target} and {seeds}, how many. Raises UserError if no target has results
+    there.
+    """
+    folder = Path(folder)
+    sections = [section for section in SECTIONS if (folder / f"{section.target}.json").is_file()]
+    if not sections:
+        raise UserError(f"{folder} holds no results ({', '.join(s.target for s in SECTIONS)}.json): run reproduce.sh.")
+    parts, shown = [], []
+    for section in sections:
+        graded = _graded_files(folder / f"{section.target}.json")
+        steps = _steps(graded, folder)
+        called = command.format(target=section.target, seeds=_number_of_seeds(graded))
+        lines = [f"## {section.heading}", "", "```bash", called, "```", ""]
+        for name in section.tables:
+            lines += [(folder / f"{name}.md").read_text(encoding="utf-8").strip(), ""]
+            made = [folder / f"{name}.{kind}" for kind in ("json", "md", "tex")]
+            shown += [file for file in made if file.is_file()]
+        for name in section.figures:
+            if (folder / f"{name}.png").is_file():
+                lines += [f"![{section.heading}, {name}]({name}.png)", ""]
+                shown += [folder / f"{name}.png", folder / f"{name}.svg"]
+        lines.append(_spent(graded, steps))
+        parts.append("\n".join(lines))
+    everything = [path for section in sections for path in _graded_files(folder / f"{section.target}.json")]
+    steps = _steps(everything, folder)
+    made = f"Made by the commands below, seeds {_seeds(everything)}, with {_versions(everything)}."
+    return "\n".join(["# Results", "", made, "", "\n\n".join(parts), "", *_times_table(steps), ""]), shown
+
+
+def _graded_files(path: Path) -> list[str]:
+    """The files that a target's figures were made from; credit figures name them critic by critic."""
+    told = json.loads(path.read_text(encoding="utf-8"))
+    files = told["files"].values() if "files" in told else [result["files"] for result in told.values()]
+    return sorted({file for paths in files for file in paths})
+
+
+def _steps(outputs: Sequence[str], folder: Path) -> list[dict]:
+    """The rows of times.jsonl of every step behind the outputs, up to the first that ended well."""
+    made = {path for output in outputs for path in behind(output)}
+    done, rows = set(), []
+    for file in dict.fromkeys([*find_times(outputs), *[p for p in (folder.parent / TIMES,) if p.is_file()]]):
+        for row in map(json.loads, file.read_text(encoding="utf-8").splitlines()):
+            output = str(Path(row["output"]).resolve())
+            if row["output"] and output in made and output not in done:
+                rows.append(row)
+                if row["status"] == 0:
+                    done.add(output)
+    return rows
+
+
+def _spent(outputs: Sequence[str], steps: Iterable[dict]) -> str:
+    steps = list(steps)
+    cpu = sum(row["user_seconds"] + row["system_seconds"] for row in steps)
+    gpu = sum(row["seconds"] * row["gpus"] for row in steps)
+    seeds = _number_of_seeds(outputs)
+    text = f"All steps behind it, evaluation included: {cpu / 60 / seeds:.1f} CPU minutes a seed"
+    text += f", {gpu / 3600 / seeds:.1f} GPU hours a seed" if gpu else ""
+    return f"{text} ({seeds} seed{'s' if seeds > 1 else ''})."
+
+
+def _seeds(outputs: Iterable[str]) -> str:
+    found = {part[4:] for path in outputs for part in Path(path).parts if part[:4] == "seed" and part[4:].isdigit()}
+    return ", ".join(sorted(found, key=int)) or "not named"
+
+
+def _number_of_seeds(outputs: Iterable[str]) -> int:
+    return len(_seeds(outputs).split(", "))
+
+
+def _versions(outputs: Sequence[str]) -> str:
+    """The versions that the manifests tell; several of one package are all named."""
+    found: dict[str, dict[str, None]] = {name: {} for name in VERSIONS}
+    for output in outputs:
+        manifest = Path(f"{output}.manifest.json")
+        if manifest.is_file():
+            for name, version in json.loads(manifest.read_text(encoding="utf-8")).get("versions", {}).items():
+                if name in found:
+                    found[name][version] = None
+    return ", ".join(f"{name} {' and '.join(versions)}" for name, versions in found.items() if versions)
+
+
+def _times_table(steps: Sequence[dict]) -> list[str]:
+    by_step: dict[str, list[dict]] = {}
+    for row in steps:
+        by_step.setdefault(row["step"], []).append(row)
+    lines = ["## Times", "", "| step | runs | seconds each | CPU seconds each |", "| --- | ---: | ---: | ---: |"]
+    for name, rows in by_step.items():
+        runs = max(1, sum(row["status"] == 0 for row in rows))
+        wall = sum(row["seconds"] for row in rows) / runs
+        cpu = sum(row["user_seconds"] + row["system_seconds"] for row in rows) / runs
+        lines.append(f"| {name} | {runs} | {wall:.0f} | {cpu:.0f} |")
+    return lines

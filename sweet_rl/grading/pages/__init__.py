@@ -1,1 +1,0 @@
-"""Drawing untrusted pages: the browser's process, its protocol, and what a page's outside references become."""

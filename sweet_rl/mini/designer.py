@@ -1,0 +1,72 @@
+"""A scripted client for web pages: looks at both pages and names the most striking differences, without a model."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from sweet_rl.errors import UserError
+from sweet_rl.humans.base import HumanReply
+from sweet_rl.humans.vision import newest_draft
+from sweet_rl.mini.page_elements import Look, look_at
+from sweet_rl.mini.page_feedback import feedback
+from sweet_rl.models.base import Message, ModelError
+from sweet_rl.records import Task
+from sweet_rl.rewards.html import answered_page
+
+if TYPE_CHECKING:
+    from sweet_rl.rendering.renderer import PageRenderer
+
+LOOKS_KEPT = 4096
+NO_PAGE = ("Please show me a page, then I can tell you what to change.", "I would like to see a page first.")
+NOT_SEEN = ("I cannot see your page, it does not show up here.", "Your page stays empty here, I see nothing of it.")
+
+
+def check_page_tasks(tasks: Sequence[Task], path: str) -> None:
+    """Raises UserError naming the first task of the file `path` whose reference is no page."""
+    for number, task in enumerate(tasks, start=1):
+        if answered_page(task.ground_truth) is None:
+            raise UserError(
+                f"{path}, task {number} ({task.id}): its ground_truth is no HTML page, and the scripted designer "
+                "compares pages. Is this a file of Frontend Design tasks?"
+            )
+
+
+class ScriptedDesigner:
+    """Tells the agent of a Frontend Design task what differs between its page and the reference page.
+
+    Sees what the browser computed of both pages (boxes, colors, texts, pictures), never their source, and answers
+    no questions: it reacts to the newest page in the dialogue. The same seed gives the same words.
+    """
+
+    def __init__(self, renderer: PageRenderer) -> None:
+        self.renderer = renderer
+        self._seen: dict[str, Look] = {}
+
+    async def reply(self, task: Task, dialogue: list[Message], seed: int) -> HumanReply:
+        """The reply to the last message of `dialogue`. Raises ModelError where the reference page cannot be drawn."""
+        rng = random.Random(seed)
+        draft = newest_draft(dialogue)
+        if draft is None:
+            return HumanReply(rng.choice(NO_PAGE))
+        (wanted, failure), (drawn, _) = await asyncio.gather(self._look(task.ground_truth), self._look(draft))
+        if wanted is None:
+            raise ModelError("reference", f"the reference page gives no picture: {failure}")
+        if drawn is None:
+            return HumanReply(rng.choice(NOT_SEEN))
+        return HumanReply(await asyncio.to_thread(feedback, wanted, drawn, rng))
+
+    async def _look(self, html: str) -> tuple[Look | None, str]:
+        """What is seen of a page, or None and why nothing is."""
+        if html in self._seen:
+            return self._seen[html], ""
+        rendered = await asyncio.to_thread(self.renderer.render, html, layout=True)
+        if rendered.failure is not None:
+            return None, rendered.failure["message"]
+        look = look_at(rendered.boxes or [], rendered.width, rendered.height)
+        if len(self._seen) >= LOOKS_KEPT:
+            del self._seen[next(iter(self._seen))]
+        self._seen[html] = look
+        return look, ""

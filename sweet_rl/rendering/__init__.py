@@ -1,0 +1,1 @@
+"""Untrusted HTML in, a picture out."""

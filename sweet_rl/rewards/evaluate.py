@@ -1,0 +1,60 @@
+"""Dialogues in, graded dialogues out: what is an answer, what is a failure, what is neither."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from sweet_rl.errors import UserError
+from sweet_rl.records import Task, Trajectory
+from sweet_rl.rewards.code import CodeGrader, Grade
+
+
+def grade_trajectories(trajectories: Iterable[Trajectory], grader: CodeGrader) -> Iterator[Trajectory]:
+    """The same trajectories, in order, with `reward` set anew and the evidence in `extra['grade']`.
+
+    A dialogue that failed is not graded: its reward is None. One that reached the turn limit gave no answer,
+    whatever its last message says: reward 0. Where the task is ungradable the reward is None and the grade says why.
+    The evidence: {failure, ungradable, level, tests: [{name, passed, reason?, message?}], rules?}.
+    """
+
+    def rows(queue: list):
+        for trajectory in trajectories:
+            queue.append(trajectory)
+            if trajectory.ending != "failed":
+                task = trajectory.task
+                answer = None if trajectory.ending == "turn_limit" else trajectory.answer
+                yield trajectory.id, task.ground_truth, answer, task.test_cases
+
+    queue: list[Trajectory] = []
+    for _, grade in grader.grade_many(rows(queue)):
+        while queue[0].ending == "failed":
+            yield _not_graded(queue.pop(0))
+        yield _graded(queue.pop(0), grade, grader)
+    yield from map(_not_graded, queue)
+
+
+def reference_answers(tasks: Sequence[Task]) -> list[Trajectory]:
+    """Each task's reference solution as the answer of an empty dialogue: what a perfect agent would give."""
+    return [Trajectory(task, [], answer=task.ground_truth, id=task.id, ending="answered") for task in tasks]
+
+
+def first_tasks(trajectories: Sequence[Trajectory], num_tasks: int | None) -> list[Trajectory]:
+    """All trajectories of the first `num_tasks` tasks, in the file's order. Raises UserError below 1."""
+    if num_tasks is None:
+        return list(trajectories)
+    if num_tasks < 1:
+        raise UserError(f"--num_tasks is {num_tasks}; it must be at least 1.")
+    tasks = list(dict.fromkeys(trajectory.task.id for trajectory in trajectories))[:num_tasks]
+    return [trajectory for trajectory in trajectories if trajectory.task.id in set(tasks)]
+
+
+def _not_graded(trajectory: Trajectory) -> Trajectory:
+    extra = {name: value for name, value in trajectory.extra.items() if name != "grade"}
+    return replace(trajectory, reward=None, extra=extra)
+
+
+def _graded(trajectory: Trajectory, grade: Grade, grader: CodeGrader) -> Trajectory:
+    tests = [{name: value for name, value in vars(test).items() if value is not None} for test in grade.tests]
+    evidence = {"failure": grade.failure, "ungradable": grade.ungradable, "level": grader.level, "tests": tests}
+    if grader.rules != "sweet_rl":
+        evidence["rules"] = grader.rules
+    return replace(trajectory, reward=grade.reward, extra={**trajectory.extra, "grade": evidence})

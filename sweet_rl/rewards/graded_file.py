@@ -1,0 +1,87 @@
+"""A file of graded dialogues and what graded them: only runs on the same tasks, graded alike, are compared."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sweet_rl.errors import UserError
+from sweet_rl.records import Trajectory, content_id, read_records
+from sweet_rl.runs.manifest import manifest_of
+
+NOT_OF_THE_GRADER = {"num_tasks", "sandbox", "workers", "browser", "baseline", "seed", "k", "grade_references", "limit"}
+NAMED_IN_ROWS = ("grader", "encoder")
+# What only one file says is a difference too; settings may have been lost with a manifest.
+STRICT = {"kind", *NAMED_IN_ROWS}
+
+
+@dataclass(frozen=True)
+class GradedFile:
+    """The graded dialogues of one seed of a run. `grader` says what graded them, name by name: `kind` (code or page),
+    what the rows tell (grader, encoder), and the settings of the evaluation that its manifest holds."""
+
+    path: str
+    trajectories: Sequence[Trajectory]
+    grader: Mapping[str, object] = field(default_factory=dict)
+
+
+def read_graded(path: str) -> GradedFile:
+    """Reads a file of evaluate_code.py or evaluate_html.py. Raises UserError where its rows disagree about their
+    grader."""
+    trajectories = read_records(path, Trajectory)
+    manifest = manifest_of(Path(path))
+    settings = json.loads(manifest.read_text(encoding="utf-8"))["settings"] if manifest.exists() else {}
+    return GradedFile(path, trajectories, grader_of(path, trajectories, settings))
+
+
+def grader_of(path: str, trajectories: Iterable[Trajectory], settings: Mapping[str, object] = ()) -> dict:
+    """What graded the dialogues, by their own words and by the settings of their evaluation."""
+    grader = {name: value for name, value in dict(settings).items() if name not in NOT_OF_THE_GRADER}
+    for trajectory in trajectories:
+        grade = trajectory.extra.get("grade") or {}
+        told: dict = {"kind": "page"} if "similarity" in trajectory.extra else {"kind": "code"} if grade else {}
+        for name in NAMED_IN_ROWS:
+            value = trajectory.extra.get(name, grade.get(name))
+            if value is not None:
+                told[name] = value
+        for name, value in told.items():
+            if grader.setdefault(name, value) != value:
+                raise UserError(
+                    f"{path}: rows with different {name}s, {grader[name]!r} and {value!r} ({trajectory.id}). "
+                    "Evaluate all of the file in one way."
+                )
+    return grader
+
+
+def check_comparable(runs: Mapping[str, Sequence[GradedFile]]) -> dict:
+    """What graded all of them. Raises UserError, saying how they differ, for other tasks or another grader."""
+    (first_name, first), *others = [(name, file) for name, files in runs.items() for file in files]
+    tasks = {t.task.id: t.task for t in first.trajectories}
+    for name, file in others:
+        what = f"The runs {first_name!r} ({first.path}) and {name!r} ({file.path})"
+        other = {t.task.id: t.task for t in file.trajectories}
+        if odd := sorted(tasks.keys() ^ other.keys()):
+            raise UserError(
+                f"{what} are on different tasks: {len(odd)} are in only one of them, the first is {odd[0]}. Evaluate "
+                "all on the same tasks file and --num_tasks."
+            )
+        changed = [key for key in sorted(tasks) if _content(tasks[key]) != _content(other[key])]
+        if changed:
+            raise UserError(
+                f"{what} are on different tasks: {len(changed)} have the same id but another solution or other tests, "
+                f"the first is {changed[0]}. Evaluate all on the same tasks file."
+            )
+        differing = {
+            key: (first.grader.get(key, "(not said)"), file.grader.get(key, "(not said)"))
+            for key in sorted(first.grader.keys() | file.grader.keys())
+            if first.grader.get(key) != file.grader.get(key)
+            and (key in STRICT or key in first.grader.keys() & file.grader.keys())
+        }
+        if differing:
+            said = "; ".join(f"{key}: {one} and {two}" for key, (one, two) in differing.items())
+            raise UserError(f"{what} were graded differently ({said}). Evaluate all in the same way.")
+    return dict(first.grader)
+
+
+def _content(task) -> str:
+    return content_id([task.ground_truth, task.test_cases])

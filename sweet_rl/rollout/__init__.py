@@ -1,0 +1,1 @@
+"""Many dialogues at once, onto disk, with progress and a summary."""

@@ -1,0 +1,1 @@
+"""A run on disk: append-only records, manifest, lock, resume and shards."""

@@ -1,0 +1,1 @@
+"""Untrusted Python in, plain values out."""

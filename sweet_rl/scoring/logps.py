@@ -1,0 +1,129 @@
+"""`completion_logps`: the one place where a model becomes log-probs of trained tokens.
+
+Training, the reference cache and ranking all come through here. A prompt is computed once for all
+the completions that share it, and hidden states are projected to the vocabulary only at positions
+that predict a trained token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sweet_rl.scoring.projection import chunked_logps, has_plain_head, projection_replaced, token_logps, unwrapped
+from sweet_rl.scoring.rows import EncodedText, lay_out
+from sweet_rl.scoring.shared_prefix import NAME, RowAttention, share_prompts
+
+ROW_TOKENS = 65536  # attention costs nothing for what a token does not see, so rows may be long
+
+
+def run_rows(model: torch.nn.Module, batch: dict[str, Any]) -> Tensor:
+    """The model's logits for the rows of `lay_out` (what they are, the caller decides with
+    `projection_replaced`). Entries of batch["model_inputs"], if there are any, are handed to the model too."""
+    inputs = dict(batch.get("model_inputs", {}), input_ids=batch["input_ids"])
+    if batch["layout"] is None:
+        inputs["attention_mask"] = (batch["blocks"] >= 0).long()
+    elif unwrapped(model).config._attn_implementation != NAME:
+        raise ValueError("rows with shared prompts need a model that share_prompts(model) has switched")
+    else:
+        inputs["rows"] = RowAttention(batch["layout"], batch["blocks"], batch["completions"], batch["position_ids"])
+        # Of four dimensions, so that transformers makes no mask of its own.
+        inputs["attention_mask"] = batch["blocks"].new_zeros(1, 1, 1, 1)
+    if "position_ids" in batch:
+        inputs["position_ids"] = batch["position_ids"]
+    return model(**inputs, use_cache=False).logits
+
+
+def completion_logps(model: torch.nn.Module, batch: dict[str, Any]) -> Tensor:
+    """Log-prob of every trained token of a batch from `rows.lay_out`, [S], in its order.
+
+    float32, or float64 if the model is. Equal, with its gradients, to one plain forward pass per text. A batch
+    with shared prompts needs a model that `share_prompts` has switched.
+    """
+    rows, columns, targets = batch["rows"], batch["columns"], batch["targets"]
+    if not has_plain_head(model):
+        with projection_replaced(model, lambda project, hidden: project(hidden[rows, columns][None])):
+            return token_logps(run_rows(model, batch)[0], targets)
+    vocabulary = unwrapped(model).config.vocab_size
+
+    def score(project: Callable[[Tensor], Tensor], hidden: Tensor) -> Tensor:
+        return chunked_logps(project, hidden[rows, columns], targets, vocabulary)[None, :, None]
+
+    with projection_replaced(model, score):
+        return run_rows(model, batch)[0, :, 0]
+
+
+def batches_by_tokens(texts: Sequence[EncodedText], token_budget: int) -> list[list[int]]:
+    """Indices of texts, those with one prompt together, in batches of about `token_budget` tokens."""
+    by_prompt: dict[bytes, list[int]] = {}
+    for i, text in enumerate(texts):
+        by_prompt.setdefault(text.prompt, []).append(i)
+    groups = sorted(by_prompt.values(), key=lambda group: max(len(texts[i]) for i in group))
+    batches: list[list[int]] = []
+    room = 0
+    for group in groups:
+        prompt = texts[group[0]].prompt_length
+        for order, i in enumerate(group):
+            cost = len(texts[i]) - (prompt if order else 0)
+            if not batches or cost > room:
+                batches.append([])
+                room, cost = token_budget, len(texts[i])
+            batches[-1].append(i)
+            room -= cost
+    return batches
+
+
+def on_device(batch: dict[str, Any], device: torch.device) -> dict[str, Any]:
+    """The batch with its tensors on `device`."""
+    return {name: t.to(device) if isinstance(t, Tensor) else t for name, t in batch.items()}
+
+
+@torch.inference_mode()
+def in_batches(
+    model: torch.nn.Module,
+    texts: Sequence[EncodedText],
+    token_budget: int,
+    compute: Callable[[list[EncodedText], Callable[[dict], dict]], Sequence],
+    progress: Callable[[int], None] | None = None,
+) -> list:
+    """What `compute(some texts, a function that moves a batch to the model)` gives for each text, in the order of
+    `texts`; no gradients.
+
+    Equal texts are computed once. `progress(n)` is called with the number of texts just done.
+    """
+    first: dict[bytes, int] = {}
+    for i, text in enumerate(texts):
+        first.setdefault(text.key, i)
+    unique = list(first.values())
+    device = next(model.parameters()).device
+    found: dict[bytes, Any] = {}
+    for members in batches_by_tokens([texts[i] for i in unique], token_budget):
+        chosen = [texts[unique[m]] for m in members]
+        values = compute(chosen, lambda batch: on_device(batch, device))
+        found.update(zip((text.key for text in chosen), values, strict=True))
+        if progress:
+            progress(len(chosen))
+    return [found[text.key] for text in texts]
+
+
+def score_texts(
+    model: torch.nn.Module,
+    texts: Sequence[EncodedText],
+    token_budget: int = 8192,
+    share: bool | None = None,
+    row_tokens: int = ROW_TOKENS,
+    progress: Callable[[int], None] | None = None,
+) -> list[np.ndarray]:
+    """Log-probs of each text's trained tokens, float32 [n_i], in the order of `texts`; no gradients. `progress` as
+    in `in_batches`."""
+    share = share_prompts(model) if share is None else share
+
+    def compute(chosen: list[EncodedText], to_device: Callable[[dict], dict]) -> list[np.ndarray]:
+        logps = completion_logps(model, to_device(lay_out(chosen, share, row_tokens))).cpu().numpy()
+        return np.split(logps, np.cumsum([len(text.targets) for text in chosen])[:-1])
+
+    return in_batches(model, texts, token_budget, compute, progress)

@@ -1,0 +1,106 @@
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+
+from sweet_rl.chat import HINT, ChatFormat, with_hint
+from sweet_rl.mini import pretraining
+from sweet_rl.mini.imitation import BAD, INFORMED, imitation_dialogue
+from sweet_rl.mini.oracle import told_topics, usefulness
+from sweet_rl.mini.tasks import make_tasks, rules_of
+from sweet_rl.models.load import model_path
+
+
+@pytest.fixture(scope="module")
+def chat():
+    return ChatFormat.from_pretrained(model_path("mini"))
+
+
+def test_the_packaged_agent_is_an_ordinary_llama_of_about_a_million_parameters():
+    model = AutoModelForCausalLM.from_pretrained(model_path("mini"))
+    assert model.config.model_type == "llama"
+    assert 5e5 < sum(parameter.numel() for parameter in model.parameters()) < 2e6
+
+
+def test_every_number_of_the_tasks_is_one_token(chat):
+    for number in range(100):
+        assert len(chat.tokenizer(f" {number}", add_special_tokens=False).input_ids) == 1
+
+
+@pytest.mark.parametrize("informed", [False, True])
+def test_imitation_is_laid_out_as_dialogues_and_critics_are(chat, informed):
+    task = make_tasks(1, seed=3)[0]
+    messages = imitation_dialogue(task, informed, random.Random(2))
+    hint = HINT.format(ground_truth=task["ground_truth"]) if informed else ""
+    ids, weights = pretraining.DialogueEncoder(chat.tokenizer).encode(hint, messages)
+    for message in messages:
+        if message["role"] == "assistant":
+            message |= {"output": message["content"], "finish_reason": "stop"}
+    parts = chat.dialogue(messages)
+    if informed:
+        parts = with_hint(parts, task["ground_truth"])
+    expected, train = chat.encode(parts)
+    assert ids.tolist() == expected
+    assert (weights >= 1).tolist() == train
+
+
+def test_an_informed_answer_is_the_reference_and_an_uninformed_one_holds_what_was_told():
+    for seed, task in enumerate(make_tasks(30, seed=4)):
+        informed = imitation_dialogue(task, True, random.Random(seed))[-1]
+        if informed["role"] == "assistant" and "ANSWER" in informed["content"]:
+            assert informed["content"].endswith(task["ground_truth"])
+        messages = imitation_dialogue(task, False, random.Random(seed))
+        if "ANSWER" in messages[-1]["content"]:
+            told = told_topics(task["mini"], messages)
+            lines = [rule.line("FLAG") for rule in rules_of(task["mini"]) if rule.topic in told]
+            assert messages[-1]["content"].count("\n") == 3 + len(lines)
+
+
+def test_the_informed_ask_more_to_the_point():
+    def share(informed):
+        words = []
+        for seed, task in enumerate(make_tasks(60, seed=9)):
+            messages = imitation_dialogue(task, informed, random.Random(seed))
+            for place, message in enumerate(messages):
+                if message["role"] == "assistant":
+                    words.append(usefulness(task["mini"], messages[:place], message["content"]))
+        return sum(word == "useful" for word in words) / len(words)
+
+    assert INFORMED.useful > BAD.useful
+    assert share(True) > share(False) + 0.1
+
+
+def test_a_few_steps_of_imitation_lower_the_loss():
+    torch.manual_seed(0)
+    lessons = pretraining.LESSONS["code"]
+    tokenizer = pretraining.make_tokenizer(lessons, num_dialogues=300)
+    encoder = pretraining.DialogueEncoder(tokenizer)
+    model = pretraining.make_model(len(tokenizer), width=32, layers=2, heads=2)
+    optimizers = pretraining.make_optimizers(model, 5e-3)
+    stream = pretraining.batches(encoder, lessons, 8, seed=0, pool=2)
+    losses = []
+    for _ in range(15):
+        loss = pretraining.weighted_loss(model, *next(stream))
+        loss.backward()
+        losses.append(loss.item())
+        for optimizer in optimizers:
+            optimizer.step()
+            optimizer.zero_grad()
+    assert losses[-1] < 0.8 * losses[0]
+
+
+@pytest.mark.slow
+def test_an_agent_is_made_from_nothing_and_only_once(tmp_path):
+    root = Path(__file__).parents[3]
+    command = [sys.executable, str(root / "scripts/make_mini_agent.py"), "--save_path", str(tmp_path / "agent")]
+    command += ["--num_steps", "3", "--batch_size", "2", "--layers", "1", "--width", "32", "--nobf16"]
+    environment = {**os.environ, "PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"}
+    for said in ("saved to", "already complete"):
+        result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+        assert result.returncode == 0 and said in result.stdout, result.stderr
+    assert ChatFormat.from_pretrained(str(tmp_path / "agent")).eos_text == pretraining.END

@@ -1,0 +1,215 @@
+"""Servers that speak the OpenAI API: what is sent, what is understood, and every way of failing."""
+
+import asyncio
+import json
+import socket
+import time
+
+import pytest
+
+from sweet_rl.chat import ChatFormat
+from sweet_rl.errors import UserError
+from sweet_rl.models.base import ModelError, Sampling
+from sweet_rl.models.hosts import base_url
+from sweet_rl.models.openai_server import OpenAIServer
+from sweet_rl.models.retries import RetryPolicy
+from tests.support.api_server import MODEL, ApiServer, Reply, chat_reply, in_turn, refusal, text_reply
+from tests.support.tiny_models import save_tiny_chat_model
+
+QUICK = RetryPolicy(attempts=3, overloaded_attempts=3, first_wait=0.01, longest_wait=0.5)
+ASKED = [{"role": "user", "content": "how many?"}]
+
+
+@pytest.fixture(scope="module")
+def chat(tmp_path_factory):
+    return ChatFormat.from_pretrained(save_tiny_chat_model(tmp_path_factory.mktemp("tiny")))
+
+
+def ask(answer, sampling=None, messages=ASKED, **settings):
+    """One call to a server with this behaviour: (completions or ModelError, the requests it saw)."""
+
+    async def work(url):
+        model = OpenAIServer(MODEL, [url], retries=QUICK, **settings)
+        try:
+            return await model.complete(messages, sampling or Sampling())
+        except ModelError as error:
+            return error
+        finally:
+            await model.close()
+
+    with ApiServer(answer) as server:
+        return asyncio.run(work(server.url)), server.requests
+
+
+def test_messages_go_to_the_chat_endpoint_with_all_settings_and_nothing_but_role_and_content():
+    messages = [*ASKED, {"role": "assistant", "content": "x", "token_ids": [1], "output": "x"}, ASKED[0]]
+    (reply,), requests = ask(in_turn(chat_reply("Three.")), Sampling(0.5, 0.9, 33, seed=2**40 + 5), messages)
+    assert (reply.text, reply.token_ids, reply.finish_reason) == ("Three.", None, "stop")
+    assert (reply.prompt_tokens, reply.completion_tokens) == (7, 5)
+    ((path, body),) = requests
+    assert path == "/v1/chat/completions"
+    assert body == {
+        "model": MODEL, "messages": [{"role": m["role"], "content": m["content"]} for m in messages],
+        "temperature": 0.5, "top_p": 0.9, "max_tokens": 33, "n": 1, "seed": 5,
+    }  # fmt: skip
+
+
+def test_n_replies_come_in_order_with_their_share_of_the_tokens():
+    replies, _ = ask(in_turn(chat_reply("a", "b", "c", reason="length")), Sampling(n=3))
+    assert [reply.text for reply in replies] == ["a", "b", "c"]
+    assert {reply.finish_reason for reply in replies} == {"length"}
+    assert sum(reply.completion_tokens for reply in replies) == 15
+
+
+def test_with_a_tokenizer_the_servers_prompt_is_the_ids_that_training_sees(chat):
+    ids = [*chat.encode([{"text": "Three.", "train": False}])[0], chat.eos_ids[0]]
+    logprobs = [-0.5] * len(ids)
+    (reply,), requests = ask(in_turn(text_reply("Three.", ids, logprobs)), chat=chat)
+    ((path, body),) = requests
+    assert path == "/v1/completions"
+    assert body["prompt"] == chat.encode(chat.prompt(ASKED))[0]
+    assert body["return_token_ids"] is True
+    assert (reply.text, reply.token_ids, reply.logprobs) == ("Three.", ids, logprobs)
+    assert reply.completion_tokens == len(ids)
+
+
+def test_a_server_that_says_no_ids_gives_text_alone(chat):
+    (reply,), _ = ask(in_turn(text_reply("Three.")), chat=chat)
+    assert (reply.text, reply.token_ids, reply.logprobs) == ("Three.", None, None)
+
+
+def test_a_parameter_that_the_server_refuses_by_name_is_left_out():
+    def answer(body):
+        for name in ("temperature", "max_tokens"):
+            if name in body:
+                hint = " Use 'max_completion_tokens' instead." if name == "max_tokens" else ""
+                return refusal(400, f"Unsupported parameter: '{name}' is not supported with this model.{hint}", name)
+        return chat_reply("Three.")
+
+    (reply,), requests = ask(answer)
+    assert reply.text == "Three."
+    assert "temperature" not in requests[-1][1] and requests[-1][1]["max_completion_tokens"] == 1024
+
+
+def test_a_refusal_that_is_not_in_openais_form_is_understood_and_shown(chat):
+    def answer(body):
+        if "return_token_ids" in body:
+            return Reply({"detail": "Unexpected fields in the request: {'return_token_ids'}"}, 422)
+        return text_reply("Three.")
+
+    (reply,), requests = ask(answer, chat=chat)
+    assert reply.text == "Three." and "return_token_ids" not in requests[-1][1]
+    error, _ = ask(in_turn(Reply({"detail": "the moon is full"}, 422)))
+    assert error.kind == "refused" and "the moon is full" in str(error)
+
+
+def test_a_server_that_takes_no_token_ids_gets_the_same_prompt_as_text_with_one_bos(chat):
+    def answer(body):
+        if isinstance(body["prompt"], list):
+            return Reply({"detail": "prompt must be a string."}, 400)
+        return text_reply("Three.")
+
+    (reply,), requests = ask(answer, chat=chat)
+    assert reply.text == "Three." and len(requests) == 2
+    read_by_the_server = chat.tokenizer(requests[-1][1]["prompt"])["input_ids"]
+    assert read_by_the_server == chat.encode(chat.prompt(ASKED))[0]
+
+
+def test_a_server_that_gives_one_reply_a_call_is_called_for_each_with_its_own_seed():
+    def answer(body):
+        return chat_reply(f"seed {body['seed']}")
+
+    replies, requests = ask(answer, Sampling(n=3, seed=5))
+    assert [reply.text for reply in replies] == ["seed 5", "seed 6", "seed 7"]
+    assert [body["n"] for _, body in requests] == [3, 1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        refusal(500, "internal"),
+        refusal(503, "starting"),
+        refusal(429, "slow down", retry_after="0"),
+        Reply(drop=True),
+        Reply(b"<html>not json</html>"),
+        Reply({"choices": []}),
+        Reply({}),
+        Reply(wait=1.0),
+        chat_reply(None),
+    ],
+    ids=["500", "503", "429", "drop", "html", "no choices", "nothing", "stall", "null"],
+)
+def test_passing_trouble_is_retried(trouble):
+    result, requests = ask(in_turn(trouble, chat_reply("Three.")), timeout=0.5 if trouble.wait else 20)
+    assert not isinstance(result, ModelError), result
+    assert result[0].text == "Three." and len(requests) >= 2
+
+
+@pytest.mark.parametrize(
+    "trouble, kind, calls",
+    [
+        (refusal(500, "internal"), "server", 3),
+        (refusal(503, "starting"), "overloaded", 3),
+        (refusal(429, "slow down"), "overloaded", 3),
+        (Reply(drop=True), "connection", 3),
+        (Reply(b"<html>"), "malformed", 3),
+        (Reply(json.dumps([1]).encode()), "malformed", 3),
+        (Reply({"choices": [{"index": 0, "message": None}]}), "malformed", 3),
+        (Reply(wait=0.6), "timeout", 3),
+        (refusal(400, "This model's maximum context length is 2048 tokens."), "context", 1),
+        (refusal(400, "the prompt is obscene"), "refused", 1),
+        (chat_reply("", reason="content_filter"), "filtered", 1),
+        (refusal(401, "wrong key"), "auth", 1),
+        (refusal(404, "no such model"), "auth", 1),
+    ],
+)
+def test_lasting_trouble_ends_as_a_typed_error_after_bounded_tries(trouble, kind, calls):
+    error, requests = ask(in_turn(trouble), timeout=0.3 if trouble.wait else 20)
+    assert isinstance(error, ModelError) and error.kind == kind
+    assert len(requests) == calls
+
+
+def test_retry_after_is_honoured():
+    start = time.monotonic()
+    ask(in_turn(refusal(429, "slow down", retry_after="0.4"), chat_reply("Three.")))
+    assert time.monotonic() - start >= 0.4
+
+
+def test_calls_are_spread_over_the_servers():
+    async def work(urls):
+        model = OpenAIServer(MODEL, urls, retries=QUICK)
+        await asyncio.gather(*(model.complete(ASKED, Sampling()) for _ in range(10)))
+        await model.close()
+
+    slow = in_turn(Reply(chat_reply("x").body, wait=0.2))
+    with ApiServer(slow) as one, ApiServer(slow) as two:
+        asyncio.run(work([one.url, two.url]))
+        assert (len(one.requests), len(two.requests)) == (5, 5)
+
+
+async def check(model, hostnames):
+    server = OpenAIServer(model, hostnames)
+    try:
+        await server.check()
+    finally:
+        await server.close()
+
+
+def test_check_says_what_is_wrong_before_any_dialogue():
+    with ApiServer(in_turn(chat_reply("x"))) as server:
+        asyncio.run(check(MODEL, [server.url]))
+        with pytest.raises(UserError, match=f"does not serve 'other'; it serves {MODEL}"):
+            asyncio.run(check("other", [server.url]))
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        port = closed.getsockname()[1]
+    with pytest.raises(UserError, match=f"no server answers at http://127.0.0.1:{port}"):
+        asyncio.run(check(MODEL, [f"127.0.0.1:{port}"]))
+
+
+def test_hostnames_become_urls():
+    assert base_url("node1") == "http://node1:8000/v1"
+    assert base_url("node1:9") == "http://node1:9/v1"
+    assert base_url("https://api.example.org/v1/") == "https://api.example.org/v1"
+    with pytest.raises(UserError):
+        base_url(" ")

@@ -1,0 +1,283 @@
+"""Pages drawn by a real browser: pictures, boxes, the pool, the cache."""
+
+import io
+import json
+import os
+import signal
+import struct
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from sweet_rl.errors import UserError
+from sweet_rl.rendering.renderer import PageRenderer
+from tests.support.browsers import renderer_or_skip
+
+COLBENCH = Path(os.environ.get("SWEET_RL_COLBENCH", "")) / "frontend_dev.jsonl"
+TAILWIND = '<link href="https://cdn.jsdelivr.net/npm/tailwindcss@2.2.19/dist/tailwind.min.css" rel="stylesheet">'
+PAGE = f"""<html>{TAILWIND}<body class="bg-gray-100">
+<header class="bg-green-500 text-white p-4"><h1 class="text-3xl font-bold">Clinic</h1></header>
+<img src="https://picsum.photos/id/48/320/200" alt="a view"></body></html>"""
+
+
+@pytest.fixture(scope="module")
+def renderer():
+    with renderer_or_skip(workers=2, cache=0, timeout=60) as made:
+        yield made
+
+
+@pytest.fixture(scope="module", params=["chromium", "firefox"])
+def alone(request):
+    """One browser of each kind, with small pictures."""
+    with renderer_or_skip(
+        workers=1, browser=request.param, width=400, height=300, max_height=900, timeout=60, cache=0
+    ) as made:
+        yield made
+
+
+def size(png):
+    return struct.unpack(">II", png[16:24])
+
+
+def pixel(png, x, y):
+    pillow = pytest.importorskip("PIL.Image", reason="needs: pip install -e '.[frontend]'")
+    return pillow.open(io.BytesIO(png)).convert("RGB").getpixel((x, y))
+
+
+def test_a_page_is_drawn_at_the_set_width_with_tailwinds_colours(renderer):
+    rendered = renderer.render(PAGE)
+    assert rendered.failure is None
+    assert size(rendered.png) == (rendered.width, rendered.height) == (1280, 720)
+    assert pixel(rendered.png, 1000, 20) == (16, 185, 129)  # green-500 of Tailwind 2
+    assert pixel(rendered.png, 1000, 600) == (243, 244, 246)  # gray-100
+
+
+def test_the_same_page_gives_the_same_bytes_from_either_browser(renderer):
+    first = [drawn.png for drawn in renderer.render_all([PAGE] * 4)]
+    assert len(set(first)) == 1
+
+
+def test_boxes_tell_where_what_stands_and_how_it_looks(renderer):
+    boxes = renderer.render(PAGE, layout=True).boxes
+    header, heading, image = (next(box for box in boxes if box["tag"] == tag) for tag in ("header", "h1", "img"))
+    assert (header["x"], header["y"], header["width"], header["height"]) == (0, 0, 1280, 68)
+    assert header["background"] == (16, 185, 129, 1.0)
+    assert (heading["text"], heading["font_size"], heading["font_weight"]) == ("Clinic", 30.0, 700)
+    assert heading["color"] == (255, 255, 255, 1.0) and boxes[heading["parent"]] is header
+    assert (image["width"], image["height"], image["alt"]) == (320, 200, "a view")
+    assert image["image"] == "https://picsum.photos/id/48/320/200"
+
+
+def test_a_long_page_is_drawn_whole_and_a_very_long_one_is_cut(alone):
+    for length, height in {"100px": 300, "700px": 700, "100000px": 900}.items():
+        rendered = alone.render(f"<!doctype html><body style='margin:0'><div style='height:{length};background:red'>")
+        assert (rendered.width, rendered.height) == size(rendered.png) == (400, height)
+        assert pixel(rendered.png, 200, 99) == (255, 0, 0)
+
+
+def test_a_screen_high_element_stays_as_high_as_the_screen_on_a_long_page(alone):
+    rendered = alone.render(
+        "<!doctype html><body style='margin:0'><div style='height:100vh;background:red'></div>"
+        "<div style='height:400px;background:blue'></div>"
+    )
+    assert rendered.height == 700
+    assert pixel(rendered.png, 5, 298) == (255, 0, 0) and pixel(rendered.png, 5, 302) == (0, 0, 255)
+
+
+def test_what_moves_is_drawn_where_it_ends_or_where_it_began(alone):
+    page = """<style>@keyframes in{from{opacity:0}to{opacity:1}} @keyframes turn{to{transform:rotate(1turn)}}
+    p{animation:in 9s forwards;background:red;height:50px;margin:0} div{animation:turn 1s infinite;width:90px}
+    </style><body style="margin:0"><p></p><div>turning</div><marquee>running</marquee><progress></progress>
+    <input autofocus value="typed"><svg width="90" height="20"><rect width="9" height="9">
+    <animate attributeName="x" values="0;80" dur="1s" repeatCount="indefinite"/></rect></svg><a href="">seen</a>"""
+    pictures = set()
+    for wait in (0, 0.3, 0.5):
+        time.sleep(wait)
+        pictures.add(alone.render(page).png)
+    assert len(pictures) == 1 and size(min(pictures)) == (400, 300)
+    assert pixel(pictures.pop(), 200, 20) == (255, 0, 0)
+
+
+def test_the_cut_stylesheet_draws_what_the_whole_one_draws(renderer, monkeypatch):
+    from sweet_rl.rendering import outside
+
+    page = (
+        f"{TAILWIND}<body class='BG-GRAY-100 sm:bg-red-200 xl:container mx-auto'><ul class='list-disc space-y-4 group'>"
+        "<li class='group-hover:underline'>a<li class='&#112;-4'>b</ul><iframe srcdoc='"
+        f"{TAILWIND.replace(chr(34), '&quot;')}<p class=&quot;text-5xl bg-blue-300&quot;>inner'></iframe>"
+        "<svg><rect width=9 height=9 class=x><set attributeName=class to='fill-current text-red-500'/></rect></svg>"
+        "<input class='placeholder-red-500' placeholder=p><div class='animate-pulse w-1/2 divide-y'><p>1<p>2</div>"
+    )
+    cut = renderer.render(page).png
+    monkeypatch.setattr(outside, "stylesheet_for", lambda page: outside.stylesheet())
+    whole = renderer.render(page).png
+    assert cut == whole
+    monkeypatch.setattr(outside, "stylesheet", lambda: b"")
+    assert renderer.render(page).png != whole, "the stylesheet makes no difference: nothing was compared"
+
+
+def test_the_play_script_styles_a_page_whose_own_scripts_do_not_run(alone):
+    page = """<!doctype html><script src="https://cdn.tailwindcss.com"></script>
+    <script>tailwind.config = {theme: {extend: {colors: {brand: "#123456"}}}}</script>
+    <body class="bg-[#abcdef]"><div class="bg-brand h-20"></div>%s</body>"""
+    script = "<script>document.body.innerHTML = '<h1>changed</h1>'</script><img src=x onerror='document.body.remove()'>"
+    drawn, hostile = alone.render(page % "<img src=x>"), alone.render(page % script)
+    assert pixel(drawn.png, 200, 40) == (0x12, 0x34, 0x56) and pixel(drawn.png, 200, 250) == (0xAB, 0xCD, 0xEF)
+    assert hostile.png == drawn.png
+
+
+def test_scripts_run_when_asked_for_with_a_clock_that_stands():
+    page = """<body><script>
+    document.body.style.background = Date.now() % 2 ? 'red' : 'lime';
+    document.body.append(Date.now(), ' ', Math.random(), ' ', performance.now(), ' ');
+    document.body.append(crypto.getRandomValues(new Uint8Array(4)));
+    let frames = 0; (function frame() { frames++; requestAnimationFrame(frame) })();
+    setTimeout(() => document.body.append(' late ', frames, ' ', Date.now()), 1000);
+    </script>"""
+    settings = dict(workers=2, width=500, height=200, javascript=True, timeout=60, cache=0)
+    with renderer_or_skip(browser="chromium", **settings) as scripted:
+        drawn = list(scripted.render_all([page] * 4, layout=True))
+    assert len({rendered.png for rendered in drawn}) == 1
+    text = drawn[0].boxes[0]["text"]
+    assert text.startswith("1700000000000 0.") and "late" in text and text.endswith("1700000001000")
+
+
+def test_boxes_leave_out_what_is_not_seen_and_own_their_texts(renderer):
+    page = """<!doctype html><body><p>one <b>two</b> three</p><p style="display:none">gone</p>
+    <p style="visibility:hidden">gone</p><div style="opacity:0"><p>gone</p></div>
+    <input placeholder="a name"><textarea>long</textarea>
+    <button style="border:2px solid red;border-radius:6px">go</button><i style="background:url(https://picsum.photos/9)">i</i>
+    <a href="#x" style="color:rgba(1,2,3,0.5)">l</a><style>u::before{content:"before "}</style><u>u</u>"""
+    boxes = renderer.render(page, layout=True).boxes
+    by_tag = {box["tag"]: box for box in boxes}
+    assert "gone" not in json.dumps(boxes)
+    assert (by_tag["p"]["text"], by_tag["b"]["text"]) == ("one three", "two")
+    assert boxes[by_tag["b"]["parent"]] is by_tag["p"] and by_tag["b"]["font_weight"] == 700
+    assert (by_tag["input"]["text"], by_tag["textarea"]["text"]) == ("a name", "long")
+    assert by_tag["button"]["border"] == {"width": 2.0, "style": "solid", "color": (255, 0, 0, 1.0)}
+    assert by_tag["button"]["radius"] == 6.0
+    assert by_tag["i"]["image"] == "https://picsum.photos/9"
+    assert by_tag["a"]["color"] == (1, 2, 3, 0.5) and by_tag["a"]["href"] == "#x"
+    assert by_tag["u"]["text"] == "before u"
+
+
+def test_firefox_says_that_it_has_no_boxes(alone):
+    if alone.browser == "chromium":
+        pytest.skip("Chromium has them")
+    with pytest.raises(UserError, match="--browser chromium"):
+        alone.render(PAGE, layout=True)
+
+
+def test_a_killed_browser_is_replaced_and_the_page_is_drawn(alone):
+    before = alone.render(PAGE).png
+    browser = alone._free.get()
+    alone._free.put(browser)
+    for process in browser._driver.processes():
+        process.kill()
+    assert alone.render(PAGE).png == before
+
+
+def test_a_page_that_takes_too_long_fails_and_leaves_the_pool_going(alone):
+    before, alone.timeout = alone.render(PAGE).png, 1.0
+    started = time.monotonic()
+    failed = alone.render("<div>" * 60_000)
+    alone.timeout = 60.0
+    assert (failed.png, failed.width, failed.boxes) == (None, 0, None)
+    assert failed.failure["kind"] == "timeout" and time.monotonic() - started < 20
+    assert alone.render(PAGE).png == before
+
+
+@pytest.mark.parametrize("page, kind", [("", "empty"), (" \n", "empty"), ("x" * 4_000_001, "too_large")])
+def test_a_page_that_cannot_be_drawn_says_why(renderer, page, kind):
+    rendered = renderer.render(page)
+    assert rendered.png is None and rendered.failure["kind"] == kind and rendered.failure["message"]
+
+
+def test_equal_pages_are_drawn_once_and_failures_are_tried_again():
+    with renderer_or_skip(workers=2, cache=2) as cached:
+        drawn = []
+        draw = cached._draw
+        cached._draw = lambda html, layout: drawn.append(html) or draw(html, layout)
+        with ThreadPoolExecutor(6) as threads:
+            pictures = list(threads.map(cached.render, ["<p>a"] * 6))
+        assert drawn == ["<p>a"] and all(picture is pictures[0] for picture in pictures)
+        cached.render("<p>a", layout=True)
+        cached.render(""), cached.render("")
+        assert drawn == ["<p>a", "<p>a", "", ""]
+        cached.render("<p>b"), cached.render("<p>c"), cached.render("<p>a")
+        assert drawn[4:] == ["<p>b", "<p>c", "<p>a"], "the least lately used pages leave a full cache"
+    with pytest.raises(RuntimeError, match="closed"):
+        cached.render("<p>a")
+
+
+def test_browsers_end_with_a_process_that_is_killed():
+    renderer_or_skip().close()
+    program = (
+        "from sweet_rl.rendering.renderer import PageRenderer\nimport sys, time\nr = PageRenderer(1)\nr.render('<p>')\n"
+        "b = r._free.get()\nprint(*[p.pid for p in b._driver.processes()], flush=True)\ntime.sleep(60)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    browsers = [int(word) for word in process.stdout.readline().split()]
+    assert len(browsers) > 2
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    ends = time.monotonic() + 20
+    while any(map(_runs, browsers)) and time.monotonic() < ends:
+        time.sleep(0.1)
+    assert [pid for pid in browsers if _runs(pid)] == []
+
+
+def _runs(pid):
+    import psutil
+
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        ({"browser": "lynx"}, "no browser 'lynx'"),
+        ({"workers": 0}, "workers must be positive"),
+        ({"max_height": 100}, "max_height"),
+    ],
+)
+def test_impossible_settings_are_refused(settings, message):
+    with pytest.raises(UserError, match=message):
+        PageRenderer(**settings)
+
+
+def test_without_selenium_the_message_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "selenium", None)
+    monkeypatch.delitem(sys.modules, "sweet_rl.rendering.driver", raising=False)
+    with pytest.raises(UserError, match=r"selenium.*pip install 'sweet_rl\[frontend\]'"):
+        PageRenderer()
+
+
+def test_without_a_browser_the_message_says_how_to_install_one(monkeypatch):
+    pytest.importorskip("selenium", reason="pages need: pip install -e '.[frontend]'")
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr("sweet_rl.rendering.driver.PLACES", {"chromium": (), "firefox": ()})
+    with pytest.raises(UserError, match="apt-get install .*chromium chromium-driver"):
+        PageRenderer()
+    with pytest.raises(UserError, match="apt-get install .*firefox-esr"):
+        PageRenderer(browser="firefox")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not COLBENCH.is_file(), reason="ColBench is not here: set SWEET_RL_COLBENCH to its folder")
+def test_colbench_pages_are_styled_and_the_same_bytes_from_other_browsers(renderer):
+    pages = [json.loads(line)["ground_truth"] for line in COLBENCH.read_text("utf-8").splitlines()]
+    first = [rendered.png for rendered in renderer.render_all(pages)]
+    with renderer_or_skip(workers=2, cache=0, timeout=60) as other:
+        second = [rendered.png for rendered in other.render_all(pages)]
+    assert None not in first and first == second
+    assert len(set(first)) == len(set(pages))
+    bare = [renderer.render(page.replace("tailwind.min.css", "")).png for page in pages[:5]]
+    assert all(styled != plain for styled, plain in zip(first, bare, strict=False))

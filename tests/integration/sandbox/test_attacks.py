@@ -1,0 +1,353 @@
+"""Every attack of benchmarks/attack_answers.py, at every level as far as it promises; an honest answer after each."""
+
+import importlib
+import os
+import socket
+import threading
+import time
+import types
+import urllib.error
+import urllib.parse
+import urllib.request
+
+import pytest
+
+from benchmarks.attack_answers import ATTACKS, CALLS, REFERENCE, WRONG
+from benchmarks.soak_grading import left, soak
+from sweet_rl.rewards.code import CodeGrader
+from sweet_rl.sandbox import plain
+from sweet_rl.sandbox.plain import process_for
+from tests.unit.sandbox.test_sandbox import levels
+
+SECRET = "CANARY-77aa"
+PROMISED = {"strict": None, "seccomp": None, "limits": {"forge", "state", "resource"}}
+# At 'limits' nothing keeps an answer from writing a file or starting a thread that reads.
+NOT_AT_LIMITS = {"counter in a file", "exit hook"}
+
+
+@pytest.mark.parametrize("level", levels())
+def test_no_attack_succeeds(level, tmp_path, monkeypatch):
+    monkeypatch.setenv("CANARY", SECRET)
+    canary = tmp_path / "canary.txt"
+    canary.write_text(SECRET)
+    kinds = PROMISED[level]
+    before = threading.active_count(), left()["processes"], left()["descriptors"]
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = str(server.getsockname()[1])
+        jobs = []
+        for (kind, name), text in ATTACKS.items():
+            if kinds is None or kind in kinds and name not in NOT_AT_LIMITS:
+                text = text.replace("FOLDER", str(tmp_path)).replace("PORT", port)
+                jobs.append(((kind, name), REFERENCE, text, CALLS))
+                jobs.append((("after", kind, name), REFERENCE, REFERENCE, CALLS))
+                jobs.append((("wrong after", kind, name), REFERENCE, WRONG, CALLS))
+        with CodeGrader(timeout=0.2, memory_mb=128, workers=2, sandbox=level) as grader:
+            grades = dict(grader.grade_many(jobs))
+        server.settimeout(0)
+        with pytest.raises(BlockingIOError):
+            server.accept()
+    expected = {key: 1.0 if key[0] == "after" else 0.0 for key, *_ in jobs}
+    assert {key: grade for key, grade in grades.items() if grade.reward != expected[key]} == {}
+    assert [key for key, grade in grades.items() if SECRET in str(grade)] == []
+    assert os.listdir(tmp_path) == ["canary.txt"] and canary.read_text() == SECRET
+    time.sleep(0.2)
+    assert (threading.active_count(), left()["processes"], left()["descriptors"] - 1) <= (*before[:2], before[2])
+
+
+def test_a_small_soak_leaves_nothing_and_judges_right():
+    result = soak(600, timeout=0.05, workers=2)
+    assert result["wrong_verdicts"] == []
+    assert result["left"].keys() == {"processes", "threads", "descriptors", "files"}
+    assert max(result["left"].values()) <= 0  # what other tests left running may end meanwhile
+    first, last = list(result["memory_mb"].values())[1], list(result["memory_mb"].values())[-1]
+    assert last[0] < first[0] + 20
+
+
+STATES = {
+    "a module": "import math\nmath.seen = getattr(math, 'seen', 0) + 1\ndef f():\n    return math.seen",
+    "a module, by name": "import math\nsetattr(math, 'seen', getattr(math, 'seen', 0) + 1)\ndef f(): return math.seen",
+    "builtins": "b = print.__self__\nb.seen = getattr(b, 'seen', 0) + 1\ndef f():\n    return b.seen",
+    "a module's module": "import re\nre.enum.seen = vars(re.enum).get('seen', 0) + 1\ndef f(): return re.enum.seen",
+    "a pattern": "def f():\n    match f:\n        case object(__globals__=g): b = g['__builtins__']\n"
+    "    b['seen'] = b.get('seen', 0) + 1\n    return b['seen']",
+    "a traceback": "def f():\n    try: 1 / 0\n    except Exception as e: b = e.__traceback__.tb_frame.f_builtins\n"
+    "    b['seen'] = b.get('seen', 0) + 1\n    return b['seen']",
+    "a generator": "def f():\n    b = (i for i in []).gi_frame.f_builtins\n    b['seen'] = b.get('seen', 0) + 1\n"
+    "    return b['seen']",
+    "random": "import random\nn = random.seen = getattr(random, 'seen', 0) + 1\ndef f(): return n",
+    "decimal": "import decimal\ndecimal.getcontext().prec += 1\ndef f(): return decimal.getcontext().prec - 28",
+    "copy": "import copy, math\nclass A:\n    def __reduce_ex__(s, p): return (lambda: math, (), (None, {'seen': 1}))\n"
+    "n = 2 if hasattr(math, 'seen') else 1\ndef f():\n    copy.copy(A())\n    return n",
+    "wraps": "import functools, math\ndef g(): pass\ng.seen = 1\nn = 2 if hasattr(math, 'seen') else 1\n"
+    "def f():\n    functools.update_wrapper(math, g)\n    return n",
+    "annotations": "from typing import get_type_hints\nimport math\ndef g(x: \"setattr(math, 'seen', 1)\"): pass\n"
+    "n = 2 if hasattr(math, 'seen') else 1\ndef f():\n    try: get_type_hints(g)\n    except Exception: pass\n"
+    "    return n",
+    "formatter": "import string, math\nn = 2 if hasattr(math, 'seen') else 1\ndef f():\n"
+    "    string.Formatter().get_field('0.__builtins__', [f], {}) if 0 else setattr(math, 'seen', 1)\n    return n",
+    "abstract registry": "import collections.abc\nn = 2 if isinstance(3.5, collections.abc.Sized) else 1\n"
+    "def f():\n    collections.abc.Sized.register(float)\n    return n",
+    "numpy's settings": "import numpy as np\nn = 2 if np.geterr()['over'] == 'ignore' else 1\n"
+    "np.seterr(over='ignore')\ndef f(): return n",
+    "numpy's chance": "import numpy as np\nstart = np.random.get_state()[1][0]\nn = 2 if start == 7 else 1\n"
+    "np.random.seed(7)\ndef f(): return n",
+    "memory by its address": "import numpy as np\ndef f():\n    v = (1 << 40) + 1\n"
+    "    A = type('A', (), {'_' + '_array_interface_' + '_': dict(data=(id(f.__code__.co_consts[1]) + 24, False),"
+    " typestr='<u4', shape=(1,), version=3)})\n    a = np.array(A(), copy=False)\n    a += 1\n    return 1",
+    "a file of numpy": "import numpy as np\nimport os\nn = 1 + len(os.listdir('.'))\nnp.ones(3).tofile('seen')\n"
+    "def f(): return n",
+    "numpy's modules": "import numpy as np\nnp.linalg.seen = getattr(np.linalg, 'seen', 0) + 1\n"
+    "def f(): return np.linalg.seen",
+    "lists of urllib": "import urllib.parse\nu = urllib.parse.uses_netloc\nn = u.count('seen') + 1\n"
+    "u.append('seen')\ndef f(): return n",
+    "patterns": "import re\ndef f():\n    try:\n        re.match('qz', '', 0.0)\n        return 2\n"
+    "    except TypeError:\n        re.match('qz', '')\n        return 1",
+    "addresses": "from urllib.parse import urlsplit\ndef f():\n    urlsplit('http://a/')\n"
+    "    return sum(urlsplit.cache_info()[:2])",
+    "a module's text": "import math\nn = 2 if 'evil' in str(math) else 1\ndef f():\n    math.__init__('evil')\n"
+    "    return n",
+    "relative": "__name__ = 'math.x'\nimport math\nn = 2 if hasattr(math, 'seen') else 1\n"
+    "try: from .math import sin\nexcept ImportError: pass\nmath.seen = 1\ndef f(): return n",
+    "star": "from math import *\nimport math\nmath.seen = getattr(math, 'seen', 0) + 1\ndef f(): return math.seen",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_no_test_sees_an_earlier_one(name):
+    """An answer that counts its calls anywhere but in its own module counts to one."""
+    with CodeGrader(timeout=0.5, workers=1) as grader:
+        reference = "def f():\n    return 1"
+        grade = grader.grade(reference, STATES[name], {f"test{i}": "f()" for i in range(3)})
+    assert grade.success or grade.tests[0].reason == grade.tests[2].reason == "exception", grade
+
+
+def test_files_of_one_test_are_gone_in_the_next():
+    answer = "import os\ndef f():\n    n = len(os.listdir('.'))\n    open('x' + str(n), 'w').close()\n    return n + 1"
+    with CodeGrader(timeout=0.5, workers=1) as grader:
+        if grader.level != "strict":
+            pytest.skip("only the strict level has a scratch folder")
+        assert grader.grade("def f():\n    return 1", answer, {"a": "f()", "b": "f()"}).success
+
+
+def test_honest_plain_code_shares_a_process_and_other_code_does_not():
+    shared = [
+        "import math\nfrom itertools import product\ndef f(x): return math.floor(sum(a for a, b in product([x], [x])))",
+        "from datetime import datetime, timedelta\ndef f(x): return (datetime(2020, 1, 1) + timedelta(x)).isoformat()",
+        "if __name__ == '__main__':\n    print(f(1))\ndef f(x): return sorted({'b': 1}.items(), key=lambda p: p[1])",
+        "from collections import defaultdict\ndef f(x):\n    seen = defaultdict(list)\n    seen[x].append(f'{x:.2f}')\n"
+        "    try: return dict(seen)[0]\n    except KeyError as e: return str(e)",
+    ]
+    other = [text for name, text in STATES.items() if "seen" in text]
+    alone = [
+        "import json\nfrom urllib.parse import urljoin\ndef f(x): return json.dumps([urljoin('b', str(x))])",
+        "import urllib.parse\ndef f(x): return urllib.parse.urlparse(x).netloc",
+        "from typing import List\ndef f(x: List[int]): return x",
+        "import re\nfrom collections import Counter\ndef f(x): return Counter(re.findall('a', str(x))).most_common(1)",
+        "def f(x):\n    class A:\n        def __init__(self, y): self.y = y\n    return A(x).y",
+        "def f(x):\n    def g():\n        for i in range(x): yield i\n    return list(g())",
+        "def f(x): return '{} of {}'.format(x, type(x))",
+        "import numpy as np\ndef f(x): return np.arange(x)[::-1].cumsum().tolist()",
+        "from numpy.linalg import norm\nimport numpy\ndef f(x): return float(norm(numpy.array(x, dtype=float)))",
+    ]
+    expected = ["shared"] * len(shared) + ["test"] * len(other) + ["answer"] * len(alone)
+    with CodeGrader(workers=1) as grader:
+        compiled = grader._compiler.modules([[text] for text in shared + other + alone])
+    assert [found.process for found in compiled] == expected
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "np.empty(3)", "np.ndarray(3)", "np.empty_like(x)", "np.pad(x, 1, mode='empty')", "np.random.rand()",
+        "np.add(x, x, where=x > 1)", "np.add(x, x, **{'whe' + 're': x > 1})", "np.seterr(all='ignore')",
+        "np.load('x')", "x.tofile('x')", "x.data", "x.ctypes", "x.resize(9, refcheck=False)", "np.cast", "np.lib",
+        "np.frombuffer(b'x')", "type('A', (), {})", "x.view('O')", "np.set_printoptions(precision=1)", "np.char",
+    ],
+)  # fmt: skip
+def test_what_numpy_offers_beyond_computing_has_a_process_for_each_test(line):
+    assert process_for(compile(f"import numpy as np\ndef f(x): return {line}", "", "exec")) == "test"
+    assert process_for(compile("import numpy as np\ndef f(x): return np.add(x, x)", "", "exec")) == "answer"
+
+
+def test_what_plain_code_may_reach_by_attributes_is_functions_types_and_constants():
+    """No module and no container: these would be shared with later tests, and could be changed."""
+    numpy = pytest.importorskip("numpy")
+    for name in plain.NUMPY_MODULES:
+        module = importlib.import_module(name)
+        for attribute in plain.NUMPY_ATTRIBUTES:
+            found = getattr(module, attribute, None)
+            harmless = callable(found) or isinstance(found, (int, float, type(None)))
+            assert harmless or found is numpy.linalg, attribute
+    for name in plain.SHARED_MODULES:
+        module = importlib.import_module(name)
+        for attribute in plain.SHARED_ATTRIBUTES:
+            found = getattr(module, attribute, None)
+            assert not isinstance(found, types.FunctionType), (name, attribute)
+            if isinstance(found, type):
+                assert not [value for value in vars(found).values() if isinstance(value, types.FunctionType)], attribute
+    for name in plain.MODULES:
+        module = importlib.import_module(name)
+        parents = {"urllib.parse": urllib}
+        for owner in (module, parents.get(name, module)):
+            for attribute in plain.ATTRIBUTES:
+                found = getattr(owner, attribute, None)
+                harmless = callable(found) or isinstance(found, (int, float, str, complex, type(None)))
+                # typing's aliases and __future__'s feature are immutable without setting attributes
+                assert harmless or found is urllib.parse or name in ("typing", "__future__"), (name, attribute)
+
+
+LYING = "{'_' + '_hash_' + '_': lambda s: hash(%s), '_' + '_eq_' + '_': lambda s, o: True}"
+POISONS = {
+    "patterns": (
+        f"import re\nA = type('A', (int,), {LYING % 0})\ndef f(x):\n    re.match('[a-z]', 'X', A(2))\n    return 0",
+        "import re\ndef f(x):\n    return re.match('[a-z]', 'X') is None",
+    ),
+    "formats of dates": (
+        f"import datetime\nA = type('A', (str,), {LYING % repr('%Y-%m-%d')})\ndef f(x):\n"
+        "    datetime.datetime.strptime('2024', A('%Y'))\n    return 0",
+        "import datetime\ndef f(x):\n    return datetime.datetime.strptime('2024-03-04', '%Y-%m-%d').day",
+    ),
+    "what prints": ("from typing import Optional\ndef f(x):\n    Optional.__init__(lambda s, p: 'EVIL')\n    return 0",
+        "from typing import Optional\ndef f(x):\n    return str(Optional[int])"),
+    "types": ("from typing import List\ndef f(x):\n    List.__init__(dict, 1, name='EVIL')\n    return 0",
+        "from typing import List\ndef f(x):\n    return isinstance([], List)"),
+    "a metaclass": (
+        "from typing import Type\nfrom datetime import datetime\nclass M(Type): pass\ndef f(x):\n"
+        "    S = M('S', (str,), {'__eq__': lambda a, b: True, '__ne__': lambda a, b: False,"
+        " '__hash__': lambda a: hash('%Y-%m-%d')})\n    datetime.strptime('01-02-2003', S('%d-%m-%Y'))\n    return 0",
+        "from datetime import datetime\ndef f(x):\n    return datetime.strptime('2020-02-03', '%Y-%m-%d').day",
+    ),
+    "unions": (
+        "from typing import List, Union\ndef f(x):\n    List[Union[str, int]]\n    return 0",
+        "from typing import List, Union\ndef f(x):\n    return str(List[Union[int, str]])",
+    ),
+    "a copy that is a class": (
+        "import re\nfrom collections import Counter\nT = Counter.copy(int)\n"
+        "X = T('X', (int,), {n: lambda s, o=0: 0 for n in ('__and__', '__or__', '__rand__', '__ror__', '__index__')})\n"
+        "for k in (10, 18, 26): T(re.I)(X(k))\ndef f(x): return 0",
+        "import re\ndef f(x): return re.findall('^a.b', 'A\\nb', re.I | re.S | re.M)",
+    ),
+    "what is thrown away": (
+        "def arm():\n    def g(box):\n        try: yield\n        except GeneratorExit: pass\n        arm()\n"
+        "        try: raise\n        except BaseException as e:\n"
+        "            if type(e) is not RuntimeError and type(e) is not GeneratorExit: e.args = ('EVIL',)\n"
+        "    box = []\n    it = g(box)\n    box.append(it)\n    next(it)\ndef f(x):\n    arm()\n    return 0",
+        "def f(x):\n    try: raise ValueError('bad input')\n    except ValueError as err:\n"
+        "        rows = [[i] for i in range(3000)]\n        return str(err)",
+    ),
+    "a finalizer": (
+        "def arm(*_):\n    try: raise\n    except BaseException as e:\n"
+        "        if type(e) is not RuntimeError: e.args = ('EVIL',)\n    box = C()\n    box.box = box\n"
+        "C = type('C', (), {'__d' + 'el__': arm})\ndef f(x):\n    arm()\n    return 0",
+        "def f(x):\n    try: raise ValueError('bad input')\n    except ValueError as err:\n"
+        "        rows = [[i] for i in range(3000)]\n        return str(err)",
+    ),
+    "memory": (
+        "def f(x):\n    global keep\n    keep = bytes(200 << 20)\n    return 0",
+        "def f(x):\n    try: return len(bytes(200 << 20))\n    except Exception: return None",
+    ),
+    "memory, by names of encodings": (
+        "def f(x):\n    keep = []\n    for i in range(40):\n        keep.append([bytes(319) for _ in range(2900)])\n"
+        "        try: bytes('a', str(i) + 'q' * (300 - len(str(i))))\n        except LookupError: pass\n    return 0",
+        "def f(x):\n    try: return len(bytes(250 << 20))\n    except Exception: return None",
+    ),
+    "memory, by formats of dates": (
+        "import datetime\ndef f(x):\n    big = bytes(31 << 20)\n    big = None\n    keep = []\n"
+        "    fill = [bytes(600) for _ in range(20000)] + [bytes(6000) for _ in range(100)]\n    for i in range(6):\n"
+        "        keep.append(bytes(31 << 20))\n"
+        "        datetime.datetime.strptime('2020' + str(i) * 300, '%Y' + str(i) * 300)\n    return 0",
+        "import datetime\ndef f(x):\n    try: return len(bytes(250 << 20))\n    except Exception: return None",
+    ),
+    "memory, by what is printed": (
+        "def f(x):\n    for i in range(1000000): print(end='')\n    return 0",
+        "def f(x):\n    try: return len(bytes(250 << 20))\n    except Exception: return None",
+    ),
+    "memory, by names": (
+        "def f(x): return 0\n" + "\n".join(f"a{i} = 0" for i in range(40000)),
+        "def f(x):\n    try: return len(bytes(256 << 20))\n    except Exception: return None",
+    ),
+    "errors for want of memory": (  # from Python 3.12 on one and the same, when there are too many
+        "def f(x):\n    keep = []\n    for i in range(40):\n        try: bytes(1 << 45)\n"
+        "        except MemoryError as e: keep.append(e)\n    return 0",
+        "def f(x):\n    keep = []\n    for i in range(2):\n        try: bytes(1 << 45)\n"
+        "        except MemoryError as e: keep.append(e)\n    return keep[0] is keep[1]",
+    ),
+    "addresses": (
+        f"from urllib.parse import urlsplit\nA = type('A', (str,), {LYING % repr('http://a.org/b')})\ndef f(x):\n"
+        "    urlsplit(A('ftp://evil'))\n    return 0",
+        "from urllib.parse import urlsplit\ndef f(x):\n    return urlsplit('http://a.org/b').netloc",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", POISONS)
+def test_what_a_module_remembers_of_one_answer_is_not_given_to_the_next(name):
+    """Keys of their caches that lie about what they equal."""
+    poison, honest = POISONS[name]
+    with CodeGrader(workers=1) as grader:
+        assert grader.grade("def f(x): return 0", poison, {"a": "f(1)"}).success
+        assert grader.grade(honest, honest, {"a": "f(1)"}).success
+
+
+def test_a_relative_import_does_not_share_a_process():
+    """`.math` of another `__name__` is any module of that package, loaded and run."""
+    for text in ("from .math import sin", "from . import math"):
+        assert process_for(compile(f"__name__ = 'test.x'\n{text}\ndef f(x): return x", "", "exec")) == "test"
+    assert process_for(compile("from math import sin\ndef f(x): return x", "", "exec")) == "shared"
+
+
+def test_a_shared_process_has_the_stack_and_the_memory_of_one_for_each_test():
+    deep = "def f(n): return 0 if n == 0 else 1 + f(n - 1)\n"
+    ring = (
+        "def f(n):\n    table = [0] * (8 * 10**6)\n    def go(i):\n        if i: table[i] = go(i - 1) + 1\n"
+        "        return table[i]\n    return go(n)\n"
+    )
+    asks = deep.replace("f(", "g(") + "def f(n):\n    try: return g(n)\n    except RecursionError: return None\n"
+    alone = "(lambda: __import__)\n"
+    with CodeGrader(workers=1) as grader:
+        compiled = grader._compiler.modules([[text] for text in (deep, deep + alone, ring, ring + alone)])
+        assert [found.process for found in compiled] == ["shared", "test", "shared", "test"]
+        for depth in range(980, 1000):
+            calls = {"a": f"f({depth})"}
+            assert grader.grade(asks + alone, asks, calls).success, depth
+        assert grader.grade(ring + alone, ring, {f"t{i}": f"f({i})" for i in range(8)}).success
+
+
+def test_objects_of_a_test_call_are_no_way_to_change_a_class_for_others():
+    reference = "from collections import Counter\ndef f(x): return x.most_common(1)[0][0]"
+    lying = "def f(x):\n    type(x).most_common = lambda *_: [('EVIL', 1)]\n    return 'a'"
+    with CodeGrader(timeout=0.5, workers=1) as grader:
+        assert grader.grade(reference, lying, {"a": "f(Counter('aab'))", "b": "f(Counter('aab'))"}).success
+        assert grader.grade(reference, reference, {"a": "f(Counter('aab'))"}).success
+
+
+def test_no_answer_reads_what_an_earlier_one_returned():
+    """Through the frames below it, which `str.format` reaches by text."""
+    reader = (
+        "def f(x):\n    try: 1 / 0\n    except Exception as e:\n        for n in range(1, 9):\n            try:\n"
+        "                t = '{0.__traceback__.tb_frame' + '.f_back' * n + '.f_locals}'\n"
+        "                if ''.join(reversed('TERCES')) in t.format(e): return 0\n"
+        "            except Exception: pass\n    return 1"
+    )
+    told = "def f(x): return 'SEC' + 'RET'"
+    with CodeGrader(timeout=0.5, workers=1) as grader:
+        assert grader.grade(told, told, {"a": "f(1)"}).success
+        assert grader.grade("def f(x): return 1", reader, {"a": "f(1)"}).success
+
+
+def test_a_text_that_hangs_the_compiler_fails_alone():
+    nested = "def f(x): return " + "".join(f"(lambda a{i}: " for i in range(90)) + "x" + ")" * 90
+    slow = "def f(x):\n    return " + "{" * 70 + "a" + ")" * 70
+    texts = [REFERENCE, nested, slow, "\0def f(x): return", REFERENCE]
+    rows = [(i, REFERENCE, text, CALLS) for i, text in enumerate(texts)]
+    with CodeGrader(timeout=0.2, workers=1) as grader:
+        grades = [grade for _, grade in grader.grade_many(rows)]
+    assert grades[0].success and grades[-1].success and not any(grade.success for grade in grades[1:-1])
+
+
+def test_a_compiler_that_dies_is_replaced():
+    with CodeGrader(workers=1) as grader:
+        grader.grade(REFERENCE, WRONG, CALLS)
+        grader._compiler._sandbox._process.kill()
+        grader._compiler._sandbox._process.wait()
+        assert grader.grade(REFERENCE, REFERENCE, CALLS).success

@@ -1,0 +1,43 @@
+"""vLLM's prompt log-probs are those of the shared-prompt pass; only where vLLM is installed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sweet_rl.errors import UserError
+from sweet_rl.scoring.logps import score_texts
+from sweet_rl.scoring.rows import EncodedText
+from sweet_rl.scoring.weights import load_frozen
+from tests.support.tiny_models import save_tiny_chat_model
+
+
+def texts() -> list[EncodedText]:
+    draw = np.random.default_rng(0)
+    prompt = draw.integers(3, 200, 40)
+    return [
+        EncodedText.build(np.concatenate([prompt, draw.integers(3, 200, n)]), [False] * 40 + [True] * n, "text")
+        for n in (1, 5, 9)
+    ]
+
+
+@pytest.mark.slow
+def test_vllm_scores_as_the_shared_pass_does(tmp_path):
+    pytest.importorskip("vllm")
+    from sweet_rl.scoring.vllm_logps import VLLMScorer
+
+    path = save_tiny_chat_model(tmp_path / "model", hidden_size=128, intermediate_size=128)
+    found = VLLMScorer(path, dtype="float32", max_model_len=256, enforce_eager=True)(texts())
+    expected = score_texts(load_frozen(path, device="cpu"), texts())
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-3)
+
+
+def test_without_vllm_the_error_says_what_to_leave_out(monkeypatch):
+    import sys
+
+    from sweet_rl.scoring.vllm_logps import VLLMScorer
+
+    monkeypatch.setitem(sys.modules, "vllm", None)
+    with pytest.raises(UserError, match="--engine vllm"):
+        VLLMScorer("anywhere")

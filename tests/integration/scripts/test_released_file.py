@@ -1,0 +1,307 @@
+"""The released offline file, unchanged, through every step after its collection: grading, critic, candidates,
+ranking, turn pairs, actor; for two chat families, with the exact tokens and masks that training sees.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+
+from sweet_rl.chat import HINT, ChatFormat
+from sweet_rl.credit.encoded_candidates import encoded_candidates
+from sweet_rl.records import PreferencePair, Trajectory, TurnCandidates, read_records
+from sweet_rl.training.examples import DataSettings, Encoder, encode_pairs, encode_trajectories
+from tests.support.chat_families import small_tokenizer
+from tests.support.command_line import call, read_rows, write_rows
+from tests.support.tiny_models import tiny_model
+
+
+@dataclass(frozen=True)
+class Markup:
+    """Chat markup as the released file writes it, spelled out here and not taken from a template."""
+
+    family: str
+    bos: str
+    system: str
+    user: str
+    agent: str
+    end: str
+    between: str
+
+    @property
+    def opening(self) -> str:
+        return self.bos + self.system
+
+    def asks(self, text: str) -> str:
+        return f"{self.user}{text}{self.end}{self.between}"
+
+
+LLAMA = Markup(
+    "llama3",
+    "<|begin_of_text|>",
+    "<|start_header_id|>system<|end_header_id|>\n\nCutting Knowledge Date: December 2023\n\n<|eot_id|>",
+    "<|start_header_id|>user<|end_header_id|>\n\n",
+    "<|start_header_id|>assistant<|end_header_id|>\n\n",
+    "<|eot_id|>",
+    "",
+)
+CHATML = Markup(
+    "chatml",
+    "",
+    "<|im_start|>system\nYou ask before you write.<|im_end|>\n",
+    "<|im_start|>user\n",
+    "<|im_start|>assistant\n",
+    "<|im_end|>",
+    "\n",
+)
+TASKS = [
+    {
+        "problem_description": f"I need the {what} for our {place}.\ndef {name}(days: int) -> int:",
+        "ground_truth": f"def {name}(days: int) -> int:\n    return max(days - {free}, 0) * {rate}\n",
+        "test_cases": {f"test{i}": f"{name}({days})" for i, days in enumerate((0, free, free + 1, 40), start=1)},
+    }
+    for what, place, name, free, rate in [("late fee", "library", "late_fee", 3, 2), ("rent", "boats", "rent", 1, 9)]
+]
+QUESTION = "How many days are free?"
+
+
+def history(task: dict, markup: Markup, code: str, ended: bool) -> list[dict]:
+    """A question and an answer; the agent's rows carry the prompt as text, and what was sampled, the last with its
+    EOS if `ended`."""
+    first = markup.opening + markup.asks(task["problem_description"]) + markup.agent
+    reply = "I don't know."
+    second = first + QUESTION + markup.end + markup.between + markup.asks(reply) + markup.agent
+    said = f"Here it is.\n\nI WANT TO ANSWER:\n{code}"
+    return [
+        {"role": "user", "content": task["problem_description"]},
+        {"role": "assistant", "content": QUESTION, "input": first, "output": QUESTION},
+        {"role": "user", "content": reply},
+        {"role": "assistant", "content": said, "input": second, "output": said + (markup.end if ended else "")},
+    ]
+
+
+def released_rows(markup: Markup) -> list[dict]:
+    """Three dialogues a task, of which the first solves it; the rewards in the file are not to be trusted."""
+    rows = []
+    for task in TASKS:
+        name = task["ground_truth"].partition("(")[0].removeprefix("def ")
+        wrong = [f"def {name}(days):\n    return 0", f"def {name}(days):\n    return days *"]
+        for code in (task["ground_truth"], *wrong):
+            dialogue = history(task, markup, code, ended=code == wrong[0])
+            rows.append({"task": task, "dialogue_history": dialogue, "answer": code, "reward": 0.0})
+    return rows
+
+
+@dataclass
+class Walk:
+    """The folder in which the pipeline ran, and its tokenizer."""
+
+    folder: Path
+    markup: Markup
+    model: Path
+
+    @property
+    def chat(self) -> ChatFormat:
+        return ChatFormat.from_pretrained(self.model)
+
+    def ids(self, text: str) -> list[int]:
+        return self.chat.tokenizer.encode(text, add_special_tokens=False)
+
+    def step(self, script: str, **flags) -> str:
+        result = call(script, **flags)
+        assert result.code == 0, result.err
+        return result.out
+
+    def graded(self, name: str, **flags) -> None:
+        self.step(
+            "evaluate_code.py", input_path=self.folder / "released.jsonl", output_path=self.folder / "graded.jsonl",
+            preference_path=self.folder / f"{name}.jsonl", k=3, sandbox="limits",
+            ground_truth_preference_path=self.folder / f"{name}_with_c.jsonl", **flags,
+        )  # fmt: skip
+
+
+@pytest.fixture(scope="module", params=[LLAMA, CHATML], ids=lambda markup: markup.family)
+def walk(request, tmp_path_factory) -> Walk:
+    """Steps 2 to 7 on the released rows."""
+    markup, folder = request.param, tmp_path_factory.mktemp(request.param.family)
+    model = folder / "model"
+    tokenizer = small_tokenizer(markup.family)
+    tokenizer.save_pretrained(model)
+    tiny_model("llama", torch.float32, vocab_size=len(tokenizer), max_position_embeddings=2048).save_pretrained(model)
+    write_rows(folder / "released.jsonl", released_rows(markup))
+    walk = Walk(folder, markup, model)
+    released = (folder / "released.jsonl").read_bytes()
+
+    walk.graded("pairs", tokenizer=model, response_template=markup.agent)
+    training = {"train_batch_size": 2, "learning_rate": 1e-3, "response_template": markup.agent}
+    walk.step(
+        "train_dpo.py", pretrain=model, dataset=folder / "pairs_with_c.jsonl", save_path=folder / "critic",
+        normalize="turn", nll_loss_coef=0.01, **training,
+    )  # fmt: skip
+    walk.step(
+        "train_sft.py", pretrain=model, dataset=folder / "graded.jsonl", save_path=folder / "imitated", **training
+    )
+    walk.step(
+        "sample_best_of_n.py", model_id=model, data_path=folder / "graded.jsonl",
+        save_path=folder / "candidates.jsonl", best_of_n=4, max_tokens=6,
+    )  # fmt: skip
+    walk.step(
+        "rank_best_of_n.py", model_id=folder / "critic", input_path=folder / "candidates.jsonl",
+        output_path=folder / "ranked.jsonl",
+    )  # fmt: skip
+    walk.step(
+        "generate_random_pairs_from_ranks.py", input_path=folder / "ranked.jsonl",
+        output_path=folder / "turn_pairs.jsonl",
+    )  # fmt: skip
+    walk.step(
+        "train_dpo.py", pretrain=model, dataset=folder / "turn_pairs.jsonl", save_path=folder / "actor", **training
+    )
+    assert (folder / "released.jsonl").read_bytes() == released
+    return walk
+
+
+def test_answers_are_graded_anew_and_what_the_file_says_travels_along(walk):
+    released, graded = read_rows(walk.folder / "released.jsonl"), read_rows(walk.folder / "graded.jsonl")
+    assert [row["reward"] == 1.0 for row in graded] == [True, False, False] * 2
+    assert len({row["id"] for row in graded}) == 6
+    for before, after in zip(released, graded, strict=True):
+        assert after["dialogue_history"] == before["dialogue_history"]
+        assert {name: after["task"][name] for name in before["task"]} == before["task"]
+
+
+def test_trajectory_pairs_are_each_success_over_each_failure_of_its_task(walk):
+    graded = [row["id"] for row in read_rows(walk.folder / "graded.jsonl")]
+    expected = {(graded[i], graded[i + j]) for i in (0, 3) for j in (1, 2)}
+    for name in ("pairs", "pairs_with_c"):
+        rows = read_rows(walk.folder / f"{name}.jsonl")
+        assert {(row["chosen_id"], row["rejected_id"]) for row in rows} == expected
+
+
+def expected_tokens(walk: Walk, row: dict, hint: bool) -> tuple[list[int], list[bool]]:
+    """What training must see of a released dialogue, piece by piece from its markup."""
+    markup, task = walk.markup, row["task"]
+    said = [message["output"] for message in row["dialogue_history"] if message["role"] == "assistant"]
+    opening = markup.system + markup.asks(task["problem_description"]) + markup.agent
+    pieces = [
+        (markup.bos, False),
+        (HINT.format(ground_truth=task["ground_truth"]) if hint else "", False),
+        (opening, False),
+        (said[0] + markup.end, True),
+        (markup.between + markup.asks("I don't know.") + markup.agent, False),
+        (said[1], True),
+    ]
+    ids: list[int] = []
+    train: list[bool] = []
+    for text, trained in pieces:
+        ids += walk.ids(text)
+        train += [trained] * (len(ids) - len(train))
+    return ids, train
+
+
+@pytest.mark.parametrize("hint", [False, True], ids=["without c", "with c"])
+def test_training_sees_one_bos_the_agents_tokens_and_eos_only_where_the_file_has_one(walk, hint):
+    rows = {row["id"]: row for row in read_rows(walk.folder / "graded.jsonl")}
+    pairs = read_records(walk.folder / ("pairs_with_c.jsonl" if hint else "pairs.jsonl"), PreferencePair)
+    for pair in pairs:
+        for side in ("chosen", "rejected"):
+            encoded = Encoder(walk.chat).encode(getattr(pair, side), pair.tokenizer, "a pair")
+            ids, train = expected_tokens(walk, rows[pair.extra[f"{side}_id"]], hint)
+            assert encoded.ids.tolist() == ids
+            assert encoded.train.tolist() == train
+            check_special_tokens(walk, ids, train, said=rows[pair.extra[f"{side}_id"]])
+
+
+def check_special_tokens(walk: Walk, ids: list[int], train: list[bool], said: dict) -> None:
+    """One BOS, first and untrained; a trained EOS for each turn that has one in the file."""
+    bos, eos = walk.chat.tokenizer.bos_token_id, walk.chat.eos_ids[0]
+    places = [i for i, token in enumerate(ids) if token == bos]
+    assert places == ([0] if walk.markup.bos else [])
+    trained = [i for i, token in enumerate(ids) if token == eos and train[i]]
+    ended = said["dialogue_history"][-1]["output"].endswith(walk.markup.end)
+    assert len(trained) == 1 + ended and (trained[-1] == len(ids) - 1) == ended
+
+
+@pytest.mark.parametrize("template", [False, True], ids=["laid out anew", "as the file writes it"])
+def test_rejection_fine_tuning_trains_the_same_tokens(walk, template):
+    solved = [row for row in read_records(walk.folder / "graded.jsonl", Trajectory) if row.reward == 1.0]
+    data = DataSettings(response_template=walk.markup.agent if template else None)
+    texts = encode_trajectories(solved, walk.chat, data).texts
+    rows = {row["id"]: row for row in read_rows(walk.folder / "graded.jsonl")}
+    for trajectory, text in zip(solved, texts, strict=True):
+        ids, train = expected_tokens(walk, rows[trajectory.id], hint=False)
+        own = [token for token, trained in zip(ids, train, strict=True) if trained]
+        if template:
+            assert (text.ids.tolist(), text.train.tolist()) == (ids, train)
+        else:  # by the model's template every reply is a finished one, and the file's system message is not known
+            assert text.ids[text.train].tolist() == [*own, walk.chat.eos_ids[0]]
+
+
+def test_pairs_are_the_same_with_the_markup_given_by_hand_and_no_model(walk, tmp_path):
+    by_hand = Walk(tmp_path, walk.markup, walk.model)
+    write_rows(tmp_path / "released.jsonl", released_rows(walk.markup))
+    flags = {"bos_text": walk.markup.bos} if walk.markup.bos else {}
+    by_hand.graded("pairs", response_template=walk.markup.agent, eos_text=walk.markup.end, **flags)
+    for name in ("pairs.jsonl", "pairs_with_c.jsonl"):
+        assert read_rows(tmp_path / name) == read_rows(walk.folder / name)
+
+
+def test_pairs_written_as_plain_strings_train_the_same_tokens(walk):
+    graded = {row["id"]: row for row in read_rows(walk.folder / "graded.jsonl")}
+    strings = []
+    for row in read_rows(walk.folder / "pairs.jsonl"):
+        last = [graded[row[f"{side}_id"]]["dialogue_history"][-1] for side in ("chosen", "rejected")]
+        chosen, rejected = (message["input"] + message["output"] for message in last)
+        strings.append(PreferencePair(chosen, rejected))
+    ours = encode_pairs(read_records(walk.folder / "pairs.jsonl", PreferencePair), walk.chat, DataSettings())
+    theirs = encode_pairs(strings, walk.chat, DataSettings(response_template=walk.markup.agent))
+    assert [text.key for text in ours.texts] == [text.key for text in theirs.texts]
+    assert ours.pairs.tolist() == theirs.pairs.tolist()
+
+
+def test_candidates_continue_the_prompt_of_the_file_and_are_ranked_with_the_solution_before_it(walk):
+    ranked = read_records(walk.folder / "ranked.jsonl", TurnCandidates)
+    assert len(ranked) == 6 * 2
+    inputs = {
+        message["input"]
+        for row in read_rows(walk.folder / "released.jsonl")
+        for message in row["dialogue_history"]
+        if message["role"] == "assistant"
+    }
+    chat, bos = walk.chat, walk.markup.bos
+    for record in ranked:
+        assert record.input in inputs and record.task.ground_truth not in record.input
+        assert sorted(record.judge_result) == [0, 1, 2, 3]
+        scores = [record.judge_scores[i] for i in record.judge_result]
+        assert scores == sorted(scores, reverse=True)
+        for i, text in enumerate(encoded_candidates(record, chat, hint=True)):
+            sampled = record.additional_token_ids[i]
+            hinted = HINT.format(ground_truth=record.task.ground_truth)
+            prompt = walk.ids(bos) + walk.ids(hinted) + walk.ids(record.input.removeprefix(bos))
+            assert text.ids.tolist() == prompt + sampled
+            assert text.train.tolist() == [False] * len(prompt) + [True] * len(sampled)
+            assert (sampled[-1] in chat.eos_ids) == (record.additional_finish_reasons[i] == "stop")
+
+
+def test_the_actor_is_trained_on_the_sampled_tokens_after_the_prompt_of_the_file(walk):
+    ranked = {record.id: record for record in read_records(walk.folder / "ranked.jsonl", TurnCandidates)}
+    pairs = read_records(walk.folder / "turn_pairs.jsonl", PreferencePair)
+    assert pairs
+    for pair in pairs:
+        record = ranked[pair.id.rpartition("-")[0]]
+        prompt = walk.ids(record.input)
+        for text, half in ((pair.chosen, record.judge_result[:2]), (pair.rejected, record.judge_result[2:])):
+            encoded = Encoder(walk.chat).encode(text, pair.tokenizer, "a pair")
+            assert encoded.ids[: len(prompt)].tolist() == prompt
+            assert encoded.train.tolist() == [False] * len(prompt) + [True] * (len(encoded) - len(prompt))
+            assert encoded.ids[len(prompt) :].tolist() in [record.additional_token_ids[i] for i in half]
+
+
+def test_critic_and_actor_were_trained_from_the_seed_model(walk):
+    for name, pairs in (("critic", 4), ("actor", len(read_rows(walk.folder / "turn_pairs.jsonl")))):
+        manifest = json.loads((walk.folder / name / "manifest.json").read_text())
+        assert manifest["status"] == "finished" and manifest["summary"]["pairs"] == pairs
+        assert manifest["summary"]["dropped"] == {}

@@ -1,0 +1,184 @@
+"""The command lines of scripts/simulate_interactions.py and scripts/sample_best_of_n.py."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from sweet_rl.chat import ChatFormat
+from sweet_rl.records import Task, Trajectory, TurnCandidates, read_records
+from tests.support.api_server import MODEL, ApiServer, chat_reply, refusal, text_reply
+from tests.support.tiny_models import save_tiny_chat_model
+
+ROOT = Path(__file__).parents[3]
+TASKS = [Task(f"Write number {n}: def f(x)", f"def f(x): return x * {n}", {"test1": "f(1)"}) for n in range(4)]
+
+
+def command(script: str, **flags) -> tuple[list[str], dict]:
+    words = [sys.executable, str(ROOT / "scripts" / script)]
+    for name, value in flags.items():
+        words += [f"--{name}"] if value is True else [f"--{name}", str(value)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+    environment.pop("OPENAI_API_KEY", None)
+    return words, environment
+
+
+def call(script: str, **flags) -> subprocess.CompletedProcess:
+    words, environment = command(script, **flags)
+    return subprocess.run(words, env=environment, capture_output=True, text=True, timeout=300)
+
+
+def lines(path: Path) -> dict[str, dict]:
+    return {row["id"]: row for row in map(json.loads, path.read_text().splitlines())}
+
+
+@pytest.fixture(scope="module")
+def human():
+    with ApiServer(lambda body: chat_reply("I don't know.")) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    place = tmp_path_factory.mktemp("place")
+    save_tiny_chat_model(place / "agent", initializer_range=0.2)
+    (place / "tasks.jsonl").write_text("".join(json.dumps(task.to_dict()) + "\n" for task in TASKS))
+    return place
+
+
+@pytest.fixture(scope="module")
+def simulate(place, human):
+    def simulate(**flags):
+        usual = {
+            "agent_model": place / "agent", "env_model": MODEL, "hostname": human.url, "task_type": "code",
+            "input_path": place / "tasks.jsonl", "output_path": place / "trajectories.jsonl", "best_of_n": 2,
+            "max_tokens": 20, "max_turns": 3, "agent_prompt_path": "mini_agent.txt",
+        }  # fmt: skip
+        return {**usual, **flags}
+
+    return simulate
+
+
+@pytest.fixture(scope="module")
+def trajectories(place, simulate):
+    result = call("simulate_interactions.py", **simulate())
+    assert result.returncode == 0, result.stderr
+    return result
+
+
+@pytest.mark.slow
+def test_dialogues_are_written_with_a_summary_and_a_manifest(place, trajectories):
+    records = read_records(place / "trajectories.jsonl", Trajectory)
+    assert {t.id for t in records} == {f"{task.id}-{sample}" for task in TASKS for sample in range(2)}
+    assert all(t.parts and t.tokenizer and t.ending == "turn_limit" for t in records)
+    assert "dialogues: 8" in trajectories.stdout and '"turn_limit": 8' in trajectories.stdout
+    manifest = json.loads((place / "trajectories.jsonl.manifest.json").read_text())
+    assert manifest["status"] == "finished" and manifest["summary"]["turns"] == 24
+    assert manifest["summary"]["failures"] == {} and manifest["summary"]["simulator_leaks"] == 0
+
+
+@pytest.mark.slow
+def test_a_finished_run_is_left_alone_and_other_settings_are_refused(place, simulate, trajectories):
+    before = (place / "trajectories.jsonl").read_bytes()
+    result = call("simulate_interactions.py", **simulate(concurrency=3, to_continue=True))
+    assert result.returncode == 0 and "already complete" in result.stdout
+    result = call("simulate_interactions.py", **simulate(temperature=0.7))
+    assert result.returncode == 2 and "temperature" in result.stderr and "Traceback" not in result.stderr
+    assert (place / "trajectories.jsonl").read_bytes() == before
+
+
+@pytest.mark.slow
+def test_a_killed_run_continued_has_the_same_records(place, simulate, trajectories, human):
+    other = place / "killed.jsonl"
+    words, environment = command("simulate_interactions.py", **simulate(output_path=other, concurrency=1))
+    process = subprocess.Popen(words, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and not (other.exists() and other.read_bytes().count(b"\n") >= 2):
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert 2 <= other.read_bytes().count(b"\n") < 8
+    assert call("simulate_interactions.py", **simulate(output_path=other)).returncode == 0
+    assert lines(other) == lines(place / "trajectories.jsonl")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "flags, said",
+    [
+        ({"input_path": "missing.jsonl"}, "missing.jsonl"),
+        ({"best_of_n": 0}, "best_of_n"),
+        ({"max_turns": "many"}, "max_turns"),
+        ({"bestof_n": 2}, "best_of_n"),
+        ({"task_type": "html5"}, "task_type"),
+        ({"temperature": -1}, "temperature"),
+        ({"agent_prompt_path": "nowhere.txt"}, "nowhere.txt"),
+        ({"agent_model": "nowhere/at-all"}, "nowhere/at-all"),
+        ({"env_model": "other"}, "does not serve"),
+        ({"agent_engine": "vllm", "agent_hostname": "localhost"}, "exclude each other"),
+    ],
+)
+def test_bad_input_is_one_message_and_writes_nothing(place, simulate, flags, said):
+    target = place / "bad.jsonl"
+    result = call("simulate_interactions.py", **simulate(output_path=target, **flags))
+    assert result.returncode == 2 and said in result.stderr
+    assert "Traceback" not in result.stderr
+    assert not target.exists() or not target.read_bytes()
+
+
+@pytest.mark.slow
+def test_candidates_of_every_turn(place, trajectories):
+    target = place / "candidates.jsonl"
+    flags = {
+        "data_path": place / "trajectories.jsonl", "model_id": place / "agent", "save_path": target,
+        "best_of_n": 3, "max_tokens": 15, "data_fraction": 0.5,
+    }  # fmt: skip
+    result = call("sample_best_of_n.py", **flags)
+    assert result.returncode == 0, result.stderr
+    assert "candidates: 36" in result.stdout
+    records = read_records(target, TurnCandidates)
+    assert len({record.task.id for record in records}) == 2 and len(records) == 2 * 2 * 3
+    by_id = {t.id: t for t in read_records(place / "trajectories.jsonl", Trajectory)}
+    chat = ChatFormat.from_pretrained(place / "agent")
+    for record in records:
+        trajectory = by_id[record.id.rpartition("-")[0]]
+        said = [row for row in trajectory.dialogue_history if row["role"] == "assistant"][record.turn]
+        assert record.older_output == said["output"]
+        assert record.task.ground_truth not in json.dumps(record.input)
+        prompt = chat.encode(record.input, record.tokenizer)[0]
+        assert prompt == chat.encode(trajectory.parts, trajectory.tokenizer)[0][: len(prompt)]
+        assert [len(ids) for ids in record.additional_token_ids] == [
+            len(v) for v in record.additional_reference_logprobs
+        ]
+        assert len(set(map(tuple, record.additional_token_ids))) == 3
+    assert call("sample_best_of_n.py", **flags).stdout.startswith("already complete")
+    assert call("sample_best_of_n.py", **{**flags, "best_of_n": 4}).returncode == 2
+    assert call("sample_best_of_n.py", **{**flags, "input_path": "other.jsonl"}).returncode == 2
+
+
+@pytest.mark.slow
+def test_turns_that_failed_are_sampled_by_the_same_command(place, trajectories):
+    target, refused = place / "failing.jsonl", {"left": 3}
+
+    def answer(body):
+        if refused["left"]:
+            refused["left"] -= 1
+            return refusal(400, "This model's maximum context length is 1 token.")
+        return text_reply("Why?")
+
+    with ApiServer(answer) as server:
+        flags = {
+            "data_path": place / "trajectories.jsonl", "model_id": MODEL, "hostname": server.url,
+            "tokenizer": place / "agent", "save_path": target, "best_of_n": 1, "concurrency": 1,
+        }  # fmt: skip
+        first = call("sample_best_of_n.py", **flags)
+        assert first.returncode == 2 and "Run the same command again" in first.stderr
+        assert 0 < len(lines(target)) < 24
+        second = call("sample_best_of_n.py", **flags)
+    assert second.returncode == 0, second.stderr
+    assert len(lines(target)) == 24

@@ -1,0 +1,100 @@
+"""prepare_websight.py from local copies, and filter_websites.py."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from sweet_rl.records import Task, read_records
+from sweet_rl.tasks.websight import with_fixed_pictures
+from tests.support.browsers import renderer_or_skip
+from tests.support.command_line import call, read_rows, write_rows
+
+PAGE = "<html><body><img src='https://source.unsplash.com/random/{w}x100/?cat,dog'><p>{w}</p></body></html>"
+ROWS = [{"llm_generated_idea": f"Idea {w % 5}", "text": PAGE.format(w=100 + w % 5)} for w in range(10)]
+
+
+@pytest.mark.parametrize(
+    ("found", "fixed"),
+    [
+        ("https://source.unsplash.com/random/800x240/?food", "https://picsum.photos/id/48/800/240"),
+        ("https://source.unsplash.com/random/800x240?food", "https://picsum.photos/id/48/800/240"),
+        ("http://source.unsplash.com/random/1x2", "https://picsum.photos/id/48/1/2"),
+        ("//source.unsplash.com/random/5x6/?a", "https://picsum.photos/id/48/5/6"),
+        ("https://source.unsplash.com/random?food", "https://source.unsplash.com/random?food"),
+        ("https://example.com/800x240", "https://example.com/800x240"),
+    ],
+)
+def test_random_pictures_become_fixed_ones_of_their_size(found, fixed):
+    for around in ('<img src="{}">', "background: url({});", "<img src='{}' alt=''>"):
+        assert with_fixed_pictures(around.format(found)) == around.format(fixed)
+
+
+@pytest.fixture
+def copies(tmp_path):
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    pictured = [row | {"image": {"bytes": b"no picture", "path": None}} for row in ROWS]
+    for number in range(2):
+        table = arrow.Table.from_pylist(pictured[5 * number : 5 * number + 5])
+        parquet.write_table(table, folder / f"{number}.parquet")
+    parquet.write_table(arrow.Table.from_pylist(pictured), tmp_path / "all.parquet")
+    return {"rows": write_rows(tmp_path / "all.jsonl", ROWS), "file": tmp_path / "all.parquet", "folder": folder}
+
+
+def test_every_kind_of_copy_gives_the_same_tasks(copies, tmp_path):
+    contents = set()
+    for name, source in copies.items():
+        result = call("prepare_websight.py", input_path=source, output_dir=tmp_path / name, num_train=10, num_test=0)
+        assert result.code == 0, result.err
+        contents.add((tmp_path / name / "train.jsonl").read_text())
+        assert not (tmp_path / name / "test.jsonl").exists()
+    assert len(contents) == 1
+    tasks = read_records(tmp_path / "rows" / "train.jsonl", Task)
+    assert len(tasks) == 10 and len({task.id for task in tasks}) == 10  # equal rows stay apart
+    assert tasks[3].problem_description == "Idea 3" and "picsum.photos/id/48/103/100'" in tasks[3].ground_truth
+    assert [task.extra["websight_row"] for task in tasks] == list(range(10))
+
+
+def test_a_run_that_stopped_goes_on_at_its_next_row(copies, tmp_path):
+    flags = {"input_path": copies["file"], "output_dir": tmp_path / "out", "num_train": 10, "num_test": 0}
+    assert call("prepare_websight.py", **flags).code == 0
+    path = tmp_path / "out" / "train.jsonl"
+    whole = path.read_text()
+    manifest = json.loads((tmp_path / "out" / "train.jsonl.manifest.json").read_text())
+    (tmp_path / "out" / "train.jsonl.manifest.json").write_text(json.dumps(manifest | {"status": "running"}))
+    lines = whole.splitlines(keepends=True)
+    path.write_text("".join(lines[:4]) + lines[4][:20])
+    assert call("prepare_websight.py", **flags).code == 0 and path.read_text() == whole
+    assert "already complete" in call("prepare_websight.py", **flags).out
+    assert call("prepare_websight.py", **{**flags, "num_train": 9}).code == 2
+
+
+def test_what_cannot_be_read_is_one_message(copies, tmp_path):
+    def refused(**flags) -> str:
+        result = call("prepare_websight.py", **{"output_dir": tmp_path / "out", "num_test": 0, **flags})
+        assert result.code == 2 and "Traceback" not in result.err
+        return result.err
+
+    assert "rows 0 to 10" in refused(input_path=copies["rows"], num_train=11)
+    assert "does not exist" in refused(input_path=tmp_path / "none.parquet", num_train=1, output_dir=tmp_path / "two")
+    wrong = write_rows(tmp_path / "wrong.jsonl", [{"text": "x", "idea": "y"}])
+    assert "llm_generated_idea" in refused(input_path=wrong, num_train=1, output_dir=tmp_path / "other")
+    assert "num_train" in refused(num_train=20_000)
+
+
+@pytest.mark.slow
+def test_tasks_whose_page_cannot_be_drawn_are_dropped_with_their_reason(tmp_path):
+    renderer_or_skip().close()
+    broken = Task("huge", "<html>" + "x" * 4_000_001 + "</html>")
+    tasks = [Task("a page", "<html><p>One</p></html>"), broken, Task("a page", "<html><p>Two</p></html>")]
+    source = write_rows(tmp_path / "tasks.jsonl", [task.to_dict() for task in tasks])
+    flags = {"input_path": source, "output_path": tmp_path / "kept.jsonl", "page_timeout": 120}
+    result = call("filter_websites.py", **flags)
+    assert result.code == 0 and "kept: 2" in result.out and '"too_large": 1' in result.out, result.err
+    assert [row["id"] for row in read_rows(tmp_path / "kept.jsonl")] == [tasks[0].id, tasks[2].id]
+    (dropped,) = read_rows(tmp_path / "kept.dropped.jsonl")
+    assert dropped["id"] == broken.id and dropped["render_failure"]["kind"] == "too_large"
+    assert "already complete" in call("filter_websites.py", **flags).out

@@ -1,0 +1,175 @@
+"""LoRA, held-out tasks, the best checkpoint, and what is logged, by train_dpo.py's and train_value.py's main."""
+
+from __future__ import annotations
+
+import json
+import runpy
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+
+from sweet_rl.chat import ChatFormat
+from sweet_rl.errors import UserError
+from sweet_rl.records import PreferencePair, read_records
+from sweet_rl.scoring.logps import completion_logps, score_texts
+from sweet_rl.scoring.rows import lay_out
+from sweet_rl.scoring.shared_prefix import share_prompts
+from sweet_rl.scoring.weights import load_frozen, load_weights
+from sweet_rl.training import dpo
+from sweet_rl.training.adapters import with_adapter
+from sweet_rl.training.dpo import Preference, PreferenceTrainer, preference_losses
+from sweet_rl.training.examples import DataSettings, encode_pairs
+from sweet_rl.training.settings import LoopSettings, training_arguments
+from sweet_rl.training.split import split_by_task
+from sweet_rl.training.value import has_value_head, load_value_model
+from tests.integration.training.test_train_dpo import write_pairs
+from tests.support.tiny_models import save_tiny_chat_model, tiny_model
+from tests.unit.scoring.test_logps import dialogue_texts
+
+SCRIPTS = Path(__file__).resolve().parents[3] / "scripts"
+
+
+def train(script: str = "train_dpo.py", **flags):
+    return runpy.run_path(str(SCRIPTS / script))["main"](**flags)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory) -> str:
+    return save_tiny_chat_model(tmp_path_factory.mktemp("model"))
+
+
+@pytest.fixture(scope="module")
+def pairs(model, tmp_path_factory) -> Path:
+    """Ten turns of five tasks, four pairs each."""
+    path = write_pairs(tmp_path_factory.mktemp("data") / "pairs.jsonl", ChatFormat.from_pretrained(model))
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    for i, row in enumerate(rows):
+        row["task_id"] = f"task {i // 8}"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def log_of(folder: Path) -> list[dict]:
+    return [json.loads(line) for line in open(folder / "training_log.jsonl")]
+
+
+@pytest.fixture(scope="module")
+def adapted(model, pairs, tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("adapted") / "out"
+    train(
+        pretrain=model, dataset=str(pairs), save_path=str(folder), learning_rate=1e-2, max_epochs=3, lora_rank=4,
+        train_batch_size=8, logging_steps=1, eval_fraction=0.2, save_steps=4, keep="best", report_to="tensorboard",
+    )  # fmt: skip
+    return folder
+
+
+def test_an_adapter_learns_and_is_saved_by_itself_and_merged(adapted, model):
+    from peft import PeftModel
+
+    lines = [line for line in log_of(adapted) if "loss" in line]
+    assert lines[0]["loss"] == pytest.approx(0.6931, abs=1e-3) and lines[-1]["loss"] < 0.5
+    merged = AutoModelForCausalLM.from_pretrained(adapted)
+    both = PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(model), str(adapted / "adapter"))
+    ids = torch.arange(3, 40)[None]
+    with torch.no_grad():
+        torch.testing.assert_close(merged(ids).logits, both(ids).logits, atol=1e-5, rtol=1e-5)
+        plain = AutoModelForCausalLM.from_pretrained(model)(ids).logits
+        assert (merged(ids).logits - plain).abs().max() > 1e-3
+    names = {path.name for path in (adapted / "adapter").iterdir()}
+    assert {"adapter_model.safetensors", "adapter_config.json"} <= names
+    assert sum(p.numel() for n, p in both.named_parameters() if "lora" in n) < 0.2 * merged.num_parameters()
+
+
+def test_held_out_tasks_are_evaluated_at_every_checkpoint_and_the_best_is_kept(adapted, model, pairs):
+    history = log_of(adapted)
+    evaluations = {line["step"]: line["eval_loss"] for line in history if "eval_loss" in line}
+    assert set(evaluations) == {4, 8, 12}
+    assert {"eval_margin", "eval_accuracy", "eval_chosen_reward", "eval_rejected_reward"} <= history[-1].keys()
+    summary = json.loads((adapted / "manifest.json").read_text())["summary"]
+    assert summary["held_out"] == 8 and summary["best_step"] == min(evaluations, key=evaluations.get)
+
+    chat = ChatFormat.from_pretrained(model)
+    examples = encode_pairs(read_records(pairs, PreferencePair), chat, DataSettings())
+    _, held_out = split_by_task(examples.tasks, 0.2, 0)
+    reference = score_texts(load_frozen(model, device="cpu"), examples.texts)
+    best = load_frozen(str(adapted), device="cpu")
+    share_prompts(best)
+    collate = dpo.pair_collator(examples, reference)
+    batch = collate(held_out.tolist())
+    names = ("reference", "text", "turn", "lengths", "pairs")
+    loss, _ = preference_losses(completion_logps(best, batch), *(batch[n] for n in names), Preference())
+    assert loss.item() / len(held_out) == pytest.approx(min(evaluations.values()), abs=1e-5)
+
+
+def test_the_log_has_what_one_looks_at(adapted):
+    lines = [line for line in log_of(adapted) if "loss" in line]
+    wanted = {"margin", "accuracy", "chosen_reward", "rejected_reward", "grad_norm", "tokens_per_second", "memory_gb"}
+    assert all(wanted <= line.keys() for line in lines)
+    assert all(line["tokens_per_second"] > 0 and line["memory_gb"] > 0 for line in lines)
+    assert list((adapted / "tensorboard").rglob("events.out.tfevents.*"))
+
+
+def test_with_the_adapter_off_the_model_is_the_reference():
+    model = tiny_model("llama")
+    texts = dialogue_texts()
+    share_prompts(model)
+    with torch.no_grad():
+        before = completion_logps(model, lay_out(texts))
+        adapted = with_adapter(model, 4)
+        for name, parameter in adapted.named_parameters():
+            if "lora_B" in name:
+                parameter.normal_()
+        assert (completion_logps(adapted, lay_out(texts)) - before).abs().max() > 0.1
+        with adapted.disable_adapter():
+            torch.testing.assert_close(completion_logps(adapted, lay_out(texts)), before, rtol=0, atol=1e-12)
+
+
+def test_a_value_head_is_trained_whole_beside_an_adapter(model, pairs, tmp_path):
+    train(
+        "train_value.py", pretrain=model, dataset=str(pairs), save_path=str(tmp_path / "out"), lora_rank=2,
+        learning_rate=1e-2, max_epochs=1, train_batch_size=8, logging_steps=1,
+    )  # fmt: skip
+    assert has_value_head(tmp_path / "out")
+    found = load_value_model(str(tmp_path / "out"), device="cpu")
+    assert found.value_head.bias.abs().sum() > 0
+    lines = log_of(tmp_path / "out")
+    assert lines[-1]["loss"] < lines[0]["loss"]
+
+
+@pytest.mark.parametrize("changes, message", [
+    ({"keep": "best"}, "--eval_fraction"), ({"keep": "first"}, "--keep"), ({"lora_rank": 0}, "--lora_rank"),
+    ({"lora_alpha": 2.0}, "--lora_rank"), ({"too_long": "cut"}, "--too_long"), ({"report_to": "pigeon"}, "pigeon"),
+])  # fmt: skip
+def test_what_cannot_work_is_one_message_and_nothing_is_written(model, pairs, tmp_path, changes, message):
+    with pytest.raises(UserError, match=message):
+        train(pretrain=model, dataset=str(pairs), save_path=str(tmp_path / "out"), **changes)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_trainings_losses_and_weights_are_those_of_the_plain_way_step_by_step(model, pairs, tmp_path, monkeypatch):
+    """The same training twice, in float64: with shared prompts, and with one text a row."""
+    chat = ChatFormat.from_pretrained(model)
+    examples = encode_pairs(read_records(pairs, PreferencePair), chat, DataSettings())
+    reference = [v.astype(np.float64) for v in score_texts(load_frozen(model, torch.float64, "cpu"), examples.texts)]
+    split = split_by_task(examples.tasks, 0.0, 0)
+    losses, weights = [], []
+    repeated = 8 - len(np.unique(examples.pairs[:4]))
+    for shared in (True, False):
+        if not shared:
+            monkeypatch.setattr(dpo, "share_prompts", lambda model: False)
+        loop = LoopSettings(learning_rate=3e-3, max_epochs=1, train_batch_size=8, logging_steps=1)
+        args = training_arguments(loop, tmp_path / str(shared))
+        policy = load_weights(model, torch.float64)
+        how = Preference(beta=0.5, nll_loss_coef=0.1)
+        trainer = PreferenceTrainer(policy, args, examples, reference, how, chat, *split)
+        assert len(trainer.collate([0, 1, 2, 3])["input_ids"]) == (1 if shared else 8 - repeated)
+        trainer.train()
+        losses.append([line["loss"] for line in trainer.state.log_history if "loss" in line])
+        weights.append(policy.state_dict())
+    assert len(losses[0]) == 5
+    np.testing.assert_allclose(losses[0], losses[1], rtol=0, atol=1e-9)
+    for name in weights[0]:
+        torch.testing.assert_close(weights[0][name], weights[1][name], rtol=0, atol=1e-6)

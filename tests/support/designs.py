@@ -1,0 +1,30 @@
+"""Dialogues about mini pages, played by the imitated agent, as files of the pipeline."""
+
+from __future__ import annotations
+
+import random
+
+from sweet_rl.environments.backend import ANSWER_MARKER
+from sweet_rl.mini.page_imitation import imitation_dialogue
+from sweet_rl.mini.page_tasks import draw_page
+from sweet_rl.mini.sites import SITES
+from sweet_rl.records import Task, Trajectory
+
+
+def designs(tasks: int = 3, samples: int = 2, seed: int = 0) -> list[Trajectory]:
+    """`samples` dialogues a task, the second of them with an agent that does not know the page."""
+    found = []
+    for number in range(tasks):
+        draw = random.Random(f"{seed} {number}")
+        reference = draw_page(SITES[number % len(SITES)], draw)
+        for sample in range(samples):
+            history = imitation_dialogue(reference, sample == 0, random.Random(f"{seed} {number} {sample}"))
+            if sample == 0:
+                task = Task(history[0]["content"], reference.html(), {})
+            history[0]["content"] = task.problem_description
+            _, marker, answer = history[-1]["content"].partition(ANSWER_MARKER)
+            ending = "answered" if marker else "turn_limit"
+            found.append(
+                Trajectory(task, history, answer.strip() if marker else None, id=f"{task.id}-{sample}", ending=ending)
+            )
+    return found

@@ -1,0 +1,61 @@
+"""Dialogues about mini tasks, played by a script and graded for real, as files of the pipeline."""
+
+from __future__ import annotations
+
+import json
+import random
+from functools import lru_cache
+from pathlib import Path
+
+from sweet_rl.mini.human import answer
+from sweet_rl.mini.tasks import family_of, make_tasks, rules_of, source
+from sweet_rl.mini.topics import BY_NAME
+from sweet_rl.records import Task, Trajectory
+from sweet_rl.rewards.code import CodeGrader
+from sweet_rl.rewards.evaluate import grade_trajectories
+
+OPEN, CLOSE = {"user": "<|user|>", "assistant": "<|assistant|>"}, "<|end|>"
+
+
+def play(row: dict, asked: int, sample: int, answers: bool = True) -> Trajectory:
+    """Asks for `asked` hidden rules after one useless question, then answers with what it was told, or never."""
+    task = Task.from_dict(row)
+    mini = row["mini"]
+    rules = rules_of(mini)
+    draw = random.Random(sample)
+    history = [{"role": "user", "content": task.problem_description}]
+    questions = ["Which style guide do you follow?", *(BY_NAME[r.topic].questions[0] for r in rules[:asked])]
+    for question in questions:
+        say(history, question)
+        history.append({"role": "user", "content": answer(mini, question, draw)})
+    code = None
+    if answers:
+        code = source(family_of(mini), rules[:asked])
+        say(history, f"I WANT TO ANSWER:\n{code}")
+    ending = "answered" if answers else "turn_limit"
+    return Trajectory(task, history, answer=code, id=f"{task.id}-{sample}", ending=ending)
+
+
+def say(history: list[dict], text: str) -> None:
+    prompt = "<|begin|>" + "".join(f"{OPEN[m['role']]}{m['content']}{CLOSE}" for m in history) + OPEN["assistant"]
+    history.append({"role": "assistant", "content": text, "input": prompt, "output": text, "finish_reason": "stop"})
+
+
+@lru_cache
+def graded(tasks: int = 6, seed: int = 5, shift: int = 0) -> tuple[Trajectory, ...]:
+    """Two dialogues a task: one that asks for every rule and solves it, one that asks for fewer, or never answers."""
+    played = []
+    for number, row in enumerate(make_tasks(tasks, seed)):
+        rules = len(row["mini"]["rules"])
+        played.append(play(row, rules if shift == 0 else max(0, rules - (number % 2)), 0))
+        played.append(play(row, number % rules, 1, answers=number % 3 != 2))
+    played[-1].ending, played[-1].answer = "failed", None
+    played[-1].failure = {"kind": "connection", "message": "the server gave out", "side": "human"}
+    with CodeGrader(workers=1) as grader:
+        return tuple(grade_trajectories(played, grader))
+
+
+def write(path: Path, rows: list[dict] | list[Trajectory] | tuple) -> str:
+    dicts = [row if isinstance(row, dict) else row.to_dict() for row in rows]
+    path.write_text("".join(json.dumps(row) + "\n" for row in dicts), encoding="utf-8")
+    return str(path)

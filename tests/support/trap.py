@@ -1,0 +1,205 @@
+"""Draws hostile pages where every packet that leaves a process is seen; prints one JSON line a page.
+
+    unshare -Urnm python -m tests.support.trap chromium off soak
+
+The words are the browser, whether scripts run (on, off), and which pages (soak: all; tests: without those of
+SOAK_ONLY, and with scripts on only those that have some).
+
+In a network namespace of its own every address is this machine (`ip route add local default`), the name server too:
+a connection to anywhere arrives here, and a packet socket counts it. With a fourth word, `plain`, no namespace is
+needed, and only a server on 127.0.0.1 counts. The first lines are controls: that the trap is set off by a socket and
+(with `off`) by a browser without guard, and that the settings of the browser's process alone, without interception
+and policy, let nothing out.
+"""
+
+import hashlib
+import io
+import json
+import os
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+from PIL import Image
+from selenium.common.exceptions import WebDriverException
+
+from sweet_rl.rendering import driver
+from sweet_rl.rendering.renderer import PageRenderer
+from tests.support.hostile_pages import SOAK_ONLY, has_scripts, hostile_pages
+
+LIMIT = 4.0  # seconds a hostile page
+PATIENCE = 60.0  # seconds an honest page, however busy the machine is
+HONEST = """<link href="https://cdn.jsdelivr.net/npm/tailwindcss@2.2.19/dist/tailwind.min.css" rel="stylesheet">
+<body class="bg-blue-100"><h1 class="text-4xl p-8 text-red-700">An honest page</h1><a href="">link</a>
+<img src="https://picsum.photos/id/48/300/200"></body>"""
+
+
+class Trap:
+    """Counts TCP connections and UDP packets to its port and, in a namespace, every packet to another machine."""
+
+    def __init__(self, namespace: bool) -> None:
+        self.seen: list[str] = []
+        datagrams = socket.socket(type=socket.SOCK_DGRAM)
+        datagrams.bind(("127.0.0.1", 0))
+        self.port = datagrams.getsockname()[1]
+        threading.Thread(target=self._receive, args=(datagrams,), daemon=True).start()
+        for host in ("127.0.0.1", "::1") if socket.has_ipv6 else ("127.0.0.1",):
+            try:
+                family = socket.AF_INET6 if ":" in host else socket.AF_INET
+                streams = socket.create_server((host, self.port), family=family)
+            except OSError:
+                continue  # a machine without this family
+            threading.Thread(target=self._accept, args=(streams,), daemon=True).start()
+        if namespace:
+            packets = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(3))
+            threading.Thread(target=self._sniff, args=(packets,), daemon=True).start()
+
+    def _accept(self, streams: socket.socket) -> None:
+        while True:
+            connection, _ = streams.accept()
+            connection.settimeout(0.3)
+            try:
+                self.seen.append(f"connection: {connection.recv(200)!r}")
+                connection.sendall(b"HTTP/1.0 200 OK\r\nContent-Type: text/html\r\n\r\n<h1>from outside")
+            except OSError:
+                self.seen.append("connection without a request")
+            connection.close()
+
+    def _receive(self, datagrams: socket.socket) -> None:
+        while True:
+            self.seen.append(f"datagram: {datagrams.recv(200)!r}")
+
+    def _sniff(self, packets: socket.socket) -> None:
+        while True:
+            packet, (_, kind, direction, *_) = packets.recvfrom(65535)
+            if direction != socket.PACKET_OUTGOING:
+                continue
+            if kind == 0x0800:
+                target, protocol = socket.inet_ntoa(packet[16:20]), packet[9]
+                start = 4 * (packet[0] & 15)
+            elif kind == 0x86DD:
+                target, protocol, start = socket.inet_ntop(socket.AF_INET6, packet[24:40]), packet[6], 40
+            else:
+                self.seen.append(f"a frame of kind {kind:#x}")
+                continue
+            if target not in ("127.0.0.1", "::1") or protocol != socket.IPPROTO_TCP:  # what is left drives the browser
+                ports = struct.unpack(">HH", packet[start : start + 4]) if protocol in (6, 17) else ()
+                if protocol == socket.IPPROTO_ICMPV6 and target.startswith("ff02"):
+                    continue  # the kernel itself, finding out who is there
+                self.seen.append(f"packet to {target} {ports} protocol {protocol}")
+
+
+def enter_namespace() -> None:
+    """Makes every address this machine's own; needs the namespaces of `unshare -Urnm`."""
+    for command in ("link set lo up", "route add local default dev lo", "-6 route add local default dev lo"):
+        subprocess.run(["ip", *command.split()], check=True)
+    with tempfile.NamedTemporaryFile("w", suffix=".conf", delete=False) as names:
+        names.write("nameserver 203.0.113.53\noptions timeout:1 attempts:1\n")
+    subprocess.run(["mount", "--bind", names.name, "/etc/resolv.conf"], check=True)
+
+
+def open_without_interception(browser: str, port: int, folder: str, settings: bool) -> None:
+    """Opens what links outside in the browser alone, with or without our settings of its process."""
+    kept = driver.CHROMIUM_FLAGS, driver.FIREFOX_SETTINGS
+    if not settings:
+        driver.CHROMIUM_FLAGS, driver.FIREFOX_SETTINGS = ("--headless=new", "--disable-dev-shm-usage"), {}
+    started = driver.Driver(browser, driver.find_browser(browser)[1])
+    driver.CHROMIUM_FLAGS, driver.FIREFOX_SETTINGS = kept
+    try:
+        started.selenium.set_page_load_timeout(3)
+        pages = hostile_pages(port, folder)
+        names = ("pictures", "prefetches", "sockets", "peer connections", "requests by script")
+        for name in names if settings else names[:1]:
+            page = Path(folder, "page.html")
+            page.write_text(f"<body>{pages[name]}")
+            try:
+                started.selenium.get(page.as_uri())
+            except WebDriverException:
+                pass  # where its links lead nowhere, the page may never have loaded
+            time.sleep(0.5)
+    finally:
+        started.end()
+
+
+def main(browser: str, scripts: str, which: str, plain: bool) -> None:
+    """Prints the controls, a line for each page, and one for what came after the last."""
+    if not plain:
+        enter_namespace()
+    trap = Trap(namespace=not plain)
+    try:
+        socket.getaddrinfo("control.example.com", 80)
+    except OSError:
+        pass
+    with socket.create_connection(("127.0.0.1", trap.port)) as own:
+        own.sendall(b"control")
+    time.sleep(0.5)
+    print(json.dumps({"name": "control", "seen": trap.seen[:10]}), flush=True)
+    trap.seen.clear()
+    for name, settings in {"without guard": False, "settings alone": True}.items() if scripts == "off" else ():
+        with tempfile.TemporaryDirectory() as folder:
+            open_without_interception(browser, trap.port, folder, settings)
+        print(json.dumps({"name": name, "seen": trap.seen[:20]}), flush=True)
+        time.sleep(1)
+        trap.seen.clear()
+
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        PageRenderer(
+            1, browser, width=640, height=480, max_height=2000, timeout=LIMIT, javascript=scripts == "on", cache=0
+        ) as renderer,
+    ):
+        Path(folder, "secret.html").write_text("<body style='background:#f0f'>SECRET")
+        Path(folder, "secret.css").write_text("html,body{background:#f0f !important}")
+        make_picture(Path(folder, "secret.png"))
+        renderer.timeout = PATIENCE
+        first = renderer.render(HONEST)
+        assert first.png, first.failure
+        left = set(os.listdir(Path.home()))
+        for name, page in hostile_pages(trap.port, folder).items():
+            if which == "tests" and (name in SOAK_ONLY or (scripts == "on" and not has_scripts(page))):
+                continue
+            renderer.timeout, started = LIMIT, time.monotonic()
+            drawn = renderer.render(page)
+            seconds = time.monotonic() - started
+            renderer.timeout = PATIENCE
+            after = renderer.render(HONEST)
+            seen = list(trap.seen)
+            print(
+                json.dumps(
+                    {
+                        "name": name,
+                        "seconds": round(seconds, 2),
+                        "failure": drawn.failure,
+                        "picture": drawn.png and hashlib.sha256(drawn.png).hexdigest(),
+                        "magenta": drawn.png is not None and shows_magenta(drawn.png),
+                        "seen": seen[:10],
+                        "honest_unchanged": after.png == first.png,
+                        "honest_failure": after.failure,
+                    }
+                ),
+                flush=True,
+            )
+            trap.seen.clear()
+            if directory := os.environ.get("KEEP_PICTURES"):
+                Path(directory, f"{scripts} {name}.png").write_bytes(drawn.png or b"")
+    time.sleep(1)
+    left = sorted(set(os.listdir(Path.home())) - left)
+    print(json.dumps({"name": "at the end", "seen": trap.seen[:10], "left": left}), flush=True)
+
+
+def make_picture(path: Path) -> None:
+    Image.new("RGB", (50, 50), (255, 0, 255)).save(path)
+
+
+def shows_magenta(png: bytes) -> bool:
+    colours = Image.open(io.BytesIO(png)).convert("RGB").getcolors(1 << 24)
+    return any(colour == (255, 0, 255) for _, colour in colours)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:4], plain="plain" in sys.argv[4:])

@@ -1,0 +1,117 @@
+"""Figures from results: what is drawn where, and the same files for the same figures."""
+
+import json
+
+import numpy as np
+import pytest
+
+pytest.importorskip("matplotlib")
+
+from sweet_rl.analysis.figures.bars import bars
+from sweet_rl.analysis.figures.budget import budget
+from sweet_rl.analysis.figures.credit import credit
+from sweet_rl.analysis.figures.curves import curves, series_of
+from sweet_rl.analysis.figures.lengths import lengths, message_lengths
+from sweet_rl.analysis.figures.style import save_figure
+from sweet_rl.errors import UserError
+from sweet_rl.records import Task, Trajectory
+from tests.support.command_line import call
+
+
+def estimate(mean, width=0.1):
+    return {"mean": mean, "low": mean - width, "high": mean + width, "tasks": 10}
+
+
+def results(*names):
+    runs = [
+        {"name": name, "success": estimate(0.2 + i / 10), "tests_passed": estimate(0.3 + i / 10)}
+        for i, name in enumerate(names)
+    ]
+    return {"measure": "success", "runs": runs, "files": {}, "paper": {"SWEET-RL": {"tests": 56.8, "success": 40.4}}}
+
+
+def test_bars_are_as_long_as_the_figures_and_the_papers_marks_stand_beside_them():
+    tests, success = bars(results("zero-shot", "SWEET-RL")).axes
+    assert [round(bar.get_width(), 6) for bar in success.patches] == [20.0, 30.0]
+    assert [round(bar.get_width(), 6) for bar in tests.patches] == [30.0, 40.0]
+    (mark,) = [line for line in success.lines if line.get_label().startswith("the paper")]
+    assert mark.get_xydata().tolist() == [[40.4, success.patches[1].get_y() + success.patches[1].get_height() / 2]]
+
+
+def test_bars_and_curves_differ_by_hatch_marker_and_line_not_only_in_colour():
+    _, success = bars(results(*"abcdefgh")).axes
+    assert len({bar.get_hatch() for bar in success.patches}) == 8
+    axis = curves(results(*(f"{name}@{x}" for name in "abcde" for x in (1, 2, 4)))).axes[0]
+    looks = {(box.lines[0].get_marker(), str(box.lines[0].get_linestyle())) for box in axis.containers}
+    assert len(looks) == 5
+
+
+def test_runs_named_series_at_x_are_curves_in_the_order_of_x():
+    found = results("critic@4", "critic@2", "zero-shot", "judge@2")
+    xs = {name: [x for x, _ in points] for name, points in series_of(found).items()}
+    assert xs == {"critic": [2, 4], "judge": [2]}
+    with pytest.raises(UserError, match="series@x"):
+        series_of(results("zero-shot"))
+
+
+def test_curves_show_the_papers_level_or_its_points_in_a_panel_of_their_own():
+    found = results("critic@1", "critic@2", "critic@4")
+    level = curves(found, paper=[{"series": "SWEET critic", "success": 44.3, "note": "highest"}])
+    assert len(level.axes) == 1 and any("44.3" in text.get_text() for text in level.axes[0].texts)
+    assert level.axes[0].get_xscale() == "log"
+    points = [{"series": "critic", "x": 0, "success": 22.4}, {"series": "critic", "x": 15000, "success": 40.4}]
+    ours, theirs = curves(results("critic@0", "critic@20"), paper=points).axes
+    assert theirs.lines[0].get_xydata().tolist() == [[0, 22.4], [15000, 40.4]] and ours.get_xscale() == "linear"
+
+
+def dialogue(key, *messages):
+    history = [{"role": "assistant", "content": text, "token_ids": [1] * size} for text, size in messages]
+    return Trajectory(Task("p", "g", id=key), history, ending="answered")
+
+
+def test_lengths_are_means_over_messages_by_turn():
+    rows = [dialogue("a", ("why?", 4), ("how?", 2), ("I WANT TO ANSWER: x", 30)),
+            dialogue("b", ("what?", 6), ("I WANT TO ANSWER: y", 10)), dialogue("c", ("so?", 2))]  # fmt: skip
+    found = message_lengths(rows)
+    assert found["questions"] == {1: 4.0, 2: 2.0} and found["answers"] == 20.0 and found["unit"] == "tokens"
+    assert found["answered"] == pytest.approx(2 / 3)
+    by_turn, answers = lengths({"run": rows}).axes
+    assert by_turn.lines[0].get_xydata().tolist() == [[1, 4], [2, 2]] and answers.patches[0].get_width() == 20
+
+
+def test_credit_has_a_panel_for_each_decision_and_leaves_out_turns_with_few_pairs():
+    group = {"accuracy": 0.9, "interval": [0.8, 1], "pairs": 70,
+             "by_turn": {"0": {"accuracy": 0.9, "pairs": 60}, "1": {"accuracy": 0.8, "pairs": 3}}}  # fmt: skip
+    axes = credit({"critic": {"groups": {"question": group, "stop": group}}}).axes
+    assert len(axes) == 2 and axes[0].lines[0].get_xydata().tolist() == [[1, 90.0]]
+
+
+def test_a_budget_is_drawn_against_compute_and_against_dialogues():
+    costs = {"zero-shot": (0, 0), "SWEET-RL": (300, 2000)}
+    points = [
+        {"name": name, "cpu_seconds": cpu, "gpu_seconds": 0, "dialogues": dialogues, **estimate(0.2)}
+        for name, (cpu, dialogues) in costs.items()
+    ]
+    compute, dialogues = budget(points).axes
+    assert compute.get_xlabel().startswith("CPU seconds") and dialogues.containers[1].lines[0].get_xdata() == [2000]
+    assert budget([{**point, "gpu_seconds": 9} for point in points]).axes[0].get_xlabel().startswith("GPU seconds")
+
+
+def test_the_same_figure_gives_the_same_files(tmp_path):
+    first, second = (save_figure(bars(results("a", "b")), tmp_path / name / "figure.png") for name in "xy")
+    assert [path.name for path in first] == ["figure.png", "figure.svg"]
+    assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
+    import matplotlib.image
+
+    picture = matplotlib.image.imread(first[0])
+    assert np.ptp(picture[..., :3]) == 1.0 and picture.shape[1] > 600
+
+
+def test_the_command_draws_what_compare_runs_wrote(tmp_path):
+    (tmp_path / "r.json").write_text(json.dumps(results("zero-shot", "SWEET-RL")))
+    flags = {"kind": "bars", "results": tmp_path / "r.json", "output_path": tmp_path / "out" / "table2"}
+    done = call("../visualizers/plot_results.py", paper="table2", **flags)
+    assert done.code == 0, done.err
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"table2.png", "table2.svg"}
+    (tmp_path / "r.json").write_text("[]")
+    assert "compare_runs.py writes them" in call("../visualizers/plot_results.py", **flags).err

@@ -1,0 +1,68 @@
+"""The page of results: what it shows, says and copies, from folders as reproduce.sh leaves them."""
+
+import json
+
+import pytest
+
+from sweet_rl.analysis.results_page import results_page
+from sweet_rl.errors import UserError
+from tests.support.command_line import call, write_rows
+
+
+@pytest.fixture
+def results(tmp_path):
+    """Two seeds of Table 2: an agent that was trained for 60 and 120 seconds."""
+    folder, files = tmp_path / "out" / "results", {"SWEET-RL": []}
+    folder.mkdir(parents=True)
+    for seed, seconds in ((0, 60), (1, 120)):
+        place = folder.parent / f"seed{seed}"
+        (place / "sweet").mkdir(parents=True)
+        manifest = {"settings": {}, "versions": {"torch": "2.13.0", "python": f"3.1{seed}.0"}}
+        for name, inputs in {"sweet.graded.jsonl": ["sweet.test.jsonl"], "sweet.test.jsonl": ["sweet"]}.items():
+            made_from = {str(place / path): "0" for path in inputs}
+            (place / f"{name}.manifest.json").write_text(json.dumps(manifest | {"inputs": made_from}))
+        files["SWEET-RL"].append(str(place / "sweet.graded.jsonl"))
+        row = {"step": "train SWEET-RL", "output": str(place / "sweet"), "seconds": 2.0 * seconds, "gpus": 0,
+               "user_seconds": seconds - 1, "system_seconds": 1, "status": 0, "command": "c"}  # fmt: skip
+        write_rows(place / "times.jsonl", [row, {**row, "output": str(place / "other")}, row])
+    (folder / "table2.json").write_text(json.dumps({"files": files}))
+    (folder / "table2.md").write_text("| run | seeds |\n| --- | ---: |\n| SWEET-RL | 2 |\n")
+    for name in ("table2.png", "table2.svg"):
+        (folder / name).write_bytes(b"picture")
+    return folder
+
+
+def test_the_page_has_the_table_the_figure_the_command_the_seeds_and_the_time(results):
+    page, files = results_page(results, "bash scripts/reproduce.sh {target} --mini --seeds {seeds}")
+    parts = [
+        "| SWEET-RL | 2 |", "bash scripts/reproduce.sh table2 --mini --seeds 2",
+        "![Table 2: the methods, table2](table2.png)",
+        "seeds 0, 1", "torch 2.13.0", "python 3.10.0 and 3.11.0", "1.5 CPU minutes a seed (2 seeds)",
+        "| train SWEET-RL | 2 | 180 | 90 |",
+    ]  # fmt: skip
+    for part in parts:
+        assert part in page, part
+    assert "Table 3" not in page and "budget.png" not in page
+    assert {path.name for path in files} == {"table2.json", "table2.md", "table2.png", "table2.svg"}
+
+
+def test_the_command_writes_the_page_and_what_it_shows(results, tmp_path):
+    flags = {"input_dir": results, "output_dir": tmp_path / "page"}
+    assert call("write_results_page.py", **flags).code == 0
+    names = {path.name for path in (tmp_path / "page").iterdir()}
+    assert names == {"README.md", "table2.json", "table2.md", "table2.png", "table2.svg"}
+    (tmp_path / "page" / "README.md").write_text("mine")
+    assert "holds something else" in call("write_results_page.py", **flags).err
+
+
+def test_a_folder_without_results_is_refused(tmp_path):
+    with pytest.raises(UserError, match="reproduce.sh"):
+        results_page(tmp_path, "c")
+
+
+def test_credit_names_the_seeds_that_it_was_measured_on(results):
+    files = [str(results.parent / "seed1" / "ranked.jsonl")]
+    (results / "credit.json").write_text(json.dumps({"SWEET critic": {"files": files, "groups": {}}}))
+    (results / "credit.md").write_text("| a |\n")
+    page, _ = results_page(results, "reproduce.sh {target} --seeds {seeds}")
+    assert "reproduce.sh credit --seeds 1" in page and "reproduce.sh table2 --seeds 2" in page

@@ -1,0 +1,156 @@
+"""rank_best_of_n.py and generate_random_pairs_from_ranks.py on real tiny models."""
+
+from __future__ import annotations
+
+import json
+import runpy
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from sweet_rl.chat import ChatFormat, with_hint
+from sweet_rl.credit.candidate_texts import prompt_parts
+from sweet_rl.credit.encoded_candidates import encoded_candidates
+from sweet_rl.errors import UserError
+from sweet_rl.records import PreferencePair, TurnCandidates, read_records
+from sweet_rl.scoring.weights import load_frozen
+from tests.support.tiny_models import EOS, save_tiny_chat_model
+
+SCRIPTS = Path(__file__).resolve().parents[3] / "scripts"
+TASK = {"problem_description": "fee", "ground_truth": "def fee(x): return 2 * x", "test_cases": {}}
+
+
+def rank(**flags):
+    runpy.run_path(str(SCRIPTS / "rank_best_of_n.py"))["main"](**flags)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    """A seed model, a critic of other weights, and candidates of three turns; the last is of released strings."""
+    folder = tmp_path_factory.mktemp("world")
+    seed = save_tiny_chat_model(folder / "seed", seed=0)
+    critic = save_tiny_chat_model(folder / "critic", seed=1)
+    chat = ChatFormat.from_pretrained(seed)
+    draw = np.random.default_rng(0)
+    rows = []
+    for turn in range(2):
+        prompt = chat.prompt([{"role": "user", "content": "a function please " + "x" * turn}])
+        ids = [draw.integers(64, 90, size).tolist() for size in (5, 3, 9, 1, 4)]
+        reasons = ["stop", "length", "stop", "length", "stop"]
+        ids = [i + [chat.eos_ids[0]] * (reason == "stop") for i, reason in zip(ids, reasons, strict=True)]
+        rows.append({
+            "id": f"t-{turn}", "task": TASK, "turn": turn, "input": prompt, "older_output": "old",
+            "additional_outputs": [chat.decode(i) for i in ids], "additional_token_ids": ids,
+            "additional_finish_reasons": reasons, "tokenizer": chat.fingerprint,
+            "additional_reference_logprobs": [draw.normal(-2, 1, len(i)).tolist() for i in ids],
+        })  # fmt: skip
+    rows.append({
+        "task": TASK, "input": "<|bos|><|user|>help<|end|><|assistant|>", "older_output": "old",
+        "additional_outputs": ["yes", "no", "what?"], "additional_reference_logprobs": [-1.0, -2.0, -3.0],
+        "ours": "travels along",
+    })  # fmt: skip
+    path = folder / "candidates.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return {"seed": seed, "critic": critic, "chat": chat, "path": str(path)}
+
+
+def plain(model_path: str, text) -> np.ndarray:
+    model = load_frozen(model_path, device="cpu")
+    ids = torch.from_numpy(text.ids)
+    with torch.no_grad():
+        logps = model(input_ids=ids[None]).logits[0].log_softmax(-1)
+    return logps[torch.from_numpy(text.targets - 1), ids[text.targets]].numpy()
+
+
+@pytest.mark.parametrize("reference", ["seed", "sampled"])
+@pytest.mark.parametrize("no_prompt", [False, True])
+def test_scores_are_the_advantages_of_one_plain_pass_per_candidate(world, tmp_path, reference, no_prompt):
+    out = tmp_path / "ranked.jsonl"
+    given = {"reference_model_id": world["seed"]} if reference == "seed" else {}
+    flags = {"model_id": world["critic"], "input_path": world["path"], "output_path": str(out), **given}
+    rank(**flags, reference=reference, no_prompt=no_prompt)
+    ranked = read_records(out, TurnCandidates)
+    assert len(ranked) == 3 and ranked[2].extra["ours"] == "travels along"
+    for record, before in zip(ranked, read_records(world["path"], TurnCandidates), strict=True):
+        expected = []
+        texts = encoded_candidates(before, world["chat"], hint=not no_prompt)
+        for i, text in enumerate(texts):
+            other = (
+                plain(world["seed"], text)
+                if reference == "seed"
+                else np.asarray(before.additional_reference_logprobs[i])
+            )
+            expected.append(plain(world["critic"], text).mean() - other.mean())
+        np.testing.assert_allclose(record.judge_scores, expected, atol=1e-5)
+        assert record.judge_result == sorted(range(len(expected)), key=lambda i: -record.judge_scores[i])
+        assert record.id == before.id
+
+
+def test_the_sampled_ids_are_scored_and_the_eos_only_where_produced(world):
+    record = read_records(world["path"], TurnCandidates)[0]
+    for text, ids in zip(
+        encoded_candidates(record, world["chat"], hint=True), record.additional_token_ids, strict=True
+    ):
+        assert text.ids[text.targets].tolist() == ids
+    released = encoded_candidates(read_records(world["path"], TurnCandidates)[2], world["chat"], hint=True)
+    assert released[0].ids[-1] == world["chat"].eos_ids[0]
+
+
+def test_the_reference_solution_stands_after_the_one_bos(world):
+    for record in read_records(world["path"], TurnCandidates):
+        text = encoded_candidates(record, world["chat"], hint=True)[0]
+        chat = world["chat"]
+        bos = chat.tokenizer.bos_token_id
+        assert text.ids[0] == bos and (text.ids == bos).sum() == 1
+        prompt = with_hint(prompt_parts(record, chat.bos_text), TASK["ground_truth"])
+        assert chat.decode(text.ids[1 : text.prompt_length]).startswith(
+            "In light that the final answer is: def"
+        )
+        assert len(chat.encode(prompt)[0]) == text.prompt_length
+
+
+def test_a_killed_ranking_is_continued_and_a_finished_one_left_alone(world, tmp_path, capsys):
+    flags = {"model_id": world["critic"], "input_path": world["path"], "reference": "sampled"}
+    rank(**flags, output_path=str(tmp_path / "whole.jsonl"))
+    rank(**flags, output_path=str(tmp_path / "cut.jsonl"))
+    lines = (tmp_path / "cut.jsonl").read_text().splitlines(keepends=True)
+    (tmp_path / "cut.jsonl").write_text(lines[0] + lines[1][:40])
+    manifest = tmp_path / "cut.jsonl.manifest.json"
+    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"status": "running"}))
+    rank(**flags, output_path=str(tmp_path / "cut.jsonl"))
+    assert (tmp_path / "cut.jsonl").read_text() == (tmp_path / "whole.jsonl").read_text()
+    rank(**flags, output_path=str(tmp_path / "cut.jsonl"))
+    assert "already complete" in capsys.readouterr().out
+    with pytest.raises(UserError, match="hint"):
+        rank(**flags, output_path=str(tmp_path / "cut.jsonl"), no_prompt=True)
+
+
+@pytest.mark.parametrize("changes, message", [
+    ({"reference": "other"}, "--reference"),
+    ({"reference": "seed"}, "--reference_model_id"),
+    ({"normalize": "word"}, "--normalize"),
+    ({"model_id": "/nowhere"}, "/nowhere"),
+    ({"input_path": "/nowhere.jsonl"}, "/nowhere.jsonl"),
+])  # fmt: skip
+def test_what_cannot_work_is_one_message_and_nothing_is_written(world, tmp_path, changes, message):
+    flags = {"model_id": world["critic"], "input_path": world["path"], "reference": "sampled", **changes}
+    with pytest.raises(UserError, match=message):
+        rank(**flags, output_path=str(tmp_path / "out.jsonl"))
+    assert not (tmp_path / "out.jsonl").exists()
+
+
+def test_ranked_candidates_become_turn_pairs_that_can_be_trained_on(world, tmp_path):
+    flags = {"model_id": world["critic"], "input_path": world["path"], "reference": "sampled"}
+    rank(**flags, output_path=str(tmp_path / "ranked.jsonl"))
+    main = runpy.run_path(str(SCRIPTS / "generate_random_pairs_from_ranks.py"))["main"]
+    main(input_path=str(tmp_path / "ranked.jsonl"), output_path=str(tmp_path / "pairs.jsonl"), num_pairs=2)
+    pairs = read_records(tmp_path / "pairs.jsonl", PreferencePair)
+    assert [pair.id for pair in pairs[:4]] == ["t-0-0", "t-0-1", "t-1-0", "t-1-1"] and len(pairs) == 5
+    record = read_records(world["path"], TurnCandidates)[0]
+    for pair in pairs[:2]:
+        ids, train = world["chat"].encode(pair.chosen, pair.tokenizer)
+        assert [i for i, t in zip(ids, train, strict=True) if t] in record.additional_token_ids
+        assert "final answer" not in "".join(part["text"] for part in pair.chosen)
+    assert pairs[4].chosen[-1]["text"].endswith(EOS)

@@ -1,0 +1,91 @@
+import random
+
+import pytest
+
+from sweet_rl.mini.families import FAMILIES
+from sweet_rl.mini.tasks import (
+    Rule,
+    compiled,
+    draw_rules,
+    family_of,
+    make_tasks,
+    near_misses,
+    rules_of,
+    source,
+)
+from sweet_rl.mini.topics import BY_NAME, TOPICS
+from sweet_rl.rewards.code import CodeGrader
+
+
+@pytest.fixture(scope="module")
+def tasks():
+    return make_tasks(120, seed=5)
+
+
+def test_the_same_seed_gives_the_same_tasks_and_another_seed_others(tasks):
+    assert make_tasks(120, seed=5) == tasks
+    others = make_tasks(120, seed=6)
+    assert sum(other in tasks for other in others) < 5
+
+
+def test_excluded_solutions_do_not_come_back(tasks):
+    solutions = {task["ground_truth"] for task in tasks}
+    assert not solutions & {task["ground_truth"] for task in make_tasks(120, seed=5, exclude=solutions)}
+
+
+def test_thousands_of_distinct_tasks_can_be_made():
+    assert len({task["ground_truth"] for task in make_tasks(3000, seed=1)}) == 3000
+
+
+def test_the_description_names_no_hidden_number(tasks):
+    for task in tasks:
+        assert not any(character.isdigit() for character in task["problem_description"])
+
+
+def test_the_source_of_known_rules_is_as_written_by_hand():
+    family = next(family for family in FAMILIES if family.name == "parking_fee")
+    rules = [Rule("cap", 0, 30, 0), Rule("allowance", 0, 2, 0), Rule("rate", 0, 4, 0)]
+    assert source(family, rules) == (
+        "def parking_fee(hours, resident):\n"
+        "    total = hours\n"
+        "    total = max(total - 2, 0)\n"
+        "    total = total * 4\n"
+        "    total = min(total, 30)\n"
+        "    return total"
+    )
+
+
+def test_ten_tests_tell_every_rule_apart(tasks):
+    for task in tasks[:40]:
+        family, rules = family_of(task["mini"]), rules_of(task["mini"])
+        right = compiled(task["ground_truth"], family.name)
+        calls = list(task["test_cases"].values())
+        assert len(calls) == len(set(calls)) == 10
+        space = {family.name: right}
+        expected = [eval(call, space) for call in calls]
+        for miss in near_misses(family, rules):
+            wrong = compiled(source(family, miss), family.name)
+            if len(miss) < len(rules):
+                assert [eval(call, {family.name: wrong}) for call in calls] != expected
+
+
+def test_the_grader_agrees(tasks):
+    with CodeGrader() as grader:
+        task = tasks[0]
+        family, rules = family_of(task["mini"]), rules_of(task["mini"])
+        assert grader.grade(task["ground_truth"], task["ground_truth"], task["test_cases"]).reward == 1.0
+        forgetful = source(family, rules[1:])
+        assert grader.grade(task["ground_truth"], forgetful, task["test_cases"]).reward < 1.0
+
+
+def test_every_family_hides_known_topics_and_every_rule_can_be_drawn():
+    for family in FAMILIES:
+        assert set(family.topics) <= set(BY_NAME)
+        for rule in draw_rules(family, random.Random(0)):
+            low, high = BY_NAME[rule.topic].a
+            assert low <= rule.a <= high
+
+
+def test_no_two_topics_share_a_question():
+    questions = [question for topic in TOPICS for question in topic.questions]
+    assert len(questions) == len(set(questions))

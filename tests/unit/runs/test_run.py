@@ -1,0 +1,359 @@
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from sweet_rl.errors import RecordError, UserError
+from sweet_rl.runs.manifest import hash_input
+from sweet_rl.runs.run import check_output, directory_manifest, open_run, write_texts
+
+SETTINGS = {"seed": 3, "k": 2, "model": "m"}
+
+
+@pytest.fixture
+def source(tmp_path):
+    path = tmp_path / "in.jsonl"
+    path.write_text("1\n")
+    return path
+
+
+def test_a_stopped_run_goes_on_where_it_stopped(tmp_path, source):
+    out = tmp_path / "deep" / "out.jsonl"
+    with open_run(out, SETTINGS, [source, None]) as run:
+        assert run.done == set() and not run.complete
+        run.write({"id": "a", "text": "é\u2028"})
+    with open_run(out, SETTINGS, [source]) as run:
+        assert run.done == {"a"} and not run.complete and run.summary is None
+        run.write({"id": "b"})
+        assert [r["id"] for r in run.records()] == ["a", "b"]
+        run.finish({"records": 2})
+    with open_run(out, SETTINGS, [source]) as run:
+        assert run.complete and run.summary == {"records": 2} and run.done == {"a", "b"}
+        with pytest.raises(ValueError, match="finished"):
+            run.write({"id": "c"})
+    manifest = json.loads((tmp_path / "deep" / "out.jsonl.manifest.json").read_text())
+    assert manifest["seed"] == 3 and manifest["status"] == "finished" and manifest["versions"]["sweet_rl"]
+    assert list(manifest["inputs"].values()) == [hash_input(source)]
+
+
+def test_a_half_written_line_is_dropped_and_made_again(tmp_path):
+    out = tmp_path / "out.jsonl"
+    with open_run(out, SETTINGS) as run:
+        run.write({"id": "a"})
+    with open(out, "a") as file:
+        file.write('{"id": "b", "te')
+    with open_run(out, SETTINGS) as run:
+        assert run.done == {"a"}
+        run.write({"id": "b"})
+        assert list(run.records()) == [{"id": "a"}, {"id": "b"}]
+
+
+def test_other_settings_are_refused_naming_each_and_nothing_changes(tmp_path, source):
+    out = tmp_path / "out.jsonl"
+    with open_run(out, SETTINGS, [source]) as run:
+        run.write({"id": "a"})
+    before = {p.name: p.read_bytes() for p in tmp_path.iterdir()}
+    with pytest.raises(UserError) as error:
+        open_run(out, {"seed": 4, "model": "m", "new": True}, [source])
+    for line in ("--seed: 3 -> 4", "--k: 2 -> (not given)", "--new: (not given) -> true", "--overwrite"):
+        assert line in str(error.value)
+    assert "--model" not in str(error.value)
+    assert before == {p.name: p.read_bytes() for p in tmp_path.iterdir()}
+
+
+def test_another_input_is_refused_and_a_moved_one_is_not(tmp_path, source):
+    out = tmp_path / "out.jsonl"
+    with open_run(out, SETTINGS, [source]) as run:
+        run.write({"id": "a"})
+    moved = source.rename(tmp_path / "moved.jsonl")
+    with open_run(out, SETTINGS, [moved]) as run:
+        assert run.done == {"a"}
+    moved.write_text("2\n")
+    with pytest.raises(UserError, match="input .*in.jsonl: content .* -> "):
+        open_run(out, SETTINGS, [moved])
+    with pytest.raises(UserError, match="no.jsonl does not exist"):
+        open_run(tmp_path / "new.jsonl", SETTINGS, [tmp_path / "no.jsonl"])
+    assert not (tmp_path / "new.jsonl").exists()
+
+
+def test_an_output_of_unknown_origin_is_kept_unless_overwritten(tmp_path):
+    out = tmp_path / "out.jsonl"
+    out.write_text("mine\n")
+    with pytest.raises(UserError, match="has no manifest.*--overwrite"):
+        open_run(out, SETTINGS)
+    assert out.read_text() == "mine\n"
+    with open_run(out, SETTINGS, overwrite=True) as run:
+        assert run.done == set() and not run.complete and list(run.records()) == []
+        assert out.read_text() == "mine\n", "nothing has come that could replace it"
+        run.write({"id": "a"})
+        assert [row["id"] for row in run.records()] == ["a"]
+    with open_run(out, SETTINGS) as run:
+        assert run.done == {"a"} and not run.complete
+
+
+def test_an_overwritten_output_stays_until_there_is_something_in_its_place(tmp_path):
+    out = tmp_path / "out.jsonl"
+    with open_run(out, SETTINGS) as run:
+        run.write({"id": "a"})
+        run.finish({})
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises(UserError, match="no model"), open_run(out, SETTINGS | {"k": 3}, overwrite=True):
+        raise UserError("no model")
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+    with open_run(out, SETTINGS | {"k": 3}, overwrite=True) as run:
+        run.finish({})
+    assert out.read_text() == "" and open_run(out, SETTINGS | {"k": 3}).complete
+
+
+def test_a_finished_output_that_was_removed_is_made_again(tmp_path):
+    out = tmp_path / "out.jsonl"
+    with open_run(out, SETTINGS) as run:
+        run.write({"id": "a"})
+        run.finish({})
+    out.unlink()
+    with open_run(out, SETTINGS) as run:
+        assert not run.complete and run.done == set()
+
+
+def test_a_finished_output_that_lost_records_is_not_taken_for_complete(tmp_path):
+    out = tmp_path / "out.jsonl"
+    with open_run(out, SETTINGS) as run:
+        run.write({"id": "a"})
+        run.write({"id": "b"})
+        run.finish({})
+    out.write_text('{"id": "a"}\n')
+    with pytest.raises(UserError, match="has 1 records, but its run was finished with 2"):
+        open_run(out, SETTINGS)
+    assert out.read_text() == '{"id": "a"}\n'
+
+
+def test_an_output_can_be_checked_before_long_work(tmp_path):
+    (tmp_path / "foreign.jsonl").write_text("mine\n")
+    with pytest.raises(UserError, match="has no manifest"):
+        check_output(tmp_path / "foreign.jsonl")
+    with pytest.raises(UserError, match="is a directory"):
+        check_output(tmp_path)
+    with pytest.raises(UserError, match="foreign.jsonl is no folder"):
+        check_output(tmp_path / "foreign.jsonl" / "deep" / "out.jsonl")
+    check_output(tmp_path / "foreign.jsonl", overwrite=True)
+    check_output(tmp_path / "new" / "out.jsonl")
+    assert [path.name for path in tmp_path.iterdir()] == ["foreign.jsonl"]
+
+
+def test_an_output_is_never_one_of_its_inputs(tmp_path, source):
+    model = tmp_path / "model"
+    with directory_manifest(model, SETTINGS) as run:
+        (model / "pairs.jsonl").write_text("2\n")
+        run.finish({})
+    (tmp_path / "link.jsonl").symlink_to(source)
+    for overwrite in (False, True):
+        for path in (source, tmp_path / "link.jsonl"):
+            with pytest.raises(UserError, match="jsonl"):
+                open_run(path, SETTINGS, [source], overwrite)
+        with pytest.raises(UserError, match="model is also the input"):
+            directory_manifest(model, SETTINGS, [source, model], overwrite)
+        with pytest.raises(UserError, match="where the input .*pairs.jsonl lies"):
+            directory_manifest(model, SETTINGS, [model / "pairs.jsonl"], overwrite)
+    with pytest.raises(UserError, match="also the input"):
+        open_run(source, SETTINGS, [source], overwrite=True)
+    assert source.read_text() == "1\n" and (model / "pairs.jsonl").exists()
+
+
+def test_tables_are_written_all_or_none(tmp_path):
+    new, old = tmp_path / "deep" / "new.md", tmp_path / "old.json"
+    old.write_text("mine")
+    with pytest.raises(UserError, match="old.json exists and holds something else.*--overwrite"):
+        write_texts({new: "table", old: "{}"})
+    assert old.read_text() == "mine" and not new.exists()
+    write_texts({new: "table", old: "mine"})
+    write_texts({new: "table", old: "{}"}, overwrite=True)
+    assert (new.read_text(), old.read_text()) == ("table", "{}")
+    assert sorted(path.name for path in tmp_path.rglob("*.*")) == ["new.md", "old.json"]
+
+
+def test_a_finished_output_is_overwritten_only_on_request(tmp_path):
+    out = tmp_path / "out.jsonl"
+    with open_run(out, SETTINGS) as run:
+        run.write({"id": "a"})
+        run.finish({})
+    with open_run(out, SETTINGS | {"k": 3}, overwrite=True) as run:
+        assert not run.complete and run.done == set()
+
+
+def test_overwriting_a_broken_manifest_works_as_its_message_says(tmp_path):
+    out = tmp_path / "out.jsonl"
+    (tmp_path / "out.jsonl.manifest.json").write_text("{")
+    with pytest.raises(UserError, match="not a manifest.*--overwrite"):
+        open_run(out, SETTINGS)
+    with open_run(out, SETTINGS, overwrite=True) as run:
+        assert not run.complete
+
+
+def test_a_finished_run_without_records_is_complete(tmp_path):
+    out = tmp_path / "out.jsonl"
+    with open_run(out, SETTINGS) as run:
+        run.finish({"records": 0})
+    with open_run(out, SETTINGS) as run:
+        assert run.complete
+
+
+def test_an_edited_output_is_not_continued(tmp_path):
+    out = tmp_path / "out.jsonl"
+    with open_run(out, SETTINGS) as run:
+        run.write({"id": "a"})
+    out.write_text('{"id": "a"}\n{"id": "a"}\n')
+    with pytest.raises(RecordError, match="line 2: the id 'a' is missing or repeated"):
+        open_run(out, SETTINGS)
+    out.write_text("junk\n")
+    with pytest.raises(RecordError, match="line 1: not a line of JSON"):
+        open_run(out, SETTINGS)
+
+
+def test_a_record_is_refused_without_a_new_id_or_with_nan(tmp_path):
+    with open_run(tmp_path / "out.jsonl", SETTINGS) as run:
+        run.write({"id": "a"})
+        for bad in ({"id": "a"}, {"id": 3}, {}, {"id": "b", "x": float("nan")}):
+            with pytest.raises(ValueError):
+                run.write(bad)
+        assert list(run.records()) == [{"id": "a"}]
+
+
+def test_two_writers_are_refused(tmp_path):
+    with open_run(tmp_path / "out.jsonl", SETTINGS):
+        with pytest.raises(UserError, match="being written by another process"):
+            open_run(tmp_path / "out.jsonl", SETTINGS, overwrite=True)
+    open_run(tmp_path / "out.jsonl", SETTINGS).close()
+
+
+def test_a_path_that_cannot_be_written_is_an_error(tmp_path, source):
+    with pytest.raises(UserError, match="cannot write to"):
+        open_run(source / "out.jsonl", SETTINGS)
+    with pytest.raises(UserError, match="is a directory"):
+        open_run(tmp_path, SETTINGS)
+
+
+WRITER = """
+import sys, time
+from sweet_rl.runs.run import open_run
+with open_run(sys.argv[1], {"seed": 0}) as run:
+    for i in range(300):
+        if str(i) not in run.done:
+            run.write({"id": str(i), "text": "x" * 5000})
+            time.sleep(0.001)
+    run.finish({})
+"""
+
+
+def test_a_run_killed_again_and_again_ends_with_every_record_once(tmp_path):
+    out = tmp_path / "out.jsonl"
+    rng = random.Random(0)
+    for _ in range(4):
+        process = subprocess.Popen([sys.executable, "-c", WRITER, str(out)])
+        time.sleep(rng.uniform(0.2, 0.5))
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    subprocess.run([sys.executable, "-c", WRITER, str(out)], check=True)
+    assert [json.loads(line)["id"] for line in out.read_text().splitlines()] == [str(i) for i in range(300)]
+
+
+def test_a_model_directory_is_continued_completed_and_guarded(tmp_path):
+    path = tmp_path / "model"
+    with directory_manifest(path, SETTINGS) as run:
+        assert not run.resuming and not run.complete
+        (path / "checkpoint-1").mkdir()
+    with directory_manifest(path, SETTINGS) as run:
+        assert run.resuming and (path / "checkpoint-1").exists()
+        with pytest.raises(UserError, match="another process"):
+            directory_manifest(path, SETTINGS)
+        run.finish({"loss": 0.5})
+    with directory_manifest(path, SETTINGS) as run:
+        assert run.complete and not run.resuming and run.summary == {"loss": 0.5}
+    with pytest.raises(UserError, match="--k: 2 -> 5"):
+        directory_manifest(path, SETTINGS | {"k": 5})
+    with directory_manifest(path, SETTINGS | {"k": 5}, overwrite=True) as run:
+        assert not run.resuming and not run.complete and not (path / "checkpoint-1").exists()
+
+
+def test_a_directory_whose_emptying_was_cut_short_is_emptied_to_its_end(tmp_path, monkeypatch):
+    path = tmp_path / "critic"
+    with directory_manifest(path, SETTINGS) as run:
+        (path / "checkpoint-1").mkdir()
+        (path / "checkpoint-2").mkdir()
+        run.finish({})
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("shutil.rmtree", killed)
+    with pytest.raises(KeyboardInterrupt):
+        directory_manifest(path, SETTINGS, overwrite=True)
+    monkeypatch.undo()
+    with directory_manifest(path, SETTINGS) as run:
+        assert not run.complete and not run.resuming and [entry.name for entry in path.iterdir()] == ["manifest.json"]
+
+
+def test_a_directory_killed_while_its_manifest_was_written_can_be_used(tmp_path):
+    path = tmp_path / "critic"
+    path.mkdir()
+    (path / "manifest.json.partial").write_text('{"stat')
+    with directory_manifest(path, SETTINGS) as run:
+        assert not run.complete
+
+
+def test_a_directory_of_unknown_origin_is_never_emptied(tmp_path):
+    (tmp_path / "thesis.txt").write_text("years of work")
+    for overwrite in (False, True):
+        with pytest.raises(UserError, match="not empty and has no manifest.json"):
+            directory_manifest(tmp_path, SETTINGS, overwrite=overwrite)
+    assert (tmp_path / "thesis.txt").exists()
+
+
+def test_the_hash_of_a_model_is_of_its_files_not_of_its_manifest(tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "manifest.json").write_text("1")
+    before = hash_input(tmp_path)
+    (tmp_path / "manifest.json").write_text("2")
+    assert hash_input(tmp_path) == before
+    (tmp_path / "config.json").write_text("{ }")
+    assert hash_input(tmp_path) != before
+
+
+def test_records_to_be_made_again_are_taken_out_and_a_finished_run_goes_on(tmp_path):
+    path = tmp_path / "out.jsonl"
+    with open_run(path, {"a": 1}) as run:
+        for number in range(4):
+            run.write({"id": str(number), "bad": number % 2})
+        run.finish({"n": 4})
+    with open_run(path, {"a": 1}, drop=lambda row: row["bad"] == 7) as run:
+        assert run.complete and run.summary == {"n": 4}  # nothing to drop: left as it was
+    with open_run(path, {"a": 1}, drop=lambda row: row["bad"] == 1) as run:
+        assert not run.complete and run.done == {"0", "2"} and run.summary is None
+        with pytest.raises(UserError, match="another process"):
+            open_run(path, {"a": 1})
+        run.write({"id": "1", "bad": 0})
+    with open_run(path, {"a": 1}) as run:  # stopped in between: the same run, what was taken out is missing
+        assert not run.complete and run.done == {"0", "1", "2"}
+    assert not path.with_name("out.jsonl.partial").exists()
+
+
+def test_a_line_that_could_not_be_written_is_taken_back(tmp_path, monkeypatch):
+    path, write = tmp_path / "out.jsonl", os.write
+
+    def full(file, data):
+        if len(data) > 8:
+            return write(file, data[:8])
+        raise OSError(28, "No space left on device")
+
+    with open_run(path, {"a": 1}) as run:
+        run.write({"id": "1"})
+        monkeypatch.setattr(os, "write", full)
+        with pytest.raises(UserError, match="No space left.*make room"):
+            run.write({"id": "2", "text": "long enough"})
+        monkeypatch.undo()
+        run.write({"id": "2"})
+    assert [json.loads(line)["id"] for line in path.read_text().splitlines()] == ["1", "2"]

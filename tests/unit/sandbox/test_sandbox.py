@@ -1,0 +1,328 @@
+"""What each level of the sandbox promises, tried plainly; `test_attacks.py` has the code that cheats."""
+
+import json
+import marshal
+import os
+import socket
+import struct
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sweet_rl.rewards.code import CodeGrader
+from sweet_rl.sandbox import confine
+from sweet_rl.sandbox.modules import modules_for
+from sweet_rl.sandbox.sandbox import Job, Sandbox, SandboxUnavailable, available_level
+from sweet_rl.sandbox.values import decode
+
+ROOT = Path(__file__).resolve().parents[3]
+EVERYTHING = modules_for({"os"})
+
+
+def job(code: str, tests: list[str]) -> Job:
+    calls = marshal.dumps([compile(test, "test", "eval") for test in tests])
+    return Job(marshal.dumps(compile(code, "answer.py", "exec")), calls, len(tests), "f")
+
+
+def levels():
+    offered = []
+    for level in ("strict", "seccomp", "limits"):
+        try:
+            available_level(level)
+            offered.append(level)
+        except SandboxUnavailable:
+            continue
+    return offered
+
+
+@pytest.fixture(scope="module", params=levels())
+def grader(request):
+    with CodeGrader(timeout=0.5, memory_mb=128, workers=1, sandbox=request.param) as grader:
+        yield grader
+
+
+@pytest.fixture
+def run(grader):
+    """Runs the body of f() and returns what it returned, or (reason, message)."""
+
+    def run(body: str, tests=("f()",)):
+        code = "def f():\n" + "\n".join("    " + line for line in body.splitlines())
+        sandbox = Sandbox(grader.level, 0.5, 128, EVERYTHING)
+        try:
+            outcomes = sandbox.run(job(code, list(tests)))
+        finally:
+            sandbox.close()
+        return [decode(content) if reason == "value" else (reason, content) for reason, content in outcomes]
+
+    return run
+
+
+FORBIDDEN = {
+    "read a file": "return open('/etc/passwd').read()",
+    "list the root": "import os\nassert not [n for n in os.listdir('/') if n != 'scratch']\nraise OSError",
+    "list the process's folder": "import os\nreturn os.listdir('/proc/self')",
+    "read the command line": "return open('/proc/self/cmdline').read()",
+    "read its own memory's file": "return open('/proc/self/mem', 'rb').read(1)",
+    "leave by dot dot": "return open('../../../../../../etc/passwd').read()",
+    "write outside": "return open('/tmp/escaped', 'w').write('x')",
+    "write to the root": "return open('/escaped', 'w').write('x')",
+    "read the interpreter": "import os\nreturn open(os.__file__).read()",
+    "connect": "import socket\nreturn socket.create_connection(('127.0.0.1', PORT)).fileno()",
+    "a datagram": "import socket as s\nreturn s.socket(s.AF_INET, s.SOCK_DGRAM).sendto(b'x', ('127.0.0.1', 9))",
+    "a unix socket": "import socket\nreturn socket.socket(socket.AF_UNIX).connect('/tmp/x')",
+    "listen": "import socket\nreturn socket.create_server(('127.0.0.1', 0)).fileno()",
+    "fork": "import os\nreturn os.fork()",
+    "spawn": "import os\nreturn os.spawnv(os.P_WAIT, '/bin/true', ['true'])",
+    "system": "import os\nassert os.system('true') == 0",
+    "exec": "import os\nos.execv('/bin/true', ['true'])",
+    "kill its parent": "import os\nos.kill(os.getppid(), 9)",
+    "kill everyone": "import os\nos.kill(-1, 9)",
+    "raise its limits": "import resource\nresource.setrlimit(resource.RLIMIT_AS, (-1, -1))",
+    "limit its parent": "import os, resource\nresource.prlimit(os.getppid(), resource.RLIMIT_CPU, (0, 0))",
+    "become root": "import os\nos.setuid(0 if os.getuid() else 1)",
+    "change its root": "import os\nos.chroot('.')",
+    "mount": "import ctypes\nif ctypes.CDLL(None).mount(b'none', b'/', b'tmpfs', 0, None): raise OSError(1, 'refused')",
+    "a new namespace": "import ctypes\nif ctypes.CDLL(None).unshare(0x10000000): raise OSError(1, 'refused')",
+    "trace its parent": "import ctypes, os\nif ctypes.CDLL(None).ptrace(16, os.getppid(), 0, 0) < 0: raise OSError(1)",
+    "a memory file": "import os\nreturn os.memfd_create('x')",
+    "a shared segment": "import ctypes\nif ctypes.CDLL(None).shmget(1, 4096, 0o1600) < 0: raise OSError(1, 'refused')",
+    "many open files": "import os\nreturn len([os.dup(0) for _ in range(1000)])",
+    "allocate": "return len(bytearray(1 << 30))",
+    "double until it ends": "x = 'x'\nwhile True: x += x",
+    "standard input": "return input()",
+}  # fmt: skip
+
+
+# Of these the level 'limits' promises only what ends with the process itself.
+AT_LIMITS = {"many open files", "allocate", "double until it ends", "standard input", "raise its limits"}
+
+
+@pytest.mark.parametrize("name", FORBIDDEN)
+def test_what_is_forbidden_fails(run, grader, name):
+    if grader.level == "limits" and name not in AT_LIMITS:
+        pytest.skip("not promised at the level 'limits'")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        (outcome,) = run(FORBIDDEN[name].replace("PORT", str(server.getsockname()[1])))
+    assert isinstance(outcome, tuple) and outcome[0] in ("forbidden", "exception", "memory", "exited"), outcome
+    assert not Path("/tmp/escaped").exists() and not Path("/escaped").exists()
+
+
+def test_the_environment_and_the_command_line_are_empty(run):
+    os.environ["SWEET_RL_TEST_SECRET"] = "hidden"
+    body = "import os, sys\nreturn [dict(os.environ), sys.argv, sys.orig_argv, str(os.environb)]"
+    (outcome,) = run(body)
+    assert "hidden" not in str(outcome) and outcome[1] == ["d"] and outcome[2] == ["l", ""] == outcome[3]
+
+
+def test_a_thread_does_not_outlive_its_answer(run):
+    body = "import threading, time\nthreading.Thread(target=lambda: time.sleep(60)).start()\nreturn 1"
+    start = time.monotonic()
+    assert run(body) == [1] and time.monotonic() - start < 3
+
+
+def test_sleeping_is_a_timeout(run):
+    (outcome,) = run("import time\ntime.sleep(60)")
+    assert outcome[0] == "timeout"
+
+
+def test_much_printing_does_no_harm(run):
+    assert run("for _ in range(20000): print('x' * 1000)\nreturn 1") == [1]
+
+
+def test_one_answer_leaves_nothing_for_the_next(grader):
+    sandbox = Sandbox(grader.level, 0.5, 128, EVERYTHING)
+    try:
+        before = "import builtins, random, sys\nbuiltins.leak = sys.leak = random.leak = 1\ndef f():\n    return 1"
+        after = (
+            "import builtins, random, sys\ndef f():\n    return [hasattr(m, 'leak') for m in (builtins, random, sys)]"
+        )
+        assert sandbox.run(job(before, ["f()"])) == [("value", b"1")]
+        assert sandbox.run(job(after, ["f()"])) == [("value", b'["l",false,false,false]')]
+    finally:
+        sandbox.close()
+
+
+@pytest.fixture
+def sandbox(grader):
+    sandbox = Sandbox(grader.level, 0.5, 128, EVERYTHING)
+    yield sandbox
+    sandbox.close()
+
+
+def plain(code: str, tests=("f()",)) -> Job:
+    return replace(job(code, list(tests)), process="shared")
+
+
+def test_plain_code_shares_a_process_and_has_the_outcomes_of_its_own(sandbox, monkeypatch):
+    forks = []
+    fork = Sandbox._fork
+    monkeypatch.setattr(Sandbox, "_fork", lambda self, kind: forks.append(kind) or fork(self, kind))
+    codes = [f"seen = []\ndef f(x=1):\n    seen.append(x)\n    return len(seen) + {i} // x" for i in range(40)]
+    shared = [sandbox.run(plain(code, ("f()", "f(0)", "f(2)"))) for code in codes]
+    assert len(forks) == 3  # 16 + 16 + 8
+    assert [decode(outcome[0][1]) for outcome in shared] == [1 + i for i in range(40)]
+    assert all(outcome[1] == ("exception", outcome[1][1]) and "ZeroDivision" in outcome[1][1] for outcome in shared)
+    assert [decode(outcome[2][1]) for outcome in shared] == [1 + i // 2 for i in range(40)]
+
+
+def test_pairs_of_sockets_are_of_this_machine_alone(grader, run):
+    if grader.level == "limits":
+        pytest.skip("nothing is filtered there")
+    body = (
+        "import _socket\nfor end in _socket.socketpair(): end.close()\n"
+        "try: _socket.socketpair(_socket.AF_INET6)\nexcept OSError as error: return error.errno"
+    )
+    assert run(body) == [1]  # EPERM, of the filter; the kernel itself would say that it does not support it
+
+
+@pytest.mark.parametrize("level", levels())
+def test_an_answer_has_no_descriptor_of_the_process_that_forks_it_however_many_its_grader_has(level):
+    copies = [os.dup(0) for _ in range(100)]
+    look = (
+        "import os\ndef f():\n    found = []\n    for number in range(300):\n        try: os.fstat(number)\n"
+        "        except OSError: continue\n        found.append(number)\n    return found"
+    )
+    sandbox = Sandbox(level, 0.5, 128, EVERYTHING)
+    try:
+        (outcome,) = sandbox.run(job(look, ["f()"]))
+    finally:
+        sandbox.close()
+        for number in copies:
+            os.close(number)
+    assert outcome[0] == "value" and set(decode(outcome[1])[1:]) <= {0, 1, 2, 3}
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [("while True: pass", "timeout"), ("return [0] * 10**9", "memory"), ("return lambda: 0", "unserialisable")],
+)
+def test_plain_code_that_goes_wrong_is_run_alone_and_its_neighbours_do_not_notice(sandbox, body, reason):
+    honest = plain("def f():\n    return 1")
+    for _ in range(2):
+        assert decode(sandbox.run(honest)[0][1]) == 1
+        assert sandbox.run(plain(f"def f():\n    {body}"))[0][0] == reason
+    assert decode(sandbox.run(honest)[0][1]) == 1
+
+
+def test_what_a_shared_process_says_unasked_is_never_the_next_answers_outcome(sandbox):
+    forged = "def f():\n    import os\n    os.write(3, b'\\2\\0\\0\\0V1' * 3)\n    return 5"
+    sandbox.run(plain(forged))  # code that plain.py would never let through
+    time.sleep(0.1)
+    outcomes = sandbox.run(plain("def f():\n    return 7"))
+    assert [decode(content) for _, content in outcomes] == [7]
+
+
+def test_the_scratch_folder_is_emptied_and_small(grader):
+    if grader.level != "strict":
+        pytest.skip("only the strict level has a scratch folder")
+    fill = "import os\ndef f():\n    os.makedirs('a/b')\n    open('a/b/c', 'w').write('x')\n    return 1"
+    full = "def f():\n    for i in range(3): open(str(i), 'wb').write(bytes(10 << 20))"
+    sandbox = Sandbox("strict", 0.5, 128, EVERYTHING)
+    try:
+        assert sandbox.run(job(fill, ["f()"])) == [("value", b"1")]
+        assert sandbox.run(job("import os\ndef f():\n    return os.listdir('.')", ["f()"])) == [("value", b'["l"]')]
+        assert sandbox.run(job(full, ["f()"]))[0][0] == "exception"
+        assert sandbox.run(job(fill, ["f()"])) == [("value", b"1")]
+    finally:
+        sandbox.close()
+
+
+def test_no_process_is_left_when_the_sandbox_closes(grader):
+    children = Path(f"/proc/self/task/{os.getpid()}/children")
+    if not children.exists():
+        pytest.skip("no /proc here")
+    before = children.read_text()
+    sandbox = Sandbox(grader.level, 0.5, 128, EVERYTHING)
+    sandbox.run(job("def f():\n    return 1", ["f()"]))
+    inner = sandbox._process.pid
+    sandbox.close()
+    assert children.read_text() == before and not Path(f"/proc/{inner}").exists()
+
+
+def test_the_filter_allows_the_listed_calls_and_no_other():
+    """The filter's program, interpreted here for every number on both processors, says what the tables say."""
+    for column, architecture in enumerate((0xC000003E, 0xC00000B7)):
+        for files in (False, True):
+            system_call_filter = confine.SystemCallFilter.__new__(confine.SystemCallFilter)
+            system_call_filter._column = column
+            program = system_call_filter._program(architecture, files)
+            tables = [confine.PURE_CALLS, confine.FILE_CALLS] if files else [confine.PURE_CALLS]
+            listed = {numbers[column] for table in tables for numbers in table.values()} - {-1}
+            checked = {(56, 220), (72, 25), (16, 29), (302, 261), (53, 199)}
+            for number in [*range(1100), 0x40000000, 0x40000001, 2**32 - 1]:
+                if number not in {pair[column] for pair in checked}:
+                    assert (verdict(program, architecture, number) == ALLOW) == (number in listed), number
+            clone, prlimit = (56, 302) if column == 0 else (220, 261)
+            assert verdict(program, architecture, clone, [0x11]) == REFUSE  # fork
+            assert verdict(program, architecture, clone, [0x3D0F00]) == ALLOW  # a thread
+            assert verdict(program, architecture, clone, [0x3D0F00 | 0x10000000]) == REFUSE  # with a namespace
+            assert verdict(program, architecture, prlimit, [0]) == ALLOW
+            assert verdict(program, architecture, prlimit, [1]) == REFUSE
+            assert verdict(program, 0x40000003, 1) == 0x80000000  # 32-bit calls end the process
+
+
+ALLOW, REFUSE = 0x7FFF0000, 0x50001
+
+
+def verdict(program: bytes, architecture: int, number: int, arguments=()) -> int:
+    """What a filter says of one call, by the rules of classic BPF."""
+    data = struct.pack("=IIQ", number, architecture, 0) + b"".join(struct.pack("=Q", a) for a in arguments)
+    data = data.ljust(64, b"\0")
+    lines = list(struct.iter_unpack("=HBBI", program))
+    here = a = x = 0
+    while True:
+        code, if_true, if_false, k = lines[here]
+        here += 1
+        if code == 0x06:
+            return k
+        if code == 0x20:
+            a = struct.unpack_from("=I", data, k)[0]
+        elif code == 0x00:
+            a = k
+        elif code == 0x07:
+            x = a
+        elif code == 0x54:
+            a &= k
+        elif code == 0x6C:
+            a = a << x & 0xFFFFFFFF
+        else:
+            here += if_true if {0x15: a == k, 0x35: a >= k, 0x45: bool(a & k)}[code] else if_false
+
+
+def without_namespaces(*command: str) -> subprocess.CompletedProcess:
+    """Run where no further user namespace can be made, as in default Docker; skips where that cannot be set up."""
+    shut = "echo 0 > /proc/sys/user/max_user_namespaces && exec \"$@\""
+    program = ["unshare", "--user", "--map-root-user", "sh", "-c", shut, "sh", *command]
+    try:
+        done = subprocess.run(program, capture_output=True, text=True, env=dict(os.environ, PYTHONPATH=str(ROOT)))
+    except OSError:
+        pytest.skip("no unshare here")
+    if "max_user_namespaces" in done.stderr or done.stderr.startswith("unshare"):
+        pytest.skip("no user namespaces here")
+    return done
+
+
+def test_strict_refuses_where_there_are_no_namespaces_and_auto_says_what_it_takes(tmp_path):
+    task = {"problem_description": "add", "ground_truth": "def f(x):\n    return x", "test_cases": {"t": "f(1)"}}
+    (tmp_path / "tasks.jsonl").write_text(json.dumps(task) + "\n")
+    command = [sys.executable, str(ROOT / "scripts/evaluate_code.py"), "--input_path", str(tmp_path / "tasks.jsonl"),
+               "--grade_references", "--output_path"]  # fmt: skip
+    refused = without_namespaces(*command, str(tmp_path / "a.jsonl"), "--sandbox", "strict")
+    assert refused.returncode == 2 and "level 'strict' cannot be had here" in refused.stderr, refused.stderr
+    taken = without_namespaces(*command, str(tmp_path / "b.jsonl"))
+    assert taken.returncode == 0 and "sandbox level: seccomp (The sandbox level 'strict'" in taken.stdout, taken.stderr
+    assert json.loads((tmp_path / "b.jsonl").read_text())["reward"] == 1.0
+
+
+def test_an_unavailable_level_is_refused_by_name(monkeypatch):
+    monkeypatch.setattr("sweet_rl.sandbox.sandbox.Sandbox.__init__", _refuse)
+    with pytest.raises(SandboxUnavailable, match="'strict' cannot be had"):
+        available_level("strict")
+
+
+def _refuse(self, level, **_):
+    raise SandboxUnavailable(f"The sandbox level '{level}' cannot be had here: unshare: Operation not permitted.")

@@ -1,0 +1,193 @@
+"""What is shown of each kind of file: rows, views, summaries, and errors for what does not go together."""
+
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from sweet_rl.analysis.statistics import bootstrap_interval
+from sweet_rl.chat import ChatFormat
+from sweet_rl.credit.critics import ranked
+from sweet_rl.credit.turn_pairs import turn_pairs
+from sweet_rl.errors import UserError
+from sweet_rl.mini.oracle import usefulness
+from sweet_rl.models.load import model_path
+from sweet_rl.records import TurnCandidates
+from sweet_rl.viewer.credit_file import CreditSettings
+from sweet_rl.viewer.page import json_text
+from sweet_rl.viewer.show import open_collection, output_of
+from tests.support.dialogues import graded, write
+
+TEXTS = ["When do you need it?", "Is there a maximum?", "Is there a basic charge for everybody?", "Why?", "How?"]
+SCORES = [0.1, 0.5, -0.2, 0.3, -0.4]
+
+
+def candidate_records() -> list[TurnCandidates]:
+    """Candidates of the first dialogue's first two turns, ranked."""
+    trajectory, chat = graded()[0], ChatFormat.from_pretrained(model_path("mini"))
+    records = []
+    for turn in range(2):
+        prompt = chat.prompt(trajectory.dialogue_history[: 1 + 2 * turn])
+        said = trajectory.dialogue_history[1 + 2 * turn]["content"]
+        texts = [*TEXTS[:-1], said]
+        record = TurnCandidates(prompt, said, texts, task=trajectory.task, turn=turn, id=f"{trajectory.id}-{turn}")
+        records.append(ranked(record, SCORES, chat.eos_text))
+    return records
+
+
+@pytest.fixture
+def files(tmp_path):
+    records = candidate_records()
+    pairs = [pair for record in records for pair in turn_pairs(record, 3, seed=1)]
+    return {
+        "trajectories": write(tmp_path / "graded.jsonl", graded()),
+        "ranked": write(tmp_path / "ranked.jsonl", records),
+        "pairs": write(tmp_path / "pairs.jsonl", pairs),
+    }
+
+
+def scanned(*paths, **more):
+    collection = open_collection(*paths, **more)
+    return collection, [row for row, _ in collection.scan()]
+
+
+def test_the_summary_has_success_over_tasks_with_its_interval(files):
+    collection, rows = scanned(files["trajectories"])
+    successes = {}
+    for t in graded():
+        if t.reward is not None and t.ending != "failed":
+            successes.setdefault(t.task.id, []).append(float(t.reward == 1))
+    expected = bootstrap_interval(successes, resamples=2000).to_dict()
+    assert collection.summary()["success"] == expected
+    assert len(rows) == 12 and rows[0]["turns"] == collection.view(0)["messages"][-1]["turn"] + 1
+
+
+def test_candidates_come_best_first_in_their_halves_with_how_often_they_were_drawn(files):
+    collection, rows = scanned(files["ranked"], pair_path=files["pairs"])
+    assert len(rows) == 1 and rows[0]["candidates"] == 2
+    message = collection.view(0)["messages"][1]
+    shown = message["candidates"]
+    assert [c["score"] for c in shown] == sorted(SCORES, reverse=True)
+    assert [c["half"] for c in shown] == ["chosen", "chosen", "middle", "rejected", "rejected"]
+    assert sum(c["chosen"] for c in shown) == sum(c["rejected"] for c in shown) == 3
+    assert all(c["chosen"] == 0 for c in shown if c["half"] != "chosen")
+    assert shown[-1]["text"] == message["text"] and message["credit"]["advantage"] == SCORES[-1]
+    mini = graded()[0].task.extra["mini"]
+    assert [c["oracle"] for c in shown] == [usefulness(mini, [], c["text"]) for c in shown]
+    assert collection.view(0)["prompt"][: message["prompt"]].endswith("<|assistant|>")
+
+
+def test_ranked_candidates_can_stand_at_the_turns_of_their_trajectories(files):
+    collection, rows = scanned(files["trajectories"], ranked_path=files["ranked"])
+    assert rows[0]["candidates"] == 2 and "candidates" not in rows[1]
+    view = collection.view(0)
+    assert [len(m["candidates"]) for m in view["messages"] if "candidates" in m] == [5, 5]
+    assert view["messages"][1]["credit"]["advantage"] == SCORES[-1]
+
+
+def test_a_pair_has_what_both_share_once_and_what_is_trained_apart(files):
+    collection, rows = scanned(files["pairs"])
+    view = collection.view(0)
+    assert view["shared"] == len(view["chosen"]) - 1 == rows[0]["first"]
+    assert view["chosen"][-1]["trained"] and view["rejected"][-1]["trained"]
+    assert view["chosen"][-1]["text"] != view["rejected"][-1]["text"]
+
+
+def test_credit_is_computed_once_and_continued(files, tmp_path, capsys):
+    settings = CreditSettings("mini", "sampled", "mini")
+    kept = str(tmp_path / "credit.jsonl")
+    collection, rows = scanned(files["trajectories"], credit=settings, credit_path=kept)
+    lines = open(kept).read().splitlines()
+    assert len(lines) == 12 and all(len(r["advantages"]) == r["turns"] for r in rows)
+    with open(kept, "w") as file:
+        file.write("\n".join(lines[:5]) + "\n" + lines[5][:40])  # killed in the middle of a line
+    manifest = tmp_path / "credit.jsonl.manifest.json"
+    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"status": "running"}))
+    scanned(files["trajectories"], credit=settings, credit_path=kept)
+    assert sorted(open(kept).read().splitlines()) == sorted(lines)
+    message = collection.view(0)["messages"][1]
+    assert "".join(message["credit"]["tokens"]).startswith(message["text"])
+    collection, _ = scanned(files["trajectories"], credit_path=kept)
+    assert collection.summary()["advantage_by_turn"][0]["n"] == 12
+    assert {row["word"] for row in collection.summary()["advantage_by_word"]} >= {"useful", "useless"}
+
+
+def test_a_critic_with_a_value_head_is_sent_to_ranking(files, tmp_path):
+    (tmp_path / "critic").mkdir()
+    save_file({"value_head.weight": torch.zeros(1, 2)}, str(tmp_path / "critic" / "model.safetensors"))
+    settings = CreditSettings(str(tmp_path / "critic"))
+    with pytest.raises(UserError, match="--critic_type value"):
+        scanned(files["trajectories"], credit=settings, credit_path=str(tmp_path / "credit.jsonl"))
+    assert not (tmp_path / "credit.jsonl").exists()
+
+
+def test_candidates_get_credit_by_token_too(files, tmp_path):
+    settings, kept = CreditSettings("mini", "seed", "mini"), str(tmp_path / "credit.jsonl")
+    collection, _ = scanned(files["ranked"], credit=settings, credit_path=kept)
+    shown = collection.view(0)["messages"][1]["candidates"]
+    assert all(len(c["credit"]["tokens"]) == len(c["credit"]["reference"]) for c in shown)
+
+
+def test_released_rows_without_our_fields_are_shown(tmp_path):
+    rows = []
+    for t in graded():
+        row = t.to_dict()
+        rows.append({k: row[k] for k in ("dialogue_history", "answer", "reward")} | {"task": released(row["task"])})
+    collection, shown = scanned(write(tmp_path / "released.jsonl", rows))
+    assert len({row["id"] for row in shown}) == 12 and all("ending" not in row for row in shown)
+    view = collection.view(1)
+    assert view["id"] == shown[1]["id"] and [t["call"] for t in view["grade"]["tests"]]
+    text = "<|user|>Hello<|end|><|assistant|>"
+    strings = [{"input": text, "older_output": "a", "additional_outputs": ["a", "b"], "judge_result": [1, 0]}]
+    collection, shown = scanned(write(tmp_path / "candidates.jsonl", strings))
+    assert [c["text"] for c in collection.view(0)["messages"][-1]["candidates"]] == ["b", "a"]
+    collection, _ = scanned(write(tmp_path / "pairs.jsonl", [{"chosen": text + "a", "rejected": text + "b"}]))
+    assert [m["text"] for m in collection.view(0)["chosen"]] == ["Hello", "a"]
+
+
+def released(task: dict) -> dict:
+    return {name: task[name] for name in ("problem_description", "ground_truth", "test_cases")}
+
+
+def test_half_a_surrogate_pair_stays_what_it_was(tmp_path):
+    trajectory = replace(graded()[0], dialogue_history=[{"role": "user", "content": "x\ud83dy"}], parts=None)
+    collection, _ = scanned(write(tmp_path / "a.jsonl", [trajectory]))
+    assert json.loads(json_text(collection.view(0)))["messages"][0]["text"] == "x\ud83dy"
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "words"),
+    [
+        ("missing.jsonl", {}, "does not exist"),
+        ("tasks", {}, "holds tasks"),
+        ("other", {}, "neither a trajectory"),
+        ("pairs", {"compare_path": "trajectories"}, "--compare_path is not for them"),
+        ("pairs", {"ranked_path": "ranked"}, "--ranked_path is not for them"),
+        ("trajectories", {"ranked_path": "pairs"}, "expected TurnCandidates"),
+        ("trajectories", {"compare_path": "ranked"}, "expected Trajectory"),
+        ("trajectories", {"pair_path": "pairs"}, "--ranked_path"),
+        ("trajectories", {"names": ["a", "b"]}, "--names"),
+        ("trajectories", {"limit": 0}, "--limit"),
+        ("ranked", {"pair_path": "foreign"}, "none of its pairs"),
+        ("trajectories", {"compare_path": "stranger"}, "no task in common"),
+        ("trajectories", {"credit_path": "pairs"}, "not a file of credit"),
+    ],
+)
+def test_files_that_do_not_go_together_are_said(files, tmp_path, name, more, words):
+    files["tasks"] = write(tmp_path / "tasks.jsonl", [graded()[0].task.to_dict()])
+    files["other"] = write(tmp_path / "other.jsonl", [{"a": 1}])
+    files["foreign"] = write(tmp_path / "foreign.jsonl", [{"chosen": "a", "rejected": "b"}])
+    files["stranger"] = write(tmp_path / "stranger.jsonl", [t.to_dict() for t in graded(1, seed=99)])
+    paths = {key: files.get(value, value) if isinstance(value, str) else value for key, value in more.items()}
+    with pytest.raises(UserError, match=words):
+        scanned(files.get(name, str(tmp_path / name)), **paths)
+
+
+def test_the_output_is_never_the_input(tmp_path):
+    with pytest.raises(UserError, match="is the input"):
+        output_of(str(tmp_path / "a.html"), None, False)
+    with pytest.raises(UserError, match="--serve"):
+        output_of("a.jsonl", "b.html", True)
+    assert str(output_of("a.jsonl", None, False)) == "a.html"
