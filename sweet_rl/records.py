@@ -87,7 +87,9 @@ class Trajectory:
     dialogue_history rows: {role, content, input?, output?, token_ids?, finish_reason?, logprobs?}; `output`
     is the text as sampled, `token_ids` its ids with the EOS if one was produced. `ending` is answered,
     turn_limit, failed or, in released files, unknown (None); `failure` = {kind, message, side} says why it
-    failed. `reward` is None until it is graded. `tokenizer` is the fingerprint of the ids' tokenizer.
+    failed. `reward` is None until it is graded, `grade` the evidence for it (`rewards.base.Grade.as_dict`).
+    `tokenizer` is the fingerprint of the ids' tokenizer. `usage` counts tokens by side: {"agent": {"prompt_tokens",
+    "completion_tokens"}, "human": ...}; `leaks` the human's replies that gave the reference solution away.
     """
 
     task: Task
@@ -99,6 +101,9 @@ class Trajectory:
     failure: dict | None = None
     parts: list[Part] | None = None
     tokenizer: str | None = None
+    grade: dict | None = None
+    usage: dict | None = None
+    leaks: int | None = None
     extra: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -122,6 +127,9 @@ class Trajectory:
             failure=take.checked("failure", _is_map, "an object {kind, message, side}", default=None),
             parts=take.parts("parts", default=None),
             tokenizer=take.text("tokenizer", default=None),
+            grade=take.checked("grade", _is_map, "an object {failure, ungradable, ...}", default=None),
+            usage=take.checked("usage", _is_usage, "an object {agent: {prompt_tokens, ...}, human: ...}", default=None),
+            leaks=take.checked("leaks", _is_int, "a whole number", default=None),
             extra=take.rest(cls),
         )
 
@@ -145,7 +153,8 @@ class TurnCandidates:
 
     input: the prompt of the turn. additional_reference_logprobs: for each candidate the sampling log-probs of
     its tokens, or their mean. judge_result: indices of additional_outputs, best first; judge_scores in the
-    order of additional_outputs. `task` and `turn` may be missing from files made elsewhere.
+    order of additional_outputs. `task` and `turn` may be missing from files made elsewhere. `dialogue` holds the
+    messages before the turn, and `eos_text` the text that ends a turn of the model that was sampled.
     """
 
     input: str | list[Part]
@@ -160,6 +169,8 @@ class TurnCandidates:
     additional_finish_reasons: list[str] | None = None
     judge_scores: list[float] | None = None
     tokenizer: str | None = None
+    dialogue: list[dict] | None = None
+    eos_text: str | None = None
     extra: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -170,6 +181,7 @@ class TurnCandidates:
         """Raises RecordError, also where two lists do not speak of the same number of candidates."""
         take = _Fields(row, where)
         task = take.checked("task", _is_map, "an object", default=None)
+        dialogue = take.checked("dialogue", _is_maps, "a list of objects", default=None)
         record = cls(
             input=take.text_or_parts("input"),
             older_output=take.text("older_output"),
@@ -199,6 +211,8 @@ class TurnCandidates:
                 "judge_scores", _list_of(_is_number), "a list of numbers", default=None
             ),
             tokenizer=take.text("tokenizer", default=None),
+            dialogue=None if dialogue is None else _messages(dialogue, where, "dialogue"),
+            eos_text=take.text("eos_text", default=None),
             extra=take.rest(cls),
         )
         count = len(record.additional_outputs)
@@ -231,13 +245,15 @@ class PreferencePair:
     pairs, 5).
 
     Strings (released files) are turned into parts with a response template before training; `tokenizer` is
-    the fingerprint of the tokenizer that the parts' token_ids belong to.
+    the fingerprint of the tokenizer that the parts' token_ids belong to. `task_id` says whose pair it is, so that
+    training can hold out whole tasks.
     """
 
     chosen: str | list[Part]
     rejected: str | list[Part]
     id: str = ""
     tokenizer: str | None = None
+    task_id: str | None = None
     extra: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -252,6 +268,7 @@ class PreferencePair:
             rejected=take.text_or_parts("rejected"),
             id=take.text("id", default=""),
             tokenizer=take.text("tokenizer", default=None),
+            task_id=take.text("task_id", default=None),
             extra=take.rest(cls),
         )
 
@@ -387,13 +404,13 @@ _MESSAGE_FIELDS = {
 }
 
 
-def _messages(history: list[dict], where: str) -> list[dict]:
+def _messages(history: list[dict], where: str, name: str = "dialogue_history") -> list[dict]:
     for index, message in enumerate(history):
-        take = _Fields(message, f"{where}, dialogue_history[{index}]")
+        take = _Fields(message, f"{where}, {name}[{index}]")
         take.checked("role", lambda v: v in ROLES, f"one of {', '.join(ROLES)}")
         take.text("content")
-        for name, (check, expected) in _MESSAGE_FIELDS.items():
-            take.checked(name, check, expected, default=None)
+        for key, (check, expected) in _MESSAGE_FIELDS.items():
+            take.checked(key, check, expected, default=None)
     return history
 
 
@@ -446,6 +463,10 @@ def _list_of(check):
 
 
 _is_maps = _list_of(_is_map)
+
+
+def _is_usage(value: Any) -> bool:
+    return _is_map(value) and all(_is_map(side) and all(map(_is_int, side.values())) for side in value.values())
 
 
 def _is_part(value: Any) -> bool:

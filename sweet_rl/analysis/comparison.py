@@ -176,7 +176,7 @@ def _values(trajectories: Sequence[Trajectory], tasks: set[str], measure: str) -
         if task not in tasks or not trajectory.is_graded:
             continue
         main = trajectory.reward if measure == "similarity" else float(trajectory.reward == 1.0)
-        tokens = trajectory.extra.get("usage", {}).get("agent", {}).get("completion_tokens")
+        tokens = (trajectory.usage or {}).get("agent", {}).get("completion_tokens")
         told = {"reward": trajectory.reward, "main": main, "turns": trajectory.turns, "tokens": tokens}
         for name, value in told.items():
             if value is not None:

@@ -17,7 +17,7 @@ def summarise(trajectories: Sequence[Trajectory], k: int = 1, seed: int = 0) -> 
     graded = [trajectory for trajectory in trajectories if trajectory.is_graded]
     rewards = _by_task(graded, lambda t: t.reward)
     successes = _by_task(graded, lambda t: float(t.reward == 1.0))
-    grades = {trajectory.id: trajectory.extra.get("grade") or {} for trajectory in trajectories}
+    grades = {trajectory.id: trajectory.grade or {} for trajectory in trajectories}
     ungradable = {t.task.id: grades[t.id]["ungradable"] for t in trajectories if grades[t.id].get("ungradable")}
     failed = Counter((t.failure or {}).get("kind", "unknown") for t in trajectories if t.ending == "failed")
     kinds = Counter(grades[t.id].get("failure") or "wrong answer" for t in graded if t.reward != 1.0)

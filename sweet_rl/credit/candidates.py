@@ -99,5 +99,6 @@ async def sample_candidates(turn: Turn, model: ChatModel, sampling: Sampling) ->
         additional_token_ids=ids,
         additional_finish_reasons=[completion.finish_reason for completion in completions],
         tokenizer=None if model.chat is None else model.chat.fingerprint,
-        extra={"dialogue": turn.dialogue} | ({} if model.chat is None else {"eos_text": model.chat.eos_text}),
+        dialogue=turn.dialogue,
+        eos_text=None if model.chat is None else model.chat.eos_text,
     )

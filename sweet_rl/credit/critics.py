@@ -180,5 +180,5 @@ def seed_of(model_id: str) -> str:
 
 def ranked(record: TurnCandidates, scores: list[float], eos_text: str | None) -> TurnCandidates:
     """The record with judge_scores and judge_result (indices, best first), and the EOS noted if it was not."""
-    extra = record.extra if eos_text is None else {**record.extra, "eos_text": eos_text}
-    return dataclasses.replace(record, judge_scores=scores, judge_result=order_by_score(scores), extra=extra)
+    eos_text = record.eos_text if eos_text is None else eos_text
+    return dataclasses.replace(record, judge_scores=scores, judge_result=order_by_score(scores), eos_text=eos_text)

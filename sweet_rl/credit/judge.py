@@ -101,7 +101,7 @@ def read_verdict(reply: str) -> int | None:
 
 def conversation(record: TurnCandidates) -> str:
     """The dialogue up to the turn as text: from its messages, or for files without them its prompt unmarked."""
-    messages: list[Message] | None = record.extra.get("dialogue")
+    messages: list[Message] | None = record.dialogue
     if messages is not None:
         names = {"assistant": "Engineer", "user": "Colleague", "system": "Instructions"}
         return "\n\n".join(f"{names[message['role']]}: {message['content'].strip()}" for message in messages)

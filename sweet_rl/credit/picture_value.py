@@ -64,7 +64,7 @@ class PictureValueCritic:
         return [[next(values) for _ in record.additional_outputs] for record in records]
 
     def _encoded(self, record: TurnCandidates, size: tuple[int, int]) -> list[EncodedText]:
-        dialogue = record.extra.get("dialogue")
+        dialogue = record.dialogue
         if dialogue is None:
             raise UserError(
                 f"candidates {record.id!r}: no 'dialogue', so its messages cannot be laid out for another model. "

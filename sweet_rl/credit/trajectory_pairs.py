@@ -47,8 +47,8 @@ def _pair(chosen: Trajectory, rejected: Trajectory, parts: dict[str, list[Part]]
         rejected=texts[1],
         id=f"{chosen.id}>{rejected.id}",
         tokenizer=chosen.tokenizer if chosen.tokenizer == rejected.tokenizer else None,
+        task_id=chosen.task.id,
         extra={
-            "task_id": chosen.task.id,
             "chosen_id": chosen.id,
             "rejected_id": rejected.id,
             "chosen_reward": chosen.reward,

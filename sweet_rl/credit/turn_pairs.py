@@ -25,7 +25,7 @@ def turn_pairs(
     where = f"candidates {record.id!r}"
     if record.judge_result is None:
         raise UserError(f"{where}: not ranked, judge_result is missing. Run rank_best_of_n.py first.")
-    eos_text = record.extra.get("eos_text") if eos_text is None else eos_text
+    eos_text = record.eos_text if eos_text is None else eos_text
     if eos_text is None:
         raise UserError(f"{where}: which text ends a turn is not noted. Give --eos_text, e.g. '<|eot_id|>'.")
     half = len(record.judge_result) // 2
@@ -55,7 +55,7 @@ def turn_pairs(
                 chosen=[*prompt, completion_part(record, chosen, eos_text)],
                 rejected=[*prompt, completion_part(record, rejected, eos_text)],
                 tokenizer=record.tokenizer,
-                extra={} if record.task is None else {"task_id": record.task.id},
+                task_id=None if record.task is None else record.task.id,
             )
         )
     return pairs

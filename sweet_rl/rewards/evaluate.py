@@ -9,7 +9,7 @@ from sweet_rl.rewards.code import CodeGrader, Grade
 
 
 def grade_trajectories(trajectories: Iterable[Trajectory], grader: CodeGrader) -> Iterator[Trajectory]:
-    """The same trajectories, in order, with `reward` set anew and the evidence in `extra['grade']`.
+    """The same trajectories, in order, with `reward` set anew and the evidence in `grade`.
 
     A dialogue that failed is not graded: its reward is None. One that reached the turn limit gave no answer,
     whatever its last message says: reward 0. Where the task is ungradable the reward is None and the grade says why.
@@ -48,8 +48,7 @@ def first_tasks(trajectories: Sequence[Trajectory], num_tasks: int | None) -> li
 
 
 def _not_graded(trajectory: Trajectory) -> Trajectory:
-    extra = {name: value for name, value in trajectory.extra.items() if name != "grade"}
-    return replace(trajectory, reward=None, extra=extra)
+    return replace(trajectory, reward=None, grade=None)
 
 
 def _graded(trajectory: Trajectory, grade: Grade, grader: CodeGrader) -> Trajectory:
@@ -57,4 +56,4 @@ def _graded(trajectory: Trajectory, grade: Grade, grader: CodeGrader) -> Traject
     evidence = {"failure": grade.failure, "ungradable": grade.ungradable, "level": grader.level, "tests": tests}
     if grader.rules != "sweet_rl":
         evidence["rules"] = grader.rules
-    return replace(trajectory, reward=grade.reward, extra={**trajectory.extra, "grade": evidence})
+    return replace(trajectory, reward=grade.reward, grade=evidence)

@@ -38,7 +38,7 @@ def grader_of(path: str, trajectories: Iterable[Trajectory], settings: Mapping[s
     """What graded the dialogues, by their own words and by the settings of their evaluation."""
     grader = {name: value for name, value in dict(settings).items() if name not in NOT_OF_THE_GRADER}
     for trajectory in trajectories:
-        grade = trajectory.extra.get("grade") or {}
+        grade = trajectory.grade or {}
         told: dict = {"kind": "page"} if "similarity" in trajectory.extra else {"kind": "code"} if grade else {}
         for name in NAMED_IN_ROWS:
             value = trajectory.extra.get(name, grade.get(name))

@@ -101,7 +101,7 @@ async def play(task: Task, sample: int, collaboration: Collaboration) -> Traject
         raise
     except Exception as error:  # one dialogue's surprise is its own record, never the end of the batch
         failure = {"kind": type(error).__name__, "message": str(error)[:1000], "side": side}
-    return _record(task, key, environment, collaboration.agent, failure, {"usage": usage.tokens, "leaks": leaks})
+    return _record(task, key, environment, collaboration.agent, failure, usage.tokens, leaks)
 
 
 async def _speak(
@@ -131,7 +131,13 @@ class _Usage:
 
 
 def _record(
-    task: Task, key: str, environment: CodeCollaboration, agent: ChatModel, failure: dict | None, extra: dict
+    task: Task,
+    key: str,
+    environment: CodeCollaboration,
+    agent: ChatModel,
+    failure: dict | None,
+    usage: dict,
+    leaks: int,
 ) -> Trajectory:
     history, parts = environment.dialogue, None
     if agent.chat is not None and environment.turns:
@@ -147,7 +153,8 @@ def _record(
         failure=failure,
         parts=parts,
         tokenizer=None if agent.chat is None else agent.chat.fingerprint,
-        extra=extra,
+        usage=usage,
+        leaks=leaks,
     )
 
 

@@ -168,7 +168,7 @@ def encode_pairs(
                 index[text.key] = len(texts)
                 texts.append(text)
         kept.append([index[text.key] for text in both])
-        tasks.append(pair.extra.get("task_id"))
+        tasks.append(pair.task_id)
     if not kept:
         raise UserError(_nothing_left(path, len(pairs), "pairs", counts, data))
     return PreferenceExamples(texts, np.asarray(kept, dtype=np.int64), tasks, counts)

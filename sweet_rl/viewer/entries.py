@@ -111,7 +111,7 @@ class Pairs:
             row = {
                 "id": place.id,
                 "title": title_of(opening),
-                "task": str(pair.extra.get("task_id", "")) or title_of(opening),
+                "task": (pair.task_id or "") or title_of(opening),
                 "turns": sum(m["role"] == "assistant" for m in chosen),
                 "turns_rejected": sum(m["role"] == "assistant" for m in rejected),
                 "chars": sum(len(m["text"]) for m in chosen if m["role"] == "assistant"),
@@ -196,8 +196,8 @@ def trajectory_row(trajectory: Trajectory, advantages: dict[int, float]) -> dict
     }
     if trajectory.failure:
         row["failure"] = str(trajectory.failure.get("kind", "unknown"))
-    elif isinstance(trajectory.extra.get("grade"), dict):
-        row["failure"] = trajectory.extra["grade"].get("failure")
+    elif trajectory.grade is not None:
+        row["failure"] = trajectory.grade.get("failure")
     if advantages:
         row["advantages"] = in_order(advantages)
     words = [

@@ -17,7 +17,7 @@ def grade_view(trajectory: Trajectory) -> dict | None:
 
     Tests of dialogues that were not graded have their call alone; None where the task has no tests.
     """
-    grade = trajectory.extra.get("grade")
+    grade = trajectory.grade
     grade = grade if isinstance(grade, dict) else {}
     calls = trajectory.task.test_cases
     if not calls and not grade:

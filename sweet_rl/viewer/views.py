@@ -61,7 +61,7 @@ def trajectory_view(
         "code": answer_code(trajectory),
         "grade": grade_view(trajectory),
         "prompt": longest,
-        "fields": {name: value for name, value in trajectory.extra.items() if name != "grade"},
+        "fields": trajectory.extra,
     }
     return {name: value for name, value in view.items() if value is not None and value != {}}
 

@@ -20,7 +20,8 @@ pytestmark = [
         sys.prefix == sys.base_prefix, reason="not in a virtual environment, and the script would make one of its own"
     ),
     pytest.mark.skipif(
-        not (ROOT / "sweet_rl" / "models" / "packaged" / "mini" / "config.json").is_file(), reason="no packaged tiny agent"
+        not (ROOT / "sweet_rl" / "models" / "packaged" / "mini" / "config.json").is_file(),
+        reason="no packaged tiny agent",
     ),
 ]
 

@@ -16,9 +16,9 @@ TASKS = [Task(f"task {i}", f"def f(): return {i}", {"test1": "f()"}, id=f"t{i}")
 
 def dialogue(task, sample, reward, turns=2, ending="answered", tokens=None, **extra):
     history = [{"role": "user", "content": "hello"}] + [{"role": "assistant", "content": "x"}] * turns
-    usage = {} if tokens is None else {"usage": {"agent": {"completion_tokens": tokens, "prompt_tokens": 1}}}
+    usage = None if tokens is None else {"agent": {"completion_tokens": tokens, "prompt_tokens": 1}}
     return Trajectory(
-        TASKS[task], history, "x", reward, id=f"t{task}-{sample}", ending=ending, extra={**usage, **extra}
+        TASKS[task], history, "x", reward, id=f"t{task}-{sample}", ending=ending, usage=usage, extra=extra
     )
 
 

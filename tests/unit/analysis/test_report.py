@@ -23,9 +23,9 @@ def test_failed_dialogues_and_ungradable_tasks_are_counted_apart():
     rows = [
         dialogue(0, 0, 1.0),
         dialogue(0, 1, None, ending="failed", failure={"kind": "timeout", "message": "", "side": "human"}),
-        dialogue(1, 0, None, extra={"grade": {"ungradable": "random", "tests": [], "failure": None}}),
+        dialogue(1, 0, None, grade={"ungradable": "random", "tests": [], "failure": None}),
         dialogue(
-            2, 0, 0.0, extra={"grade": {"failure": "no answer", "tests": [{"passed": False, "reason": "no answer"}]}}
+            2, 0, 0.0, grade={"failure": "no answer", "tests": [{"passed": False, "reason": "no answer"}]}
         ),
     ]
     summary = summarise(rows, k=2)

@@ -1,0 +1,51 @@
+"""What a grader is and what it says of an answer. One grader a domain: `code.py`, `html.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from sweet_rl.records import Task
+
+
+@dataclass(frozen=True)
+class Grade:
+    """The reward of one answer and the evidence for it.
+
+    Attributes:
+        reward: in [0, 1]; 1.0 is success. None if there is no reward: the reference cannot be graded against
+            (`ungradable`), or the machine failed (`machine`).
+        failure: kind of the answer's failure ("wrong value", "timeout", "no answer", "no page", ...); None if the
+            answer has full marks or was not judged.
+        ungradable: why the reference cannot be graded against; None for every ordinary task.
+        machine: what the machine did to the answer, also when it was tried again alone (for example "ran out of
+            wall time: 0.2 of 1.0 s of CPU time in 3.0 s"). Such an answer is not judged; grading it again may work.
+        evidence: what the grader saw, JSON values: tests and sandbox level; similarity and encoder.
+    """
+
+    reward: float | None
+    failure: str | None = None
+    ungradable: str | None = None
+    machine: str | None = None
+    evidence: dict[str, Any] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The value of the field `grade` in a graded trajectory."""
+        row = {"failure": self.failure, "ungradable": self.ungradable, **self.evidence}
+        return row | ({} if self.machine is None else {"machine": self.machine})
+
+
+class Grader(Protocol):
+    """Gives answers their reward. A context manager: `close` ends its processes."""
+
+    def describe(self) -> str:
+        """One line for people: how answers are graded on this machine."""
+        ...
+
+    def grade_many(self, jobs: Iterable[tuple[Task, str | None]]) -> Iterator[Grade]:
+        """The grades of (task, answer) pairs, in order; an answer of None is a dialogue without one. Several are
+        graded at once; `jobs` is read as far as that needs."""
+        ...
+
+    def close(self) -> None: ...
