@@ -6,7 +6,7 @@ simulator or critic sees it.
 
 import re
 
-from sweet_rl.environments.backend import ANSWER_MARKER
+from sweet_rl.environments.base import ANSWER_MARKER
 from sweet_rl.mini.topics import TOPICS
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from sweet_rl.analysis.figures.style import FACES, HATCHES, line_style, new_figure
-from sweet_rl.environments.backend import ANSWER_MARKER
+from sweet_rl.environments.base import ANSWER_MARKER
 from sweet_rl.records import Trajectory
 
 
