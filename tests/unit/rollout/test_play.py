@@ -16,7 +16,7 @@ from sweet_rl.models.retries import RetryPolicy
 from sweet_rl.models.transformers_local import TransformersModel
 from sweet_rl.records import Task, Trajectory
 from sweet_rl.rollout.play import Collaboration, as_they_finish, play_all
-from sweet_rl.rollout.summary import summarise
+from sweet_rl.rollout.collect import summarise
 from tests.support.api_server import MODEL, ApiServer, chat_reply, refusal
 from tests.support.tiny_models import BOS, EOS, save_tiny_chat_model
 
