@@ -72,6 +72,20 @@ def test_seeds_are_averaged_within_each_task_and_their_spread_is_told():
     assert row.spread == pytest.approx(0.25 / 2**0.5)
 
 
+def test_more_seeds_or_dialogues_of_a_task_are_no_more_tasks_for_the_interval():
+    rewards = (1, 0, 0, 1, 0, 1)
+    single = compare({"m": [run_of(*rewards)]}).rows[0].main
+    doubled = graded([dialogue(i, sample, reward) for i, reward in enumerate(rewards) for sample in (0, 1)])
+    assert compare({"m": [run_of(*rewards)] * 3}).rows[0].main == single
+    assert compare({"m": [doubled]}).rows[0].main == single and single.tasks == 6 and single.low < single.high
+
+
+def test_another_seed_of_the_bootstrap_gives_another_interval():
+    runs = {"m": [run_of(*(i / 11 for i in range(12)))], "n": [run_of(*[0] * 12)]}
+    one, other, again = (compare(runs, ["n"], seed=seed) for seed in (0, 1, 0))
+    assert one == again and one.rows[0].tests_passed != other.rows[0].tests_passed
+
+
 def test_turns_and_tokens_are_means_a_dialogue():
     comparison = compare({"a": [run_of(1, 0, tokens=30, turns=4)], "b": [run_of(1, 1)]})
     assert (comparison.rows[0].turns, comparison.rows[0].tokens, comparison.rows[1].tokens) == (4.0, 30.0, None)
