@@ -5,7 +5,7 @@ import json
 import pytest
 
 from sweet_rl.analysis.comparison import compare
-from sweet_rl.analysis.comparison_table import as_latex, as_markdown, as_text
+from sweet_rl.analysis.comparison_table import as_latex, as_markdown, as_text, paper_results
 from sweet_rl.errors import UserError
 from sweet_rl.records import Task, Trajectory
 from sweet_rl.rewards.graded_file import GradedFile, grader_of, read_graded
@@ -187,8 +187,6 @@ def test_what_graded_a_file_is_read_from_its_rows_and_its_manifest(tmp_path):
 
 
 def test_the_papers_figures_are_those_of_the_paper():
-    from sweet_rl.analysis.paper_results import paper_results
-
     path = ROOT / "configs" / "paper" / "results.yaml"
     keys = ("tests", "success", "cosine", "wins")
     rows = {name: tuple(row[key] for key in keys) for name, row in paper_results(path, "table2")["rows"].items()}
