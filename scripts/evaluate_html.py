@@ -18,7 +18,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from sweet_rl.analysis.comparison import compare
-from sweet_rl.analysis.page_report import page_summary_text, summarise_pages
+from sweet_rl.analysis.report import summarise, summary_text
 from sweet_rl.analysis.statistics import check_k
 from sweet_rl.cli import one_of, run
 from sweet_rl.credit.pair_files import check_apart, check_texts, write_pairs
@@ -153,7 +153,7 @@ def main(
                     bar.update()
                 bar.close()
             graded = [Trajectory.from_dict(row, output_path) for row in output.records()]
-            summary = summarise_pages(graded, k, seed)
+            summary = summarise(graded, k, seed)
             if not output.complete:
                 output.finish(summary)
     if other is not None:
@@ -161,7 +161,7 @@ def main(
         compared = compare(runs, ["the baseline"], seed=seed)
         won = compared.against["this run", "the baseline"].wins
         summary["win_rate"] = won.to_dict() | {"baseline": baseline}
-    print(page_summary_text(summary))
+    print(summary_text(summary))
     for path, hint in ((preference_path, False), (ground_truth_preference_path, True)):
         if path is not None:
             write_pairs(path, output_path, graded, hint, texts, overwrite, min_gap)

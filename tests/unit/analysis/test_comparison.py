@@ -5,7 +5,7 @@ import json
 import pytest
 
 from sweet_rl.analysis.comparison import compare
-from sweet_rl.analysis.comparison_table import as_latex, as_markdown, as_text
+from sweet_rl.analysis.comparison_table import as_latex, as_markdown, as_text, paper_results
 from sweet_rl.errors import UserError
 from sweet_rl.records import Task, Trajectory
 from sweet_rl.rewards.graded_file import GradedFile, grader_of, read_graded
@@ -70,6 +70,20 @@ def test_seeds_are_averaged_within_each_task_and_their_spread_is_told():
     row = compare({"m": [run_of(1, 0, 0, 0), run_of(1, 1, 0, 0)]}).rows[0]
     assert row.main.mean == 0.375 and row.by_seed == [0.25, 0.5] and row.main.tasks == 4 and row.seeds == 2
     assert row.spread == pytest.approx(0.25 / 2**0.5)
+
+
+def test_more_seeds_or_dialogues_of_a_task_are_no_more_tasks_for_the_interval():
+    rewards = (1, 0, 0, 1, 0, 1)
+    single = compare({"m": [run_of(*rewards)]}).rows[0].main
+    doubled = graded([dialogue(i, sample, reward) for i, reward in enumerate(rewards) for sample in (0, 1)])
+    assert compare({"m": [run_of(*rewards)] * 3}).rows[0].main == single
+    assert compare({"m": [doubled]}).rows[0].main == single and single.tasks == 6 and single.low < single.high
+
+
+def test_another_seed_of_the_bootstrap_gives_another_interval():
+    runs = {"m": [run_of(*(i / 11 for i in range(12)))], "n": [run_of(*[0] * 12)]}
+    one, other, again = (compare(runs, ["n"], seed=seed) for seed in (0, 1, 0))
+    assert one == again and one.rows[0].tests_passed != other.rows[0].tests_passed
 
 
 def test_turns_and_tokens_are_means_a_dialogue():
@@ -173,8 +187,6 @@ def test_what_graded_a_file_is_read_from_its_rows_and_its_manifest(tmp_path):
 
 
 def test_the_papers_figures_are_those_of_the_paper():
-    from sweet_rl.analysis.paper_results import paper_results
-
     path = ROOT / "configs" / "paper" / "results.yaml"
     keys = ("tests", "success", "cosine", "wins")
     rows = {name: tuple(row[key] for key in keys) for name, row in paper_results(path, "table2")["rows"].items()}

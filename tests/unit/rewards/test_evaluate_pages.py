@@ -1,6 +1,5 @@
 """Which frontend dialogues are graded, and what counts as a failure."""
 
-from sweet_rl.analysis.page_report import page_summary_text, summarise_pages
 from sweet_rl.records import Task, Trajectory
 from sweet_rl.rewards.evaluate_pages import best_of_tasks, grade_page_trajectories
 from sweet_rl.rewards.html import PageGrade
@@ -54,16 +53,6 @@ def test_a_failed_dialogue_is_not_the_agents_and_loses_an_earlier_grade():
 
 def test_an_unfinished_dialogue_gave_no_answer_whatever_it_showed_last():
     assert graded()[2].extra["render_failure"]["kind"] == "no answer"
-
-
-def test_the_summary_counts_zeros_but_not_what_is_nobodys_fault():
-    summary = summarise_pages(graded(), k=1)
-    assert summary["cosine_similarity"]["mean"] == (0.5 + 0.0 + 0.7) / 3
-    assert summary["failed_dialogues"] == {"connection": 3}
-    assert summary["answers_failed_by"] == {"no answer": 1}
-    assert summary["references_not_drawn"] == {OTHER.id: "timeout"} and summary["encoder"] == "e"
-    text = page_summary_text(summary)
-    assert "cosine similarity 40.0 %" in text and "not counted: 1" in text
 
 
 def test_the_best_dialogue_of_each_task_is_one_that_earned_something():
