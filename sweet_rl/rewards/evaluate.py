@@ -5,30 +5,29 @@ from dataclasses import replace
 
 from sweet_rl.errors import UserError
 from sweet_rl.records import Task, Trajectory
-from sweet_rl.rewards.code import CodeGrader, Grade
+from sweet_rl.rewards.base import Grade, Grader
 
 
-def grade_trajectories(trajectories: Iterable[Trajectory], grader: CodeGrader) -> Iterator[Trajectory]:
+def grade_trajectories(trajectories: Iterable[Trajectory], grader: Grader) -> Iterator[Trajectory]:
     """The same trajectories, in order, with `reward` set anew and the evidence in `grade`.
 
     A dialogue that failed is not graded: its reward is None. One that reached the turn limit gave no answer,
     whatever its last message says: reward 0. Where the task is ungradable the reward is None and the grade says why.
-    The evidence: {failure, ungradable, level, tests: [{name, passed, reason?, message?}], rules?}.
+    The evidence: {failure, ungradable, level, tests: [{name, passed, reason?, message?}], rules?, machine?}.
     """
 
     def rows(queue: list):
         for trajectory in trajectories:
             queue.append(trajectory)
             if trajectory.ending != "failed":
-                task = trajectory.task
                 answer = None if trajectory.ending == "turn_limit" else trajectory.answer
-                yield trajectory.id, task.ground_truth, answer, task.test_cases
+                yield trajectory.task, answer
 
     queue: list[Trajectory] = []
-    for _, grade in grader.grade_many(rows(queue)):
+    for grade in grader.grade_many(rows(queue)):
         while queue[0].ending == "failed":
             yield _not_graded(queue.pop(0))
-        yield _graded(queue.pop(0), grade, grader)
+        yield _graded(queue.pop(0), grade)
     yield from map(_not_graded, queue)
 
 
@@ -51,9 +50,5 @@ def _not_graded(trajectory: Trajectory) -> Trajectory:
     return replace(trajectory, reward=None, grade=None)
 
 
-def _graded(trajectory: Trajectory, grade: Grade, grader: CodeGrader) -> Trajectory:
-    tests = [{name: value for name, value in vars(test).items() if value is not None} for test in grade.tests]
-    evidence = {"failure": grade.failure, "ungradable": grade.ungradable, "level": grader.level, "tests": tests}
-    if grader.rules != "sweet_rl":
-        evidence["rules"] = grader.rules
-    return replace(trajectory, reward=grade.reward, grade=evidence)
+def _graded(trajectory: Trajectory, grade: Grade) -> Trajectory:
+    return replace(trajectory, reward=grade.reward, grade=grade.as_dict())
