@@ -20,16 +20,17 @@ def summarise_pages(trajectories: Sequence[Trajectory], k: int = 1, seed: int = 
     rewards: dict[str, list[float]] = {}
     for trajectory in graded:
         rewards.setdefault(trajectory.task.id, []).append(trajectory.reward)
-    failures = [(t.extra.get("render_failure") or {}, t) for t in trajectories if t.ending != "failed"]
+    grades = [(t.grade or {}, t) for t in trajectories if t.ending != "failed"]
     failed = Counter((t.failure or {}).get("kind", "unknown") for t in trajectories if t.ending == "failed")
     summary: dict = {
         "dialogues": len(trajectories),
         "graded": len(graded),
         "tasks": len({trajectory.task.id for trajectory in trajectories}),
-        "encoder": next((t.extra.get("encoder") for t in trajectories if t.ending != "failed"), None),
+        "encoder": next((grade.get("encoder") for grade, _ in grades), None),
         "failed_dialogues": dict(failed.most_common()),
-        "answers_failed_by": dict(Counter(f["kind"] for f, _ in failures if f.get("side") == "answer").most_common()),
-        "references_not_drawn": {t.task.id: f["kind"] for f, t in failures if f.get("side") == "reference"},
+        "answers_failed_by": dict(Counter(g["failure"] for g, _ in grades if g.get("failure")).most_common()),
+        "references_not_drawn": {t.task.id: g["ungradable"] for g, t in grades if g.get("ungradable")},
+        "machine_failures": sum(1 for grade, _ in grades if grade.get("machine")),
     }
     if graded:
         summary["cosine_similarity"] = bootstrap_interval(rewards, seed=seed).to_dict()
@@ -66,6 +67,8 @@ def page_summary_text(summary: dict) -> str:
     ):
         if summary[key]:
             lines.append(f"{name}: " + ", ".join(f"{kind} {count}" for kind, count in summary[key].items()))
+    if summary["machine_failures"]:
+        lines.append(f"answers that the machine failed to draw, not counted: {summary['machine_failures']}")
     if summary["references_not_drawn"]:
         lines.append(f"reference pages without a picture, not counted: {len(summary['references_not_drawn'])}")
         lines += [f"  {task}: {kind}" for task, kind in summary["references_not_drawn"].items()]
