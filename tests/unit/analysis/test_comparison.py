@@ -121,7 +121,7 @@ def test_settings_lost_with_a_manifest_do_not_count_as_a_difference():
 
 
 def test_a_file_of_rows_by_different_encoders_is_refused():
-    rows = [dialogue(0, 0, 1.0, similarity=1, encoder="a"), dialogue(1, 0, 1.0, similarity=1, encoder="b")]
+    rows = [dialogue(i, 0, 1.0, grade={"similarity": 1, "encoder": name}) for i, name in enumerate("ab")]
     with pytest.raises(UserError, match="different encoders.*t1-0"):
         grader_of("f.jsonl", rows)
 
