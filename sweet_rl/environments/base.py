@@ -184,7 +184,7 @@ class Domain:
         return _template(path or self.agent_prompts.get(agent_model, self.agent_prompt), [TASK_VALUE], ["max_turns"])
 
     def human_template(self, path: str | None = None) -> str:
-        """The instructions of a human that a model plays. Raises UserError as `agent_template`, or if there are none."""
+        """The instructions of a human that a model plays; likewise. Raises UserError also if there are none."""
         prompt = path or self.human_prompt
         if prompt is None:
             scripted = " or ".join(f"--env_model {name}" for name in self.scripted_humans)

@@ -18,7 +18,8 @@ from sweet_rl.humans.vision import PROMPT_VALUES, VisionHuman
 from sweet_rl.records import Task
 from sweet_rl.rendering.renderer import PageRenderer
 from sweet_rl.rewards.embedding_cache import EmbeddingCache
-from sweet_rl.rewards.html import PageGrader, answered_page, load_encoder
+from sweet_rl.rewards.encoders import load_encoder
+from sweet_rl.rewards.html import PageGrader, answered_page
 
 EMBEDDINGS = Path.home() / ".cache" / "sweet_rl" / "embeddings"
 

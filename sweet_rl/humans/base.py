@@ -44,6 +44,23 @@ class Human(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class HumanSettings:
+    """How a model plays the human.
+
+    Attributes:
+        temperature: of the human's replies; 0 is greedy.
+        max_tokens: of one reply of the human.
+        max_chars: length at which the human's replies are cut, at the end of a sentence; by default that of the domain.
+        retry_leaks: ask the human again if a reply gives the reference solution away (--noretry_leaks to let it pass).
+    """
+
+    temperature: float = 0.0
+    max_tokens: int = 256
+    max_chars: int | None = None
+    retry_leaks: bool = True
+
+
 @dataclass
 class ModelHuman:
     """A human that a language model plays.

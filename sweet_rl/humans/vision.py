@@ -38,9 +38,9 @@ _MARKUP = re.compile(
 class VisionHuman(ModelHuman):
     """A simulated human on a server's model that takes pictures (OpenAI's `image_url` parts, as data URLs).
 
-    `prompt_template` holds {problem_description}, {dialogue} and {pictures}. A reply that holds markup is a leak. If the
-    agent's page cannot be drawn, the human replies that it sees nothing. If the reference page cannot be drawn, the
-    dialogue fails (kind "reference").
+    `prompt_template` holds {problem_description}, {dialogue} and {pictures}. A reply that holds markup is a leak. The
+    human replies that it sees nothing if the agent's page cannot be drawn. The dialogue fails (kind "reference") if the
+    reference page cannot be drawn.
 
     Args:
         renderer: draws both pages (required).

@@ -7,19 +7,51 @@ import sys
 import time
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
 
+from sweet_rl.cli import UNRECORDED
+from sweet_rl.errors import UserError
 from sweet_rl.models.base import ChatModel
 from sweet_rl.records import Task
 from sweet_rl.rollout.play import Collaboration, play_all, trajectory_id
 from sweet_rl.runs.run import Run
+from sweet_rl.runs.shards import shard_of
 
 Job = tuple[Task, int]  # a task and the number of its sample
 SPEED_WINDOW = 60.0  # seconds that speeds are averaged over
 TERMINAL_INTERVAL, FILE_INTERVAL = 1.0, 30.0  # seconds between two updates of the progress line
+
+
+@dataclasses.dataclass(frozen=True)
+class CollectionSettings:
+    """Which dialogues are played, and how long they are.
+
+    Attributes:
+        num_tasks: the first so many tasks; all by default.
+        best_of_n: number of dialogues per task.
+        max_turns: number of messages of the agent in one dialogue.
+        shard: i/n: the i-th of n parts of the dialogues; the parts' outputs, one after the other, are the whole.
+        concurrency: largest number of dialogues in progress.
+    """
+
+    num_tasks: int | None = None
+    best_of_n: int = 1
+    max_turns: int = 10
+    shard: str | None = None
+    concurrency: Annotated[int, UNRECORDED] = 256
+
+    def __post_init__(self) -> None:
+        for name in ("num_tasks", "best_of_n", "max_turns", "concurrency"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise UserError(f"--{name} is {value}; it must be at least 1.")
+
+    def jobs(self, tasks: Sequence[Task]) -> Sequence[Job]:
+        """The dialogues of these tasks, or those of the shard. Raises UserError for a shard that is not i/n."""
+        return shard_of([(task, sample) for task in tasks for sample in range(self.best_of_n)], self.shard)
 
 
 async def collect(

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from sweet_rl.domains import task_type
+from sweet_rl.domains import load_domain
 from sweet_rl.errors import UserError
 from sweet_rl.mini.designer import NO_PAGE, NOT_SEEN, ScriptedDesigner, check_page_tasks
 from sweet_rl.mini.page_differences import differences
@@ -66,7 +66,7 @@ def test_pages_that_cannot_be_drawn(renderer):
 def test_code_tasks_are_refused_before_anything_is_drawn():
     with pytest.raises(UserError, match=r"tasks.jsonl, task 2 \(2\): its ground_truth is no HTML page"):
         check_page_tasks([task(1, "<html><body>Hello</body></html>"), task(2, "def f(): return 1")], "tasks.jsonl")
-    assert task_type("html").scripted["designer"].check_tasks is check_page_tasks
+    assert load_domain("html").scripted_humans["designer"].check_tasks is check_page_tasks
 
 
 def test_the_layout_without_a_browser_gives_the_same_feedback_as_a_browser_does(renderer):

@@ -1,9 +1,10 @@
 """Which frontend dialogues are graded, and what counts as a failure."""
 
 from sweet_rl.analysis.page_report import page_summary_text, summarise_pages
+from sweet_rl.rewards.evaluate_pages import best_of_tasks, grade_page_trajectories
+
 from sweet_rl.records import Task, Trajectory
 from sweet_rl.rewards.base import Grade
-from sweet_rl.rewards.evaluate_pages import best_of_tasks, grade_page_trajectories
 
 TASK, OTHER = Task("a page", "<html>a</html>"), Task("another page", "<html>b</html>")
 
