@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from sweet_rl.errors import UserError
-from sweet_rl.models.base import ChatModel, Completion, Message, Part, Sampling
+from sweet_rl.models.base import ChatModel, Completion, Sampling
+from sweet_rl.records import Message, Part
 
 
 class PrefixedModel:

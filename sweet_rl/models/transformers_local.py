@@ -12,9 +12,10 @@ from pathlib import Path
 
 from sweet_rl.chat import ChatFormat
 from sweet_rl.errors import UserError
-from sweet_rl.models.base import Completion, Message, ModelError, Part, Sampling
+from sweet_rl.models.base import Completion, ModelError, Sampling
 from sweet_rl.models.generation import Generated, GenerationEngine, Request
 from sweet_rl.models.loadable import check_loadable
+from sweet_rl.records import Message, Part
 
 
 class TransformersModel:

@@ -7,9 +7,8 @@ import pytest
 
 from sweet_rl.errors import UserError
 from sweet_rl.models.base import ModelError, Sampling
-from sweet_rl.models.endpoints import Endpoints
+from sweet_rl.models.endpoints import Endpoints, Latencies
 from sweet_rl.models.hosts import Hosts
-from sweet_rl.models.latencies import Latencies
 from sweet_rl.models.openai_server import OpenAIServer
 from sweet_rl.models.retries import RetryPolicy
 from tests.integration.scripts.test_chaos import free_port
@@ -17,8 +16,7 @@ from tests.support.api_server import MODEL, ApiServer, Reply, chat_reply, refusa
 
 ASKED = [{"role": "user", "content": "how many?"}]
 QUICK = RetryPolicy(attempts=4, overloaded_attempts=6, first_wait=0.01, longest_wait=0.05)
-DOWN = ModelError("connection", "nobody there", retryable=True)
-DOWN.nobody_listens = True
+DOWN = ModelError("connection", "nobody there", retryable=True, connection_refused=True)
 
 
 def endpoints(names=("a", "b"), probe=None, **settings) -> Endpoints:
@@ -82,19 +80,19 @@ def test_a_server_is_left_out_after_failures_in_a_row_and_comes_back_when_it_ans
         for error in (None, ModelError("server", "500"), ModelError("timeout", "slow"), None):
             a.under_way += 1
             pool.give_back(a, 0.1, error)
-        assert not a.left_out  # a success in between: not in a row
+        assert not a.suspended  # a success in between: not in a row
         for _ in range(3):
             a.under_way += 1
             pool.give_back(a, 0.1, ModelError("server", "500"))
-        assert a.left_out and (await pool.take()) is b and (await pool.take()) is b
+        assert a.suspended and (await pool.take()) is b and (await pool.take()) is b
         await asyncio.sleep(0.15)
-        assert len(probed) >= 2 and a.left_out
+        assert len(probed) >= 2 and a.suspended
         alive = True
         await asyncio.sleep(0.15)
-        assert not a.left_out and (await pool.take()) is a
+        assert not a.suspended and (await pool.take()) is a
         a.under_way += 1
         pool.give_back(a, 0.1, ModelError("server", "500"))
-        assert a.left_out  # on probation, one failure is enough
+        assert a.suspended  # on probation, one failure is enough
         await pool.close()
 
     played(work)
@@ -107,10 +105,10 @@ def test_nobody_at_the_address_is_enough_to_be_left_out_and_a_refused_dialogue_i
         for _ in range(5):
             b.under_way += 1
             pool.give_back(b, 0.1, ModelError("context", "too long"))
-        assert not b.left_out and b.works
+        assert not b.suspended and b.works
         a.under_way += 1
         pool.give_back(a, 0.1, DOWN)
-        assert a.left_out
+        assert a.suspended
         assert pool.summary()["http://a:8000/v1"]["failed"] == {"connection": 1}
         await pool.close()
 
@@ -121,7 +119,7 @@ def test_without_any_server_calls_wait_and_then_the_run_ends_with_a_message():
     async def work():
         pool = endpoints(patience=0.3)
         for one in pool.all:
-            pool.leave_out(one, "dead")
+            pool.suspend(one, "dead")
         start = time.monotonic()
         with pytest.raises(UserError, match="no server has answered for"):
             await pool.take()
@@ -227,7 +225,7 @@ def test_a_file_of_servers_is_read_again_while_calls_go_on(tmp_path):
     async def work(one, two):
         hosts.write_text(f"# ours\n{one.url}  # the first\n\n")
         model = OpenAIServer(MODEL, [f"@{hosts}"], retries=QUICK)
-        model.endpoints._look_again = 0.02
+        model.endpoints._poll_hosts = 0.02
         await model.complete(ASKED, Sampling())
         for text, servers in ((f"{one.url}\n{two.url}\n", 2), ("no server: %%\n", 2), ("", 2), (f"{two.url}\n", 1)):
             hosts.write_text(text)
