@@ -17,7 +17,7 @@ from tqdm import tqdm
 from sweet_rl.analysis.report import summarise, summary_text
 from sweet_rl.analysis.statistics import check_k
 from sweet_rl.cli import one_of, run
-from sweet_rl.credit.pair_files import check_apart, check_texts, write_pairs
+from sweet_rl.credit.trajectory_pairs import check_apart, check_texts, write_pairs
 from sweet_rl.errors import UserError
 from sweet_rl.records import Task, Trajectory, read_records
 from sweet_rl.rewards.code import CodeGrader

@@ -21,7 +21,7 @@ from sweet_rl.analysis.comparison import compare
 from sweet_rl.analysis.page_report import page_summary_text, summarise_pages
 from sweet_rl.analysis.statistics import check_k
 from sweet_rl.cli import one_of, run
-from sweet_rl.credit.pair_files import check_apart, check_texts, write_pairs
+from sweet_rl.credit.trajectory_pairs import check_apart, check_texts, write_pairs
 from sweet_rl.errors import UserError
 from sweet_rl.records import Task, Trajectory, read_records
 from sweet_rl.rendering.renderer import PageRenderer

@@ -200,16 +200,15 @@ def main(
         judge = CriticSettings(
             critic,
             critic_type,
-            hint=not critic_no_prompt,
+            no_prompt=critic_no_prompt,
             reference=critic_reference,
             reference_model_id=critic_reference_model_id,
             normalize=critic_normalize,
             bf16=critic_bf16,
             hostname=critic_hostname,
-            api_key=os.environ.get("OPENAI_API_KEY"),
             seed=seed,
         )
-        settings |= {"candidates": candidates, "critic": judge.that_matter()}
+        settings |= {"candidates": candidates, "critic": judge.to_settings()}
     inputs = [input_path, model_input(agent_model), None if scripted else model_input(env_model)]
     inputs += judge.inputs() if judge else []
     jobs = shard_of([(task, sample) for task in tasks for sample in range(best_of_n)], shard)
