@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from sweet_rl.chat import ChatFormat, parts_text
 from sweet_rl.errors import UserError
 from sweet_rl.records import Part, PreferencePair, Trajectory
-from sweet_rl.rewards.siblings import sibling_pairs
+from sweet_rl.rewards.evaluate import sibling_pairs
 from sweet_rl.runs.run import open_run
 from sweet_rl.scoring.privileged_information import with_hint
 from sweet_rl.scoring.trajectory_parts import trajectory_parts

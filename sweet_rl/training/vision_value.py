@@ -19,7 +19,7 @@ from tqdm import tqdm
 
 from sweet_rl.errors import UserError
 from sweet_rl.records import Trajectory
-from sweet_rl.rewards.siblings import sibling_pairs
+from sweet_rl.rewards.evaluate import sibling_pairs
 from sweet_rl.scoring.rows import EncodedText
 from sweet_rl.scoring.value_head import turn_values
 from sweet_rl.scoring.vision import VisionFormat, opened, picture_batch
