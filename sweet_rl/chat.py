@@ -19,8 +19,6 @@ from typing import Any
 from sweet_rl.errors import UserError
 from sweet_rl.records import Part
 
-HINT = "In light that the final answer is: {ground_truth}.\n"  # c, before the dialogue
-
 # Placeholders in the rendered text: an assistant turn, and the fence around special-token text in a content.
 # If a content holds these characters itself, they are fenced as well.
 _TURN, _OPEN, _CLOSE = "\ue0f0", "\ue0f1", "\ue0f2"
@@ -291,15 +289,8 @@ def parts_from_text(text: str, response_template: str, eos_text: str, bos_text: 
     return parts
 
 
-def with_hint(parts: Sequence[Part], ground_truth: str) -> list[Part]:
-    """The same text with the training-time information c (PAPER step 2) in front, after the BOS."""
-    after = 1 if parts and parts[0].get("bos") else 0
-    hint: Part = {"text": HINT.format(ground_truth=ground_truth), "train": False, "plain": True}
-    return [*parts[:after], hint, *parts[after:]]
-
-
 def parts_text(parts: Sequence[Part]) -> str:
-    """The text that the parts are the parts of."""
+    """The text of all parts together."""
     return "".join(part["text"] for part in parts)
 
 
@@ -314,7 +305,7 @@ def _fence(match: re.Match[str]) -> str:
 
 
 def _untrained(glue: str) -> list[Part]:
-    """Glue as parts; fenced content, which spells a special token, becomes a plain part of its own."""
+    """Glue as parts. Fenced text, which spells a special token, becomes a plain part."""
     pieces = _FENCED.split(glue)
     parts: list[Part] = []
     for i, piece in enumerate(pieces):
