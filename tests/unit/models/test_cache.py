@@ -15,6 +15,7 @@ from sweet_rl.errors import UserError
 from sweet_rl.models.base import Completion, Sampling
 from sweet_rl.models.cache import CachedModel, CallCache
 from sweet_rl.models.load import load_model
+from sweet_rl.models.settings import ModelSettings
 from tests.support.api_server import MODEL, ApiServer, chat_reply
 from tests.support.tiny_models import save_tiny_chat_model
 
@@ -167,7 +168,7 @@ def test_processes_share_a_folder_and_may_be_killed_at_any_moment(tmp_path):
 def test_a_full_disk_ends_the_cache_and_not_the_run(tmp_path, caplog):
     model = cached(tmp_path)
     store = model.cache._store
-    model.cache._thread.submit(store._sql, "PRAGMA max_page_count = 40").result()  # of this thread's connection
+    model.cache._thread.submit(lambda: store._sql("PRAGMA max_page_count = 40")).result()  # its thread's connection
     replies = [reply(model, messages=[{"role": "user", "content": str(n)}]) for n in range(60)]
     assert len(replies) == 60 and model.model.calls == 60
 
@@ -192,7 +193,7 @@ def test_loaded_models_know_their_weights_and_servers_their_name(tmp_path):
 
         async def twice():
             for _ in range(2):
-                model = load_model(MODEL, hostname=server.url, cache=cache)
+                model = load_model(MODEL, ModelSettings(hostname=server.url), cache=cache)
                 await model.check()
                 (completion,) = await model.complete(ASKED, Sampling(seed=4))
                 assert completion.text == "seed 4"
