@@ -31,7 +31,9 @@ def test_a_changed_file_is_read_again_and_one_that_cannot_be_used_changes_nothin
     assert not Hosts(["node1"]).may_change
 
 
-@pytest.mark.parametrize("text, message", [(None, "cannot be read"), ("# nobody\n", "names none"), ("a b\n", "no server")])
+@pytest.mark.parametrize(
+    "text, message", [(None, "cannot be read"), ("# nobody\n", "names none"), ("a b\n", "no server")]
+)
 def test_a_file_that_names_no_servers_is_an_error_at_the_start(tmp_path, text, message):
     file = tmp_path / "hosts.txt"
     if text is not None:
