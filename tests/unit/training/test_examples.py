@@ -89,7 +89,7 @@ def test_turn_pairs_lose_the_same_turns_of_their_history(chat):
 
 
 def test_what_cannot_be_shortened_enough_and_what_is_equal_is_left_out_and_counted(chat):
-    good = PreferencePair(conversation(chat, "yes"), conversation(chat, "no"), id="good", extra={"task_id": "t"})
+    good = PreferencePair(conversation(chat, "yes"), conversation(chat, "no"), id="good", task_id="t")
     same = PreferencePair(conversation(chat, "yes"), conversation(chat, "yes"), id="same")
     long = PreferencePair(conversation(chat, "z" * 200), conversation(chat, "no"), id="long")
     examples = encode_pairs([good, same, long], chat, DataSettings(max_len=60, too_long="oldest_turns"))
