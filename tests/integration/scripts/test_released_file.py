@@ -14,7 +14,8 @@ import torch
 from sweet_rl.chat import HINT, ChatFormat
 from sweet_rl.credit.encoded_candidates import encoded_candidates
 from sweet_rl.records import PreferencePair, Trajectory, TurnCandidates, read_records
-from sweet_rl.training.examples import DataSettings, Encoder, encode_pairs, encode_trajectories
+from sweet_rl.training.examples import Encoder, encode_pairs, encode_trajectories
+from sweet_rl.training.settings import DataSettings
 from tests.support.chat_families import small_tokenizer
 from tests.support.command_line import call, read_rows, write_rows
 from tests.support.tiny_models import tiny_model

@@ -17,6 +17,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from sweet_rl.chat import ChatFormat
+from sweet_rl.cli.groups import arguments
 from sweet_rl.errors import UserError
 from tests.support.tiny_models import EOS, save_tiny_chat_model
 
@@ -183,7 +184,8 @@ def test_two_processes_train_as_one_does(model, pairs, tmp_path):
 def test_what_cannot_work_is_one_message_and_nothing_is_written(model, pairs, tmp_path, changes, message):
     flags = {"pretrain": model, "dataset": str(pairs), "save_path": str(tmp_path / "out"), **changes}
     with pytest.raises(UserError, match=message):
-        runpy.run_path(str(SCRIPT))["main"](**flags)
+        main = runpy.run_path(str(SCRIPT))["main"]
+        main(**arguments(main, flags))
     assert not (tmp_path / "out").exists()
 
 

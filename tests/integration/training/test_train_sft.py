@@ -10,10 +10,11 @@ import pytest
 from transformers import AutoModelForCausalLM
 
 from sweet_rl.chat import ChatFormat
+from sweet_rl.cli.groups import arguments
 from sweet_rl.errors import UserError
 from sweet_rl.records import Trajectory, read_records
-from sweet_rl.training.examples import DROPPED, DataSettings, encode_trajectories
-from sweet_rl.training.sft import successful
+from sweet_rl.training.examples import DROPPED, encode_trajectories, successful
+from sweet_rl.training.settings import DataSettings
 from tests.support.tiny_models import save_tiny_chat_model
 
 SCRIPT = Path(__file__).resolve().parents[3] / "scripts" / "train_sft.py"
@@ -46,7 +47,8 @@ def write(path: Path, rows: list[dict]) -> str:
 
 
 def train(**flags):
-    runpy.run_path(str(SCRIPT))["main"](**flags)
+    main = runpy.run_path(str(SCRIPT))["main"]
+    main(**arguments(main, flags))
 
 
 def test_fine_tuning_lowers_the_loss_and_saves_a_loadable_model(model, tmp_path):

@@ -13,6 +13,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from sweet_rl.chat import ChatFormat
+from sweet_rl.cli.groups import arguments
 from sweet_rl.credit.encoded_candidates import encoded_candidates
 from sweet_rl.errors import UserError
 from sweet_rl.records import TurnCandidates, read_records
@@ -88,7 +89,8 @@ def model(tmp_path_factory) -> str:
 
 
 def train(**flags):
-    runpy.run_path(str(SCRIPTS / "train_value.py"))["main"](**flags)
+    main = runpy.run_path(str(SCRIPTS / "train_value.py"))["main"]
+    main(**arguments(main, flags))
 
 
 def pairs_file(path: Path, chat: ChatFormat) -> str:

@@ -11,9 +11,16 @@ from sweet_rl.chat import ChatFormat
 from sweet_rl.credit.candidate_texts import prompt_parts
 from sweet_rl.errors import UserError
 from sweet_rl.records import PreferencePair, TurnCandidates
-from sweet_rl.training.examples import DROPPED, EQUAL, SHORTENED, DataSettings, encode_pairs
-from sweet_rl.training.shorten import turns_to_leave_out, without_oldest_turns
-from sweet_rl.training.split import split_by_task
+from sweet_rl.training.examples import (
+    DROPPED,
+    EQUAL,
+    SHORTENED,
+    encode_pairs,
+    split_by_task,
+    turns_to_leave_out,
+    without_oldest_turns,
+)
+from sweet_rl.training.settings import DataSettings
 from tests.support.tiny_models import EOS, save_tiny_chat_model
 
 
