@@ -103,14 +103,6 @@ def test_what_cannot_be_shortened_enough_and_what_is_equal_is_left_out_and_count
     assert examples.counts == {DROPPED: 1, EQUAL: 1} and len(examples) == 1 and examples.tasks == ["t"]
 
 
-@pytest.mark.parametrize("settings, message", [
-    ({"too_long": "cut"}, "--too_long"), ({"eval_fraction": 1.0}, "--eval_fraction"), ({"max_len": 1}, "--max_len"),
-])  # fmt: skip
-def test_settings_that_mean_nothing_are_refused(settings, message):
-    with pytest.raises(UserError, match=message):
-        DataSettings(**settings)
-
-
 @settings(deadline=None, max_examples=60)
 @given(st.lists(st.integers(0, 8), min_size=2, max_size=60), st.floats(0.01, 0.99), st.integers(0, 3))
 def test_siblings_never_stand_on_both_sides(tasks, fraction, seed):
