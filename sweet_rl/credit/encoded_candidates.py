@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from sweet_rl.chat import ChatFormat, with_hint
+from sweet_rl.chat import ChatFormat
 from sweet_rl.credit.candidate_texts import check_candidates, completion_part, prompt_parts
 from sweet_rl.records import Part, TurnCandidates
+from sweet_rl.scoring.privileged_information import with_hint
 from sweet_rl.scoring.rows import EncodedText
 
 

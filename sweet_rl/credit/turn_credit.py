@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sweet_rl.chat import ChatFormat, with_hint
+from sweet_rl.chat import ChatFormat
 from sweet_rl.credit.advantage import advantage
 from sweet_rl.credit.encoded_candidates import encoded_candidates
 from sweet_rl.credit.log_ratio import Score
 from sweet_rl.errors import UserError
 from sweet_rl.records import Trajectory, TurnCandidates
+from sweet_rl.scoring.privileged_information import with_hint
 from sweet_rl.scoring.rows import EncodedText
 from sweet_rl.scoring.trajectory_parts import trajectory_parts
 

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 import torch
 
-from sweet_rl.chat import ChatFormat, with_hint
+from sweet_rl.chat import ChatFormat
 from sweet_rl.credit.candidate_texts import prompt_parts
 from sweet_rl.credit.encoded_candidates import encoded_candidates
 from sweet_rl.errors import UserError
 from sweet_rl.records import PreferencePair, TurnCandidates, read_records
+from sweet_rl.scoring.privileged_information import with_hint
 from sweet_rl.scoring.weights import load_frozen
 from tests.support.tiny_models import EOS, save_tiny_chat_model
 

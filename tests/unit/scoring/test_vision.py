@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from sweet_rl.chat import HINT
 from sweet_rl.errors import UserError
+from sweet_rl.scoring.privileged_information import HINT
 from sweet_rl.scoring.value_head import attach_value_head, turn_values
 from sweet_rl.scoring.vision import VisionFormat, load_vision_weights, picture_batch, picture_values
 from tests.support.tiny_models import save_tiny_chat_model
