@@ -14,8 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sweet_rl.analysis.comparison import compare
-from sweet_rl.analysis.comparison_table import as_latex, as_markdown, as_text
-from sweet_rl.analysis.paper_results import paper_results
+from sweet_rl.analysis.comparison_table import as_latex, as_markdown, as_text, paper_results
 from sweet_rl.cli import run
 from sweet_rl.errors import UserError
 from sweet_rl.rewards.graded_file import read_graded

@@ -1,4 +1,4 @@
-"""Figures of results, as PNG and SVG: tables as bars, curves, lengths of messages, credit by turn, budget.
+"""Draw figures of results as PNG and SVG: tables as bars, curves, lengths of messages, credit per turn, budget.
 
     python visualizers/plot_results.py --kind bars --results results.json --output_path table2.png
     python visualizers/plot_results.py --kind curves --results figure3a.json --paper figure3a --output_path figure3a.png
@@ -10,10 +10,12 @@ import json
 from pathlib import Path
 from typing import Literal
 
-from sweet_rl.analysis.figures.style import save_figure
-from sweet_rl.analysis.paper_results import paper_results
+from sweet_rl.analysis import figures
+from sweet_rl.analysis.budget import budget_points
+from sweet_rl.analysis.comparison_table import paper_results
 from sweet_rl.cli import run
 from sweet_rl.errors import UserError
+from sweet_rl.records import Trajectory, read_records
 
 PAPER = Path(__file__).resolve().parents[1] / "configs" / "paper" / "results.yaml"
 
@@ -26,17 +28,17 @@ def main(
     title: str | None = None,
     x_label: str = "",
 ) -> None:
-    """Draw one figure; it is written with .png and with .svg.
+    """Draw one figure, written with .png and with .svg.
 
     Args:
         kind: bars (a table of runs), curves (runs named series@x), lengths (of the agent's messages, read from the
-            runs' files), credit (agreement with the oracle by turn), budget (success against cost, from the
+            runs' files), credit (agreement with the oracle per turn), budget (success against cost, from the
             times.jsonl beside the runs' files)
-        results: figures of compare_runs.py, JSON; for credit those of measure_mini_credit.py
-        output_path: where; the ending is added
-        paper: the paper's table or figure to show beside it: table2, figure3a, ...
+        results: JSON written by compare_runs.py; for credit, by measure_mini_credit.py
+        output_path: path of the figure; the ending is added
+        paper: also show this table or figure of the paper: table2, figure3a, ...
         title: default: the paper's, if --paper is given
-        x_label: of the curves' x axis
+        x_label: label of the curves' x axis
     """
     try:
         found = json.loads(Path(results).read_text(encoding="utf-8"))
@@ -44,36 +46,24 @@ def main(
             raise ValueError("it has no runs")
     except (OSError, ValueError, AttributeError) as error:
         raise UserError(f"{results}: no results in it ({error}). compare_runs.py writes them.") from error
-    told = paper_results(PAPER, paper) if paper else {}
-    heading = title if title is not None else told.get("title", "")
-    for path in save_figure(_draw(kind, found, told, heading, x_label or told.get("x", "")), output_path):
+    known = paper_results(PAPER, paper) if paper else {}
+    heading = title if title is not None else known.get("title", "")
+    for path in figures.save_figure(_draw(kind, found, known, heading, x_label or known.get("x", "")), output_path):
         print(path)
 
 
-def _draw(kind: str, found: dict, told: dict, title: str, x_label: str):
+def _draw(kind: str, found: dict, paper: dict, title: str, x_label: str):
     if kind == "bars":
-        from sweet_rl.analysis.figures.bars import bars
-
-        return bars({**found, "paper": told.get("rows") or found.get("paper")}, title)
+        return figures.bars({**found, "paper": paper.get("rows") or found.get("paper")}, title)
     if kind == "curves":
-        from sweet_rl.analysis.figures.curves import curves
-
-        return curves(found, title, x_label, told.get("points", ()))
+        return figures.curves(found, title, x_label, paper.get("points", ()))
     if kind == "credit":
-        from sweet_rl.analysis.figures.credit import credit
-
-        return credit(found, title)
+        return figures.credit(found, title)
     if kind == "budget":
-        from sweet_rl.analysis.budget import budget_points
-        from sweet_rl.analysis.figures.budget import budget
-
-        return budget(budget_points(found), title, found["measure"])
-    from sweet_rl.analysis.figures.lengths import lengths
-    from sweet_rl.records import Trajectory, read_records
-
+        return figures.budget(budget_points(found), title, found["measure"])
     files = found["files"].items()
     runs = {name: [row for path in paths for row in read_records(path, Trajectory)] for name, paths in files}
-    return lengths(runs, title)
+    return figures.lengths(runs, title)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,13 @@
-"""A comparison as tables: text, Markdown, LaTeX."""
+"""A comparison as tables in plain text, Markdown and LaTeX, with the paper's figures beside one's own."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
 
 from sweet_rl.analysis.comparison import Comparison, Difference
+from sweet_rl.errors import UserError
 
 _LATEX = str.maketrans(
     {"%": r"\%", "&": r"\&", "_": r"\_", "#": r"\#", "$": r"\$", "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}",
@@ -13,7 +17,7 @@ _LATEX = str.maketrans(
 
 @dataclass(frozen=True)
 class Table:
-    """Cells, heading first; `numbers` columns after the first are set flush right."""
+    """Rows of cells, the heading first. The `numbers` columns after the first are right-aligned."""
 
     cells: list[list[str]]
     numbers: int
@@ -43,16 +47,18 @@ class Table:
 
 
 def tables(comparison: Comparison, paper: Mapping[str, Mapping[str, float]] | None = None) -> list[Table]:
-    """The table of runs and, where runs were compared along chains, the table of steps.
+    """The table of runs and, if runs were compared along chains, the table of steps.
 
-    paper: the paper's figures in percent by run name, e.g. {"SWEET-RL": {"tests": 56.8, "success": 40.4}}; rows of it
-    that no run has follow at the end.
+    Args:
+        comparison: the compared runs.
+        paper: the paper's figures in percent by run name, e.g. {"SWEET-RL": {"tests": 56.8, "success": 40.4}}. Rows
+            of the paper that no run is named after follow at the end.
     """
     return [_runs(comparison, paper or {}), *([_steps(comparison)] if comparison.steps else [])]
 
 
 def note(comparison: Comparison) -> str:
-    """What the figures are: tasks, intervals, tests."""
+    """One sentence on how to read the figures: tasks, intervals, tests."""
     text = f"{comparison.tasks} tasks; intervals: 95 %, bootstrap over tasks"
     if any(row.spread is not None for row in comparison.rows):
         text += "; ±: standard deviation over seeds"
@@ -61,8 +67,20 @@ def note(comparison: Comparison) -> str:
     if encoder := comparison.grader.get("encoder"):
         text += f"; similarity by {encoder}"
     if comparison.left_out:
-        text += f". Left out for want of a graded dialogue: {len(comparison.left_out)}"
+        text += f". Tasks left out because a run has no graded dialogue of them: {len(comparison.left_out)}"
     return text + "."
+
+
+def paper_results(path: str | Path, name: str) -> dict:
+    """The entry `name` (table2, figure3a, ...) of a file of the paper's results: title, and rows or points.
+
+    Raises:
+        UserError: there is no such entry.
+    """
+    results = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    if name not in results:
+        raise UserError(f"--paper is {name!r}; it must be one of {', '.join(results)}.")
+    return results[name]
 
 
 def as_text(comparison: Comparison, paper: Mapping | None = None) -> str:

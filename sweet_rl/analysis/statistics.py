@@ -1,12 +1,11 @@
 """Statistics over tasks: bootstrap intervals, best of k, paired differences.
 
-Samples of one task are not independent of each other, so every interval and test resamples tasks, never
-dialogues: the values of a task are first averaged. Pure functions; the same seed gives the same numbers.
+Dialogues of the same task are not independent. Every interval and test therefore averages the values of each task
+first and resamples tasks, never dialogues. Pure functions; the same seed gives the same numbers.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
 from math import comb
 
 import numpy as np
@@ -14,12 +13,23 @@ import numpy as np
 from sweet_rl.errors import UserError
 
 RESAMPLES = 10_000
-EXACT_UP_TO = 14
+EXACT_UP_TO = 14  # differing tasks: 2**14 sign patterns are enumerated instead of sampled
+BATCH = 2_000_000  # resampled values in memory at a time
+
+ValuesByTask = Mapping[str, Sequence[float] | float]
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean over tasks with its interval; p is the two-sided p-value of a difference, else None."""
+    """A mean over tasks with its interval.
+
+    Attributes:
+        mean: the mean over tasks.
+        low: lower end of the interval.
+        high: upper end of the interval.
+        tasks: number of tasks.
+        p: two-sided p-value of a difference; None if the estimate is not a difference.
+    """
 
     mean: float
     low: float
@@ -32,74 +42,57 @@ class Estimate:
         return row if self.p is None else row | {"p": self.p}
 
 
-def task_means(values_by_task: Mapping[str, Sequence[float]]) -> dict[str, float]:
+def task_means(values_by_task: ValuesByTask) -> dict[str, float]:
     """The mean of each task's values; tasks without a value are left out."""
-    return {task: float(np.mean(values)) for task, values in values_by_task.items() if len(values)}
+    return {task: float(np.mean(values)) for task, values in values_by_task.items() if np.size(values)}
 
 
 def bootstrap_interval(
-    values_by_task: Mapping[str, Sequence[float] | float],
-    level: float = 0.95,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
+    values_by_task: ValuesByTask, level: float = 0.95, resamples: int = RESAMPLES, seed: int = 0
 ) -> Estimate:
-    """The mean over tasks and its percentile bootstrap interval over tasks.
+    """The mean over tasks and its percentile bootstrap interval, resampled over tasks.
 
-    values_by_task: a number, or the numbers of its samples, a task. Raises UserError where there is no value.
+    Args:
+        values_by_task: for each task one value, or the values of its dialogues.
+        level: confidence level of the interval.
+        resamples: number of bootstrap resamples.
+        seed: seed of the resampling.
+
+    Raises:
+        UserError: no task has a value.
     """
-    means = np.array(list(_as_means(values_by_task).values()), dtype=np.float64)
+    from scipy.stats import bootstrap  # about a second to import
+
+    means = np.array(list(task_means(values_by_task).values()), dtype=np.float64)
     if not len(means):
         raise UserError("There is no graded task to compute an interval over: was any dialogue graded?")
-    generator = np.random.default_rng(seed)
-    chunk = max(1, 2_000_000 // len(means))
-    resampled = np.concatenate(
-        [
-            means[generator.integers(0, len(means), (min(chunk, resamples - start), len(means)))].mean(axis=1)
-            for start in range(0, resamples, chunk)
-        ]
-    )
-    low, high = np.quantile(resampled, [(1 - level) / 2, (1 + level) / 2])
-    return Estimate(float(means.mean()), float(low), float(high), len(means))
-
-
-def best_of_k(values: Sequence[float], k: int) -> float:
-    """The expected maximum of k of the n values drawn without replacement, over all such draws (unbiased).
-
-    For k = n it is the maximum; for values 0 and 1 with c ones it is 1 - C(n-c, k) / C(n, k).
-    Raises ValueError unless 1 <= k <= n.
-    """
-    n = len(values)
-    if not 1 <= k <= n:
-        raise ValueError(f"best of {k} of {n} values")
-    return sum(value * comb(i, k - 1) for i, value in enumerate(sorted(values))) / comb(n, k)
-
-
-def check_k(samples_by_task: Mapping[str, int], k: int) -> None:
-    """Raises UserError, naming the task, unless k divides the number of samples of every task."""
-    if k < 1:
-        raise UserError(f"--k is {k}; it must be at least 1.")
-    for task, samples in samples_by_task.items():
-        if samples % k:
-            raise UserError(
-                f"--k is {k}, but task {task} has {samples} dialogues, which {k} does not divide. "
-                "Choose a --k that divides the number of dialogues of every task."
-            )
+    mean = float(means.mean())
+    if len(means) == 1:
+        return Estimate(mean, mean, mean, 1)
+    interval = bootstrap(
+        (means,), np.mean, confidence_level=level, n_resamples=resamples, batch=_batch(means), method="percentile",
+        rng=np.random.default_rng(seed),
+    ).confidence_interval  # fmt: skip
+    return Estimate(mean, float(interval.low), float(interval.high), len(means))
 
 
 def paired_difference(
-    a_by_task: Mapping[str, Sequence[float] | float],
-    b_by_task: Mapping[str, Sequence[float] | float],
+    a_by_task: ValuesByTask,
+    b_by_task: ValuesByTask,
     level: float = 0.95,
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> Estimate:
-    """The mean of a - b over tasks, its bootstrap interval, and the p-value of a sign-flip test.
+    """The mean of a - b over tasks, its bootstrap interval, and the p-value of a sign-flip permutation test.
 
-    The test asks how often a mean at least as far from 0 comes out when each task's difference gets a random
-    sign: all sign patterns are counted for up to 14 differing tasks, else `resamples` random ones.
-    Raises UserError where the two do not have the same tasks.
+    The test gives each task's difference a random sign and counts how often the mean is at least as far from 0 as
+    the observed one. It enumerates all sign patterns for up to 14 differing tasks, else it samples `resamples` of them
+    and adds one to both counts, so that p is never 0. Tasks without a difference do not enter the test.
+
+    Raises:
+        UserError: the two do not have the same tasks.
     """
-    a, b = _as_means(a_by_task), _as_means(b_by_task)
+    a, b = task_means(a_by_task), task_means(b_by_task)
     if a.keys() != b.keys():
         odd = sorted(a.keys() ^ b.keys())
         raise UserError(
@@ -113,10 +106,10 @@ def paired_difference(
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """The p-values adjusted for their number by Holm's step-down method, in their order.
+    """The p-values in the same order, adjusted for their number with Holm's step-down method.
 
-    The i-th smallest of m (from 0) counts m - i times, none less than a smaller one, none more than 1; a family
-    of comparisons is tested at 5 % by holding each adjusted value against 0.05.
+    The i-th smallest of m p-values (i from 0) is multiplied by m - i, is at least the adjusted value before it and
+    at most 1. Rejecting those below 0.05 keeps the family-wise error rate at 5 %.
     """
     adjusted, highest = [0.0] * len(p_values), 0.0
     for place, index in enumerate(sorted(range(len(p_values)), key=lambda i: p_values[i])):
@@ -125,36 +118,60 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return adjusted
 
 
+def best_of_k(values: Sequence[float], k: int) -> float:
+    """The expected maximum of k of the n values, drawn without replacement (unbiased).
+
+    It is the maximum for k = n, and 1 - C(n-c, k) / C(n, k) for values 0 and 1 with c ones.
+
+    Raises:
+        ValueError: unless 1 <= k <= n.
+    """
+    n = len(values)
+    if not 1 <= k <= n:
+        raise ValueError(f"best of {k} of {n} values")
+    return sum(value * comb(i, k - 1) for i, value in enumerate(sorted(values))) / comb(n, k)
+
+
+def check_k(samples_by_task: Mapping[str, int], k: int) -> None:
+    """Raises UserError, naming the task, unless k divides the number of dialogues of every task."""
+    if k < 1:
+        raise UserError(f"--k is {k}; it must be at least 1.")
+    for task, samples in samples_by_task.items():
+        if samples % k:
+            raise UserError(
+                f"--k is {k}, but task {task} has {samples} dialogues, which {k} does not divide. "
+                "Choose a --k that divides the number of dialogues of every task."
+            )
+
+
 def win_share(a: Sequence[float], b: Sequence[float]) -> float:
-    """How often a random value of `a` is above a random one of `b`; ties count half. Raises ValueError for none."""
+    """How often a random value of `a` is above a random one of `b`; ties count half. Raises ValueError if one is
+    empty."""
     if not len(a) or not len(b):
         raise ValueError("a share of wins needs values on both sides")
     gaps = np.subtract.outer(np.asarray(a, dtype=float), np.asarray(b, dtype=float))
     return float((np.sign(gaps) + 1).mean() / 2)
 
 
-def _sign_flip_p(differences: np.ndarray, resamples: int, seed: int) -> float:
-    differences = differences[differences != 0]
-    n, observed = len(differences), abs(differences.sum()) - 1e-12
-    if n == 0:
-        return 1.0
-    if n <= EXACT_UP_TO:
-        signs = np.array(list(product((-1.0, 1.0), repeat=n)))
-        return float((np.abs(signs @ differences) >= observed).mean())
-    generator = np.random.default_rng([seed, 1])
-    chunk = max(1, 2_000_000 // n)
-    hits = 0
-    for start in range(0, resamples, chunk):
-        signs = generator.integers(0, 2, (min(chunk, resamples - start), n)) * 2 - 1
-        hits += int((np.abs(signs @ differences) >= observed).sum())
-    return (hits + 1) / (resamples + 1)
-
-
-def _as_means(values_by_task: Mapping[str, Sequence[float] | float]) -> dict[str, float]:
-    listed = {task: [v] if isinstance(v, int | float) else v for task, v in values_by_task.items()}
-    return task_means(listed)
-
-
 def percent_text(estimate: Mapping[str, float]) -> str:
-    """An `Estimate` as a dict, for people: 12.3 %  (95 %: 10.0 to 14.6)."""
+    """An estimate for people: 12.3 %  (95 %: 10.0 to 14.6)."""
     return f"{100 * estimate['mean']:.1f} %  (95 %: {100 * estimate['low']:.1f} to {100 * estimate['high']:.1f})"
+
+
+def _sign_flip_p(differences: np.ndarray, resamples: int, seed: int) -> float:
+    from scipy.stats import permutation_test
+
+    differences = differences[differences != 0]
+    if len(differences) < 2:  # both signs of a single difference are equally far from 0
+        return 1.0
+    patterns = 2 ** len(differences) if len(differences) <= EXACT_UP_TO else resamples
+    return float(
+        permutation_test(
+            (differences,), lambda x, axis: np.abs(np.mean(x, axis=axis)), permutation_type="samples",
+            alternative="greater", n_resamples=patterns, batch=_batch(differences), rng=np.random.default_rng(seed),
+        ).pvalue
+    )  # fmt: skip
+
+
+def _batch(values: np.ndarray) -> int:
+    return max(1, BATCH // len(values))

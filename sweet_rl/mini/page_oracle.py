@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sweet_rl.environments.backend import ANSWER_MARKER
+from sweet_rl.environments.base import ANSWER_MARKER
 from sweet_rl.humans.vision import newest_draft
 from sweet_rl.mini.pages import PARTS, Page, read_page
 from sweet_rl.records import Task

@@ -19,7 +19,7 @@ from tqdm import tqdm
 from sweet_rl.cli import to_settings
 from sweet_rl.errors import UserError
 from sweet_rl.records import Trajectory
-from sweet_rl.rewards.siblings import sibling_pairs
+from sweet_rl.rewards.evaluate import sibling_pairs
 from sweet_rl.scoring.rows import EncodedText
 from sweet_rl.scoring.vision import VisionFormat, load_vision_weights, opened, picture_batch
 from sweet_rl.training.examples import DROPPED, EQUAL, PreferenceExamples, successful

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sweet_rl.chat import parts_text
-from sweet_rl.environments.backend import ANSWER_MARKER
+from sweet_rl.environments.base import ANSWER_MARKER
 from sweet_rl.mini.oracle import usefulness
 from sweet_rl.records import Part, PreferencePair, Task, Trajectory, TurnCandidates
 from sweet_rl.viewer.evidence import answer_code, grade_view

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import random
 
-from sweet_rl.environments.backend import ANSWER_MARKER
+from sweet_rl.environments.base import ANSWER_MARKER
 from sweet_rl.mini.page_imitation import imitation_dialogue
 from sweet_rl.mini.page_tasks import draw_page
-from sweet_rl.mini.sites import SITES
+from sweet_rl.mini.pages import SITES
 from sweet_rl.records import Task, Trajectory
 
 

@@ -5,20 +5,18 @@ import random
 
 import pytest
 
-from sweet_rl.domains import task_type
+from sweet_rl.domains import load_domain
 from sweet_rl.errors import UserError
 from sweet_rl.mini.designer import NO_PAGE, NOT_SEEN, ScriptedDesigner, check_page_tasks
-from sweet_rl.mini.page_differences import differences
+from sweet_rl.mini.page_differences import SATISFIED, differences
 from sweet_rl.mini.page_elements import look_at
-from sweet_rl.mini.page_feedback import SATISFIED
-from sweet_rl.mini.page_layout import layout
-from sweet_rl.mini.page_revision import apply_feedback
+from sweet_rl.mini.page_imitation import apply_feedback
 from sweet_rl.mini.page_tasks import draw_page, make_page_tasks
-from sweet_rl.mini.pages import HEIGHT, WIDTH, read_page
-from sweet_rl.mini.sites import BY_NAME, SITES
+from sweet_rl.mini.pages import HEIGHT, SITE_BY_NAME, SITES, WIDTH, layout, read_page
 from sweet_rl.models.base import ModelError
 from sweet_rl.records import Task
-from sweet_rl.rewards.html import PageGrader, load_encoder
+from sweet_rl.rewards.encoders import load_encoder
+from sweet_rl.rewards.html import PageGrader
 from tests.support.browsers import renderer_or_skip
 
 
@@ -65,7 +63,7 @@ def test_pages_that_cannot_be_drawn(renderer):
 def test_code_tasks_are_refused_before_anything_is_drawn():
     with pytest.raises(UserError, match=r"tasks.jsonl, task 2 \(2\): its ground_truth is no HTML page"):
         check_page_tasks([task(1, "<html><body>Hello</body></html>"), task(2, "def f(): return 1")], "tasks.jsonl")
-    assert task_type("html").scripted["designer"].check_tasks is check_page_tasks
+    assert load_domain("html").scripted_humans["designer"].check_tasks is check_page_tasks
 
 
 def test_the_layout_without_a_browser_gives_the_same_feedback_as_a_browser_does(renderer):
@@ -87,11 +85,11 @@ def test_done_word_by_word_its_feedback_raises_the_similarity_turn_by_turn(rende
     courses = []
     for number, row in enumerate(make_page_tasks(12, seed=4)):
         reference = task(number, row["ground_truth"])
-        page = draw_page(BY_NAME[read_page(reference.ground_truth).site], rng)
-        course = [grader.grade(reference.ground_truth, page.html()).similarity]
+        page = draw_page(SITE_BY_NAME[read_page(reference.ground_truth).site], rng)
+        course = [grader.grade(reference, page.html()).evidence["similarity"]]
         while (words := reply(designer, reference, page.html(), seed=len(course))) not in SATISFIED:
             page = apply_feedback(page, words)
-            course.append(grader.grade(reference.ground_truth, page.html()).similarity)
+            course.append(grader.grade(reference, page.html()).evidence["similarity"])
         assert course[-1] == 1.0 and page.html() == reference.ground_truth
         courses.append(course)
     longest = max(map(len, courses))

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from sweet_rl.chat import ChatFormat
-from sweet_rl.credit.encoded_candidates import encoded_candidates
+from sweet_rl.credit.candidate_texts import encoded_candidates
 from sweet_rl.records import PreferencePair, Trajectory, TurnCandidates, read_records
 from sweet_rl.scoring.privileged_information import HINT
 from sweet_rl.training.examples import Encoder, encode_pairs, encode_trajectories

@@ -12,7 +12,7 @@ from transformers import AutoModelForCausalLM
 
 from sweet_rl.chat import ChatFormat
 from sweet_rl.cli.groups import arguments
-from sweet_rl.credit.encoded_candidates import encoded_candidates
+from sweet_rl.credit.candidate_texts import encoded_candidates
 from sweet_rl.errors import UserError
 from sweet_rl.records import TurnCandidates, read_records
 from sweet_rl.scoring.value_head import has_value_head, load_value_model, value_texts
@@ -74,7 +74,7 @@ def test_ranking_with_it_orders_by_the_value_of_each_candidate(trained, model, t
     (tmp_path / "candidates.jsonl").write_text(json.dumps(row) + "\n")
     rank = runpy.run_path(str(SCRIPTS / "rank_best_of_n.py"))["main"]
     files = {"input_path": str(tmp_path / "candidates.jsonl"), "output_path": str(tmp_path / "ranked.jsonl")}
-    rank(model_id=str(trained), critic_type="value", no_prompt=True, **files)
+    rank(**arguments(rank, {"model_id": str(trained), "critic_type": "value", "no_prompt": True, **files}))
     (ranked,) = read_records(tmp_path / "ranked.jsonl", TurnCandidates)
     assert ranked.judge_result.index(1) < ranked.judge_result.index(0)
     value_model = load_value_model(str(trained), device="cpu")

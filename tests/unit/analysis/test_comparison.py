@@ -5,7 +5,7 @@ import json
 import pytest
 
 from sweet_rl.analysis.comparison import compare
-from sweet_rl.analysis.comparison_table import as_latex, as_markdown, as_text
+from sweet_rl.analysis.comparison_table import as_latex, as_markdown, as_text, paper_results
 from sweet_rl.errors import UserError
 from sweet_rl.records import Task, Trajectory
 from sweet_rl.rewards.graded_file import GradedFile, grader_of, read_graded
@@ -14,11 +14,11 @@ from tests.support.command_line import ROOT, call, write_rows
 TASKS = [Task(f"task {i}", f"def f(): return {i}", {"test1": "f()"}, id=f"t{i}") for i in range(12)]
 
 
-def dialogue(task, sample, reward, turns=2, ending="answered", tokens=None, **extra):
+def dialogue(task, sample, reward, turns=2, ending="answered", tokens=None, grade=None):
     history = [{"role": "user", "content": "hello"}] + [{"role": "assistant", "content": "x"}] * turns
     usage = None if tokens is None else {"agent": {"completion_tokens": tokens, "prompt_tokens": 1}}
     return Trajectory(
-        TASKS[task], history, "x", reward, id=f"t{task}-{sample}", ending=ending, usage=usage, extra=extra
+        TASKS[task], history, "x", reward, id=f"t{task}-{sample}", ending=ending, usage=usage, grade=grade
     )
 
 
@@ -72,6 +72,20 @@ def test_seeds_are_averaged_within_each_task_and_their_spread_is_told():
     assert row.spread == pytest.approx(0.25 / 2**0.5)
 
 
+def test_more_seeds_or_dialogues_of_a_task_are_no_more_tasks_for_the_interval():
+    rewards = (1, 0, 0, 1, 0, 1)
+    single = compare({"m": [run_of(*rewards)]}).rows[0].main
+    doubled = graded([dialogue(i, sample, reward) for i, reward in enumerate(rewards) for sample in (0, 1)])
+    assert compare({"m": [run_of(*rewards)] * 3}).rows[0].main == single
+    assert compare({"m": [doubled]}).rows[0].main == single and single.tasks == 6 and single.low < single.high
+
+
+def test_another_seed_of_the_bootstrap_gives_another_interval():
+    runs = {"m": [run_of(*(i / 11 for i in range(12)))], "n": [run_of(*[0] * 12)]}
+    one, other, again = (compare(runs, ["n"], seed=seed) for seed in (0, 1, 0))
+    assert one == again and one.rows[0].tests_passed != other.rows[0].tests_passed
+
+
 def test_turns_and_tokens_are_means_a_dialogue():
     comparison = compare({"a": [run_of(1, 0, tokens=30, turns=4)], "b": [run_of(1, 1)]})
     assert (comparison.rows[0].turns, comparison.rows[0].tokens, comparison.rows[1].tokens) == (4.0, 30.0, None)
@@ -85,7 +99,7 @@ def test_a_task_without_a_graded_dialogue_in_one_run_is_left_out_of_all():
 
 
 def test_pages_are_compared_by_similarity():
-    page = {"similarity": 0.5, "encoder": "clip"}
+    page = {"grade": {"failure": None, "similarity": 0.5, "encoder": "clip"}}
     one = [dialogue(i, 0, 0.5 + i / 10, **page) for i in range(3)]
     other = [dialogue(i, 0, 0.5, **page) for i in range(3)]
     files = {name: [graded(rows, **grader_of(name, rows))] for name, rows in {"a": one, "b": other}.items()}
@@ -121,7 +135,7 @@ def test_settings_lost_with_a_manifest_do_not_count_as_a_difference():
 
 
 def test_a_file_of_rows_by_different_encoders_is_refused():
-    rows = [dialogue(0, 0, 1.0, similarity=1, encoder="a"), dialogue(1, 0, 1.0, similarity=1, encoder="b")]
+    rows = [dialogue(i, 0, 1.0, grade={"similarity": 1, "encoder": name}) for i, name in enumerate("ab")]
     with pytest.raises(UserError, match="different encoders.*t1-0"):
         grader_of("f.jsonl", rows)
 
@@ -173,8 +187,6 @@ def test_what_graded_a_file_is_read_from_its_rows_and_its_manifest(tmp_path):
 
 
 def test_the_papers_figures_are_those_of_the_paper():
-    from sweet_rl.analysis.paper_results import paper_results
-
     path = ROOT / "configs" / "paper" / "results.yaml"
     keys = ("tests", "success", "cosine", "wins")
     rows = {name: tuple(row[key] for key in keys) for name, row in paper_results(path, "table2")["rows"].items()}

@@ -7,12 +7,16 @@ import pytest
 
 pytest.importorskip("matplotlib")
 
-from sweet_rl.analysis.figures.bars import bars
-from sweet_rl.analysis.figures.budget import budget
-from sweet_rl.analysis.figures.credit import credit
-from sweet_rl.analysis.figures.curves import curves, series_of
-from sweet_rl.analysis.figures.lengths import lengths, message_lengths
-from sweet_rl.analysis.figures.style import save_figure
+from sweet_rl.analysis.figures import (
+    bars,
+    budget,
+    credit,
+    curves,
+    lengths,
+    message_lengths,
+    save_figure,
+    series_of,
+)
 from sweet_rl.errors import UserError
 from sweet_rl.records import Task, Trajectory
 from tests.support.command_line import call

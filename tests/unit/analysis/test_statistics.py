@@ -117,3 +117,52 @@ def test_a_share_of_wins_counts_ties_half():
     assert win_share([1.0, 1.0], [0.0, 1.0]) == 0.75
     with pytest.raises(ValueError):
         win_share([], [1.0])
+
+
+def test_tasks_are_resampled_not_their_dialogues():
+    # two tasks of a hundred dialogues each are two units, whatever the number of dialogues
+    many, one = {"a": [1.0] * 100, "b": [0.0] * 100}, {"a": 1.0, "b": 0.0}
+    assert bootstrap_interval(many) == bootstrap_interval(one)
+    assert (bootstrap_interval(many).low, bootstrap_interval(many).high) == (0.0, 1.0)
+    halves = {"a": [1.0, 0.0], "b": [0.0, 1.0], "c": [0.5]}  # all tasks have the mean 0.5
+    assert (bootstrap_interval(halves).low, bootstrap_interval(halves).high) == (0.5, 0.5)
+
+
+def test_the_test_flips_tasks_not_dialogues():
+    # 3 tasks of 10 dialogues, all in favour: 2 of 2**3 patterns of tasks, not 2 of 2**30 of dialogues
+    a, b = {name: [1.0] * 10 for name in "abc"}, {name: [0.0] * 10 for name in "abc"}
+    assert paired_difference(a, b).p == 0.25
+
+
+def test_a_single_task_has_an_interval_without_width_and_p_one():
+    estimate = paired_difference({"a": [1.0, 0.5]}, {"a": 0.25})
+    assert (estimate.mean, estimate.low, estimate.high, estimate.tasks, estimate.p) == (0.5, 0.5, 0.5, 1, 1.0)
+
+
+def test_no_p_value_is_0_however_clear_the_difference():
+    a, b = {str(i): 1.0 for i in range(300)}, {str(i): 0.0 for i in range(300)}
+    assert paired_difference(a, b).p == 1 / 10_001
+    assert paired_difference(a, b, resamples=99).p == 1 / 100
+    assert holm([paired_difference(a, b).p] * 3)[0] == 3 / 10_001
+
+
+def test_patterns_of_14_tasks_are_enumerated_and_those_of_15_sampled():
+    a, b = ({str(i): float(value) for i in range(14)} for value in (1, 0))
+    assert paired_difference(a, b, resamples=50).p == 2 / 2**14
+    sampled = paired_difference(a | {"14": 1.0}, b | {"14": 0.0}, resamples=50).p
+    assert sampled >= 1 / 51 and sampled * 51 == pytest.approx(round(sampled * 51))
+
+
+def test_a_difference_against_the_expected_direction_has_the_same_p_value():
+    a, b = {str(i): float(i % 3 == 0) for i in range(10)}, {str(i): 0.0 for i in range(10)}
+    assert paired_difference(a, b).p == paired_difference(b, a).p == 2 / 2**4
+    assert paired_difference(b, a).mean == -paired_difference(a, b).mean
+
+
+def test_holm_agrees_with_the_definition_for_random_p_values():
+    for seed in range(20):
+        p = np.random.default_rng(seed).random(6) ** 3
+        ranked = np.argsort(p)
+        steps = [(6 - place) * p[index] for place, index in enumerate(ranked)]
+        expected = {index: min(1.0, max(steps[: place + 1])) for place, index in enumerate(ranked)}
+        assert holm(list(p)) == pytest.approx([expected[i] for i in range(6)])

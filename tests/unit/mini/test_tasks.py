@@ -2,7 +2,6 @@ import random
 
 import pytest
 
-from sweet_rl.mini.families import FAMILIES
 from sweet_rl.mini.tasks import (
     Rule,
     compiled,
@@ -13,7 +12,8 @@ from sweet_rl.mini.tasks import (
     rules_of,
     source,
 )
-from sweet_rl.mini.topics import BY_NAME, TOPICS
+from sweet_rl.mini.topics import FAMILIES, TOPIC_BY_NAME, TOPICS
+from sweet_rl.records import Task
 from sweet_rl.rewards.code import CodeGrader
 
 
@@ -76,16 +76,16 @@ def test_the_grader_agrees(tasks):
     with CodeGrader() as grader:
         task = tasks[0]
         family, rules = family_of(task["mini"]), rules_of(task["mini"])
-        assert grader.grade(task["ground_truth"], task["ground_truth"], task["test_cases"]).reward == 1.0
+        assert grader.grade(Task.from_dict(task), task["ground_truth"]).reward == 1.0
         forgetful = source(family, rules[1:])
-        assert grader.grade(task["ground_truth"], forgetful, task["test_cases"]).reward < 1.0
+        assert grader.grade(Task.from_dict(task), forgetful).reward < 1.0
 
 
 def test_every_family_hides_known_topics_and_every_rule_can_be_drawn():
     for family in FAMILIES:
-        assert set(family.topics) <= set(BY_NAME)
+        assert set(family.topics) <= set(TOPIC_BY_NAME)
         for rule in draw_rules(family, random.Random(0)):
-            low, high = BY_NAME[rule.topic].a
+            low, high = TOPIC_BY_NAME[rule.topic].a
             assert low <= rule.a <= high
 
 

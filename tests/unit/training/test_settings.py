@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, fields
+
 import pytest
 
 from sweet_rl.cli import to_settings
+from sweet_rl.cli.groups import argument_docs
 from sweet_rl.errors import UserError
 from sweet_rl.training.settings import (
     DataSettings,
@@ -82,3 +85,29 @@ def test_what_changes_the_pace_only_is_not_recorded():
     assert to_settings(PictureSettings()).keys() == {
         "reference_picture", "min_gap", "max_pixels", "page_width", "page_height",
     }  # fmt: skip
+
+
+def test_the_defaults_are_those_that_are_documented():
+    assert asdict(PreferenceSettings()) == {
+        "beta": 0.1, "nll_loss_coef": 0.0, "normalize": "auto", "mean_log_prob": False,
+    }  # fmt: skip
+    assert asdict(ValueSettings()) == {"objective": "preference", "unit": "turn", "beta": 1.0}
+    assert asdict(PictureSettings()) == {
+        "reference_picture": False, "min_gap": 0.1, "max_pixels": None, "pages_path": None, "browser": None,
+        "page_width": 1280, "page_height": 720, "page_timeout": 15.0,
+    }  # fmt: skip
+    assert asdict(DataSettings()) == {
+        "response_template": None, "max_len": None, "too_long": "drop", "max_samples": None, "eval_fraction": 0.0,
+    }  # fmt: skip
+    assert asdict(TrainingSettings()) == {
+        "learning_rate": 2e-7, "max_epochs": 1, "train_batch_size": 8, "micro_train_batch_size": None,
+        "pairs_together": 4, "lr_scheduler": "cosine", "warmup_ratio": 0.03, "weight_decay": 0.0, "max_norm": 1.0,
+        "bf16": False, "gradient_checkpointing": False, "zero_stage": None, "lora_rank": None, "lora_alpha": None,
+        "save_steps": 100, "keep": "last", "logging_steps": 10, "report_to": "none", "seed": 0,
+    }  # fmt: skip
+
+
+def test_every_setting_is_documented_once_in_its_group():
+    for group in (PreferenceSettings, ValueSettings, PictureSettings, DataSettings, TrainingSettings):
+        texts = argument_docs(group.__doc__)
+        assert all(texts.get(field.name) for field in fields(group)) and texts.keys() <= {f.name for f in fields(group)}

@@ -1,0 +1,269 @@
+"""Figures of results, drawn with matplotlib, and one function that saves them as PNG and SVG.
+
+Series are told apart by marker, line and hatch, not by colour alone. Every drawing function returns the figure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from sweet_rl.environments.base import ANSWER_MARKER
+from sweet_rl.errors import UserError
+from sweet_rl.records import Trajectory
+
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">")
+LINES = ("-", "--", ":", "-.", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 2)), (0, (8, 2)), (0, (3, 1, 1, 1)))
+GREYS = ("#000000", "#404040", "#707070", "#1a1a1a", "#595959", "#8c8c8c", "#303030", "#7a7a7a")
+HATCHES = ("", "//", "..", "xx", "\\\\", "++", "--", "oo", "||", "**")
+FACES = ("#d9d9d9", "#ffffff", "#bdbdbd", "#f0f0f0")
+SETTINGS = {
+    "font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "axes.axisbelow": True,
+    "grid.color": "#dddddd", "grid.linewidth": 0.6, "hatch.linewidth": 0.6, "legend.frameon": False,
+    "legend.fontsize": 8, "figure.dpi": 150, "svg.hashsalt": "sweet_rl", "svg.fonttype": "path",
+}  # fmt: skip
+PANELS = {"success": (("tests_passed", "tests", "tests passed %"), ("success", "success", "success %")),
+          "similarity": (("similarity", "cosine", "similarity %"),)}  # fmt: skip
+SERIES_NAME = re.compile(r"(.+)@(\d+(?:\.\d+)?)")
+FEWEST_PAIRS = 30  # of a point in the figure of credit
+
+
+def bars(comparison: Mapping, title: str = ""):
+    """A table of runs as bars, with the paper's figures as marks beside them.
+
+    Args:
+        comparison: `Comparison.to_dict()`, with the paper's rows under `paper` (or None).
+        title: of the figure.
+    """
+    runs, paper = comparison["runs"], comparison.get("paper") or {}
+    panels = PANELS[comparison["measure"]]
+    figure, axes = _new_figure(len(panels), width=2.2 + 2.6 * len(panels), height=0.9 + 0.42 * len(runs))
+    places = list(range(len(runs)))[::-1]
+    for axis, (key, paper_key, label) in zip(axes, panels, strict=True):
+        for number, (place, run) in enumerate(zip(places, runs, strict=True)):
+            mean, errors = _percent(run[key])
+            axis.barh(place, mean, **_bar_style(number))
+            axis.errorbar(mean, place, xerr=errors, color="black", capsize=3, linewidth=1.2)
+        marks = [(paper[run["name"]][paper_key], place) for place, run in zip(places, runs, strict=True)
+                 if paper_key in paper.get(run["name"], {})]  # fmt: skip
+        if marks:
+            axis.plot(*zip(*marks, strict=True), "D", color="black", markerfacecolor="white", markersize=6,
+                      label="the paper, its own models and tasks")  # fmt: skip
+        axis.set_xlabel(label)
+        axis.set_xlim(left=0)
+        axis.grid(axis="y", visible=False)
+        axis.set_yticks(places, [run["name"] for run in runs] if axis is axes[0] else [""] * len(runs))
+    return _finished(figure, axes[0], title, columns=1)
+
+
+def curves(comparison: Mapping, title: str = "", x_label: str = "", paper: Sequence[Mapping] = ()):
+    """Runs named `series@x` as curves: best of N per turn (the paper, Figure 3a), data scaling (Figure 3b).
+
+    Args:
+        comparison: `Comparison.to_dict()`.
+        title: of the figure.
+        x_label: of the x axis.
+        paper: the paper's points {series, success, x?}, success in percent. A point without x is drawn as a level;
+            points with x get a panel of their own.
+
+    Raises:
+        UserError: no run is named series@x.
+    """
+    series = series_of(comparison)
+    panels = 2 if any("x" in point for point in paper) else 1
+    figure, axes = _new_figure(panels, width=5.6 * panels**0.7, height=3.6)
+    xs = sorted({x for points in series.values() for x, _ in points})
+    doubling = len(xs) > 2 and min(xs) > 0 and all(b == 2 * a for a, b in zip(xs, xs[1:], strict=False))
+    for number, (name, points) in enumerate(series.items()):
+        shift = (number - (len(series) - 1) / 2) * 0.012  # keeps the error bars of series at the same x apart
+        at = [x * (1 + 2 * shift) if doubling else x + shift * (xs[-1] - xs[0]) for x, _ in points]
+        means, errors = zip(*(_percent(value) for _, value in points), strict=True)
+        axes[0].errorbar(at, means, yerr=np.hstack(errors), label=name, capsize=2.5, **_line_style(number))
+    if doubling:
+        axes[0].set_xscale("log", base=2)
+        axes[0].minorticks_off()
+    axes[0].set_xticks(xs, [f"{x:g}" for x in xs])
+    for point in paper:
+        if "x" not in point:
+            axes[0].axhline(point["success"], color="black", linewidth=0.8, linestyle=(0, (1, 3)))
+            axes[0].annotate(f"the paper: {point['series']}, {point.get('note', '')} {point['success']} %",
+                             (0.99, point["success"]), xycoords=("axes fraction", "data"), fontsize=7.5, ha="right",
+                             xytext=(0, 2), textcoords="offset points", zorder=9,
+                             bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1})  # fmt: skip
+    if panels == 2:
+        names = list(dict.fromkeys(point["series"] for point in paper))
+        order = [*series, *(name for name in names if name not in series)]
+        for name in names:
+            known = sorted((point["x"], point["success"]) for point in paper if point["series"] == name)
+            axes[1].plot(*zip(*known, strict=True), label=name, **_line_style(order.index(name)))
+        axes[1].set_title("the paper (its own models and tasks)", fontsize=9)
+        axes[1].set_ylim(bottom=0)
+        axes[1].margins(x=0.06)
+        axes[1].set_xlabel(x_label)
+    axes[0].set_ylabel(f"{comparison['measure']} %")
+    axes[0].set_xlabel(x_label)
+    return _finished(figure, axes[0], title)
+
+
+def series_of(comparison: Mapping) -> dict[str, list[tuple[float, dict]]]:
+    """For each series its points (x, estimate of the main measure), sorted by x. Raises UserError if no run is named
+    series@x."""
+    found: dict[str, list[tuple[float, dict]]] = {}
+    for run in comparison["runs"]:
+        if match := SERIES_NAME.fullmatch(run["name"]):
+            found.setdefault(match[1], []).append((float(match[2]), run[comparison["measure"]]))
+    if not found:
+        raise UserError("no run is named series@x (e.g. 'SWEET critic@4'), so there is nothing to draw as a curve.")
+    return {name: sorted(points, key=lambda point: point[0]) for name, points in found.items()}
+
+
+def lengths(runs: Mapping[str, Sequence[Trajectory]], title: str = ""):
+    """Lengths of the agent's messages: questions per turn as lines, answers as bars with the share of dialogues that
+    have one."""
+    measured = {name: message_lengths(trajectories) for name, trajectories in runs.items()}
+    unit = next(iter(measured.values()))["unit"]
+    figure, (by_turn, answers) = _new_figure(2, width=8.6, height=3.6)
+    places = list(range(len(measured)))[::-1]
+    for number, (name, found) in enumerate(measured.items()):
+        by_turn.plot(list(found["questions"]), list(found["questions"].values()), label=name, **_line_style(number))
+        answers.barh(places[number], found["answers"] or 0.0, **_bar_style(number))
+        answers.annotate(f"{100 * found['answered']:.0f} % answer", (found["answers"] or 0.0, places[number]),
+                         xytext=(3, -3), textcoords="offset points", fontsize=7.5)  # fmt: skip
+    by_turn.set(xlabel="turn", ylabel=f"{unit} of a question", ylim=(0, 1.1 * by_turn.dataLim.y1))
+    answers.set(xlabel=f"{unit} of an answer", yticks=places, yticklabels=list(measured))
+    answers.margins(x=0.25)
+    answers.grid(axis="y", visible=False)
+    return _finished(figure, by_turn, title)
+
+
+def message_lengths(trajectories: Sequence[Trajectory]) -> dict:
+    """Mean lengths of the agent's messages in tokens, or in words if token ids are missing.
+
+    Returns:
+        {unit, questions: {turn from 1: mean}, answers: mean or None, answered: share of dialogues with an answer}.
+        Failed dialogues are left out.
+    """
+    dialogues = [
+        [message for message in trajectory.dialogue_history if message["role"] == "assistant"]
+        for trajectory in trajectories
+        if trajectory.ending != "failed"
+    ]
+    tokens = all(message.get("token_ids") is not None for messages in dialogues for message in messages)
+    questions: dict[int, list[int]] = {}
+    answers: list[int] = []
+    for messages in dialogues:
+        for turn, message in enumerate(messages, start=1):
+            length = len(message["token_ids"]) if tokens else len(message["content"].split())
+            if ANSWER_MARKER in message["content"]:
+                answers.append(length)
+            else:
+                questions.setdefault(turn, []).append(length)
+    return {
+        "unit": "tokens" if tokens else "words",
+        "questions": {turn: float(np.mean(values)) for turn, values in sorted(questions.items())},
+        "answers": float(np.mean(answers)) if answers else None,
+        "answered": len(answers) / len(dialogues) if dialogues else 0.0,
+    }
+
+
+def credit(results: Mapping[str, Mapping], title: str = ""):
+    """How often each critic agrees with the oracle of the mini tasks, per turn: one panel per group of decisions.
+
+    Args:
+        results: for each critic {groups: {name: {by_turn: {turn from 0: {accuracy, pairs}}}}}, as written by
+            measure_mini_credit.py. Points of fewer than 30 pairs are not drawn.
+        title: of the figure.
+    """
+    groups = list(next(iter(results.values()))["groups"])
+    figure, axes = _new_figure(len(groups), width=3.3 * len(groups), height=3.8)
+    for axis, group in zip(axes, groups, strict=True):
+        for number, (name, result) in enumerate(results.items()):
+            by_turn = {int(turn): value for turn, value in result["groups"][group]["by_turn"].items()}
+            turns = [turn for turn in sorted(by_turn) if by_turn[turn]["pairs"] >= FEWEST_PAIRS]
+            shares = [100 * by_turn[turn]["accuracy"] for turn in turns]
+            axis.plot([turn + 1 for turn in turns], shares, label=name, **_line_style(number))
+        axis.axhline(50, color="black", linewidth=0.7, linestyle=(0, (1, 3)))
+        axis.set(xlabel="turn", ylim=(0, 102), title=group)
+        axis.xaxis.get_major_locator().set_params(integer=True)
+        axis.title.set_fontsize(9)
+    axes[0].set_ylabel("pairs ranked as by the oracle, %")
+    return _finished(figure, axes[0], title)
+
+
+def budget(points: Sequence[Mapping], title: str = "", measure: str = "success"):
+    """What each run reached against its compute and against the dialogues collected for it.
+
+    Args:
+        points: {name, cpu_seconds, gpu_seconds, dialogues, mean, low, high} per run (`budget.budget_points`).
+        title: of the figure.
+        measure: name of the measure that mean, low and high are of.
+    """
+    compute = "gpu_seconds" if any(point["gpu_seconds"] for point in points) else "cpu_seconds"
+    panels = ((compute, f"{compute[:3].upper()} seconds per seed"), ("dialogues", "dialogues collected per seed"))
+    figure, axes = _new_figure(2, width=8.0, height=3.6)
+    for axis, (key, label) in zip(axes, panels, strict=True):
+        for number, point in enumerate(points):
+            mean, errors = _percent(point)
+            style = _line_style(number) | {"linestyle": "none"}
+            axis.errorbar(point[key], mean, yerr=errors, label=point["name"], capsize=2.5, **style)
+        most = max(1, *(point[key] for point in points))
+        axis.set(xlabel=label, xlim=(-0.05 * most, 1.05 * most))
+    axes[0].set_ylabel(f"{measure} %")
+    return _finished(figure, axes[0], title)
+
+
+def save_figure(figure, path: str | Path) -> list[Path]:
+    """Write the figure as `path` with .png and with .svg; return both paths. The same figure gives the same bytes."""
+    stem = Path(path)
+    stem = stem.with_suffix("") if stem.suffix in (".png", ".svg") else stem
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    written = []
+    for kind, metadata in (("png", {"Software": None}), ("svg", {"Date": None, "Creator": None})):
+        target = stem.with_name(f"{stem.name}.{kind}")
+        figure.savefig(target, metadata=metadata)
+        written.append(target)
+    return written
+
+
+def _new_figure(panels: int, width: float, height: float):
+    """(figure, list of axes side by side), sizes in inches. Raises UserError if matplotlib is not installed."""
+    try:
+        import matplotlib
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise UserError("figures need matplotlib: pip install 'sweet_rl[plots]' (or matplotlib).") from error
+    matplotlib.rcParams.update(SETTINGS)
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, list(figure.subplots(1, panels, squeeze=False)[0])
+
+
+def _finished(figure, axis, title: str, columns: int = 3):
+    """The figure with its title and, if the axis has labels, a legend of them below."""
+    if axis.get_legend_handles_labels()[0]:
+        figure.legend(*axis.get_legend_handles_labels(), loc="outside lower center", ncols=columns)
+    figure.suptitle(title, fontsize=10)
+    return figure
+
+
+def _percent(estimate: Mapping[str, float]) -> tuple[float, list[list[float]]]:
+    """The mean in percent and its distances to both ends of the interval, as matplotlib takes error bars: [2, 1]."""
+    mean, low, high = (100 * estimate[name] for name in ("mean", "low", "high"))
+    return mean, [[mean - low], [high - mean]]
+
+
+def _line_style(number: int) -> dict:
+    grey = GREYS[number % len(GREYS)]
+    return {
+        "color": grey, "linestyle": LINES[number % len(LINES)], "marker": MARKERS[number % len(MARKERS)],
+        "markersize": 5, "linewidth": 1.3, "markerfacecolor": "white" if number % 2 else grey,
+    }  # fmt: skip
+
+
+def _bar_style(number: int) -> dict:
+    return {
+        "height": 0.62, "color": FACES[number % len(FACES)], "hatch": HATCHES[number % len(HATCHES)],
+        "edgecolor": "black", "linewidth": 0.8,
+    }  # fmt: skip

@@ -1,1 +1,0 @@
-"""Figures of results, as PNG and SVG, that can be read in black and white."""
