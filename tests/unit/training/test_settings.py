@@ -73,6 +73,7 @@ def test_the_least_and_the_most_that_make_sense_are_taken():
         warmup_ratio=0.0, weight_decay=0.0, max_norm=0.0, zero_stage=0, lora_rank=1, lora_alpha=0.5, save_steps=1,
         logging_steps=1,
     )  # fmt: skip
+    assert [TrainingSettings(zero_stage=stage).zero_stage for stage in range(4)] == [0, 1, 2, 3]
     with pytest.raises(UserError, match="--lora_alpha"):
         TrainingSettings(lora_rank=1, lora_alpha=0.0)
 
