@@ -154,9 +154,10 @@ IN_PROCESS = """
 import asyncio, json, sys
 from sweet_rl.models.base import ModelError, Sampling
 from sweet_rl.models.load import load_model
+from sweet_rl.models.settings import ModelSettings
 
 async def main(path):
-    model = load_model(path, "vllm", dtype="float32", max_model_len=512)
+    model = load_model(path, ModelSettings("vllm"), dtype="float32", max_model_len=512)
     await model.check()
     asked = [{"role": "user", "content": "Say hello in one short sentence."}]
     both = await asyncio.gather(*(model.complete(asked, Sampling(0.7, 0.9, 20, n=2, seed=seed)) for seed in (1, 2, 1)))
