@@ -1,6 +1,6 @@
-"""Interview: the agent has four questions to find out what a client cares about. docs/your_own_domain.md runs it.
+"""Interview: the agent has four questions to find out what a client cares about (docs/your_own_domain.md).
 
-    python docs/examples/interview.py --output_path tasks/train.jsonl --num_tasks 48 --seed 1
+    python docs/examples/interview.py --output_path runs/interview/train.jsonl --num_tasks 48 --seed 1
 """
 
 import json
@@ -29,32 +29,30 @@ CLIENTS = {  # what is wanted, and what the client who wants it cares about
     "the points of a shopper.\ndef loyalty_points(amount, gold)": ("extras", "exceptions", "a maximum"),
     "the tips that each waiter gets.\ndef tip_share(amount, trainee)": ("sharing", "exceptions", "a minimum"),
 }
-PLACES = ("our shop", "our club", "our town", "my boss", "a friend", "the museum", "our company", "the office")
+
+
+def found(task, text):
+    """The client's wishes that a text asks about."""
+    return [wish for wish in task.ground_truth.split(", ") if re.search(WISHES[wish], text)]
 
 
 class Interview(AnswerEnvironment):
-    """Ends when the questions are used up, or earlier if the agent writes `I WANT TO ANSWER:`."""
-
     def step(self, completion, prompt_text=None):
         super().step(completion, prompt_text)
-        if self.over:
-            said = [message["content"] for message in self.dialogue if message["role"] == "assistant"]
-            self.ending, self.answer = "answered", "\n".join(said)  # what is graded: all that the agent asked
+        if self.over:  # graded is all that the agent has asked
+            self.ending = "answered"
+            self.answer = "\n".join(m["content"] for m in self.dialogue if m["role"] == "assistant")
 
 
 class Client:
-    """The human: confirms what it cares about."""
-
     async def reply(self, task, dialogue, seed):
-        cares = task.ground_truth.split(", ")
-        found = [wish for wish in cares if re.search(WISHES[wish], dialogue[-1]["content"])]
-        return HumanReply(f"Yes, I care about {found[0]}." if found else "I don't know.")
+        wishes = found(task, dialogue[-1]["content"])
+        return HumanReply(f"Yes, I care about {wishes[0]}." if wishes else "I don't know.")
 
 
 def reward(task, answer):
     """The share of the client's wishes that the agent asked about."""
-    cares = task.ground_truth.split(", ")
-    return sum(re.search(WISHES[wish], answer) is not None for wish in cares) / len(cares)
+    return len(found(task, answer)) / len(task.ground_truth.split(", "))
 
 
 DOMAIN = Domain(
@@ -62,20 +60,17 @@ DOMAIN = Domain(
     environment=Interview,
     scripted_humans={"client": ScriptedHuman(Client)},
     grader=lambda settings: FunctionGrader(reward),
+    label_turn=lambda task, messages_before, text: "useful" if found(task, text) else "useless",
     min_gap=0.3,
 )
 
 
 def main(output_path: str, num_tasks: int = 48, seed: int = 0) -> None:
-    """Write tasks."""
-    draw = random.Random(seed)
-    wanted = [draw.choice([*CLIENTS]) for _ in range(num_tasks)]
-    rows = [
-        {"problem_description": f"I need a Python function for {draw.choice(PLACES)} that tells {words}",
-         "ground_truth": ", ".join(CLIENTS[words]), "id": f"task-{seed}-{number}"}
-        for number, words in enumerate(wanted)
-    ]  # fmt: skip
-    Path(output_path).parent.mkdir(parents=True, exist_ok=True)
+    draw, rows = random.Random(seed), []
+    for number in range(num_tasks):
+        wanted, place = draw.choice([*CLIENTS]), draw.choice(["our shop", "our club", "my boss", "a friend"])
+        words, wishes = f"I need a Python function for {place} that tells {wanted}", ", ".join(CLIENTS[wanted])
+        rows.append({"id": f"{seed}-{number}", "problem_description": words, "ground_truth": wishes})
     Path(output_path).write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
