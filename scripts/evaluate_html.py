@@ -26,10 +26,11 @@ from sweet_rl.errors import UserError
 from sweet_rl.records import Task, Trajectory, read_records
 from sweet_rl.rendering.renderer import PageRenderer
 from sweet_rl.rewards.embedding_cache import EmbeddingCache
+from sweet_rl.rewards.encoders import load_encoder
 from sweet_rl.rewards.evaluate import first_tasks, reference_answers
 from sweet_rl.rewards.evaluate_pages import best_of_tasks, grade_page_trajectories
 from sweet_rl.rewards.graded_file import GradedFile, check_comparable, grader_of, read_graded
-from sweet_rl.rewards.html import PageGrader, load_encoder
+from sweet_rl.rewards.html import PageGrader
 from sweet_rl.runs.run import check_output, open_run
 
 EMBEDDINGS = Path.home() / ".cache" / "sweet_rl" / "embeddings"
@@ -68,7 +69,7 @@ def main(
     """Grade frontend trajectories (or, with --grade_references, the reference pages of a tasks file).
 
     Args:
-        output_path: graded trajectories, one a line: reward, similarity, encoder, render_failure.
+        output_path: graded trajectories, one per line, with reward and grade {similarity, encoder, failure, ...}.
         input_path: trajectories of simulate_interactions.py --task_type html, or a released file.
         data_path: another name for input_path.
         k: also print best of k; it must divide the number of dialogues of every task.

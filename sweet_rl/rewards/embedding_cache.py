@@ -10,14 +10,10 @@ import zipfile
 from collections import OrderedDict
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sweet_rl.errors import UserError
-
-if TYPE_CHECKING:
-    from sweet_rl.rendering.renderer import PageRenderer
 
 IN_MEMORY = 5_000
 
@@ -30,10 +26,16 @@ class Embedding:
     picture: str
 
 
-def embedding_key(encoder: str, renderer: PageRenderer, page: str) -> str:
-    """64 hex digits of all that an embedding depends on: the encoder, how pages are drawn, and the page."""
-    told = json.dumps([encoder, renderer.fingerprint, page])
-    return hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()
+def embedding_key(encoder: str, renderer: str, page: str) -> str:
+    """64 hex digits of all that an embedding depends on.
+
+    Args:
+        encoder: its name.
+        renderer: `PageRenderer.fingerprint`, which says how pages are drawn.
+        page: HTML.
+    """
+    content = json.dumps([encoder, renderer, page])
+    return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class EmbeddingCache:

@@ -6,16 +6,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from sweet_rl.records import Trajectory
-from sweet_rl.rewards.html import PageGrade, PageGrader
-
-FIELDS = ("similarity", "encoder", "render_failure")
+from sweet_rl.rewards.base import Grade, Grader
 
 
-def grade_page_trajectories(trajectories: Iterable[Trajectory], grader: PageGrader) -> Iterator[Trajectory]:
-    """The same trajectories, in order, with `reward` set anew and `similarity`, `encoder`, `render_failure` beside it.
+def grade_page_trajectories(trajectories: Iterable[Trajectory], grader: Grader) -> Iterator[Trajectory]:
+    """The same trajectories, in order, with `reward` set anew and the evidence in `grade`.
 
     A dialogue that failed is not graded: its reward is None. One that reached the turn limit gave no answer, whatever
-    page it showed last: reward 0. Where the reference page gives no picture the reward is None.
+    page it showed last: reward 0. If the reference page gives no picture the reward is None.
     """
     queue: list[Trajectory] = []
 
@@ -24,9 +22,9 @@ def grade_page_trajectories(trajectories: Iterable[Trajectory], grader: PageGrad
             queue.append(trajectory)
             if trajectory.ending != "failed":
                 answer = None if trajectory.ending == "turn_limit" else trajectory.answer
-                yield trajectory.id, trajectory.task.ground_truth, answer
+                yield trajectory.task, answer
 
-    for _, grade in grader.grade_many(rows()):
+    for grade in grader.grade_many(rows()):
         while queue[0].ending == "failed":
             yield _without_grade(queue.pop(0))
         yield _graded(queue.pop(0), grade)
@@ -44,10 +42,8 @@ def best_of_tasks(trajectories: Iterable[Trajectory]) -> list[Trajectory]:
 
 
 def _without_grade(trajectory: Trajectory) -> Trajectory:
-    extra = {name: value for name, value in trajectory.extra.items() if name not in FIELDS}
-    return replace(trajectory, reward=None, extra=extra)
+    return replace(trajectory, reward=None, grade=None)
 
 
-def _graded(trajectory: Trajectory, grade: PageGrade) -> Trajectory:
-    evidence = {"similarity": grade.similarity, "encoder": grade.encoder, "render_failure": grade.failure}
-    return replace(trajectory, reward=grade.reward, extra={**trajectory.extra, **evidence})
+def _graded(trajectory: Trajectory, grade: Grade) -> Trajectory:
+    return replace(trajectory, reward=grade.reward, grade=grade.as_dict())

@@ -39,9 +39,9 @@ def grader_of(path: str, trajectories: Iterable[Trajectory], settings: Mapping[s
     grader = {name: value for name, value in dict(settings).items() if name not in NOT_OF_THE_GRADER}
     for trajectory in trajectories:
         grade = trajectory.grade or {}
-        told: dict = {"kind": "page"} if "similarity" in trajectory.extra else {"kind": "code"} if grade else {}
+        told: dict = {"kind": "page" if "similarity" in grade else "code"} if grade else {}
         for name in NAMED_IN_ROWS:
-            value = trajectory.extra.get(name, grade.get(name))
+            value = grade.get(name, trajectory.extra.get(name))
             if value is not None:
                 told[name] = value
         for name, value in told.items():

@@ -9,19 +9,18 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sweet_rl.records import Task
+from sweet_rl.rewards.base import Grade
 from sweet_rl.rewards.embedding_cache import Embedding, EmbeddingCache, embedding_key
-from sweet_rl.rewards.encoders import ImageEncoder, load_encoder
+from sweet_rl.rewards.encoders import ImageEncoder
 
 if TYPE_CHECKING:
     from sweet_rl.rendering.renderer import PageRenderer, Rendered
-
-__all__ = ["ImageEncoder", "PageGrade", "PageGrader", "answered_page", "extract_page", "load_encoder"]
 
 JOBS_AT_ONCE = 16
 DECIMALS = 6  # what float32 embeddings keep, whatever they were computed with
@@ -94,80 +93,98 @@ def _with_doctype(text: str, start: int) -> int:
     return doctype.start() if doctype else start
 
 
-@dataclass(frozen=True)
-class PageGrade:
-    """What an answer is worth.
-
-    reward: the similarity, at least 0 and at most 1; 0 where the answer gave no picture; None where the reference
-    itself gave none, so that nothing can be told.
-    similarity: cosine of the two embeddings, None without two pictures. encoder: name of what made the embeddings.
-    failure: {kind, message, side}, side being "answer" or "reference". Kinds: "no answer", "no page", and those of
-    the renderer.
-    """
-
-    reward: float | None
-    similarity: float | None
-    failure: dict | None
-    encoder: str
-
-
 class PageGrader:
-    """Grades pages with one renderer and one encoder; embeddings of reference pages are kept in `cache`."""
+    """The `Grader` of the frontend domain: one renderer, one encoder, and the embeddings of reference pages in `cache`.
+
+    Evidence of a grade: `similarity` (cosine of the two embeddings, None without two pictures), `encoder` (name of
+    the encoder), and without a similarity `message` (why) and `side` ("answer" or "reference": whose page it was).
+    """
 
     def __init__(self, renderer: PageRenderer, encoder: ImageEncoder, cache: EmbeddingCache | None = None) -> None:
         self.renderer, self.encoder = renderer, encoder
         self.cache = EmbeddingCache() if cache is None else cache
 
-    def grade(self, reference_html: str, answer_html: str | None) -> PageGrade:
-        """Grades one answer: its text as the agent gave it; None: it gave none."""
-        ((_, grade),) = self.grade_many([(None, reference_html, answer_html)])
+    def describe(self) -> str:
+        """One line for people: which encoder compares the pages, and which browser draws them."""
+        return f"{self.encoder.describe}; pages drawn by {self.renderer.browser}"
+
+    def grade(self, task: Task, answer: str | None) -> Grade:
+        """The grade of one answer."""
+        (grade,) = self.grade_many([(task, answer)])
         return grade
 
-    def grade_many(self, jobs: Iterable[tuple]) -> Iterator[tuple]:
-        """Grades (key, reference, answer) rows, some at a time; yields (key, PageGrade) in their order."""
+    def grade_many(self, jobs: Iterable[tuple[Task, str | None]]) -> Iterator[Grade]:
+        """The grades of (task, answer) pairs, in order.
+
+        An answer is the agent's text; None if the dialogue has none. The reward is the similarity, at least 0 and at
+        most 1; 0 if the answer gives no picture. A reference page without a picture makes the grade `ungradable`.
+        """
         waiting = iter(jobs)
         while batch := list(islice(waiting, JOBS_AT_ONCE)):
             yield from self._grade_batch(batch)
 
-    def _grade_batch(self, batch: list[tuple]) -> Iterator[tuple]:
-        answers = [answered_page(answer) for _, _, answer in batch]
-        keys = [embedding_key(self.encoder.name, self.renderer, reference) for _, reference, _ in batch]
-        references = {key: self.cache.get(key) for key in keys}
-        missing = {key: job[1] for key, job in zip(keys, batch, strict=True) if references[key] is None}
-        drawn = self._draw([*missing.values(), *(page for page in answers if page is not None)])
+    def close(self) -> None:
+        """Ends the browsers."""
+        self.renderer.close()
+
+    def __enter__(self) -> PageGrader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _grade_batch(self, batch: list[tuple[Task, str | None]]) -> Iterator[Grade]:
+        pages = [answered_page(answer) for _, answer in batch]
+        keys = {task.ground_truth: self._key(task.ground_truth) for task, _ in batch}
+        references = {reference: self.cache.get(key) for reference, key in keys.items()}
+        missing = [reference for reference, embedding in references.items() if embedding is None]
+        drawn = self._draw([*missing, *(page for page in pages if page is not None)])
         embeddings = self._embed(drawn)
-        for key, page in missing.items():
-            references[key] = embeddings.get(page)
-            if references[key] is not None:
-                self.cache.put(key, references[key])
-        for (key, reference, answer), reference_key, page in zip(batch, keys, answers, strict=True):
-            own = None if page is None else embeddings.get(page)
-            if references[reference_key] is None:
-                yield key, self._failed(drawn[reference].failure, "reference")
-            elif own is None:
-                yield key, self._failed(_no_page(answer) if page is None else drawn[page].failure, "answer")
+        for reference in missing:
+            references[reference] = embeddings.get(reference)
+            if references[reference] is not None:
+                self.cache.put(keys[reference], references[reference])
+        for (task, answer), page in zip(batch, pages, strict=True):
+            reference = references[task.ground_truth]
+            if reference is None:
+                yield self._failed(drawn[task.ground_truth].failure, "reference")
+            elif page is None:
+                yield self._failed(_no_page(answer), "answer")
+            elif page not in embeddings:
+                yield self._failed(drawn[page].failure, "answer")
             else:
-                yield key, self._compared(references[reference_key], own)
+                yield self._compared(reference, embeddings[page])
+
+    def _key(self, page: str) -> str:
+        return embedding_key(self.encoder.name, self.renderer.fingerprint, page)
 
     def _draw(self, pages: list[str]) -> dict[str, Rendered]:
         distinct = list(dict.fromkeys(pages))
         return dict(zip(distinct, self.renderer.render_all(distinct), strict=True))
 
     def _embed(self, drawn: dict[str, Rendered]) -> dict[str, Embedding]:
-        """The embedding of every page that gave a picture; equal pictures are computed once."""
+        """The embedding of every page that gave a picture; equal pictures are embedded once."""
         digests = {page: hashlib.sha256(one.png).hexdigest() for page, one in drawn.items() if one.png is not None}
         pictures = {digest: drawn[page].png for page, digest in digests.items()}
         vectors = dict(zip(pictures, self.encoder.embed(list(pictures.values())), strict=True)) if pictures else {}
         return {page: Embedding(vectors[digest], digest) for page, digest in digests.items()}
 
-    def _compared(self, reference: Embedding, own: Embedding) -> PageGrade:
+    def _compared(self, reference: Embedding, own: Embedding) -> Grade:
         same = reference.picture == own.picture
         similarity = 1.0 if same else round(cosine(reference.vector, own.vector), DECIMALS)
-        return PageGrade(min(1.0, max(0.0, similarity)), similarity, None, self.encoder.name)
+        return Grade(min(1.0, max(0.0, similarity)), evidence=self._evidence(similarity))
 
-    def _failed(self, failure: dict, side: str) -> PageGrade:
-        reward = None if side == "reference" else 0.0
-        return PageGrade(reward, None, {**failure, "side": side}, self.encoder.name)
+    def _failed(self, failure: dict, side: str) -> Grade:
+        kind, message = failure["kind"], failure["message"]
+        evidence = self._evidence(None) | {"message": message, "side": side}
+        if kind == "machine":
+            return Grade(None, machine=message, evidence=evidence)
+        if side == "reference":
+            return Grade(None, ungradable=kind, evidence=evidence)
+        return Grade(0.0, failure=kind, evidence=evidence)
+
+    def _evidence(self, similarity: float | None) -> dict:
+        return {"similarity": similarity, "encoder": self.encoder.name}
 
 
 def cosine(a: np.ndarray, b: np.ndarray) -> float:

@@ -20,7 +20,7 @@ def grade_view(trajectory: Trajectory) -> dict | None:
     grade = trajectory.grade
     grade = grade if isinstance(grade, dict) else {}
     calls = trajectory.task.test_cases
-    if not calls and not grade:
+    if not calls and (not grade or "similarity" in grade):
         return None
     results = grade.get("tests")
     found = {t.get("name"): t for t in results if isinstance(t, dict)} if isinstance(results, list) else {}

@@ -15,7 +15,8 @@ from sweet_rl.mini.pages import HEIGHT, WIDTH, read_page
 from sweet_rl.mini.sites import BY_NAME
 from sweet_rl.models.base import ModelError
 from sweet_rl.records import Task
-from sweet_rl.rewards.html import PageGrader, load_encoder
+from sweet_rl.rewards.encoders import load_encoder
+from sweet_rl.rewards.html import PageGrader
 from tests.support.browsers import renderer_or_skip
 
 
@@ -74,10 +75,10 @@ def test_done_word_by_word_its_feedback_raises_the_similarity_turn_by_turn(rende
     for number, row in enumerate(make_page_tasks(12, seed=4)):
         reference = task(number, row["ground_truth"])
         page = draw_page(BY_NAME[read_page(reference.ground_truth).site], rng)
-        course = [grader.grade(reference.ground_truth, page.html()).similarity]
+        course = [grader.grade(reference, page.html()).evidence["similarity"]]
         while (words := reply(designer, reference, page.html(), seed=len(course))) not in SATISFIED:
             page = apply_feedback(page, words)
-            course.append(grader.grade(reference.ground_truth, page.html()).similarity)
+            course.append(grader.grade(reference, page.html()).evidence["similarity"])
         assert course[-1] == 1.0 and page.html() == reference.ground_truth
         courses.append(course)
     longest = max(map(len, courses))

@@ -158,11 +158,11 @@ def test_an_agent_that_answers_with_the_reference_page_scores_one_and_a_first_dr
     plans = {row["dialogue_history"][1]["content"][5]: [] for row in rows.values()}
     for row in rows.values():
         plans[row["dialogue_history"][1]["content"][5]].append(row)
-        assert row["encoder"] == "efficientnet-lite0"
+        assert row["grade"]["encoder"] == "efficientnet-lite0"
     assert [row["reward"] for row in plans["A"]] == [1.0] * 3
-    assert all(0 < row["reward"] < 0.9 and row["similarity"] == row["reward"] for row in plans["B"])
+    assert all(0 < row["reward"] < 0.9 and row["grade"]["similarity"] == row["reward"] for row in plans["B"])
     for row in plans["C"]:
-        assert (row["reward"], row["similarity"], row["render_failure"]["kind"]) == (0.0, None, "no page")
+        assert (row["reward"], row["grade"]["similarity"], row["grade"]["failure"]) == (0.0, None, "no page")
     pairs = read_records(place / "pairs.jsonl", PreferencePair)
     assert len(pairs) == 9 and all(p.extra["chosen_reward"] - p.extra["rejected_reward"] >= 0.1 for p in pairs)
     assert [row["reward"] for row in read_rows(place / "best.jsonl")] == [1.0] * 3
@@ -184,7 +184,8 @@ def test_a_run_is_compared_with_another_one_by_the_same_encoder_only(place, rewa
     changed = call("evaluate_html.py", **flags | {"page_width": 640})
     assert changed.code == 2 and "page_width: 640 and 1280" in changed.err
     rows = read_rows(place / "rewarded.jsonl")
-    other = write_rows(place / "clip.jsonl", [row | {"encoder": "openai/clip-vit-base-patch32"} for row in rows])
+    by_clip = [row | {"grade": row["grade"] | {"encoder": "openai/clip-vit-base-patch32"}} for row in rows]
+    other = write_rows(place / "clip.jsonl", by_clip)
     refused = call("evaluate_html.py", **flags | {"baseline": other, "output_path": place / "refused.jsonl"})
     assert refused.code == 2 and "encoder" in refused.err and not (place / "refused.jsonl").exists()
     both = f"a={place / 'rewarded.jsonl'},b={other}"

@@ -95,7 +95,7 @@ def graded(number: int, color: str) -> list[dict]:
         own = dialogue(f"It is all {said}.")
         reward = 0.9 if said == color else 0.4
         trajectory = Trajectory(task, own, answer="x", reward=reward, id=f"{task.id}-{sample}", ending="answered")
-        rows.append(trajectory.to_dict() | {"similarity": reward, "encoder": "e", "render_failure": None})
+        rows.append(trajectory.to_dict() | {"grade": {"failure": None, "similarity": reward, "encoder": "e"}})
     return rows
 
 

@@ -14,11 +14,11 @@ from tests.support.command_line import ROOT, call, write_rows
 TASKS = [Task(f"task {i}", f"def f(): return {i}", {"test1": "f()"}, id=f"t{i}") for i in range(12)]
 
 
-def dialogue(task, sample, reward, turns=2, ending="answered", tokens=None, **extra):
+def dialogue(task, sample, reward, turns=2, ending="answered", tokens=None, grade=None):
     history = [{"role": "user", "content": "hello"}] + [{"role": "assistant", "content": "x"}] * turns
     usage = None if tokens is None else {"agent": {"completion_tokens": tokens, "prompt_tokens": 1}}
     return Trajectory(
-        TASKS[task], history, "x", reward, id=f"t{task}-{sample}", ending=ending, usage=usage, extra=extra
+        TASKS[task], history, "x", reward, id=f"t{task}-{sample}", ending=ending, usage=usage, grade=grade
     )
 
 
@@ -99,7 +99,7 @@ def test_a_task_without_a_graded_dialogue_in_one_run_is_left_out_of_all():
 
 
 def test_pages_are_compared_by_similarity():
-    page = {"similarity": 0.5, "encoder": "clip"}
+    page = {"grade": {"failure": None, "similarity": 0.5, "encoder": "clip"}}
     one = [dialogue(i, 0, 0.5 + i / 10, **page) for i in range(3)]
     other = [dialogue(i, 0, 0.5, **page) for i in range(3)]
     files = {name: [graded(rows, **grader_of(name, rows))] for name, rows in {"a": one, "b": other}.items()}
@@ -135,7 +135,7 @@ def test_settings_lost_with_a_manifest_do_not_count_as_a_difference():
 
 
 def test_a_file_of_rows_by_different_encoders_is_refused():
-    rows = [dialogue(0, 0, 1.0, similarity=1, encoder="a"), dialogue(1, 0, 1.0, similarity=1, encoder="b")]
+    rows = [dialogue(i, 0, 1.0, grade={"similarity": 1, "encoder": name}) for i, name in enumerate("ab")]
     with pytest.raises(UserError, match="different encoders.*t1-0"):
         grader_of("f.jsonl", rows)
 
