@@ -10,10 +10,9 @@ from sweet_rl.records import PreferencePair, Trajectory, TurnCandidates
 from sweet_rl.runs.run import write_texts
 from sweet_rl.viewer.candidates import Candidates, Ranked
 from sweet_rl.viewer.credit_file import CreditFile, CreditSettings, write_credit
-from sweet_rl.viewer.designs import Designs
+from sweet_rl.viewer.designs import Designs, Pictures
 from sweet_rl.viewer.entries import Collection, Comparison, Dialogues, Pairs
 from sweet_rl.viewer.page import write_page
-from sweet_rl.viewer.pictures import Pictures
 from sweet_rl.viewer.serve import serve
 from sweet_rl.viewer.source import RecordFile, kind_of
 
