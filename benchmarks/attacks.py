@@ -47,11 +47,12 @@ def graded(way: str, kind: str, name: str, folder: str, port: str) -> dict:
             pass
         signal.alarm(0)
     else:
+        from sweet_rl.records import Task
         from sweet_rl.rewards.code import CodeGrader
 
         with CodeGrader(timeout=0.5, memory_mb=128, workers=1, sandbox=way) as grader:
-            grades = [grader.grade(REFERENCE, text, CALLS) for text in (answer, REFERENCE, WRONG)]
-        seen = [str(test.message) for test in grades[0].tests]
+            grades = [grader.grade(Task("", REFERENCE, CALLS), text) for text in (answer, REFERENCE, WRONG)]
+        seen = [str(test) for test in grades[0].evidence["tests"]]
         rewards = [grade.reward for grade in grades]
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     return {"rewards": rewards, "seen": seen, "memory": memory}

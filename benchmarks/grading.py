@@ -19,6 +19,7 @@ from pathlib import Path
 
 from sweet_rl.cli import run
 from sweet_rl.errors import UserError
+from sweet_rl.records import Task
 from sweet_rl.rewards.code import CodeGrader
 
 
@@ -79,7 +80,7 @@ def main(
         cpu_theirs = cpu_seconds() - cpu
         start, cpu = time.perf_counter(), cpu_seconds()
         with CodeGrader(workers=workers, sandbox=sandbox) as grader:
-            grades = [grade for _, grade in grader.grade_many((i, *row) for i, row in enumerate(rows))]
+            grades = list(grader.grade_many((Task("", reference, tests), answer) for reference, answer, tests in rows))
             level = grader.level
         ours.append(len(rows) / (time.perf_counter() - start))
         cpu_ours = cpu_seconds() - cpu
@@ -89,7 +90,7 @@ def main(
             f" here {ours[-1]:.0f}/s with {1000 * cpu_ours / len(rows):.2f} ms",
             flush=True,
         )
-    print(f"all tests passed: in process {passed_in_process}, here {sum(bool(g.success) for g in grades)}"
+    print(f"all tests passed: in process {passed_in_process}, here {sum(grade.reward == 1.0 for grade in grades)}"
           f" and {ungradable} of ungradable tasks, of {len(rows)}")  # fmt: skip
     print(f"level {level}, {os.cpu_count()} cores, load of the machine now {os.getloadavg()[0]:.1f}")
     print(f"trajectories a second, in process (peer): {statistics.median(theirs):.0f}")

@@ -20,14 +20,13 @@ sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parent)]
 from dialogue_server import MODEL, serving, waited  # noqa: E402
 
 from sweet_rl.cli import run  # noqa: E402
-from sweet_rl.domains import TASK_TYPES  # noqa: E402
+from sweet_rl.domains import load_domain  # noqa: E402
 from sweet_rl.models import Sampling  # noqa: E402
 from sweet_rl.models.openai_server import OpenAIServer  # noqa: E402
-from sweet_rl.prompts import load_prompt  # noqa: E402
 from sweet_rl.records import Task  # noqa: E402
 from sweet_rl.rollout.play import Collaboration, play, play_all  # noqa: E402
 
-CODE = TASK_TYPES["code"]
+CODE = load_domain("code")
 
 
 class InStep:
@@ -57,8 +56,8 @@ class InStep:
 
 
 def collaboration(agent, human) -> Collaboration:
-    player = CODE.make_human("llm", human, load_prompt(CODE.user_prompt, CODE.user_prompt_values), max_chars=400)
-    begin = CODE.begin(load_prompt(CODE.agent_prompt, ["problem_description"]), 10)
+    player = CODE.make_human("llm", human, CODE.human_template(), max_chars=400)
+    begin = CODE.begin(CODE.agent_template(), 10)
     return Collaboration(agent, player, begin, Sampling())
 
 

@@ -17,6 +17,7 @@ import time
 from pathlib import Path
 
 from sweet_rl.cli import run
+from sweet_rl.records import Task
 from sweet_rl.rewards.code import CodeGrader
 
 REFERENCE = "def f(x):\n    return [x, {'a': x / 3}]\n"
@@ -37,7 +38,7 @@ ANSWERS = {
 
 
 def answers(gradings: int, seed: int):
-    """(kind, reference, answer, tests) rows."""
+    """(kind, answer) pairs."""
     generator = random.Random(seed)
     for number in range(gradings):
         draw = generator.random()
@@ -46,7 +47,7 @@ def answers(gradings: int, seed: int):
         while draw >= ANSWERS[kind][0]:
             draw -= ANSWERS[kind][0]
             kind = next(kinds)
-        yield kind, REFERENCE, f"{ANSWERS[kind][2]}# {number}\n", CALLS
+        yield kind, f"{ANSWERS[kind][2]}# {number}\n"
 
 
 def processes() -> list[int]:
@@ -88,12 +89,14 @@ def left() -> dict:
 def soak(gradings: int, timeout: float = 0.05, workers: int | None = None, sandbox: str = "auto", report=None) -> dict:
     """Grade so many answers; {wrong_verdicts, memory_mb: {tenth: (grader, all its processes)}, left: what is more}."""
     before, memory, wrong = left(), {}, []
+    task = Task("", REFERENCE, CALLS)
     start = time.monotonic()
     with CodeGrader(timeout=timeout, memory_mb=64, workers=workers, sandbox=sandbox) as grader:
-        for number, (kind, grade) in enumerate(grader.grade_many(answers(gradings, 0)), start=1):
+        grades = grader.grade_many((task, answer) for _, answer in answers(gradings, 0))
+        for number, ((kind, _), grade) in enumerate(zip(answers(gradings, 0), grades, strict=True), start=1):
             expected = ANSWERS[kind][1]
             if grade.failure != expected and not (kind == "memory bomb" and grade.failure == "timeout"):
-                wrong.append((kind, grade.failure, grade.tests[0].message))
+                wrong.append((kind, grade.failure, grade.evidence["tests"][:1]))
             if number % max(1, gradings // 10) == 0:
                 samples = []
                 for _ in range(9):  # some answers are just taking memory

@@ -11,5 +11,6 @@ pip_install -c constraints.txt -e '.[test]'
 install_browser
 ruff check .
 lint-imports
-# Two test files at a time, one thread each: servers, browsers and other processes leave a core waiting.
-OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}" python -m pytest -q -n 2 --dist loadfile "$@"
+# Two test files at a time, one thread each. tests/integration comes first: its long files must not be the last to start.
+# -rs names each skipped test with what it needs.
+OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}" python -m pytest -q -rs -n 2 --dist loadfile --no-loadscope-reorder "$@"

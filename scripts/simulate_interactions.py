@@ -12,6 +12,11 @@ An agent and a human on servers (`vllm serve MODEL` on each):
         --env_model meta-llama/Llama-3.1-70B-Instruct --hostname localhost:8000 \
         --input_path train.jsonl --output_path trajectories.jsonl --best_of_n 3
 
+A domain of your own (docs/your_own_domain.md):
+
+    python scripts/simulate_interactions.py --task_type my_domain.py --agent_model mini --env_model my_human \
+        --input_path tasks.jsonl --output_path trajectories.jsonl --best_of_n 4
+
 Frontend Design, whose human sees pictures of the pages:
 
     python scripts/simulate_interactions.py --task_type html \
@@ -27,23 +32,34 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from typing import Literal
+from dataclasses import replace
+from typing import Annotated, Any
 
-from sweet_rl import domains as task_types
-from sweet_rl.cli import print_summary, run
+from sweet_rl.cli import prefix, print_summary, run
+from sweet_rl.credit.critics import CriticSettings
+from sweet_rl.domains import load_domain
+from sweet_rl.environments import Domain
+from sweet_rl.environments.frontend import BrowserSettings
 from sweet_rl.errors import UserError
-from sweet_rl.models import Sampling, load_model
+from sweet_rl.humans.base import HumanSettings
+from sweet_rl.models import ChatModel, Sampling, load_model
 from sweet_rl.models.cache import CallCache
 from sweet_rl.models.load import model_input
 from sweet_rl.models.prefixed import PrefixedModel
-from sweet_rl.prompts import load_prompt
+from sweet_rl.models.settings import CallSettings, ModelSettings
 from sweet_rl.records import Task, hash_rows, read_records
-from sweet_rl.rollout.collect import collect
-from sweet_rl.rollout.play import Collaboration
+from sweet_rl.rollout.collect import CollectionSettings, collect
+from sweet_rl.rollout.play import Choose, Collaboration
 from sweet_rl.runs.run import open_run
-from sweet_rl.runs.shards import shard_of
 
-PAGES_KEPT = 1024  # pictures, so that a reference page is not drawn anew at every turn
+PICTURES_KEPT = 1024  # so that a reference page is not drawn again at every turn
+ENV_FLAGS = prefix("env_", hostname="hostname", tokenizer=None, api_key_variable="api_key_variable")
+HUMAN_FLAGS = prefix("env_", retry_leaks="retry_leaks")
+SAMPLING_FLAGS = prefix("", n="candidates", seed=None)
+CRITIC_FLAGS = prefix(
+    "critic_", model_id="critic", critic_type="critic_type", hint=None, token_budget=None, engine=None,
+    prompt_path=None, api_key=None, seed=None, calls_at_once=None,
+)  # fmt: skip
 
 
 def main(
@@ -51,234 +67,159 @@ def main(
     env_model: str,
     input_path: str,
     output_path: str,
-    hostname: str | None = None,
-    agent_hostname: str | None = None,
-    task_type: str = "code",
-    num_tasks: int | None = None,
-    best_of_n: int = 1,
-    to_continue: bool = False,
-    temperature: float = 1.0,
-    top_p: float = 1.0,
-    max_tokens: int = 1024,
-    max_turns: int = 10,
-    env_temperature: float = 0.0,
-    env_max_tokens: int = 256,
-    env_max_chars: int | None = None,
-    retry_leaks: bool = True,
-    agent_prompt_path: str | None = None,
-    agent_prefix: str | None = None,
-    user_prompt_path: str | None = None,
-    agent_engine: Literal["auto", "transformers", "vllm", "openai"] = "auto",
-    env_engine: Literal["auto", "transformers", "vllm", "openai"] = "auto",
-    agent_tokenizer: str | None = "auto",
-    critic: str | None = None,
-    candidates: int = 1,
-    critic_type: str = "log_ratio",
-    critic_reference: str = "seed",
-    critic_reference_model_id: str | None = None,
+    env: Annotated[ModelSettings, ENV_FLAGS],
+    agent: Annotated[ModelSettings, prefix("agent_")],
+    calls: CallSettings,
+    collection: CollectionSettings,
+    sampling: Annotated[Sampling, SAMPLING_FLAGS],
+    human: Annotated[HumanSettings, HUMAN_FLAGS],
+    pages: BrowserSettings,
+    critic: Annotated[CriticSettings | None, CRITIC_FLAGS] = None,
     critic_no_prompt: bool = False,
-    critic_normalize: str = "turn",
-    critic_bf16: bool = False,
-    critic_hostname: str | None = None,
-    agent_request: dict | None = None,
-    env_request: dict | None = None,
-    agent_api_key_variable: str = "OPENAI_API_KEY",
-    api_key_variable: str = "OPENAI_API_KEY",
-    timeout: float = 600.0,
-    browser: Literal["chromium", "firefox"] | None = None,
-    browser_workers: int = 2,
-    page_width: int = 1280,
-    page_height: int = 720,
-    page_timeout: float = 15.0,
-    patience: float = 600.0,
-    concurrency: int = 256,
-    endpoint_concurrency: int = 256,
-    shard: str | None = None,
-    cache: str | None = None,
+    task_type: str = "code",
+    agent_prompt_path: str | None = None,
+    user_prompt_path: str | None = None,
+    agent_prefix: str | None = None,
     retry_failed: bool = False,
+    to_continue: bool = False,
     seed: int = 0,
     overwrite: bool = False,
 ) -> None:
-    """Simulates dialogues.
+    """Simulate dialogues.
 
     Args:
         agent_model: the agent: `mini`, a checkpoint folder, a hub name, or a server's name for it.
-        env_model: the simulated human: `mini` (code) or `designer` (html) for a scripted one, else a model as above.
+        env_model: the human: a scripted one of the domain (`mini` for code, `designer` for html), or a model as above.
         input_path: tasks, JSONL.
         output_path: trajectories, JSONL; a manifest is written beside it.
-        hostname: server of the simulated human (host, host:port or URL; several separated by commas; @FILE with one
-            a line, which may change while the run goes on).
-        agent_hostname: server of the agent; without one it runs in this process.
-        num_tasks: the first so many tasks; all by default.
-        best_of_n: dialogues per task.
+        critic_no_prompt: the critic does not see the reference solution.
+        task_type: the domain: code (Backend Programming), html (Frontend Design), mini, mini_html, or the path of a
+            Python file with a DOMAIN.
+        agent_prompt_path: template with {problem_description} and, if wanted, {max_turns}; the domain's by default.
+        user_prompt_path: template of a human that a model plays; the domain's by default.
+        agent_prefix: text that each of the agent's replies begins with (to answer immediately: 'I WANT TO ANSWER:').
+        retry_failed: play the dialogues again that are recorded as failed.
         to_continue: accepted for older command lines; a stopped run is continued in any case.
-        max_tokens: of one message of the agent.
-        max_turns: messages of the agent in one dialogue.
-        task_type: the domain: its rules, prompts and human: code (Backend Programming) or html (Frontend Design).
-        env_max_chars: the human's replies are cut at a sentence's end within this length; the paper's by default.
-        retry_leaks: ask the human again where a reply gives the reference solution away (--noretry_leaks to
-            let it).
-        agent_prompt_path: template with {problem_description} and, if wanted, {max_turns}; the task type's by default.
-        agent_prefix: text that each of the agent's replies begins with (to answer at once: 'I WANT TO ANSWER:').
-        user_prompt_path: template with {problem_description}, {ground_truth} and {dialogue}; likewise.
-        agent_tokenizer: for an agent on a server: where its tokenizer is; `none` if it is not to be had.
-        critic: acts at each turn: the best of `candidates` by its advantage is played (Figure 3a of the paper).
-        critic_type: as `--critic_type` of rank_best_of_n.py; likewise the flags that follow.
-        agent_request: fields of the request body for an agent on a server, above all others; null leaves one out:
-            '{"temperature": null, "reasoning_effort": "low"}'. env_request likewise for the human.
-        agent_api_key_variable: environment variable with the key of the agent's server; api_key_variable the human's.
-        timeout: seconds that one call to a server may take.
-        browser: what draws pages for the human (html): chromium or firefox; the first one found by default.
-        browser_workers: browsers at once (html).
-        page_width: of the window in which pages are drawn, in pixels (html); grade pages in the same one.
-        page_height: of that window; a longer page makes a longer picture.
-        page_timeout: seconds that drawing a page may take (html).
-        patience: seconds without any server that answers after which the run stops, to be continued later.
-        concurrency: dialogues under way at once.
-        endpoint_concurrency: calls under way at once to one server.
-        shard: i/n: the i-th of n parts of the dialogues; the parts' outputs, one after the other, are the whole.
-        cache: folder in which model calls are kept and looked up.
-        retry_failed: plays the dialogues again that are recorded as failed.
+        seed: of everything that is random.
+        overwrite: replace the output.
     """
-    at_least_one = {
-        "best_of_n": best_of_n, "max_turns": max_turns, "candidates": candidates, "concurrency": concurrency,
-        "endpoint_concurrency": endpoint_concurrency,
-    }  # fmt: skip
-    for name, value in at_least_one.items():
-        if value < 1:
-            raise UserError(f"--{name} is {value}; it must be at least 1.")
-    if num_tasks is not None and num_tasks < 1:
-        raise UserError(f"--num_tasks is {num_tasks}; it must be at least 1 (leave it out for all tasks).")
-    if candidates > 1 and critic is None:
-        raise UserError(f"--candidates is {candidates}: with several a turn, --critic must say who chooses among them.")
-    sampling = Sampling(temperature, top_p, max_tokens, n=candidates, seed=seed)
-    domain = task_types.task_type(task_type)
-    agent_prompt_path = agent_prompt_path or domain.agent_prompts.get(agent_model, domain.agent_prompt)
-    agent_prompt = load_prompt(agent_prompt_path, ["problem_description"], ["max_turns"])
-    user_prompt = load_prompt(user_prompt_path or domain.user_prompt, domain.user_prompt_values)
-    tasks = read_records(input_path, Task, limit=num_tasks)
-    scripted = env_model in domain.scripted
-    if scripted:
-        domain.scripted[env_model].check_tasks(tasks, input_path)
-    if domain.draws_pages and not scripted and not hostname and env_engine != "openai":
+    if sampling.n > 1 and critic is None:
+        raise UserError(f"--candidates is {sampling.n}: with several per turn, --critic has to choose one of them.")
+    domain = load_domain(task_type)
+    scripted = env_model in domain.scripted_humans
+    if domain.draws_pages and not scripted and not env.hostname and env.engine != "openai":
         raise UserError(
             f"--env_model {env_model} plays a human who sees pictures, which only a server shows it: give --hostname, "
-            f"the server of a vision model{''.join(f', or --env_model {name}' for name in domain.scripted)}."
+            f"the server of a vision model{''.join(f', or --env_model {name}' for name in domain.scripted_humans)}."
         )
+    sampling, env = replace(sampling, seed=seed), replace(env, tokenizer=None)
+    agent_prompt = domain.agent_template(agent_model, agent_prompt_path)
+    human_prompt = "" if scripted else domain.human_template(user_prompt_path)
+    human = replace(human, max_chars=human.max_chars or domain.max_reply_chars)
+    if critic is not None:
+        key = os.environ.get("OPENAI_API_KEY")
+        critic = replace(critic, hint=not critic_no_prompt, seed=seed, api_key=key)
+    tasks = read_records(input_path, Task, limit=collection.num_tasks)
+    domain.check(tasks, input_path, env_model)
+    jobs = collection.jobs(tasks)
     settings = {
         "agent_model": agent_model,
         "env_model": env_model,
-        "task_type": task_type,
-        "num_tasks": num_tasks,
-        "best_of_n": best_of_n,
-        "temperature": temperature,
-        "top_p": top_p,
-        "max_tokens": max_tokens,
-        "max_turns": max_turns,
+        "task_type": domain.name,
+        "num_tasks": collection.num_tasks,
+        "best_of_n": collection.best_of_n,
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+        "max_tokens": sampling.max_tokens,
+        "max_turns": collection.max_turns,
         "agent_prompt": hash_rows([agent_prompt])[:16],
         "seed": seed,
     }
     if not scripted:
-        env_max_chars = env_max_chars or domain.max_chars
         settings |= {
-            "user_prompt": hash_rows([user_prompt])[:16],
-            "env_temperature": env_temperature,
-            "env_max_tokens": env_max_tokens,
-            "env_max_chars": env_max_chars,
-            "retry_leaks": retry_leaks,
+            "user_prompt": hash_rows([human_prompt])[:16],
+            "env_temperature": human.temperature,
+            "env_max_tokens": human.max_tokens,
+            "env_max_chars": human.max_chars,
+            "retry_leaks": human.retry_leaks,
         }
     if domain.draws_pages:
-        settings |= {"browser": browser, "page_width": page_width, "page_height": page_height}
-    choices = {"agent_request": agent_request, "env_request": env_request, "agent_prefix": agent_prefix}
-    for name, value in choices.items():
-        if value is not None:
-            settings[name] = value
-    judge = None
+        settings |= {"browser": pages.browser, "page_width": pages.page_width, "page_height": pages.page_height}
     if critic is not None:
-        from sweet_rl.credit.critics import CriticSettings, load_critic  # torch: not for dialogues between servers
-
-        judge = CriticSettings(
-            critic,
-            critic_type,
-            hint=not critic_no_prompt,
-            reference=critic_reference,
-            reference_model_id=critic_reference_model_id,
-            normalize=critic_normalize,
-            bf16=critic_bf16,
-            hostname=critic_hostname,
-            api_key=os.environ.get("OPENAI_API_KEY"),
-            seed=seed,
-        )
-        settings |= {"candidates": candidates, "critic": judge.that_matter()}
-    inputs = [input_path, model_input(agent_model), None if scripted else model_input(env_model)]
-    inputs += judge.inputs() if judge else []
-    jobs = shard_of([(task, sample) for task in tasks for sample in range(best_of_n)], shard)
-    if shard is not None:
-        settings["shard"] = shard
+        settings |= {"candidates": sampling.n, "critic": critic.that_matter()}
+    choices = {
+        "agent_request": agent.request, "env_request": env.request, "agent_prefix": agent_prefix,
+        "shard": collection.shard,
+    }  # fmt: skip
+    settings |= {name: value for name, value in choices.items() if value is not None}
+    inputs = [input_path, model_input(agent_model), None if scripted else model_input(env_model), domain.source]
+    inputs += critic.inputs() if critic else []
     with open_run(output_path, settings, inputs, overwrite, _failed if retry_failed else None) as output:
         if output.complete:
             print(f"already complete: {output_path}")
-            print_summary(output.summary or {})
-            _mention_failed(output.summary or {})
+            _print(output.summary or {})
             return
-        calls = CallCache(cache) if cache else None
-        served = {"timeout": timeout, "concurrency": endpoint_concurrency, "patience": patience, "cache": calls}
-        agent = load_model(
-            agent_model, agent_engine, agent_hostname, agent_tokenizer, os.environ.get(agent_api_key_variable),
-            request=agent_request, **served,
-        )  # fmt: skip
-        models, human_model = {"agent": agent}, None
-        if not scripted:
-            same = (env_model, env_engine, hostname, env_request, api_key_variable)
-            other = (agent_model, agent_engine, agent_hostname, agent_request, agent_api_key_variable)
-            if same == other and not domain.draws_pages:
-                human_model = agent
-                models = {"agent and human": agent}
-            else:
-                key = os.environ.get(api_key_variable)
-                human_model = load_model(env_model, env_engine, hostname, None, key, request=env_request, **served)
-                models["human"] = human_model
-        with contextlib.ExitStack() as until_done:
-            if calls is not None:
-                until_done.callback(calls.close)
+        with contextlib.ExitStack() as resources:
+            models = _models(domain, {"agent": (agent_model, agent), "human": (env_model, env)}, calls, resources)
+            policy = PrefixedModel(models["agent"], agent_prefix) if agent_prefix else models["agent"]
             renderer = None
             if domain.draws_pages:
-                from sweet_rl.rendering.renderer import PageRenderer
-
-                renderer = until_done.enter_context(
-                    PageRenderer(
-                        browser_workers, browser, page_width, page_height, timeout=page_timeout, cache=PAGES_KEPT
-                    )
-                )
-            human = domain.make_human(
-                env_model,
-                human_model,
-                user_prompt,
-                renderer,
-                max_chars=env_max_chars,
-                retry_leaks=retry_leaks,
-                temperature=env_temperature,
-                max_tokens=env_max_tokens,
-            )
-            choose = None
-            if judge is not None:
-                from sweet_rl.credit.acting import BestCandidate
-
-                scorer = load_critic(judge)
-                choose = BestCandidate(scorer, getattr(scorer, "chat", None))
-            speaker = PrefixedModel(agent, agent_prefix) if agent_prefix else agent
-            collaboration = Collaboration(speaker, human, domain.begin(agent_prompt, max_turns), sampling, choose)
-            summary = asyncio.run(collect(output, jobs, collaboration, concurrency, models))
+                renderer = resources.enter_context(pages.renderer(cache=PICTURES_KEPT))
+            player = domain.make_human(env_model, models["human"], human_prompt, renderer, **vars(human))
+            begin = domain.begin(agent_prompt, collection.max_turns)
+            collaboration = Collaboration(policy, player, begin, sampling, _choose(critic), domain.label_turn)
+            named = {name: model for name, model in models.items() if model is not None}
+            if models["human"] is models["agent"]:
+                named = {"agent and human": models["agent"]}
+            summary = asyncio.run(collect(output, jobs, collaboration, collection.concurrency, named))
         output.finish(summary)
-        print_summary(summary)
-        _mention_failed(summary)
+        _print(summary)
+
+
+def _models(
+    domain: Domain, sides: dict[str, tuple[str, ModelSettings]], calls: CallSettings, resources: contextlib.ExitStack
+) -> dict[str, ChatModel | None]:
+    """The models of both sides, the same one if their settings are equal; None for a scripted human."""
+    cache = None
+    if calls.cache:
+        cache = CallCache(calls.cache)
+        resources.callback(cache.close)
+    loaded: dict[str, ChatModel | None] = {}
+    for side, (name, settings) in sides.items():
+        if side == "human" and name in domain.scripted_humans:
+            loaded[side] = None
+        elif side == "human" and _same(*sides.values()) and not domain.draws_pages:
+            loaded[side] = loaded["agent"]
+        else:
+            loaded[side] = load_model(
+                name, settings.engine, settings.hostname, settings.tokenizer,
+                os.environ.get(settings.api_key_variable), timeout=calls.timeout,
+                concurrency=calls.endpoint_concurrency, patience=calls.patience, request=settings.request, cache=cache,
+            )  # fmt: skip
+    return loaded
+
+
+def _same(one: tuple[str, ModelSettings], other: tuple[str, ModelSettings]) -> bool:
+    """Whether two sides can share a model. The tokenizer does not matter to the human."""
+    return one[0] == other[0] and replace(one[1], tokenizer=None) == replace(other[1], tokenizer=None)
+
+
+def _choose(critic: CriticSettings | None) -> Choose | None:
+    if critic is None:
+        return None
+    from sweet_rl.credit.acting import BestCandidate  # imports torch, which dialogues between servers do not need
+    from sweet_rl.credit.critics import load_critic
+
+    scorer = load_critic(critic)
+    return BestCandidate(scorer, getattr(scorer, "chat", None))
 
 
 def _failed(row: dict) -> bool:
     return row.get("ending") == "failed"
 
 
-def _mention_failed(summary: dict) -> None:
+def _print(summary: dict[str, Any]) -> None:
+    print_summary(summary)
     if failed := summary.get("endings", {}).get("failed"):
         print(f"{failed} dialogues failed and count for nothing; --retry_failed plays them again.")
 

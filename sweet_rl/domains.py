@@ -1,102 +1,98 @@
-"""What `--task_type` names: the rules, the prompts and the simulated human of a domain. One row a domain.
-
-Another domain is one more row of TASK_TYPES; the scripts read everything from here.
-"""
+"""The names that `--task_type` takes, and the domain that each stands for. A domain is loaded when it is asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
-from typing import Any
+import importlib.util
+import sys
+import traceback
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 
-from sweet_rl.environments.backend import CodeCollaboration
-from sweet_rl.environments.frontend import HtmlCollaboration
+from sweet_rl.environments.base import Domain
 from sweet_rl.errors import UserError
-from sweet_rl.humans import llm, vision
-from sweet_rl.humans.base import Human
-from sweet_rl.humans.llm import LLMHuman
-from sweet_rl.humans.vision import VisionHuman
-from sweet_rl.mini.designer import ScriptedDesigner, check_page_tasks
-from sweet_rl.mini.human import MiniHuman, check_tasks
-from sweet_rl.models.base import ChatModel
-from sweet_rl.records import Task
 
 
-@dataclass(frozen=True)
-class ScriptedHuman:
-    """A human without a model: how it is made (with `renderer=`, where the domain draws pages), and what raises
-    UserError for tasks (of a file) that it cannot play."""
+def load_domain(name: str) -> Domain:
+    """The domain that `--task_type` names.
 
-    make: Callable[..., Human]
-    check_tasks: Callable[[Sequence[Task], str], None]
+    Args:
+        name: code, html, mini, mini_html, or the path of a Python file that defines `DOMAIN`.
 
-
-@dataclass(frozen=True)
-class TaskType:
-    """A domain.
-
-    Attributes:
-        environment: makes a task's environment: (task, agent_prompt=text, max_turns=number).
-        agent_prompt: the packaged template of the agent's instructions; `agent_prompts` has those of agents that
-            bring their own, by the name of the agent.
-        user_prompt: the packaged template of the human's instructions, which holds `user_prompt_values`.
-        max_chars: length at which the human's replies are cut (PAPER, Table 5: 400 backend, 1,000 frontend).
-        human: plays the human with a model: (model, user prompt, max_chars=, retry_leaks=, temperature=, max_tokens=).
-        scripted: humans without a model, by the name that `--env_model` takes for them.
-        draws_pages: whether the human looks at pictures of pages: it is given `renderer=`, a PageRenderer, and a model
-            that plays it must see pictures.
+    Raises:
+        UserError: there is no such name or file, the file cannot be imported, or its `DOMAIN` is no `Domain`.
     """
-
-    environment: Callable[..., CodeCollaboration]
-    agent_prompt: str
-    user_prompt: str
-    user_prompt_values: Sequence[str]
-    max_chars: int
-    human: Callable[..., Human]
-    agent_prompts: Mapping[str, str] = field(default_factory=dict)
-    scripted: Mapping[str, ScriptedHuman] = field(default_factory=dict)
-    draws_pages: bool = False
-
-    def begin(self, agent_prompt: str, max_turns: int) -> Callable[[Task], CodeCollaboration]:
-        """A task's environment from the task alone."""
-        return partial(self.environment, agent_prompt=agent_prompt, max_turns=max_turns)
-
-    def make_human(self, name: str, model: ChatModel | None, user_prompt: str, renderer=None, **settings: Any) -> Human:
-        """The scripted human of this name, or one that `model` plays."""
-        pages = {"renderer": renderer} if self.draws_pages else {}
-        if name in self.scripted:
-            return self.scripted[name].make(**pages)
-        return self.human(model, user_prompt, **pages, **settings)
+    if name in DOMAINS:
+        return DOMAINS[name]()
+    if not name.endswith(".py"):
+        raise UserError(
+            f"--task_type is {name!r}; it must be one of {', '.join(DOMAINS)}, or the path of a Python file with a "
+            "DOMAIN (docs/your_own_domain.md)."
+        )
+    return _from_file(Path(name))
 
 
-TASK_TYPES = {
-    "code": TaskType(
-        environment=CodeCollaboration,
-        agent_prompt="code_agent.txt",
-        user_prompt="code_user.txt",
-        user_prompt_values=llm.PROMPT_VALUES,
-        max_chars=400,
-        human=LLMHuman,
-        agent_prompts={"mini": "mini_agent.txt"},
-        scripted={"mini": ScriptedHuman(MiniHuman, check_tasks)},
-    ),
-    "html": TaskType(
-        environment=HtmlCollaboration,
-        agent_prompt="html_agent.txt",
-        user_prompt="html_user.txt",
-        user_prompt_values=vision.PROMPT_VALUES,
-        max_chars=1000,
-        human=VisionHuman,
-        agent_prompts={"mini_html": "mini_agent.txt"},
-        scripted={"designer": ScriptedHuman(ScriptedDesigner, check_page_tasks)},
-        draws_pages=True,
-    ),
-}
+def _code() -> Domain:
+    """Backend Programming. The mini agent and the scripted human of its tasks can be named in it, too."""
+    from sweet_rl.environments import backend
+
+    return _with_mini(backend.DOMAIN, _mini())
 
 
-def task_type(name: str) -> TaskType:
-    """The domain of this name. Raises UserError."""
-    if name not in TASK_TYPES:
-        raise UserError(f"--task_type is {name!r}; it must be one of {', '.join(TASK_TYPES)}.")
-    return TASK_TYPES[name]
+def _html() -> Domain:
+    """Frontend Design, likewise."""
+    from sweet_rl.environments import frontend
+
+    return _with_mini(frontend.DOMAIN, _mini_html())
+
+
+def _with_mini(domain: Domain, mini: Domain) -> Domain:
+    return replace(
+        domain,
+        agent_prompts={mini.name: mini.agent_prompt},
+        scripted_humans=mini.scripted_humans,
+        label_turn=mini.label_turn,
+    )
+
+
+def _mini() -> Domain:
+    from sweet_rl.mini.domains import MINI
+
+    return MINI
+
+
+def _mini_html() -> Domain:
+    from sweet_rl.mini.domains import MINI_HTML
+
+    return MINI_HTML
+
+
+DOMAINS: dict[str, Callable[[], Domain]] = {"code": _code, "html": _html, "mini": _mini, "mini_html": _mini_html}
+
+
+def _from_file(path: Path) -> Domain:
+    if not path.is_file():
+        raise UserError(f"--task_type: there is no file {path}.")
+    path = path.resolve()
+    name = f"sweet_rl_domain_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look up their module while the file runs
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        del sys.modules[name]
+        raise UserError(f"--task_type: {path}{_line(error, path)}: {type(error).__name__}: {error}") from error
+    domain = getattr(module, "DOMAIN", None)
+    if not isinstance(domain, Domain):
+        found = "defines no DOMAIN" if domain is None else f"has a DOMAIN that is a {type(domain).__name__}"
+        raise UserError(f"--task_type: {path} {found}; it must end with DOMAIN = Domain(...) (sweet_rl.environments).")
+    return replace(domain, source=path)
+
+
+def _line(error: BaseException, path: Path) -> str:
+    """The last line of the file that had a part in the error, as ", line N"."""
+    if isinstance(error, SyntaxError) and error.filename == str(path):
+        return f", line {error.lineno}"
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+    return f", line {lines[-1]}" if lines else ""

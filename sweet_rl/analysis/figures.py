@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sweet_rl.environments.backend import ANSWER_MARKER
+from sweet_rl.environments.base import ANSWER_MARKER
 from sweet_rl.errors import UserError
 from sweet_rl.records import Trajectory
 

@@ -17,7 +17,7 @@ from sweet_rl.errors import UserError
 from sweet_rl.models.load import ENGINES, model_input, model_path
 from sweet_rl.records import TurnCandidates
 from sweet_rl.runs.manifest import DIRECTORY_MANIFEST
-from sweet_rl.training.losses import NORMALIZE
+from sweet_rl.scoring.length_normalization import NORMALIZE
 
 CRITIC_TYPES = ("log_ratio", "value", "judge")
 REFERENCES = ("seed", "sampled")
@@ -141,7 +141,7 @@ def load_critic(settings: CriticSettings) -> Critic:
         return JudgeCritic(model, prompt, settings.hint, settings.seed, settings.calls_at_once)
     if settings.critic_type == "value":
         from sweet_rl.credit.value_head import ValueHeadCritic
-        from sweet_rl.training.vision import is_vision_model
+        from sweet_rl.scoring.vision import is_vision_model
 
         if is_vision_model(model_path(settings.model_id)):
             from sweet_rl.credit.picture_value import PictureValueCritic

@@ -12,7 +12,7 @@ from sweet_rl.errors import UserError
 from sweet_rl.records import TurnCandidates
 from sweet_rl.runs.manifest import DIRECTORY_MANIFEST
 from sweet_rl.scoring.rows import EncodedText
-from sweet_rl.training.vision import VisionFormat, opened
+from sweet_rl.scoring.vision import VisionFormat, opened
 
 PAGE_TIMEOUT = 60.0  # seconds; the same pages were drawn before, for training
 
@@ -36,8 +36,8 @@ class PictureValueCritic:
         import torch
 
         from sweet_rl.rendering.renderer import PageRenderer
-        from sweet_rl.training.value import load_value_model
-        from sweet_rl.training.vision import load_vision_frozen
+        from sweet_rl.scoring.value_head import load_value_model
+        from sweet_rl.scoring.vision import load_vision_frozen
 
         dtype = torch.bfloat16 if bf16 else torch.float32
         model = load_value_model(path, dtype, load=load_vision_frozen)
@@ -45,7 +45,7 @@ class PictureValueCritic:
         return cls(model, VisionFormat.from_pretrained(path), renderer, token_budget)
 
     async def scores(self, records: Sequence[TurnCandidates]) -> list[list[float]]:
-        from sweet_rl.training.vision_value import picture_values
+        from sweet_rl.scoring.vision import picture_values
 
         texts: list[EncodedText] = []
         pictures: list[bytes] = []

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from sweet_rl.chat import ChatFormat, parts_text, with_hint
 from sweet_rl.records import Part, PreferencePair, Trajectory
-from sweet_rl.rewards.siblings import sibling_pairs
+from sweet_rl.rewards.evaluate import sibling_pairs
 from sweet_rl.scoring.trajectory_parts import trajectory_parts
 
 

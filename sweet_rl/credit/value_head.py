@@ -28,7 +28,7 @@ class ValueHeadCritic:
         import torch
 
         from sweet_rl.scoring.shared_prefix import share_prompts
-        from sweet_rl.training.value import load_value_model, value_texts
+        from sweet_rl.scoring.value_head import load_value_model, value_texts
 
         model = load_value_model(path, torch.bfloat16 if bf16 else torch.float32)
         share = share_prompts(model)

@@ -1,6 +1,5 @@
-"""The rules of a collaboration: what the agent is told, when it ends, what its answer is. One domain, one
-file."""
+"""The rules of a collaboration, and all that belongs to a domain. One file per domain, with its `DOMAIN`."""
 
-from sweet_rl.environments.backend import CodeCollaboration
+from sweet_rl.environments.base import ANSWER_MARKER, AnswerEnvironment, Domain, Environment, ScriptedHuman
 
-__all__ = ["CodeCollaboration"]
+__all__ = ["ANSWER_MARKER", "AnswerEnvironment", "Domain", "Environment", "ScriptedHuman"]

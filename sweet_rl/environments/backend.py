@@ -1,68 +1,58 @@
-"""Backend Programming: the agent asks about a vaguely described function and ends with its code (PAPER,
-ColBench)."""
+"""Backend Programming (the paper, section 3): the agent asks about a vaguely described function, then writes it.
+
+The reward is the share of hidden unit tests that the code passes.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
 
-from sweet_rl.models.base import Completion, Message
-from sweet_rl.prompts import fill
+from sweet_rl.cli import UNRECORDED
+from sweet_rl.environments.base import Domain
+from sweet_rl.errors import UserError
 from sweet_rl.records import Task
+from sweet_rl.rewards.code import CodeGrader
+from sweet_rl.rewards.paper import PaperGrader
 
-ANSWER_MARKER = "I WANT TO ANSWER:"
 
-
-class CodeCollaboration:
-    """One dialogue about one task, as a state that is asked and told; it calls nobody.
+@dataclass(frozen=True)
+class CodeGrading:
+    """How answers are run.
 
     Attributes:
-        dialogue: all messages so far, the first being the agent's instructions with the task.
-        ending: None while it goes on; "answered"; "turn_limit" if `max_turns` agent messages held no answer.
-        answer: what follows the marker in the message that ended the dialogue; None without a marker, so
-            that an unfinished dialogue's last message is never taken for an answer.
+        timeout: CPU seconds per test; three times as many seconds by the clock.
+        memory_mb: memory that an answer may use, in MB.
+        workers: answers that are graded at the same time; two per core by default.
+        sandbox: auto, strict, seccomp or limits (see the docstring of sweet_rl/sandbox).
+        paper_grader: grade by the rules of the released code (sweet_rl/rewards/paper.py), only to compare with its
+            figures.
     """
 
-    def __init__(self, task: Task, agent_prompt: str, max_turns: int = 10) -> None:
-        self.task = task
-        self.max_turns = max_turns
-        self.ending: str | None = None
-        self.answer: str | None = None
-        opening = fill(agent_prompt, problem_description=task.problem_description, max_turns=max_turns)
-        self.dialogue: list[Message] = [{"role": "user", "content": opening}]
+    timeout: float = 1.0
+    memory_mb: int = 256
+    workers: Annotated[int | None, UNRECORDED] = None
+    sandbox: str = "auto"
+    paper_grader: bool = False
 
-    @property
-    def over(self) -> bool:
-        return self.ending is not None
 
-    @property
-    def turns(self) -> int:
-        """Messages of the agent so far."""
-        return sum(message["role"] == "assistant" for message in self.dialogue)
+def make_grader(settings: CodeGrading) -> CodeGrader:
+    kind = PaperGrader if settings.paper_grader else CodeGrader
+    return kind(settings.timeout, settings.memory_mb, settings.workers, settings.sandbox)
 
-    def observe(self) -> list[Message]:
-        """What the agent sees before its next message (o_t)."""
-        return list(self.dialogue)
 
-    def step(self, completion: Completion, prompt_text: str | None = None) -> None:
-        """Takes the agent's message; ends the dialogue if it answers, or was the last one allowed."""
-        if self.over:
-            raise ValueError("this dialogue has ended; nothing can be said any more.")
-        message: dict[str, Any] = {"role": "assistant", "content": completion.text}
-        if prompt_text is not None:
-            message["input"] = prompt_text
-        message["output"] = completion.text
-        if completion.token_ids is not None:
-            message["token_ids"] = completion.token_ids
-        message["finish_reason"] = completion.finish_reason
-        self.dialogue.append(message)
-        _, marker, answer = completion.text.partition(ANSWER_MARKER)
-        if marker:
-            self.ending, self.answer = "answered", answer.strip()
-        elif self.turns >= self.max_turns:
-            self.ending = "turn_limit"
+def check_tasks(tasks: Sequence[Task], path: str) -> None:
+    """Raises UserError if no task has tests."""
+    if not any(task.test_cases for task in tasks):
+        raise UserError(f"{path}: no task has test_cases. Frontend trajectories are graded by evaluate_html.py.")
 
-    def hear(self, text: str) -> None:
-        """Takes the human's reply."""
-        if self.over or self.dialogue[-1]["role"] != "assistant":
-            raise ValueError("the human speaks only after a message of the agent that did not end the dialogue.")
-        self.dialogue.append({"role": "user", "content": text})
+
+DOMAIN = Domain(
+    name="code",
+    agent_prompt="code_agent.txt",
+    human_prompt="code_user.txt",
+    max_reply_chars=400,
+    grader=make_grader,
+    check_tasks=check_tasks,
+)

@@ -1,10 +1,8 @@
-"""Does a reply give the reference solution away?
+"""The leak check: whether a human's reply gives the reference solution away.
 
-Counted as a leak: eight tokens in a row of the reference's code, or one whole statement of at least five,
-with
-punctuation or operators among them, that the task itself does not show. Words alone never count, so that
-plain language about the same names and numbers passes. Not found: code whose names were changed, or told in
-words.
+A leak is code of the reference that the agent was not shown: eight tokens in a row, or a whole statement of at least
+five tokens. At least two of the tokens have to be operators or brackets, so that plain language about the same names
+and numbers is no leak. Not found: code with changed names, and code described in words.
 """
 
 from __future__ import annotations
@@ -13,25 +11,24 @@ import ast
 import re
 from functools import lru_cache
 
-RUN = 8
-STATEMENT = 5
-SYMBOLS = 2
+RUN = 8  # tokens
+STATEMENT = 5  # tokens
+SYMBOLS = 2  # operators or brackets among them
 _TOKEN = re.compile(r"[^\W\d]\w*|\d+(?:\.\d+)?|[^\w\s]")
 
 
 def gives_away(reply: str, ground_truth: str, public: str) -> bool:
-    """Whether `reply` shares code with `ground_truth` that `public` (what the agent was shown) does not
-    contain."""
+    """Whether `reply` shares code with `ground_truth` that is not in `public`, the text that the agent was shown."""
     runs, statements = _signs(ground_truth)
-    told = _tokens(_prose_off(reply))
-    told_runs = {run for run in _runs(told, RUN) if run in runs}
-    told_statements = [statement for statement in statements if _contains(told, statement)]
-    if not told_runs and not told_statements:
+    tokens = _tokens(_without_quotation_marks(reply))
+    shared_runs = {run for run in _runs(tokens, RUN) if run in runs}
+    shared_statements = [statement for statement in statements if _contains(tokens, statement)]
+    if not shared_runs and not shared_statements:
         return False
     shown = _tokens(public)
-    if told_runs and not told_runs <= set(_runs(shown, RUN)):
+    if shared_runs and not shared_runs <= set(_runs(shown, RUN)):
         return True
-    return any(not _contains(shown, statement) for statement in told_statements)
+    return any(not _contains(shown, statement) for statement in shared_statements)
 
 
 @lru_cache(maxsize=4096)
@@ -64,8 +61,8 @@ def _is_signature(line: str) -> bool:
     return line.lstrip().startswith(("def ", "async def "))
 
 
-def _prose_off(reply: str) -> str:
-    """Quotation marks and code ticks around words are no code."""
+def _without_quotation_marks(reply: str) -> str:
+    """The reply without quotation marks and code ticks, which stand around words and are no code."""
     return re.sub(r"[`“”‘’]", " ", reply)
 
 
@@ -78,8 +75,7 @@ def _runs(tokens: list[str], length: int) -> list[tuple[str, ...]]:
 
 
 def _is_code(tokens: tuple[str, ...]) -> bool:
-    """Enough of the tokens are operators or brackets; commas, full stops and quotation marks are prose as
-    well."""
+    """Whether enough tokens are operators or brackets. Commas, full stops and quotation marks do not count."""
     return sum(not token[0].isalnum() and token not in "_,.'" for token in tokens) >= SYMBOLS
 
 

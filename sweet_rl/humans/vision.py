@@ -1,5 +1,5 @@
-"""The human of Frontend Design that a vision model plays: sees pictures of the agent's page and of the reference page,
-with the task and the dialogue so far, and says what differs (PAPER, ColBench)."""
+"""The human of Frontend Design: a vision model that sees pictures of the agent's page and of the reference page, and
+says what differs (the paper, section 3)."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from sweet_rl.errors import UserError
-from sweet_rl.humans.asking import Asking
-from sweet_rl.humans.base import HumanReply
-from sweet_rl.models.base import ChatModel, Message, ModelError
+from sweet_rl.humans.base import HumanReply, ModelHuman
+from sweet_rl.models.base import Message, ModelError
 from sweet_rl.prompts import fill
 from sweet_rl.records import Task
 from sweet_rl.rendering.renderer import PageRenderer
@@ -36,26 +35,20 @@ _MARKUP = re.compile(
 
 
 @dataclass
-class VisionHuman:
-    """A simulated human on a model that takes pictures (OpenAI's `image_url` parts, as data URLs).
+class VisionHuman(ModelHuman):
+    """A simulated human on a server's model that takes pictures (OpenAI's `image_url` parts, as data URLs).
+
+    `prompt_template` holds {problem_description}, {dialogue} and {pictures}. A reply that holds markup is a leak. The
+    human replies that it sees nothing if the agent's page cannot be drawn. The dialogue fails (kind "reference") if the
+    reference page cannot be drawn.
 
     Args:
-        prompt_template: holds {problem_description}, {dialogue} and {pictures}.
-        renderer: draws both pages.
-        max_chars, retry_leaks, leak_attempts: as `LLMHuman`; a reply that holds markup gives the solution away.
-
-    An agent's page that cannot be drawn is the agent's affair: the human says that it sees nothing. A reference page
-    that cannot be drawn is not: the dialogue fails (kind reference).
+        renderer: draws both pages (required).
     """
 
-    model: ChatModel
-    prompt_template: str
-    renderer: PageRenderer
     max_chars: int = 1000
-    retry_leaks: bool = True
-    leak_attempts: int = 4
-    temperature: float = 0.0
     max_tokens: int = 512
+    renderer: PageRenderer | None = None
 
     def __post_init__(self) -> None:
         if self.model.chat is not None:
@@ -65,7 +58,7 @@ class VisionHuman:
             )
 
     async def reply(self, task: Task, dialogue: list[Message], seed: int) -> HumanReply:
-        """Raises ModelError, also where the reference page cannot be drawn."""
+        """See `Human.reply`. Raises ModelError (kind "reference") if the reference page cannot be drawn."""
         draft = newest_draft(dialogue)
         pages = [task.ground_truth] if draft is None else [task.ground_truth, draft]
         reference, *drawn = await asyncio.gather(*(asyncio.to_thread(self.renderer.render, page) for page in pages))
@@ -85,9 +78,7 @@ class VisionHuman:
             dialogue=transcript(dialogue),
             pictures=situation,
         )
-        asking = Asking(self.max_chars, self.retry_leaks, self.leak_attempts, self.temperature, self.max_tokens)
-        return await asking.reply(
-            self.model,
+        return await self.ask(
             lambda reminded: message_content(prompt + REMINDER if reminded else prompt, pictures),
             holds_markup,
             WITHOUT_MARKUP,
@@ -113,7 +104,7 @@ def transcript(dialogue: list[Message]) -> str:
 
 
 def holds_markup(text: str) -> bool:
-    """Whether a reply holds HTML, attributes or a code fence: a client who does that builds the page for the agent."""
+    """Whether a reply holds HTML, attributes or a code fence: such a reply builds the page for the agent."""
     return _MARKUP.search(text) is not None
 
 
@@ -122,7 +113,7 @@ def _reason(failure: dict) -> str:
 
 
 def newest_draft(dialogue: list[Message]) -> str | None:
-    """The page of the agent's newest message that holds one; None before its first draft."""
+    """The page of the agent's newest message that holds one; None before the first draft."""
     for message in reversed(dialogue):
         if message["role"] == "assistant":
             page = extract_page(message["content"])

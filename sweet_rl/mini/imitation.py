@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sweet_rl.chat import HINT
-from sweet_rl.environments.backend import ANSWER_MARKER
+from sweet_rl.environments.base import ANSWER_MARKER
 from sweet_rl.mini.families import FAMILIES
 from sweet_rl.mini.human import answer
 from sweet_rl.mini.tasks import Rule, describe, draw_rules, family_of, rules_of, source

@@ -1,13 +1,19 @@
-"""What the hidden rules of a mini task say about a dialogue: which topic was asked, which question pays.
+"""Oracle of the mini tasks: judges each turn of the agent by the task's hidden rules.
 
-The rules are known, so the credit of a turn is known too. Only measurements use this; no agent, human
-simulator or critic sees it.
+The rules are known, so the credit of a turn is known too. Only measurements and the viewer use the oracle; no agent,
+simulated human or critic sees it.
 """
 
-import re
+from __future__ import annotations
 
-from sweet_rl.environments.backend import ANSWER_MARKER
+import re
+from collections.abc import Sequence
+
+from sweet_rl.environments.base import ANSWER_MARKER
 from sweet_rl.mini.topics import TOPICS
+from sweet_rl.records import Task
+
+LONGEST_QUESTION = 2000  # characters; of a longer message the oracle reads the beginning
 
 
 def normalised(text: str) -> str:
@@ -20,10 +26,10 @@ PATTERNS = {topic.name: [re.compile(rf"\b{re.escape(keyword)}") for keyword in t
 
 
 def topic_of(question: str) -> str | None:
-    """Return the name of the topic that `question` is about, or None where it is about none.
+    """Return the name of the topic that `question` is about, or None if it is about none.
 
-    A known phrasing is taken at its word; any other question goes to the topic with the most keywords
-    in it, the first in the order of `TOPICS` where several have as many.
+    A known phrasing belongs to its own topic. Any other question belongs to the topic with the most keywords in it;
+    of several such topics, to the first in the order of `TOPICS`.
     """
     text = normalised(question)
     if text in EXACT:
@@ -45,11 +51,16 @@ def told_topics(mini: dict, dialogue: list[dict]) -> set[str]:
 
 
 def usefulness(mini: dict, dialogue: list[dict], turn: str) -> str:
-    """Judge an agent's next `turn` after `dialogue` by the hidden rules.
+    """Judge a turn of the agent by the hidden rules.
 
-    Returns one of `useful` (asks for a rule not yet told), `repeated` (for a rule told already),
-    `useless` (any other question), `complete` (answers and every rule was told), `early` (answers
-    before that).
+    Args:
+        mini: the task's `mini` field.
+        dialogue: messages before the turn.
+        turn: text of the turn.
+
+    Returns:
+        `useful` (asks about a rule that was not told yet), `repeated` (about a rule that was told already), `useless`
+        (any other question), `complete` (answers after every rule was told) or `early` (answers before that).
     """
     told = told_topics(mini, dialogue)
     hidden = {rule[0] for rule in mini["rules"]}
@@ -59,3 +70,23 @@ def usefulness(mini: dict, dialogue: list[dict], turn: str) -> str:
     if topic not in hidden:
         return "useless"
     return "repeated" if topic in told else "useful"
+
+
+def label_turn(task: Task, messages_before: Sequence[dict], text: str) -> str | None:
+    """The oracle's word on a turn of the agent (see `usefulness`); None if `task` is not a mini task."""
+    mini = task.extra.get("mini")
+    try:
+        known = isinstance(mini, dict) and all(isinstance(rule[0], str) for rule in mini["rules"])
+    except (KeyError, TypeError, IndexError):
+        known = False
+    if not known:
+        return None
+    own = [{"role": m["role"], "content": _shortened(m["content"])} for m in messages_before if m["role"] == "assistant"]
+    return usefulness(mini, own, _shortened(text))
+
+
+def _shortened(text: str) -> str:
+    """The part of a message that the oracle needs: no question is longer, and an answer is known by its marker."""
+    if len(text) <= LONGEST_QUESTION:
+        return text
+    return text[:LONGEST_QUESTION] + (ANSWER_MARKER if is_answer(text) else "")

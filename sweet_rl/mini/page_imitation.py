@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from sweet_rl.chat import HINT
-from sweet_rl.environments.backend import ANSWER_MARKER
+from sweet_rl.environments.base import ANSWER_MARKER
 from sweet_rl.mini.page_feedback import SATISFIED, feedback
 from sweet_rl.mini.page_layout import layout
 from sweet_rl.mini.page_revision import apply_feedback, sentences

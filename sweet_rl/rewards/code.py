@@ -2,9 +2,10 @@
 
     from sweet_rl.rewards.code import CodeGrader
 
+    task = Task("t1", "Add one.", "def f(x):\n    return x + 1", {"test1": "f(1)"})
     with CodeGrader() as grader:
-        grade = grader.grade("def f(x):\n    return x + 1", "```python\ndef f(x): return 1 + x\n```", {"test1": "f(1)"})
-        print(grade.reward, grade.failure, grade.tests)
+        grade = grader.grade(task, "```python\ndef f(x): return 1 + x\n```")
+        print(grade.reward, grade.failure, grade.evidence["tests"])
 
 The reference's results come from warm processes that no answer ever runs in, so that nothing an answer can read
 has held them; `sandbox.py` says what holds on which system.
@@ -17,10 +18,12 @@ import threading
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 
 from sweet_rl.errors import UserError
+from sweet_rl.records import Task
+from sweet_rl.rewards.base import Grade
 from sweet_rl.rewards.extract import (
     call_prelude,
     code_candidates,
@@ -34,8 +37,6 @@ from sweet_rl.sandbox.values import decode, preview, same
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["CodeGrader", "Grade", "TestResult"]
-
 # Code with one of these words may give another result each time: such a reference is run more often.
 CHANCE = re.compile(
     r"\b(random|rand\w*|shuffle|choice|sample|uuid\w*|secrets|time|now|today|perf_counter|hash|id|set|frozenset|getpid"
@@ -47,45 +48,6 @@ MAX_LONGER_BYTES, MAX_TIMES_LONGER = 1 << 16, 30
 CHUNK = 8  # answers that a worker takes at once, so that they are compiled together
 NO_MODULE = re.compile(r"No module named '([\w.]+)'")
 LACKS_A_MODULE = ("ModuleNotFoundError", "ImportError", "LookupError: unknown encoding")
-
-
-@dataclass
-class TestResult:
-    """One hidden test: its name, whether it passed, and else why not (`reason`) with what was seen (`message`)."""
-
-    name: str
-    passed: bool
-    reason: str | None = None
-    message: str | None = None
-
-    __test__ = False  # not a test class, whatever pytest thinks of its name
-
-
-@dataclass
-class Grade:
-    """What an answer is worth.
-
-    reward: the share of tests passed, so 1.0 is success; None where the task is ungradable.
-    failure: None on success, else the first failed test's reason: wrong value, exception, timeout, memory,
-    forbidden, unserialisable, exited, output, syntax error; or 'no answer', 'no code'.
-    ungradable: why the reference cannot be graded against; None for every ordinary task.
-    """
-
-    reward: float | None
-    tests: list[TestResult] = field(default_factory=list)
-    failure: str | None = None
-    ungradable: str | None = None
-
-    @property
-    def tests_passed(self) -> float | None:
-        return self.reward
-
-    @property
-    def success(self) -> bool | None:
-        return None if self.reward is None else self.reward == 1.0
-
-    def to_dict(self) -> dict:
-        return asdict(self)
 
 
 @dataclass
@@ -149,12 +111,12 @@ class CodeGrader:
 
     # ------------------------------------------------------------------------------------------------ grading
 
-    def grade(self, reference: str, answer: str | None, test_cases: dict[str, str]) -> Grade:
-        """Grade one answer (the text as the agent gave it, fences and prose included; None: it gave none)."""
-        return self._grade_all([(reference, answer, test_cases)])[0]
+    def grade(self, task: Task, answer: str | None) -> Grade:
+        """The grade of one answer: the text as the agent gave it, fences and prose included; None if it gave none."""
+        return self._grade_all([(task, answer)])[0]
 
-    def grade_many(self, jobs: Iterable[tuple]) -> Iterator[tuple]:
-        """Grade (key, reference, answer, test_cases) rows on all workers; yields (key, Grade) in their order."""
+    def grade_many(self, jobs: Iterable[tuple[Task, str | None]]) -> Iterator[Grade]:
+        """The grades of (task, answer) pairs, in order, on all workers."""
         jobs = iter(jobs)
         with ThreadPoolExecutor(self.workers) as executor:
             waiting: deque = deque()
@@ -162,61 +124,70 @@ class CodeGrader:
                 while True:
                     rows = list(islice(jobs, CHUNK))
                     if rows:
-                        waiting.append((rows, executor.submit(self._grade_all, [row[1:] for row in rows])))
+                        waiting.append(executor.submit(self._grade_all, rows))
                     if not waiting:
                         return
                     if not rows or len(waiting) >= 4 * self.workers:
-                        done, future = waiting.popleft()
-                        yield from zip([row[0] for row in done], future.result(), strict=True)
+                        yield from waiting.popleft().result()
             finally:
-                for _, future in waiting:
+                for future in waiting:
                     future.cancel()
 
-    def ungradable(self, reference: str, test_cases: dict[str, str]) -> str | None:
+    def ungradable(self, task: Task) -> str | None:
         """Why a task cannot be graded (its reference fails, hangs or answers differently each time), or None."""
-        return self._reference(reference, test_cases).ungradable
+        return self._reference(task.ground_truth, task.test_cases).ungradable
 
     def _grade_all(self, rows: list[tuple]) -> list[Grade]:
-        """Grades of (reference, answer, test_cases) rows; what they have to compile is compiled at once."""
-        facts = [self._reference(reference, tests) for reference, _, tests in rows]
+        """Grades of (task, answer) rows; what they have to compile is compiled at once."""
+        facts = [self._reference(task.ground_truth, task.test_cases) for task, _ in rows]
         candidates = [
             code_candidates(answer, fact.function) if answer and not fact.ungradable else []
-            for fact, (_, answer, _) in zip(facts, rows, strict=True)
+            for fact, (_, answer) in zip(facts, rows, strict=True)
         ]
         compiled = iter(self._compiler.modules([texts for texts in candidates if texts]))
         return [
-            self._grade(fact, answer, list(tests), texts, next(compiled) if texts else None)
-            for fact, (_, answer, tests), texts in zip(facts, rows, candidates, strict=True)
+            self._grade(fact, answer, list(task.test_cases), texts, next(compiled) if texts else None)
+            for fact, (task, answer), texts in zip(facts, rows, candidates, strict=True)
         ]
 
     def _grade(self, facts: Reference, answer, names: list[str], texts: list[str], compiled) -> Grade:
         if facts.ungradable:
-            return Grade(None, ungradable=facts.ungradable)
+            return self._graded([], ungradable=facts.ungradable)
         if answer is None or not answer.strip():
-            return all_failed(names, "no answer")
+            return self._all_failed(names, "no answer")
         if compiled is None:
-            return all_failed(names, "no code", f"no definition of {facts.function or 'a function'} in the answer")
+            return self._all_failed(names, "no code", f"no definition of {facts.function or 'a function'} in the answer")
         if compiled.failure:
-            return all_failed(names, *compiled.failure)
+            return self._all_failed(names, *compiled.failure)
         outcomes = self._run("answer", 0, facts, compiled, "\n".join(texts), len(names))
         tests = [self._compare(name, facts, i, outcomes[i]) for i, name in enumerate(names)]
-        failure = next((test.reason for test in tests if not test.passed), None)
-        return Grade(sum(test.passed for test in tests) / len(tests), tests, failure)
+        return self._graded(tests)
 
-    def _compare(self, name: str, facts: Reference, number: int, outcome: tuple) -> TestResult:
+    def _graded(self, tests: list[dict], ungradable: str | None = None) -> Grade:
+        evidence = {"level": self.level, "tests": tests}
+        if self.rules != "sweet_rl":
+            evidence["rules"] = self.rules
+        if ungradable:
+            return Grade(None, ungradable=ungradable, evidence=evidence)
+        failure = next((test["reason"] for test in tests if not test["passed"]), None)
+        return Grade(sum(test["passed"] for test in tests) / len(tests), failure, evidence=evidence)
+
+    def _all_failed(self, names: list[str], reason: str, message: str | None = None) -> Grade:
+        return self._graded([result(name, reason, message) for name in names])
+
+    def _compare(self, name: str, facts: Reference, number: int, outcome: tuple) -> dict:
         reason, content = outcome
         if reason != "value":
-            return TestResult(name, False, reason, content)
+            return result(name, reason, content)
         if content == facts.results[number]:
-            return TestResult(name, True)
+            return result(name)
         try:
             got = decode(content)
         except ValueError:
-            return TestResult(name, False, *NO_RESULT)
+            return result(name, *NO_RESULT)
         if same(facts.tree(number), got):
-            return TestResult(name, True)
-        return TestResult(
-            name, False, "wrong value", f"expected {preview(facts.tree(number))}, got {preview(got)}"
+            return result(name)
+        return result(name, "wrong value", f"expected {preview(facts.tree(number))}, got {preview(got)}"
         )
 
     # ----------------------------------------------------------------------------------------------- reference
@@ -375,5 +346,7 @@ class CodeGrader:
         self.close()
 
 
-def all_failed(names: list[str], reason: str, message: str | None = None) -> Grade:
-    return Grade(0.0, [TestResult(name, False, reason, message) for name in names], reason)
+def result(name: str, reason: str | None = None, message: str | None = None) -> dict:
+    """The evidence of one test: passed without a reason."""
+    row = {"name": name, "passed": reason is None, "reason": reason, "message": message}
+    return {key: value for key, value in row.items() if value is not None}

@@ -1,44 +1,46 @@
-"""Dialogues in, graded dialogues out: what is an answer, what is a failure, what is neither."""
+"""Give trajectories their rewards: which dialogues are graded, and which of two graded dialogues is preferred."""
+
+from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from sweet_rl.errors import UserError
 from sweet_rl.records import Task, Trajectory
-from sweet_rl.rewards.code import CodeGrader, Grade
+from sweet_rl.rewards.base import Grader
 
 
-def grade_trajectories(trajectories: Iterable[Trajectory], grader: CodeGrader) -> Iterator[Trajectory]:
-    """The same trajectories, in order, with `reward` set anew and the evidence in `grade`.
+def grade_trajectories(trajectories: Iterable[Trajectory], grader: Grader) -> Iterator[Trajectory]:
+    """Grade trajectories; they come back in the same order, with `reward` and `grade` (`Grade.as_dict`) set anew.
 
-    A dialogue that failed is not graded: its reward is None. One that reached the turn limit gave no answer,
-    whatever its last message says: reward 0. Where the task is ungradable the reward is None and the grade says why.
-    The evidence: {failure, ungradable, level, tests: [{name, passed, reason?, message?}], rules?}.
+    A dialogue that failed is not graded: its reward is None. A dialogue that reached the turn limit has no answer,
+    whatever its last message contains.
     """
+    waiting: list[Trajectory] = []
 
-    def rows(queue: list):
+    def jobs() -> Iterator[tuple[Task, str | None]]:
         for trajectory in trajectories:
-            queue.append(trajectory)
+            waiting.append(trajectory)
             if trajectory.ending != "failed":
-                task = trajectory.task
-                answer = None if trajectory.ending == "turn_limit" else trajectory.answer
-                yield trajectory.id, task.ground_truth, answer, task.test_cases
+                yield trajectory.task, None if trajectory.ending == "turn_limit" else trajectory.answer
 
-    queue: list[Trajectory] = []
-    for _, grade in grader.grade_many(rows(queue)):
-        while queue[0].ending == "failed":
-            yield _not_graded(queue.pop(0))
-        yield _graded(queue.pop(0), grade, grader)
-    yield from map(_not_graded, queue)
+    def not_graded() -> Iterator[Trajectory]:
+        while waiting and waiting[0].ending == "failed":
+            yield replace(waiting.pop(0), reward=None, grade=None)
+
+    for grade in grader.grade_many(jobs()):
+        yield from not_graded()
+        yield replace(waiting.pop(0), reward=grade.reward, grade=grade.as_dict())
+    yield from not_graded()
 
 
 def reference_answers(tasks: Sequence[Task]) -> list[Trajectory]:
-    """Each task's reference solution as the answer of an empty dialogue: what a perfect agent would give."""
+    """The reference solution of each task as the answer of an empty dialogue: the answers of a perfect agent."""
     return [Trajectory(task, [], answer=task.ground_truth, id=task.id, ending="answered") for task in tasks]
 
 
 def first_tasks(trajectories: Sequence[Trajectory], num_tasks: int | None) -> list[Trajectory]:
-    """All trajectories of the first `num_tasks` tasks, in the file's order. Raises UserError below 1."""
+    """All trajectories of the first `num_tasks` tasks, in the same order. Raises UserError if it is below 1."""
     if num_tasks is None:
         return list(trajectories)
     if num_tasks < 1:
@@ -47,13 +49,36 @@ def first_tasks(trajectories: Sequence[Trajectory], num_tasks: int | None) -> li
     return [trajectory for trajectory in trajectories if trajectory.task.id in set(tasks)]
 
 
-def _not_graded(trajectory: Trajectory) -> Trajectory:
-    return replace(trajectory, reward=None, grade=None)
+def best_of_tasks(trajectories: Iterable[Trajectory]) -> list[Trajectory]:
+    """The graded dialogue with the highest reward per task, the first of equal ones; only if its reward is above 0."""
+    best: dict[str, Trajectory] = {}
+    for trajectory in (t for t in trajectories if t.is_graded):
+        known = best.get(trajectory.task.id)
+        if trajectory.reward > (0.0 if known is None else known.reward):
+            best[trajectory.task.id] = trajectory
+    return list(best.values())
 
 
-def _graded(trajectory: Trajectory, grade: Grade, grader: CodeGrader) -> Trajectory:
-    tests = [{name: value for name, value in vars(test).items() if value is not None} for test in grade.tests]
-    evidence = {"failure": grade.failure, "ungradable": grade.ungradable, "level": grader.level, "tests": tests}
-    if grader.rules != "sweet_rl":
-        evidence["rules"] = grader.rules
-    return replace(trajectory, reward=grade.reward, grade=evidence)
+def sibling_pairs(
+    trajectories: Iterable[Trajectory], min_gap: float | None = None
+) -> Iterator[tuple[Trajectory, Trajectory]]:
+    """All (chosen, rejected) pairs of trajectories of the same task.
+
+    Dialogues that are not graded, and dialogues without a message of the agent, are left out.
+
+    Args:
+        trajectories: graded trajectories.
+        min_gap: smallest difference of rewards. None: chosen has a reward of 1 and rejected a lower one.
+    """
+    siblings: dict[str, list[Trajectory]] = {}
+    for trajectory in trajectories:
+        if trajectory.is_graded and trajectory.turns:
+            siblings.setdefault(trajectory.task.id, []).append(trajectory)
+    for group in siblings.values():
+        yield from ((a, b) for a in group for b in group if _preferred(a.reward, b.reward, min_gap))
+
+
+def _preferred(reward: float, other: float, min_gap: float | None) -> bool:
+    if min_gap is None:
+        return reward == 1.0 > other
+    return reward > other and reward - other >= min_gap - 1e-9  # in floating point, 0.9 - 0.8 is below 0.1

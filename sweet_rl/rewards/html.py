@@ -108,6 +108,10 @@ class PageGrader:
         """One line for people: which encoder compares the pages, and which browser draws them."""
         return f"{self.encoder.describe}; pages drawn by {self.renderer.browser}"
 
+    def to_settings(self) -> dict[str, str]:
+        """The settings that were found on this machine, for the manifest of a run."""
+        return {"image_encoder": self.encoder.name, "browser": self.renderer.browser}
+
     def grade(self, task: Task, answer: str | None) -> Grade:
         """The grade of one answer."""
         (grade,) = self.grade_many([(task, answer)])

@@ -10,7 +10,8 @@ later its scoping makes every answer fail. How it found the code in an answer is
 from collections import OrderedDict
 from datetime import timedelta
 
-from sweet_rl.rewards.code import CodeGrader, Grade, Reference, TestResult, all_failed
+from sweet_rl.rewards.base import Grade
+from sweet_rl.rewards.code import CodeGrader, Reference, result
 from sweet_rl.rewards.extract import function_name
 from sweet_rl.sandbox.values import as_number, decode, findable, preview, same
 
@@ -29,21 +30,21 @@ class PaperGrader(CodeGrader):
     def _grade(self, facts, answer, names, texts, compiled) -> Grade:
         word = next((word for word in FORBIDDEN_WORDS if texts and word in texts[0]), None)
         if word is not None:
-            return all_failed(names, "banned word", f"{word!r} is in the code")
+            return self._all_failed(names, "banned word", f"{word!r} is in the code")
         return super()._grade(facts, answer, names, texts, compiled)
 
-    def _compare(self, name: str, facts, number: int, outcome: tuple) -> TestResult:
+    def _compare(self, name: str, facts, number: int, outcome: tuple) -> dict:
         if facts.results[number] is None:
-            return TestResult(name, False, "reference failed", facts.ungradable)
+            return result(name, "reference failed", facts.ungradable)
         reason, content = outcome
         if reason != "value":
-            return TestResult(name, False, reason, content)
+            return result(name, reason, content)
         try:
             passed = equal_as_released(facts.tree(number), decode(content))
             shown = f"expected {preview(facts.tree(number))}, got {preview(decode(content))}"
         except ValueError:
             passed, shown = False, "the process wrote something that is no result"
-        return TestResult(name, True) if passed else TestResult(name, False, "wrong value", shown)
+        return result(name) if passed else result(name, "wrong value", shown)
 
     def _run_reference(self, reference: str, test_cases: dict[str, str]) -> Reference:
         facts = Reference(function_name(reference, test_cases), "")

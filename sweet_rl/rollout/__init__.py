@@ -1,1 +1,1 @@
-"""Many dialogues at once, onto disk, with progress and a summary."""
+"""Dialogues between the agent and the human."""

@@ -1,30 +1,77 @@
-"""Dialogues onto disk: the missing ones of a run are played, written one by one as they end, and summed up."""
+"""Collect dialogues: play those that an output lacks, append each to it when it ends, show progress, summarise."""
 
 from __future__ import annotations
 
 import dataclasses
+import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, Any
 
+from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
 
+from sweet_rl.cli import UNRECORDED
+from sweet_rl.errors import UserError
 from sweet_rl.models.base import ChatModel
 from sweet_rl.records import Task
 from sweet_rl.rollout.play import Collaboration, play_all, trajectory_id
-from sweet_rl.rollout.progress import Progress
-from sweet_rl.rollout.summary import summarise
 from sweet_rl.runs.run import Run
+from sweet_rl.runs.shards import shard_of
 
 Job = tuple[Task, int]  # a task and the number of its sample
+SPEED_WINDOW = 60.0  # seconds that speeds are averaged over
+TERMINAL_INTERVAL, FILE_INTERVAL = 1.0, 30.0  # seconds between two updates of the progress line
+
+
+@dataclasses.dataclass(frozen=True)
+class CollectionSettings:
+    """Which dialogues are played, and how long they are.
+
+    Attributes:
+        num_tasks: the first so many tasks; all by default.
+        best_of_n: number of dialogues per task.
+        max_turns: number of messages of the agent in one dialogue.
+        shard: i/n: the i-th of n parts of the dialogues; the parts' outputs, one after the other, are the whole.
+        concurrency: largest number of dialogues in progress.
+    """
+
+    num_tasks: int | None = None
+    best_of_n: int = 1
+    max_turns: int = 10
+    shard: str | None = None
+    concurrency: Annotated[int, UNRECORDED] = 256
+
+    def __post_init__(self) -> None:
+        for name in ("num_tasks", "best_of_n", "max_turns", "concurrency"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise UserError(f"--{name} is {value}; it must be at least 1.")
+
+    def jobs(self, tasks: Sequence[Task]) -> Sequence[Job]:
+        """The dialogues of these tasks, or those of the shard. Raises UserError for a shard that is not i/n."""
+        return shard_of([(task, sample) for task in tasks for sample in range(self.best_of_n)], self.shard)
 
 
 async def collect(
     output: Run, jobs: Sequence[Job], collaboration: Collaboration, concurrency: int, models: Mapping[str, ChatModel]
 ) -> dict:
-    """Plays those of `jobs` that the output does not hold, and returns the summary of the whole output.
+    """Play the `jobs` that the output does not hold.
 
-    `models` are those that talk, by what the summary calls them; they are checked first, and closed in any case, as are
-    the human and the one who chooses, where they have a `close`. Raises UserError where no dialogue can work.
+    Args:
+        output: the open output; trajectories are appended to it.
+        jobs: all dialogues of the run.
+        collaboration: the two sides and the rules.
+        concurrency: largest number of dialogues in progress.
+        models: the models of both sides, by their name in the summary. They are checked first and closed at the end,
+            as are the human and `choose` if they have a `close`.
+
+    Returns:
+        The summary of the whole output (`summarise`), with the models' own figures.
+
+    Raises:
+        UserError: no dialogue can work, for example because a server does not have the model.
     """
     before, start = len(output.done), time.monotonic()
 
@@ -35,10 +82,10 @@ async def collect(
         for model in models.values():
             await model.check()
         with logging_redirect_tqdm(), Progress(len(jobs), before) as progress:
-            shown = dataclasses.replace(collaboration, heard=progress.heard)
+            shown = dataclasses.replace(collaboration, on_message=progress.on_message)
             async for trajectory in play_all(missing(), shown, concurrency):
                 output.write(trajectory.to_dict())
-                progress.ended(trajectory.ending == "failed")
+                progress.on_dialogue(trajectory.ending == "failed")
     finally:
         for closable in (*models.values(), collaboration.human, collaboration.choose):
             if hasattr(closable, "close"):
@@ -47,4 +94,102 @@ async def collect(
     for name, model in models.items():
         if facts := getattr(model, "summary", dict)():
             summary[name] = facts
+    return summary
+
+
+class Progress:
+    """The progress line of a run: dialogues done and failed, turns and tokens per second, time left.
+
+    A context manager. Speeds are those of the last minute.
+    """
+
+    def __init__(self, total: int, before: int = 0, file: Any = None) -> None:
+        file = file or sys.stderr
+        self._interval = TERMINAL_INTERVAL if file.isatty() else FILE_INTERVAL
+        self._bar = tqdm(
+            total=total, initial=before, desc="dialogues", unit="dialogue", smoothing=0, file=file,
+            mininterval=self._interval, dynamic_ncols=True,
+        )  # fmt: skip
+        self._counts: Counter[str] = Counter()
+        self._history: deque[tuple[float, Counter[str]]] = deque([(time.monotonic(), Counter())])
+        self._shown = time.monotonic()
+
+    def on_message(self, side: str, tokens: int) -> None:
+        """Count a message; one of the agent is a turn."""
+        self._counts[side] += tokens
+        self._counts["turns"] += side == "agent"
+        if time.monotonic() - self._shown >= self._interval:
+            self._show()
+
+    def on_dialogue(self, failed: bool) -> None:
+        """Count a dialogue that has been written."""
+        self._counts["failed"] += failed
+        self._bar.update()
+
+    def speeds(self) -> dict[str, float]:
+        """Turns, agent tokens and human tokens per second."""
+        then, before = self._history[0]
+        seconds = max(time.monotonic() - then, 1e-9)
+        return {name: (self._counts[name] - before[name]) / seconds for name in ("turns", "agent", "human")}
+
+    def _show(self) -> None:
+        now = self._shown = time.monotonic()
+        speeds = self.speeds()
+        self._bar.set_postfix_str(
+            f"failed {self._counts['failed']}, {speeds['turns']:.1f} turns/s, "
+            f"tokens/s agent {speeds['agent']:.0f} human {speeds['human']:.0f}"
+        )
+        self._history.append((now, self._counts.copy()))
+        while len(self._history) > 1 and now - self._history[0][0] > SPEED_WINDOW:
+            self._history.popleft()
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._show()
+        self._bar.close()
+
+
+def summarise(rows: Iterable[dict], seconds: float | None = None, before: int = 0) -> dict[str, Any]:
+    """Summarise trajectory rows: endings, failures by side and kind, turns, tokens of both sides, leaks, speeds.
+
+    Args:
+        rows: trajectories as they are on disk; they are read once and not kept.
+        seconds: time that all rows but the first `before` took.
+        before: number of rows of an earlier, interrupted process; they are left out of the speeds.
+    """
+    endings, failures, tokens, fresh = Counter(), Counter(), Counter(), Counter()
+    dialogues = turns = leaks = with_leaks = 0
+    for row in rows:
+        dialogues += 1
+        endings[row.get("ending") or "unknown"] += 1
+        if row.get("failure"):
+            failures[f"{row['failure'].get('side')}: {row['failure'].get('kind')}"] += 1
+        own_turns = sum(message["role"] == "assistant" for message in row["dialogue_history"])
+        turns += own_turns
+        leaks += row.get("leaks", 0)
+        with_leaks += row.get("leaks", 0) > 0
+        used_tokens = {f"{side}_{name}": n for side, used in row.get("usage", {}).items() for name, n in used.items()}
+        tokens.update(used_tokens)
+        if dialogues > before:
+            fresh.update({"dialogues": 1, "turns": own_turns, **used_tokens})
+    summary: dict[str, Any] = {
+        "dialogues": dialogues,
+        "endings": dict(sorted(endings.items())),
+        "failures": dict(sorted(failures.items())),
+        "turns": turns,
+        "turns_per_dialogue": round(turns / dialogues, 2) if dialogues else 0.0,
+        "simulator_leaks": leaks,
+        "dialogues_with_leaks": with_leaks,
+        "tokens": dict(sorted(tokens.items())),
+    }
+    if seconds and fresh:
+        summary |= {
+            "seconds": round(seconds, 1),
+            "dialogues_per_second": round(fresh["dialogues"] / seconds, 2),
+            "turns_per_second": round(fresh["turns"] / seconds, 2),
+            "agent_tokens_per_second": round(fresh["agent_completion_tokens"] / seconds, 1),
+            "human_tokens_per_second": round(fresh["human_completion_tokens"] / seconds, 1),
+        }
     return summary

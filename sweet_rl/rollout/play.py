@@ -1,4 +1,4 @@
-"""Many dialogues at once, each at its own pace; a failure is a record and stops nothing else."""
+"""Play many dialogues concurrently, each at its own pace. A dialogue that fails is a record and stops no other."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
 from sweet_rl.chat import parts_text
-from sweet_rl.environments import CodeCollaboration
+from sweet_rl.environments.base import Environment
 from sweet_rl.errors import UserError
 from sweet_rl.humans import Human, HumanReply
 from sweet_rl.models.base import ChatModel, Completion, Message, ModelError, Part, Sampling
@@ -19,9 +19,7 @@ Result = TypeVar("Result")
 
 
 class Choose(Protocol):
-    """Which of several candidates for a turn is played: the index of one. Sees what the critic may see: the task with
-    its reference solution, the messages before the turn and, where known, their layout in parts and the fingerprint
-    of the tokenizer that the token ids belong to."""
+    """Chooses which of several candidates for a turn is played."""
 
     async def __call__(
         self,
@@ -30,30 +28,44 @@ class Choose(Protocol):
         prompt: list[Part] | None,
         completions: Sequence[Completion],
         tokenizer: str | None,
-    ) -> int: ...
+    ) -> int:
+        """The index of the candidate to play.
+
+        Args:
+            task: the task with its reference solution.
+            messages: the dialogue before the turn.
+            prompt: the same messages as parts; None if the agent's chat format is not known.
+            completions: the candidates.
+            tokenizer: fingerprint of the tokenizer that the candidates' token ids belong to; None if not known.
+        """
+        ...
 
 
 @dataclass(frozen=True)
 class Collaboration:
-    """Who talks, by which rules.
+    """The two sides of a dialogue and its rules.
 
     Attributes:
-        begin: makes a task's environment.
-        sampling: of the agent's messages; `seed` is the run's seed, `n` the number of candidates for each turn.
-        choose: says which candidate is played (Figure 3a of the paper); None plays the only one.
-        heard: told of each message: the side ("agent", "human") and its completion tokens.
+        agent: the policy.
+        human: replies to the agent.
+        begin: makes the environment of a task.
+        sampling: of the agent's messages; `seed` is the seed of the run, `n` the number of candidates per turn.
+        choose: chooses the candidate that is played (the paper, figure 3a); None plays the only one.
+        label_turn: see `Domain.label_turn`.
+        on_message: callback(side, completion_tokens), called after each message; side is "agent" or "human".
     """
 
     agent: ChatModel
     human: Human
-    begin: Callable[[Task], CodeCollaboration]
+    begin: Callable[[Task], Environment]
     sampling: Sampling
     choose: Choose | None = None
-    heard: Callable[[str, int], None] | None = None
+    label_turn: Callable[[Task, list[Message], str], str | None] | None = None
+    on_message: Callable[[str, int], None] | None = None
 
     def __post_init__(self) -> None:
         if self.sampling.n > 1 and self.choose is None:
-            raise ValueError("several candidates for a turn need someone who chooses one of them")
+            raise ValueError("several candidates per turn need a `choose`")
 
 
 def trajectory_id(task: Task, sample: int) -> str:
@@ -61,36 +73,54 @@ def trajectory_id(task: Task, sample: int) -> str:
 
 
 async def play(task: Task, sample: int, collaboration: Collaboration) -> Trajectory:
-    """One dialogue from its task to its end.
+    """Play one dialogue from its task to its end.
 
-    Every random choice comes from seed_for(run seed, trajectory id, turn), so that a dialogue is the same
-    whatever runs beside it. Failures of either side end it with `ending` "failed" and `failure` {kind,
-    message, side}. Raises UserError where no dialogue could work (a template that refuses the messages, a
-    refused key).
+    All randomness comes from seed_for(run seed, trajectory id, turn): a dialogue does not depend on the dialogues that
+    run beside it. If one side fails, the trajectory has `ending` "failed" and `failure` {kind, message, side}.
+
+    Args:
+        task: the task.
+        sample: number of this dialogue among those of its task; another number gives another dialogue.
+        collaboration: the two sides and the rules.
+
+    Raises:
+        UserError: no dialogue can work: the chat template refuses the messages, or a server refuses the key.
     """
     key = trajectory_id(task, sample)
     seed = seed_for(collaboration.sampling.seed, key)
     environment = collaboration.begin(task)
-    usage = _Usage(collaboration.heard)
+    usage = {side: {"prompt_tokens": 0, "completion_tokens": 0} for side in ("agent", "human")}
     leaks, failure, side = 0, None, "agent"
+
+    def count(side: str, replies: Sequence[Completion | HumanReply]) -> None:
+        written = sum(reply.completion_tokens for reply in replies)
+        usage[side]["prompt_tokens"] += replies[0].prompt_tokens  # candidates share one prompt
+        usage[side]["completion_tokens"] += written
+        if collaboration.on_message is not None:
+            collaboration.on_message(side, written)
+
     try:
         while not environment.over:
             side = "agent"
             turn_seed = seed_for(seed, environment.turns)
-            messages, parts, completions = await _speak(collaboration, environment, turn_seed)
-            usage.add("agent", completions)
+            messages, parts, completions = await _candidates(collaboration, environment, turn_seed)
+            count("agent", completions)
             completion = completions[0]
             if collaboration.choose is not None:
                 side = "critic"
                 tokenizer = None if parts is None else collaboration.agent.chat.fingerprint
-                place = await collaboration.choose(task, messages, parts, completions, tokenizer)
-                completion = completions[place]
+                index = await collaboration.choose(task, messages, parts, completions, tokenizer)
+                completion = completions[index]
                 side = "agent"
             environment.step(completion, None if parts is None else parts_text(parts))
+            if collaboration.label_turn is not None:
+                word = collaboration.label_turn(task, messages, completion.text)
+                if word is not None:
+                    environment.dialogue[-1]["oracle"] = word
             if not environment.over:
                 side = "human"
                 reply = await collaboration.human.reply(task, environment.observe(), seed_for(turn_seed, "human"))
-                usage.add("human", [reply])
+                count("human", [reply])
                 leaks += reply.leaks
                 environment.hear(reply.text)
     except ModelError as error:
@@ -99,15 +129,15 @@ async def play(task: Task, sample: int, collaboration: Collaboration) -> Traject
         failure = {"kind": error.kind, "message": str(error)[:1000], "side": side}
     except UserError:
         raise
-    except Exception as error:  # one dialogue's surprise is its own record, never the end of the batch
+    except Exception as error:  # an unexpected error is recorded in this dialogue and does not end the batch
         failure = {"kind": type(error).__name__, "message": str(error)[:1000], "side": side}
-    return _record(task, key, environment, collaboration.agent, failure, usage.tokens, leaks)
+    return _record(task, key, environment, collaboration.agent, failure, usage, leaks)
 
 
-async def _speak(
-    collaboration: Collaboration, environment: CodeCollaboration, seed: int
+async def _candidates(
+    collaboration: Collaboration, environment: Environment, seed: int
 ) -> tuple[list[Message], list[Part] | None, list[Completion]]:
-    """What the agent sees, its layout where the agent's chat format is known, and what the agent may say."""
+    """The messages that the agent sees, the same as parts if its chat format is known, and its candidates."""
     agent, sampling, messages = collaboration.agent, replace(collaboration.sampling, seed=seed), environment.observe()
     if agent.chat is None:
         return messages, None, await agent.complete(messages, sampling)
@@ -115,25 +145,10 @@ async def _speak(
     return messages, parts, await agent.complete_parts(parts, sampling, agent.chat.fingerprint)
 
 
-class _Usage:
-    """Tokens of a dialogue by side; the prompt of several candidates counts once."""
-
-    def __init__(self, heard: Callable[[str, int], None] | None) -> None:
-        self.tokens = {side: {"prompt_tokens": 0, "completion_tokens": 0} for side in ("agent", "human")}
-        self._heard = heard
-
-    def add(self, side: str, said: Sequence[Completion | HumanReply]) -> None:
-        made = sum(one.completion_tokens for one in said)
-        self.tokens[side]["prompt_tokens"] += said[0].prompt_tokens
-        self.tokens[side]["completion_tokens"] += made
-        if self._heard is not None:
-            self._heard(side, made)
-
-
 def _record(
     task: Task,
     key: str,
-    environment: CodeCollaboration,
+    environment: Environment,
     agent: ChatModel,
     failure: dict | None,
     usage: dict,
@@ -161,8 +176,7 @@ def _record(
 async def play_all(
     jobs: Iterable[tuple[Task, int]], collaboration: Collaboration, concurrency: int
 ) -> AsyncIterator[Trajectory]:
-    """The dialogues of (task, sample) jobs in the order in which they end, `concurrency` of them under
-    way."""
+    """Play the dialogues of (task, sample) jobs, at most `concurrency` at the same time, in the order they end."""
     async for trajectory in as_they_finish(jobs, lambda job: play(*job, collaboration), concurrency):
         yield trajectory
 
@@ -170,8 +184,10 @@ async def play_all(
 async def as_they_finish(
     jobs: Iterable[Job], work: Callable[[Job], Awaitable[Result]], concurrency: int
 ) -> AsyncIterator[Result]:
-    """Results of work(job), in the order in which they come, at most `concurrency` jobs at once; jobs are
-    taken from the iterable as places get free. An exception of a job goes up and cancels the others."""
+    """The results of work(job) in the order in which they finish, at most `concurrency` jobs at the same time.
+
+    A job is taken from the iterable when a place is free. An exception of a job is raised here and cancels the others.
+    """
     waiting, running, finished = iter(jobs), set(), asyncio.Queue()
 
     def start() -> bool:

@@ -80,13 +80,13 @@ def propose(reply: str, num_tests: int) -> Task:
 
 def check(task: Task, grader: CodeGrader) -> None:
     """Runs the reference and trivial functions in the sandbox. Raises Dropped."""
-    reason = grader.ungradable(task.ground_truth, task.test_cases)
+    reason = grader.ungradable(task)
     if reason is not None:
         chance = "different" in reason
         raise Dropped("the reference gives other results on another run" if chance else "the reference fails")
     name = _function(task.ground_truth, list(task.test_cases.values())).name
     for answer in trivial_answers(task, name):
-        if grader.grade(task.ground_truth, answer, task.test_cases).success:
+        if grader.grade(task, answer).reward == 1.0:
             raise Dropped("a trivial function passes the tests")
 
 

@@ -15,6 +15,8 @@ from sweet_rl.models.load import model_input, model_path
 from sweet_rl.models.loadable import check_loadable
 from sweet_rl.records import PreferencePair, Trajectory, read_records
 from sweet_rl.runs.manifest import hash_input
+from sweet_rl.scoring.value_head import attach_value_head
+from sweet_rl.scoring.vision import VisionFormat, load_vision_weights
 from sweet_rl.scoring.weights import load_frozen, load_weights
 from sweet_rl.training.adapters import with_adapter
 from sweet_rl.training.dpo import Preference, PreferenceTrainer
@@ -28,9 +30,7 @@ from sweet_rl.training.value import (
     ValueClassificationTrainer,
     ValueObjective,
     ValuePreferenceTrainer,
-    attach_value_head,
 )
-from sweet_rl.training.vision import VisionFormat, load_vision_weights
 from sweet_rl.training.vision_value import PictureValueTrainer, ReferencePages, encode_picture_pairs
 
 

@@ -12,11 +12,12 @@ from torch import Tensor
 
 from sweet_rl.chat import ChatFormat
 from sweet_rl.errors import UserError
+from sweet_rl.scoring.length_normalization import NORMALIZE
 from sweet_rl.scoring.logps import ROW_TOKENS
 from sweet_rl.scoring.rows import lay_out
 from sweet_rl.scoring.shared_prefix import share_prompts
 from sweet_rl.training.examples import PreferenceExamples
-from sweet_rl.training.losses import NORMALIZE, dpo_loss, log_ratios, nll_loss
+from sweet_rl.training.losses import dpo_loss, log_ratios, nll_loss
 from sweet_rl.training.trainer import GroupedTrainer
 
 

@@ -15,30 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-NORMALIZE = ("trajectory", "turn", "none")
-
-
-def token_weights(text: Tensor, turn: Tensor, normalize: str, dtype: torch.dtype = torch.float32) -> Tensor:
-    """What each token's log-prob counts for in its text's sum.
-
-    text, turn: int64 [S]. Returns [S] of `dtype`:
-      "turn"        1 / tokens of its turn: the text's sum is a sum over turns of per-turn means
-                    (SWEET-RL's critic, equation 3)
-      "trajectory"  1 / trained tokens of its text: one mean over the dialogue (the released critic)
-      "none"        1: the summed log-prob (plain DPO, equation 4)
-    Raises ValueError for any other name.
-    """
-    if normalize == "none":
-        return torch.ones(text.shape, dtype=dtype, device=text.device)
-    if normalize not in NORMALIZE:
-        raise ValueError(f"normalize must be one of {', '.join(NORMALIZE)}; found {normalize!r}")
-    unit = turn if normalize == "turn" else text
-    return 1.0 / torch.bincount(unit)[unit].to(dtype)
-
-
-def sum_by_text(values: Tensor, text: Tensor, texts: int) -> Tensor:
-    """values [S], text int64 [S] -> [N]: the sum over each text's tokens."""
-    return torch.zeros(texts, dtype=values.dtype, device=values.device).index_add(0, text, values)
+from sweet_rl.scoring.length_normalization import sum_by_text, token_weights
 
 
 def log_ratios(

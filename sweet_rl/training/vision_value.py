@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,12 +19,13 @@ from tqdm import tqdm
 
 from sweet_rl.errors import UserError
 from sweet_rl.records import Trajectory
-from sweet_rl.rewards.siblings import sibling_pairs
+from sweet_rl.rewards.evaluate import sibling_pairs
 from sweet_rl.scoring.rows import EncodedText
+from sweet_rl.scoring.value_head import turn_values
+from sweet_rl.scoring.vision import VisionFormat, opened, picture_batch
 from sweet_rl.training.examples import DROPPED, EQUAL
 from sweet_rl.training.trainer import GroupedTrainer
-from sweet_rl.training.value import ValueObjective, preference_value_losses, turn_values, value_batch
-from sweet_rl.training.vision import VisionFormat, opened
+from sweet_rl.training.value import ValueObjective, preference_value_losses
 
 
 @dataclass
@@ -154,15 +155,6 @@ def _parts(trajectory: Trajectory, form: VisionFormat) -> list:
     return form.chat.dialogue(history[: last + 1], trajectory.tokenizer)
 
 
-def picture_batch(
-    texts: Sequence[EncodedText], pictures: Sequence[bytes], form: VisionFormat, unit: str
-) -> dict[str, Any]:
-    """A `value_batch` of one text a row, each behind its picture; the model finds the positions itself (M-RoPE)."""
-    batch = value_batch(texts, share=False, unit=unit)
-    del batch["position_ids"]
-    return batch | {"model_inputs": form.model_inputs(pictures, batch["input_ids"])}
-
-
 class PictureValueTrainer(GroupedTrainer):
     """Trains a vision-language model with a value head on pairs."""
 
@@ -193,30 +185,3 @@ class PictureValueTrainer(GroupedTrainer):
 
     def losses(self, values: torch.Tensor, batch: dict) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
         return preference_value_losses(values, batch["value_text"], len(batch["starts"]), batch["pairs"], self.beta)
-
-
-@torch.inference_mode()
-def picture_values(
-    model: torch.nn.Module,
-    form: VisionFormat,
-    texts: Sequence[EncodedText],
-    pictures: Sequence[bytes],
-    token_budget: int = 8192,
-    progress: Callable[[int], None] | None = None,
-) -> list[float]:
-    """The value of each text's last turn, each behind its picture; no gradients. Batches are of about `token_budget`
-    tokens, padding counted."""
-    device = next(model.parameters()).device
-    order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
-    values: dict[int, float] = {}
-    while order:
-        longest = len(texts[order[-1]])
-        count = max(1, token_budget // longest)
-        members, order = order[-count:], order[:-count]
-        batch = picture_batch([texts[i] for i in members], [pictures[i] for i in members], form, "trajectory")
-        batch["model_inputs"] = {name: tensor.to(device) for name, tensor in batch["model_inputs"].items()}
-        batch = {name: t.to(device) if isinstance(t, torch.Tensor) else t for name, t in batch.items()}
-        values.update(zip(members, turn_values(model, batch).tolist(), strict=True))
-        if progress:
-            progress(len(members))
-    return [values[i] for i in range(len(texts))]

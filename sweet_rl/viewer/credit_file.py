@@ -69,7 +69,7 @@ def write_credit(settings: CreditSettings, records: RecordFile, path: str | Path
 
     Each line is {id, turns}, as in turn_credit.py. Raises UserError before anything is written.
     """
-    from sweet_rl.training.value import has_value_head
+    from sweet_rl.scoring.value_head import has_value_head
 
     if has_value_head(model_path(settings.critic)):
         raise UserError(

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from sweet_rl.environments.backend import ANSWER_MARKER
+from sweet_rl.environments.base import ANSWER_MARKER
 from sweet_rl.errors import UserError
 from sweet_rl.rendering.renderer import PageRenderer, Rendered
 from sweet_rl.rewards.encoders import ImageEncoder

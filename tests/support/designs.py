@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from sweet_rl.environments.backend import ANSWER_MARKER
+from sweet_rl.environments.base import ANSWER_MARKER
 from sweet_rl.mini.page_imitation import imitation_dialogue
 from sweet_rl.mini.page_oracle import usefulness
 from sweet_rl.mini.page_tasks import draw_page

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from sweet_rl.cli import parse
+from sweet_rl.cli import parse_flags
 from tests.unit.test_paper_configs import LLAMA_8B, PREFERENCES, TRAINING, main_of, parsed
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -64,7 +64,7 @@ def test_settings_are_the_papers_and_their_script_takes_them(name):
     paths = PATHS.get(SCRIPTS[name], ["--dataset", "a", "--save_path", "b"])
     if name == "collection":
         paths = paths[2:]
-    settings = parse(main_of(SCRIPTS[name]), [*paths, "--config", str(PAPER / f"{name}.yaml")])
+    settings = parse_flags(main_of(SCRIPTS[name]), [*paths, "--config", str(PAPER / f"{name}.yaml")])
     assert {key: settings[key] for key in FIGURES[name]} == FIGURES[name]
     unnamed = yaml.safe_load((PAPER / f"{name}.yaml").read_text()).keys() - FIGURES[name].keys()
     assert unnamed <= {"micro_train_batch_size", "gradient_checkpointing"} | OURS.get(name, set())

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from sweet_rl.cli import parse
+from sweet_rl.cli import parse_flags
 from sweet_rl.records import Trajectory, read_records
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -93,7 +93,7 @@ def parsed(words: list[str], monkeypatch) -> dict:
     monkeypatch.chdir(ROOT)
     place = next(i for i, word in enumerate(words) if word.endswith(".py") and word.split("/")[0] in PROGRAMS)
     script = words[place].removeprefix("scripts/").removesuffix(".py")
-    return parse(main_of(script if "/" not in script else f"../{script}"), words[place + 1 :])
+    return parse_flags(main_of(script if "/" not in script else f"../{script}"), words[place + 1 :])
 
 
 def dry_run(*options: str) -> list[list[str]]:
@@ -112,7 +112,7 @@ def test_settings_are_the_papers_and_their_script_takes_them(name):
     command = [*PATHS[script], "--config", str(PAPER / f"{name}.yaml")]
     if name in ("evaluation", "single_turn"):
         command += ["--agent_model", "the trained policy"]
-    settings = parse(main_of(script), command)
+    settings = parse_flags(main_of(script), command)
     assert {key: settings[key] for key in FIGURES[name]} == FIGURES[name]
     unnamed = yaml.safe_load((PAPER / f"{name}.yaml").read_text()).keys() - FIGURES[name].keys()
     assert unnamed <= {"micro_train_batch_size", "gradient_checkpointing"}  # pace, not result

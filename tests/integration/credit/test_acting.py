@@ -9,7 +9,7 @@ import pytest
 from sweet_rl.chat import ChatFormat
 from sweet_rl.credit.acting import BestCandidate
 from sweet_rl.credit.critics import CriticSettings, load_critic
-from sweet_rl.environments import CodeCollaboration
+from sweet_rl.environments import AnswerEnvironment
 from sweet_rl.errors import UserError
 from sweet_rl.mini.human import MiniHuman
 from sweet_rl.models import Sampling, load_model
@@ -115,7 +115,7 @@ def test_each_turn_that_is_played_is_the_one_that_ranking_it_alone_puts_first(pl
 
     async def work():
         agent = load_model("mini", device="cpu")
-        begin = partial(CodeCollaboration, agent_prompt="{problem_description}", max_turns=3)
+        begin = partial(AnswerEnvironment, agent_prompt="{problem_description}", max_turns=3)
         acting = Collaboration(agent, MiniHuman(), begin, Sampling(max_tokens=40, n=4), choose)
         jobs = [(task, 0) for task in read_records(played / "train.jsonl", Task)]
         rows = [row async for row in play_all(jobs, acting, 3)]

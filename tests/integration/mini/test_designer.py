@@ -5,14 +5,17 @@ import random
 
 import pytest
 
-from sweet_rl.domains import task_type
+from sweet_rl.domains import load_domain
 from sweet_rl.errors import UserError
 from sweet_rl.mini.designer import NO_PAGE, NOT_SEEN, ScriptedDesigner, check_page_tasks
+from sweet_rl.mini.page_differences import differences
+from sweet_rl.mini.page_elements import look_at
 from sweet_rl.mini.page_feedback import SATISFIED
+from sweet_rl.mini.page_layout import layout
 from sweet_rl.mini.page_revision import apply_feedback
 from sweet_rl.mini.page_tasks import draw_page, make_page_tasks
 from sweet_rl.mini.pages import HEIGHT, WIDTH, read_page
-from sweet_rl.mini.sites import BY_NAME
+from sweet_rl.mini.sites import BY_NAME, SITES
 from sweet_rl.models.base import ModelError
 from sweet_rl.records import Task
 from sweet_rl.rewards.encoders import load_encoder
@@ -63,7 +66,18 @@ def test_pages_that_cannot_be_drawn(renderer):
 def test_code_tasks_are_refused_before_anything_is_drawn():
     with pytest.raises(UserError, match=r"tasks.jsonl, task 2 \(2\): its ground_truth is no HTML page"):
         check_page_tasks([task(1, "<html><body>Hello</body></html>"), task(2, "def f(): return 1")], "tasks.jsonl")
-    assert task_type("html").scripted["designer"].check_tasks is check_page_tasks
+    assert load_domain("html").scripted_humans["designer"].check_tasks is check_page_tasks
+
+
+def test_the_layout_without_a_browser_gives_the_same_feedback_as_a_browser_does(renderer):
+    drawn = [draw_page(site, random.Random(number)) for site in SITES[:3] for number in range(6)]
+    rendered = [renderer.render(page.html(), layout=True) for page in drawn]
+    looks = [look_at(one.boxes, one.width, one.height) for one in rendered]
+    for page, look in zip(drawn, looks, strict=True):
+        for other, other_look in zip(drawn, looks, strict=True):
+            if page.site == other.site:
+                found = [(round(d.weight, 3), d.sentences) for d in differences(look, other_look)]
+                assert found == [(round(d.weight, 3), d.sentences) for d in differences(layout(page), layout(other))]
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ import pytest
 from transformers import AutoModelForCausalLM
 
 from sweet_rl.chat import HINT, ChatFormat
-from sweet_rl.domains import task_type
+from sweet_rl.domains import load_domain
 from sweet_rl.mini import pretraining
 from sweet_rl.mini.page_tasks import make_page_tasks
 from sweet_rl.mini.pages import read_page
@@ -38,7 +38,7 @@ def test_a_page_and_the_hint_come_back_whole(chat):
 
 
 def test_it_draws_pages_of_the_site_that_is_asked_for():
-    prompt = load_prompt(task_type("html").agent_prompts["mini_html"], ["problem_description"])
+    prompt = load_prompt(load_domain("html").agent_prompts["mini_html"], ["problem_description"])
     tasks = make_page_tasks(30, seed=2)
     model = load_model("mini_html")
 

@@ -14,11 +14,14 @@ import pytest
 
 from benchmarks.attack_answers import ATTACKS, CALLS, REFERENCE, WRONG
 from benchmarks.soak_grading import left, soak
+from sweet_rl.records import Task
 from sweet_rl.rewards.code import CodeGrader
 from sweet_rl.sandbox import plain
 from sweet_rl.sandbox.plain import process_for
+from tests.support.grading import grade, reasons
 from tests.unit.sandbox.test_sandbox import levels
 
+TASK = Task("", REFERENCE, CALLS)
 SECRET = "CANARY-77aa"
 PROMISED = {"strict": None, "seccomp": None, "limits": {"forge", "state", "resource"}}
 # At 'limits' nothing keeps an answer from writing a file or starting a thread that reads.
@@ -34,21 +37,20 @@ def test_no_attack_succeeds(level, tmp_path, monkeypatch):
     before = threading.active_count(), left()["processes"], left()["descriptors"]
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = str(server.getsockname()[1])
-        jobs = []
+        jobs = {}
         for (kind, name), text in ATTACKS.items():
             if kinds is None or kind in kinds and name not in NOT_AT_LIMITS:
                 text = text.replace("FOLDER", str(tmp_path)).replace("PORT", port)
-                jobs.append(((kind, name), REFERENCE, text, CALLS))
-                jobs.append((("after", kind, name), REFERENCE, REFERENCE, CALLS))
-                jobs.append((("wrong after", kind, name), REFERENCE, WRONG, CALLS))
+                jobs[kind, name] = text, 0.0
+                jobs["after", kind, name] = REFERENCE, 1.0
+                jobs["wrong after", kind, name] = WRONG, 0.0
         with CodeGrader(timeout=0.2, memory_mb=128, workers=2, sandbox=level) as grader:
-            grades = dict(grader.grade_many(jobs))
+            grades = dict(zip(jobs, grader.grade_many((TASK, text) for text, _ in jobs.values()), strict=True))
         server.settimeout(0)
         with pytest.raises(BlockingIOError):
             server.accept()
-    expected = {key: 1.0 if key[0] == "after" else 0.0 for key, *_ in jobs}
-    assert {key: grade for key, grade in grades.items() if grade.reward != expected[key]} == {}
-    assert [key for key, grade in grades.items() if SECRET in str(grade)] == []
+    assert {key: graded for key, graded in grades.items() if graded.reward != jobs[key][1]} == {}
+    assert [key for key, graded in grades.items() if SECRET in str(graded)] == []
     assert os.listdir(tmp_path) == ["canary.txt"] and canary.read_text() == SECRET
     time.sleep(0.2)
     assert (threading.active_count(), left()["processes"], left()["descriptors"] - 1) <= (*before[:2], before[2])
@@ -117,8 +119,8 @@ def test_no_test_sees_an_earlier_one(name):
     """An answer that counts its calls anywhere but in its own module counts to one."""
     with CodeGrader(timeout=0.5, workers=1) as grader:
         reference = "def f():\n    return 1"
-        grade = grader.grade(reference, STATES[name], {f"test{i}": "f()" for i in range(3)})
-    assert grade.success or grade.tests[0].reason == grade.tests[2].reason == "exception", grade
+        graded = grade(grader, reference, STATES[name], {f"test{i}": "f()" for i in range(3)})
+    assert graded.reward == 1.0 or reasons(graded)[0] == reasons(graded)[2] == "exception", graded
 
 
 def test_files_of_one_test_are_gone_in_the_next():
@@ -126,7 +128,7 @@ def test_files_of_one_test_are_gone_in_the_next():
     with CodeGrader(timeout=0.5, workers=1) as grader:
         if grader.level != "strict":
             pytest.skip("only the strict level has a scratch folder")
-        assert grader.grade("def f():\n    return 1", answer, {"a": "f()", "b": "f()"}).success
+        assert grade(grader, "def f():\n    return 1", answer, {"a": "f()", "b": "f()"}).reward == 1.0
 
 
 def test_honest_plain_code_shares_a_process_and_other_code_does_not():
@@ -285,8 +287,8 @@ def test_what_a_module_remembers_of_one_answer_is_not_given_to_the_next(name):
     """Keys of their caches that lie about what they equal."""
     poison, honest = POISONS[name]
     with CodeGrader(workers=1) as grader:
-        assert grader.grade("def f(x): return 0", poison, {"a": "f(1)"}).success
-        assert grader.grade(honest, honest, {"a": "f(1)"}).success
+        assert grade(grader, "def f(x): return 0", poison, {"a": "f(1)"}).reward == 1.0
+        assert grade(grader, honest, honest, {"a": "f(1)"}).reward == 1.0
 
 
 def test_a_relative_import_does_not_share_a_process():
@@ -309,16 +311,16 @@ def test_a_shared_process_has_the_stack_and_the_memory_of_one_for_each_test():
         assert [found.process for found in compiled] == ["shared", "test", "shared", "test"]
         for depth in range(980, 1000):
             calls = {"a": f"f({depth})"}
-            assert grader.grade(asks + alone, asks, calls).success, depth
-        assert grader.grade(ring + alone, ring, {f"t{i}": f"f({i})" for i in range(8)}).success
+            assert grade(grader, asks + alone, asks, calls).reward == 1.0, depth
+        assert grade(grader, ring + alone, ring, {f"t{i}": f"f({i})" for i in range(8)}).reward == 1.0
 
 
 def test_objects_of_a_test_call_are_no_way_to_change_a_class_for_others():
     reference = "from collections import Counter\ndef f(x): return x.most_common(1)[0][0]"
     lying = "def f(x):\n    type(x).most_common = lambda *_: [('EVIL', 1)]\n    return 'a'"
     with CodeGrader(timeout=0.5, workers=1) as grader:
-        assert grader.grade(reference, lying, {"a": "f(Counter('aab'))", "b": "f(Counter('aab'))"}).success
-        assert grader.grade(reference, reference, {"a": "f(Counter('aab'))"}).success
+        assert grade(grader, reference, lying, {"a": "f(Counter('aab'))", "b": "f(Counter('aab'))"}).reward == 1.0
+        assert grade(grader, reference, reference, {"a": "f(Counter('aab'))"}).reward == 1.0
 
 
 def test_no_answer_reads_what_an_earlier_one_returned():
@@ -331,23 +333,22 @@ def test_no_answer_reads_what_an_earlier_one_returned():
     )
     told = "def f(x): return 'SEC' + 'RET'"
     with CodeGrader(timeout=0.5, workers=1) as grader:
-        assert grader.grade(told, told, {"a": "f(1)"}).success
-        assert grader.grade("def f(x): return 1", reader, {"a": "f(1)"}).success
+        assert grade(grader, told, told, {"a": "f(1)"}).reward == 1.0
+        assert grade(grader, "def f(x): return 1", reader, {"a": "f(1)"}).reward == 1.0
 
 
 def test_a_text_that_hangs_the_compiler_fails_alone():
     nested = "def f(x): return " + "".join(f"(lambda a{i}: " for i in range(90)) + "x" + ")" * 90
     slow = "def f(x):\n    return " + "{" * 70 + "a" + ")" * 70
     texts = [REFERENCE, nested, slow, "\0def f(x): return", REFERENCE]
-    rows = [(i, REFERENCE, text, CALLS) for i, text in enumerate(texts)]
     with CodeGrader(timeout=0.2, workers=1) as grader:
-        grades = [grade for _, grade in grader.grade_many(rows)]
-    assert grades[0].success and grades[-1].success and not any(grade.success for grade in grades[1:-1])
+        rewards = [graded.reward for graded in grader.grade_many((TASK, text) for text in texts)]
+    assert rewards == [1.0, 0.0, 0.0, 0.0, 1.0]
 
 
 def test_a_compiler_that_dies_is_replaced():
     with CodeGrader(workers=1) as grader:
-        grader.grade(REFERENCE, WRONG, CALLS)
+        grade(grader, REFERENCE, WRONG, CALLS)
         grader._compiler._sandbox._process.kill()
         grader._compiler._sandbox._process.wait()
-        assert grader.grade(REFERENCE, REFERENCE, CALLS).success
+        assert grade(grader, REFERENCE, REFERENCE, CALLS).reward == 1.0

@@ -17,6 +17,7 @@ from sweet_rl.records import PreferencePair, read_records
 from sweet_rl.scoring.logps import completion_logps, score_texts
 from sweet_rl.scoring.rows import lay_out
 from sweet_rl.scoring.shared_prefix import share_prompts
+from sweet_rl.scoring.value_head import has_value_head, load_value_model
 from sweet_rl.scoring.weights import load_frozen, load_weights
 from sweet_rl.training import dpo
 from sweet_rl.training.adapters import with_adapter
@@ -24,7 +25,6 @@ from sweet_rl.training.dpo import Preference, PreferenceTrainer, preference_loss
 from sweet_rl.training.examples import DataSettings, encode_pairs
 from sweet_rl.training.settings import LoopSettings, training_arguments
 from sweet_rl.training.split import split_by_task
-from sweet_rl.training.value import has_value_head, load_value_model
 from tests.integration.training.test_train_dpo import write_pairs
 from tests.support.tiny_models import save_tiny_chat_model, tiny_model
 from tests.unit.scoring.test_logps import dialogue_texts

@@ -18,16 +18,15 @@ from sweet_rl.errors import UserError
 from sweet_rl.records import TurnCandidates, read_records
 from sweet_rl.scoring.rows import EncodedText
 from sweet_rl.scoring.shared_prefix import share_prompts
-from sweet_rl.training.value import (
+from sweet_rl.scoring.value_head import (
     attach_value_head,
-    classification_losses,
     has_value_head,
     load_value_model,
-    preference_value_losses,
     turn_values,
     value_batch,
     value_texts,
 )
+from sweet_rl.training.value import classification_losses, preference_value_losses
 from tests.integration.training.test_train_sft import dialogue
 from tests.support.tiny_models import EOS, save_tiny_chat_model, tiny_model
 from tests.unit.scoring.test_logps import dialogue_texts

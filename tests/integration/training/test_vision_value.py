@@ -12,9 +12,15 @@ import torch
 from sweet_rl.chat import HINT, ChatFormat
 from sweet_rl.errors import UserError
 from sweet_rl.records import Task, Trajectory, TurnCandidates, read_records
-from sweet_rl.training.value import attach_value_head, has_value_head, load_value_model
-from sweet_rl.training.vision import VisionFormat, is_vision_model, load_vision_frozen, load_vision_weights
-from sweet_rl.training.vision_value import picture_batch, picture_values, turn_values
+from sweet_rl.scoring.value_head import attach_value_head, has_value_head, load_value_model, turn_values
+from sweet_rl.scoring.vision import (
+    VisionFormat,
+    is_vision_model,
+    load_vision_frozen,
+    load_vision_weights,
+    picture_batch,
+    picture_values,
+)
 from tests.support.browsers import renderer_or_skip
 from tests.support.command_line import call, write_rows
 from tests.support.tiny_models import save_tiny_chat_model

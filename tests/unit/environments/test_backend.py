@@ -2,7 +2,7 @@
 
 import pytest
 
-from sweet_rl.environments.backend import CodeCollaboration
+from sweet_rl.environments import AnswerEnvironment
 from sweet_rl.models.base import Completion
 from sweet_rl.prompts import load_prompt
 from sweet_rl.records import Task
@@ -10,8 +10,8 @@ from sweet_rl.records import Task
 TASK = Task("Sum a list {max_turns}: def f(x)", "def f(x): return sum(x)")
 
 
-def begin(max_turns: int = 3) -> CodeCollaboration:
-    return CodeCollaboration(TASK, load_prompt("code_agent.txt", ["problem_description"]), max_turns)
+def begin(max_turns: int = 3) -> AnswerEnvironment:
+    return AnswerEnvironment(TASK, load_prompt("code_agent.txt", ["problem_description"]), max_turns)
 
 
 def say(text: str, reason: str = "stop") -> Completion:

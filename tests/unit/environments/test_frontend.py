@@ -1,6 +1,6 @@
 """The rules of Frontend Design."""
 
-from sweet_rl.environments.frontend import HtmlCollaboration
+from sweet_rl.environments.frontend import FrontendEnvironment
 from sweet_rl.humans.vision import newest_draft
 from sweet_rl.models.base import Completion
 from sweet_rl.prompts import load_prompt
@@ -10,8 +10,8 @@ PAGE, OTHER = "<html><body>one</body></html>", "<html><body>two</body></html>"
 TASK = Task("A page for a bakery.", PAGE)
 
 
-def begin(max_turns: int = 3) -> HtmlCollaboration:
-    return HtmlCollaboration(TASK, load_prompt("html_agent.txt", ["problem_description"]), max_turns)
+def begin(max_turns: int = 3) -> FrontendEnvironment:
+    return FrontendEnvironment(TASK, load_prompt("html_agent.txt", ["problem_description"]), max_turns)
 
 
 def say(text: str) -> Completion:

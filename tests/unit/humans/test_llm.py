@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from sweet_rl.humans.asking import cut_at_sentence
+from sweet_rl.humans.base import cut_at_sentence
 from sweet_rl.humans.llm import PROMPT_VALUES, WITHOUT_CODE, LLMHuman
 from sweet_rl.models.base import ModelError
 from sweet_rl.models.openai_server import OpenAIServer

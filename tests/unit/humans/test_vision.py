@@ -38,7 +38,7 @@ class Model:
 
 
 def human(*replies: str, **settings) -> VisionHuman:
-    return VisionHuman(Model(list(replies)), load_prompt("html_user.txt", PROMPT_VALUES), Drawn(), **settings)
+    return VisionHuman(Model(list(replies)), load_prompt("html_user.txt", PROMPT_VALUES), renderer=Drawn(), **settings)
 
 
 def ask(one: VisionHuman, *said: str, task: Task = TASK):
@@ -128,4 +128,4 @@ def test_a_model_that_takes_only_text_is_refused():
     model = Model(["x"])
     model.chat = object()
     with pytest.raises(UserError, match="see pictures"):
-        VisionHuman(model, "p", Drawn())
+        VisionHuman(model, "p", renderer=Drawn())

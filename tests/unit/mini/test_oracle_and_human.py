@@ -5,7 +5,7 @@ import pytest
 
 from sweet_rl.errors import UserError
 from sweet_rl.mini.human import UNKNOWN, MiniHuman, answer
-from sweet_rl.mini.oracle import told_topics, topic_of, usefulness
+from sweet_rl.mini.oracle import label_turn, told_topics, topic_of, usefulness
 from sweet_rl.mini.topics import TOPICS
 from sweet_rl.records import Task
 
@@ -61,3 +61,14 @@ def test_the_oracle_knows_what_a_turn_is_worth():
     everything = asked(RATE, CAP, "Is there a free allowance at the start?")
     assert told_topics(PARKING, everything) == {"rate", "cap", "allowance"}
     assert usefulness(PARKING, everything, "I WANT TO ANSWER:\ndef f(): ...") == "complete"
+
+
+def test_a_turn_is_labelled_if_its_task_is_a_mini_task():
+    task = Task("Help", "def parking_fee(hours, resident): ...", {}, "1", {"mini": PARKING})
+    before = [{"role": "user", "content": "Help"}, *asked(RATE), {"role": "user", "content": CAP}]
+    assert [label_turn(task, before, text) for text in (CAP, RATE, CHILD)] == ["useful", "repeated", "useless"]
+    assert label_turn(task, before, "Hm. " * 1000 + "I WANT TO ANSWER:\ndef f(): ...") == "early"
+    assert label_turn(task, before, "Hm. " * 1000 + CAP) == "useless"  # only the beginning of a message is read
+    for mini in (None, 3, {}, {"rules": [7]}, {"rules": None}):
+        assert label_turn(Task("Help", "g", {}, "1", {"mini": mini}), before, CAP) is None
+    assert label_turn(Task("Help", "g", {}, "1"), before, CAP) is None

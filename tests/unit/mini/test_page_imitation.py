@@ -2,7 +2,7 @@ import random
 from dataclasses import replace
 
 from sweet_rl.chat import HINT
-from sweet_rl.environments.backend import ANSWER_MARKER
+from sweet_rl.environments.base import ANSWER_MARKER
 from sweet_rl.mini import pretraining
 from sweet_rl.mini.page_imitation import BAD, INFORMED, MAX_TURNS, first_page, imitation_dialogue, next_page
 from sweet_rl.mini.page_revision import apply_feedback

@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 from sweet_rl.mini.credit_accuracy import credit_accuracy, credit_markdown
-from sweet_rl.mini.page_oracle import effect, usefulness, wrong_parts
+from sweet_rl.mini.page_oracle import effect, label_turn, usefulness, wrong_parts
 from sweet_rl.mini.pages import PARTS, Page
 from sweet_rl.records import Task, TurnCandidates
 
@@ -57,3 +57,9 @@ def test_critics_of_pages_are_measured_by_it():
     assert groups["repairing over other draft"]["accuracy"] == 1.0
     assert groups["draft over early page"]["accuracy"] == 0.5
     assert "repairing over other draft" in credit_markdown({"critic": credit_accuracy([record])})
+
+
+def test_a_turn_is_labelled_if_its_task_is_a_mini_page_task():
+    turn = replace(DRAFT, header="navy").html()
+    assert label_turn(Task("d", REFERENCE.html()), dialogue(DRAFT), turn) == "repairs"
+    assert label_turn(Task("d", "<html></html>"), dialogue(DRAFT), turn) is None

@@ -7,14 +7,12 @@ import pytest
 
 from sweet_rl.mini.color_names import color_name
 from sweet_rl.mini.page_differences import differences
-from sweet_rl.mini.page_elements import look_at
 from sweet_rl.mini.page_feedback import SATISFIED, feedback
 from sweet_rl.mini.page_layout import COLORS, layout
 from sweet_rl.mini.page_revision import apply_feedback
 from sweet_rl.mini.page_tasks import PART_WORDS, draw_page, make_page_tasks
-from sweet_rl.mini.pages import HEIGHT, PARTS, WIDTH, Page, read_page
+from sweet_rl.mini.pages import PARTS, Page, read_page
 from sweet_rl.mini.sites import BOXES, PALE, SITES, STRONG
-from tests.support.browsers import renderer_or_skip
 
 PAGE = Page("Sunny Bakery", "white", "navy", "left", "We open at six", "green", 3, "gold", "none")
 
@@ -92,18 +90,6 @@ def test_tasks_have_pages_of_their_own_and_mention_only_what_is_there():
                 mentioned += 1
                 assert getattr(page, part) not in ("none", 0)
     assert mentioned > 50
-
-
-def test_the_layout_without_a_browser_gives_the_same_feedback_as_a_browser_does():
-    drawn = [draw_page(site, random.Random(number)) for site in SITES[:3] for number in range(6)]
-    with renderer_or_skip(workers=1, width=WIDTH, height=HEIGHT) as renderer:
-        rendered = [renderer.render(page.html(), layout=True) for page in drawn]
-    looks = [look_at(one.boxes, one.width, one.height) for one in rendered]
-    for page, look in zip(drawn, looks, strict=True):
-        for other, other_look in zip(drawn, looks, strict=True):
-            if page.site == other.site:
-                found = [(round(d.weight, 3), d.sentences) for d in differences(look, other_look)]
-                assert found == [(round(d.weight, 3), d.sentences) for d in differences(layout(page), layout(other))]
 
 
 def _site(page):

@@ -1,16 +1,15 @@
 """The grader: honest answers as a person would grade them, references that cannot be graded against, failure kinds."""
 
-import json
-import os
 import resource
-from pathlib import Path
 
 import pytest
 
 from sweet_rl.errors import UserError
+from sweet_rl.records import Task
 from sweet_rl.rewards.code import CodeGrader
 from sweet_rl.rewards.paper import PaperGrader
 from sweet_rl.sandbox.sandbox import Sandbox, SandboxUnavailable
+from tests.support.grading import colbench, colbench_tasks, grade, messages, reasons
 
 ADD = "def f(x):\n    return x + 1\n"
 CALLS = {"test1": "f(1)", "test2": "f(-4)"}
@@ -23,15 +22,18 @@ def grader():
 
 
 def test_a_right_answer_has_reward_one(grader):
-    grade = grader.grade(ADD, f"Here:\n```python\n{ADD}```", CALLS)
-    assert grade.reward == 1.0 and grade.success and grade.failure is None
-    assert [(test.name, test.passed) for test in grade.tests] == [("test1", True), ("test2", True)]
+    graded = grade(grader, ADD, f"Here:\n```python\n{ADD}```", CALLS)
+    assert graded.reward == 1.0 and graded.failure is None
+    assert graded.evidence == {
+        "level": grader.level,
+        "tests": [{"name": "test1", "passed": True}, {"name": "test2", "passed": True}],
+    }
 
 
 def test_the_reward_is_the_share_of_tests_passed(grader):
-    grade = grader.grade(ADD, "def f(x):\n    return 2 * x", CALLS)
-    assert grade.reward == 0.5 and not grade.success and grade.failure == "wrong value"
-    assert grade.tests[1].message == "expected -3, got -8"
+    graded = grade(grader, ADD, "def f(x):\n    return 2 * x", CALLS)
+    assert graded.reward == 0.5 and graded.failure == "wrong value"
+    assert messages(graded)[1] == "expected -3, got -8"
 
 
 HONEST = {
@@ -63,29 +65,29 @@ HONEST = {
 def test_honest_code_behaves_as_in_a_fresh_module(grader, name):
     if name == "scratch file" and grader.level != "strict":
         pytest.skip("only the strict level has a scratch folder")
-    grade = grader.grade(ADD, HONEST[name][0], CALLS)
-    assert grade.success, grade.tests
+    graded = grade(grader, ADD, HONEST[name][0], CALLS)
+    assert graded.reward == 1.0, graded
 
 
 def test_calls_may_use_what_the_reference_imports(grader):
     reference = "from datetime import datetime\ndef f(day):\n    return day.year"
     calls = {"test1": "f(datetime(2020, 1, 2))"}
-    assert grader.grade(reference, "def f(day):\n    return int(day.strftime('%Y'))", calls).success
-    assert grader.grade(reference, "import datetime\ndef f(day):\n    return day.year", calls).success
+    assert grade(grader, reference, "def f(day):\n    return int(day.strftime('%Y'))", calls).reward == 1.0
+    assert grade(grader, reference, "import datetime\ndef f(day):\n    return day.year", calls).reward == 1.0
 
 
 def test_keyword_arguments_mutation_generators_and_none(grader):
     reference = "def f(a, *, b=None):\n    a.append(b)\n    yield from a\n"
-    assert grader.grade(reference, "def f(a, *, b=None):\n    return iter(a + [b])", {"test1": "f([1], b=2)"}).success
-    assert grader.grade("def f(a):\n    a.sort()", "def f(a):\n    a.reverse()", {"test1": "f([2, 1])"}).success
+    assert grade(grader, reference, "def f(a, *, b=None):\n    return iter(a + [b])", {"test1": "f([1], b=2)"}).reward == 1.0
+    assert grade(grader, "def f(a):\n    a.sort()", "def f(a):\n    a.reverse()", {"test1": "f([2, 1])"}).reward == 1.0
 
 
 def test_numpy_is_there_for_code_that_imports_it(grader):
     pytest.importorskip("numpy")
     reference = "import numpy as np\ndef f(x):\n    return np.array(x) * 2.0"
-    assert grader.grade(
+    assert grade(grader, 
         reference, "import numpy\ndef f(x):\n    return numpy.multiply(x, 2)", {"t": "f([1, 2])"}
-    ).success
+    ).reward == 1.0
 
 
 def test_pandas_is_there_for_code_that_imports_it(grader):
@@ -93,7 +95,7 @@ def test_pandas_is_there_for_code_that_imports_it(grader):
     pytest.importorskip("pandas")
     reference = "def f(x):\n    return sum(x)"
     answer = "import pandas as pd\ndef f(x): return int(pd.Series(x).sum())"
-    assert grader.grade(reference, answer, {"t": "f([1, 2])"}).success
+    assert grade(grader, reference, answer, {"t": "f([1, 2])"}).reward == 1.0
 
 
 def test_modules_that_keep_a_process_from_shutting_itself_in_are_not_loaded(monkeypatch):
@@ -108,32 +110,32 @@ def test_modules_that_keep_a_process_from_shutting_itself_in_are_not_loaded(monk
     monkeypatch.setattr(Sandbox, "__init__", refuse)
     with CodeGrader(workers=1) as grader:
         answer = "try: import networkx\nexcept ImportError: pass\n" + ADD
-        assert [grader.grade(ADD, answer, CALLS).success for _ in range(2)] == [True, True]
-        assert grader.grade(ADD, "import networkx\n" + ADD, CALLS).failure == "exception"
+        assert [grade(grader, ADD, answer, CALLS).reward for _ in range(2)] == [1.0, 1.0]
+        assert grade(grader, ADD, "import networkx\n" + ADD, CALLS).failure == "exception"
 
 
 def test_a_call_that_compares_its_value_is_compared_here(grader):
     """What a class says of its own equality, or the same truth of another value, passes nothing."""
     calls = {"a": "f(1) == 2", "b": "5 == f(5)"}
-    assert grader.grade(ADD, ADD, calls).success
+    assert grade(grader, ADD, ADD, calls).reward == 1.0
     lying = "class A:\n    def __eq__(self, other): return True\ndef f(x): return A()"
     for wrong in (lying, "def f(x): return None"):
-        assert grader.grade(ADD, wrong, calls).reward == 0.0
+        assert grade(grader, ADD, wrong, calls).reward == 0.0
     with PaperGrader() as released:
-        assert released.grade("def f(x): return x + 1", "def f(x): return 7", {"b": "5 == f(5)"}).success
+        assert grade(released, "def f(x): return x + 1", "def f(x): return 7", {"b": "5 == f(5)"}).reward == 1.0
 
 
 def test_a_module_that_an_answer_imports_in_a_line_of_more_is_loaded(grader):
     pytest.importorskip("numpy")
     for line in ("import math; import numpy as np", "import importlib\nnp = importlib.import_module('numpy')"):
-        assert grader.grade(ADD, f"{line}\ndef f(x): return int(np.add(x, 1))", CALLS).success
+        assert grade(grader, ADD, f"{line}\ndef f(x): return int(np.add(x, 1))", CALLS).reward == 1.0
 
 
 def test_results_far_longer_than_the_references_are_not_kept(grader):
     calls = {f"t{i}": "f(1)" for i in range(40)}
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    grade = grader.grade(ADD, "import os\ndef f(x): return 'x' * 8_000_000", calls)
-    assert grade.failure == "wrong value" and "8000002 bytes" in grade.tests[39].message
+    graded = grade(grader, ADD, "import os\ndef f(x): return 'x' * 8_000_000", calls)
+    assert graded.failure == "wrong value" and "8000002 bytes" in messages(graded)[39]
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000  # KB; kept, they were 320 MB
 
 
@@ -156,23 +158,22 @@ FAILURES = {
 def test_every_failure_has_its_kind(grader, kind):
     if kind == "forbidden" and grader.level == "limits":
         pytest.skip("nothing is forbidden at the level 'limits'")
-    grade = grader.grade(ADD, FAILURES[kind], CALLS)
-    assert grade.reward == 0.0 and grade.failure == kind, grade
-    assert [test.reason for test in grade.tests] == [kind, kind]
+    graded = grade(grader, ADD, FAILURES[kind], CALLS)
+    assert graded.reward == 0.0 and graded.failure == kind, graded
+    assert reasons(graded) == [kind, kind]
 
 
 def test_an_exception_tells_its_message(grader):
-    assert (
-        grader.grade(ADD, "def f(x):\n    return g(x)", CALLS).tests[0].message == "NameError: name 'g' is not defined"
-    )
+    graded = grade(grader, ADD, "def f(x):\n    return g(x)", CALLS)
+    assert messages(graded)[0] == "NameError: name 'g' is not defined"
 
 
 def test_tests_after_one_that_hangs_or_dies_still_count(grader):
     hangs = "def f(x):\n    while x == 1: pass\n    return x + 1"
     dies = "import os\ndef f(x):\n    if x == 1: os._exit(1)\n    return x + 1"
     for answer, reason in ((hangs, "timeout"), (dies, "exited")):
-        grade = grader.grade(ADD, answer, CALLS)
-        assert [test.reason for test in grade.tests] == [reason, None] and grade.reward == 0.5
+        graded = grade(grader, ADD, answer, CALLS)
+        assert reasons(graded) == [reason, None] and graded.reward == 0.5
 
 
 UNGRADABLE = {
@@ -189,36 +190,35 @@ UNGRADABLE = {
 
 @pytest.mark.parametrize("name", UNGRADABLE)
 def test_a_reference_that_cannot_be_trusted_makes_the_task_ungradable(grader, name):
-    grade = grader.grade(UNGRADABLE[name], ADD, CALLS)
-    assert grade.reward is None and grade.ungradable and "test1" in grade.ungradable
-    assert grader.ungradable(UNGRADABLE[name], CALLS) == grade.ungradable
+    graded = grade(grader, UNGRADABLE[name], ADD, CALLS)
+    assert graded.reward is None and graded.ungradable and "test1" in graded.ungradable
+    assert grader.ungradable(Task("", UNGRADABLE[name], CALLS)) == graded.ungradable
 
 
 def test_a_task_without_tests_is_ungradable(grader):
-    assert grader.grade(ADD, ADD, {}).ungradable == "the task has no test cases"
+    assert grade(grader, ADD, ADD, {}).ungradable == "the task has no test cases"
 
 
 def test_the_reference_runs_once_for_all_its_answers(grader):
     runs = []
     original = grader._run_reference
     grader._run_reference = lambda *row: runs.append(1) or original(*row)
-    jobs = [(i, ADD + "# once\n", ADD, CALLS) for i in range(20)]
-    assert all(grade.success for _, grade in grader.grade_many(jobs)) and runs == [1]
+    jobs = [(Task("", ADD + "# once\n", CALLS), ADD)] * 20
+    assert all(graded.reward == 1.0 for graded in grader.grade_many(jobs)) and runs == [1]
 
 
 def test_many_answers_come_back_in_their_order(grader):
-    jobs = [(i, ADD, f"def f(x):\n    return x + {i % 2}", CALLS) for i in range(60)]
-    grades = list(grader.grade_many(jobs))
-    assert [key for key, _ in grades] == list(range(60)) and [g.reward for _, g in grades] == [0.0, 1.0] * 30
+    jobs = [(Task("", ADD, CALLS), f"def f(x):\n    return x + {i % 2}") for i in range(60)]
+    assert [graded.reward for graded in grader.grade_many(jobs)] == [0.0, 1.0] * 30
 
 
 def test_a_warm_process_that_dies_is_replaced(grader):
-    grader.grade(ADD, ADD, CALLS)
+    grade(grader, ADD, ADD, CALLS)
     for idle in grader._idle.values():
         for sandbox in idle:
             sandbox._process.kill()
             sandbox._process.wait()
-    assert grader.grade(ADD, "def f(x):\n    return 1 + x", CALLS).success
+    assert grade(grader, ADD, "def f(x):\n    return 1 + x", CALLS).reward == 1.0
 
 
 def test_bad_settings_are_refused():
@@ -228,20 +228,9 @@ def test_bad_settings_are_refused():
         CodeGrader(sandbox="none")
 
 
-def colbench() -> Path | None:
-    root = Path(__file__).resolve().parents[3]
-    for folder in (os.environ.get("SWEET_RL_COLBENCH"), root.parent / "shared" / "data" / "colbench"):
-        if folder and (Path(folder) / "backend_dev.jsonl").is_file():
-            return Path(folder) / "backend_dev.jsonl"
-    return None
-
-
 @pytest.mark.skipif(colbench() is None, reason="ColBench is not here: set SWEET_RL_COLBENCH to its folder")
 def test_colbench_references_pass_all_their_tests():
-    rows = [json.loads(line) for line in colbench().read_text().splitlines()]
+    tasks = colbench_tasks()
     with CodeGrader() as grader:
-        jobs = [(i, row["ground_truth"], row["ground_truth"], row["test_cases"]) for i, row in enumerate(rows)]
-        grades = dict(grader.grade_many(jobs))
-    gradable = [grade for grade in grades.values() if grade.ungradable is None]
-    assert len(gradable) >= 0.95 * len(rows)
-    assert all(grade.success for grade in gradable)
+        grades = list(grader.grade_many((task, task.ground_truth) for task in tasks))
+    assert [graded for graded in grades if graded.reward != 1.0] == [] and len(grades) == 150

@@ -4,7 +4,7 @@ import pytest
 
 from sweet_rl.rewards.paper import PaperGrader, equal_as_released
 from sweet_rl.sandbox.values import decode
-from tests.unit.rewards.test_code import colbench
+from tests.support.grading import colbench, colbench_tasks, grade
 
 ADD = "def f(x):\n    return x + 1\n"
 CALLS = {"test1": "f(1)", "test2": "f(-4)"}
@@ -38,17 +38,17 @@ def test_scores_are_those_of_the_release(grader, name):
     answer, reward, failure = SCORES[name]
     if name == "the word write":
         assert "write" not in answer.replace("written", "")
-    grade = grader.grade(ADD, answer, CALLS)
-    assert grade.reward == reward, grade
-    assert failure is None or grade.failure == failure
+    graded = grade(grader, ADD, answer, CALLS)
+    assert graded.reward == reward, graded
+    assert failure is None or graded.failure == failure
 
 
 def test_none_never_passes_and_a_failing_reference_counts_as_zero(grader):
     nothing = "def f(x):\n    return None"
-    assert grader.grade(nothing, nothing, CALLS).reward == 0.0
+    assert grade(grader, nothing, nothing, CALLS).reward == 0.0
     imports = "import math\ndef f(x):\n    return math.floor(x)"
-    grade = grader.grade(imports, "def f(x):\n    return x", CALLS)
-    assert grade.reward == 0.0 and grade.failure == "reference failed" and grade.ungradable is None
+    graded = grade(grader, imports, "def f(x):\n    return x", CALLS)
+    assert graded.reward == 0.0 and graded.failure == "reference failed" and graded.ungradable is None
 
 
 def test_equality_is_to_the_last_digit():
@@ -62,9 +62,5 @@ def test_equality_is_to_the_last_digit():
 
 @pytest.mark.skipif(colbench() is None, reason="ColBench is not here: set SWEET_RL_COLBENCH to its folder")
 def test_the_references_score_nearly_all_as_in_the_release(grader):
-    import json
-
-    rows = [json.loads(line) for line in colbench().read_text().splitlines()]
-    jobs = [(i, row["ground_truth"], row["ground_truth"], row["test_cases"]) for i, row in enumerate(rows)]
-    rewards = [grade.reward for _, grade in grader.grade_many(jobs)]
+    rewards = [graded.reward for graded in grader.grade_many((task, task.ground_truth) for task in colbench_tasks())]
     assert 0.97 < sum(reward == 1.0 for reward in rewards) / len(rewards) < 1.0001

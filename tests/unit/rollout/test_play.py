@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from sweet_rl.chat import parts_text
-from sweet_rl.environments import CodeCollaboration
+from sweet_rl.environments import AnswerEnvironment
 from sweet_rl.errors import UserError
 from sweet_rl.humans import HumanReply, LLMHuman
 from sweet_rl.models.base import ModelError, Sampling
@@ -15,8 +15,8 @@ from sweet_rl.models.openai_server import OpenAIServer
 from sweet_rl.models.retries import RetryPolicy
 from sweet_rl.models.transformers_local import TransformersModel
 from sweet_rl.records import Task, Trajectory
+from sweet_rl.rollout.collect import summarise
 from sweet_rl.rollout.play import Collaboration, as_they_finish, play_all
-from sweet_rl.rollout.summary import summarise
 from tests.support.api_server import MODEL, ApiServer, chat_reply, refusal
 from tests.support.tiny_models import BOS, EOS, save_tiny_chat_model
 
@@ -51,7 +51,7 @@ def path(tmp_path_factory):
 
 
 def collaboration(agent, human, max_turns=3) -> Collaboration:
-    begin = partial(CodeCollaboration, agent_prompt="{problem_description}", max_turns=max_turns)
+    begin = partial(AnswerEnvironment, agent_prompt="{problem_description}", max_turns=max_turns)
     return Collaboration(agent, human, begin, SAMPLING)
 
 

@@ -5,6 +5,7 @@ import random
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from sweet_rl.records import Task
 from sweet_rl.rewards.code import CodeGrader
 from sweet_rl.sandbox.encode import encode
 from sweet_rl.sandbox.values import decode, same
@@ -96,7 +97,7 @@ def test_only_a_float_of_the_reference_has_a_tolerance(a, b, n):
 @given(st.lists(pairs(), min_size=12, max_size=24))
 def test_it_agrees_through_the_sandbox_too(some):
     some = [pair for pair in some if "inf" not in repr(pair) and "nan" not in repr(pair)]  # repr writes them as names
-    jobs = [(a == b, f"def f():\n    return {a!r}", f"def f():\n    return {b!r}", {"t": "f()"}) for a, b in some]
+    jobs = [(Task("", f"def f():\n    return {a!r}", {"t": "f()"}), f"def f():\n    return {b!r}") for a, b in some]
     with CodeGrader(workers=1) as grader:
-        for agrees, grade in grader.grade_many(jobs):
-            assert grade.success == agrees, grade
+        rewards = [graded.reward for graded in grader.grade_many(jobs)]
+    assert rewards == [float(a == b) for a, b in some]

@@ -7,7 +7,8 @@ import math
 import pytest
 import torch
 
-from sweet_rl.training.losses import dpo_loss, log_ratios, nll_loss, token_weights
+from sweet_rl.scoring.length_normalization import token_weights
+from sweet_rl.training.losses import dpo_loss, log_ratios, nll_loss
 
 # Text 0: turns of 1 and 3 tokens. Text 1: one turn of 2 tokens.
 TEXT = torch.tensor([0, 0, 0, 0, 1, 1])
@@ -35,7 +36,7 @@ def test_turn_weights_are_one_over_the_turns_length():
 
 def test_an_unknown_normalisation_is_refused():
     with pytest.raises(ValueError, match="word"):
-        token_weights(TEXT, TURN, "word")
+        token_weights(TEXT, TURN, "word", torch.float32)
 
 
 def test_dpo_loss_is_the_log_sigmoid_of_the_scaled_margin():

@@ -8,7 +8,7 @@ chat format as everywhere.
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from sweet_rl.errors import UserError
 from sweet_rl.models.loadable import check_loadable
 from sweet_rl.records import Part
 from sweet_rl.scoring.rows import EncodedText
+from sweet_rl.scoring.value_head import turn_values, value_batch
 
 FAMILIES = ("qwen2_vl", "qwen2_5_vl")
 
@@ -119,3 +120,39 @@ def opened(picture: bytes):
 
     with Image.open(io.BytesIO(picture)) as image:
         return image.convert("RGB")
+
+
+def picture_batch(
+    texts: Sequence[EncodedText], pictures: Sequence[bytes], form: VisionFormat, unit: str
+) -> dict[str, Any]:
+    """A `value_batch` of one text a row, each behind its picture; the model finds the positions itself (M-RoPE)."""
+    batch = value_batch(texts, share=False, unit=unit)
+    del batch["position_ids"]
+    return batch | {"model_inputs": form.model_inputs(pictures, batch["input_ids"])}
+
+
+@torch.inference_mode()
+def picture_values(
+    model: torch.nn.Module,
+    form: VisionFormat,
+    texts: Sequence[EncodedText],
+    pictures: Sequence[bytes],
+    token_budget: int = 8192,
+    progress: Callable[[int], None] | None = None,
+) -> list[float]:
+    """The value of each text's last turn, each behind its picture; no gradients. Batches are of about `token_budget`
+    tokens, padding counted."""
+    device = next(model.parameters()).device
+    order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
+    values: dict[int, float] = {}
+    while order:
+        longest = len(texts[order[-1]])
+        count = max(1, token_budget // longest)
+        members, order = order[-count:], order[:-count]
+        batch = picture_batch([texts[i] for i in members], [pictures[i] for i in members], form, "trajectory")
+        batch["model_inputs"] = {name: tensor.to(device) for name, tensor in batch["model_inputs"].items()}
+        batch = {name: t.to(device) if isinstance(t, torch.Tensor) else t for name, t in batch.items()}
+        values.update(zip(members, turn_values(model, batch).tolist(), strict=True))
+        if progress:
+            progress(len(members))
+    return [values[i] for i in range(len(texts))]

@@ -30,43 +30,6 @@ def given(*words):
 
 
 @pytest.mark.parametrize(
-    ("words", "name", "value"),
-    [
-        (["--agent_model", "3"], "agent_model", "3"),
-        (["--agent_model=a,b"], "agent_model", "a,b"),
-        (["--agent_model=--odd"], "agent_model", "--odd"),
-        (["--agent_model=-"], "agent_model", "-"),
-        (["--agent_model=-a"], "agent_model", "-a"),
-        (["--agent_model", "None"], "agent_model", "None"),
-        (["--agent_model", "1e5"], "agent_model", "1e5"),
-        (["--agent_model", "[x]"], "agent_model", "[x]"),
-        (["--agent_model", ""], "agent_model", ""),
-        (["--num_tasks", "-3"], "num_tasks", -3),
-        (["--num-tasks=7"], "num_tasks", 7),
-        (["--beta", "1e-3"], "beta", 0.001),
-        (["--beta", "2"], "beta", 2.0),
-        (["--progress"], "progress", True),
-        (["--noprogress"], "progress", False),
-        (["--no-progress"], "progress", False),
-        (["--progress", "False"], "progress", False),
-        (["--progress=true"], "progress", True),
-        (["--hostname", "a,b"], "hostname", ["a", "b"]),
-        (["--hostname", "a:8000"], "hostname", ["a:8000"]),
-        (["--hostname=None"], "hostname", None),
-        (["--limit", "4"], "limit", 4),
-        (["--limit", "null"], "limit", None),
-        (["--engine", "vllm"], "engine", "vllm"),
-        (["--weights", "1,2.5"], "weights", (1.0, 2.5)),
-        (["--weights", "[1, 2]"], "weights", (1.0, 2.0)),
-        (["--normalize", "none"], "normalize", "none"),
-    ],
-)
-def test_a_flag_has_the_type_of_its_annotation(words, name, value):
-    got = given(*words)[name]
-    assert got == value and type(got) is type(value)
-
-
-@pytest.mark.parametrize(
     ("words", "message"),
     [
         (["--num_task", "3"], "unknown setting --num_task. Did you mean 'num_tasks'"),

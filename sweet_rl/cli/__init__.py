@@ -1,0 +1,37 @@
+'''Command lines: the parameters of a script's `main` are its flags and the keys of `--config FILE.yaml`.
+
+A parameter annotated with a dataclass is a group of settings, shared by scripts: each field becomes a flag, with
+the field's type, default and help text (its line under `Attributes:` in the dataclass docstring). For example:
+
+    @dataclass(frozen=True)
+    class Sampling:
+        """How replies are sampled.
+
+        Attributes:
+            temperature: of sampling; 0 is greedy.
+            concurrency: calls in flight.
+        """
+        temperature: float = 1.0
+        concurrency: Annotated[int, UNRECORDED] = 64
+
+    def main(
+        input_path: Annotated[str, alias("data_path")],
+        agent: Annotated[Sampling, prefix("agent_")] = Sampling(temperature=0.7),
+        seed: int = 0,
+    ) -> None:
+        settings = to_settings(agent=agent, seed=seed)  # {"agent": {"temperature": 0.7}, "seed": 0}
+
+    run(main)
+
+Here the flags are --input_path (or --data_path), --agent_temperature, --agent_concurrency and --seed. A group
+annotated `Group | None = None` is None unless one of its flags is given. A group checks its own values in
+`__post_init__` and raises UserError naming the flag as `--field`. A clash of names raises TypeError.
+'''
+
+from sweet_rl.cli.command import one_of, parse, parse_flags, print_summary, run
+from sweet_rl.cli.groups import UNRECORDED, Flag, alias, flags_of, prefix, to_settings
+
+__all__ = [
+    "UNRECORDED", "Flag", "alias", "flags_of", "one_of", "parse", "parse_flags", "prefix", "print_summary", "run",
+    "to_settings",
+]  # fmt: skip

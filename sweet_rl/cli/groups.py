@@ -1,0 +1,224 @@
+"""The flags of a script: its own parameters, and the fields of the dataclasses (groups) that it takes."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass
+from types import UnionType
+from typing import Annotated, Any
+
+from sweet_rl.errors import UserError
+
+
+class _Unrecorded:
+    def __repr__(self) -> str:
+        return "UNRECORDED"
+
+
+UNRECORDED = _Unrecorded()
+"""Marks a field that does not influence the result, so that `to_settings` leaves it out:
+`concurrency: Annotated[int, UNRECORDED] = 64`."""
+
+
+@dataclass(frozen=True)
+class alias:
+    """Marks other names of a flag: `tokenizer: Annotated[str | None, alias("agent_model")] = None`."""
+
+    names: tuple[str, ...]
+
+    def __init__(self, *names: str) -> None:
+        object.__setattr__(self, "names", names)
+
+
+@dataclass(frozen=True)
+class prefix:
+    """Marks the flag names of a group: `Annotated[Critic, prefix("critic_", model_id="critic", seed=None)]`.
+
+    Args:
+        text: stands before the name of each field.
+        renamed: flag names of single fields, used as they are; None makes no flag of that field.
+    """
+
+    text: str
+    renamed: Mapping[str, str | None]
+
+    def __init__(self, text: str = "", **renamed: str | None) -> None:
+        object.__setattr__(self, "text", text)
+        object.__setattr__(self, "renamed", renamed)
+
+
+@dataclass(frozen=True)
+class Flag:
+    """One flag of a script.
+
+    Attributes:
+        name: without the dashes.
+        kind: the annotation that its value is checked against.
+        default: MISSING if the flag is required.
+        help: from the docstring of the group or of `main`.
+        aliases: other names that mean the same.
+        parameter: the parameter of `main` that it is, or is a part of.
+        field: the field of the group; None for a parameter of its own.
+    """
+
+    name: str
+    kind: Any
+    default: Any
+    help: str
+    aliases: tuple[str, ...]
+    parameter: str
+    field: str | None = None
+
+
+def flags_of(main: Callable[..., Any]) -> dict[str, Flag]:
+    """The flags of `main` by name, in order. Raises TypeError if two of them have the same name."""
+    flags: dict[str, Flag] = {}
+    taken = {"config", "help"}
+    helps = argument_docs(main.__doc__)
+    hints = typing.get_type_hints(main, include_extras=True)
+    for name, parameter in inspect.signature(main).parameters.items():
+        default = MISSING if parameter.default is parameter.empty else parameter.default
+        kind, marks = _split(hints.get(name, str if default in (None, MISSING) else type(default)))
+        group = group_of(kind)
+        found = (
+            [Flag(name, kind, default, helps.get(name, ""), _aliases(marks), name)]
+            if group is None
+            else _flags_of_group(group, name, default, marks)
+        )
+        for flag in found:
+            for word in (flag.name, *flag.aliases):
+                if word in taken:
+                    raise TypeError(f"{main.__name__}: two settings are named --{word}.")
+                taken.add(word)
+            flags[flag.name] = flag
+    return flags
+
+
+def _flags_of_group(group: type, parameter: str, default: Any, marks: tuple) -> list[Flag]:
+    named = next((mark for mark in marks if isinstance(mark, prefix)), prefix())
+    hints = typing.get_type_hints(group, include_extras=True)
+    helps: dict[str, str] = {}
+    for base in reversed(group.__mro__):
+        helps |= argument_docs(vars(base).get("__doc__"))
+    fields = {field.name: field for field in dataclasses.fields(group) if field.init}
+    if unknown := named.renamed.keys() - fields.keys():
+        raise TypeError(f"prefix: {group.__name__} has no fields {', '.join(sorted(unknown))}.")
+    flags = []
+    for key, field in fields.items():
+        name = named.renamed.get(key, named.text + key)
+        if name is None:
+            continue
+        kind, own_marks = _split(hints[key])
+        aliases = tuple(named.text + other for other in _aliases(own_marks))
+        flags.append(Flag(name, kind, _default(field, default), helps.get(key, ""), aliases, parameter, key))
+    return flags
+
+
+def _default(field: dataclasses.Field, group: Any) -> Any:
+    if dataclasses.is_dataclass(group):
+        return getattr(group, field.name)
+    if field.default_factory is not MISSING:
+        return field.default_factory()
+    return None if group is None and field.default is MISSING else field.default
+
+
+def arguments(main: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of `main` from the values of its flags: the groups are built, other values passed on.
+
+    Raises UserError for missing flags, and those of the groups' `__post_init__` with the flags' own names.
+    """
+    flags, parameters = flags_of(main), inspect.signature(main).parameters
+    built = {flag.parameter: values[name] for name, flag in flags.items() if flag.field is None and name in values}
+    missing = [name for name, flag in flags.items() if flag.default is MISSING and name not in values]
+    for parameter in dict.fromkeys(flag.parameter for flag in flags.values() if flag.field is not None):
+        own = {flag.field: name for name, flag in flags.items() if flag.parameter == parameter}
+        given = {field: values[name] for field, name in own.items() if name in values}
+        default = parameters[parameter].default
+        if not given and default is not inspect.Parameter.empty:
+            continue
+        kind = group_of(_split(typing.get_type_hints(main, include_extras=True)[parameter])[0])
+        required = [f.name for f in dataclasses.fields(kind) if f.default is f.default_factory is MISSING]
+        if default is None:
+            missing += [own[field] for field in required if field not in given]
+        if not missing:
+            built[parameter] = _built(kind, default, given, own)
+    if missing:
+        raise UserError(f"missing: {', '.join('--' + name for name in missing)} (no default). See --help.")
+    return built
+
+
+def _built(kind: type, default: Any, given: dict[str, Any], names: dict[str, str]) -> Any:
+    try:
+        return dataclasses.replace(default, **given) if dataclasses.is_dataclass(default) else kind(**given)
+    except UserError as error:
+        text = re.sub(r"--(\w+)", lambda match: "--" + names.get(match[1], match[1]), str(error))
+        raise type(error)(text) from error
+
+
+def to_settings(*groups: Any, **named: Any) -> dict[str, Any]:
+    """The settings that influence a result, for its manifest.
+
+    Args:
+        groups: their fields become keys of the result.
+        named: other settings by name; a group among them becomes an object of its own under that name.
+
+    Returns:
+        All values but those of fields marked UNRECORDED.
+    """
+    settings: dict[str, Any] = {}
+    for part in (*map(_fields, groups), {key: _fields(value) for key, value in named.items()}):
+        if both := settings.keys() & part.keys():
+            raise TypeError(f"two settings are named {', '.join(sorted(both))}.")
+        settings |= part
+    return settings
+
+
+def _fields(value: Any) -> Any:
+    if not dataclasses.is_dataclass(value):
+        return value
+    hints = typing.get_type_hints(type(value), include_extras=True)
+    names = [field.name for field in dataclasses.fields(value) if UNRECORDED not in _split(hints[field.name])[1]]
+    return {name: _fields(getattr(value, name)) for name in names}
+
+
+def group_of(kind: Any) -> type | None:
+    """The dataclass that `kind` is, or is with `| None`; None for any other annotation."""
+    if typing.get_origin(kind) in (typing.Union, UnionType):
+        kinds = [one for one in typing.get_args(kind) if one is not type(None)]
+        kind = kinds[0] if len(kinds) == 1 else kind
+    return kind if isinstance(kind, type) and dataclasses.is_dataclass(kind) else None
+
+
+def argument_docs(docstring: str | None) -> dict[str, str]:
+    """The texts by name under `Args:` and `Attributes:` of a Google-style docstring, each on one line."""
+    docs: dict[str, str] = {}
+    indent = None  # of the names; None outside of the sections
+    name = ""
+    for line in inspect.cleandoc(docstring or "").splitlines():
+        depth = len(line) - len(line.lstrip())
+        if line in ("Args:", "Attributes:"):
+            indent = 0
+        elif line and depth == 0:
+            indent = None
+        elif line and indent is not None:
+            indent = indent or depth
+            if depth == indent:
+                name, _, text = line.strip().partition(":")
+                name = name.partition(" (")[0]
+                docs[name] = text.strip()
+            else:
+                docs[name] += " " + line.strip()
+    return docs
+
+
+def _split(hint: Any) -> tuple[Any, tuple]:
+    """An annotation without its marks, and the marks."""
+    return (hint.__origin__, hint.__metadata__) if typing.get_origin(hint) is Annotated else (hint, ())
+
+
+def _aliases(marks: tuple) -> tuple[str, ...]:
+    return tuple(name for mark in marks if isinstance(mark, alias) for name in mark.names)

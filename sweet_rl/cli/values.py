@@ -1,0 +1,119 @@
+"""Values of flags: text from the command line, or YAML, as the type that an annotation asks for."""
+
+from __future__ import annotations
+
+import ast
+import math
+import types
+import typing
+from typing import Any
+
+import yaml
+
+from sweet_rl.errors import UserError
+
+_TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
+_NULL = ("none", "null")
+_NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "text", type(None): "nothing"}
+
+
+def coerce(value: Any, kind: Any, where: str) -> Any:
+    """`value` as `kind`.
+
+    Args:
+        where: the flag or config key, for the message.
+
+    Raises:
+        UserError: naming what was found and what was expected.
+    """
+    try:
+        return _as(value, kind)
+    except (ValueError, TypeError, SyntaxError, OverflowError, yaml.YAMLError) as error:
+        raise UserError(f"{where} is {value!r}; expected {name_of(kind)}.") from error
+
+
+def name_of(kind: Any) -> str:
+    """An annotation in words, for messages."""
+    if typing.get_origin(kind) is typing.Literal:
+        return " or ".join(repr(choice) for choice in typing.get_args(kind))
+    if _is_union(kind):
+        return " or ".join(name_of(one) for one in typing.get_args(kind))
+    return _NAMES.get(kind, str(kind).replace("typing.", ""))
+
+
+def takes_bool(kind: Any) -> bool:
+    """Whether the flag may stand without a value."""
+    return bool in (kind, *typing.get_args(kind))
+
+
+def _as(value: Any, kind: Any) -> Any:
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if kind is Any:
+        return value
+    if _is_union(kind):
+        return _as_union(value, arguments)
+    if origin is typing.Literal:
+        for choice in arguments:
+            if str(value) == str(choice):
+                return choice
+        raise ValueError(value)
+    if (origin or kind) in (list, tuple):
+        return _as_list(value, origin or kind, arguments)
+    if kind is bool:
+        return _as_bool(value)
+    if kind in (int, float):
+        return _as_number(value, kind)
+    if kind is str:
+        if isinstance(value, bool) or not isinstance(value, int | float | str):
+            raise ValueError(value)
+        return str(value)
+    if (origin or kind) is dict:
+        value = yaml.safe_load(value) if isinstance(value, str) else value
+        if not isinstance(value, dict):
+            raise ValueError(value)
+        return value
+    return value if not isinstance(kind, type) or isinstance(value, kind) else kind(value)
+
+
+def _is_union(kind: Any) -> bool:
+    return typing.get_origin(kind) in (typing.Union, types.UnionType)
+
+
+def _as_union(value: Any, kinds: tuple[Any, ...]) -> Any:
+    if type(None) in kinds and (value is None or isinstance(value, str) and value.lower() in _NULL):
+        return None
+    for kind in sorted((kind for kind in kinds if kind is not type(None)), key=lambda kind: kind is str):
+        try:
+            return _as(value, kind)
+        except (ValueError, TypeError, SyntaxError, yaml.YAMLError):
+            continue
+    raise ValueError(value)
+
+
+def _as_bool(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.lower() in (*_TRUE, *_FALSE):
+        return value.lower() in _TRUE
+    raise ValueError(value)
+
+
+def _as_number(value: Any, kind: type) -> Any:
+    whole_only = kind is int and isinstance(value, float)
+    if isinstance(value, bool) or whole_only or not isinstance(value, int | float | str):
+        raise ValueError(value)
+    number = kind(value)
+    if not math.isfinite(number):
+        raise ValueError(value)
+    return number
+
+
+def _as_list(value: Any, kind: type, arguments: tuple[Any, ...]) -> Any:
+    if isinstance(value, str) and value[:1] + value[-1:] in ("[]", "()"):
+        value = ast.literal_eval(value)
+    elif isinstance(value, str):
+        value = [item.strip() for item in value.split(",") if item.strip()]
+    elif not isinstance(value, list | tuple):
+        value = [value]
+    item = arguments[0] if arguments else Any
+    return kind(_as(one, item) for one in value)

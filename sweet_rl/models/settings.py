@@ -1,0 +1,62 @@
+"""Settings that every script that calls a language model shares: which model, and how it is called."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from sweet_rl.errors import UserError
+
+
+@dataclass(frozen=True)
+class ModelSettings:
+    """Where one model runs and how it is asked. The model's name is not here: each script names it itself.
+
+    Attributes:
+        engine: `auto` is a server if a hostname is given, else vLLM if it is installed and there is a GPU, else
+            transformers in this process. `openai` without a hostname is OpenAI's own API.
+        hostname: Server of the model: host, host:port or URL; several separated by commas. `@FILE` names a file with
+            one server per line, which may change while the run goes on. Without a hostname the model runs in this
+            process.
+        tokenizer: For a model on a server: folder or hub name of its tokenizer, which gives exact token ids. `auto`
+            takes the model's own name if that is a folder or a hub name; `none` lets the server apply its chat
+            template.
+        request: For a model on a server: fields of the request body that override all others; null leaves a field
+            out: '{"temperature": null, "reasoning_effort": "low"}'.
+        api_key_variable: Environment variable that holds the key of the model's server.
+    """
+
+    engine: Literal["auto", "transformers", "vllm", "openai"] = "auto"
+    hostname: str | None = None
+    tokenizer: str | None = "auto"
+    request: dict | None = None
+    api_key_variable: str = "OPENAI_API_KEY"
+
+    def to_settings(self) -> dict[str, Any]:
+        """The settings that replies depend on, for a run's manifest: `request`, if there is one."""
+        return {} if self.request is None else {"request": self.request}
+
+
+@dataclass(frozen=True)
+class CallSettings:
+    """How calls are made, the same for all models of a run. No reply depends on these settings.
+
+    Attributes:
+        timeout: Seconds that one call to a server may take.
+        patience: Seconds without any server that answers after which the run stops; the same command continues it.
+        endpoint_concurrency: Largest number of calls that one server has in progress.
+        cache: Folder in which model calls are stored and looked up.
+    """
+
+    timeout: float = 600.0
+    patience: float = 600.0
+    endpoint_concurrency: int = 256
+    cache: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.timeout <= 0:
+            raise UserError(f"--timeout is {self.timeout}; it must be above 0 seconds.")
+        if self.patience < 0:
+            raise UserError(f"--patience is {self.patience}; it must be at least 0 seconds.")
+        if self.endpoint_concurrency < 1:
+            raise UserError(f"--endpoint_concurrency is {self.endpoint_concurrency}; it must be at least 1.")

@@ -1,0 +1,48 @@
+"""Length normalisation: what each token's log-prob counts for in the sum of its text.
+
+The names are those of `--normalize`, for training (losses.log_ratios) and for ranking (the advantage). Tokens are kept
+flat, as in training/losses.py: S trained tokens of a batch, text after text.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # settings read NORMALIZE, and a script's --help should not wait for torch
+    import torch
+    from torch import Tensor
+
+NORMALIZE = ("trajectory", "turn", "none")
+
+
+def token_weights(text: Tensor, turn: Tensor, normalize: str, dtype: torch.dtype) -> Tensor:
+    """Weight of each trained token in its text's sum.
+
+    Args:
+        text: int64 [S], the text of each token, numbered from 0.
+        turn: int64 [S], the turn of each token, numbered through the batch, so that no two texts share a number.
+        normalize:
+            "turn": 1 / tokens of the token's turn. The text's sum is a sum over turns of per-turn means (the paper's
+            critic, equation 3).
+            "trajectory": 1 / trained tokens of the token's text. The text's sum is one mean over the dialogue (the
+            released critic).
+            "none": 1. The text's sum is its summed log-prob (plain DPO, equation 4).
+        dtype: of the result.
+
+    Returns:
+        [S] of `dtype`.
+
+    Raises:
+        ValueError: `normalize` is any other name.
+    """
+    if normalize == "none":
+        return text.new_ones(text.shape, dtype=dtype)
+    if normalize not in NORMALIZE:
+        raise ValueError(f"normalize must be one of {', '.join(NORMALIZE)}; found {normalize!r}")
+    unit = turn if normalize == "turn" else text
+    return 1.0 / unit.bincount()[unit].to(dtype)
+
+
+def sum_by_text(values: Tensor, text: Tensor, texts: int) -> Tensor:
+    """Sum of each text's values: values [S], text int64 [S] (the text of each value) -> [texts]."""
+    return values.new_zeros(texts).index_add(0, text, values)

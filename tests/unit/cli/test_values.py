@@ -1,0 +1,109 @@
+from typing import Any, Literal
+
+import pytest
+
+from sweet_rl.cli import parse
+from sweet_rl.cli.values import coerce
+from sweet_rl.errors import UserError
+
+
+def main(
+    agent_model: str,
+    num_tasks: int = 10,
+    beta: float = 0.1,
+    progress: bool = True,
+    hostname: list[str] | None = None,
+    limit: int | None = None,
+    engine: Literal["openai", "vllm"] = "openai",
+    weights: tuple[float, ...] = (),
+    normalize: str = "turn",
+):
+    """Does nothing."""
+
+
+def given(*words):
+    return parse(main, ["--agent_model", "m", *words])
+
+
+@pytest.mark.parametrize(
+    ("words", "name", "value"),
+    [
+        (["--agent_model", "3"], "agent_model", "3"),
+        (["--agent_model=a,b"], "agent_model", "a,b"),
+        (["--agent_model=--odd"], "agent_model", "--odd"),
+        (["--agent_model=-"], "agent_model", "-"),
+        (["--agent_model=-a"], "agent_model", "-a"),
+        (["--agent_model", "None"], "agent_model", "None"),
+        (["--agent_model", "1e5"], "agent_model", "1e5"),
+        (["--agent_model", "[x]"], "agent_model", "[x]"),
+        (["--agent_model", ""], "agent_model", ""),
+        (["--num_tasks", "-3"], "num_tasks", -3),
+        (["--num-tasks=7"], "num_tasks", 7),
+        (["--beta", "1e-3"], "beta", 0.001),
+        (["--beta", "2"], "beta", 2.0),
+        (["--progress"], "progress", True),
+        (["--noprogress"], "progress", False),
+        (["--no-progress"], "progress", False),
+        (["--progress", "False"], "progress", False),
+        (["--progress=true"], "progress", True),
+        (["--hostname", "a,b"], "hostname", ["a", "b"]),
+        (["--hostname", "a:8000"], "hostname", ["a:8000"]),
+        (["--hostname=None"], "hostname", None),
+        (["--limit", "4"], "limit", 4),
+        (["--limit", "null"], "limit", None),
+        (["--engine", "vllm"], "engine", "vllm"),
+        (["--weights", "1,2.5"], "weights", (1.0, 2.5)),
+        (["--weights", "[1, 2]"], "weights", (1.0, 2.0)),
+        (["--normalize", "none"], "normalize", "none"),
+    ],
+)
+def test_a_flag_has_the_type_of_its_annotation(words, name, value):
+    got = given(*words)[name]
+    assert got == value and type(got) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "expected"),
+    [
+        ([1, "2"], list[int], [1, 2]),
+        (3, list[int], [3]),
+        ("3", Literal[1, 3], 3),
+        ("{a: 1}", dict, {"a": 1}),
+        ({"a": 1}, dict | str, {"a": 1}),
+        ("a=b", dict | str, "a=b"),
+        (3, float, 3.0),
+        (3, str, "3"),
+        ("x", Any, "x"),
+        (" a , b,", list[str], ["a", "b"]),
+        ("(1, 2)", tuple[int, ...], (1, 2)),
+    ],
+)
+def test_a_value_of_yaml_or_text_is_taken_as_its_kind(value, kind, expected):
+    got = coerce(value, kind, "--x")
+    assert got == expected and type(got) is type(expected)
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "words"),
+    [
+        (True, int, "a whole number"),
+        (True, float, "a number"),
+        (2.0, int, "a whole number"),
+        ("2.0", int, "a whole number"),
+        (None, str, "text"),
+        (True, str, "text"),
+        ([1], float, "a number"),
+        ("[1", dict, "dict"),
+        ("a", dict, "dict"),
+        ("1e999", float, "a number"),
+        ("2", bool, "true or false"),
+        (2, bool, "true or false"),
+        ("c", Literal["a", "b"], "'a' or 'b'"),
+        (["x"], list[int], "list"),
+        ("x", int | None, "a whole number or nothing"),
+    ],
+)
+def test_a_value_of_another_kind_is_refused_with_what_was_expected(value, kind, words):
+    with pytest.raises(UserError, match="--x is .*; expected ") as error:
+        coerce(value, kind, "--x")
+    assert words in str(error.value)

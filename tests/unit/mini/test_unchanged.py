@@ -1,0 +1,34 @@
+"""The mini tasks, and the dialogues that the packaged agents imitated, are the same bytes in every version.
+
+The packaged agents were trained on them and the figures in results/ were measured on them. A change here needs new
+agents and new figures.
+"""
+
+import hashlib
+import json
+from itertools import islice
+
+import pytest
+
+from sweet_rl.mini import imitation, page_imitation
+from sweet_rl.mini.page_tasks import make_page_tasks
+from sweet_rl.mini.tasks import make_tasks
+
+
+def digest(rows) -> str:
+    return hashlib.sha256(json.dumps(list(rows), ensure_ascii=False).encode()).hexdigest()[:16]
+
+
+@pytest.mark.parametrize(
+    "make, expected",
+    [
+        (lambda: make_tasks(40, seed=0), "d9f1232f0443600d"),
+        (lambda: make_page_tasks(40, seed=0), "fb1cf7a4bbe6e3e0"),
+        (lambda: islice(imitation.imitation_stream(0), 40), "13c83bc0121502a2"),
+        (lambda: islice(imitation.imitation_stream(0, own=imitation.BETTER), 40), "91d775c6cca20997"),
+        (lambda: islice(page_imitation.imitation_stream(0), 40), "14a79619bb432779"),
+    ],
+    ids=["tasks", "page tasks", "dialogues", "dialogues of the better agent", "page dialogues"],
+)
+def test_what_a_seed_makes_is_what_it_always_made(make, expected):
+    assert digest(make()) == expected
