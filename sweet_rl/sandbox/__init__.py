@@ -35,11 +35,12 @@ limits (macOS and others): only the limits and points 1 to 3 and 5. The answer C
     network and start processes; one that leaves its session CAN outlive its test, and it can end its warm process.
     Memory limits are unreliable on macOS.
 
-Time. A test may use `timeout` seconds of CPU time and three times that (at least 1 s) by the clock. The time in which
-the child was ready to run but another process had the CPU does not count (Linux tells it in /proc/PID/schedstat; where
-it does not, the clock alone counts). Sleeping and blocking count, so an answer cannot turn its own delay into a failure
-of the machine. A test that has spent five clock limits and exhausted neither budget is a failure of the machine, and so
-is a warm process that ended (not at limits). The answer is then run again while no other answer is graded. If that
+Time. A test may use `timeout` seconds of CPU time and three times that (at least 1 s) by the clock. At strict and
+seccomp the time in which the child was ready to run but another process had the CPU does not count, if Linux tells it
+(/proc/PID/task/*/schedstat). An answer cannot turn its own delay into a failure of the machine: sleeping and blocking
+count; for a thread that gave up its CPU more than 200 times everything counts; sched_yield does nothing; CPU time is
+that of all threads together. A test that has spent five clock limits and exhausted neither budget is a failure of the
+machine, and so is a warm process that ended (not at limits). The answer is then run again while no other answer is graded. If that
 fails in the same way, its outcomes are `machine` and it gets no reward; it is not graded 0.
 
 Not covered:
@@ -48,5 +49,6 @@ Not covered:
   For honest code a new child takes over if a test leaves a file or a new name in a loaded module.
 - Side channels: timing, CPU load, addresses of objects. Faults of the kernel.
 - Modules of the installed Python that are in memory: an answer may read and call them.
-- Enough memory for `workers` answers of `memory_mb` each: an answer that the kernel kills for want of memory has failed.
+- Memory of the machine: it must hold `workers` answers of `memory_mb` each. An answer that the kernel kills for want of
+  memory has failed.
 """

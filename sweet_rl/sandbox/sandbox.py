@@ -5,6 +5,7 @@
 
 import marshal
 import os
+import re
 import select
 import socket
 import subprocess
@@ -29,6 +30,7 @@ LOOK_SECONDS = 0.02
 HUNG_UP = getattr(select, "POLLRDHUP", select.POLLIN)
 MAX_TIMEOUTS = 2  # tests of an answer that may run out of time before the others are not run any more
 PATIENCE = 5  # wall time of a test, in clock limits, after which waiting for a CPU is a failure of the machine
+MAX_VOLUNTARY_SWITCHES = 200  # of a thread that computes; answers that sleep and lock have more
 CONTROL_SECONDS = 60  # in which the warm process replies, also on an overloaded machine
 NO_RESULT = ("unserialisable", "the process wrote something that is no result")
 
@@ -207,15 +209,24 @@ class Sandbox:
         return float(self._receive(24))
 
     def _seconds_without_cpu(self) -> float:
-        """Seconds that the child was ready to run but had no CPU: of its threads, the longest. 0 if unknown."""
+        """Seconds that a thread of the child was ready to run but had no CPU, the longest of all; 0 if unknown.
+
+        A thread that often gave up its CPU by itself is left out: on a loaded machine it waits after each short sleep.
+        So is every thread at the level limits, where an answer can lower its priority or start other processes.
+        """
+        if self.level == "limits":
+            return 0.0
         pid = str(self._process.pid)
         try:
             for _ in range(2 if self.level == "strict" else 1):  # at strict, pid 1 of the namespace is between
                 pid = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0]
-            threads = os.listdir(f"/proc/{pid}/task")
-            waits = [int(Path(f"/proc/{pid}/task/{t}/schedstat").read_text().split()[1]) for t in threads]
+            waits = [0]
+            for thread in Path(f"/proc/{pid}/task").iterdir():
+                gave_up = re.search(r"^voluntary_ctxt_switches:\s*(\d+)", (thread / "status").read_text(), re.MULTILINE)
+                if int(gave_up[1]) < MAX_VOLUNTARY_SWITCHES:
+                    waits.append(int((thread / "schedstat").read_text().split()[1]))
             return max(waits) / 1e9
-        except (OSError, LookupError, ValueError):
+        except (OSError, LookupError, ValueError, TypeError):
             return 0.0
 
     def _receive(self, count: int) -> bytes:
