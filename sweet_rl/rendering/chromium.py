@@ -66,7 +66,7 @@ class Chromium(Driver):
         deadline = self.start_page(limit, patience)
         if not self.settings.javascript and not scripts.uses_play_script(page):
             return self._static.draw(page, with_layout, deadline)
-        self._devtools.deadline = deadline
+        self._devtools.start(deadline)
         profile = self._devtools.call("Target.createBrowserContext", disposeOnDetach=True)["browserContextId"]
         self._devtools.call("Browser.setDownloadBehavior", behavior="deny", browserContextId=profile)
         target = self._devtools.call("Target.createTarget", url="about:blank", browserContextId=profile)["targetId"]
@@ -117,8 +117,7 @@ class _Tab:
     def draw(self, page: str, with_layout: bool, deadline: float) -> Rendered:
         """The page's picture (and boxes). Raises DrawingFailed, after which the tab must not be used again."""
         devtools = self._devtools
-        devtools.deadline = deadline
-        devtools.forget_answers()
+        devtools.start(deadline)
         self._open(page)
         self._settle()
         size = devtools.call("Page.getLayoutMetrics")["cssContentSize"]

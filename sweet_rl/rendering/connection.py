@@ -9,11 +9,11 @@ import websocket
 
 from sweet_rl.rendering.browser import DrawingFailed
 
-CHECK_SECONDS = 0.25  # between two checks of the browser's memory and CPU time
+CHECK_SECONDS = 0.5  # between two checks of the browser's memory and CPU time
 
 
 class Connection:
-    """A session with a browser. Every wait ends at `deadline` (of time.monotonic()), which holds until it is changed."""
+    """A session with a browser. Every wait ends at the deadline (of time.monotonic())."""
 
     def __init__(
         self, address: str, deadline: float, on_event: Callable[[str, dict], None], check: Callable[[], None]
@@ -25,11 +25,10 @@ class Connection:
             on_event: callback(method, params), called for each event of the browser.
             check: called every `CHECK_SECONDS` while waiting, and at the deadline; may raise DrawingFailed.
         """
-        self.deadline = deadline
         self._on_event, self._check = on_event, check
-        self._next_check = 0.0
         self._next = 0
         self._answers: dict[int, dict] = {}
+        self.start(deadline)
         try:
             self._socket = websocket.create_connection(
                 address,
@@ -41,11 +40,17 @@ class Connection:
         except (websocket.WebSocketException, OSError) as error:
             raise _broken(error) from error
 
+    def start(self, deadline: float) -> None:
+        """Sets the deadline of all commands that follow; drops answers that were not waited for."""
+        self._deadline = deadline
+        self._next_check = time.monotonic() + CHECK_SECONDS
+        self._answers.clear()
+
     def send(self, method: str, **params: Any) -> int:
         """Sends a command without waiting for its answer; returns its number."""
         self._next += 1
         try:
-            self._socket.settimeout(max(self.deadline - time.monotonic(), 0.01))
+            self._socket.settimeout(max(self._deadline - time.monotonic(), 0.01))
             self._socket.send(json.dumps({"id": self._next, "method": method, "params": params}))
         except (websocket.WebSocketException, OSError) as error:
             raise _broken(error) from error
@@ -69,13 +74,13 @@ class Connection:
         """
         while not done():
             now = time.monotonic()
-            if now >= min(self._next_check, self.deadline):
+            if now >= min(self._next_check, self._deadline):
                 self._check()
                 self._next_check = now + CHECK_SECONDS
-            if now >= self.deadline:
+            if now >= self._deadline:
                 raise _timed_out()
             try:
-                self._socket.settimeout(min(max(self.deadline - now, 0.001), CHECK_SECONDS))
+                self._socket.settimeout(min(max(self._deadline - now, 0.001), CHECK_SECONDS))
                 text = self._socket.recv()
             except websocket.WebSocketTimeoutException:
                 continue
@@ -88,10 +93,6 @@ class Connection:
                 self._answers[message["id"]] = message
             else:
                 self._on_event(message["method"], message["params"])
-
-    def forget_answers(self) -> None:
-        """Drops the answers that were not waited for."""
-        self._answers.clear()
 
     def close(self) -> None:
         """Closes the socket without a closing handshake."""

@@ -43,8 +43,7 @@ class Firefox(Driver):
 
     def draw(self, page: str, with_layout: bool, limit: float, patience: float = 1.0) -> Rendered:
         """The page's picture, always without boxes; otherwise as `Chromium.draw`."""
-        self._bidi.deadline = self.start_page(limit, patience)
-        self._bidi.forget_answers()
+        self._bidi.start(self.start_page(limit, patience))
         if not self.settings.javascript and not scripts.uses_play_script(page):
             return self._draw(self._static, page)
         call = self._bidi.call
