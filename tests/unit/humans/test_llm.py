@@ -96,3 +96,15 @@ def test_cutting():
     assert cut_at_sentence("no end of a sentence here", 10) == "no end of"
     assert cut_at_sentence("x" * 50, 10) == "x" * 10
     assert cut_at_sentence("unfinished", 400, finished=False) == "unfinished"
+
+
+def test_a_sentence_that_ends_exactly_at_the_limit_is_kept():
+    assert cut_at_sentence("One. Two.", 9) == "One. Two."
+    assert cut_at_sentence("One. Two. Three.", 9) == "One. Two."
+    assert cut_at_sentence("One. Two. Three.", 8) == "One."
+    assert cut_at_sentence("first line\nsecond line", 15) == "first line"
+
+
+def test_the_seed_and_the_length_that_are_given_are_used():
+    reply, ((_, sampling),) = reply_of("One. Two.", seed=9, max_tokens=11, max_chars=5, temperature=0.3)
+    assert (reply.text, sampling.seed, sampling.max_tokens, sampling.temperature) == ("One.", 9, 11, 0.3)
