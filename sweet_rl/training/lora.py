@@ -1,0 +1,63 @@
+"""LoRA: a small trained adapter beside frozen weights, and the whole model made of both."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from sweet_rl.errors import UserError
+from sweet_rl.scoring.value_head import HEAD, attach_value_head
+from sweet_rl.scoring.weights import load_weights
+
+FOLDER = "adapter"
+
+
+def require_peft() -> None:
+    """Raise UserError if peft is not installed."""
+    try:
+        import peft  # noqa: F401
+    except ImportError as error:
+        raise UserError("--lora_rank needs peft: pip install peft. Without it all weights are trained.") from error
+
+
+def with_adapter(model: torch.nn.Module, rank: int, alpha: float | None = None, seed: int = 0) -> torch.nn.Module:
+    """The model, frozen, with a new adapter on every linear layer but the vocabulary projection.
+
+    A value head is trained whole. With the adapter switched off the model is the one it was: the reference.
+
+    Args:
+        model: a causal language model, with or without a value head.
+        rank: of the adapter.
+        alpha: the adapter's scale times its rank; default: twice the rank.
+        seed: of the adapter's first weights.
+    """
+    from peft import LoraConfig, get_peft_model
+
+    torch.manual_seed(seed)
+    has_head = hasattr(model, HEAD)
+    config = LoraConfig(
+        r=rank,
+        lora_alpha=2 * rank if alpha is None else alpha,
+        target_modules="all-linear",
+        exclude_modules=[HEAD] if has_head else None,
+        modules_to_save=[HEAD] if has_head else None,
+        task_type="CAUSAL_LM",
+    )
+    return get_peft_model(model, config)
+
+
+def merge_adapter(base: str, adapter: str | Path, save_path: str | Path, dtype: torch.dtype = torch.float32) -> None:
+    """Write the model at `base` with the adapter added to its weights to `save_path`, an ordinary model folder.
+
+    The sum is made in float32 and then rounded to `dtype`. Raises UserError if the base cannot be loaded.
+    """
+    from peft import PeftModel
+    from safetensors import safe_open
+
+    model = load_weights(base)
+    with safe_open(Path(adapter) / "adapter_model.safetensors", "pt") as weights:
+        if any(HEAD in name for name in weights.keys()):  # noqa: SIM118
+            attach_value_head(model)
+    merged = PeftModel.from_pretrained(model, str(adapter)).merge_and_unload()
+    merged.to(dtype).save_pretrained(str(save_path))

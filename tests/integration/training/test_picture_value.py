@@ -1,0 +1,106 @@
+"""The frontend critic on a real, tiny Qwen2-VL: values of plain passes, learning that needs the picture, ranking."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from sweet_rl.chat import ChatFormat
+from sweet_rl.records import Task, Trajectory, TurnCandidates, read_records
+from sweet_rl.scoring.value_head import has_value_head, load_value_model
+from sweet_rl.scoring.vision import VisionFormat, is_vision_model, load_vision_frozen
+from tests.support.browsers import renderer_or_skip
+from tests.support.command_line import call, write_rows
+from tests.support.tiny_models import save_tiny_chat_model
+from tests.support.tiny_vision import save_tiny_vision_model
+
+pytest.importorskip("PIL.Image", reason="needs: pip install -e '.[frontend]'")
+COLORS = {"red": "#e01010", "blue": "#1020e0"}
+
+
+def dialogue(*said: str) -> list[dict]:
+    rows = [{"role": "user", "content": "Build a page."}]
+    for text in said:
+        rows += [{"role": "assistant", "content": text, "output": text}, {"role": "user", "content": "Not yet."}]
+    return rows[:-1]
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory) -> str:
+    return save_tiny_vision_model(tmp_path_factory.mktemp("vision"))
+
+
+def page(color: str, number: int) -> str:
+    return f"<html><body style='background:{COLORS[color]}'><p style='color:white'>{number}</p></body></html>"
+
+
+def graded(number: int, color: str) -> list[dict]:
+    """Two siblings: who names the page's colour is right. Without the picture there is no telling."""
+    task = Task(f"A page, number {number}.", page(color, number))
+    rows = []
+    for sample, said in enumerate(COLORS):
+        own = dialogue(f"It is all {said}.")
+        reward = 0.9 if said == color else 0.4
+        trajectory = Trajectory(task, own, answer="x", reward=reward, id=f"{task.id}-{sample}", ending="answered")
+        rows.append(trajectory.to_dict() | {"grade": {"failure": None, "similarity": reward, "encoder": "e"}})
+    return rows
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    rows = [row for n in range(8) for row in graded(n // 2, list(COLORS)[n % 2])]
+    unique = {row["id"]: row for row in rows}
+    return write_rows(folder / "graded.jsonl", list(unique.values()))
+
+
+@pytest.fixture(scope="module")
+def trained(path, data, tmp_path_factory):
+    renderer_or_skip().close()
+    out = tmp_path_factory.mktemp("critic") / "out"
+    flags = dict(
+        pretrain=path, dataset=data, save_path=out, reference_picture=True, page_timeout=120, max_pixels=6 * 28 * 28,
+        learning_rate=2e-2, max_epochs=40, train_batch_size=8, logging_steps=1,
+    )  # fmt: skip
+    return out, flags, call("train_value.py", **flags)
+
+
+@pytest.mark.slow
+def test_it_learns_what_only_the_picture_tells_and_is_saved_whole(trained):
+    out, flags, result = trained
+    assert result.code == 0, result.err
+    lines = [json.loads(line) for line in open(out / "training_log.jsonl")]
+    # Each reply is right for one picture and wrong for the other: without the picture half of the pairs stay wrong.
+    assert lines[-1]["accuracy"] == 1 and lines[-1]["loss"] < 0.85 * lines[0]["loss"]
+    assert has_value_head(out) and is_vision_model(str(out))
+    assert VisionFormat.from_pretrained(str(out)).processor.size["longest_edge"] == 6 * 28 * 28
+    load_value_model(str(out), device="cpu", load=load_vision_frozen)
+    again = call("train_value.py", **flags)
+    assert again.code == 0 and "already complete" in again.out
+    other = call("train_value.py", **{**flags, "max_pixels": 28 * 28})
+    assert other.code == 2 and "max_pixels" in other.err
+
+
+@pytest.mark.slow
+def test_it_ranks_candidates_of_another_models_agent_by_the_picture_of_their_reference_page(trained, tmp_path):
+    agent = ChatFormat.from_pretrained(save_tiny_chat_model(tmp_path / "agent"))
+    opening = [{"role": "user", "content": "Build a page."}]
+    records = [
+        TurnCandidates(
+            input=agent.prompt(opening), older_output="?", id=f"{color}-{number}",
+            additional_outputs=["It is all red.", "It is all blue."], additional_finish_reasons=["stop", "stop"],
+            task=Task(f"A page, number {number}.", page(color, number)), turn=0,
+            dialogue=opening, eos_text=agent.eos_text,
+        )
+        for color in COLORS
+        for number in (1, 2)
+    ]  # fmt: skip
+    source = write_rows(tmp_path / "candidates.jsonl", [record.to_dict() for record in records])
+    flags = dict(model_id=trained[0], critic_type="value", input_path=source, output_path=tmp_path / "ranked.jsonl")
+    result = call("rank_best_of_n.py", **flags)
+    assert result.code == 0, result.err
+    ranked = read_records(tmp_path / "ranked.jsonl", TurnCandidates)
+    assert [record.judge_result[0] for record in ranked] == [0, 0, 1, 1]
+    assert ranked[0].eos_text == agent.eos_text
+    assert call("rank_best_of_n.py", no_prompt=True, **{**flags, "output_path": tmp_path / "other"}).code == 2
