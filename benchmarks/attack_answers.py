@@ -405,6 +405,25 @@ PROCESS = {
     ),
 }
 RESOURCE = {
+    "sleep, to look like a slow machine": "import time\ndef f(x): time.sleep(60)",
+    "many short sleeps": "import time\ndef f(x):\n    while True: time.sleep(0.001)",
+    "many shorter sleeps": "import time\ndef f(x):\n    while True: time.sleep(1e-9)",
+    "a lock that is never released": (
+        "import threading\n"
+        "def f(x):\n"
+        "    lock = threading.Lock()\n"
+        "    lock.acquire()\n"
+        "    lock.acquire()"
+    ),
+    "giving its CPU away": "import os\ndef f(x):\n    while True: os.sched_yield()",
+    "threads that keep each other from a CPU": (
+        "import hashlib, threading, time\n"
+        "def burn():\n"
+        "    while True: hashlib.sha256(bytes(1 << 20))\n"
+        "def f(x):\n"
+        "    for _ in range(40): threading.Thread(target=burn, daemon=True).start()\n"
+        "    time.sleep(60)"
+    ),
     "endless loop": "def f(x):\n    while True: pass",
     "swallowed alarm": (
         "def f(x):\n"

@@ -1,11 +1,11 @@
-"""Step 0: new backend tasks from a text corpus, proposed by a language model and checked in the sandbox.
+"""New backend tasks from a text corpus, proposed by a language model and checked in the sandbox.
 
     python scripts/synthesize_tasks.py --model_id meta-llama/Llama-3.1-70B-Instruct --hostname localhost:8000 \
         --corpus_path articles/ --output_path tasks.jsonl --num_tasks 10000 --exclude test.jsonl
 
-Every proposal and what became of it is kept in OUTPUT.candidates.jsonl; the same command continues a run that was
-stopped. Dropped is what does not read as a task, whose reference fails or gives other results on another run, whose
-tests a trivial function passes, and what is like a task before it.
+Every proposal and the reason for which it was dropped are kept in OUTPUT.candidates.jsonl. The same command continues
+a run that was stopped. A proposal is dropped if it cannot be read as a task, if its reference fails or gives different
+results on another run, if a trivial function passes its tests, or if it is like an earlier task.
 """
 
 from __future__ import annotations
@@ -15,14 +15,16 @@ import json
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Annotated, Literal
 
 from tqdm import tqdm
 
-from sweet_rl.cli import print_summary, run
+from sweet_rl.cli import prefix, print_summary, run, to_settings
 from sweet_rl.errors import UserError
 from sweet_rl.models import ChatModel, ModelError, Sampling, load_model
 from sweet_rl.models.cache import CallCache
+from sweet_rl.models.settings import CallSettings, ModelSettings
 from sweet_rl.prompts import fill, load_prompt
 from sweet_rl.records import Task, hash_rows, read_records, seed_for
 from sweet_rl.rewards.code import CodeGrader
@@ -30,48 +32,45 @@ from sweet_rl.rollout.play import as_they_finish
 from sweet_rl.runs.run import Run, check_output, open_run, write_texts
 from sweet_rl.tasks import synthesis
 
+SAMPLING = Sampling(max_tokens=2048)
+
 
 def main(
     model_id: str,
     corpus_path: str,
     output_path: str,
+    model: Annotated[ModelSettings, prefix("", tokenizer=None)],
+    calls: CallSettings,
+    sampling: Annotated[Sampling, prefix("", top_p=None, n=None, seed=None)] = SAMPLING,
     num_tasks: int = 100,
     max_candidates: int | None = None,
     exclude: list[str] | None = None,
     num_tests: int = 10,
     text_field: str = "text",
     prompt_path: str = "synthesize_task.txt",
-    temperature: float = 1.0,
-    max_tokens: int = 2048,
-    hostname: str | None = None,
-    engine: Literal["auto", "transformers", "vllm", "openai"] = "auto",
-    request: dict | None = None,
-    api_key_variable: str = "OPENAI_API_KEY",
-    timeout: float = 600.0,
-    patience: float = 600.0,
     concurrency: int = 64,
     workers: int | None = None,
     sandbox: Literal["auto", "strict", "seccomp", "limits"] = "auto",
-    cache: str | None = None,
     seed: int = 0,
     overwrite: bool = False,
 ) -> None:
-    """Synthesises tasks.
+    """Synthesise tasks.
 
     Args:
-        model_id: proposes tasks: a checkpoint folder, a hub name, or a server's name for it.
+        model_id: proposes the tasks: a checkpoint folder, a hub name, or a server's name for it.
         corpus_path: a text file, a JSONL file, or a folder of .txt, .md and .jsonl files.
         output_path: tasks, JSONL.
-        num_tasks: so many are wanted.
-        max_candidates: proposals that are asked for at most; ten times num_tasks by default.
-        exclude: files of tasks that none of the new ones may be like (the test tasks), separated by commas.
+        num_tasks: number of tasks that are wanted.
+        max_candidates: largest number of proposals; ten times num_tasks by default.
+        exclude: files of tasks that no new task may be like (the test tasks), separated by commas.
         num_tests: test calls per task.
-        text_field: where a JSONL corpus has its text.
+        text_field: the field of a JSONL corpus that holds its text.
         prompt_path: template with {passage} and {num_tests}.
-        hostname: server of the model (host, host:port or URL; several separated by commas; @FILE with one a line).
-        request: fields of the request body for a model on a server, above all others; null leaves one out.
-        concurrency: proposals under way at once.
-        workers: references checked at once; the number of cores by default.
+        concurrency: proposals in progress at the same time.
+        workers: references checked at the same time; the number of cores by default.
+        sandbox: auto, strict, seccomp or limits (see the docstring of sweet_rl/sandbox).
+        seed: of the passages and of sampling.
+        overwrite: replace the outputs.
     """
     max_candidates = 10 * num_tasks if max_candidates is None else max_candidates
     at_least_one = {
@@ -80,26 +79,27 @@ def main(
     for name, value in at_least_one.items():
         if value < 1:
             raise UserError(f"--{name} is {value}; it must be at least 1.")
-    sampling = Sampling(temperature, max_tokens=max_tokens)
     template = load_prompt(prompt_path, ["passage"], ["num_tests"])
     passages = synthesis.Passages.read(corpus_path, text_field)
     known = [task for path in exclude or [] for task in read_records(path, Task)]
-    settings = {
-        "model_id": model_id, "corpus": hash_rows(passages.texts)[:16], "num_tests": num_tests,
-        "prompt": hash_rows([template])[:16], "temperature": temperature, "max_tokens": max_tokens, "seed": seed,
-        "num_tasks": num_tasks, "request": request,
-        "exclude": hash_rows(task.to_dict() for task in known)[:16],
-    }  # fmt: skip
+    settings = to_settings(
+        model_id=model_id, corpus=hash_rows(passages.texts)[:16], num_tests=num_tests, num_tasks=num_tasks, seed=seed,
+        prompt=hash_rows([template])[:16], temperature=sampling.temperature, max_tokens=sampling.max_tokens,
+        exclude=hash_rows(task.to_dict() for task in known)[:16], request=model.request,
+    )  # fmt: skip
     check_output(output_path, overwrite=True)
     with open_run(f"{output_path}.candidates.jsonl", settings, exclude or [], overwrite) as candidates:
         if not candidates.complete:
-            model = load_model(
-                model_id, engine, hostname, None, os.environ.get(api_key_variable), timeout=timeout, patience=patience,
-                request=request, cache=CallCache(cache) if cache else None,
+            chat_model = load_model(
+                model_id, model.engine, model.hostname, None, os.environ.get(model.api_key_variable),
+                timeout=calls.timeout, concurrency=calls.endpoint_concurrency, patience=calls.patience,
+                request=model.request, cache=CallCache(calls.cache) if calls.cache else None,
             )  # fmt: skip
-            with CodeGrader(workers=workers, sandbox=sandbox) as grader:
-                work = _Work(model, grader, passages, template, sampling, num_tests, seed)
-                failures = asyncio.run(_collect(candidates, work, known, num_tasks, max_candidates, concurrency))
+            with CodeGrader(workers=workers, sandbox=sandbox) as grader, ThreadPoolExecutor(grader.workers) as checks:
+                propose = _Proposals(
+                    chat_model, grader, checks, passages, template, replace(sampling, seed=seed), num_tests
+                )
+                failures = asyncio.run(_collect(candidates, propose, known, num_tasks, max_candidates, concurrency))
             if failures:
                 raise UserError(
                     f"{len(failures)} proposals could not be had ({', '.join(sorted(set(failures)))}); the others are "
@@ -116,29 +116,23 @@ def main(
             candidates.finish(summary)
 
 
-class _Work:
-    """One proposal: a passage, the model's reply, and the checks in the sandbox."""
+@dataclass(frozen=True)
+class _Proposals:
+    """Makes one proposal: a passage, the model's reply, and the checks in the sandbox."""
 
-    def __init__(
-        self,
-        model: ChatModel,
-        grader: CodeGrader,
-        passages: synthesis.Passages,
-        template: str,
-        sampling: Sampling,
-        num_tests: int,
-        seed: int,
-    ) -> None:
-        self.model, self.grader, self.passages, self.template = model, grader, passages, template
-        self.sampling, self.num_tests, self.seed = sampling, num_tests, seed
-        self.checks = ThreadPoolExecutor(grader.workers)
+    model: ChatModel
+    grader: CodeGrader
+    checks: ThreadPoolExecutor
+    passages: synthesis.Passages
+    template: str
+    sampling: Sampling
+    num_tests: int
 
     async def __call__(self, number: int) -> dict | ModelError:
-        passage = self.passages.draw(number, self.seed)
+        """The record of proposal `number`, or the error if it is worth asking again."""
+        passage = self.passages.draw(number, self.sampling.seed)
         prompt = fill(self.template, passage=passage, num_tests=self.num_tests)
-        sampling = Sampling(
-            self.sampling.temperature, max_tokens=self.sampling.max_tokens, seed=seed_for(self.seed, number)
-        )
+        sampling = replace(self.sampling, seed=seed_for(self.sampling.seed, number))
         try:
             (reply,) = await self.model.complete([{"role": "user", "content": prompt}], sampling)
         except ModelError as error:
@@ -157,15 +151,20 @@ class _Work:
         return _record(number, task=task.to_dict())
 
 
-def _record(number: int, **what: object) -> dict:
-    return {"id": str(number), "number": number, **what}
+def _record(number: int, **fields: object) -> dict:
+    return {"id": str(number), "number": number, **fields}
 
 
 async def _collect(
-    candidates: Run, work: _Work, known: list[Task], num_tasks: int, max_candidates: int, concurrency: int
+    candidates: Run, propose: _Proposals, known: list[Task], num_tasks: int, max_candidates: int, concurrency: int
 ) -> list[str]:
-    """Asks until enough tasks are found or the proposals are used up; returns the kinds of errors. Proposals are begun
-    in the order of their numbers and all ended, so that those that were asked for are always the first ones."""
+    """Ask until enough tasks are found or the proposals are used up.
+
+    Proposals are started in the order of their numbers and all finished, so that those on disk are always the first.
+
+    Returns:
+        The kinds of the errors of proposals that are worth asking for again.
+    """
     seen, found, failures, goal = synthesis.Duplicates(), 0, [], num_tasks
     last = max(map(int, candidates.done), default=-1)
 
@@ -184,10 +183,10 @@ async def _collect(
     for row in candidates.records():
         found += count(row)
     try:
-        await work.model.check()
+        await propose.model.check()
         with tqdm(total=num_tasks, initial=min(found, num_tasks), desc="tasks", unit="task") as bar:
             while True:
-                async for result in as_they_finish(missing(), work, concurrency):
+                async for result in as_they_finish(missing(), propose, concurrency):
                     if isinstance(result, ModelError):
                         failures.append(result.kind)
                         continue
@@ -196,14 +195,13 @@ async def _collect(
                     new = count(result)
                     found += new
                     bar.update(new if found <= num_tasks else 0)
-                # Which of two like tasks goes depends on their order, and here they come as they end: count again.
+                # Of two similar tasks the earlier one is kept, but proposals finish in any order: count again.
                 kept = len(synthesis.select(candidates.records(), known)[0])
                 if failures or kept >= num_tasks or len(candidates.done) >= max_candidates:
                     break
                 goal = found + num_tasks - kept
     finally:
-        await work.model.close()
-        work.checks.shutdown()
+        await propose.model.close()
     return failures
 
 

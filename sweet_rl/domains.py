@@ -5,12 +5,13 @@ from __future__ import annotations
 import importlib.util
 import sys
 import traceback
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 from sweet_rl.environments.base import Domain
 from sweet_rl.errors import UserError
+
+NAMES = ("code", "html", "mini", "mini_html")
 
 
 def load_domain(name: str) -> Domain:
@@ -22,52 +23,26 @@ def load_domain(name: str) -> Domain:
     Raises:
         UserError: there is no such name or file, the file cannot be imported, or its `DOMAIN` is no `Domain`.
     """
-    if name in DOMAINS:
-        return DOMAINS[name]()
+    if name in NAMES:
+        return _packaged(name)
     if not name.endswith(".py"):
         raise UserError(
-            f"--task_type is {name!r}; it must be one of {', '.join(DOMAINS)}, or the path of a Python file with a "
+            f"--task_type is {name!r}; it must be one of {', '.join(NAMES)}, or the path of a Python file with a "
             "DOMAIN (docs/your_own_domain.md)."
         )
     return _from_file(Path(name))
 
 
-def _code() -> Domain:
-    """Backend Programming. The mini agent and the scripted human of its tasks can be named in it, too."""
-    from sweet_rl.environments import backend
+def _packaged(name: str) -> Domain:
+    """A domain of the package; code and html also know the mini agent and the scripted human of its tasks."""
+    from sweet_rl.environments import backend, frontend
+    from sweet_rl.mini.domains import MINI, MINI_HTML
 
-    return _with_mini(backend.DOMAIN, _mini())
-
-
-def _html() -> Domain:
-    """Frontend Design, likewise."""
-    from sweet_rl.environments import frontend
-
-    return _with_mini(frontend.DOMAIN, _mini_html())
-
-
-def _with_mini(domain: Domain, mini: Domain) -> Domain:
-    return replace(
-        domain,
-        agent_prompts={mini.name: mini.agent_prompt},
-        scripted_humans=mini.scripted_humans,
-        label_turn=mini.label_turn,
-    )
-
-
-def _mini() -> Domain:
-    from sweet_rl.mini.domains import MINI
-
-    return MINI
-
-
-def _mini_html() -> Domain:
-    from sweet_rl.mini.domains import MINI_HTML
-
-    return MINI_HTML
-
-
-DOMAINS: dict[str, Callable[[], Domain]] = {"code": _code, "html": _html, "mini": _mini, "mini_html": _mini_html}
+    domain, mini = (frontend.DOMAIN, MINI_HTML) if name in ("html", "mini_html") else (backend.DOMAIN, MINI)
+    if name == mini.name:
+        return mini
+    prompts = {mini.name: mini.agent_prompt}
+    return replace(domain, agent_prompts=prompts, scripted_humans=mini.scripted_humans, label_turn=mini.label_turn)
 
 
 def _from_file(path: Path) -> Domain:

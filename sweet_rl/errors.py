@@ -1,9 +1,9 @@
-"""What a person did that cannot work, said in one message."""
+"""Errors for the user. Scripts print their message without a traceback and exit with status 2."""
 
 
 class UserError(Exception):
-    """A bad input or setting. Its text is the whole message shown: what was found, where, what to do."""
+    """Invalid input, settings or environment. Its message says what was found, where, and what to do."""
 
 
 class RecordError(UserError):
-    """A file of records that cannot be used as it is: names the file, the line, the field and the remedy."""
+    """A file of records that cannot be used. Its message names the file, the line, the field and the remedy."""

@@ -52,7 +52,7 @@ def main(
         overwrite: replace an output that holds something else
     """
     from sweet_rl.rendering.renderer import PageRenderer
-    from sweet_rl.viewer.pictures import SERVED_BYTES, Pictures
+    from sweet_rl.viewer.designs import SERVED_BYTES, Pictures
     from sweet_rl.viewer.show import open_collection, output_of, show
 
     page = output_of(input_path, output, serve)

@@ -1,1 +1,1 @@
-"""Statistics over runs, comparison tables, figures, costs and result pages."""
+"""Summaries of graded runs: statistics over tasks, comparison tables, figures, cost, the page of results."""

@@ -1,7 +1,7 @@
-"""What a trained agent cost: the seconds of every step behind it, and the dialogues that were collected for it.
+"""Cost of a trained agent: the seconds of every step behind it, and the dialogues collected for it.
 
-Nothing is counted by name. The manifest beside every output names its inputs, so that the steps behind a graded file
-are found by following them; each step's seconds are in `times.jsonl`, written by scripts/steps.sh, by output.
+The manifest beside each output names its inputs; following them finds all steps behind a graded file. The seconds of
+each step are in `times.jsonl`, by output; scripts/steps.sh writes them.
 """
 
 from __future__ import annotations
@@ -17,10 +17,16 @@ TIMES = "times.jsonl"
 
 
 def budget_points(comparison: Mapping) -> list[dict]:
-    """For each run of a comparison (as compare_runs.py wrote it) {name, cpu_seconds, gpu_seconds, dialogues, mean, low,
-    high}, costs being means over its seeds. Playing and grading the test tasks is not counted.
+    """Cost and success of each run of a comparison. Playing and grading the test tasks is not counted.
 
-    Raises UserError if nothing is known about what a step behind one of the runs took.
+    Args:
+        comparison: JSON written by compare_runs.py.
+
+    Returns:
+        {name, cpu_seconds, gpu_seconds, dialogues, mean, low, high} per run; costs are means over its seeds.
+
+    Raises:
+        UserError: there is no times.jsonl beside the runs or their inputs.
     """
     spent = seconds_by_output(find_times(path for paths in comparison["files"].values() for path in paths))
     points = []
@@ -33,7 +39,7 @@ def budget_points(comparison: Mapping) -> list[dict]:
 
 
 def cost_of(graded_path: str | Path, spent: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-    """{cpu_seconds, gpu_seconds, dialogues} of all that was made before the dialogues of a graded file were played."""
+    """{cpu_seconds, gpu_seconds, dialogues} of everything that the dialogues of a graded file were played with."""
     (played, *_) = inputs_of(graded_path) or [graded_path]
     before = [path for source in inputs_of(played) for path in behind(source)]
     total = {"cpu_seconds": 0.0, "gpu_seconds": 0.0, "dialogues": 0.0}
@@ -45,7 +51,7 @@ def cost_of(graded_path: str | Path, spent: Mapping[str, Mapping[str, float]]) -
 
 
 def behind(path: str | Path) -> list[str]:
-    """The output itself and every output that it was made from."""
+    """The output itself and all outputs that it was made from, directly or not."""
     found: dict[str, None] = {}
     waiting = [_key(path)]
     while waiting:
@@ -57,13 +63,13 @@ def behind(path: str | Path) -> list[str]:
 
 
 def inputs_of(path: str | Path) -> list[str]:
-    """What the manifest of an output (a file, or a model's folder) says that it was made from."""
+    """The inputs named in the manifest of an output (a file, or a model's folder)."""
     manifest = _manifest(path)
     return list(manifest.get("inputs", {})) if manifest else []
 
 
 def dialogues_in(path: str | Path) -> int:
-    """How many dialogues were collected into a file; 0 for anything else, also for dialogues that were only graded."""
+    """The number of dialogues that were collected into a file; 0 for anything else, also for a graded copy."""
     manifest = _manifest(path)
     if not manifest or not {"agent_model", "env_model"} <= manifest.get("settings", {}).keys():
         return 0
@@ -71,8 +77,10 @@ def dialogues_in(path: str | Path) -> int:
 
 
 def seconds_by_output(times: Iterable[Path]) -> dict[str, dict[str, float]]:
-    """{cpu_seconds, gpu_seconds} by output: all calls of a step up to the first that ended well; later ones found
-    it done. Raises UserError naming a line that is none of steps.sh."""
+    """{cpu_seconds, gpu_seconds} by output, summed over all runs of a step up to its first success.
+
+    Later runs of the step found it complete. Raises UserError naming a line that steps.sh did not write.
+    """
     spent: dict[str, dict[str, float]] = {}
     done: set[str] = set()
     for file in times:
@@ -93,11 +101,11 @@ def seconds_by_output(times: Iterable[Path]) -> dict[str, dict[str, float]]:
 
 
 def find_times(outputs: Iterable[str]) -> list[Path]:
-    """The times.jsonl in the folders of the outputs and of all that they were made from. Raises UserError for none."""
+    """The times.jsonl files beside the outputs and beside all their inputs. Raises UserError if there is none."""
     folders = {Path(made).parent: None for path in outputs for made in behind(path)}
     found: Sequence[Path] = [folder / TIMES for folder in folders if (folder / TIMES).is_file()]
     if not found:
-        raise UserError(f"no {TIMES} lies beside the runs or what they were made from: the steps' times are not known.")
+        raise UserError(f"no {TIMES} is beside the runs or their inputs: the times of the steps are not known.")
     return list(found)
 
 

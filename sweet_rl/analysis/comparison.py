@@ -1,4 +1,4 @@
-"""Several graded runs on the same tasks: their figures, and who is better than whom, by how much, how surely."""
+"""Comparison of graded runs on the same tasks: figures per run, and paired differences with p-values."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,10 +22,14 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True)
 class Difference:
-    """Run `better` minus run `worse` in the main measure, paired by task, and how often `better` wins.
+    """Run `better` minus run `worse`, paired by task.
 
-    difference.p is the p-value of a sign-flip test; `p_holm` is it adjusted for all comparisons of its family.
-    wins: the share of tasks on which a dialogue of `better` earns more than one of `worse`, ties counting half.
+    Attributes:
+        better: name of the first run; nothing requires it to be the better one.
+        worse: name of the second run.
+        difference: in the main measure, with the p-value of a sign-flip test.
+        wins: how often a dialogue of `better` earns more than one of `worse` on the same task; ties count half.
+        p_holm: difference.p, Holm-corrected for all comparisons of its family.
     """
 
     better: str
@@ -35,19 +39,24 @@ class Difference:
     p_holm: float
 
     def to_dict(self) -> dict:
-        return {
-            "better": self.better,
-            "worse": self.worse,
-            "difference": self.difference.to_dict(),
-            "wins": self.wins.to_dict(),
-            "p_holm": self.p_holm,
-        }
+        estimates = {"difference": self.difference.to_dict(), "wins": self.wins.to_dict()}
+        return {"better": self.better, "worse": self.worse, **estimates, "p_holm": self.p_holm}
 
 
 @dataclass(frozen=True)
 class Row:
-    """One run. main: success of code, similarity of pages; tests_passed of code only. spread: the standard deviation
-    of the seeds' main measure (None for one seed). tokens: the agent's a dialogue, None where not known."""
+    """The figures of one run.
+
+    Attributes:
+        name: of the run.
+        seeds: number of files.
+        main: success of code, similarity of frontends.
+        tests_passed: of code only.
+        by_seed: the main measure of each seed.
+        spread: standard deviation of `by_seed`; None for one seed.
+        turns: mean number of the agent's messages per dialogue.
+        tokens: mean number of the agent's tokens per dialogue; None if a seed's file does not hold them.
+    """
 
     name: str
     seeds: int
@@ -61,8 +70,18 @@ class Row:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Runs on the same tasks. `measure` names the main measure (success or similarity); `against` holds each run's
-    difference to each baseline, `steps` those of the chains; left_out: tasks without a graded dialogue in some run."""
+    """Runs on the same tasks.
+
+    Attributes:
+        measure: name of the main measure: success or similarity.
+        rows: one per run.
+        baselines: names of the runs that every other run is compared with.
+        against: difference of (run, baseline).
+        steps: differences of neighbours in the chains.
+        tasks: number of tasks with a graded dialogue in every run.
+        left_out: ids of the other tasks.
+        grader: what graded all runs.
+    """
 
     measure: str
     rows: list[Row]
@@ -108,11 +127,17 @@ def compare(
 ) -> Comparison:
     """Compare graded runs on the same tasks.
 
-    runs: for each name the file of each of its seeds; a task's value is the mean over its samples in each seed, then
-    over seeds, and every interval resamples tasks. baselines: each run is compared with each of them. chains: each
-    run of a chain is compared with the next. p-values are Holm-corrected over all comparisons with baselines, and
-    over all of the chains.
-    Raises UserError: runs on different tasks or by different graders, a name that is none of the runs, nothing graded.
+    The value of a task is the mean over its dialogues in each seed, then over seeds; every interval resamples tasks.
+    p-values are Holm-corrected in two families: all comparisons with baselines, and all steps of the chains.
+
+    Args:
+        runs: for each name the file of each seed.
+        baselines: names of runs that every other run is compared with.
+        chains: lists of names; each run is compared with the next of its list.
+        seed: seed of the bootstrap and of the tests.
+
+    Raises:
+        UserError: runs on different tasks or by different graders, a name that is none of the runs, nothing graded.
     """
     if not runs or not all(runs.values()):
         raise UserError("Every run needs a name and at least one file of graded trajectories.")
@@ -169,7 +194,7 @@ def _row(name: str, seeds: list[dict], main: dict[str, float], measure: str, see
 
 
 def _values(trajectories: Sequence[Trajectory], tasks: set[str], measure: str) -> dict[str, dict[str, list[float]]]:
-    """For each measure the values of each task's dialogues; tokens only of dialogues that tell them."""
+    """For each measure the values of each task's dialogues; `tokens` only of dialogues that hold their usage."""
     found: dict[str, dict[str, list[float]]] = {name: {} for name in ("reward", "main", "turns", "tokens")}
     for trajectory in trajectories:
         task = trajectory.task.id
@@ -177,13 +202,14 @@ def _values(trajectories: Sequence[Trajectory], tasks: set[str], measure: str) -
             continue
         main = trajectory.reward if measure == "similarity" else float(trajectory.reward == 1.0)
         tokens = (trajectory.usage or {}).get("agent", {}).get("completion_tokens")
-        told = {"reward": trajectory.reward, "main": main, "turns": trajectory.turns, "tokens": tokens}
-        for name, value in told.items():
+        values = {"reward": trajectory.reward, "main": main, "turns": trajectory.turns, "tokens": tokens}
+        for name, value in values.items():
             if value is not None:
                 found[name].setdefault(task, []).append(float(value))
     return found
 
 
 def _over_seeds(seeds: Sequence[Mapping], name: str) -> dict[str, float]:
+    """For each task the mean over seeds of the mean over its dialogues."""
     means = [task_means(values[name]) for values in seeds]
     return {task: float(np.mean([mean[task] for mean in means if task in mean])) for task in means[0]}

@@ -1,4 +1,4 @@
-"""A page of results: tables and figures of reproduce.sh with the commands, seeds, versions and times behind them."""
+"""The page of results: tables and figures of reproduce.sh with their commands, seeds, versions and times."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ VERSIONS = ("sweet_rl", "python", "torch", "transformers", "accelerate", "numpy"
 
 @dataclass(frozen=True)
 class Section:
-    """One target of reproduce.sh: its heading, its tables (name.md) and its figures (name.png), as they are there."""
+    """One target of reproduce.sh: its heading, tables (name.md) and figures (name.png)."""
 
     target: str
     heading: str
@@ -34,10 +34,14 @@ SECTIONS = (
 
 
 def results_page(folder: str | Path, command: str) -> tuple[str, list[Path]]:
-    """(the page as Markdown, the files that it shows) from the results folder of reproduce.sh.
+    """The page as Markdown, and the files that it shows.
 
-    command: how reproduce.sh is called, with {target} and {seeds}, how many. Raises UserError if no target has results
-    there.
+    Args:
+        folder: results folder of reproduce.sh.
+        command: command line of reproduce.sh, with {target} and {seeds} (their number) to be filled in.
+
+    Raises:
+        UserError: no target has results in the folder.
     """
     folder = Path(folder)
     sections = [section for section in SECTIONS if (folder / f"{section.target}.json").is_file()]
@@ -66,14 +70,14 @@ def results_page(folder: str | Path, command: str) -> tuple[str, list[Path]]:
 
 
 def _graded_files(path: Path) -> list[str]:
-    """The files that a target's figures were made from; credit figures name them critic by critic."""
-    told = json.loads(path.read_text(encoding="utf-8"))
-    files = told["files"].values() if "files" in told else [result["files"] for result in told.values()]
+    """The files that a target's figures were made from; credit figures name them per critic."""
+    found = json.loads(path.read_text(encoding="utf-8"))
+    files = found["files"].values() if "files" in found else [result["files"] for result in found.values()]
     return sorted({file for paths in files for file in paths})
 
 
 def _steps(outputs: Sequence[str], folder: Path) -> list[dict]:
-    """The rows of times.jsonl of every step behind the outputs, up to the first that ended well."""
+    """The rows of times.jsonl of every step behind the outputs, up to its first success."""
     made = {path for output in outputs for path in behind(output)}
     done, rows = set(), []
     for file in dict.fromkeys([*find_times(outputs), *[p for p in (folder.parent / TIMES,) if p.is_file()]]):
@@ -91,8 +95,8 @@ def _spent(outputs: Sequence[str], steps: Iterable[dict]) -> str:
     cpu = sum(row["user_seconds"] + row["system_seconds"] for row in steps)
     gpu = sum(row["seconds"] * row["gpus"] for row in steps)
     seeds = _number_of_seeds(outputs)
-    text = f"All steps behind it, evaluation included: {cpu / 60 / seeds:.1f} CPU minutes a seed"
-    text += f", {gpu / 3600 / seeds:.1f} GPU hours a seed" if gpu else ""
+    text = f"All steps behind it, evaluation included: {cpu / 60 / seeds:.1f} CPU minutes per seed"
+    text += f", {gpu / 3600 / seeds:.1f} GPU hours per seed" if gpu else ""
     return f"{text} ({seeds} seed{'s' if seeds > 1 else ''})."
 
 
@@ -106,7 +110,7 @@ def _number_of_seeds(outputs: Iterable[str]) -> int:
 
 
 def _versions(outputs: Sequence[str]) -> str:
-    """The versions that the manifests tell; several of one package are all named."""
+    """The versions named in the manifests; if they differ, all are named."""
     found: dict[str, dict[str, None]] = {name: {} for name in VERSIONS}
     for output in outputs:
         manifest = Path(f"{output}.manifest.json")

@@ -64,15 +64,14 @@ class TransformersModel:
     ) -> list[Completion]:
         if self._closed:
             raise ModelError("engine", "this model has been closed.")
-        ids, trained = self.chat.encode(parts, tokenizer)
+        ids, _ = self.chat.encode(parts, tokenizer)
         loop = asyncio.get_running_loop()
         future: asyncio.Future = loop.create_future()
 
         def deliver(result: list[Generated] | Exception) -> None:
             loop.call_soon_threadsafe(_settle, future, result)
 
-        reusable = len(trained) - trained[::-1].index(True) if True in trained else 0
-        self.engine.submit(Request(ids=ids, sampling=sampling, deliver=deliver, reusable=reusable))
+        self.engine.submit(Request(ids, sampling, deliver))
         self._start()
         return [self._completion(generated, len(ids)) for generated in await future]
 

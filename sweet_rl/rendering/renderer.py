@@ -1,44 +1,44 @@
-"""Pictures of untrusted web pages, drawn offline by a pool of headless browsers."""
+"""Pictures of untrusted web pages, drawn offline by a pool of headless browsers.
+
+Whose fault a missing picture is: a page is at fault if it is empty or too large, uses too much memory, or spends its
+time limit as CPU time. Any other timeout, and the end of a browser, may be the machine's doing. Such a page is drawn
+again alone: by a fresh browser, while this renderer draws nothing else, with `ALONE_PATIENCE` times its limit. If that
+fails too, another fresh browser draws a plain page. If it cannot do that within the limit, the failure is of kind
+"machine"; otherwise the page is at fault. A page has no part in the last test, so it cannot pass its failure off as
+the machine's.
+"""
 
 import logging
 import queue
 import subprocess
 import threading
-import time
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from contextlib import contextmanager
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import sweet_rl
 from sweet_rl.errors import UserError
-from sweet_rl.rendering.failures import DrawingFailed
-from sweet_rl.rendering.settings import MAX_CHARACTERS, Settings
+from sweet_rl.rendering import fetch
+from sweet_rl.rendering.browser import MAX_CHARACTERS, DrawingFailed, Rendered, Settings
+
+if TYPE_CHECKING:
+    from sweet_rl.rendering.chromium import Chromium
+    from sweet_rl.rendering.firefox import Firefox
+
+ALONE_PATIENCE = 4.0  # times its time limit that a page gets when it is drawn alone
+PLAIN_PAGE = """<link href="https://cdn.jsdelivr.net/npm/tailwindcss@2.2.19/dist/tailwind.min.css" rel="stylesheet">
+<body class="bg-gray-100"><h1 class="text-3xl p-4">A plain page</h1><p class="text-gray-600">Some words about it."""
 
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class Rendered:
-    """A page's picture, or why there is none.
-
-    `png` is None exactly when `failure` is given: {"kind": one of "empty", "too_large", "timeout", "crashed",
-    "memory", "message": what happened}. `width` and `height` are the picture's pixels (0 without one). `boxes` is
-    given when the layout was asked for; `grading.pages.layout.boxes` describes it.
-    """
-
-    png: bytes | None
-    width: int
-    height: int
-    failure: dict | None
-    boxes: list[dict] | None
-
-
 class PageRenderer:
-    """Draws pages in `workers` browsers, which start when first needed and are replaced when they break.
+    """Draws pages in `workers` browsers, which start when they are first needed and are replaced when they break.
 
-    To be used as a context manager, or closed by `close()`. `render` may be called from several threads at once.
+    To be used as a context manager, or closed by `close()`. Several threads may call `render` at the same time.
     """
 
     def __init__(
@@ -54,16 +54,18 @@ class PageRenderer:
     ) -> None:
         """
         Args:
-            workers: browsers at once (0.3 to 0.5 GB of memory each).
+            workers: browsers that draw at the same time (0.3 to 0.5 GB of memory each).
             browser: "chromium", "firefox", or None for the first one found.
             width: of the viewport and of every picture, in pixels.
             height: of the viewport, and the least height of a picture.
-            max_height: where the picture of a longer page is cut.
-            timeout: seconds that a page may take, after which its browser is ended and the page failed.
+            max_height: the picture of a longer page is cut here.
+            timeout: seconds that a page may take.
             javascript: whether the page's own scripts run.
-            cache: drawn pages that are kept in memory, by content.
+            cache: number of drawn pages that are kept in memory, by content.
 
-        Raises UserError when there is no browser (with the command that installs one) or a setting is impossible.
+        Raises:
+            UserError: a package or the browser is not installed, Tailwind CSS cannot be fetched (each with the command
+                that installs it), or a setting is impossible.
         """
         for name, value in {"workers": workers, "width": width, "height": height, "timeout": timeout}.items():
             if value <= 0:
@@ -79,24 +81,33 @@ class PageRenderer:
         self.browser, self._program = find_browser(browser)
         self.timeout, self.workers = timeout, workers
         self.settings = Settings(width, height, max_height, javascript)
-        self._free: queue.LifoQueue = queue.LifoQueue()
+        fetch.fetch()
+        self._free: queue.LifoQueue[_Worker] = queue.LifoQueue()
         for _ in range(workers):
-            self._free.put(None)
+            self._free.put(_Worker(self._start))
+        self._alone = threading.Lock()
+        self._has_started = False
         self._cache: OrderedDict[tuple[str, bool], Future] = OrderedDict()
         self._cache_size, self._lock, self._closed = cache, threading.Lock(), False
 
     @cached_property
     def fingerprint(self) -> str:
-        """All that decides what a page looks like: the browser and its version, our version, and the settings."""
-        told = subprocess.run([self._program, "--version"], capture_output=True, text=True, timeout=60)
-        return f"{self.browser} {told.stdout.strip()}, sweet_rl {sweet_rl.__version__}, {self.settings}"
+        """Everything that a picture depends on beside the page: browser, versions and settings."""
+        version = subprocess.run([self._program, "--version"], capture_output=True, text=True, timeout=60)
+        return f"{self.browser} {version.stdout.strip()}, sweet_rl {sweet_rl.__version__}, {self.settings}"
 
     def render(self, html: str, layout: bool = False) -> Rendered:
-        """The picture of a page, with its layout boxes when `layout`. The same page gives the same bytes.
+        """The picture of a page. The same page gives the same bytes.
 
-        Blocks until the page is drawn or has failed. A page that cannot be drawn is a `Rendered` with its failure;
-        an exception means that no page could be drawn here. Raises UserError for `layout` with Firefox, which does
-        not tell its layout.
+        Args:
+            html: the page.
+            layout: whether its layout boxes are wanted.
+
+        Returns:
+            The picture, or its failure if the page cannot be drawn.
+
+        Raises:
+            UserError: `layout` with Firefox, which has no layout boxes, or no browser starts on this machine.
         """
         if layout and self.browser != "chromium":
             raise UserError(
@@ -122,12 +133,12 @@ class PageRenderer:
                 future.set_exception(error)
                 raise
             if rendered.failure is not None or not self._cache_size:
-                self._forget(key, future)  # a failure may be the machine's, and is tried again when asked again
+                self._forget(key, future)  # the next request tries again
             future.set_result(rendered)
         return future.result()
 
     def render_all(self, pages: Iterable[str], layout: bool = False) -> Iterator[Rendered]:
-        """The pictures of many pages, in their order, `workers` at a time; at most 4 a worker are held ready."""
+        """The pictures of many pages, in order; reads at most 4 pages per worker ahead."""
         with ThreadPoolExecutor(self.workers) as threads:
             waiting: list[Future] = []
             for page in pages:
@@ -143,10 +154,9 @@ class PageRenderer:
             if self._closed:
                 return
             self._closed = True
-        for _ in range(self.workers):
-            browser = self._free.get()
-            if browser is not None:
-                browser.end()
+        with self._all_workers() as workers:
+            for worker in workers:
+                worker.end()
 
     def __enter__(self) -> "PageRenderer":
         return self
@@ -164,39 +174,82 @@ class PageRenderer:
             return _failed("empty", "the page has no text at all")
         if len(html) > MAX_CHARACTERS:
             return _failed("too_large", f"the page has {len(html):,} characters; at most {MAX_CHARACTERS:,} are drawn")
-        browser = self._free.get()
+        worker = self._free.get()
         try:
-            for attempt in (1, 2):  # a browser may break by itself once; a page that breaks two is at fault
-                started = time.monotonic()
-                if browser is None:
-                    browser = self._start()
-                deadline = time.monotonic() + self.timeout
-                try:
-                    drawing = browser.draw(html, layout, deadline)
-                except DrawingFailed as error:
-                    logger.info("a browser is replaced after %s: %s", error.kind, error.message)
-                    browser.end()
-                    browser = None
-                    if error.kind == "crashed" and attempt == 1 and time.monotonic() - started < self.timeout / 2:
-                        continue
-                    return _failed(error.kind, error.message)
-                except BaseException:
-                    browser.end()
-                    browser = None
-                    raise
-                return Rendered(drawing.png, drawing.width, drawing.height, None, drawing.boxes)
-            raise AssertionError("unreachable")
+            return worker.draw(html, layout, self.timeout)
+        except DrawingFailed as error:
+            if error.by_page:
+                return _failed(error.kind, error.message)
+            logger.info("a page is drawn again alone after %s: %s", error.kind, error.message)
         finally:
-            self._free.put(browser)
+            self._free.put(worker)
+        return self._draw_alone(html, layout)
 
-    def _start(self):
+    def _draw_alone(self, html: str, layout: bool) -> Rendered:
+        with self._all_workers() as (worker, *_):
+            worker.end()  # what is left of other pages in its browser goes too
+            try:
+                return worker.draw(html, layout, self.timeout, ALONE_PATIENCE)
+            except DrawingFailed as error:
+                failed = error
+            if failed.by_page:
+                return _failed(failed.kind, failed.message)
+            try:
+                worker.draw(PLAIN_PAGE, False, self.timeout)
+            except DrawingFailed as plain:
+                message = f"{failed.message}; a plain page alone was not drawn either: {plain.message}"
+                return _failed("machine", message)
+            return _failed(failed.kind, failed.message)
+
+    @contextmanager
+    def _all_workers(self) -> Iterator[list["_Worker"]]:
+        """Holds every worker, so that no other page is drawn meanwhile."""
+        with self._alone:  # two threads that hold some workers each would wait for ever
+            workers = [self._free.get() for _ in range(self.workers)]
+            try:
+                yield workers
+            finally:
+                for worker in workers:
+                    self._free.put(worker)
+
+    def _start(self) -> "Chromium | Firefox":
+        if self._closed:
+            raise RuntimeError("This PageRenderer is closed.")
         if self.browser == "chromium":
-            from sweet_rl.rendering.chromium import Chromium
+            from sweet_rl.rendering.chromium import Chromium as Browser
+        else:
+            from sweet_rl.rendering.firefox import Firefox as Browser
+        try:
+            browser = Browser(self._program, self.settings)
+        except UserError as error:
+            if not self._has_started:
+                raise
+            raise DrawingFailed("crashed", f"a browser did not start again: {error}") from error
+        self._has_started = True
+        return browser
 
-            return Chromium(self._program, self.settings)
-        from sweet_rl.rendering.firefox import Firefox
 
-        return Firefox(self._program, self.settings)
+class _Worker:
+    """At most one browser, which starts when it is needed and is ended by any failure."""
+
+    def __init__(self, start: Callable[[], "Chromium | Firefox"]) -> None:
+        self._start = start
+        self.browser: Chromium | Firefox | None = None
+
+    def draw(self, html: str, layout: bool, limit: float, patience: float = 1.0) -> Rendered:
+        """The page drawn. Raises DrawingFailed; `limit` and `patience` are those of `Chromium.draw`."""
+        try:
+            if self.browser is None:
+                self.browser = self._start()
+            return self.browser.draw(html, layout, limit, patience)
+        except BaseException:
+            self.end()
+            raise
+
+    def end(self) -> None:
+        if self.browser is not None:
+            self.browser.end()
+            self.browser = None
 
 
 def _failed(kind: str, message: str) -> Rendered:

@@ -1,19 +1,19 @@
-"""Tailwind 2's stylesheet, cut to the rules that can touch a page: 2.9 MB of rules take a browser 0.3 s, these few ms.
+"""Tailwind 2's stylesheet, cut to the rules that can apply to a page.
 
-A rule is left out only if each of its selectors asks for a class that no element of the page can have, so that what
-remains, in the same order, computes the same styles. This holds for pages whose scripts do not run.
+All 2.9 MB of rules take a browser 0.3 s, the cut ones a few ms. A rule is left out only if each of its selectors needs
+a class that no element of the page can have; the others keep their order, so the computed styles are the same. This
+holds for pages whose scripts do not run.
 """
 
 import html
-import lzma
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 
-FILE = Path(__file__).parent / "files" / "tailwind-2.2.19.min.css.xz"
-# What stands around a class in HTML; no class of Tailwind 2 contains any of these.
+from sweet_rl.rendering import fetch
+
+# Characters around a class in HTML; no class of Tailwind 2 contains any of them.
 _BOUNDARY = re.compile(r"""[\s"'=<>`;]+""")
 _ENTITY_ROUNDS = 8  # a page inside a page inside a page ...
 _CLASS = re.compile(r"\.((?:\\[0-9a-fA-F]{1,6}\s?|\\.|[-\w])+)")
@@ -24,33 +24,32 @@ _ESCAPE = re.compile(r"\\([0-9a-fA-F]{1,6})\s?|\\(.)")
 class _Rule:
     text: str
     blocks: tuple[str, ...]  # the "@media (min-width:640px)" around it, outermost first
-    alternatives: tuple[frozenset[str], ...]  # per selector the classes it asks for
+    alternatives: tuple[frozenset[str], ...]  # per selector the classes it needs
 
 
-@lru_cache(maxsize=1)
 def stylesheet() -> bytes:
     """`dist/tailwind.min.css` of tailwindcss 2.2.19 as published on npm."""
-    return lzma.decompress(FILE.read_bytes())
+    return fetch.read("tailwind.min.css")
 
 
 def stylesheet_for(page: str) -> bytes:
-    """The stylesheet without the rules that cannot touch `page` (HTML, of which no script runs)."""
+    """The stylesheet without the rules that cannot apply to `page` (HTML whose scripts do not run)."""
     present = possible_classes(page)
     if present is None or "integrity" in page.lower():
-        return stylesheet()  # a checksum holds for the whole file only
+        return stylesheet()  # a checksum is that of the whole file
     rules, always, by_class = _index()
     kept = set(always)
     for name in present:
         for number in by_class.get(name, ()):
-            if number not in kept and any(asked <= present for asked in rules[number].alternatives):
+            if number not in kept and any(needed <= present for needed in rules[number].alternatives):
                 kept.add(number)
-    return _written([rules[number] for number in sorted(kept)]).encode()
+    return _to_css([rules[number] for number in sorted(kept)]).encode()
 
 
 def possible_classes(page: str) -> set[str] | None:
-    """A superset, in lower case, of the classes that elements of `page` can have and Tailwind's rules ask for.
+    """A superset, in lower case, of the classes of Tailwind that elements of `page` can have.
 
-    None when the page is written so that this cannot be told.
+    None if the page nests character references so deeply that this cannot be determined.
     """
     found, text = set(), page.lower()  # pages without a doctype match classes in any case
     for _ in range(_ENTITY_ROUNDS):
@@ -62,7 +61,7 @@ def possible_classes(page: str) -> set[str] | None:
     return None
 
 
-def _written(rules: list[_Rule]) -> str:
+def _to_css(rules: list[_Rule]) -> str:
     pieces, open_blocks = [], ()
     for rule in rules:
         if rule.blocks != open_blocks:
@@ -82,7 +81,7 @@ def _index() -> tuple[list[_Rule], list[int], dict[str, list[int]]]:
     always = [number for number, rule in enumerate(rules) if not all(rule.alternatives)]
     by_class: dict[str, list[int]] = {}
     for number, rule in enumerate(rules):
-        for name in {min(asked) for asked in rule.alternatives if asked}:
+        for name in {min(needed) for needed in rule.alternatives if needed}:
             by_class.setdefault(name, []).append(number)
     return rules, always, by_class
 
@@ -99,7 +98,7 @@ def _rules(css: str, blocks: tuple[str, ...] = ()) -> Iterator[_Rule]:
             yield _Rule(css[place : closing + 1], blocks, (frozenset(),))
         else:
             closing = css.index("}", opening)
-            yield _Rule(css[place : closing + 1], blocks, tuple(_asked(selector) for selector in _selectors(head)))
+            yield _Rule(css[place : closing + 1], blocks, tuple(_needed(selector) for selector in _selectors(head)))
         place = closing + 1
 
 
@@ -117,7 +116,7 @@ def _selectors(head: str) -> list[str]:
     return re.sub(r"/\*.*?\*/", "", head, flags=re.DOTALL).split(",")
 
 
-def _asked(selector: str) -> frozenset[str]:
+def _needed(selector: str) -> frozenset[str]:
     """The classes, in lower case, that elements must have for the selector to match."""
     while (shorter := re.sub(r":(?:not|is|where|has)\([^()]*\)", "", selector)) != selector:
         selector = shorter

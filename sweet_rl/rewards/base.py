@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -49,3 +49,28 @@ class Grader(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class FunctionGrader:
+    """A grader for rewards that are computed in this process, without running what the agent wrote.
+
+    Args:
+        reward: `reward(task, answer)` in [0, 1]. A dialogue without an answer gets 0.
+    """
+
+    reward: Callable[[Task, str], float]
+
+    def describe(self) -> str:
+        return f"graded by {self.reward.__module__}.{self.reward.__qualname__}"
+
+    def grade_many(self, jobs: Iterable[tuple[Task, str | None]]) -> Iterator[Grade]:
+        for task, answer in jobs:
+            yield Grade(0.0, "no answer") if answer is None else Grade(float(self.reward(task, answer)))
+
+    def close(self) -> None: ...
+
+    def __enter__(self) -> FunctionGrader:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...

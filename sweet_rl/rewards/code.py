@@ -1,21 +1,20 @@
-"""Grade Python answers: the reference and the answer run apart, their values are compared here.
+"""Grade Python answers: the reference solution and the answer run in processes apart, their values are compared here.
 
     from sweet_rl.rewards.code import CodeGrader
 
-    task = Task("t1", "Add one.", "def f(x):\n    return x + 1", {"test1": "f(1)"})
+    task = Task("Add one.", "def f(x):\n    return x + 1", {"test1": "f(1)"})
     with CodeGrader() as grader:
         grade = grader.grade(task, "```python\ndef f(x): return 1 + x\n```")
         print(grade.reward, grade.failure, grade.evidence["tests"])
 
-The reference's results come from warm processes that no answer ever runs in, so that nothing an answer can read
-has held them; `sandbox.py` says what holds on which system.
+The results of a reference come from warm processes that no answer ever runs in, so nothing that an answer can read
+has ever held them. The docstring of `sweet_rl.sandbox` says what is promised on which system.
 """
 
-import logging
 import os
 import re
 import threading
-from collections import OrderedDict, defaultdict, deque
+from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -24,18 +23,10 @@ from itertools import islice
 from sweet_rl.errors import UserError
 from sweet_rl.records import Task
 from sweet_rl.rewards.base import Grade
-from sweet_rl.rewards.extract import (
-    call_prelude,
-    code_candidates,
-    function_name,
-    imported_names,
-)
-from sweet_rl.sandbox.compiler import Compiled, Compiler
-from sweet_rl.sandbox.modules import STANDARD_MODULES, modules_for
-from sweet_rl.sandbox.sandbox import NO_RESULT, Job, Sandbox, SandboxUnavailable, available_level
+from sweet_rl.rewards.extract import call_prelude, code_candidates, function_name, imported_names
+from sweet_rl.sandbox.pool import Pool
+from sweet_rl.sandbox.sandbox import NO_RESULT, Job, available_level, compile_job
 from sweet_rl.sandbox.values import decode, preview, same
-
-logger = logging.getLogger(__name__)
 
 # Code with one of these words may give another result each time: such a reference is run more often.
 CHANCE = re.compile(
@@ -43,24 +34,33 @@ CHANCE = re.compile(
     r"|urandom|object|globals|locals)\b|\{\s*['\"][^:{}]*\}|\{[^:{}]*\bfor\b"
 )
 CACHED_REFERENCES = 20_000
-# A value that is equal cannot be written at so much greater length: longer ones are not even read.
+# The text of an equal value cannot be so much longer than the reference's: longer ones are not even read.
 MAX_LONGER_BYTES, MAX_TIMES_LONGER = 1 << 16, 30
-CHUNK = 8  # answers that a worker takes at once, so that they are compiled together
-NO_MODULE = re.compile(r"No module named '([\w.]+)'")
-LACKS_A_MODULE = ("ModuleNotFoundError", "ImportError", "LookupError: unknown encoding")
+CHUNK = 8  # answers that a worker takes at a time
 
 
 @dataclass
 class Reference:
-    """What is known of a task: the reference's results as texts and, once a text differs, as trees."""
+    """What is known of a task.
 
+    Attributes:
+        calls: the test calls by the name of the test.
+        function: the name of the function that the calls call; "" if unknown.
+        prelude: imports and constants of the reference that the calls name.
+        tests: the calls and the prelude, compiled; only children of the sandbox load it.
+        results: texts of the values of the calls; None for a call that gives none (released rules only).
+        ungradable: why no answer can be graded against it.
+        machine: what the machine did to the reference; it is not kept, the next answer tries again.
+    """
+
+    calls: dict[str, str]
     function: str
-    prelude: str
-    results: list[bytes] | None = None
+    prelude: str = ""
+    tests: bytes = b""
+    results: list[bytes | None] | None = None
     ungradable: str | None = None
-    calls: bytes = b""
-    compiled_prelude: bytes = Job.prelude
-    trees: list | None = None
+    machine: str | None = None
+    _trees: list | None = None
 
     @property
     def longest(self) -> int:
@@ -68,41 +68,41 @@ class Reference:
         return MAX_LONGER_BYTES + MAX_TIMES_LONGER * max(len(text or b"") for text in self.results)
 
     def tree(self, number: int):
-        if self.trees is None:
-            self.trees = [decode(text) for text in self.results]
-        return self.trees[number]
+        """The value of a call as a tree; texts are decoded when the first value differs."""
+        if self._trees is None:
+            self._trees = [None if text is None else decode(text) for text in self.results]
+        return self._trees[number]
 
 
 class CodeGrader:
-    """Grades answers against reference solutions; a context manager that owns the sandboxes.
+    """A `Grader` that runs answers on the hidden tests of their task. The reward is the share of tests passed.
 
-    timeout: CPU seconds a test may use, three times as long by the clock, and at least a second; memory_mb: memory
-    an answer may use beyond the interpreter's; workers: answers graded at once (None: two a core, so that
-    none is idle while a process is forked); sandbox: auto | strict |
-    seccomp | limits. `level` says which level is active, `weaker_because` why not a stronger one.
-    Raises SandboxUnavailable when the asked level cannot be had.
+    Failures: wrong value, exception, timeout, memory, forbidden, unserialisable, exited, output, syntax error; no
+    answer, no code. Evidence: {"level", "tests": [{"name", "passed", "reason"?, "message"?}]}.
+
+    Args:
+        timeout: CPU seconds per test. The clock limit is three times that and at least one second.
+        memory_mb: memory that an answer may use beyond the interpreter's own.
+        workers: answers graded at the same time. Default: two per core, so that no core is idle during a fork.
+        sandbox: auto, strict, seccomp or limits. `level` is the active one, `weaker_because` why not a stronger one.
+
+    Raises:
+        SandboxUnavailable: the requested level is not available here.
+        UserError: a setting is out of range.
     """
 
-    scope, rules = "module", "sweet_rl"
+    scope, rules, whole_calls = "module", "sweet_rl", False
 
     def __init__(self, timeout: float = 1.0, memory_mb: int = 256, workers: int | None = None, sandbox: str = "auto"):
         if timeout <= 0 or memory_mb <= 0 or (workers is not None and workers <= 0):
             raise UserError(
                 f"timeout ({timeout}), memory_mb ({memory_mb}) and workers ({workers}) must be more than 0."
             )
-        self.timeout, self.memory_mb = timeout, memory_mb
         self.workers = workers or 2 * (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1)
         self.level, self.weaker_because = available_level(sandbox)
-        self._compiler = Compiler(self.level, timeout, memory_mb)
-        self._idle: OrderedDict[tuple, list[Sandbox]] = OrderedDict()
-        self._not_loaded: dict[tuple, tuple] = {}  # modules that cannot be loaded together -> those to load instead
+        self._pool = Pool(self.level, timeout, memory_mb, self.workers)
         self._references: OrderedDict[tuple, Future] = OrderedDict()
         self._lock = threading.Lock()
-        # Every reference runs in two kinds of processes: of each kind half as many as there are cores.
-        self._reference_turns: defaultdict[tuple, threading.Semaphore] = defaultdict(
-            lambda: threading.Semaphore(max(1, self.workers // 4))
-        )
-        self._closed = False
 
     def describe(self) -> str:
         """One line for people: the active level, and why it is not a stronger one."""
@@ -113,18 +113,33 @@ class CodeGrader:
 
     def grade(self, task: Task, answer: str | None) -> Grade:
         """The grade of one answer: the text as the agent gave it, fences and prose included; None if it gave none."""
-        return self._grade_all([(task, answer)])[0]
+        reference = self._reference(task)
+        if reference.ungradable:
+            return self._judge([], ungradable=reference.ungradable)
+        if reference.machine:
+            return self._judge([], machine=f"the reference {reference.machine}")
+        if answer is None or not answer.strip():
+            return self._all_failed(reference, "no answer")
+        texts = code_candidates(answer, reference.function)
+        if not texts:
+            missing = f"no definition of {reference.function or 'a function'} in the answer"
+            return self._all_failed(reference, "no code", missing)
+        return self._grade_code(reference, texts)
 
     def grade_many(self, jobs: Iterable[tuple[Task, str | None]]) -> Iterator[Grade]:
-        """The grades of (task, answer) pairs, in order, on all workers."""
+        """The grades of (task, answer) pairs, in order, on all workers. `jobs` is read as far as that needs."""
+
+        def grade_all(rows: list) -> list[Grade]:
+            return [self.grade(*row) for row in rows]
+
         jobs = iter(jobs)
         with ThreadPoolExecutor(self.workers) as executor:
-            waiting: deque = deque()
+            waiting: deque[Future] = deque()
             try:
                 while True:
                     rows = list(islice(jobs, CHUNK))
                     if rows:
-                        waiting.append(executor.submit(self._grade_all, rows))
+                        waiting.append(executor.submit(grade_all, rows))
                     if not waiting:
                         return
                     if not rows or len(waiting) >= 4 * self.workers:
@@ -135,66 +150,48 @@ class CodeGrader:
 
     def ungradable(self, task: Task) -> str | None:
         """Why a task cannot be graded (its reference fails, hangs or answers differently each time), or None."""
-        return self._reference(task.ground_truth, task.test_cases).ungradable
+        return self._reference(task).ungradable
 
-    def _grade_all(self, rows: list[tuple]) -> list[Grade]:
-        """Grades of (task, answer) rows; what they have to compile is compiled at once."""
-        facts = [self._reference(task.ground_truth, task.test_cases) for task, _ in rows]
-        candidates = [
-            code_candidates(answer, fact.function) if answer and not fact.ungradable else []
-            for fact, (_, answer) in zip(facts, rows, strict=True)
-        ]
-        compiled = iter(self._compiler.modules([texts for texts in candidates if texts]))
-        return [
-            self._grade(fact, answer, list(task.test_cases), texts, next(compiled) if texts else None)
-            for fact, (task, answer), texts in zip(facts, rows, candidates, strict=True)
-        ]
+    def _grade_code(self, reference: Reference, texts: list[str]) -> Grade:
+        outcomes = self._run("answer", 0, reference, texts, reference.longest)
+        machine = next((message for reason, message in outcomes if reason == "machine"), None)
+        rows = zip(reference.calls, outcomes, strict=True)
+        tests = [self._compare(name, reference, i, outcome) for i, (name, outcome) in enumerate(rows)]
+        return self._judge(tests, machine=machine)
 
-    def _grade(self, facts: Reference, answer, names: list[str], texts: list[str], compiled) -> Grade:
-        if facts.ungradable:
-            return self._graded([], ungradable=facts.ungradable)
-        if answer is None or not answer.strip():
-            return self._all_failed(names, "no answer")
-        if compiled is None:
-            return self._all_failed(names, "no code", f"no definition of {facts.function or 'a function'} in the answer")
-        if compiled.failure:
-            return self._all_failed(names, *compiled.failure)
-        outcomes = self._run("answer", 0, facts, compiled, "\n".join(texts), len(names))
-        tests = [self._compare(name, facts, i, outcomes[i]) for i, name in enumerate(names)]
-        return self._graded(tests)
-
-    def _graded(self, tests: list[dict], ungradable: str | None = None) -> Grade:
+    def _judge(self, tests: list[dict], ungradable: str | None = None, machine: str | None = None) -> Grade:
         evidence = {"level": self.level, "tests": tests}
         if self.rules != "sweet_rl":
             evidence["rules"] = self.rules
-        if ungradable:
-            return Grade(None, ungradable=ungradable, evidence=evidence)
+        if ungradable or machine:
+            return Grade(None, ungradable=ungradable, machine=machine, evidence=evidence)
         failure = next((test["reason"] for test in tests if not test["passed"]), None)
         return Grade(sum(test["passed"] for test in tests) / len(tests), failure, evidence=evidence)
 
-    def _all_failed(self, names: list[str], reason: str, message: str | None = None) -> Grade:
-        return self._graded([result(name, reason, message) for name in names])
+    def _all_failed(self, reference: Reference, reason: str, message: str | None = None) -> Grade:
+        return self._judge([result(name, reason, message) for name in reference.calls])
 
-    def _compare(self, name: str, facts: Reference, number: int, outcome: tuple) -> dict:
+    def _compare(self, name: str, reference: Reference, number: int, outcome: tuple) -> dict:
+        """The evidence of one test: the value of the answer compared with the value of the reference."""
         reason, content = outcome
         if reason != "value":
             return result(name, reason, content)
-        if content == facts.results[number]:
+        if content == reference.results[number]:
             return result(name)
         try:
             got = decode(content)
         except ValueError:
             return result(name, *NO_RESULT)
-        if same(facts.tree(number), got):
+        expected = reference.tree(number)
+        if same(expected, got):
             return result(name)
-        return result(name, "wrong value", f"expected {preview(facts.tree(number))}, got {preview(got)}"
-        )
+        return result(name, "wrong value", f"expected {preview(expected)}, got {preview(got)}")
 
-    # ----------------------------------------------------------------------------------------------- reference
+    # ----------------------------------------------------------------------------------------------- references
 
-    def _reference(self, reference: str, test_cases: dict[str, str]) -> Reference:
-        """The reference's results, computed once and kept by content."""
-        key = (reference, *test_cases.items())
+    def _reference(self, task: Task) -> Reference:
+        """What the task's reference gives, computed once and kept by content."""
+        key = (task.ground_truth, *task.test_cases.items())
         with self._lock:
             future = self._references.get(key)
             mine = future is None
@@ -203,141 +200,65 @@ class CodeGrader:
                 if len(self._references) > CACHED_REFERENCES:
                     self._references.popitem(last=False)
         if mine:
+            reference = None
             try:
-                future.set_result(self._run_reference(reference, test_cases))
+                reference = self._run_reference(task.ground_truth, dict(task.test_cases))
+                future.set_result(reference)
             except BaseException as error:
-                with self._lock:
-                    self._references.pop(key, None)
                 future.set_exception(error)
                 raise
+            finally:
+                if reference is None or reference.machine:
+                    with self._lock:
+                        self._references.pop(key, None)
         return future.result()
 
-    def _run_reference(self, reference: str, test_cases: dict[str, str]) -> Reference:
-        facts = Reference(function_name(reference, test_cases), call_prelude(reference, test_cases))
-        if not test_cases:
-            facts.ungradable = "the task has no test cases"
-            return facts
-        texts = [[reference], [facts.prelude]] if facts.prelude else [[reference]]
-        compiled, *prelude = self._compiler.modules(texts)
-        calls = self._compiler.calls(list(test_cases.values()))
-        for what, found in (("reference", compiled), ("test calls", calls)):
-            if found.failure:
-                first = f"{next(iter(test_cases))}: " if what == "reference" else ""
-                facts.ungradable = f"the {what} fails {first}{': '.join(found.failure)}"
-                return facts
-        facts.calls = calls.code
-        if prelude and not prelude[0].failure:
-            facts.compiled_prelude = prelude[0].code
-        seeds = [0, 1, 2, 3, 0, 1] if CHANCE.search(reference) else [0, 1]
-        for seed in seeds:
-            outcomes = self._run("reference", seed, facts, compiled, reference, len(test_cases))
-            for name, (reason, content) in zip(test_cases, outcomes, strict=True):
+    def _run_reference(self, code: str, calls: dict[str, str]) -> Reference:
+        """Run the reference under different hash seeds. Values that differ make the task ungradable."""
+        reference = Reference(calls, function_name(code, calls), call_prelude(code, calls))
+        if not calls:
+            reference.ungradable = "the task has no test cases"
+            return reference
+        self._compile_tests(reference)
+        if reference.ungradable or reference.machine:
+            return reference
+        for seed in [0, 1, 2, 3, 0, 1] if CHANCE.search(code) else [0, 1]:
+            outcomes = self._run("reference", seed, reference, [code])
+            for name, (reason, content) in zip(calls, outcomes, strict=True):
+                if reason == "machine":
+                    reference.machine = content
+                    return reference
                 if reason != "value":
-                    facts.ungradable = f"the reference fails {name}: {reason}: {content}"
-                    return facts
+                    reference.ungradable = f"the reference fails {name}: {reason}: {content}"
+                    return reference
             results = [content for _, content in outcomes]
-            if facts.results is None:
-                facts.results = results
-            for number, (name, text) in enumerate(zip(test_cases, results, strict=True)):
-                if text != facts.results[number] and not same(facts.tree(number), decode(text)):
-                    facts.ungradable = f"the reference gives different results for {name} on two runs"
-                    return facts
-        return facts
+            if reference.results is None:
+                reference.results = results
+            for number, (name, text) in enumerate(zip(calls, results, strict=True)):
+                if text != reference.results[number] and not same(reference.tree(number), decode(text)):
+                    reference.ungradable = f"the reference gives different results for {name} on two runs"
+                    return reference
+        return reference
 
-    # ----------------------------------------------------------------------------------------------- sandboxes
+    def _compile_tests(self, reference: Reference) -> None:
+        job = compile_job(list(reference.calls.values()), reference.prelude, self.whole_calls)
+        ((reason, content),) = self._pool.run("reference", 0, job, set())
+        if reason == "value":
+            reference.tests = content
+        elif reason == "machine":
+            reference.machine = content
+        else:
+            reference.ungradable = f"the test calls cannot be compiled: {reason}: {content}"
 
-    def _run(self, role: str, seed: int, facts: Reference, compiled: Compiled, text: str, tests: int) -> list[tuple]:
-        """Run compiled code in a process with the modules that its text asks for; if it lacks one, with them all."""
-        process = compiled.process
-        if facts.prelude:  # the calls hand over objects of modules that it did not name itself
-            process = "answer" if process == "shared" else "test"
-        longest = None if role == "reference" else facts.longest
-        job = Job(
-            compiled.code, facts.calls, tests, facts.function, facts.compiled_prelude, process, self.scope, longest
-        )  # fmt: skip
-        names = imported_names(text) | imported_names(facts.prelude)
-        modules = modules_for(names, text)
-        outcomes = self._run_in((role, seed, modules), job)
-        lacking = [c for reason, c in outcomes if reason == "exception" and c.startswith(LACKS_A_MODULE)]
-        if lacking:
-            everything = modules_for(names | {"os"} | {name for c in lacking for name in NO_MODULE.findall(c)})
-            if everything != modules:
-                outcomes = self._run_in((role, seed, everything), job)
-        return outcomes
-
-    def _run_in(self, key: tuple, job: Job) -> list[tuple]:
-        """Run a job in a warm process of its kind; one that has died is replaced, once.
-
-        References wait for each other's processes once these fill the cores: another costs more to start than to
-        wait for.
-        """
-        key = (*key[:2], self._not_loaded.get(key[2], key[2]))
-        if key[0] == "reference":
-            with self._lock:
-                turn = self._reference_turns[key]
-            with turn:
-                return self._run_warm(key, job)
-        return self._run_warm(key, job)
-
-    def _run_warm(self, key: tuple, job: Job) -> list[tuple]:
-        for attempt in (1, 2):
-            try:
-                sandbox = self._take(key, warm=attempt == 1)
-            except SandboxUnavailable as error:  # a module that was loaded keeps its process from shutting itself in
-                more = set(key[2]) - set(STANDARD_MODULES)
-                if not more:
-                    raise
-                logger.warning("%s Code that imports %s has none of these.", error, ", ".join(sorted(more)))
-                self._not_loaded[key[2]] = STANDARD_MODULES
-                return self._run_warm((*key[:2], STANDARD_MODULES), job)
-            try:
-                outcomes = sandbox.run(job)
-            except (EOFError, OSError):
-                sandbox.close()
-                if attempt == 2:
-                    return [("exited", "the sandbox was ended while it ran this answer")] * job.tests
-            except BaseException:
-                sandbox.close()
-                raise
-            else:
-                self._give_back(key, sandbox)
-                return outcomes
-        raise AssertionError("unreachable")
-
-    def _take(self, key: tuple, warm: bool) -> Sandbox:
-        """A warm process for (role, hash seed, modules): the role keeps references and answers apart."""
-        with self._lock:
-            if self._closed:
-                raise RuntimeError("this CodeGrader is closed")
-            if warm and self._idle.get(key):
-                return self._idle[key].pop()
-        return Sandbox(self.level, self.timeout, self.memory_mb, modules=key[2], hash_seed=key[1])
-
-    def _give_back(self, key: tuple, sandbox: Sandbox) -> None:
-        """Keep the process warm for the next job; the longest unused one goes when there are too many."""
-        surplus = []
-        with self._lock:
-            self._idle.setdefault(key, []).append(sandbox)
-            self._idle.move_to_end(key)
-            while self._closed or sum(map(len, self._idle.values())) > 6 * self.workers + 8:
-                oldest = next((k for k, idle in self._idle.items() if idle), None)
-                if oldest is None:
-                    break
-                surplus.append(self._idle[oldest].pop(0))
-                if not self._idle[oldest]:
-                    del self._idle[oldest]
-        for extra in surplus:
-            extra.close()
+    def _run(self, role: str, seed: int, reference: Reference, texts: list[str], longest: int | None = None):
+        """The outcomes of the test calls on one code, in a process of its role."""
+        job = Job(texts, reference.tests, len(reference.calls), reference.function, self.scope, longest)
+        imports = imported_names("\n".join(texts)) | imported_names(reference.prelude)
+        return self._pool.run(role, seed, job, imports)
 
     def close(self) -> None:
-        """End every process of the grader, which cannot be used afterwards."""
-        with self._lock:
-            self._closed = True
-            sandboxes = [sandbox for idle in self._idle.values() for sandbox in idle]
-            self._idle.clear()
-        self._compiler.close()
-        for sandbox in sandboxes:
-            sandbox.close()
+        """End every process of the grader. It cannot be used afterwards."""
+        self._pool.close()
 
     def __enter__(self):
         return self
@@ -347,6 +268,6 @@ class CodeGrader:
 
 
 def result(name: str, reason: str | None = None, message: str | None = None) -> dict:
-    """The evidence of one test: passed without a reason."""
+    """The evidence of one test, which passed if there is no reason."""
     row = {"name": name, "passed": reason is None, "reason": reason, "message": message}
     return {key: value for key, value in row.items() if value is not None}

@@ -1,4 +1,4 @@
-"""A file of graded dialogues and what graded them: only runs on the same tasks, graded alike, are compared."""
+"""A file of graded trajectories and how they were graded: only runs on the same tasks, graded alike, are comparable."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,14 +11,20 @@ from sweet_rl.runs.manifest import manifest_of
 
 NOT_OF_THE_GRADER = {"num_tasks", "sandbox", "workers", "browser", "baseline", "seed", "k", "grade_references", "limit"}
 NAMED_IN_ROWS = ("grader", "encoder")
-# What only one file says is a difference too; settings may have been lost with a manifest.
+# These differ also if only one of two files has them. Settings may have been lost with a manifest.
 STRICT = {"kind", *NAMED_IN_ROWS}
 
 
 @dataclass(frozen=True)
 class GradedFile:
-    """The graded dialogues of one seed of a run. `grader` says what graded them, name by name: `kind` (code or page),
-    what the rows tell (grader, encoder), and the settings of the evaluation that its manifest holds."""
+    """The graded trajectories of one seed of a run.
+
+    Attributes:
+        path: the file.
+        trajectories: its trajectories.
+        grader: how they were graded, by name: `kind` (code or page), what the rows name (grader, encoder), and the
+            settings in the manifest of the evaluation.
+    """
 
     path: str
     trajectories: Sequence[Trajectory]
@@ -26,8 +32,11 @@ class GradedFile:
 
 
 def read_graded(path: str) -> GradedFile:
-    """Reads a file of evaluate_code.py or evaluate_html.py. Raises UserError where its rows disagree about their
-    grader."""
+    """Read a file of evaluate_code.py or evaluate_html.py.
+
+    Raises:
+        UserError: its rows were graded in different ways.
+    """
     trajectories = read_records(path, Trajectory)
     manifest = manifest_of(Path(path))
     settings = json.loads(manifest.read_text(encoding="utf-8"))["settings"] if manifest.exists() else {}
@@ -35,16 +44,16 @@ def read_graded(path: str) -> GradedFile:
 
 
 def grader_of(path: str, trajectories: Iterable[Trajectory], settings: Mapping[str, object] = ()) -> dict:
-    """What graded the dialogues, by their own words and by the settings of their evaluation."""
+    """How the trajectories were graded, by their own fields and by the settings of their evaluation."""
     grader = {name: value for name, value in dict(settings).items() if name not in NOT_OF_THE_GRADER}
     for trajectory in trajectories:
         grade = trajectory.grade or {}
-        told: dict = {"kind": "page" if "similarity" in grade else "code"} if grade else {}
+        facts: dict = {"kind": "page" if "similarity" in grade else "code"} if grade else {}
         for name in NAMED_IN_ROWS:
             value = grade.get(name, trajectory.extra.get(name))
             if value is not None:
-                told[name] = value
-        for name, value in told.items():
+                facts[name] = value
+        for name, value in facts.items():
             if grader.setdefault(name, value) != value:
                 raise UserError(
                     f"{path}: rows with different {name}s, {grader[name]!r} and {value!r} ({trajectory.id}). "
@@ -54,7 +63,14 @@ def grader_of(path: str, trajectories: Iterable[Trajectory], settings: Mapping[s
 
 
 def check_comparable(runs: Mapping[str, Sequence[GradedFile]]) -> dict:
-    """What graded all of them. Raises UserError, saying how they differ, for other tasks or another grader."""
+    """How all of the runs were graded.
+
+    Args:
+        runs: the files of each run by its name, one per seed.
+
+    Raises:
+        UserError: two files have different tasks, or were graded differently; the message names the difference.
+    """
     (first_name, first), *others = [(name, file) for name, files in runs.items() for file in files]
     tasks = {t.task.id: t.task for t in first.trajectories}
     for name, file in others:
@@ -72,14 +88,14 @@ def check_comparable(runs: Mapping[str, Sequence[GradedFile]]) -> dict:
                 f"the first is {changed[0]}. Evaluate all on the same tasks file."
             )
         differing = {
-            key: (first.grader.get(key, "(not said)"), file.grader.get(key, "(not said)"))
+            key: (first.grader.get(key, "(not given)"), file.grader.get(key, "(not given)"))
             for key in sorted(first.grader.keys() | file.grader.keys())
             if first.grader.get(key) != file.grader.get(key)
             and (key in STRICT or key in first.grader.keys() & file.grader.keys())
         }
         if differing:
-            said = "; ".join(f"{key}: {one} and {two}" for key, (one, two) in differing.items())
-            raise UserError(f"{what} were graded differently ({said}). Evaluate all in the same way.")
+            differences = "; ".join(f"{key}: {one} and {two}" for key, (one, two) in differing.items())
+            raise UserError(f"{what} were graded differently ({differences}). Evaluate all in the same way.")
     return dict(first.grader)
 
 

@@ -1,10 +1,12 @@
-"""The released grader's rules, for comparison with its figures only; contained as every other answer is.
+"""The released grader's rules, for comparison with its figures only. Answers are contained as everywhere.
 
-What is kept of it: code is executed inside a function's scope, so that top-level imports, helpers and recursion raise
-NameError; answers with a forbidden word score 0; None never passes; floats must be equal to the last digit, NaN, arrays
-and objects without `==` never are; a test whose reference fails cannot be passed, and no task is ungradable.
-What is not: it ran in the grader's process (an exit ended the run, a lying `__eq__` passed), and on Python 3.13 and
-later its scoping makes every answer fail. How it found the code in an answer is not known here: as `extract.py` does.
+Kept of the released grader: code is executed inside a function's scope, so top-level imports, helpers and recursion
+raise NameError; an answer with a forbidden word scores 0; None never passes; floats must be equal to the last digit;
+NaN, arrays and objects without `==` are never equal; a test whose reference fails cannot be passed, and no task with
+tests is ungradable.
+
+Not kept: it ran in the grader's process (an exit ended the run, a lying `__eq__` passed), and on Python 3.13 and later
+its scoping makes every answer fail. How it found the code in an answer is unknown; `extract.py` is used.
 """
 
 from collections import OrderedDict
@@ -13,6 +15,7 @@ from datetime import timedelta
 from sweet_rl.rewards.base import Grade
 from sweet_rl.rewards.code import CodeGrader, Reference, result
 from sweet_rl.rewards.extract import function_name
+from sweet_rl.sandbox.sandbox import NO_RESULT
 from sweet_rl.sandbox.values import as_number, decode, findable, preview, same
 
 FORBIDDEN_WORDS = ("print(", "write", "open(")
@@ -20,49 +23,53 @@ LISTS = {"l": list, "t": tuple}
 
 
 class PaperGrader(CodeGrader):
-    """`CodeGrader` with the release's rules. Grades say `failure` "banned word" where one is in the code."""
+    """`CodeGrader` with the release's rules. The failure of an answer with a forbidden word is "banned word"."""
 
-    scope, rules = "function", "paper"
+    scope, rules, whole_calls = "function", "paper", True
 
     def describe(self) -> str:
         return f"{super().describe()}; scored by the release's rules, for comparison only"
 
-    def _grade(self, facts, answer, names, texts, compiled) -> Grade:
-        word = next((word for word in FORBIDDEN_WORDS if texts and word in texts[0]), None)
+    def _grade_code(self, reference: Reference, texts: list[str]) -> Grade:
+        word = next((word for word in FORBIDDEN_WORDS if word in texts[0]), None)
         if word is not None:
-            return self._all_failed(names, "banned word", f"{word!r} is in the code")
-        return super()._grade(facts, answer, names, texts, compiled)
+            return self._all_failed(reference, "banned word", f"{word!r} is in the code")
+        return super()._grade_code(reference, texts)
 
-    def _compare(self, name: str, facts, number: int, outcome: tuple) -> dict:
-        if facts.results[number] is None:
-            return result(name, "reference failed", facts.ungradable)
+    def _compare(self, name: str, reference: Reference, number: int, outcome: tuple) -> dict:
+        if reference.results[number] is None:
+            return result(name, "reference failed")
         reason, content = outcome
         if reason != "value":
             return result(name, reason, content)
+        expected = reference.tree(number)
         try:
-            passed = equal_as_released(facts.tree(number), decode(content))
-            shown = f"expected {preview(facts.tree(number))}, got {preview(decode(content))}"
+            got = decode(content)
         except ValueError:
-            passed, shown = False, "the process wrote something that is no result"
-        return result(name) if passed else result(name, "wrong value", shown)
+            return result(name, *NO_RESULT)
+        if equal_as_released(expected, got):
+            return result(name)
+        return result(name, "wrong value", f"expected {preview(expected)}, got {preview(got)}")
 
-    def _run_reference(self, reference: str, test_cases: dict[str, str]) -> Reference:
-        facts = Reference(function_name(reference, test_cases), "")
-        if not test_cases:
-            facts.ungradable = "the task has no test cases"
-            return facts
-        compiled = self._compiler.modules([[reference]])[0]
-        calls = self._compiler.calls(list(test_cases.values()), whole=True)
-        facts.calls, facts.results = calls.code, [None] * len(test_cases)
-        if not (compiled.failure or calls.failure):
-            outcomes = self._run("reference", 0, facts, compiled, reference, len(test_cases))
-            facts.results = [content if reason == "value" else None for reason, content in outcomes]
-        facts.trees = [None if text is None else decode(text) for text in facts.results]
-        return facts
+    def _run_reference(self, code: str, calls: dict[str, str]) -> Reference:
+        """Run the reference once; a test that it fails has no result."""
+        reference = Reference(calls, function_name(code, calls))
+        if not calls:
+            reference.ungradable = "the task has no test cases"
+            return reference
+        self._compile_tests(reference)
+        if reference.ungradable:  # for the release such a test fails
+            reference.ungradable, reference.results = None, [None] * len(calls)
+        if reference.results or reference.machine:
+            return reference
+        outcomes = self._run("reference", 0, reference, [code])
+        reference.machine = next((message for reason, message in outcomes if reason == "machine"), None)
+        reference.results = [content if reason == "value" else None for reason, content in outcomes]
+        return reference
 
 
 def equal_as_released(expected, got) -> bool:
-    """Whether two trees stand for values that `==` alone calls equal and that are not None."""
+    """Whether two trees stand for values that are equal by `==` alone and are not None."""
     try:
         return expected is not None and bool(_value(expected) == _value(got))
     except (TypeError, ValueError, LookupError, ArithmeticError, RecursionError):
@@ -70,7 +77,7 @@ def equal_as_released(expected, got) -> bool:
 
 
 def _value(tree):
-    """The Python value of a tree of plain data. Raises ValueError for what has no `==` of its own."""
+    """The Python value of a tree of plain data. Raises ValueError for a type without `==` of its own."""
     if type(tree) is not list:
         return tree
     number = as_number(tree)

@@ -1,4 +1,4 @@
-"""What made an output: its settings, its inputs by content, its versions, and whether it is finished."""
+"""The manifest of an output: its settings, the hashes of its inputs, versions, and whether it is finished."""
 
 from __future__ import annotations
 
@@ -15,27 +15,35 @@ from typing import Any
 import sweet_rl
 from sweet_rl.errors import UserError
 
-_REMEDY = (
-    "Give the old settings to continue it, another output path to keep both, or --overwrite to start anew."
-)
 DIRECTORY_MANIFEST = "manifest.json"
 _PACKAGES = ("torch", "transformers", "tokenizers", "datasets", "aiohttp", "accelerate", "vllm", "deepspeed", "numpy")
-_BIG = 64 * 2**20
+_BIG = 64 * 2**20  # bytes
+_END = 2**20  # bytes
 
 
 class Manifest:
-    """What made an output, as a file that is replaced whole."""
+    """The manifest of one output. `write` replaces its file atomically.
+
+    Args:
+        path: of the manifest.
+        settings: every setting that influences the output, as JSON values.
+        inputs: files and model directories that the run reads; None is skipped.
+    """
 
     def __init__(self, path: Path, settings: dict, inputs: Sequence[str | Path | None]):
         self.path = path
         self.content: dict[str, Any] = {
             "status": "running",
-            "settings": _plain(settings),
+            "settings": _as_json(settings),
             "seed": settings.get("seed"),
             "inputs": {str(name): hash_input(name) for name in inputs if name is not None},
             "versions": _versions(),
             "started": _now(),
         }
+
+    @property
+    def complete(self) -> bool:
+        return self.content["status"] == "finished"
 
     def read(self) -> dict | None:
         """The manifest on disk, or None. Raises UserError if it cannot be read."""
@@ -43,23 +51,22 @@ class Manifest:
             return None
         try:
             old = json.loads(self.path.read_text(encoding="utf-8"))
-            if isinstance(old, dict) and {"status", "settings", "inputs"} <= old.keys():
-                return old
         except ValueError:
-            pass
-        raise UserError(
-            f"{self.path} is not a manifest of a run. Remove it and its output, or give --overwrite."
-        )
+            old = None
+        if isinstance(old, dict) and {"status", "settings", "inputs"} <= old.keys():
+            return old
+        raise UserError(f"{self.path} is not a manifest of a run. Remove it and its output, or give --overwrite.")
 
-    def adopt(self, old: dict, what: str) -> None:
-        """Goes on with the run on disk; raises UserError naming each setting or input that differs."""
+    def adopt(self, old: dict, output: str) -> None:
+        """Continue the run of the manifest on disk. Raises UserError naming each setting and input that differs."""
+        was, now = _flat(old["settings"]), _flat(self.content["settings"])
         changed = [
-            f"  --{key}: {_value(old['settings'], key)} -> {_value(self.content['settings'], key)}"
-            for key in sorted(old["settings"].keys() | self.content["settings"].keys())
-            if _value(old["settings"], key) != _value(self.content["settings"], key)
+            f"  --{key}: {was.get(key, '(not given)')} -> {now.get(key, '(not given)')}"
+            for key in sorted(was.keys() | now.keys())
+            if was.get(key) != now.get(key)
         ]
         was, now = old["inputs"], self.content["inputs"]
-        if sorted(was.values()) != sorted(now.values()):
+        if sorted(was.values()) != sorted(now.values()):  # a moved input is no change
             changed += [
                 f"  input {name}: {_short(was.get(name))} -> {_short(now.get(name))}"
                 for name in sorted(was.keys() | now.keys())
@@ -67,77 +74,78 @@ class Manifest:
             ]
         if changed:
             state = "finished" if old["status"] == "finished" else "unfinished"
+            lines = "\n".join(changed)
             raise UserError(
-                f"{what} belongs to a run ({state}) with other settings (old -> new):\n"
-                + "\n".join(changed)
-                + f"\n{_REMEDY}"
+                f"{output} belongs to a run ({state}) with other settings (old -> new):\n{lines}\n"
+                "Give the old settings to continue it, another output path to keep both, or --overwrite to start anew."
             )
         self.content = old
 
     def write(self) -> None:
-        partial = self.path.with_name(self.path.name + ".partial")
-        partial.write_text(
-            json.dumps(self.content, indent=2, ensure_ascii=False, default=str) + "\n", encoding="utf-8"
-        )
-        os.replace(partial, self.path)
+        replace_text(self.path, json.dumps(self.content, indent=2, ensure_ascii=False, default=str) + "\n")
 
-    def finish(self, summary: dict) -> None:
-        self.content |= {"status": "finished", "finished": _now(), "summary": _plain(summary)}
+    def reopen(self) -> None:
+        """Mark a finished run as running again."""
+        for key in ("finished", "summary", "records"):
+            self.content.pop(key, None)
+        self.content["status"] = "running"
         self.write()
 
-    @property
-    def complete(self) -> bool:
-        return self.content["status"] == "finished"
+    def finish(self, summary: dict) -> None:
+        self.content |= {"status": "finished", "finished": _now(), "summary": _as_json(summary)}
+        self.write()
 
 
 def manifest_of(path: Path) -> Path:
-    """Where the manifest of an output file lies."""
+    """The path of the manifest of an output file."""
     return path.with_name(path.name + ".manifest.json")
 
 
-def hash_input(path: str | Path) -> str:
-    """The SHA-256 of a file's content, or of a model directory's files (its manifest and sub-folders left
-    out).
+def replace_text(path: Path, text: str) -> None:
+    """Write a file atomically: at any moment it has its old or its new content."""
+    partial = path.with_name(path.name + ".partial")
+    partial.write_text(text, encoding="utf-8")
+    os.replace(partial, path)
 
-    Of files in a directory above 64 MB only the size and the first and last MB are hashed, so that naming a
-    large model does not take minutes. Raises UserError if there is nothing at the path.
+
+def hash_input(path: str | Path) -> str:
+    """The SHA-256 of a file, or of the files of a model directory without its manifest and sub-folders.
+
+    Of files above 64 MB in a directory only the size and the first and last MB are hashed: hashing a large model would
+    take minutes. Raises UserError if there is nothing at the path.
     """
     path, digest = Path(path), hashlib.sha256()
     if path.is_file():
         with open(path, "rb") as file:
-            return (
-                hashlib.file_digest(file, "sha256").hexdigest()
-                if hasattr(hashlib, "file_digest")
-                else _stream(file)
-            )
+            while chunk := file.read(_END):
+                digest.update(chunk)
+        return digest.hexdigest()
     if not path.is_dir():
         raise UserError(f"{path} does not exist. An input of this run was expected there: check the path.")
     for entry in sorted(p for p in path.iterdir() if p.is_file() and p.name != DIRECTORY_MANIFEST):
         size = entry.stat().st_size
         digest.update(f"{entry.name}\0{size}\0".encode())
         with open(entry, "rb") as file:
-            if size <= _BIG:
-                digest.update(file.read())
-            else:
-                digest.update(file.read(2**20))
-                file.seek(-(2**20), os.SEEK_END)
-                digest.update(file.read())
+            if size > _BIG:
+                digest.update(file.read(_END))
+                file.seek(-_END, os.SEEK_END)
+            digest.update(file.read())
     return digest.hexdigest()
 
 
-def _stream(file) -> str:
-    digest = hashlib.sha256()
-    while chunk := file.read(2**20):
-        digest.update(chunk)
-    return digest.hexdigest()
-
-
-def _plain(settings: dict) -> dict:
+def _as_json(settings: dict) -> dict:
     return json.loads(json.dumps(settings, default=str))
 
 
-def _value(settings: dict, key: str) -> str:
-    return json.dumps(settings[key], ensure_ascii=False) if key in settings else "(not given)"
+def _flat(settings: dict, prefix: str = "") -> dict[str, str]:
+    """Settings as text by name, `group.name` in a group. A setting of null counts as not given."""
+    flat: dict[str, str] = {}
+    for key, value in settings.items():
+        if isinstance(value, dict):
+            flat |= _flat(value, f"{prefix}{key}.")
+        elif value is not None:
+            flat[prefix + key] = json.dumps(value, ensure_ascii=False)
+    return flat
 
 
 def _short(digest: str | None) -> str:

@@ -1,5 +1,5 @@
-"""`--shard i/n`: which part of the work is this process's own. The outputs of all n shards are, one after the
-other, the records of one run over everything."""
+"""`--shard i/n`: the part of the work that one of n processes does. The concatenated outputs of all shards are the
+records of one run over everything."""
 
 from __future__ import annotations
 
@@ -13,9 +13,14 @@ Item = TypeVar("Item")
 
 
 def shard_of(items: Sequence[Item], shard: str | None) -> Sequence[Item]:
-    """The i-th of n runs of neighbours in `items`, for a shard "i/n" with i from 1 to n; all of them for None.
+    """One of n contiguous parts of `items`, whose sizes differ by at most one.
 
-    Sizes differ by one at most. Raises UserError for any other text.
+    Args:
+        items: all of the work.
+        shard: "i/n" with i from 1 to n; None for everything.
+
+    Raises:
+        UserError: any other text.
     """
     if shard is None:
         return items

@@ -39,7 +39,7 @@ PURE_CALLS = {
     "nanosleep": (35, 101), "gettimeofday": (96, 169), "time": (201, -1), "getrandom": (318, 278),
     "getpid": (39, 172), "gettid": (186, 178), "getppid": (110, 173), "getuid": (102, 174),
     "geteuid": (107, 175), "getgid": (104, 176), "getegid": (108, 177), "exit": (60, 93),
-    "exit_group": (231, 94), "sched_yield": (24, 124), "set_robust_list": (273, 99), "rseq": (334, 293),
+    "exit_group": (231, 94), "set_robust_list": (273, 99), "rseq": (334, 293),
     "sigaltstack": (131, 132), "restart_syscall": (219, 128), "poll": (7, -1), "ppoll": (271, 73),
     "select": (23, -1), "pselect6": (270, 72), "epoll_create1": (291, 20), "epoll_ctl": (233, 21),
     "epoll_wait": (232, -1), "epoll_pwait": (281, 22), "eventfd2": (290, 19), "pipe": (22, -1),
@@ -241,6 +241,8 @@ class SystemCallFilter:
         streams = [(load, 0, 0, 24), (both, 0, 0, 0xF), (equal, 0, 1, 1), allow]
         streams = [(load, 0, 0, 16), (equal, 0, len(streams), 1), *streams, refuse]
         lines += [(equal, 0, len(streams), (53, 199)[self._column]), *streams]
+        # sched_yield: succeeds and does nothing, so that no process can wait for a CPU on purpose
+        lines += [(equal, 0, 1, (24, 124)[self._column]), (give, 0, 0, 0x00050000)]
         lines += [(equal, 0, 1, 435), (give, 0, 0, 0x00050000 | errno.ENOSYS)]  # clone3: let libc fall back to clone
         words = {number // 32: 0 for number in allowed}
         for number in allowed:

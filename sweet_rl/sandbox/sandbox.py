@@ -1,25 +1,11 @@
-"""Run untrusted Python and get its results as data: the grading process's end of a warm process.
+"""The grading process's end of a warm process: hand one answer to one child, read its results, count its time.
 
-What holds, for code run through `Sandbox.run`:
-
-strict (Linux with user namespaces): it sees an empty read-only root and one scratch folder of 16 MB that is
-emptied after each process; no network, no process of the host, no environment, no command line; it cannot start a
-process or signal one; it ends with its test. Each test has a process of its own, but for code whose bytecode proves
-that it can leave nothing behind (`plain.py`): the simplest shares a process with up to `SHARED_ANSWERS` - 1 answers of
-that kind, and what is slow there, or fails otherwise than by a value or an exception, is run again by itself.
-Time, CPU, memory, threads, open files and output are limited.
-seccomp (Linux without namespaces): the same without any file: every call that takes a path is refused.
-limits (macOS and others): only limits and an empty environment; files and network can be reached, processes can be
-started, and one that leaves its session can outlive its test. Address-space limits are unreliable on macOS.
-
-On every level the expected results are never in a process that runs an answer, values are compared here and not
-there, and a child inherits nothing of an earlier answer. Not covered: side channels (timing, CPU load, addresses of
-objects), faults of the kernel itself, reading the installed Python's own modules that are already in memory.
+`sweet_rl/sandbox/__init__.py` says what is promised.
 """
 
-import functools
 import marshal
 import os
+import re
 import select
 import socket
 import subprocess
@@ -31,109 +17,97 @@ from pathlib import Path
 from sweet_rl.errors import UserError
 from sweet_rl.sandbox.confine import LEVELS
 
-MAX_ANSWER_BYTES = 8 << 20
-# One thread for numpy, none for the Arrow that pandas loads: a process with threads cannot enter a namespace. Symbols
-# bound at the start, and not by each child anew.
+MAX_RESULT_BYTES = 8 << 20
+# One thread for numpy, none for the Arrow that pandas loads: a process with threads cannot enter a namespace.
+# LD_BIND_NOW: symbols are bound once at the start, not again by each child.
 ENVIRONMENT = {
     "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "LD_BIND_NOW": "1",
     "JE_ARROW_MALLOC_CONF": "background_thread:false",
 }  # fmt: skip
-REASONS = {"exception", "memory", "unserialisable", "forbidden"}
-# How long the results may lie unread. Nobody is woken for a result, only for the end of the child that sends them.
+REASONS = {"exception", "memory", "unserialisable", "forbidden", "syntax error"}
+# Polling interval for results, in seconds. The parent is notified only when the child exits.
 LOOK_SECONDS = 0.02
 HUNG_UP = getattr(select, "POLLRDHUP", select.POLLIN)
-# Plain code shares a process with others for as long as each of them is done quickly, with a value or an exception.
-SHARED_ANSWERS, SHARED_SECONDS = 16, 0.25
-CONTROL_SECONDS = 30  # in which a warm process that is not disturbed has long replied
+MAX_TIMEOUTS = 2  # tests of an answer that may run out of time before the others are not run any more
+PATIENCE = 5  # wall time of a test, in clock limits, after which waiting for a CPU is a failure of the machine
+MAX_VOLUNTARY_SWITCHES = 200  # of a thread that computes; answers that sleep and lock have more
+CONTROL_SECONDS = 60  # in which the warm process replies, also on an overloaded machine
 NO_RESULT = ("unserialisable", "the process wrote something that is no result")
 
-
-BOOTSTRAP = (
-    "import marshal, sys\nprograms = marshal.load(sys.stdin.buffer)\n"
-    "exec(programs['warm'], {'__name__': '__main__', 'PROGRAMS': programs})"
-)
-
-
-@functools.cache
-def programs() -> bytes:
-    """What a warm process is made of, compiled: `warm.py`, its neighbours, and the answer that it practises on."""
-    folder = Path(__file__).parent
-    compiled = {
-        name: compile((folder / f"{name}.py").read_text(encoding="utf-8"), f"{name}.py", "exec", dont_inherit=True)
-        for name in ("warm", "confine", "encode", "plain", "calls", "practice")
-    }
-    return marshal.dumps({**compiled, "practice_call": compile("f(3, b=4)", "test", "eval", dont_inherit=True)})
+Outcome = tuple[str, "bytes | str"]
 
 
 class SandboxUnavailable(UserError):
-    """The asked level cannot be had on this system."""
+    """The requested level is not available on this system."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """What a child runs: compiled code (`compiler.py`), and each of the compiled calls in a fresh module of it.
+    """The tests of one answer; without texts, the compilation of a task's test calls.
 
-    code, calls, prelude: bytes of a code object, a list of them, and a code object (or None) of imports that only the
-    calls see; function: the name that they must take from the answer. process: which one its calls may have, as
-    `plain.process_for` says.
-    longest: bytes that a value's text may have (None: as many as are read); a longer one is a wrong value, not kept.
-    scope: module, or "function" as `paper.py` wants it: what the code defines is local to where it is executed.
+    Test calls are compiled once per task, in a child that runs nothing. Only children load what it returns.
+
+    Attributes:
+        texts: texts that may be the code, best first; the first that is Python is run.
+        tests: the value of the job that compiled the test calls; for that job, see `compile_job`.
+        count: how many outcomes there are: one per test.
+        function: the name that the calls must take from the answer, not from the prelude.
+        scope: "module", or "function": what the code defines is local, as in the released grader.
+        longest: bytes that the text of a value may have; a longer one is a wrong value. None: no such limit.
     """
 
-    code: bytes
-    calls: bytes
-    tests: int
+    texts: list[str]
+    tests: bytes | tuple
+    count: int
     function: str = ""
-    prelude: bytes = marshal.dumps(None)
-    process: str = "test"
     scope: str = "module"
     longest: int | None = None
 
 
-class Sandbox:
-    """One warm process at one level with one set of modules. Not for use by two threads at once.
+def compile_job(calls: list[str], prelude: str = "", whole: bool = False) -> Job:
+    """The job that compiles test calls; the value of its one outcome is the `tests` of other jobs.
 
-    level: strict | seccomp | limits. hash_seed: PYTHONHASHSEED of the process. timeout: CPU seconds a test may
-    use; three times as long by the clock, and at least a second. compiles: whether it is to compile
-    (`open_compiler`), not to run.
-    Raises SandboxUnavailable if the level cannot be had.
+    Args:
+        calls: one Python expression per test.
+        prelude: imports and constants that only the calls see; "" for none.
+        whole: whether `f(x) == 3` is evaluated as it stands, and not only `f(x)`.
+    """
+    return Job([], (calls, prelude, whole), 1)
+
+
+class Sandbox:
+    """One warm process. Not for use by two threads at the same time.
+
+    Args:
+        level: strict, seccomp or limits.
+        timeout: CPU seconds per test. The clock limit is three times that and at least one second.
+        memory_mb: memory that an answer may use beyond the interpreter's own.
+        modules: what is imported before the process is confined.
+        hash_seed: its PYTHONHASHSEED.
+
+    Raises:
+        SandboxUnavailable: the level is not available here.
     """
 
     def __init__(
-        self,
-        level: str,
-        timeout: float,
-        memory_mb: int,
-        modules: tuple[str, ...] = (),
-        hash_seed: int = 0,
-        compiles: bool = False,
+        self, level: str, timeout: float, memory_mb: int, modules: tuple[str, ...] = (), hash_seed: int = 0
     ):
         self.level, self.timeout, self.modules = level, timeout, modules
         self._clock_timeout = max(3 * timeout, 1.0)
-        self._shared: socket.socket | None = None  # the connection to a child that plain code shares
-        self._shared_answers = 0
         self._control, theirs = socket.socketpair()
         with theirs:
-            environment = {"PYTHONHASHSEED": str(hash_seed), **ENVIRONMENT}
             self._process = subprocess.Popen(
-                [sys.executable, "-S", "-s", "-B", "-c", BOOTSTRAP, str(theirs.fileno())],
+                [sys.executable, "-S", "-s", "-B", str(Path(__file__).with_name("warm.py")), str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
-                env=environment,
+                env={"PYTHONHASHSEED": str(hash_seed), **ENVIRONMENT},
                 cwd="/",
-                stdin=subprocess.PIPE,
+                stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
             )
-        settings = {
-            "level": level,
-            "memory_mb": memory_mb,
-            "modules": list(modules),
-            "compiles": compiles,
-            "path": [path for path in sys.path if path],
-        }
+        path = [os.path.abspath(folder) for folder in sys.path if folder]
+        settings = {"level": level, "memory_mb": memory_mb, "modules": list(modules), "path": path}
         try:
-            with self._process.stdin as standard_input:
-                standard_input.write(programs())
             send_frame(self._control, marshal.dumps(settings))
             problem = self._receive(int.from_bytes(self._receive(4), "little")).decode()
         except (OSError, EOFError):
@@ -143,139 +117,117 @@ class Sandbox:
             self.close()
             raise SandboxUnavailable(f"The sandbox level '{level}' cannot be had here: {problem}.")
 
-    def run(self, job: Job, max_timeouts: int = 2) -> list[tuple]:
-        """One outcome a test: ("value", text) or (reason, message); texts are untrusted (`values.decode`).
+    def run(self, job: Job) -> list[Outcome]:
+        """Run all tests of one answer in children that run nothing else.
 
-        A child that dies or hangs at a test is ended and the tests after it get a new child; after
-        `max_timeouts` hangs the rest is not run any more and counts as timeouts too.
-        Reasons: those of `REASONS`, and timeout, exited (the process ended itself or crashed), output (too much).
+        Usually there is one child. A test that hangs or dies ends its child, and the tests after it get a new one.
+        If a child ends in a later test than its first, that test is tried again as the first of a new child.
+
+        Returns:
+            One outcome per test: ("value", text), where text is untrusted (`values.decode`), or (reason, message).
+            Reasons: those of `REASONS`, timeout, exited (the process ended itself or crashed), output (too much),
+            wrong value (longer than `job.longest`), machine (not the answer's fault; the rest is not run).
+
+        Raises:
+            OSError, EOFError: the warm process has ended.
         """
-        if job.process == "shared" and job.tests and (shared := self._run_shared(job)) is not None:
-            return shared
-        outcomes: list[tuple] = []
+        outcomes: list[Outcome] = []
         timeouts = 0
-        while len(outcomes) < job.tests:
-            if timeouts >= max_timeouts:
+        while len(outcomes) < job.count:
+            if timeouts >= MAX_TIMEOUTS:
                 outcomes.append(("timeout", f"not run: {timeouts} tests before it ran out of time"))
                 continue
-            first = len(outcomes)
-            chosen = range(first, first + 1 if job.process == "test" else job.tests)
-            fresh, ending = self._run_child(job, chosen)
+            fresh, ending = self._run_child(job, len(outcomes))
             outcomes += fresh
-            if ending is not None and len(fresh) < len(chosen):
-                outcomes.append(ending)
-                timeouts += ending[0] == "timeout"
+            if ending is None or ending[0] == "exited" and fresh:
+                continue
+            missing = job.count - len(outcomes) if ending[0] == "machine" else 1
+            outcomes += [ending] * missing
+            timeouts += ending[0] == "timeout"
         return outcomes
 
-    def open_compiler(self) -> socket.socket:
-        """A connection to a child that compiles (see `warm.compile_for_others`) until it is closed."""
-        return self._fork(b"C")
+    def _run_child(self, job: Job, first: int) -> tuple[list[Outcome], Outcome | None]:
+        """Outcomes of the tests from `first` on that one child finished, and how the next one ended the child (None:
+        all are finished)."""
+        outcomes: list[Outcome] = []
+        ending = None
+        expected = job.count - first
+        message = (job.texts, job.tests, job.function, job.scope, first)
+        with self._fork() as connection:
+            try:
+                connection.settimeout(CONTROL_SECONDS)
+                send_frame(connection, marshal.dumps(message))
+            except OSError:
+                ending = ("exited", "the process ended before it read its job")
+            connection.setblocking(False)
+            results = _Results(connection, expected, job.longest)
+            while ending is None and len(outcomes) < expected:
+                ending = self._next(results, outcomes)
+        if ending == "ended":
+            self._control.sendall(b"K")
+            ending = _death(self._receive(24).decode().strip())
+        else:
+            self._control.sendall(b"R")
+        return outcomes, ending
 
-    def reap(self) -> None:
-        """End the child, however far it is; the next one is not started before it is gone."""
-        self._control.sendall(b"R")
-
-    def _run_shared(self, job: Job) -> list[tuple] | None:
-        """The outcomes of plain code in a process that ran others before; None: it needs one of its own."""
-        if self._shared is not None and (self._shared_answers >= SHARED_ANSWERS or self._has_spoken(self._shared)):
-            self._end_shared()
-        if self._shared is None:
-            self._shared, self._shared_answers = self._fork(b"J"), 0
-        connection = self._shared
-        self._shared_answers += 1
-        outcomes: list[tuple] = []
-        limit = min(SHARED_SECONDS, self.timeout)
-        try:
-            connection.settimeout(limit)
-            send_frame(connection, self._message(job, range(job.tests), stays=True))
-        except OSError:
-            self._end_shared()
-            return None
-        connection.setblocking(False)
-        reader = _Results(connection, job.tests, job.longest, HUNG_UP | select.POLLIN)
-        deadline = time.monotonic() + limit
-        while len(outcomes) < job.tests:
-            left = deadline - time.monotonic()
-            if left <= 0 or reader.read(outcomes, left) is not None:
-                break
-        if len(outcomes) < job.tests or any(reason not in ("value", "exception") for reason, _ in outcomes):
-            self._end_shared()
-            return None
-        return outcomes
-
-    @staticmethod
-    def _has_spoken(connection: socket.socket) -> bool:
-        """Whether a child that waits for a job sent anything, which plain code cannot, or has ended."""
-        try:
-            connection.recv(1)
-        except BlockingIOError:
-            return False
-        except OSError:
-            pass
-        return True
-
-    def _end_shared(self) -> None:
-        self._shared.close()
-        self._shared = None
-        self.reap()
-
-    @staticmethod
-    def _message(job: Job, chosen: range, stays: bool) -> bytes:
-        return marshal.dumps((job.code, job.calls, job.prelude, job.function, job.scope, list(chosen), stays))
-
-    def _fork(self, kind: bytes) -> socket.socket:
-        if self._shared is not None:
-            self._end_shared()
+    def _fork(self) -> socket.socket:
         ours, theirs = socket.socketpair()
         try:
             with theirs:
-                socket.send_fds(self._control, [kind], [theirs.fileno()])
+                socket.send_fds(self._control, [b"J"], [theirs.fileno()])
         except BaseException:
             ours.close()
             raise
         return ours
 
-    def _run_child(self, job: Job, chosen: range) -> tuple[list[tuple], tuple | None]:
-        """Outcomes of the tests one child got through, and how the next one ended it (None: it did not)."""
-        born = time.monotonic()
-        outcomes: list[tuple] = []
-        ending = None
-        with self._fork(b"J") as connection:
-            try:
-                connection.settimeout(10 + self._clock_timeout)
-                send_frame(connection, self._message(job, chosen, stays=False))
-            except OSError:
-                ending = ("exited", "the process ended before it read its job")
-            connection.setblocking(False)
-            reader = _Results(connection, len(chosen), job.longest)
-            while ending is None and len(outcomes) < len(chosen):
-                ending = self._next(reader, outcomes, born)
-        if ending == "ended":
-            self._control.sendall(b"K")
-            ending = _death(self._receive(24).decode().strip())
-        else:
-            self.reap()
-        return outcomes, ending
+    def _next(self, results: "_Results", outcomes: list):
+        """Add at least one outcome, or return how the test ended: an outcome, or "ended" if the child did.
 
-    def _next(self, reader: "_Results", outcomes: list, born: float):
-        """Add at least one outcome of a child forked at clock time `born`, or say how it ended."""
-        start = time.monotonic()
+        Time is counted from the first look that finds no result. The time in which a thread of the child was ready
+        to run and waited for a CPU is not the answer's: it is taken off the time by the clock. Sleeping and blocking
+        are not taken off, and CPU time counts for all threads together, so an answer cannot wait on purpose.
+        """
+        start = None
         while True:
-            elapsed = time.monotonic() - start
-            if elapsed >= self.timeout:
-                if elapsed >= self._clock_timeout:
-                    return ("timeout", f"over {self._clock_timeout:g} s by the clock")
-                # The tests before this one cannot have used more CPU time than the clock went on meanwhile.
-                if self._cpu_seconds() - (start - born) >= self.timeout:
-                    return ("timeout", f"over {self.timeout:g} s of CPU time")
             known = len(outcomes)
-            ending = reader.read(outcomes, LOOK_SECONDS)
+            ending = results.read(outcomes, LOOK_SECONDS)
             if ending is not None or len(outcomes) > known:
                 return ending
+            now = time.monotonic(), self._cpu_seconds(), self._seconds_without_cpu()
+            start = start or now
+            elapsed, cpu, waited = (after - before for before, after in zip(start, now, strict=True))
+            if cpu >= self.timeout:
+                return ("timeout", f"over {self.timeout:g} s of CPU time")
+            if elapsed - max(0.0, waited) >= self._clock_timeout:
+                return ("timeout", f"over {self._clock_timeout:g} s by the clock")
+            if elapsed >= PATIENCE * self._clock_timeout:
+                spent = f"{cpu:.1f} of {self.timeout:g} s of CPU time in {elapsed:.1f} s"
+                return ("machine", f"ran out of wall time: {spent}, of which it waited {waited:.1f} s for a CPU")
 
     def _cpu_seconds(self) -> float:
         self._control.sendall(b"T")
         return float(self._receive(24))
+
+    def _seconds_without_cpu(self) -> float:
+        """Seconds that a thread of the child was ready to run but had no CPU, the longest of all; 0 if unknown.
+
+        A thread that often gave up its CPU by itself is left out: on a loaded machine it waits after each short sleep.
+        So is every thread at the level limits, where an answer can lower its priority or start other processes.
+        """
+        if self.level == "limits":
+            return 0.0
+        pid = str(self._process.pid)
+        try:
+            for _ in range(2 if self.level == "strict" else 1):  # at strict, pid 1 of the namespace is between
+                pid = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0]
+            waits = [0]
+            for thread in Path(f"/proc/{pid}/task").iterdir():
+                gave_up = re.search(r"^voluntary_ctxt_switches:\s*(\d+)", (thread / "status").read_text(), re.MULTILINE)
+                if int(gave_up[1]) < MAX_VOLUNTARY_SWITCHES:
+                    waits.append(int((thread / "schedstat").read_text().split()[1]))
+            return max(waits) / 1e9
+        except (OSError, LookupError, ValueError, TypeError):
+            return 0.0
 
     def _receive(self, count: int) -> bytes:
         data = b""
@@ -286,10 +238,12 @@ class Sandbox:
             data += piece
         return data
 
+    def alive(self) -> bool:
+        """Whether the warm process still runs."""
+        return self._process.poll() is None
+
     def close(self) -> None:
         """End the warm process and wait for it."""
-        if self._shared is not None:
-            self._shared.close()
         self._control.close()
         try:
             self._process.wait(timeout=5)
@@ -299,13 +253,13 @@ class Sandbox:
 
 
 class _Results:
-    """What a child has sent so far, as outcomes; bounded, whatever it sends."""
+    """Reads what a child sends as outcomes; bounded, whatever the child sends."""
 
-    def __init__(self, connection: socket.socket, expected: int, longest: int | None, events: int = HUNG_UP):
+    def __init__(self, connection: socket.socket, expected: int, longest: int | None):
         self._connection, self._expected, self._longest = connection, expected, longest
-        self._buffer, self._total, self._flood = bytearray(), 0, False
+        self._buffer, self._flood = bytearray(), False
         self._poll = select.poll()
-        self._poll.register(connection, events)
+        self._poll.register(connection, HUNG_UP)
 
     def read(self, outcomes: list, seconds: float):
         """Add the outcomes that arrive within `seconds`; "ended" at the end, ("output", ...) for too much."""
@@ -319,14 +273,13 @@ class _Results:
                 data = b""
             if not data:
                 return "ended"
-            if len(data) > 1 << 15 and not self._flood:  # it may be waiting for us to read
+            if len(data) > 1 << 15 and not self._flood:  # the child may be waiting for us to read
                 self._flood = True
                 self._poll.modify(self._connection, HUNG_UP | select.POLLIN)
-            self._total += len(data)
             self._buffer += data
-            if self._total > MAX_ANSWER_BYTES:
-                return ("output", f"more than {MAX_ANSWER_BYTES >> 20} MB of results")
             self._take_frames(outcomes)
+            if len(self._buffer) > MAX_RESULT_BYTES:
+                return ("output", f"a result of more than {MAX_RESULT_BYTES >> 20} MB")
             if len(outcomes) >= self._expected:
                 return None
 
@@ -348,8 +301,8 @@ def send_frame(connection: socket.socket, data: bytes) -> None:
     connection.sendall(len(data).to_bytes(4, "little") + data)
 
 
-def _outcome(frame: bytes) -> tuple:
-    """A child's frame, which may be forged, as an outcome."""
+def _outcome(frame: bytes) -> Outcome:
+    """The outcome that a child's frame stands for; the frame may be forged."""
     if frame[:1] == b"V":
         return ("value", frame[1:])
     if frame[:1] == b"E":
@@ -359,24 +312,26 @@ def _outcome(frame: bytes) -> tuple:
     return NO_RESULT
 
 
-def _death(status: str) -> tuple:
+def _death(status: str) -> Outcome:
     """How a child ended, from its wait status."""
     try:
         code = os.waitstatus_to_exitcode(int(status))
     except ValueError:
         return ("exited", "the process ended")
-    if code == -24:
-        return ("timeout", "over its CPU time")
     if code < 0:
         return ("exited", f"the process was ended by signal {-code}")
     return ("exited", f"the process ended itself with status {code}")
 
 
 def available_level(wanted: str) -> tuple[str, str]:
-    """(level, why no stronger one) for `--sandbox` auto | strict | seccomp | limits.
+    """The level to use, and why no stronger one.
 
-    auto takes the strongest level that this system offers. Raises SandboxUnavailable for a named level that
-    cannot be had, UserError for an unknown name.
+    Args:
+        wanted: auto (the strongest level that this system offers), strict, seccomp or limits.
+
+    Raises:
+        SandboxUnavailable: a named level is not available here.
+        UserError: there is no level of that name.
     """
     if wanted not in ("auto", *LEVELS):
         raise UserError(f"--sandbox {wanted}: must be one of auto, {', '.join(LEVELS)}.")

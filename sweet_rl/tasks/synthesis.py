@@ -1,7 +1,8 @@
-"""New ColBench-style backend tasks from a text corpus: a language model proposes, and what does not hold is dropped.
+"""New backend tasks in the style of ColBench from a text corpus: a language model proposes, and checks decide.
 
-A proposal becomes a task if it reads as one (description, reference, test calls), its reference runs in the sandbox and
-gives the same results again, its tests tell the reference from trivial functions, and it is like no task before it.
+A proposal becomes a task if it has a description, a reference solution and test calls; if the reference runs in the
+sandbox and gives the same results on a second run; if no trivial function passes its tests; and if it is unlike all
+earlier tasks.
 """
 
 from __future__ import annotations
@@ -21,24 +22,29 @@ from sweet_rl.humans.leaks import gives_away
 from sweet_rl.records import Task, seed_for
 from sweet_rl.rewards.code import CodeGrader
 
-LONGEST_REFERENCE = 50  # lines (PAPER, ColBench)
-ALIKE = 0.7  # share of word runs in common above which two descriptions are the same task
-RUN = 3  # words
+LONGEST_REFERENCE = 50  # lines (the paper, section on ColBench)
+ALIKE = 0.7  # share of common word trigrams from which on two descriptions are the same task
 TRIVIAL = ("None", "True", "False", "0", "1", "''", "[]", "{}", "a[0] if a else None", "a[-1] if a else None")
 
 
 class Dropped(Exception):
-    """Why a proposal is no task; its text is one of few, to be counted."""
+    """The reason for which a proposal is no task. There are few different texts, so that they can be counted."""
 
 
 @dataclass(frozen=True)
 class Passages:
-    """Pieces of a corpus of about `size` characters, drawn by seed: the same number and seed give the same piece."""
+    """Pieces of a corpus, drawn at random.
+
+    Attributes:
+        texts: of the corpus.
+        size: characters of a piece.
+    """
 
     texts: Sequence[str]
     size: int = 1500
 
     def draw(self, number: int, seed: int) -> str:
+        """Piece `number`: the same for the same number and seed. Texts are drawn in proportion to their length."""
         chance = random.Random(seed_for(seed, "passage", number))
         text = chance.choices(self.texts, weights=[len(text) for text in self.texts])[0]
         start = chance.randrange(max(1, len(text) - self.size))
@@ -47,8 +53,15 @@ class Passages:
 
     @classmethod
     def read(cls, path: str | Path, field: str = "text") -> Passages:
-        """The texts of a file, or of all .txt, .md and .jsonl files below a folder. A JSONL file's texts are in
-        `field`. Raises UserError if there are none."""
+        """The texts of a file, or of all .txt, .md and .jsonl files in a folder and its sub-folders.
+
+        Args:
+            path: file or folder.
+            field: the field of a JSONL row that holds the text.
+
+        Raises:
+            UserError: no text, or a row without that field.
+        """
         path = Path(path)
         files = sorted(p for p in path.rglob("*") if p.suffix in (".txt", ".md", ".jsonl")) if path.is_dir() else [path]
         texts = [text for file in files for text in _texts(file, field) if text.strip()]
@@ -58,7 +71,7 @@ class Passages:
 
 
 def propose(reply: str, num_tests: int) -> Task:
-    """The task in a model's reply. Raises Dropped."""
+    """The task in a model's reply: a JSON object with description, reference and tests. Raises Dropped."""
     fields = _json_object(reply)
     description, reference, calls = (fields.get(name) for name in ("description", "reference", "tests"))
     if not all(isinstance(text, str) and text.strip() for text in (description, reference)):
@@ -79,7 +92,7 @@ def propose(reply: str, num_tests: int) -> Task:
 
 
 def check(task: Task, grader: CodeGrader) -> None:
-    """Runs the reference and trivial functions in the sandbox. Raises Dropped."""
+    """Run the reference and trivial functions in the sandbox. Raises Dropped if the task is not usable."""
     reason = grader.ungradable(task)
     if reason is not None:
         chance = "different" in reason
@@ -91,8 +104,8 @@ def check(task: Task, grader: CodeGrader) -> None:
 
 
 def trivial_answers(task: Task, name: str) -> Iterable[str]:
-    """Functions that know nothing of the task: constants, an argument handed back, and the reference's result for the
-    first test, whatever is asked."""
+    """Functions that ignore what the task asks: constants, one of the arguments, and the reference's result for the
+    first test."""
     for value in TRIVIAL:
         yield f"def {name}(*a, **k):\n    return {value}\n"
     first = next(iter(task.test_cases.values()))
@@ -100,32 +113,40 @@ def trivial_answers(task: Task, name: str) -> Iterable[str]:
 
 
 class Duplicates:
-    """Tasks seen so far: told by their code, whatever its names and comments, and by word runs of the description."""
+    """The tasks so far, compared by their code (names and comments aside) and by word trigrams of the description."""
 
     def __init__(self) -> None:
         self._codes: set[str] = set()
-        self._by_run: dict[tuple[str, ...], list[int]] = {}
+        self._by_trigram: dict[tuple[str, ...], list[int]] = {}
         self._sizes: list[int] = []
 
     def add(self, task: Task) -> bool:
-        """Adds the task; False if one like it is there already."""
-        code, runs = _shape(task.ground_truth), _word_runs(task.problem_description)
-        common = Counter(number for run in runs for number in self._by_run.get(run, ()))
-        alike = any(n / (len(runs) + self._sizes[number] - n) >= ALIKE for number, n in common.items())
+        """Add a task. False, and nothing is added, if there is one like it."""
+        code, trigrams = _shape(task.ground_truth), _trigrams(task.problem_description)
+        common = Counter(number for trigram in trigrams for number in self._by_trigram.get(trigram, ()))
+        alike = any(n / (len(trigrams) + self._sizes[number] - n) >= ALIKE for number, n in common.items())
         if alike or code in self._codes:
             return False
         self._codes.add(code)
-        for run in runs:
-            self._by_run.setdefault(run, []).append(len(self._sizes))
-        self._sizes.append(len(runs))
+        for trigram in trigrams:
+            self._by_trigram.setdefault(trigram, []).append(len(self._sizes))
+        self._sizes.append(len(trigrams))
         return True
 
 
 def select(
     candidates: Iterable[dict], known: Iterable[Task] = (), limit: int | None = None
 ) -> tuple[list[Task], Counter]:
-    """The tasks among candidate records, in the order of their numbers and at most `limit`, and how many were dropped
-    for which reason. `known` tasks (a test set) count as seen. The order of `candidates` does not matter."""
+    """Choose the tasks among all proposals.
+
+    Args:
+        candidates: records {number, task or dropped}, in any order.
+        known: tasks that no chosen one may be like (a test set).
+        limit: largest number of tasks.
+
+    Returns:
+        The tasks in the order of their numbers, and the number of dropped proposals by reason.
+    """
     seen, tasks, reasons = Duplicates(), [], Counter()
     for task in known:
         seen.add(task)
@@ -140,8 +161,8 @@ def select(
 
 
 def _json_object(reply: str) -> dict[str, Any]:
-    """The first JSON object in a reply, fences and prose around it left out. Raises Dropped."""
-    decoder = json.JSONDecoder(strict=False)  # models break lines within texts
+    """The first JSON object with a reference in a reply, without the text around it. Raises Dropped."""
+    decoder = json.JSONDecoder(strict=False)  # models write line breaks inside strings
     for place in (match.start() for match in re.finditer(r"\{", reply)):
         try:
             found, _ = decoder.raw_decode(reply, place)
@@ -153,7 +174,7 @@ def _json_object(reply: str) -> dict[str, Any]:
 
 
 def _function(reference: str, calls: Sequence[str]) -> ast.FunctionDef:
-    """The function that every call calls. Raises Dropped."""
+    """The function that all test calls call. Raises Dropped."""
     try:
         tree = ast.parse(reference)
         parsed = [ast.parse(call.strip(), mode="eval").body for call in calls]
@@ -174,7 +195,7 @@ def _renamed(call: str, name: str) -> str:
 
 
 def _shape(code: str) -> str:
-    """The code without comments, docstrings and the names that it chooses itself."""
+    """The code without comments and docstrings, with its own names replaced by n0, n1, ...."""
     tree, names = ast.parse(code), {}
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef):
@@ -191,10 +212,10 @@ def _shape(code: str) -> str:
     return ast.dump(tree)
 
 
-def _word_runs(text: str) -> set[tuple[str, ...]]:
+def _trigrams(text: str) -> set[tuple[str, ...]]:
     text = text.partition("The signature of the function is:")[0]
     words = re.findall(r"\w+", text.lower())
-    return {tuple(words[start : start + RUN]) for start in range(max(1, len(words) - RUN + 1))}
+    return {tuple(words[start : start + 3]) for start in range(max(1, len(words) - 2))}
 
 
 def _texts(file: Path, field: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Ranked candidates: what else might have been said at a turn, in the critic's order, dialogue by dialogue."""
+"""Files of candidates, ranked or not: the alternatives of each turn, grouped by dialogue."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from sweet_rl.viewer.summary import Tally
 from sweet_rl.viewer.views import (
     candidates_view,
     numbered,
-    oracle_word,
     task_view,
     title_of,
     utf16_length,
@@ -21,7 +20,7 @@ from sweet_rl.viewer.views import (
 
 
 class Ranked:
-    """A file of candidates by dialogue and turn, with the pairs drawn from it where their file is given."""
+    """A file of candidates by dialogue and turn, with the pairs drawn from it if their file is given."""
 
     def __init__(self, path: str, pair_path: str | None = None, limit: int | None = None, credit: Any = None) -> None:
         self.file = RecordFile(path, TurnCandidates, limit)
@@ -43,17 +42,17 @@ class Ranked:
                 )
 
     def records(self, dialogue: str) -> dict[int, TurnCandidates]:
-        """The candidates of a dialogue, by turn in order; none for one that was not sampled."""
+        """The candidates of a dialogue by turn, in order; empty if the dialogue was not sampled."""
         return {turn: self.file.read(place) for turn, place in sorted(self.turns.get(dialogue, {}).items())}
 
-    def view(self, record: TurnCandidates, dialogue: list[dict] | None) -> list[dict]:
-        """A turn's candidates as the page shows them."""
+    def view(self, record: TurnCandidates) -> list[dict]:
+        """The candidates of a turn as the page shows them."""
         pairs = None if self.pairs is None else [self.pairs.read(p) for p in self._drawn.get(record.id, [])]
-        return candidates_view(record, dialogue, pairs, self.credit.turns(record.id) if self.credit else None)
+        return candidates_view(record, pairs, self.credit.turns(record.id) if self.credit else None)
 
 
 def dialogue_of(record: TurnCandidates) -> tuple[str, int]:
-    """The dialogue that a turn's candidates belong to, and the turn; a dialogue of its own where that is not known."""
+    """(id of the dialogue, turn) of the candidates. If the dialogue is not known, the record's own id stands for it."""
     if record.turn is not None and record.id.endswith(f"-{record.turn}"):
         return record.id.removesuffix(f"-{record.turn}"), record.turn
     return record.id, record.turn or 0
@@ -78,15 +77,15 @@ class Candidates:
             row["turns"] = sum(message["role"] == "assistant" for message in view["messages"])
             row["candidates"] = len(records)
             row["chars"] = sum(len(m["text"]) for m in view["messages"] if m["role"] == "assistant")
-            turn_scores = {m["turn"]: m["credit"]["advantage"] for m in view["messages"] if m.get("credit")}
-            if turn_scores:
-                row["advantages"] = in_order(turn_scores)
-            self._tally.add_candidates(row, [m["candidates"] for m in records], [m["turn"] for m in records])
+            scores = {m["turn"]: m["credit"]["advantage"] for m in view["messages"] if m.get("credit")}
+            if scores:
+                row["advantages"] = in_order(scores)
+            self._tally.add_candidates(row, {m["turn"]: m["candidates"] for m in records})
             texts = [m["text"] for m in view["messages"]] + [c["text"] for m in records for c in m["candidates"]]
             yield row, [name, view["task"]["description"], *texts]
 
     def view(self, number: int) -> dict:
-        """The dialogue as the last sampled turn was given it, with the candidates of every turn that has some."""
+        """The dialogue up to the last sampled turn, with the candidates of every sampled turn."""
         name = self._names[number]
         records = self.ranked.records(name)
         last = records[max(records)]
@@ -98,23 +97,19 @@ class Candidates:
             place = sampled if len(records) > 1 or record.turn is not None else turn
             prompts[place] = record.input if isinstance(record.input, str) else "".join(p["text"] for p in record.input)
         longest = max(prompts.values(), key=len)
-        scores = said_scores(records)
-        for position, message in enumerate(messages):
+        scores = scores_of_own_turns(records)
+        for message in messages:
             if message["role"] != "assistant":
                 continue
             own = message["turn"]
             record = records.get(own) or (last if own == turn else None)
             if record is None:
                 continue
-            before = [{"role": m["role"], "content": m["text"]} for m in messages[:position]]
-            message["candidates"] = self.ranked.view(record, before)
+            message["candidates"] = self.ranked.view(record)
             if own in scores:
                 message["credit"] = scores[own]
             prompt = prompts.get(own, longest)
             message["prompt"] = utf16_length(prompt) if longest.startswith(prompt) else prompt
-            word = oracle_word(record.task, before, message["text"]) if record.task else None
-            if word:
-                message["oracle"] = word
         opening = next((m["text"] for m in messages if m["role"] in ("user", "text")), "")
         task = task_view(last.task) if last.task else {"id": name, "description": opening}
         return {"kind": "candidates", "id": name, "task": task, "messages": messages, "prompt": longest}
@@ -123,8 +118,8 @@ class Candidates:
         return self._tally.summary()
 
 
-def said_scores(records: dict[int, TurnCandidates]) -> dict[int, dict]:
-    """For each turn the score of the candidate that says what the agent did say, where one does."""
+def scores_of_own_turns(records: dict[int, TurnCandidates]) -> dict[int, dict]:
+    """For each turn the score of the candidate with the same text as the turn; turns without one are left out."""
     scores = {}
     for turn, record in records.items():
         if record.judge_scores is not None and record.older_output in record.additional_outputs:
@@ -134,5 +129,5 @@ def said_scores(records: dict[int, TurnCandidates]) -> dict[int, dict]:
 
 
 def in_order(values: dict[int, float]) -> list[float | None]:
-    """A turn's value at its place, None where there is none."""
+    """The values by turn as a list, rounded, with None for turns without a value."""
     return [None if values.get(turn) is None else round(values[turn], 4) for turn in range(max(values) + 1)]

@@ -1,4 +1,4 @@
-"""The critic's figures of a file's turns, computed once, kept on disk, found by record."""
+"""The critic's credit of every turn in a file: computed once, kept on disk, found by record id."""
 
 from __future__ import annotations
 
@@ -21,11 +21,21 @@ RECORDS_AT_ONCE = 32
 
 @dataclass(frozen=True)
 class CreditSettings:
-    """Which critic tells the credit, against which reference; the same words as in rank_best_of_n.py.
+    """Which critic gives the credit, and against which reference model; the settings of rank_best_of_n.py.
 
-    reference: seed is the seed model, shown what the critic is shown; sampled is the seed model without the reference
-    solution for trajectories, and the stored log-probs of sampling for candidates.
-    Raises UserError where the settings contradict each other.
+    Attributes:
+        critic: model or folder of the critic.
+        reference: seed (the model that the critic was trained from, with the critic's input) or sampled (for
+            trajectories that model without privileged information; for candidates the stored log-probs of sampling).
+        reference_model_id: the reference model; default: the model that the critic was trained from.
+        hint: show the critic the reference solution.
+        normalize: turn (mean log-ratio of a turn's tokens) or none (their sum).
+        response_template: text before each turn of the agent in released texts.
+        bf16: compute in bfloat16.
+        token_budget: tokens per batch.
+
+    Raises:
+        UserError: an unknown value.
     """
 
     critic: str
@@ -46,18 +56,18 @@ class CreditSettings:
             raise UserError(f"--token_budget is {self.token_budget}; it must be at least 1.")
 
     def reference_model(self, kind: type) -> str | None:
-        """The model that is the reference; None where candidates bring its log-probs. Raises UserError if unknown."""
+        """The reference model; None if candidates bring its log-probs. Raises UserError if it is unknown."""
         if self.reference == "sampled" and kind is TurnCandidates:
             return None
-        from sweet_rl.credit.critics import seed_of  # brings torch, which looking at files does not need
+        from sweet_rl.credit.critics import seed_of  # imports torch
 
         return self.reference_model_id or seed_of(self.critic)
 
 
 def write_credit(settings: CreditSettings, records: RecordFile, path: str | Path, overwrite: bool = False) -> None:
-    """Computes the credit of every record that has none in `path` yet; killed, the same call continues.
+    """Compute the credit of every record that has none in `path` yet. A call after an interruption continues.
 
-    A line is {id, turns}, as in turn_credit.py. Raises UserError before anything is written.
+    Each line is {id, turns}, as in turn_credit.py. Raises UserError before anything is written.
     """
     from sweet_rl.scoring.value_head import has_value_head
 
@@ -105,7 +115,7 @@ def _turn_credit(settings: CreditSettings, seed: str | None, kind: type):
 
 
 class CreditFile:
-    """What `write_credit` wrote, by record; held as places in the file."""
+    """The file written by `write_credit`; only offsets of its lines are kept in memory."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -116,7 +126,7 @@ class CreditFile:
             self._places[row["id"]] = offset
 
     def turns(self, record_id: str) -> dict[int, dict]:
-        """The credit of a record's turns (of candidates: by the candidate's number); none if it is not in the file."""
+        """The credit of a record by turn (of candidates: by candidate number); empty if it is not in the file."""
         if record_id not in self._places:
             return {}
         with open(self.path, "rb") as file:

@@ -1,7 +1,7 @@
-"""What is looked at, entry by entry: dialogues, preference pairs, two runs side by side (candidates: candidates.py).
+"""Collections of entries to look at: dialogues, preference pairs, two runs side by side (candidates: candidates.py).
 
-A collection is scanned once, in order; each entry gives a row for the list and its texts for the search. After that
-any entry can be read again by its number. Nothing but rows and places is held.
+A collection is scanned once, in order. Each entry gives a row for the list and its texts for the search. After that,
+any entry can be read again by its number. Only rows and file offsets are kept in memory.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from sweet_rl.errors import UserError
 from sweet_rl.records import PreferencePair, Trajectory
-from sweet_rl.viewer.candidates import Ranked, in_order, said_scores
+from sweet_rl.viewer.candidates import Ranked, in_order, scores_of_own_turns
 from sweet_rl.viewer.source import Place, RecordFile
 from sweet_rl.viewer.summary import Tally
 from sweet_rl.viewer.views import (
@@ -26,7 +26,7 @@ Entry = tuple[dict, list[str]]  # a row of the list, and the texts that the sear
 
 
 class Collection(Protocol):
-    """What the page, in a file or served, is made from."""
+    """The content of a page, in a file or served."""
 
     kind: str
     title: str
@@ -38,11 +38,11 @@ class Collection(Protocol):
         """Everything about one entry that was scanned, as JSON."""
 
     def summary(self) -> dict:
-        """The figures on top, once the scan is over."""
+        """The figures at the top of the page, once the scan is over."""
 
 
 class Dialogues:
-    """A file of trajectories, with the credit of their turns and their candidates where these are given."""
+    """A file of trajectories, with the credit and the candidates of their turns if these are given."""
 
     kind = "trajectories"
 
@@ -69,10 +69,10 @@ class Dialogues:
             )
 
     def turn_credit(self, trajectory: Trajectory) -> dict[int, dict]:
-        """Each turn's credit: the critic's, else a ranked file's score of the candidate that was said."""
+        """The credit of each turn: the critic's, else the ranked score of the candidate with the turn's text."""
         if self.credit is not None:
             return self.credit.turns(trajectory.id)
-        return said_scores(self.ranked.records(trajectory.id)) if self.ranked else {}
+        return scores_of_own_turns(self.ranked.records(trajectory.id)) if self.ranked else {}
 
     def trajectory(self, number: int) -> Trajectory:
         """One trajectory again."""
@@ -80,11 +80,8 @@ class Dialogues:
 
     def view(self, number: int) -> dict:
         trajectory = self.trajectory(number)
-        shown: dict[int, list[dict]] = {}
-        if self.ranked:
-            before = _before_turns(trajectory.dialogue_history)
-            for turn, record in self.ranked.records(trajectory.id).items():
-                shown[turn] = self.ranked.view(record, before.get(turn))
+        records = self.ranked.records(trajectory.id) if self.ranked else {}
+        shown = {turn: self.ranked.view(record) for turn, record in records.items()}
         return {"kind": "dialogue"} | trajectory_view(trajectory, self.turn_credit(trajectory), shown)
 
     def summary(self) -> dict:
@@ -131,7 +128,7 @@ class Pairs:
 
 
 class Comparison:
-    """Two runs on the same tasks: each dialogue of the one beside the same number's dialogue of the other."""
+    """Two runs on the same tasks: the n-th dialogue of a task in one run beside the n-th in the other."""
 
     kind = "comparison"
 
@@ -142,7 +139,7 @@ class Comparison:
         self.left_out = 0
 
     def scan(self) -> Iterator[Entry]:
-        """Raises UserError where the two have no task in common."""
+        """Raises UserError if the two have no task in common."""
         places = []
         for run in self.runs:
             by_task: dict[str, list[tuple[int, dict]]] = {}
@@ -184,7 +181,7 @@ class Comparison:
 
 
 def trajectory_row(trajectory: Trajectory, advantages: dict[int, float]) -> dict:
-    """What the list shows of a dialogue, and what it is filtered and sorted by."""
+    """The fields of a dialogue that the list shows, filters and sorts by."""
     row: dict[str, Any] = {
         "id": trajectory.id,
         "title": title_of(trajectory.task.problem_description),
@@ -200,25 +197,16 @@ def trajectory_row(trajectory: Trajectory, advantages: dict[int, float]) -> dict
         row["failure"] = trajectory.grade.get("failure")
     if advantages:
         row["advantages"] = in_order(advantages)
-    words = [
-        oracle_word(trajectory.task, trajectory.dialogue_history[:place], message["content"])
-        for place, message in enumerate(trajectory.dialogue_history)
-        if message["role"] == "assistant"
-    ]
+    words = [oracle_word(message) for message in trajectory.dialogue_history if message["role"] == "assistant"]
     if any(words):
         row["oracle"] = words
     return {name: value for name, value in row.items() if value is not None or name == "reward"}
 
 
 def trajectory_texts(trajectory: Trajectory) -> list[str]:
-    """What the search looks through: the id, the task, what was said, the answer."""
-    said = [message["content"] for message in trajectory.dialogue_history]
-    return [trajectory.id, trajectory.task.problem_description, *said, trajectory.answer or ""]
-
-
-def _before_turns(history: list[dict]) -> dict[int, list[dict]]:
-    places = [place for place, message in enumerate(history) if message["role"] == "assistant"]
-    return {turn: history[:place] for turn, place in enumerate(places)}
+    """The texts that the search looks through: id, task, messages, answer."""
+    messages = [message["content"] for message in trajectory.dialogue_history]
+    return [trajectory.id, trajectory.task.problem_description, *messages, trajectory.answer or ""]
 
 
 def _plain(trajectory: Trajectory) -> list[dict]:

@@ -1,4 +1,4 @@
-"""The text that a model reads -> the messages that a person reads: chat markup of the usual families taken off."""
+"""Parse the text that a model reads into messages, removing the chat markup of the usual model families."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ FORMATS = (
 ROLES = {"model": "assistant", "human": "user", "INST": "user"}
 BOS = re.compile(r"\A(?:<\|begin_of_text\|>|<\|begin\|>|<bos>|<s>)+")
 HINT_OPENING = HINT.partition("{")[0]
-# What stands for a part that must not be read as markup: the agent's own text, and text that only looks like markup.
+# Placeholder for a part that must not be parsed as markup: text of the agent, and text that only looks like markup.
 _HELD = re.compile("\ue0f0([0-9]+)\ue0f1")
 
 
 def messages_of(text: str | Sequence[Part]) -> list[dict]:
-    """A prompt, or a whole dialogue, as messages {role, text, trained?}.
+    """A prompt or a whole dialogue as messages {role, text, trained?}.
 
-    role: system, user, assistant; `hint` for the reference solution put before the dialogue; `text` for what has no
-    markup that is known, shown as it stands. Trained parts are the agent's, whatever surrounds them.
+    role is system, user or assistant; `hint` for the privileged information before the dialogue; `text` for text
+    without known markup, unchanged. Trained parts belong to the agent, whatever markup surrounds them.
     """
     parts = [{"text": BOS.sub("", text, count=1), "train": False}] if isinstance(text, str) else list(text)
     held: list[Part] = []
@@ -55,7 +55,7 @@ def messages_of(text: str | Sequence[Part]) -> list[dict]:
 
 
 def _add(messages: list[dict], role: str, raw: str, held: list[Part], closing: re.Pattern) -> None:
-    """Adds one message; a piece that holds trained text is the agent's, and the hint is set apart."""
+    """Add one message. Trained text makes it the agent's; the hint becomes a message of its own."""
     trained = False
     pieces: list[str] = []
     place = 0
@@ -92,7 +92,7 @@ def _without_markup(skeleton: str, held: list[Part]) -> list[dict]:
 
 
 def _without_closing(text: str, closing: re.Pattern) -> str:
-    """A turn without the end-of-turn marker that the model produced, if it did."""
+    """The text of a turn without the end-of-turn marker that the model produced."""
     last = None
     for last in closing.finditer(text):  # noqa: B007
         pass

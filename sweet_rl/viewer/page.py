@@ -1,7 +1,8 @@
-"""The page: one HTML file with its style, its script and its data in it, that loads nothing and runs nothing else.
+"""The page: one HTML file that contains its style, script and data and loads nothing.
 
-Model-written text is in it only as compressed data, and becomes visible only as text nodes. The Content-Security-Policy
-allows one script and one style, by their hashes, pictures from the file itself, and no request anywhere.
+Text that a model wrote is in the file as compressed data only, and the script shows it as text nodes only. The
+Content-Security-Policy allows one script and one style by their hashes, pictures from the page itself, and no request
+(if served: requests to its own server).
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ SCRIPTS = (
     "page.js", "source.js", "code.js", "difference.js", "charts.js", "summary.js", "list.js", "credit.js",
     "message.js", "dialogue.js", "pictures.js", "views.js", "main.js",
 )  # fmt: skip
-CHUNK = 1 << 18  # characters of JSON that are compressed together: what opening one entry costs
+CHUNK = 1 << 18  # characters of JSON per compressed block; opening one entry unpacks one block
 
 
 def write_page(collection: Collection, pictures: Any = None, progress: bool = True) -> str:
-    """The whole page of a collection. Raises UserError at the first bad line of its files."""
+    """The whole page of a collection as HTML. Raises UserError at the first bad line of its files."""
     rows = [row for row, _ in tqdm(collection.scan(), desc="read", unit=" entries", disable=not progress)]
     blocks: list[str] = []
     chunks: list[int] = []
@@ -51,7 +52,7 @@ def write_page(collection: Collection, pictures: Any = None, progress: bool = Tr
 
 
 def shell(title: str, data: str, served: bool) -> str:
-    """The page around its data blocks; `served` lets it ask the server that it came from."""
+    """The HTML page around the blocks of `data`. A `served` page may send requests to its own server."""
     style, script = _style(), _script()
     policy = [
         "default-src 'none'",
@@ -73,12 +74,12 @@ def shell(title: str, data: str, served: bool) -> str:
 
 
 def json_text(value: Any) -> str:
-    """JSON in ASCII; half of a surrogate pair stays an escape, as it was in the file."""
+    """JSON in ASCII; half of a surrogate pair stays an escape."""
     return json.dumps(value, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
 
 
 def _chunks(views: Iterable[dict]) -> Iterator[tuple[int, str]]:
-    """Views in order as JSON lists of about CHUNK characters, each with its number of views."""
+    """(number of views, JSON list of them) in order; each list has about CHUNK characters."""
     texts: list[str] = []
     for view in views:
         texts.append(json_text(view))

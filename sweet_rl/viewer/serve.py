@@ -1,18 +1,22 @@
-"""The page from this machine, for files too large for one page: rows are read from the file when they are asked for.
+"""The viewer as a local server, for files too large for one page: entries are read from the file on request.
 
-Read only: it answers GET on a handful of fixed addresses, never with a file that a request names. It listens on
-127.0.0.1, and refuses requests that name another host or come from another site's page. Not covered: other users of
-this machine can open the address.
+The server is read only. It answers GET on a few fixed addresses and never returns a file that a request names. It
+listens on 127.0.0.1 and refuses requests that name another host or come from another site's page. Not covered: other
+users of this machine can open the address.
 """
 
 from __future__ import annotations
 
 import gzip
+import os
 import re
 import sys
+import tempfile
 import threading
 import time
 import traceback
+from bisect import bisect_right
+from collections.abc import Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -20,16 +24,77 @@ from urllib.parse import parse_qs, urlsplit
 from sweet_rl.errors import UserError
 from sweet_rl.viewer.entries import Collection
 from sweet_rl.viewer.page import json_text, shell
-from sweet_rl.viewer.search_text import SearchText
 
 HOSTS = ("127.0.0.1", "localhost", "[::1]")
 ROWS_AT_ONCE = 4000
 FIRST_ROWS = 40
-ASIDE = 0.01  # seconds that the scan rests after a row while a request is being answered
+PAUSE = 0.01  # seconds that the scan sleeps after a row while a request is being answered
+BLOCK = 1 << 22  # bytes of text that are searched at a time
+_WORDS = re.compile(r'"([^"]+)"|(\S+)')
+
+
+class SearchText:
+    """Text search over many entries without holding them in memory: lower-case texts in one temporary file.
+
+    Entries 0, 1, ... are added in order. A query finds the entries that contain every word of it. Case is ignored,
+    words in double quotes are one phrase, and a word is also found inside other words.
+    """
+
+    def __init__(self) -> None:
+        self._file = tempfile.TemporaryFile(prefix="sweet_rl_search_")
+        self._starts: list[int] = []
+        self._end = 0
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    def add(self, texts: Sequence[str]) -> None:
+        """Add the texts of the next entry. A phrase is not found across two of them."""
+        data = "\n\x00".join(texts).casefold().encode("utf-8", "surrogatepass") + b"\xff"
+        self._file.seek(self._end)
+        self._file.write(data)
+        self._starts.append(self._end)
+        self._end += len(data)
+
+    def find(self, query: str) -> list[int]:
+        """The entries that hold all words of `query`, in order; every entry for an empty one."""
+        count, end = len(self._starts), self._end
+        found = set(range(count))
+        for word in words_of(query):
+            found &= self._holding(word.encode("utf-8", "surrogatepass"), count, end)
+        return sorted(found)
+
+    def close(self) -> None:
+        """Delete the temporary file."""
+        self._file.close()
+
+    def _holding(self, needle: bytes, count: int, end: int) -> set[int]:
+        """The first `count` entries that contain `needle`. Each block ends with the last entry that begins in it."""
+        self._file.flush()
+        found: set[int] = set()
+        first = 0
+        while first < count:
+            start = self._starts[first]
+            last = bisect_right(self._starts, start + BLOCK, first, count)
+            stop = self._starts[last] if last < count else end
+            block = os.pread(self._file.fileno(), stop - start, start)
+            place = block.find(needle)
+            while place >= 0:
+                entry = bisect_right(self._starts, start + place, first, last) - 1
+                found.add(entry)
+                following = self._starts[entry + 1] - start if entry + 1 < last else len(block)
+                place = block.find(needle, following)
+            first = last
+        return found
+
+
+def words_of(query: str) -> list[str]:
+    """The words and quoted phrases of a query, case folded."""
+    return [(phrase or word).casefold() for phrase, word in _WORDS.findall(query)]
 
 
 class Scanned:
-    """A collection that is being scanned in the background; what has been scanned can be looked at already."""
+    """A collection that is scanned in the background; entries that have been scanned can be read already."""
 
     def __init__(self, collection: Collection) -> None:
         self.collection = collection
@@ -48,7 +113,7 @@ class Scanned:
         return self
 
     def close(self) -> None:
-        """Ends the scan and gives up its temporary file."""
+        """End the scan and delete its temporary file."""
         self._closed = True
         self._thread.join()
         self.texts.close()
@@ -64,11 +129,11 @@ class Scanned:
                     if len(self.rows) <= FIRST_ROWS:
                         self._changed.notify_all()
                 if self.answering and len(self.rows) > FIRST_ROWS:
-                    time.sleep(ASIDE)
+                    time.sleep(PAUSE)
             self._summary = self.collection.summary()
         except UserError as error:
             self.error = str(error)
-        except Exception as error:  # shown on the page: the thread has nobody else to tell
+        except Exception as error:  # shown on the page: an exception in this thread would be lost
             traceback.print_exc()
             self.error = f"{type(error).__name__}: {error}"
         finally:
@@ -79,7 +144,7 @@ class Scanned:
                 print(f"error: {self.error}", file=sys.stderr)
 
     def index(self, start: int) -> dict:
-        """Rows from `start` on, as many as one answer takes; waits for the first ones."""
+        """Rows from `start` on, at most ROWS_AT_ONCE; waits for the first ones."""
         with self._changed:
             wanted = FIRST_ROWS if start == 0 else start + 1
             self._changed.wait_for(lambda: self.done or len(self.rows) >= wanted, timeout=0.5)
@@ -96,19 +161,25 @@ class Scanned:
         return answer
 
     def search(self, query: str) -> dict:
-        """Numbers of the entries that hold every word; `upto`: how many entries were looked through."""
+        """{found: numbers of the entries with every word, upto: number of entries that were searched}."""
         with self._changed:
             return {"upto": len(self.texts), "found": self.texts.find(query)}
 
     def view(self, number: int) -> dict | None:
-        """One entry, or None where there is none of this number (yet)."""
+        """One entry; None if there is none with this number yet."""
         return self.collection.view(number) if 0 <= number < len(self.rows) else None
 
 
 def make_server(collection: Collection, pictures: Any = None, port: int = 0) -> ThreadingHTTPServer:
-    """A server on 127.0.0.1, its scan begun; `serve_forever()` runs it, `server_close()` ends both.
+    """A server on 127.0.0.1 with its scan started. `serve_forever()` runs it, `server_close()` ends both.
 
-    port 0 takes a free one. Raises UserError where the port cannot be had.
+    Args:
+        collection: the entries to serve.
+        pictures: `Pictures` of frontend dialogues, or None.
+        port: 0 takes a free port.
+
+    Raises:
+        UserError: the port cannot be used.
     """
     scanned = Scanned(collection)
     handler = type("Handler", (_Handler,), {"scanned": scanned, "pictures": pictures})
@@ -123,7 +194,7 @@ def make_server(collection: Collection, pictures: Any = None, port: int = 0) -> 
 
 
 def serve(collection: Collection, pictures: Any = None, port: int = 0) -> None:
-    """Serves until interrupted, after printing the address."""
+    """Print the address and serve until interrupted."""
     server = make_server(collection, pictures, port)
     print(f"http://127.0.0.1:{server.server_address[1]}/  (this machine only; Ctrl-C ends it)", flush=True)
     try:
@@ -139,7 +210,7 @@ class _Server(ThreadingHTTPServer):
     scanned: Scanned | None = None
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        if not isinstance(sys.exc_info()[1], ConnectionError):  # a page that was left is no error
+        if not isinstance(sys.exc_info()[1], ConnectionError):  # the browser left the page
             super().handle_error(request, client_address)
 
     def server_close(self) -> None:
@@ -188,7 +259,7 @@ class _Handler(BaseHTTPRequestHandler):
         return 200, "application/json", json_text(value).encode("ascii")
 
     def _refusal(self) -> str | None:
-        """Why a request is not answered: a name that is not this machine's, or a page of another site that asks."""
+        """Why a request is refused: it names another host, or another site's page sent it. None if it is not."""
         host = self.headers.get("Host", "")
         if re.sub(r":[0-9]+$", "", host) not in HOSTS:
             return f"this viewer answers to {', '.join(HOSTS)} only"
@@ -222,4 +293,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: Any) -> None:
-        """Says nothing: the terminal is for errors."""
+        """Do not log requests: the terminal is for errors."""

@@ -1,4 +1,4 @@
-"""From files to the page: what is opened, computed beforehand, and written or served."""
+"""From files to the page: open the input and what belongs to it, then write the page or serve it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from sweet_rl.records import PreferencePair, Trajectory, TurnCandidates
 from sweet_rl.runs.run import write_texts
 from sweet_rl.viewer.candidates import Candidates, Ranked
 from sweet_rl.viewer.credit_file import CreditFile, CreditSettings, write_credit
-from sweet_rl.viewer.designs import Designs
+from sweet_rl.viewer.designs import Designs, Pictures
 from sweet_rl.viewer.entries import Collection, Comparison, Dialogues, Pairs
 from sweet_rl.viewer.page import write_page
-from sweet_rl.viewer.pictures import Pictures
 from sweet_rl.viewer.serve import serve
 from sweet_rl.viewer.source import RecordFile, kind_of
 
@@ -32,11 +31,22 @@ def open_collection(
     overwrite: bool = False,
     pictures: Pictures | None = None,
 ) -> Collection:
-    """What the input is, with what belongs to it; computes the critic's credit first if it is asked for.
+    """Open a file of trajectories, candidates or pairs, with the files that belong to it.
 
-    credit_path: where the credit is kept (needed with `credit`), or is already. pictures: draws the pages of design
-    dialogues; without it their pages are shown as source.
-    Raises UserError where the files do not go together.
+    Args:
+        input_path: the file.
+        compare_path: trajectories of a second run on the same tasks.
+        names: of the two runs.
+        credit: if given, the critic's credit is computed first and kept at `credit_path`.
+        credit_path: credit that was computed before, or is to be kept.
+        ranked_path: ranked candidates of the trajectories.
+        pair_path: turn pairs drawn from the ranked candidates.
+        limit: only the first records.
+        overwrite: replace credit that was computed with other settings.
+        pictures: draws the pages of frontend dialogues; without it they are shown as source.
+
+    Raises:
+        UserError: the files do not go together.
     """
     kind = kind_of(input_path)
     if pictures is not None and kind is not Trajectory:
@@ -76,7 +86,7 @@ def _credit(
 
 
 def _check_together(kind, input_path, compare_path, names, credit, ranked_path, pair_path) -> None:
-    what = {Trajectory: "trajectories", TurnCandidates: "candidates", PreferencePair: "pairs"}[kind]
+    held = {Trajectory: "trajectories", TurnCandidates: "candidates", PreferencePair: "pairs"}[kind]
     for flag, given, kinds in (
         ("--compare_path", compare_path, (Trajectory,)),
         ("--ranked_path", ranked_path, (Trajectory,)),
@@ -84,7 +94,7 @@ def _check_together(kind, input_path, compare_path, names, credit, ranked_path, 
         ("--pair_path", pair_path, (Trajectory, TurnCandidates)),
     ):
         if given and kind not in kinds:
-            raise UserError(f"{input_path} holds {what}: {flag} is not for them.")
+            raise UserError(f"{input_path} holds {held}: {flag} is not for them.")
     for flag, path, expected in (
         ("--compare_path", compare_path, Trajectory),
         ("--ranked_path", ranked_path, TurnCandidates),
@@ -105,7 +115,7 @@ def _check_together(kind, input_path, compare_path, names, credit, ranked_path, 
 def show(
     collection: Collection, output: str | Path, serving: bool, port: int, overwrite: bool, pictures: Any = None
 ) -> None:
-    """Writes the page, or serves it until it is interrupted."""
+    """Write the page, or serve it until interrupted."""
     if serving:
         serve(collection, pictures, port)
         return
@@ -117,7 +127,7 @@ def show(
 
 
 def output_of(input_path: str, output: str | None, serving: bool) -> Path:
-    """Where the page goes: `output`, or the input's name with .html. Raises UserError where it would be an input."""
+    """The path of the page: `output`, or the input's name with .html. Raises UserError if it is the input."""
     if output is not None and serving:
         raise UserError("--output is a file and --serve writes none: give one of them.")
     path = Path(output) if output is not None else Path(input_path).with_suffix(".html")

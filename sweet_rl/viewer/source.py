@@ -1,4 +1,4 @@
-"""A file of the pipeline as the viewer needs it: what it holds, and each record where it lies in the file."""
+"""A JSONL file as the viewer reads it: the kind of its records, and access to single records by file offset."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ MARKS = (("dialogue_history", Trajectory), ("additional_outputs", TurnCandidates
 
 @dataclass(frozen=True)
 class Place:
-    """Where a record lies: the byte that its line starts at, and its id (which a released row does not say)."""
+    """The byte at which a record's line starts, and its id (which released rows do not hold)."""
 
     offset: int
     id: str
 
 
 class RecordFile(Generic[Kind]):
-    """A JSONL file of one kind of record, read in order once and by place afterwards.
+    """A JSONL file of one kind of record: read once in order, then by place. The file is never written.
 
-    It is read only. Raises UserError where it has changed since it was opened: offsets would mean nothing.
+    Raises UserError if the file has changed since it was opened, because the offsets are then wrong.
     """
 
     def __init__(self, path: str | Path, kind: type[Kind], limit: int | None = None) -> None:
@@ -39,7 +39,7 @@ class RecordFile(Generic[Kind]):
             yield Place(offset, record.id), record
 
     def read(self, place: Place) -> Kind:
-        """One record again."""
+        """The record at a place found by `scan`."""
         if self._state() != self._seen:
             raise UserError(f"{self.path} has changed since it was opened. Start the viewer again.")
         with open(self.path, "rb") as file:
@@ -58,9 +58,10 @@ class RecordFile(Generic[Kind]):
 
 
 def kind_of(path: str | Path) -> type:
-    """What a file holds, by the fields of its first record: Trajectory, TurnCandidates or PreferencePair.
+    """Trajectory, TurnCandidates or PreferencePair, by the fields of the file's first record.
 
-    Raises UserError for a file that is missing, empty or something else, saying what it is.
+    Raises:
+        UserError: the file is missing, empty or holds something else.
     """
     path = Path(path)
     if not path.is_file():

@@ -1,4 +1,4 @@
-"""One record as the page shows it: plain JSON, in which every text stays text."""
+"""Records as the page shows them: plain JSON, in which every text stays text."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sweet_rl.chat import parts_text
-from sweet_rl.environments.base import ANSWER_MARKER
-from sweet_rl.mini.oracle import usefulness
 from sweet_rl.records import Part, PreferencePair, Task, Trajectory, TurnCandidates
-from sweet_rl.viewer.evidence import answer_code, grade_view
+from sweet_rl.rewards.extract import code_candidates, function_name
 from sweet_rl.viewer.markup import messages_of
 
-TITLE = 160
-QUESTION = 2000
+TITLE = 160  # characters
+LONGEST_CODE = 200_000  # characters; a longer answer is shown as it is
+TEST_FIELDS = ("passed", "reason", "message", "expected", "got")
+EXPECTED_AND_GOT = re.compile(r"expected (.*), got (.*)", re.DOTALL)
 
 
 def trajectory_view(
@@ -22,18 +22,23 @@ def trajectory_view(
     credit: Mapping[int, dict] | None = None,
     candidates: Mapping[int, list[dict]] | None = None,
 ) -> dict:
-    """A dialogue: {id, task, messages, answer, code, reward, ending, failure, grade, prompt, fields}.
+    """A dialogue as {id, task, messages, answer, code, reward, ending, failure, grade, prompt, fields}.
 
-    messages: {role, text, turn?, finish?, prompt?, credit?, oracle?, candidates?}; the agent's turns count from 0.
-    credit: what `credit_file` wrote for each turn. candidates: each turn's `candidates_view`.
-    prompt: the longest exact prompt; a message's `prompt` is how many UTF-16 units of it the agent was given, or a
-    text of its own where that is no beginning of it.
+    Args:
+        trajectory: the dialogue.
+        credit: for each turn its credit, as kept by `credit_file`.
+        candidates: for each turn its `candidates_view`.
+
+    Returns:
+        `messages` are {role, text, turn?, finish?, prompt?, credit?, oracle?, candidates?}; the agent's turns count
+        from 0. The top-level `prompt` is the longest exact prompt. The `prompt` of a message is the number of UTF-16
+        units of it that the agent was given, or a text of its own if the longest prompt does not begin with it.
     """
     prompts = exact_prompts(trajectory)
     longest = max((p for p in prompts if p is not None), key=len, default=None)
     messages: list[dict] = []
     turn = 0
-    for place, row in enumerate(trajectory.dialogue_history):
+    for row in trajectory.dialogue_history:
         message: dict[str, Any] = {"role": row["role"], "text": row["content"]}
         if row["role"] == "assistant":
             message["turn"] = turn
@@ -45,8 +50,7 @@ def trajectory_view(
                 message["credit"] = credit[turn]
             if candidates and turn in candidates:
                 message["candidates"] = candidates[turn]
-            word = oracle_word(trajectory.task, trajectory.dialogue_history[:place], row["content"])
-            if word:
+            if word := oracle_word(row):
                 message["oracle"] = word
             turn += 1
         messages.append(message)
@@ -66,8 +70,45 @@ def trajectory_view(
     return {name: value for name, value in view.items() if value is not None and value != {}}
 
 
+def grade_view(trajectory: Trajectory) -> dict | None:
+    """The grade as {failure, ungradable, machine, level, tests}; None if the task has no tests or is a page.
+
+    A test is {name, call} and, if it was run, the fields of TEST_FIELDS.
+    """
+    grade = trajectory.grade
+    grade = grade if isinstance(grade, dict) else {}
+    calls = trajectory.task.test_cases
+    if not calls and (not grade or "similarity" in grade):
+        return None
+    results = grade.get("tests")
+    found = {t.get("name"): t for t in results if isinstance(t, dict)} if isinstance(results, list) else {}
+    tests = [_test(name, call, found.get(name, {})) for name, call in calls.items()]
+    return {name: grade.get(name) for name in ("failure", "ungradable", "machine", "level")} | {"tests": tests}
+
+
+def _test(name: str, call: str, result: dict) -> dict:
+    test = {"name": name, "call": call}
+    test |= {key: result[key] for key in TEST_FIELDS if result.get(key) is not None}
+    if test.get("reason") == "wrong value" and "expected" not in test and "got" not in test:
+        if found := EXPECTED_AND_GOT.fullmatch(str(test.get("message", ""))):
+            test["expected"], test["got"] = found[1], found[2]
+            del test["message"]
+    return test
+
+
+def answer_code(trajectory: Trajectory) -> str | None:
+    """The code in the answer that the grader runs; the whole answer if it holds no code; None without an answer."""
+    answer = trajectory.answer
+    if trajectory.ending == "turn_limit" or answer is None:
+        return None
+    if len(answer) > LONGEST_CODE:
+        return answer
+    function = function_name(trajectory.task.ground_truth, trajectory.task.test_cases)
+    return next(iter(code_candidates(answer, function)), answer)
+
+
 def task_view(task: Task) -> dict:
-    """A task: {id, description, truth, hidden?}; `hidden` are the rules of a mini task, in words."""
+    """A task as {id, description, truth, hidden?}; `hidden` lists the topics of a mini task's hidden rules."""
     view = {"id": task.id, "description": task.problem_description, "truth": task.ground_truth}
     if rules := hidden_rules(task):
         view["hidden"] = rules
@@ -83,23 +124,14 @@ def hidden_rules(task: Task) -> list[str]:
         return []
 
 
-def oracle_word(task: Task, dialogue: Sequence[dict], text: str) -> str | None:
-    """What a mini task's oracle says of a turn: useful, repeated, useless, complete, early; None of other tasks."""
-    if not hidden_rules(task):
-        return None
-    before = [{"role": m["role"], "content": _beginning(m["content"])} for m in dialogue if m["role"] == "assistant"]
-    return usefulness(task.extra["mini"], before, _beginning(text))
-
-
-def _beginning(text: str) -> str:
-    """What the oracle needs of a turn: no question is longer, and an answer is told by its marker."""
-    if len(text) <= QUESTION:
-        return text
-    return text[:QUESTION] + (ANSWER_MARKER if ANSWER_MARKER in text else "")
+def oracle_word(message: Mapping[str, Any]) -> str | None:
+    """The oracle's word on a turn of the agent, recorded with the message; None if there is none."""
+    word = message.get("oracle")
+    return word if isinstance(word, str) and word else None
 
 
 def exact_prompts(trajectory: Trajectory) -> list[str | None]:
-    """For each turn of the agent the text that it was given, as the file has it; None where it does not say."""
+    """For each turn of the agent the exact text that it was given; None if the file does not hold it."""
     from_parts: list[str] = []
     before = ""
     for part in trajectory.parts or ():
@@ -107,23 +139,27 @@ def exact_prompts(trajectory: Trajectory) -> list[str | None]:
             from_parts.append(before)
         before += part["text"]
     rows = [row for row in trajectory.dialogue_history if row["role"] == "assistant"]
-    told = [row.get("input") if isinstance(row.get("input"), str) else None for row in rows]
+    recorded = [row.get("input") if isinstance(row.get("input"), str) else None for row in rows]
     from_parts = from_parts if len(from_parts) == len(rows) else [None] * len(rows)
-    return [given if given is not None else part for given, part in zip(told, from_parts, strict=True)]
+    return [given if given is not None else part for given, part in zip(recorded, from_parts, strict=True)]
 
 
 def candidates_view(
     record: TurnCandidates,
-    dialogue: Sequence[dict] | None,
     pairs: Sequence[PreferencePair] | None = None,
     credit: Mapping[int, dict] | None = None,
 ) -> list[dict]:
-    """A turn's candidates, best first where they are ranked: {text, number, score?, half?, finish?, chosen?, rejected?,
-    oracle?, credit?}.
+    """The candidates of a turn, best first if they are ranked.
 
-    half: which half of the ranking it is in (chosen, rejected, or middle, which is never drawn).
-    chosen, rejected: in how many of `pairs` it was, where the turn's pairs are given.
-    dialogue: the messages before the turn {role, content}, for the oracle; None where they are not known.
+    Args:
+        record: the candidates.
+        pairs: the pairs drawn from this turn, if they are known.
+        credit: for each candidate (by its number) its credit.
+
+    Returns:
+        {text, number, score?, half?, finish?, chosen?, rejected?, credit?} per candidate. `half` is the half of the
+        ranking: chosen, rejected, or middle, which is never drawn. `chosen` and `rejected` count the pairs that the
+        candidate is in.
     """
     order = record.judge_result or range(len(record.additional_outputs))
     half = len(record.additional_outputs) // 2
@@ -140,12 +176,8 @@ def candidates_view(
         if record.additional_finish_reasons is not None:
             candidate["finish"] = record.additional_finish_reasons[number]
         if pairs is not None:
-            candidate["chosen"] = sum(_says(chosen, text) for chosen, _ in drawn)
-            candidate["rejected"] = sum(_says(rejected, text) for _, rejected in drawn)
-        if record.task is not None and dialogue is not None:
-            word = oracle_word(record.task, dialogue, text)
-            if word:
-                candidate["oracle"] = word
+            candidate["chosen"] = sum(_is_candidate(chosen, text) for chosen, _ in drawn)
+            candidate["rejected"] = sum(_is_candidate(rejected, text) for _, rejected in drawn)
         if credit and number in credit:
             candidate["credit"] = credit[number]
         shown.append(candidate)
@@ -153,26 +185,23 @@ def candidates_view(
 
 
 def pair_view(pair: PreferencePair) -> dict:
-    """Two texts as messages, with how many of the first ones they share: {id, chosen, rejected, shared, fields}."""
+    """A pair as {id, chosen, rejected, shared, prompt, fields}: both texts as messages.
+
+    `shared` is the number of first messages that are the same; `prompt` the exact chosen text, markup included.
+    """
     chosen, rejected = messages_of(pair.chosen), messages_of(pair.rejected)
-    prompt = longest_untrained(pair)
     return {
         "id": pair.id,
         "chosen": numbered(chosen),
         "rejected": numbered(rejected),
         "shared": shared_messages(chosen, rejected),
-        "prompt": prompt,
+        "prompt": pair.chosen if isinstance(pair.chosen, str) else parts_text(pair.chosen),
         "fields": pair.extra,
     }
 
 
-def longest_untrained(pair: PreferencePair) -> str:
-    """The exact text of the chosen side, markup included: what training sees."""
-    return pair.chosen if isinstance(pair.chosen, str) else parts_text(pair.chosen)
-
-
 def numbered(messages: list[dict]) -> list[dict]:
-    """The messages, the agent's with their turn."""
+    """The messages themselves; those of the agent get their `turn`, from 0."""
     turn = 0
     for message in messages:
         if message["role"] == "assistant":
@@ -182,7 +211,7 @@ def numbered(messages: list[dict]) -> list[dict]:
 
 
 def shared_messages(one: Sequence[dict], other: Sequence[dict]) -> int:
-    """How many messages two dialogues begin with alike."""
+    """The number of messages that two dialogues share at their beginning."""
     shared = 0
     for a, b in zip(one, other, strict=False):
         if (a["role"], a["text"]) != (b["role"], b["text"]):
@@ -212,6 +241,6 @@ def _last_text(text: str | list[Part]) -> str:
     return next((part["text"] for part in reversed(text) if part["train"]), "")
 
 
-def _says(text: str, candidate: str) -> bool:
-    """Whether a pair's text is this candidate; it may end with the end-of-turn marker after it."""
+def _is_candidate(text: str, candidate: str) -> bool:
+    """Whether a pair's text is this candidate, with or without an end-of-turn marker after it."""
     return text == candidate or bool(re.fullmatch(r"<[^\s<>]{1,30}>|\[[^\s\[\]]{1,30}\]", text.removeprefix(candidate)))

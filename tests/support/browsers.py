@@ -1,8 +1,18 @@
-"""The browsers that the tests may use, and the reason for skipping where there is none."""
+"""The browsers and the files of Tailwind that tests use, or a skip that says how to install them."""
 
 import pytest
 
 from sweet_rl.errors import UserError
+
+
+def page_files_or_skip() -> None:
+    """Fetches Tailwind's files once, or skips."""
+    from sweet_rl.rendering import fetch
+
+    try:
+        fetch.fetch()
+    except UserError as error:
+        pytest.skip(str(error))
 
 
 def renderer_or_skip(**settings):

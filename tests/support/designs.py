@@ -6,13 +6,14 @@ import random
 
 from sweet_rl.environments.base import ANSWER_MARKER
 from sweet_rl.mini.page_imitation import imitation_dialogue
+from sweet_rl.mini.page_oracle import usefulness
 from sweet_rl.mini.page_tasks import draw_page
 from sweet_rl.mini.pages import SITES
 from sweet_rl.records import Task, Trajectory
 
 
 def designs(tasks: int = 3, samples: int = 2, seed: int = 0) -> list[Trajectory]:
-    """`samples` dialogues a task, the second of them with an agent that does not know the page."""
+    """`samples` dialogues per task; the agent of the second one does not know the page."""
     found = []
     for number in range(tasks):
         draw = random.Random(f"{seed} {number}")
@@ -22,6 +23,9 @@ def designs(tasks: int = 3, samples: int = 2, seed: int = 0) -> list[Trajectory]
             if sample == 0:
                 task = Task(history[0]["content"], reference.html(), {})
             history[0]["content"] = task.problem_description
+            for place, message in enumerate(history):
+                if message["role"] == "assistant":
+                    message["oracle"] = usefulness(reference, history[:place], message["content"])
             _, marker, answer = history[-1]["content"].partition(ANSWER_MARKER)
             ending = "answered" if marker else "turn_limit"
             found.append(

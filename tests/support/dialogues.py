@@ -8,6 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from sweet_rl.mini.human import answer
+from sweet_rl.mini.oracle import usefulness
 from sweet_rl.mini.tasks import family_of, make_tasks, rules_of, source
 from sweet_rl.mini.topics import TOPIC_BY_NAME
 from sweet_rl.records import Task, Trajectory
@@ -18,7 +19,7 @@ OPEN, CLOSE = {"user": "<|user|>", "assistant": "<|assistant|>"}, "<|end|>"
 
 
 def play(row: dict, asked: int, sample: int, answers: bool = True) -> Trajectory:
-    """Asks for `asked` hidden rules after one useless question, then answers with what it was told, or never."""
+    """A dialogue that asks for `asked` hidden rules after one useless question, then answers with them, or never."""
     task = Task.from_dict(row)
     mini = row["mini"]
     rules = rules_of(mini)
@@ -26,24 +27,27 @@ def play(row: dict, asked: int, sample: int, answers: bool = True) -> Trajectory
     history = [{"role": "user", "content": task.problem_description}]
     questions = ["Which style guide do you follow?", *(TOPIC_BY_NAME[r.topic].questions[0] for r in rules[:asked])]
     for question in questions:
-        say(history, question)
+        say(history, question, mini)
         history.append({"role": "user", "content": answer(mini, question, draw)})
     code = None
     if answers:
         code = source(family_of(mini), rules[:asked])
-        say(history, f"I WANT TO ANSWER:\n{code}")
+        say(history, f"I WANT TO ANSWER:\n{code}", mini)
     ending = "answered" if answers else "turn_limit"
     return Trajectory(task, history, answer=code, id=f"{task.id}-{sample}", ending=ending)
 
 
-def say(history: list[dict], text: str) -> None:
+def say(history: list[dict], text: str, mini: dict) -> None:
+    """Append a message of the agent with its exact prompt and the oracle's word, as a recorded dialogue has them."""
+    word = usefulness(mini, history, text)
     prompt = "<|begin|>" + "".join(f"{OPEN[m['role']]}{m['content']}{CLOSE}" for m in history) + OPEN["assistant"]
-    history.append({"role": "assistant", "content": text, "input": prompt, "output": text, "finish_reason": "stop"})
+    history.append({"role": "assistant", "content": text, "input": prompt, "output": text, "finish_reason": "stop",
+                    "oracle": word})  # fmt: skip
 
 
 @lru_cache
 def graded(tasks: int = 6, seed: int = 5, shift: int = 0) -> tuple[Trajectory, ...]:
-    """Two dialogues a task: one that asks for every rule and solves it, one that asks for fewer, or never answers."""
+    """Two dialogues per task: one that asks for every rule and solves it, one that asks for fewer, or never answers."""
     played = []
     for number, row in enumerate(make_tasks(tasks, seed)):
         rules = len(row["mini"]["rules"])

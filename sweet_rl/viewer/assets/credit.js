@@ -1,14 +1,7 @@
 // Credit: a turn's advantage as a colour, a length and a number; each token's log-ratio; the candidates in their order.
 
 const ORACLE = { useful: "✓ useful", complete: "✓ complete", repeated: "↻ repeated", useless: "✗ useless", early: "✗ early", repairs: "✓ repairs", spoils: "✗ spoils", idle: "↻ idle" };
-const oracleChip = (word) => el("span", { class: `oracle o-${word}`, title: WORDS[word] ? `By the hidden rules, this turn ${WORDS[word]}` : "" }, ORACLE[word] || word);
-
-// What a turn did to a mini page, part by part.
-function effectChips(effect) {
-  return [effect.repaired.length ? el("span", { class: "oracle o-useful" }, `✓ repairs ${effect.repaired.join(", ").replace(/_/g, " ")}`) : null,
-    effect.spoiled.length ? el("span", { class: "oracle o-useless" }, `✗ spoils ${effect.spoiled.join(", ").replace(/_/g, " ")}`) : null,
-    el("span", { class: "oracle", title: effect.wrong.join(", ").replace(/_/g, " ") }, effect.wrong.length ? `${plural(effect.wrong.length, "part")} wrong` : "✓ all as wanted")];
-}
+const oracleChip = (word) => el("span", { class: `oracle ${Object.hasOwn(ORACLE, word) ? `o-${word}` : ""}`, title: Object.hasOwn(WORDS, word) ? `By the hidden rules, this turn ${WORDS[word]}` : "" }, Object.hasOwn(ORACLE, word) ? ORACLE[word] : plainText(word.slice(0, 80)));
 
 // The share of full colour that a value has on a scale: its square root, so that small values are still told apart.
 const strength = (value, scale) => Math.sqrt(clamp(Math.abs(value) / (scale || 1), 0, 1));
@@ -24,7 +17,7 @@ function advantageMark(credit) {
   return el("span", { class: "advantage", title: `Advantage ${signed(credit.advantage, 3)}: ${what}` }, advantageBar(credit.advantage), el("b", {}, signed(credit.advantage)));
 }
 
-// A dialogue's turns as bars around zero; each goes to its turn.
+// The turns of a dialogue as bars around zero; a click goes to the turn.
 function creditStrip(messages) {
   const agent = messages.filter((message) => message.turn !== undefined);
   if (!agent.some((message) => message.credit)) return null;
@@ -90,7 +83,7 @@ function showTip(anchor, content) {
 }
 const hideTip = () => { byId("tip").hidden = true; };
 
-// A turn's candidates, best first: which half each is in, in how many pairs, and what the oracle says of it.
+// A turn's candidates, best first, each with its half of the ranking and the number of pairs it is in.
 function candidateList(candidates, said) {
   const drawn = candidates.some((candidate) => candidate.chosen !== undefined), ranked = candidates.some((candidate) => candidate.half);
   const halves = { chosen: drawn ? "Top half" : "Top half: what is chosen is drawn from here", middle: "Middle: never drawn", rejected: drawn ? "Bottom half" : "Bottom half: what is rejected is drawn from here" };
@@ -106,7 +99,7 @@ function candidateList(candidates, said) {
     const cut = candidate.finish === "length" ? el("span", { class: "cut" }, "cut") : null;
     const text = candidate.credit && candidate.credit.tokens && state.tokens ? tokenText(candidate.credit) : el("div", { class: "candidate-text" }, candidate.picture ? pageMessage({ ...candidate, turn: null }) : blocks(candidate.text));
     items.push(el("li", { class: `candidate ${ranked ? "c-" + candidate.half : ""}`, style: candidate.score === undefined ? {} : tint(candidate.score, state.scale) },
-      el("div", { class: "candidate-head" }, el("span", { class: "rank" }, ranked ? `${rank + 1}` : `#${candidate.number}`), candidate.score === undefined ? null : [advantageBar(candidate.score), el("b", { class: "number" }, signed(candidate.score))], candidate.oracle ? oracleChip(candidate.oracle) : null, role, same, cut), text));
+      el("div", { class: "candidate-head" }, el("span", { class: "rank" }, ranked ? `${rank + 1}` : `#${candidate.number}`), candidate.score === undefined ? null : [advantageBar(candidate.score), el("b", { class: "number" }, signed(candidate.score))], role, same, cut), text));
   });
   return el("ol", { class: "candidates" }, items);
 }

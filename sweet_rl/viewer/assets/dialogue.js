@@ -41,6 +41,7 @@ const section = (name, title, ...content) => el("section", { class: `part ${name
 function testsSection(view) {
   const grade = view.grade;
   if (!grade) return null;
+  if (grade.machine) return section("tests", "Unit tests", el("p", { class: "prose" }, "Not judged, the machine failed: ", plainText(String(grade.machine))));
   if (grade.ungradable) return section("tests", "Unit tests", el("p", { class: "prose" }, "This task cannot be graded: ", plainText(String(grade.ungradable))));
   const judged = grade.tests.filter((test) => test.passed !== undefined);
   const passed = judged.filter((test) => test.passed).length;
@@ -66,9 +67,9 @@ function answerSection(view) {
 
 function hiddenSection(view) {
   if (!view.task.hidden) return null;
-  const told = new Set();
-  for (const message of view.messages) if (message.oracle === "useful") told.add(message.turn);
-  return section("hidden", "What the human would have told", el("p", { class: "prose" }, `Hidden rules about: ${view.task.hidden.join(", ")}. The agent asked for ${told.size} of ${view.task.hidden.length}.`));
+  const useful = new Set();
+  for (const message of view.messages) if (message.oracle === "useful") useful.add(message.turn);
+  return section("hidden", "What the human would have told", el("p", { class: "prose" }, `Hidden rules about: ${view.task.hidden.join(", ")}. The agent asked for ${useful.size} of ${view.task.hidden.length}.`));
 }
 
 function truthSection(view) {

@@ -8,7 +8,7 @@ function messageView(message, view, options = {}) {
   const name = SPEAKERS[message.role] || message.role;
   const label = `${name}${agent ? `, turn ${message.turn + 1}` : ""}${credit ? `, advantage ${signed(credit.advantage)}` : ""}${message.oracle ? `, ${message.oracle}` : ""}`;
   const head = el("header", { class: "said-by" }, el("span", { class: "who" }, name), agent ? el("span", { class: "turn-number" }, String(message.turn + 1)) : null,
-    advantageMark(credit), message.oracle ? oracleChip(message.oracle) : null, message.effect ? effectChips(message.effect) : null, message.finish === "length" ? el("span", { class: "cut", title: "The token limit ended this message" }, "cut by the token limit") : null);
+    advantageMark(credit), message.oracle ? oracleChip(message.oracle) : null, message.finish === "length" ? el("span", { class: "cut", title: "The token limit ended this message" }, "cut by the token limit") : null);
   const body = el("div", { class: "bubble" });
   const draw = () => clear(body, options.body ? options.body(message) : credit && credit.tokens && state.tokens ? tokenText(credit) : messageBody(message, view));
   draw();

@@ -51,8 +51,6 @@ function tilesOf(summary, rows, shown) {
     el("div", { class: "ends" }, el("span", {}, "turn 1"), el("span", {}, "mean and middle half"), el("span", {}, String(summary.advantage_by_turn[summary.advantage_by_turn.length - 1].turn + 1)))));
   if (summary.advantage_by_word) tiles.push(tile("The critic on what the oracle calls…", el("ul", { class: "by-word" }, summary.advantage_by_word.map((row) =>
     el("li", { title: WORDS[row.word] }, oracleChip(row.word), advantageBar(row.mean), el("span", { class: "number" }, signed(row.mean)), el("span", { class: "quiet" }, count(row.n)))))));
-  if (summary.agreement) tiles.push(tile("Critic and oracle agree", el("p", { class: "figure" }, percent(summary.agreement.share)),
-    el("p", { class: "quiet" }, `on ${count(summary.agreement.pairs)} pairs of candidates of one turn`)));
   return tiles;
 }
 

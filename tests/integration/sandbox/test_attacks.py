@@ -1,14 +1,11 @@
 """Every attack of benchmarks/attack_answers.py, at every level as far as it promises; an honest answer after each."""
 
-import importlib
 import os
 import socket
+import subprocess
+import sys
 import threading
 import time
-import types
-import urllib.error
-import urllib.parse
-import urllib.request
 
 import pytest
 
@@ -16,8 +13,6 @@ from benchmarks.attack_answers import ATTACKS, CALLS, REFERENCE, WRONG
 from benchmarks.soak_grading import left, soak
 from sweet_rl.records import Task
 from sweet_rl.rewards.code import CodeGrader
-from sweet_rl.sandbox import plain
-from sweet_rl.sandbox.plain import process_for
 from tests.support.grading import grade, reasons
 from tests.unit.sandbox.test_sandbox import levels
 
@@ -63,6 +58,12 @@ def test_a_small_soak_leaves_nothing_and_judges_right():
     assert max(result["left"].values()) <= 0  # what other tests left running may end meanwhile
     first, last = list(result["memory_mb"].values())[1], list(result["memory_mb"].values())[-1]
     assert last[0] < first[0] + 20
+
+
+@pytest.fixture(scope="module")
+def grader():
+    with CodeGrader(timeout=0.5, workers=1) as grader:
+        yield grader
 
 
 STATES = {
@@ -114,13 +115,26 @@ STATES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", STATES)
-def test_no_test_sees_an_earlier_one(name):
-    """An answer that counts its calls anywhere but in its own module counts to one."""
-    with CodeGrader(timeout=0.5, workers=1) as grader:
-        reference = "def f():\n    return 1"
-        graded = grade(grader, reference, STATES[name], {f"test{i}": "f()" for i in range(3)})
+# What tests of one answer share, because they share a process.
+SHARED_BY_TESTS = {
+    "decimal", "abstract registry", "numpy's settings", "numpy's chance", "lists of urllib", "patterns", "addresses",
+    "a module's text",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [name for name in STATES if name not in SHARED_BY_TESTS])
+def test_tests_of_honest_code_do_not_see_earlier_ones(grader, name):
+    """An answer that counts its calls by a new name in a loaded module counts to one."""
+    graded = grade(grader, "def f():\n    return 1", STATES[name], {f"test{i}": "f()" for i in range(3)})
     assert graded.reward == 1.0 or reasons(graded)[0] == reasons(graded)[2] == "exception", graded
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_no_answer_sees_an_earlier_one(grader, name):
+    """An answer that counts its calls, wherever it does, counts to one in each process."""
+    for _ in range(2):
+        graded = grade(grader, "def f():\n    return 1", STATES[name], {"test": "f()"})
+        assert graded.reward == 1.0 or reasons(graded) == ["exception"], graded
 
 
 def test_files_of_one_test_are_gone_in_the_next():
@@ -129,73 +143,6 @@ def test_files_of_one_test_are_gone_in_the_next():
         if grader.level != "strict":
             pytest.skip("only the strict level has a scratch folder")
         assert grade(grader, "def f():\n    return 1", answer, {"a": "f()", "b": "f()"}).reward == 1.0
-
-
-def test_honest_plain_code_shares_a_process_and_other_code_does_not():
-    shared = [
-        "import math\nfrom itertools import product\ndef f(x): return math.floor(sum(a for a, b in product([x], [x])))",
-        "from datetime import datetime, timedelta\ndef f(x): return (datetime(2020, 1, 1) + timedelta(x)).isoformat()",
-        "if __name__ == '__main__':\n    print(f(1))\ndef f(x): return sorted({'b': 1}.items(), key=lambda p: p[1])",
-        "from collections import defaultdict\ndef f(x):\n    seen = defaultdict(list)\n    seen[x].append(f'{x:.2f}')\n"
-        "    try: return dict(seen)[0]\n    except KeyError as e: return str(e)",
-    ]
-    other = [text for name, text in STATES.items() if "seen" in text]
-    alone = [
-        "import json\nfrom urllib.parse import urljoin\ndef f(x): return json.dumps([urljoin('b', str(x))])",
-        "import urllib.parse\ndef f(x): return urllib.parse.urlparse(x).netloc",
-        "from typing import List\ndef f(x: List[int]): return x",
-        "import re\nfrom collections import Counter\ndef f(x): return Counter(re.findall('a', str(x))).most_common(1)",
-        "def f(x):\n    class A:\n        def __init__(self, y): self.y = y\n    return A(x).y",
-        "def f(x):\n    def g():\n        for i in range(x): yield i\n    return list(g())",
-        "def f(x): return '{} of {}'.format(x, type(x))",
-        "import numpy as np\ndef f(x): return np.arange(x)[::-1].cumsum().tolist()",
-        "from numpy.linalg import norm\nimport numpy\ndef f(x): return float(norm(numpy.array(x, dtype=float)))",
-    ]
-    expected = ["shared"] * len(shared) + ["test"] * len(other) + ["answer"] * len(alone)
-    with CodeGrader(workers=1) as grader:
-        compiled = grader._compiler.modules([[text] for text in shared + other + alone])
-    assert [found.process for found in compiled] == expected
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "np.empty(3)", "np.ndarray(3)", "np.empty_like(x)", "np.pad(x, 1, mode='empty')", "np.random.rand()",
-        "np.add(x, x, where=x > 1)", "np.add(x, x, **{'whe' + 're': x > 1})", "np.seterr(all='ignore')",
-        "np.load('x')", "x.tofile('x')", "x.data", "x.ctypes", "x.resize(9, refcheck=False)", "np.cast", "np.lib",
-        "np.frombuffer(b'x')", "type('A', (), {})", "x.view('O')", "np.set_printoptions(precision=1)", "np.char",
-    ],
-)  # fmt: skip
-def test_what_numpy_offers_beyond_computing_has_a_process_for_each_test(line):
-    assert process_for(compile(f"import numpy as np\ndef f(x): return {line}", "", "exec")) == "test"
-    assert process_for(compile("import numpy as np\ndef f(x): return np.add(x, x)", "", "exec")) == "answer"
-
-
-def test_what_plain_code_may_reach_by_attributes_is_functions_types_and_constants():
-    """No module and no container: these would be shared with later tests, and could be changed."""
-    numpy = pytest.importorskip("numpy")
-    for name in plain.NUMPY_MODULES:
-        module = importlib.import_module(name)
-        for attribute in plain.NUMPY_ATTRIBUTES:
-            found = getattr(module, attribute, None)
-            harmless = callable(found) or isinstance(found, (int, float, type(None)))
-            assert harmless or found is numpy.linalg, attribute
-    for name in plain.SHARED_MODULES:
-        module = importlib.import_module(name)
-        for attribute in plain.SHARED_ATTRIBUTES:
-            found = getattr(module, attribute, None)
-            assert not isinstance(found, types.FunctionType), (name, attribute)
-            if isinstance(found, type):
-                assert not [value for value in vars(found).values() if isinstance(value, types.FunctionType)], attribute
-    for name in plain.MODULES:
-        module = importlib.import_module(name)
-        parents = {"urllib.parse": urllib}
-        for owner in (module, parents.get(name, module)):
-            for attribute in plain.ATTRIBUTES:
-                found = getattr(owner, attribute, None)
-                harmless = callable(found) or isinstance(found, (int, float, str, complex, type(None)))
-                # typing's aliases and __future__'s feature are immutable without setting attributes
-                assert harmless or found is urllib.parse or name in ("typing", "__future__"), (name, attribute)
 
 
 LYING = "{'_' + '_hash_' + '_': lambda s: hash(%s), '_' + '_eq_' + '_': lambda s, o: True}"
@@ -291,30 +238,6 @@ def test_what_a_module_remembers_of_one_answer_is_not_given_to_the_next(name):
         assert grade(grader, honest, honest, {"a": "f(1)"}).reward == 1.0
 
 
-def test_a_relative_import_does_not_share_a_process():
-    """`.math` of another `__name__` is any module of that package, loaded and run."""
-    for text in ("from .math import sin", "from . import math"):
-        assert process_for(compile(f"__name__ = 'test.x'\n{text}\ndef f(x): return x", "", "exec")) == "test"
-    assert process_for(compile("from math import sin\ndef f(x): return x", "", "exec")) == "shared"
-
-
-def test_a_shared_process_has_the_stack_and_the_memory_of_one_for_each_test():
-    deep = "def f(n): return 0 if n == 0 else 1 + f(n - 1)\n"
-    ring = (
-        "def f(n):\n    table = [0] * (8 * 10**6)\n    def go(i):\n        if i: table[i] = go(i - 1) + 1\n"
-        "        return table[i]\n    return go(n)\n"
-    )
-    asks = deep.replace("f(", "g(") + "def f(n):\n    try: return g(n)\n    except RecursionError: return None\n"
-    alone = "(lambda: __import__)\n"
-    with CodeGrader(workers=1) as grader:
-        compiled = grader._compiler.modules([[text] for text in (deep, deep + alone, ring, ring + alone)])
-        assert [found.process for found in compiled] == ["shared", "test", "shared", "test"]
-        for depth in range(980, 1000):
-            calls = {"a": f"f({depth})"}
-            assert grade(grader, asks + alone, asks, calls).reward == 1.0, depth
-        assert grade(grader, ring + alone, ring, {f"t{i}": f"f({i})" for i in range(8)}).reward == 1.0
-
-
 def test_objects_of_a_test_call_are_no_way_to_change_a_class_for_others():
     reference = "from collections import Counter\ndef f(x): return x.most_common(1)[0][0]"
     lying = "def f(x):\n    type(x).most_common = lambda *_: [('EVIL', 1)]\n    return 'a'"
@@ -346,9 +269,26 @@ def test_a_text_that_hangs_the_compiler_fails_alone():
     assert rewards == [1.0, 0.0, 0.0, 0.0, 1.0]
 
 
-def test_a_compiler_that_dies_is_replaced():
-    with CodeGrader(workers=1) as grader:
-        grade(grader, REFERENCE, WRONG, CALLS)
-        grader._compiler._sandbox._process.kill()
-        grader._compiler._sandbox._process.wait()
-        assert grade(grader, REFERENCE, REFERENCE, CALLS).reward == 1.0
+@pytest.fixture
+def busy_machine():
+    """Eight processes that never stop computing."""
+    loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(8)]
+    yield
+    for loop in loops:
+        loop.kill()
+        loop.wait()
+
+
+DELAYS = {name: ATTACKS["resource", name] for name in (
+    "sleep, to look like a slow machine", "many short sleeps", "many shorter sleeps",
+    "a lock that is never released", "giving its CPU away", "threads that keep each other from a CPU",
+)} | {"computing without end": "def f(x):\n    while True: pass"}  # fmt: skip
+
+
+def test_on_a_busy_machine_slow_answers_are_graded_right_and_own_delays_are_the_answer_s_fault(busy_machine):
+    slow = "import time\ndef f(x):\n    while time.process_time() < 0.2: pass\n" + REFERENCE.split("\n", 1)[1]
+    texts = [REFERENCE, slow, *DELAYS.values(), REFERENCE, slow]
+    with CodeGrader(timeout=0.4, workers=2) as grader:
+        grades = list(grader.grade_many((TASK, text) for text in texts))
+    assert [graded.reward for graded in grades] == [1.0, 1.0, *[0.0] * len(DELAYS), 1.0, 1.0], grades
+    assert {graded.failure for graded in grades[2:-2]} == {"timeout"}

@@ -5,184 +5,18 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from transformers import AutoTokenizer
 
-from sweet_rl.chat import ChatFormat
-from sweet_rl.mini.tasks import make_tasks
-from sweet_rl.mini.topics import TOPICS
 from tests.support.command_line import call, call_process, contents, read_rows, write_rows
-from tests.support.tiny_models import save_tiny_chat_model
+from tests.support.script_calls import SCRIPTS, Script, named, place  # noqa: F401
 
-ANSWER = "I WANT TO ANSWER:\n"
+# ruff: noqa: F811 (place is a fixture)
 BAR = re.compile(r"\r[^\r\n]*\n?")  # a progress bar's line is no message
-
-
-@dataclass(frozen=True)
-class Script:
-    """A script, the flags of a call of it that works, and which of them mean what.
-
-    `{place}` in a value is the folder of inputs, `{out}` the one of outputs. needs: a field that every row of the
-    input must have; wrong: a value of it that has the wrong type; number: a flag that takes a number.
-    """
-
-    name: str
-    flags: dict[str, str]
-    outputs: tuple[str, ...]
-    number: str = "seed"
-    source: str = ""
-    needs: str = ""
-    wrong: object = None
-    models: tuple[str, ...] = ()
-    other: dict[str, str] = field(default_factory=dict)
-
-    def given(self, place: Path, out: Path, **changes) -> dict[str, str]:
-        """The flags of the call, with the folders filled in."""
-        filled = {name: value.format(place=place, out=out) for name, value in self.flags.items()}
-        return filled | {name: value if value is None else str(value) for name, value in changes.items()}
-
-    def reading(self, path: Path | str) -> dict[str, str]:
-        """The flag that makes it read `path`."""
-        return {self.source: f"a={path},b={path}" if self.source == "runs" else str(path)}
-
-
-FAST = {"max_tokens": "3"}
-SCRIPTS = (
-    Script(
-        "simulate_interactions.py",
-        {"agent_model": "{place}/model", "env_model": "mini", "input_path": "{place}/tasks.jsonl",
-         "output_path": "{out}/made.jsonl", "max_turns": "2", "agent_prompt_path": "mini_agent.txt", **FAST},
-        ("output_path",), "max_turns", "input_path", "problem_description", 7, ("agent_model",), {"max_turns": "1"},
-    ),
-    Script(
-        "evaluate_code.py",
-        {"input_path": "{place}/trajectories.jsonl", "output_path": "{out}/made.jsonl",
-         "preference_path": "{out}/pairs.jsonl", "tokenizer": "{place}/model", "sandbox": "limits"},
-        ("output_path", "preference_path"), "timeout", "input_path", "dialogue_history", "no list", ("tokenizer",),
-        {"timeout": "2"},
-    ),
-    Script(
-        "train_dpo.py",
-        {"pretrain": "{place}/model", "dataset": "{place}/pairs.jsonl", "save_path": "{out}/made",
-         "train_batch_size": "2"},
-        ("save_path",), "beta", "dataset", "rejected", ["no part"], ("pretrain", "ref_pretrain"), {"beta": "0.7"},
-    ),
-    Script(
-        "train_sft.py",
-        {"pretrain": "{place}/model", "dataset": "{place}/graded.jsonl", "save_path": "{out}/made",
-         "train_batch_size": "2"},
-        ("save_path",), "learning_rate", "dataset", "task", "no object", ("pretrain",), {"learning_rate": "0.1"},
-    ),
-    Script(
-        "train_value.py",
-        {"pretrain": "{place}/model", "dataset": "{place}/pairs.jsonl", "save_path": "{out}/made",
-         "train_batch_size": "2"},
-        ("save_path",), "beta", "dataset", "rejected", ["no part"], ("pretrain",), {"beta": "0.7"},
-    ),
-    Script(
-        "sample_best_of_n.py",
-        {"model_id": "{place}/model", "data_path": "{place}/graded.jsonl", "save_path": "{out}/made.jsonl",
-         "best_of_n": "2", **FAST},
-        ("save_path",), "best_of_n", "data_path", "dialogue_history", [{"role": "robot", "content": ""}],
-        ("model_id",), {"best_of_n": "3"},
-    ),
-    Script(
-        "rank_best_of_n.py",
-        {"model_id": "{place}/model", "reference_model_id": "{place}/model", "input_path": "{place}/ranked.jsonl",
-         "output_path": "{out}/made.jsonl"},
-        ("output_path",), "token_budget", "input_path", "additional_outputs", "no list",
-        ("model_id", "reference_model_id"), {"normalize": "none"},
-    ),
-    Script(
-        "generate_random_pairs_from_ranks.py",
-        {"input_path": "{place}/ranked.jsonl", "output_path": "{out}/made.jsonl"},
-        ("output_path",), "num_pairs", "input_path", "older_output", 7, (), {"num_pairs": "1"},
-    ),
-    Script(
-        "compare_runs.py",
-        {"runs": "a={place}/graded.jsonl,b={place}/graded.jsonl", "baselines": "a", "output_path": "{out}/made.json",
-         "markdown_path": "{out}/made.md"},
-        ("output_path", "markdown_path"), "seed", "runs", "dialogue_history", 7,
-    ),
-    Script(
-        "make_mini_tasks.py",
-        {"num_train": "3", "num_test": "2", "output_dir": "{out}/made"},
-        ("output_dir",), "num_train", other={"num_test": "3"},
-    ),
-    Script(
-        "measure_mini_credit.py",
-        {"runs": "a={place}/ranked.jsonl,b={place}/ranked.jsonl", "output_path": "{out}/made.json"},
-        ("output_path",), "seed", "runs", "additional_outputs", "no list",
-    ),
-)  # fmt: skip
 READING = [script for script in SCRIPTS if script.source]
 CONTINUING = [script for script in SCRIPTS if script.other]
 MODELS = [(script, flag) for script in SCRIPTS for flag in script.models]
-
-
-def named(value) -> str:
-    return value.name.removesuffix(".py") if isinstance(value, Script) else str(value)
-
-
-@pytest.fixture(scope="module")
-def place(tmp_path_factory) -> Path:
-    """Good input for every script, and models that are broken in different ways."""
-    place = tmp_path_factory.mktemp("place")
-    model = Path(save_tiny_chat_model(place / "model"))
-    tasks = make_tasks(2, seed=5)
-    write_rows(place / "tasks.jsonl", tasks)
-    rows = [
-        {
-            "task": task,
-            "dialogue_history": [
-                {"role": "user", "content": task["problem_description"]},
-                {"role": "assistant", "content": ANSWER + said},
-            ],
-            "answer": said,
-            "reward": None,
-        }
-        for task in tasks
-        for said in (task["ground_truth"], "def wrong(): pass")
-    ]
-    write_rows(place / "trajectories.jsonl", rows)
-    graded = [
-        {**row, "reward": reward, "grade": {"failure": None, "ungradable": None, "level": "limits", "tests": []}}
-        for row, reward in zip(rows, [1.0, 0.0] * 2, strict=True)
-    ]
-    write_rows(place / "graded.jsonl", graded)
-    chat = ChatFormat.from_pretrained(model)
-    prompt = chat.prompt(rows[0]["dialogue_history"][:1])
-    texts = [[*prompt, {"text": text + chat.eos_text, "train": True}] for text in ("a", "b", "c", "d")]
-    write_rows(place / "pairs.jsonl", [{"chosen": a, "rejected": b} for a, b in zip(texts, texts[1:], strict=False)])
-    useful = next(t for t in TOPICS if t.name == tasks[0]["mini"]["rules"][0][0]).questions[0]
-    candidates = {
-        "task": tasks[0], "turn": 0, "input": prompt, "older_output": "Why?", "judge_scores": [0.1, 0.2],
-        "additional_outputs": [useful, "What colour is the sky?"], "judge_result": [1, 0], "eos_text": chat.eos_text,
-    }  # fmt: skip
-    write_rows(place / "ranked.jsonl", [candidates, {**candidates, "turn": 1, "older_output": "How?"}])
-
-    shutil.copytree(model, place / "no_template")
-    tokenizer = AutoTokenizer.from_pretrained(model)
-    tokenizer.chat_template = None
-    for file in (place / "no_template").glob("*.jinja"):
-        file.unlink()
-    tokenizer.save_pretrained(place / "no_template")
-    (place / "nothing").mkdir()
-    lone = {name: value for name, value in candidates.items() if name not in ("task", "judge_result", "judge_scores")}
-    write_rows(place / "untold.jsonl", [lone])
-    write_rows(place / "unranked.jsonl", [{**lone, "task": tasks[0]}])
-    write_rows(place / "plain.jsonl", [{name: tasks[0][name] for name in ("problem_description", "ground_truth")}])
-    write_rows(place / "strings.jsonl", [{"chosen": "<|user|>a<|assistant|>b", "rejected": "<|user|>a<|assistant|>c"}])
-    for name in ("torn_weights", "no_weights", "torn_config"):
-        shutil.copytree(model, place / name)
-    weights = place / "torn_weights" / "model.safetensors"
-    weights.write_bytes(weights.read_bytes()[:-1000])
-    (place / "no_weights" / "model.safetensors").unlink()
-    (place / "torn_config" / "config.json").write_text('{"model_type": "lla')
-    return place
 
 
 @pytest.fixture
@@ -454,7 +288,7 @@ def test_a_setting_that_cannot_work_is_named(name, changes, said, place, out):
     refused(script, place, out, *said, **filled)
 
 
-@pytest.mark.parametrize("script", SCRIPTS, ids=named)
-def test_a_process_of_its_own_says_the_same(script, place, out):
+@pytest.mark.parametrize("script", SCRIPTS[:2], ids=named)
+def test_a_process_of_its_own_refuses_as_well(script, place, out):
     near = script.number + "s"
     refused(script, place, out, f"--{near}", repr(script.number), run=call_process, **{near: 1})

@@ -146,7 +146,7 @@ def test_the_vision_server_is_sent_the_right_pictures_the_task_and_the_history(p
     assert pictures in ({(1, 2): 7, (1, 1): 3, (3, 2): 3}, {(1, 2): 6, (1, 1): 4, (3, 2): 3})
     records = read_records(place / "trajectories.jsonl", Trajectory)
     assert len(records) == 9 and all(t.ending == "answered" and t.parts for t in records)
-    assert sum(t.extra["leaks"] for t in records) == 1
+    assert sum(t.leaks for t in records) == 1
     replies = [m["content"] for t in records for m in t.dialogue_history[1:] if m["role"] == "user"]
     assert max(map(len, replies)) <= 1000 and not any("<h1>" in reply for reply in replies)
 

@@ -123,7 +123,7 @@ def test_vllm_plays_the_agent_and_transformers_serve_the_human(folder, vllm_serv
         ids, train = chat.encode(dialogue.parts, dialogue.tokenizer)
         assert [i for i, trained in zip(ids, train, strict=True) if trained] == sum((m["token_ids"] for m in said), [])
         assert all(0 < len(message["content"]) <= 400 for message in heard)
-        assert dialogue.extra["usage"]["human"]["completion_tokens"] > 0 or dialogue.ending == "answered"
+        assert dialogue.usage["human"]["completion_tokens"] > 0 or dialogue.ending == "answered"
     again = simulate(folder / "again.jsonl", **players, agent_tokenizer=MODEL, concurrency=1)
     first = {d.id: d.dialogue_history[1]["token_ids"] for d in dialogues}
     assert {d.id: d.dialogue_history[1]["token_ids"] for d in again} == first  # vLLM honours the seed

@@ -111,7 +111,7 @@ def test_every_unit_test_says_what_was_expected_what_came_and_why(window, dialog
     rows = window.texts(".tests-table tbody tr")
     assert len(rows) == 10
     for row, (call, test) in zip(
-        rows, zip(chosen.task.test_cases.values(), chosen.extra["grade"]["tests"], strict=True), strict=True
+        rows, zip(chosen.task.test_cases.values(), chosen.grade["tests"], strict=True), strict=True
     ):
         assert call in row
         assert ("✓" in row) == test["passed"]

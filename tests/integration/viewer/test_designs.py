@@ -8,9 +8,8 @@ import pytest
 
 from sweet_rl.records import TurnCandidates
 from sweet_rl.rewards.html import extract_page
-from sweet_rl.viewer.designs import shown_page
+from sweet_rl.viewer.designs import Pictures, shown_page
 from sweet_rl.viewer.page import write_page
-from sweet_rl.viewer.pictures import Pictures
 from sweet_rl.viewer.show import open_collection
 from tests.support.browsers import renderer_or_skip
 from tests.support.designs import designs
@@ -120,12 +119,10 @@ def test_a_model_written_page_is_only_a_picture(drawn, window):
     assert SCRIPTED in "".join(window.texts(".m-agent .code"))
 
 
-def test_what_a_turn_did_to_a_mini_page_is_told_beside_it(drawn, window):
-    views = drawn[3]
-    effects = [message["effect"] for message in views[0]["messages"] if "effect" in message]
-    assert effects[-1]["wrong"] == []
+def test_the_oracles_word_on_a_draft_stands_beside_it(drawn, window):
+    assert drawn[3][0]["messages"][-1]["oracle"] == "complete"
     window.open(drawn[1])
-    assert "all as wanted" in window.texts(".m-agent > header")[-1]
+    assert "✓ complete" in window.texts(".m-agent > header")[-1]
 
 
 def test_dialogues_about_code_are_sent_to_the_other_viewer(tmp_path):
@@ -140,7 +137,7 @@ def test_a_page_that_was_cut_counts_in_an_answer_only():
     assert shown_page(cut) is None and shown_page(f"I WANT TO ANSWER:\n{cut}") == cut
 
 
-def test_candidates_that_hold_pages_are_pictures_too_with_the_oracles_word(tmp_path):
+def test_candidates_that_hold_pages_are_pictures_too(tmp_path):
     trajectory = designs(tasks=1)[1]
     said = trajectory.dialogue_history[1]["content"]
     texts = [said, f"I WANT TO ANSWER:\n{trajectory.task.ground_truth}", "no page"]
@@ -155,6 +152,6 @@ def test_candidates_that_hold_pages_are_pictures_too_with_the_oracles_word(tmp_p
         )
         assert len(list(collection.scan())) == 1
         shown = collection.view(0)["messages"][1]["candidates"]
-        assert [c.get("oracle") for c in shown][0] == "complete" and "picture" not in shown[2]
+        assert "picture" not in shown[2]
         assert pictures.get(shown[0]["picture"]["name"]).startswith(b"\x89PNG")
         assert pictures.get("0" * 32) is None

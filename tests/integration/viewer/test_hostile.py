@@ -27,6 +27,7 @@ def trajectory(name: str, text: str) -> dict:
         {"role": "user", "content": text},
         {"role": "assistant", "content": f"I WANT TO ANSWER: {text}", "input": text + text, "output": text},
     ]
+    history[1]["oracle"] = text
     test = {"name": text, "passed": False, "reason": text, "message": text}
     return {
         "id": f"{name} {text[:200]}", "task": task, "dialogue_history": history, "answer": text, "reward": 0.5,
@@ -91,6 +92,49 @@ def test_a_page_holds_no_text_of_the_data_but_as_packed_data(rows):
     text = write_page(open_collection(rows), progress=False)
     assert "window.ran" not in text and "<img" not in text and "evil.example" not in text
     assert text.count("</script>") == text.count("<script")
+
+
+INJECTED = """(() => {
+    const attempts = {
+      "inline script": () => { const s = document.createElement("script"); s.textContent = "window.ran = 1"; document.body.append(s); },
+      "inner html": () => { document.body.insertAdjacentHTML("beforeend", "<img src=x onerror='window.ran = 1'>"); },
+      "eval": () => { setTimeout(() => { window.tried = true; (0, eval)("window.ran = 1"); }); },  // WebDriver may eval
+      "handler": () => { const b = document.createElement("b"); b.setAttribute("onclick", "window.ran = 1"); document.body.append(b); b.click(); },
+      "style": () => { const s = document.createElement("style"); s.textContent = "* { display: none }"; document.body.append(s); },
+      "picture": () => { new Image().src = "http://127.0.0.1:9/picture"; },
+      "request": () => { fetch("http://127.0.0.1:9/request").catch(() => {}); },
+      "frame": () => { const f = document.createElement("iframe"); f.src = "data:text/html,x"; document.body.append(f); },
+      "base": () => { const b = document.createElement("base"); b.href = "http://127.0.0.1:9/"; document.head.append(b); },
+      "form": () => { const f = document.createElement("form"); f.action = "http://127.0.0.1:9/form"; document.body.append(f); f.submit(); },
+    };
+    window.blocked = [];
+    document.addEventListener("securitypolicyviolation", (event) => { window.blocked.push(event.effectiveDirective); });
+    for (const [name, attempt] of Object.entries(attempts)) try { attempt(); } catch (error) { }
+    return true;
+})()"""  # noqa: E501
+BLOCKED = {
+    "require-trusted-types-for", "style-src-elem", "img-src", "connect-src", "frame-src", "base-uri", "form-action",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("served", [False, True])
+def test_the_policy_stops_what_a_flaw_in_the_page_would_let_in(window, tmp_path, page, served):
+    """The page makes no such attempt itself; the policy is tried here as the second wall, with the first one gone."""
+    path = write(tmp_path / "plain.jsonl", [trajectory("plain", "plain")])
+    server = make_server(open_collection(path)) if served else None
+    if server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        window.open(f"http://127.0.0.1:{server.server_address[1]}/" if server else page(path))
+        window.run(INJECTED)
+        window.wait(f"window.tried && {len(BLOCKED)} <= new Set(window.blocked).size")
+        assert set(window.run("window.blocked")) >= BLOCKED
+        assert window.run("window.ran") is None and window.one("#title").is_displayed()
+        window.logs()
+    finally:
+        if server:
+            server.shutdown()
+            server.server_close()
 
 
 def test_a_line_of_ten_million_characters_opens_and_shows_more_when_asked(window, tmp_path, page):

@@ -8,6 +8,7 @@ import time
 import pytest
 
 from sweet_rl.errors import UserError
+from sweet_rl.viewer.page import shell
 from sweet_rl.viewer.serve import make_server
 from sweet_rl.viewer.show import open_collection
 from tests.support.dialogues import graded, write
@@ -23,8 +24,19 @@ def served(tmp_path):
     server.server_close()
 
 
+PROTECTION = {
+    "X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY", "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin", "Cross-Origin-Opener-Policy": "same-origin",
+}  # fmt: skip
+
+
 def ask(server, path, method="GET", **headers):
     """Status and body of one request, its path sent as it stands."""
+    return answer_of(server, path, method, **headers)[:2]
+
+
+def answer_of(server, path, method="GET", **headers):
+    """Status, body and headers of one request."""
     connection = http.client.HTTPConnection("127.0.0.1", server.server_address[1], timeout=10)
     connection.putrequest(method, path, skip_host=True)
     headers.setdefault("Host", f"127.0.0.1:{server.server_address[1]}")
@@ -34,7 +46,7 @@ def ask(server, path, method="GET", **headers):
     answer = connection.getresponse()
     body = answer.read()
     connection.close()
-    return answer.status, body
+    return answer.status, body, answer.headers
 
 
 def test_rows_entries_and_search_come_from_the_file(served):
@@ -113,6 +125,18 @@ def test_only_reading_is_answered_and_the_file_stays_as_it_is(served, method):
 
 def test_it_listens_on_this_machine_only(served):
     assert served[0].server_address[0] == "127.0.0.1"
+    assert served[0].socket.getsockname()[0] == "127.0.0.1"
+
+
+def test_the_served_page_has_the_policy_of_the_shell_and_its_answers_the_headers_that_keep_others_out(served):
+    server, _ = served
+    _, body, headers = answer_of(server, "/")
+    assert body.decode() == shell("graded.jsonl", "", served=True) and "connect-src 'self'" in body.decode()
+    for path in ("/", "/entry/0", "/nothing"):
+        headers = answer_of(server, path)[2]
+        kept = {name: headers[name] for name in PROTECTION}
+        assert kept == PROTECTION and "Access-Control-Allow-Origin" not in headers
+    assert headers["Cache-Control"] == "no-store" and headers["Server"].strip() == "sweet_rl"
 
 
 def test_a_file_that_changes_while_it_is_served_is_said(served):

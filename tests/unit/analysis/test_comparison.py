@@ -120,7 +120,7 @@ def test_runs_on_different_tasks_are_refused():
 
 @pytest.mark.parametrize("one, other, said", [
     ({"encoder": "clip"}, {"encoder": "efficientnet"}, "encoder: clip and efficientnet"),
-    ({"kind": "code", "grader": "paper"}, {"kind": "code"}, "grader: paper and .not said"),
+    ({"kind": "code", "grader": "paper"}, {"kind": "code"}, "grader: paper and .not given"),
     ({"timeout": 1.0}, {"timeout": 2.0}, "timeout: 1.0 and 2.0"),
     ({"kind": "code"}, {"kind": "page"}, "kind: code and page"),
 ])  # fmt: skip

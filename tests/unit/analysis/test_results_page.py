@@ -37,7 +37,7 @@ def test_the_page_has_the_table_the_figure_the_command_the_seeds_and_the_time(re
     parts = [
         "| SWEET-RL | 2 |", "bash scripts/reproduce.sh table2 --mini --seeds 2",
         "![Table 2: the methods, table2](table2.png)",
-        "seeds 0, 1", "torch 2.13.0", "python 3.10.0 and 3.11.0", "1.5 CPU minutes a seed (2 seeds)",
+        "seeds 0, 1", "torch 2.13.0", "python 3.10.0 and 3.11.0", "1.5 CPU minutes per seed (2 seeds)",
         "| train SWEET-RL | 2 | 180 | 90 |",
     ]  # fmt: skip
     for part in parts:

@@ -1,9 +1,11 @@
-"""The rules of Frontend Design."""
+"""The domain Frontend Design."""
 
-from sweet_rl.environments.frontend import FrontendEnvironment
+import pytest
+
+from sweet_rl.environments.frontend import DOMAIN, BrowserSettings, FrontendEnvironment
+from sweet_rl.errors import UserError
 from sweet_rl.humans.vision import newest_draft
 from sweet_rl.models.base import Completion
-from sweet_rl.prompts import load_prompt
 from sweet_rl.records import Task
 
 PAGE, OTHER = "<html><body>one</body></html>", "<html><body>two</body></html>"
@@ -11,7 +13,7 @@ TASK = Task("A page for a bakery.", PAGE)
 
 
 def begin(max_turns: int = 3) -> FrontendEnvironment:
-    return FrontendEnvironment(TASK, load_prompt("html_agent.txt", ["problem_description"]), max_turns)
+    return DOMAIN.begin(DOMAIN.agent_template(), max_turns)(TASK)
 
 
 def say(text: str) -> Completion:
@@ -58,3 +60,19 @@ def test_the_newest_message_with_a_page_holds_the_draft():
     ]
     assert newest_draft(dialogue) == PAGE
     assert newest_draft(dialogue[:1]) is None
+
+
+def test_the_human_s_replies_and_the_gap_of_pairs_are_those_of_the_paper():
+    assert DOMAIN.max_reply_chars == 1000 and DOMAIN.min_gap == 0.1 and DOMAIN.draws_pages
+
+
+def test_tasks_with_tests_are_refused_if_all_have_them():
+    DOMAIN.check([TASK, Task("a", "b", {"t": "f()"})], "x.jsonl")
+    with pytest.raises(UserError, match="x.jsonl: its tasks have test_cases"):
+        DOMAIN.check([Task("a", "b", {"t": "f()"})], "x.jsonl")
+
+
+def test_the_window_s_size_reaches_the_renderer(monkeypatch):
+    monkeypatch.setattr("sweet_rl.environments.frontend.PageRenderer", lambda *given, **named: (given, named))
+    made = BrowserSettings("firefox", 3, 800, 600, 7.0).renderer(javascript=True)
+    assert made == ((3, "firefox", 800, 600), {"timeout": 7.0, "javascript": True})

@@ -51,3 +51,49 @@ def test_code_that_the_agent_showed_itself_may_be_repeated():
 
 def test_a_reference_that_does_not_parse_is_still_compared():
     assert gives_away("print fee * days + (1 / 2)", "print fee * days + (1 / 2)\n", "")
+
+
+LONG = "total = alpha + beta * gamma - delta / epsilon"  # 11 tokens on a line, 5 of them operators
+
+
+@pytest.mark.parametrize(
+    ("reply", "leak"),
+    [
+        ("alpha + beta * gamma - delta /", True),  # 8 tokens in a row
+        ("alpha + beta * gamma - delta", False),  # 7
+        ("alpha + beta * gamma", False),
+    ],
+)
+def test_eight_tokens_in_a_row_are_a_leak_and_seven_are_none(reply, leak):
+    assert gives_away(reply, LONG, "") is leak
+
+
+@pytest.mark.parametrize(
+    ("statement", "leak"),
+    [
+        ("a = b + c", True),  # 5 tokens, 2 operators
+        ("a += b", False),  # 4 tokens
+        ("a = b", False),
+        ("return a, b - c", False),  # 1 operator: the comma is prose, too
+        ("return -a - c", True),
+    ],
+)
+def test_a_whole_statement_is_a_leak_if_it_is_long_enough_and_has_operators(statement, leak):
+    assert gives_away(f"It is {statement} there.", f"{statement}\n", "") is leak
+
+
+def test_what_was_shown_excuses_only_what_it_holds():
+    two = "x = a * b + c\ny = d - e / f\n"
+    assert gives_away("y = d - e / f", two, "x = a * b + c")
+    assert not gives_away("x = a * b + c", two, "x = a * b + c")
+
+
+def test_quotation_marks_and_ticks_do_not_hide_a_leak():
+    assert gives_away("`total` = `alpha` + beta * gamma - delta", LONG, "")
+    assert gives_away('d["a"] = b + c', "d['a'] = b + c\n", "")
+
+
+def test_a_signature_and_a_docstring_are_no_part_of_the_solution():
+    source = 'async def f(a, b=(1 + 2) * 3):\n    """Add (a + b) * 2 - 1 and so on."""\n    return a\n'
+    assert not gives_away("async def f(a, b=(1 + 2) * 3): Add (a + b) * 2 - 1 and so on.", source, "")
+    assert not gives_away("def f(a, b=(1 + 2)):", "def f(a, b=(1 + 2)):\n    return (\n", "")

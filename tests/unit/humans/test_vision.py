@@ -1,6 +1,7 @@
 """The human that a vision model plays: what it is shown, and whose failure is whose."""
 
 import asyncio
+import base64
 from dataclasses import dataclass, field
 
 import pytest
@@ -71,6 +72,10 @@ def test_the_newest_draft_is_shown_and_the_history_holds_no_markup():
     content, _ = one.model.asked[0]
     assert count(content) == 2 and "<html" not in texts(content) and "(a page)" in texts(content)
     assert "You: Go on." in texts(content)
+    captions = [part["text"] for part in content[1:] if part["type"] == "text"]
+    pictures = [part["image_url"]["url"] for part in content if part["type"] == "image_url"]
+    assert captions == ["The designer's newest page:", "The design you have in mind:"]
+    assert [base64.b64decode(url.removeprefix("data:image/png;base64,")).decode() for url in pictures] == [DRAFT, PAGE]
 
 
 def test_a_draft_that_cannot_be_drawn_is_told_and_the_dialogue_goes_on():

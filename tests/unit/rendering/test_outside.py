@@ -4,8 +4,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from sweet_rl.rendering.outside import play_script, resolve
-from sweet_rl.rendering.pictures import picture
+from sweet_rl.rendering.outside import picture, play_script, resolve
 from sweet_rl.rendering.stylesheet import stylesheet
 
 JSDELIVR = "https://cdn.jsdelivr.net/npm/tailwindcss@2.2.19/dist/tailwind.min.css"

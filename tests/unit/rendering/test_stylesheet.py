@@ -15,7 +15,7 @@ def test_the_packaged_file_is_the_published_one():
 
 def test_all_rules_written_again_are_the_file():
     rules, _, _ = sheets._index()
-    assert sheets._written(rules).encode() == stylesheet()
+    assert sheets._to_css(rules).encode() == stylesheet()
 
 
 def test_a_rule_stays_for_a_class_of_the_page_and_goes_without():
@@ -70,6 +70,6 @@ def test_a_page_that_hides_its_classes_or_checks_the_file_gets_all_of_it():
 
 
 def test_classes_inside_not_are_not_asked_for():
-    assert sheets._asked(r".space-x-4>:not([hidden])~:not(.gone)") == {"space-x-4"}
-    assert sheets._asked(r".group:hover .group-hover\:w-1\/2") == {"group", "group-hover:w-1/2"}
-    assert sheets._asked(r".\32xl\:p-4") == {"2xl:p-4"}
+    assert sheets._needed(r".space-x-4>:not([hidden])~:not(.gone)") == {"space-x-4"}
+    assert sheets._needed(r".group:hover .group-hover\:w-1\/2") == {"group", "group-hover:w-1/2"}
+    assert sheets._needed(r".\32xl\:p-4") == {"2xl:p-4"}

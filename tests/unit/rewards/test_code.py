@@ -78,7 +78,8 @@ def test_calls_may_use_what_the_reference_imports(grader):
 
 def test_keyword_arguments_mutation_generators_and_none(grader):
     reference = "def f(a, *, b=None):\n    a.append(b)\n    yield from a\n"
-    assert grade(grader, reference, "def f(a, *, b=None):\n    return iter(a + [b])", {"test1": "f([1], b=2)"}).reward == 1.0
+    answer = "def f(a, *, b=None):\n    return iter(a + [b])"
+    assert grade(grader, reference, answer, {"test1": "f([1], b=2)"}).reward == 1.0
     assert grade(grader, "def f(a):\n    a.sort()", "def f(a):\n    a.reverse()", {"test1": "f([2, 1])"}).reward == 1.0
 
 
@@ -214,7 +215,7 @@ def test_many_answers_come_back_in_their_order(grader):
 
 def test_a_warm_process_that_dies_is_replaced(grader):
     grade(grader, ADD, ADD, CALLS)
-    for idle in grader._idle.values():
+    for idle in grader._pool._idle.values():
         for sandbox in idle:
             sandbox._process.kill()
             sandbox._process.wait()

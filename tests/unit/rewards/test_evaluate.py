@@ -1,176 +1,127 @@
-"""evaluate_code.py and compare_runs.py by their real command lines, and what is graded in a dialogue."""
-
-import json
-import subprocess
-import sys
-from pathlib import Path
+"""Which trajectories are graded, and which of two graded trajectories is preferred."""
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[3]
-CODE = "def f(x):\n    return x + 1\n"
-WRONG = "def f(x):\n    return 2 * x\n"
+from sweet_rl.errors import UserError
+from sweet_rl.records import Task, Trajectory
+from sweet_rl.rewards.base import FunctionGrader, Grade
+from sweet_rl.rewards.evaluate import best_of_tasks, first_tasks, grade_trajectories, reference_answers, sibling_pairs
+
+TASK, OTHER = Task("a task", "1.0"), Task("another task", "0.5")
+FAILURE = {"kind": "connection", "message": "gone", "side": "human"}
 
 
-def task(number=0, reference=CODE):
-    return {"id": f"t{number}", "problem_description": f"add {number}", "ground_truth": reference,
-            "test_cases": {"test1": "f(1)", "test2": "f(3)"}}  # fmt: skip
+class Grader:
+    """Gives the reward that the answer names."""
+
+    def grade_many(self, jobs):
+        for task, answer in jobs:
+            if task is OTHER:
+                yield Grade(None, ungradable="no reference")
+            elif answer is None:
+                yield Grade(0.0, failure="no answer")
+            elif answer == "slow":
+                yield Grade(None, machine="ran out of wall time")
+            else:
+                yield Grade(float(answer), evidence={"seen": answer})
 
 
-def row(number, sample, answer, **more):
-    text = f"I WANT TO ANSWER: {answer} {sample}"
-    bos = {"text": "<s>", "train": False, "bos": True}
-    parts = [bos, {"text": "add", "train": False}, {"text": text, "train": True}]
-    history = [{"role": "user", "content": "add"}, {"role": "assistant", "content": text}]
-    return {"id": f"t{number}-{sample}", "task": task(number), "dialogue_history": history, "answer": answer,
-            "reward": 0.123, "ending": "answered", "parts": parts, "mine": [sample]} | more  # fmt: skip
+def trajectory(sample: int, answer: str | None = None, ending: str = "answered", task: Task = TASK, **more):
+    history = [{"role": "user", "content": "?"}, {"role": "assistant", "content": "x"}]
+    return Trajectory(task, history, answer=answer, id=f"{task.id}-{sample}", ending=ending, **more)
 
 
-ROWS = [
-    row(0, 0, CODE),
-    row(0, 1, WRONG),
-    row(1, 0, WRONG, ending="turn_limit"),
-    row(1, 1, None, ending="failed", failure={"kind": "timeout", "message": "late", "side": "human"}),
-    row(2, 0, CODE, task=task(2, "import random\ndef f(x):\n    return random.random()")),
-    row(2, 1, CODE, task=task(2, "import random\ndef f(x):\n    return random.random()")),
-]
+def graded() -> list[Trajectory]:
+    rows = [
+        trajectory(0, None, "failed", failure=FAILURE, reward=0.3, grade={"failure": None}, extra={"kept": 1}),
+        trajectory(1, "0.5"),
+        trajectory(2, "0.9", "turn_limit"),
+        trajectory(3, None, "failed", failure=FAILURE),
+        trajectory(4, "0.7", reward=0.1),
+        trajectory(5, "0.4", task=OTHER),
+        trajectory(6, "slow"),
+        trajectory(7, None, "failed", failure=FAILURE),
+        trajectory(8, None, "failed", failure=FAILURE),
+    ]
+    return list(grade_trajectories(rows, Grader()))
 
 
-def script(name, *flags, code=0):
-    command = [sys.executable, str(ROOT / "scripts" / f"{name}.py"), *map(str, flags)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env={"PYTHONPATH": str(ROOT), "PATH": ""})
-    assert done.returncode == code, done.stdout + done.stderr
-    return done.stdout if code == 0 else done.stderr
+def test_the_order_stays_and_every_dialogue_has_the_reward_it_earned():
+    rows = graded()
+    assert [row.id.rpartition("-")[2] for row in rows] == list("012345678")
+    assert [row.reward for row in rows] == [None, 0.5, 0.0, None, 0.7, None, None, None, None]
 
 
-def write(path, rows):
-    path.write_text("".join(json.dumps(r) + "\n" for r in rows))
-    return path
+def test_a_failed_dialogue_is_not_graded_and_loses_an_earlier_grade():
+    first = graded()[0]
+    assert (first.reward, first.grade, first.extra) == (None, None, {"kept": 1})
 
 
-def read(path):
-    return [json.loads(line) for line in Path(path).read_text().splitlines()]
+def test_the_grade_holds_the_evidence_and_who_is_to_blame():
+    rows = graded()
+    assert rows[1].grade == {"failure": None, "ungradable": None, "seen": "0.5"}
+    assert rows[2].grade["failure"] == "no answer"
+    assert rows[5].grade["ungradable"] == "no reference"
+    assert rows[6].grade["machine"] == "ran out of wall time"
 
 
-@pytest.fixture(scope="module")
-def graded(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("graded")
-    source = write(folder / "in.jsonl", ROWS)
-    out = script("evaluate_code", "--input_path", source, "--output_path", folder / "out.jsonl", "--k=2",
-                 "--preference_path", folder / "pairs.jsonl", "--ground_truth_preference_path", folder / "hinted.jsonl",
-                 "--sandbox", "auto")  # fmt: skip
-    return folder, source, out
+def test_grading_reads_no_further_than_the_grader_does():
+    taken = []
+
+    def rows():
+        for number in range(5):
+            taken.append(number)
+            yield trajectory(number, "0.5")
+
+    next(grade_trajectories(rows(), Grader()))
+    assert taken == [0]
 
 
-def test_rewards_evidence_and_unknown_fields_are_in_the_output(graded):
-    folder, source, _ = graded
-    rows = read(folder / "out.jsonl")
-    assert [r["id"] for r in rows] == [r["id"] for r in ROWS]
-    assert [r["reward"] for r in rows] == [1.0, 0.5, 0.0, None, None, None]
-    assert [r["mine"] for r in rows] == [r["mine"] for r in ROWS]
-    assert rows[1]["grade"]["tests"][1] == {
-        "name": "test2", "passed": False, "reason": "wrong value", "message": "expected 4, got 6"}  # fmt: skip
-    assert rows[2]["grade"]["failure"] == "no answer" and "different results" in rows[4]["grade"]["ungradable"]
-    assert read(source) == ROWS
+def test_reference_solutions_are_the_answers_of_empty_dialogues():
+    (one, other) = reference_answers([TASK, OTHER])
+    assert (one.answer, one.id, one.ending, one.turns) == ("1.0", TASK.id, "answered", 0)
+    assert other.answer == "0.5"
 
 
-def test_the_figures_are_printed(graded):
-    out = graded[2]
-    assert "sandbox level" in out and "success        25.0 %" in out and "tests passed   37.5 %" in out
-    assert "best of 2, success: 100.0 %" in out and "leaves out 1 tasks" in out
-    assert "no answer 1" in out and "timeout 1" in out and "ungradable tasks, not counted: 1" in out and "t2: " in out
+def test_the_first_tasks_come_with_all_their_trajectories():
+    rows = [trajectory(0), trajectory(0, task=OTHER), trajectory(1)]
+    assert first_tasks(rows, 1) == [rows[0], rows[2]]
+    assert first_tasks(rows, 2) == first_tasks(rows, None) == rows
+    with pytest.raises(UserError, match="at least 1"):
+        first_tasks(rows, 0)
 
 
-def test_pairs_are_written_with_and_without_the_reference(graded):
-    folder = graded[0]
-    (pair,), (hinted,) = read(folder / "pairs.jsonl"), read(folder / "hinted.jsonl")
-    assert pair["id"] == hinted["id"] == "t0-0>t0-1"
-    assert CODE not in json.dumps([p["text"] for p in pair["rejected"]])
-    assert hinted["rejected"][1]["text"] == f"In light that the final answer is: {CODE}.\n"
+def test_the_best_dialogue_of_each_task_is_one_that_earned_something():
+    assert [row.reward for row in best_of_tasks(graded())] == [0.7]
+    assert best_of_tasks([trajectory(0, None, "turn_limit", reward=0.0)]) == []
+    first, equal = trajectory(0, reward=0.4), trajectory(1, reward=0.4)
+    assert best_of_tasks([first, equal]) == [first]
 
 
-def test_the_same_command_again_says_complete(graded):
-    folder, source, _ = graded
-    before = (folder / "out.jsonl").read_bytes()
-    out = script("evaluate_code", "--input_path", source, "--output_path", folder / "out.jsonl")
-    assert "already complete" in out and "success        25.0 %" in out
-    assert (folder / "out.jsonl").read_bytes() == before
+def rewards_of_pairs(*rewards: float | None, min_gap: float | None = None) -> list[tuple]:
+    rows = [trajectory(sample, reward=reward) for sample, reward in enumerate(rewards)]
+    return [(a.reward, b.reward) for a, b in sibling_pairs(rows, min_gap)]
 
 
-def test_a_run_that_was_stopped_continues_to_the_same_records(graded, tmp_path):
-    folder, source, _ = graded
-    whole = (folder / "out.jsonl").read_bytes()
-    manifest = json.loads((folder / "out.jsonl.manifest.json").read_text())
-    (tmp_path / "out.jsonl").write_bytes(b"".join(whole.splitlines(keepends=True)[:2]) + b'{"id": "t1')
-    manifest.update(status="running")
-    (tmp_path / "out.jsonl.manifest.json").write_text(json.dumps(manifest))
-    script("evaluate_code", "--input_path", source, "--output_path", tmp_path / "out.jsonl")
-    assert (tmp_path / "out.jsonl").read_bytes() == whole
+def test_only_a_reward_of_one_is_preferred_without_a_gap():
+    assert rewards_of_pairs(1.0, 0.9, 0.5) == [(1.0, 0.9), (1.0, 0.5)]
+    assert rewards_of_pairs(1.0, 1.0) == rewards_of_pairs(0.9, 0.5) == []
 
 
-def test_in_place_only_when_told(tmp_path):
-    source = write(tmp_path / "in.jsonl", ROWS)
-    assert "--in_place" in script("evaluate_code", "--input_path", source, code=2)
-    error = script("evaluate_code", "--input_path", source, "--in_place", "--num_tasks=1", code=2)
-    assert "leave out --num_tasks" in error and read(source) == ROWS
-    out = script("evaluate_code", "--input_path", source, "--in_place")
-    assert "success        25.0 %" in out and [p.name for p in tmp_path.iterdir()] == ["in.jsonl"]
-    assert [r["reward"] for r in read(source)] == [1.0, 0.5, 0.0, None, None, None]
+def test_a_gap_prefers_every_reward_that_is_so_much_higher():
+    assert rewards_of_pairs(0.9, 0.8, 0.75, min_gap=0.1) == [(0.9, 0.8), (0.9, 0.75)]
+    assert rewards_of_pairs(0.5, 0.5, min_gap=0.1) == []
 
 
-def test_the_release_s_rules_are_named_in_the_outputs(graded, tmp_path):
-    out = script("evaluate_code", "--input_path", graded[1], "--output_path", tmp_path / "out.jsonl", "--paper_grader")
-    assert "by the release's rules" in out and "rules          those of the release" in out
-    rows = read(tmp_path / "out.jsonl")
-    assert rows[0]["grade"]["rules"] == "paper" and rows[0]["reward"] == 1.0
-    assert json.loads((tmp_path / "out.jsonl.manifest.json").read_text())["settings"]["paper_grader"] is True
+def test_pairs_are_of_one_task_and_of_graded_dialogues_with_a_turn():
+    assert rewards_of_pairs(1.0, None) == []
+    assert list(sibling_pairs([trajectory(0, reward=1.0), trajectory(0, reward=0.0, task=OTHER)])) == []
+    failed = trajectory(1, ending="failed", reward=0.0)
+    silent = Trajectory(TASK, [{"role": "user", "content": "?"}], reward=0.0, id="silent", ending="answered")
+    assert list(sibling_pairs([trajectory(0, reward=1.0), failed, silent])) == []
 
 
-BAD = {
-    "k": (["--k=3"], "task t0 has 2 dialogues, which 3 does not divide"),
-    "settings": (["--timeout=2.0"], "timeout"),
-    "the input as output": (["--output_path={source}", "--overwrite"], "is also the input"),
-    "an unknown flag": (["--ouput_path=x"], "Did you mean 'output_path'"),
-    "no input": (["--input_path=missing.jsonl"], "missing.jsonl does not exist"),
-    "a sandbox": (["--sandbox=none", "--output_path={folder}/other.jsonl"], "must be one of auto"),
-}
-
-
-@pytest.mark.parametrize("name", BAD)
-def test_bad_input_is_one_message_and_changes_nothing(graded, name):
-    folder, source, _ = graded
-    flags, message = BAD[name]
-    before = {path: path.read_bytes() for path in folder.iterdir() if "other" not in path.name}
-    flags = [flag.format(source=source, folder=folder) for flag in flags]
-    given = {"--input_path": f"--input_path={source}", "--output_path": f"--output_path={folder / 'out.jsonl'}"}
-    for flag in flags:
-        given.pop(flag.split("=")[0], None)
-    error = script("evaluate_code", *given.values(), *flags, code=2)
-    assert error.startswith("error: ") and message in error and "Traceback" not in error
-    assert {path: path.read_bytes() for path in folder.iterdir() if "other" not in path.name} == before
-
-
-def test_reference_solutions_are_graded_as_answers(tmp_path):
-    source = write(tmp_path / "tasks.jsonl", [task(0), task(1, "def f(x):\n    return id(object())")])
-    out = script("evaluate_code", "--input_path", source, "--output_path", tmp_path / "o.jsonl", "--grade_references")
-    assert "success        100.0 %" in out and "t1: the reference gives different results" in out
-
-
-def test_num_tasks_takes_the_first_tasks(tmp_path, graded):
-    script("evaluate_code", "--data_path", graded[1], "--output_path", tmp_path / "o.jsonl", "--num_tasks=1")
-    assert [r["id"] for r in read(tmp_path / "o.jsonl")] == ["t0-0", "t0-1"]
-
-
-def test_runs_are_compared_as_text_json_and_markdown(graded, tmp_path):
-    path = graded[0] / "out.jsonl"
-    flags = ["--runs", f"zero-shot={path},new={path}+{path}", "--baselines", "zero-shot",
-             "--output_path", tmp_path / "r.json", "--markdown_path", tmp_path / "r.md"]  # fmt: skip
-    out = script("compare_runs", *flags)
-    assert "success vs zero-shot" in out and "+0.0 (+0.0 to +0.0), p = 1.000" in out
-    result = json.loads((tmp_path / "r.json").read_text())
-    assert result["runs"][1]["seeds"] == 2 and result["runs"][1]["success"]["mean"] == 0.25
-    assert (tmp_path / "r.md").read_text().startswith("| run |")
-    assert script("compare_runs", *flags) == out
-    (tmp_path / "r.md").write_text("other")
-    assert "holds something else" in script("compare_runs", *flags, code=2)
-    assert "none of the runs" in script("compare_runs", "--runs", f"a={path}", "--baselines", "b", code=2)
+def test_a_function_is_a_grader_and_a_missing_answer_earns_nothing():
+    with FunctionGrader(lambda task, answer: answer == task.ground_truth) as grader:
+        assert [grade.reward for grade in grader.grade_many([(TASK, "1.0"), (TASK, "2"), (TASK, None)])] == [1, 0, 0]
+        assert "test_evaluate" in grader.describe()

@@ -1,7 +1,6 @@
-"""Many dialogues at once, between a real tiny model and a human behind a real server."""
+"""Many dialogues, of a real tiny model and of agents whose messages are their seeds."""
 
 import asyncio
-import threading
 from functools import partial
 
 import pytest
@@ -9,15 +8,11 @@ import pytest
 from sweet_rl.chat import parts_text
 from sweet_rl.environments import AnswerEnvironment
 from sweet_rl.errors import UserError
-from sweet_rl.humans import HumanReply, LLMHuman
-from sweet_rl.models.base import ModelError, Sampling
-from sweet_rl.models.openai_server import OpenAIServer
-from sweet_rl.models.retries import RetryPolicy
+from sweet_rl.humans import HumanReply
+from sweet_rl.models.base import Completion, ModelError, Sampling
 from sweet_rl.models.transformers_local import TransformersModel
 from sweet_rl.records import Task, Trajectory
-from sweet_rl.rollout.collect import summarise
-from sweet_rl.rollout.play import Collaboration, as_they_finish, play_all
-from tests.support.api_server import MODEL, ApiServer, chat_reply, refusal
+from sweet_rl.rollout.play import Collaboration, as_they_finish, play, play_all, trajectory_id
 from tests.support.tiny_models import BOS, EOS, save_tiny_chat_model
 
 TASKS = [
@@ -91,7 +86,7 @@ def test_every_dialogue_ends_by_the_rules_and_training_sees_the_sampled_ids(path
 
 def test_dialogues_do_not_depend_on_concurrency_or_order(path):
     wide = played(path, ModestHuman())
-    narrow = played(path, ModestHuman(), jobs=JOBS[::-1], concurrency=1, prefix_bytes=0)
+    narrow = played(path, ModestHuman(), jobs=JOBS[::-1], concurrency=1)
     assert wide == narrow
 
 
@@ -118,63 +113,151 @@ def test_a_refused_key_ends_the_run_with_a_message(path):
         played(path, BrokenHuman(ModelError("auth", "wrong key")))
 
 
-def test_agent_and_human_on_a_server_that_fails_for_one_task():
-    lock, asked = threading.Lock(), []
-
-    def answer(body):
-        text = body["messages"][-1]["content"]
-        with lock:
-            asked.append(body)
-        if "number 3" in text:
-            return refusal(400, "maximum context length exceeded")
-        if "hidden_code" in text:
-            return chat_reply("It is linear.")
-        turns = sum(message["role"] == "assistant" for message in body["messages"])
-        return chat_reply("What is it?" if not turns else "I WANT TO ANSWER:\ndef f(x): return x")
-
-    async def work(url):
-        model = OpenAIServer(MODEL, [url], retries=RetryPolicy(attempts=2, first_wait=0.01))
-        human = LLMHuman(model, "hidden_code {problem_description} {ground_truth} {dialogue}")
-        found = [t async for t in play_all(JOBS, collaboration(model, human), 8)]
-        await model.close()
-        return found
-
-    with ApiServer(answer) as server:
-        trajectories = asyncio.run(work(server.url))
-    by_ending = {ending: [t for t in trajectories if t.ending == ending] for ending in ("answered", "failed")}
-    assert len(by_ending["answered"]) == 10 and len(by_ending["failed"]) == 2
-    for trajectory in by_ending["answered"]:
-        assert trajectory.answer == "def f(x): return x" and trajectory.parts is None
-        assert [row["role"] for row in trajectory.dialogue_history] == ["user", "assistant", "user", "assistant"]
-    summary = summarise((t.to_dict() for t in trajectories), seconds=2.0)
-    assert summary["dialogues"] == 12 and summary["turns"] == 20
-    assert summary["endings"] == {"answered": 10, "failed": 2}
-    assert summary["failures"] == {"agent: context": 2}
-    assert summary["tokens"]["agent_completion_tokens"] == 100
-    assert summary["tokens"]["human_completion_tokens"] == 50
-    assert summary["agent_tokens_per_second"] == 50.0
-
-
-def test_leaks_are_counted():
-    rows = [{"dialogue_history": [], "ending": "answered", "leaks": n} for n in (0, 2, 3)]
-    summary = summarise(rows)
-    assert summary["simulator_leaks"] == 5 and summary["dialogues_with_leaks"] == 2
-
-
-def test_no_more_jobs_run_at_once_than_allowed_and_none_waits_for_the_slowest():
+def test_no_more_jobs_run_than_allowed_and_none_waits_for_the_slowest():
     running, most, finished = 0, 0, []
+    others_done = asyncio.Event()
 
     async def work(job):
         nonlocal running, most
         running += 1
         most = max(most, running)
-        await asyncio.sleep(0.3 if job == 0 else 0.01)
+        await (others_done.wait() if job == 0 else asyncio.sleep(0))
         running -= 1
         return job
 
     async def collect():
         async for job in as_they_finish(range(20), work, 4):
             finished.append(job)
+            if len(finished) == 19:
+                others_done.set()
 
     asyncio.run(collect())
     assert most == 4 and sorted(finished) == list(range(20)) and finished[-1] == 0
+
+
+def test_an_exception_of_a_job_is_raised_and_cancels_the_others():
+    cancelled = []
+
+    async def work(job):
+        if job == 1:
+            raise RuntimeError("broken")
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cancelled.append(job)
+            raise
+
+    async def collect():
+        async for _ in as_they_finish(range(9), work, 3):
+            pass
+
+    with pytest.raises(RuntimeError, match="broken"):
+        asyncio.run(collect())
+    assert sorted(cancelled) == [0, 2]
+
+
+class SeedAgent:
+    """An agent whose message is the seed that it was asked with, and which counts its calls' tokens."""
+
+    chat = None
+
+    def __init__(self, last_turn: int = 2) -> None:
+        self.last_turn, self.samplings = last_turn, []
+
+    async def complete(self, messages, sampling):
+        self.samplings.append(sampling)
+        turn = sum(message["role"] == "assistant" for message in messages)
+        marker = "I WANT TO ANSWER:" if turn == self.last_turn else ""
+        texts = (f"{marker}{sampling.seed + number}" for number in range(sampling.n))
+        return [Completion(text, None, None, "stop", 10, 3) for text in texts]
+
+
+class SeedHuman:
+    async def reply(self, task, dialogue, seed):
+        return HumanReply(f"human {seed}", leaks=1, prompt_tokens=4, completion_tokens=2)
+
+
+def dialogue_of(task=TASKS[0], sample=0, seed=3, **fields) -> Trajectory:
+    begin = partial(AnswerEnvironment, agent_prompt="{problem_description}", max_turns=5)
+    both = Collaboration(SeedAgent(), SeedHuman(), begin, Sampling(seed=seed), **fields)
+    return asyncio.run(play(task, sample, both))
+
+
+def texts(trajectory: Trajectory) -> list[str]:
+    return [message["content"] for message in trajectory.dialogue_history[1:]]
+
+
+def test_the_same_seed_task_and_sample_give_the_same_dialogue():
+    assert dialogue_of() == dialogue_of()
+
+
+def test_another_seed_another_sample_and_another_task_give_another_dialogue():
+    given = [dialogue_of(), dialogue_of(seed=4), dialogue_of(sample=1), dialogue_of(TASKS[1])]
+    for turn in range(5):
+        assert len({texts(trajectory)[turn] for trajectory in given}) == 4
+
+
+def test_every_turn_and_each_side_has_a_seed_of_its_own():
+    numbers = [text.removeprefix("human ").removeprefix("I WANT TO ANSWER:") for text in texts(dialogue_of())]
+    assert len(set(numbers)) == len(numbers) == 5
+
+
+def test_the_settings_of_sampling_reach_the_agent():
+    agent = SeedAgent()
+    begin = partial(AnswerEnvironment, agent_prompt="{problem_description}", max_turns=5)
+    asyncio.run(play(TASKS[0], 0, Collaboration(agent, SeedHuman(), begin, Sampling(0.5, 0.9, 7, seed=3))))
+    assert {(s.temperature, s.top_p, s.max_tokens, s.n) for s in agent.samplings} == {(0.5, 0.9, 7, 1)}
+
+
+def test_tokens_and_leaks_are_counted_by_side_and_reported():
+    reported = []
+    trajectory = dialogue_of(on_message=lambda side, tokens: reported.append((side, tokens)))
+    assert trajectory.usage == {
+        "agent": {"prompt_tokens": 30, "completion_tokens": 9}, "human": {"prompt_tokens": 8, "completion_tokens": 4},
+    }  # fmt: skip
+    assert trajectory.leaks == 2
+    assert reported == [("agent", 3), ("human", 2), ("agent", 3), ("human", 2), ("agent", 3)]
+
+
+def test_the_candidate_that_is_chosen_is_played_and_the_tokens_of_all_are_counted():
+    seen = []
+
+    async def choose(task, messages, prompt, completions, tokenizer):
+        seen.append((task, len(messages), prompt, len(completions), tokenizer))
+        return 2
+
+    begin = partial(AnswerEnvironment, agent_prompt="{problem_description}", max_turns=5)
+    agent = SeedAgent(last_turn=1)
+    played = asyncio.run(play(TASKS[0], 0, Collaboration(agent, SeedHuman(), begin, Sampling(n=4), choose)))
+    assert seen == [(TASKS[0], 1, None, 4, None), (TASKS[0], 3, None, 4, None)]
+    assert texts(played)[0] == str(agent.samplings[0].seed + 2)
+    assert played.usage["agent"] == {"prompt_tokens": 20, "completion_tokens": 24}
+    with pytest.raises(ValueError, match="several candidates"):
+        Collaboration(agent, SeedHuman(), begin, Sampling(n=2))
+
+
+def test_a_failing_critic_fails_the_dialogue_on_its_own_side():
+    async def choose(*given):
+        raise ModelError("engine", "broken")
+
+    trajectory = dialogue_of(choose=choose)
+    assert trajectory.failure == {"kind": "engine", "message": "broken", "side": "critic"}
+    assert trajectory.ending == "failed" and trajectory.turns == 0
+
+
+def test_the_oracle_s_word_is_recorded_with_each_turn_and_shown_to_no_side():
+    seen = []
+
+    def label(task, messages, text):
+        seen.append((task.id, len(messages), text))
+        return None if len(messages) == 3 else f"word {len(messages)}"
+
+    trajectory = dialogue_of(label_turn=label)
+    words = [message.get("oracle") for message in trajectory.dialogue_history if message["role"] == "assistant"]
+    assert words == ["word 1", None, "word 5"]
+    assert [place for _, place, _ in seen] == [1, 3, 5] and seen[0][2] == texts(trajectory)[0]
+    assert texts(trajectory) == texts(dialogue_of())
+
+
+def test_the_id_names_the_task_and_the_sample():
+    assert dialogue_of(sample=7).id == f"{TASKS[0].id}-7" == trajectory_id(TASKS[0], 7)

@@ -1,10 +1,5 @@
 import json
 import os
-import random
-import signal
-import subprocess
-import sys
-import time
 
 import pytest
 
@@ -237,30 +232,6 @@ def test_a_path_that_cannot_be_written_is_an_error(tmp_path, source):
         open_run(tmp_path, SETTINGS)
 
 
-WRITER = """
-import sys, time
-from sweet_rl.runs.run import open_run
-with open_run(sys.argv[1], {"seed": 0}) as run:
-    for i in range(300):
-        if str(i) not in run.done:
-            run.write({"id": str(i), "text": "x" * 5000})
-            time.sleep(0.001)
-    run.finish({})
-"""
-
-
-def test_a_run_killed_again_and_again_ends_with_every_record_once(tmp_path):
-    out = tmp_path / "out.jsonl"
-    rng = random.Random(0)
-    for _ in range(4):
-        process = subprocess.Popen([sys.executable, "-c", WRITER, str(out)])
-        time.sleep(rng.uniform(0.2, 0.5))
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
-    subprocess.run([sys.executable, "-c", WRITER, str(out)], check=True)
-    assert [json.loads(line)["id"] for line in out.read_text().splitlines()] == [str(i) for i in range(300)]
-
-
 def test_a_model_directory_is_continued_completed_and_guarded(tmp_path):
     path = tmp_path / "model"
     with directory_manifest(path, SETTINGS) as run:
@@ -311,16 +282,6 @@ def test_a_directory_of_unknown_origin_is_never_emptied(tmp_path):
         with pytest.raises(UserError, match="not empty and has no manifest.json"):
             directory_manifest(tmp_path, SETTINGS, overwrite=overwrite)
     assert (tmp_path / "thesis.txt").exists()
-
-
-def test_the_hash_of_a_model_is_of_its_files_not_of_its_manifest(tmp_path):
-    (tmp_path / "config.json").write_text("{}")
-    (tmp_path / "manifest.json").write_text("1")
-    before = hash_input(tmp_path)
-    (tmp_path / "manifest.json").write_text("2")
-    assert hash_input(tmp_path) == before
-    (tmp_path / "config.json").write_text("{ }")
-    assert hash_input(tmp_path) != before
 
 
 def test_records_to_be_made_again_are_taken_out_and_a_finished_run_goes_on(tmp_path):

@@ -1,31 +1,36 @@
 """What each level of the sandbox promises, tried plainly; `test_attacks.py` has the code that cheats."""
 
 import json
-import marshal
 import os
 import socket
 import struct
 import subprocess
 import sys
 import time
-from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 
 import pytest
 
-from sweet_rl.rewards.code import CodeGrader
 from sweet_rl.sandbox import confine
 from sweet_rl.sandbox.modules import modules_for
-from sweet_rl.sandbox.sandbox import Job, Sandbox, SandboxUnavailable, available_level
+from sweet_rl.sandbox.sandbox import Job, Sandbox, SandboxUnavailable, available_level, compile_job
 from sweet_rl.sandbox.values import decode
 
 ROOT = Path(__file__).resolve().parents[3]
 EVERYTHING = modules_for({"os"})
 
 
+@lru_cache
+def compiled(*calls: str) -> bytes:
+    sandbox = Sandbox("limits", 0.5, 128)
+    ((_, tests),) = sandbox.run(compile_job(list(calls)))
+    sandbox.close()
+    return tests
+
+
 def job(code: str, tests: list[str]) -> Job:
-    calls = marshal.dumps([compile(test, "test", "eval") for test in tests])
-    return Job(marshal.dumps(compile(code, "answer.py", "exec")), calls, len(tests), "f")
+    return Job([code], compiled(*tests), len(tests), "f")
 
 
 def levels():
@@ -40,22 +45,19 @@ def levels():
 
 
 @pytest.fixture(scope="module", params=levels())
-def grader(request):
-    with CodeGrader(timeout=0.5, memory_mb=128, workers=1, sandbox=request.param) as grader:
-        yield grader
+def sandbox(request):
+    sandbox = Sandbox(request.param, 0.5, 128, EVERYTHING)
+    yield sandbox
+    sandbox.close()
 
 
 @pytest.fixture
-def run(grader):
+def run(sandbox):
     """Runs the body of f() and returns what it returned, or (reason, message)."""
 
     def run(body: str, tests=("f()",)):
         code = "def f():\n" + "\n".join("    " + line for line in body.splitlines())
-        sandbox = Sandbox(grader.level, 0.5, 128, EVERYTHING)
-        try:
-            outcomes = sandbox.run(job(code, list(tests)))
-        finally:
-            sandbox.close()
+        outcomes = sandbox.run(job(code, list(tests)))
         return [decode(content) if reason == "value" else (reason, content) for reason, content in outcomes]
 
     return run
@@ -102,8 +104,8 @@ AT_LIMITS = {"many open files", "allocate", "double until it ends", "standard in
 
 
 @pytest.mark.parametrize("name", FORBIDDEN)
-def test_what_is_forbidden_fails(run, grader, name):
-    if grader.level == "limits" and name not in AT_LIMITS:
+def test_what_is_forbidden_fails(run, sandbox, name):
+    if sandbox.level == "limits" and name not in AT_LIMITS:
         pytest.skip("not promised at the level 'limits'")
     with socket.create_server(("127.0.0.1", 0)) as server:
         (outcome,) = run(FORBIDDEN[name].replace("PORT", str(server.getsockname()[1])))
@@ -133,44 +135,45 @@ def test_much_printing_does_no_harm(run):
     assert run("for _ in range(20000): print('x' * 1000)\nreturn 1") == [1]
 
 
-def test_one_answer_leaves_nothing_for_the_next(grader):
-    sandbox = Sandbox(grader.level, 0.5, 128, EVERYTHING)
-    try:
-        before = "import builtins, random, sys\nbuiltins.leak = sys.leak = random.leak = 1\ndef f():\n    return 1"
-        after = (
-            "import builtins, random, sys\ndef f():\n    return [hasattr(m, 'leak') for m in (builtins, random, sys)]"
-        )
-        assert sandbox.run(job(before, ["f()"])) == [("value", b"1")]
-        assert sandbox.run(job(after, ["f()"])) == [("value", b'["l",false,false,false]')]
-    finally:
-        sandbox.close()
+LEAK = "import builtins, random, sys\nbuiltins.leak = sys.leak = random.leak = 1\ndef f():\n    return 1"
+LEAKED = "import builtins, random, sys\ndef f():\n    return [hasattr(m, 'leak') for m in (builtins, random, sys)]"
 
 
-@pytest.fixture
-def sandbox(grader):
-    sandbox = Sandbox(grader.level, 0.5, 128, EVERYTHING)
-    yield sandbox
-    sandbox.close()
+def test_one_answer_leaves_nothing_for_the_next(sandbox):
+    assert sandbox.run(job(LEAK, ["f()"])) == [("value", b"1")]
+    assert sandbox.run(job(LEAKED, ["f()"])) == [("value", b'["l",false,false,false]')]
 
 
-def plain(code: str, tests=("f()",)) -> Job:
-    return replace(job(code, list(tests)), process="shared")
+COUNTER = "seen = []\ndef f(x=1):\n    seen.append(x)\n    return len(seen) + 3 // x"
 
 
-def test_plain_code_shares_a_process_and_has_the_outcomes_of_its_own(sandbox, monkeypatch):
-    forks = []
-    fork = Sandbox._fork
-    monkeypatch.setattr(Sandbox, "_fork", lambda self, kind: forks.append(kind) or fork(self, kind))
-    codes = [f"seen = []\ndef f(x=1):\n    seen.append(x)\n    return len(seen) + {i} // x" for i in range(40)]
-    shared = [sandbox.run(plain(code, ("f()", "f(0)", "f(2)"))) for code in codes]
-    assert len(forks) == 3  # 16 + 16 + 8
-    assert [decode(outcome[0][1]) for outcome in shared] == [1 + i for i in range(40)]
-    assert all(outcome[1] == ("exception", outcome[1][1]) and "ZeroDivision" in outcome[1][1] for outcome in shared)
-    assert [decode(outcome[2][1]) for outcome in shared] == [1 + i // 2 for i in range(40)]
+def test_every_answer_has_a_process_of_its_own_and_its_tests_share_it(sandbox, monkeypatch):
+    answer, forks, fork = job(COUNTER, ["f()", "f(0)", "f(2)"]), [], Sandbox._fork
+    monkeypatch.setattr(Sandbox, "_fork", lambda self: forks.append(1) or fork(self))
+    for _ in range(3):
+        first, zero, third = sandbox.run(answer)
+        assert first == ("value", b"4") and third == ("value", b"2")  # each in a fresh module
+        assert zero[0] == "exception" and "ZeroDivision" in zero[1]
+    assert len(forks) == 3
 
 
-def test_pairs_of_sockets_are_of_this_machine_alone(grader, run):
-    if grader.level == "limits":
+def test_a_test_that_ends_its_process_after_others_is_tried_again_by_itself(sandbox):
+    """What the tests before it used up, memory for example, is not its fault."""
+    keeps = "import math\ndef f(n):\n    math.pi = bytes(80 << 20), math.pi\n    return n"
+    assert sandbox.run(job(keeps, ["f(1)", "f(2)", "f(3)"])) == [("value", b"1"), ("value", b"2"), ("value", b"3")]
+    exits = "import math, os\ndef f(n):\n    if n == 2: os._exit(3)\n    return n"
+    outcomes = sandbox.run(job(exits, ["f(1)", "f(2)", "f(3)"]))
+    assert outcomes == [("value", b"1"), ("exited", "the process ended itself with status 3"), ("value", b"3")]
+
+
+def test_what_a_child_sends_unasked_is_never_the_outcome_of_the_next_answer(sandbox):
+    forged = "def f():\n    import os\n    os.write(3, b'\\2\\0\\0\\0V1' * 3)\n    return 5"
+    assert len(sandbox.run(job(forged, ["f()"]))) == 1
+    assert sandbox.run(job("def f():\n    return 7", ["f()"])) == [("value", b"7")]
+
+
+def test_pairs_of_sockets_are_of_this_machine_alone(sandbox, run):
+    if sandbox.level == "limits":
         pytest.skip("nothing is filtered there")
     body = (
         "import _socket\nfor end in _socket.socketpair(): end.close()\n"
@@ -186,7 +189,7 @@ def test_an_answer_has_no_descriptor_of_the_process_that_forks_it_however_many_i
         "import os\ndef f():\n    found = []\n    for number in range(300):\n        try: os.fstat(number)\n"
         "        except OSError: continue\n        found.append(number)\n    return found"
     )
-    sandbox = Sandbox(level, 0.5, 128, EVERYTHING)
+    sandbox = Sandbox(level, 0.5, 128, ("os",))
     try:
         (outcome,) = sandbox.run(job(look, ["f()"]))
     finally:
@@ -196,51 +199,74 @@ def test_an_answer_has_no_descriptor_of_the_process_that_forks_it_however_many_i
     assert outcome[0] == "value" and set(decode(outcome[1])[1:]) <= {0, 1, 2, 3}
 
 
-@pytest.mark.parametrize(
-    ("body", "reason"),
-    [("while True: pass", "timeout"), ("return [0] * 10**9", "memory"), ("return lambda: 0", "unserialisable")],
-)
-def test_plain_code_that_goes_wrong_is_run_alone_and_its_neighbours_do_not_notice(sandbox, body, reason):
-    honest = plain("def f():\n    return 1")
-    for _ in range(2):
-        assert decode(sandbox.run(honest)[0][1]) == 1
-        assert sandbox.run(plain(f"def f():\n    {body}"))[0][0] == reason
-    assert decode(sandbox.run(honest)[0][1]) == 1
-
-
-def test_what_a_shared_process_says_unasked_is_never_the_next_answers_outcome(sandbox):
-    forged = "def f():\n    import os\n    os.write(3, b'\\2\\0\\0\\0V1' * 3)\n    return 5"
-    sandbox.run(plain(forged))  # code that plain.py would never let through
-    time.sleep(0.1)
-    outcomes = sandbox.run(plain("def f():\n    return 7"))
-    assert [decode(content) for _, content in outcomes] == [7]
-
-
-def test_the_scratch_folder_is_emptied_and_small(grader):
-    if grader.level != "strict":
+def test_the_scratch_folder_is_emptied_and_small(sandbox):
+    if sandbox.level != "strict":
         pytest.skip("only the strict level has a scratch folder")
     fill = "import os\ndef f():\n    os.makedirs('a/b')\n    open('a/b/c', 'w').write('x')\n    return 1"
     full = "def f():\n    for i in range(3): open(str(i), 'wb').write(bytes(10 << 20))"
-    sandbox = Sandbox("strict", 0.5, 128, EVERYTHING)
-    try:
-        assert sandbox.run(job(fill, ["f()"])) == [("value", b"1")]
-        assert sandbox.run(job("import os\ndef f():\n    return os.listdir('.')", ["f()"])) == [("value", b'["l"]')]
-        assert sandbox.run(job(full, ["f()"]))[0][0] == "exception"
-        assert sandbox.run(job(fill, ["f()"])) == [("value", b"1")]
-    finally:
-        sandbox.close()
+    assert sandbox.run(job(fill, ["f()", "f()"])) == [("value", b"1"), ("value", b"1")]
+    assert sandbox.run(job("import os\ndef f():\n    return os.listdir('.')", ["f()"])) == [("value", b'["l"]')]
+    assert sandbox.run(job(full, ["f()"]))[0][0] == "exception"
+    assert sandbox.run(job(fill, ["f()"])) == [("value", b"1")]
 
 
-def test_no_process_is_left_when_the_sandbox_closes(grader):
+@pytest.mark.parametrize("level", levels())
+def test_no_process_is_left_when_the_sandbox_closes(level):
     children = Path(f"/proc/self/task/{os.getpid()}/children")
     if not children.exists():
         pytest.skip("no /proc here")
     before = children.read_text()
-    sandbox = Sandbox(grader.level, 0.5, 128, EVERYTHING)
+    sandbox = Sandbox(level, 0.5, 128)
     sandbox.run(job("def f():\n    return 1", ["f()"]))
     inner = sandbox._process.pid
     sandbox.close()
     assert children.read_text() == before and not Path(f"/proc/{inner}").exists()
+
+
+class Clock:
+    """A machine that gives the child of a sandbox `share` of a CPU."""
+
+    def __init__(self, monkeypatch, share: float, sleeps: bool):
+        self.now, self.share, self.sleeps = 0.0, share, sleeps
+        monkeypatch.setattr("sweet_rl.sandbox.sandbox.time.monotonic", lambda: self.now)
+        monkeypatch.setattr(Sandbox, "_cpu_seconds", lambda _: 0.0 if self.sleeps else self.share * self.now)
+        monkeypatch.setattr(
+            Sandbox, "_seconds_without_cpu", lambda _: 0.0 if self.sleeps else (1 - self.share) * self.now
+        )
+
+    def read(self, outcomes, seconds):
+        self.now += 0.1
+
+
+@pytest.mark.parametrize(
+    ("share", "sleeps", "reason", "after"),
+    [
+        (1.0, False, "timeout", 0.5),  # busy on a free machine: the CPU limit
+        (0.25, False, "timeout", 2.0),  # busy on a loaded machine: the CPU limit, later
+        (0.01, False, "machine", 7.5),  # hardly ever given a CPU
+        (0.01, True, "timeout", 1.5),  # asleep: its own fault, however loaded the machine is
+    ],
+)
+def test_only_waiting_for_a_cpu_is_a_failure_of_the_machine(sandbox, monkeypatch, share, sleeps, reason, after):
+    clock = Clock(monkeypatch, share, sleeps)
+    ending = sandbox._next(clock, [])
+    assert ending[0] == reason and clock.now == pytest.approx(after, abs=0.25)
+
+
+def test_the_wait_for_a_cpu_is_read_of_the_child_and_not_of_another_process(sandbox):
+    with sandbox._fork() as connection:  # a child that waits for its job sleeps
+        waited = sandbox._seconds_without_cpu()
+        assert 0.0 <= waited and sandbox._cpu_seconds() < 0.5
+        path = Path(f"/proc/{sandbox._process.pid}/task/{sandbox._process.pid}/children")
+        assert not path.exists() or path.read_text().split()
+        connection.close()
+    sandbox._control.sendall(b"R")
+    assert sandbox.run(job("def f():\n    return 1", ["f()"])) == [("value", b"1")]
+
+
+def test_test_calls_that_are_no_python_are_not_compiled(sandbox):
+    ((reason, message),) = sandbox.run(compile_job(["f(1)", "f(2"]))
+    assert reason == "syntax error" and "test calls" in message
 
 
 def test_the_filter_allows_the_listed_calls_and_no_other():
@@ -252,10 +278,11 @@ def test_the_filter_allows_the_listed_calls_and_no_other():
             program = system_call_filter._program(architecture, files)
             tables = [confine.PURE_CALLS, confine.FILE_CALLS] if files else [confine.PURE_CALLS]
             listed = {numbers[column] for table in tables for numbers in table.values()} - {-1}
-            checked = {(56, 220), (72, 25), (16, 29), (302, 261), (53, 199)}
+            checked = {(56, 220), (72, 25), (16, 29), (302, 261), (53, 199), (24, 124)}
             for number in [*range(1100), 0x40000000, 0x40000001, 2**32 - 1]:
                 if number not in {pair[column] for pair in checked}:
                     assert (verdict(program, architecture, number) == ALLOW) == (number in listed), number
+            assert verdict(program, architecture, 24 if column == 0 else 124) == 0x50000  # sched_yield: does nothing
             clone, prlimit = (56, 302) if column == 0 else (220, 261)
             assert verdict(program, architecture, clone, [0x11]) == REFUSE  # fork
             assert verdict(program, architecture, clone, [0x3D0F00]) == ALLOW  # a thread

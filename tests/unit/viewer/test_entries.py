@@ -12,9 +12,8 @@ from sweet_rl.chat import ChatFormat
 from sweet_rl.credit.ranking import ranked
 from sweet_rl.credit.turn_pairs import turn_pairs
 from sweet_rl.errors import UserError
-from sweet_rl.mini.oracle import usefulness
 from sweet_rl.models.load import model_path
-from sweet_rl.records import TurnCandidates
+from sweet_rl.records import Trajectory, TurnCandidates
 from sweet_rl.viewer.credit_file import CreditSettings
 from sweet_rl.viewer.page import json_text
 from sweet_rl.viewer.show import open_collection, output_of
@@ -74,9 +73,27 @@ def test_candidates_come_best_first_in_their_halves_with_how_often_they_were_dra
     assert sum(c["chosen"] for c in shown) == sum(c["rejected"] for c in shown) == 3
     assert all(c["chosen"] == 0 for c in shown if c["half"] != "chosen")
     assert shown[-1]["text"] == message["text"] and message["credit"]["advantage"] == SCORES[-1]
-    mini = graded()[0].task.extra["mini"]
-    assert [c["oracle"] for c in shown] == [usefulness(mini, [], c["text"]) for c in shown]
     assert collection.view(0)["prompt"][: message["prompt"]].endswith("<|assistant|>")
+
+
+def test_the_oracles_word_is_the_one_that_the_record_holds(tmp_path):
+    history = [
+        {"role": "user", "content": "?", "oracle": "not the agent's"},
+        {"role": "assistant", "content": "a", "oracle": "any word"},
+        {"role": "assistant", "content": "b"},
+        {"role": "assistant", "content": "c", "oracle": 3},
+    ]
+    task = graded()[0].task
+    collection, rows = scanned(write(tmp_path / "a.jsonl", [Trajectory(task, history, None, 0.0)]))
+    assert rows[0]["oracle"] == ["any word", None, None]
+    assert [m.get("oracle") for m in collection.view(0)["messages"]] == [None, "any word", None, None]
+    assert "oracle" not in scanned(write(tmp_path / "b.jsonl", [Trajectory(task, history[:1], None, 0.0)]))[1][0]
+
+
+def test_a_failure_of_the_machine_is_shown_with_the_grade(tmp_path):
+    slow = replace(graded()[0], reward=None, grade={"failure": None, "ungradable": None, "machine": "no processor"})
+    collection, _ = scanned(write(tmp_path / "a.jsonl", [slow]))
+    assert collection.view(0)["grade"]["machine"] == "no processor" and "success" not in collection.summary()
 
 
 def test_ranked_candidates_can_stand_at_the_turns_of_their_trajectories(files):

@@ -8,10 +8,7 @@ from sweet_rl.records import (
     Task,
     Trajectory,
     TurnCandidates,
-    content_id,
-    hash_rows,
     read_records,
-    seed_for,
 )
 
 TASK = {"problem_description": "fee?", "ground_truth": "def f(): 1", "test_cases": {"test1": "f()"}}
@@ -76,22 +73,6 @@ def test_released_trajectories_are_numbered_within_their_task(tmp_path):
 def test_equal_tasks_without_ids_are_told_apart(tmp_path):
     first, second = read_records(write(tmp_path / "t.jsonl", TASK, TASK), Task)
     assert second.id == f"{first.id}-1"
-
-
-def test_an_id_is_the_content_s_whatever_the_order_of_keys():
-    assert content_id({"a": 1, "b": "é"}) == content_id({"b": "é", "a": 1}) != content_id({"a": 1, "b": "e"})
-    assert content_id("x", 3) == content_id("x") + "-3" and len(content_id("x")) == 16
-    assert content_id("x") == "ba2df4903a2c14e8"  # the first digits of SHA-256 of '"x"'
-
-
-def test_seeds_are_stable_and_differ_by_seed_and_key():
-    assert seed_for(0, "a") == seed_for(0, "a")
-    assert len({seed_for(0, "a"), seed_for(1, "a"), seed_for(0, "b"), seed_for(0, "a", 1)}) == 4
-    assert all(0 <= seed_for(0, i) < 2**63 for i in range(100))
-
-
-def test_the_hash_of_rows_knows_their_order():
-    assert hash_rows([1, 2]) != hash_rows([2, 1]) and hash_rows(iter([1, 2])) == hash_rows([1, 2])
 
 
 def test_limit_reads_no_further(tmp_path):

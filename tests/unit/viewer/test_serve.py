@@ -2,8 +2,8 @@
 
 import random
 
-from sweet_rl.viewer import search_text
-from sweet_rl.viewer.search_text import SearchText, words_of
+from sweet_rl.viewer import serve
+from sweet_rl.viewer.serve import SearchText, words_of
 
 
 def test_words_and_phrases_of_a_query():
@@ -15,7 +15,7 @@ def test_it_finds_what_a_plain_search_finds_whatever_the_blocks(monkeypatch):
     letters = "abcé ß\n\U0001f600\ud83d"
     entries = [["".join(draw.choices(letters, k=draw.randrange(30))) for _ in range(2)] for _ in range(300)]
     for block in (1, 64, 1 << 22):
-        monkeypatch.setattr(search_text, "BLOCK", block)
+        monkeypatch.setattr(serve, "BLOCK", block)
         texts = SearchText()
         for entry in entries:
             texts.add(entry)

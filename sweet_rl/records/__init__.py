@@ -1,0 +1,22 @@
+"""The records of all files: Task, Trajectory, TurnCandidates and PreferencePair, checked when they are read.
+
+Files are UTF-8 JSONL with flat rows and the released field names. Fields that a record does not know are kept in
+`extra` and written back. A text that a model is trained on is a list of parts:
+
+    {"text": str, "train": bool, "token_ids"?: list[int], "plain"?: bool, "bos"?: bool, "turn"?: bool}
+
+- `train`: whether the loss sees this part.
+- `token_ids`: the ids as sampled, of the tokenizer whose fingerprint the record names.
+- `plain`: text that never becomes a special token, even if it spells one.
+- `bos`: the begin-of-text part.
+- `turn`: an earlier turn of the agent, in a text in which it is not trained.
+"""
+
+from sweet_rl.records.files import parse_row, read_records, scan_records
+from sweet_rl.records.ids import content_id, hash_rows, seed_for
+from sweet_rl.records.schema import ENDINGS, Message, Part, PreferencePair, Task, Trajectory, TurnCandidates
+
+__all__ = [
+    "ENDINGS", "Message", "Part", "PreferencePair", "Task", "Trajectory", "TurnCandidates", "content_id", "hash_rows",
+    "parse_row", "read_records", "scan_records", "seed_for",
+]  # fmt: skip

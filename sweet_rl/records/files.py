@@ -1,0 +1,91 @@
+"""Reads JSONL files of records."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import TypeVar
+
+from sweet_rl.errors import RecordError
+from sweet_rl.records.checks import shown
+from sweet_rl.records.schema import PreferencePair, Task, Trajectory, TurnCandidates
+
+Record = TypeVar("Record", Task, Trajectory, TurnCandidates, PreferencePair)
+
+
+def read_records(path: str | Path, kind: type[Record], limit: int | None = None) -> list[Record]:
+    """The records of a JSONL file.
+
+    Rows without an id (released files) get the id of their content: trajectories `task-0`, `task-1`, ... in the
+    order of the file; of other records with equal content, the later ones get `-1`, `-2`, ....
+
+    Args:
+        path: the file.
+        kind: Task, Trajectory, TurnCandidates or PreferencePair.
+        limit: read only the first `limit` records; the rest of the file is not checked.
+
+    Raises:
+        RecordError: naming file, line, field, finding and remedy, for a missing or empty file, broken JSON, a missing
+            field, a wrong type, or the same id twice.
+    """
+    return [record for _, record in scan_records(path, kind, limit)]
+
+
+def scan_records(path: str | Path, kind: type[Record], limit: int | None = None) -> Iterator[tuple[int, Record]]:
+    """`read_records` one by one, for files that do not fit in memory: (byte at which the line starts, record)."""
+    if limit is not None and limit < 1:
+        raise RecordError(f"{path}: {limit} records were asked for; ask for at least 1, or for all (None).")
+    line_of: dict[str, int] = {}
+    copies: dict[str, int] = {}
+    for number, start, row in islice(_rows(path), limit):
+        where = f"{path}, line {number}"
+        record = kind.from_dict(row, where)
+        if not row.get("id"):
+            base = record.task.id if isinstance(record, Trajectory) else record.id
+            copy = copies.get(base, 0)
+            copies[base] = copy + 1
+            if copy or isinstance(record, Trajectory):
+                record.id = f"{base}-{copy}"
+        if record.id in line_of:
+            raise RecordError(
+                f"{where}: the id {record.id!r} is on line {line_of[record.id]} too. Ids tell records apart "
+                "when a run is continued: give each row its own, or remove the field 'id' from all rows."
+            )
+        line_of[record.id] = number
+        yield start, record
+    if not line_of:
+        raise RecordError(f"{path}: the file has no records. Was the step that writes it finished?")
+
+
+def parse_row(line: bytes | str, where: str) -> dict:
+    """One line of JSON as a dict. Raises RecordError for broken JSON, NaN, bad UTF-8, and anything but an object."""
+    try:
+        row = json.loads(line, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        found = f"{error.msg} at column {error.colno}" if isinstance(error, json.JSONDecodeError) else str(error)
+        raise RecordError(
+            f"{where}: not a line of JSON ({found}). Each line must be one JSON object: repair or remove it."
+        ) from error
+    if not isinstance(row, dict):
+        raise RecordError(f"{where}: found {shown(row)}, expected a JSON object with named fields.")
+    return row
+
+
+def _rows(path: str | Path) -> Iterator[tuple[int, int, dict]]:
+    """(line number, byte at which it starts, row) of each line that is not blank."""
+    if not Path(path).is_file():
+        found = "is a directory" if Path(path).is_dir() else "does not exist"
+        raise RecordError(f"{path} {found}. A JSONL file of records was expected: check the path.")
+    end = 0
+    with open(path, "rb") as file:
+        for number, line in enumerate(file, start=1):
+            start, end = end, end + len(line)
+            line = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
+            if line.strip():
+                yield number, start, parse_row(line, f"{path}, line {number}")
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")

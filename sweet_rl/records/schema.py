@@ -1,0 +1,222 @@
+"""What each record holds, and how its fields are checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypedDict, get_args
+
+from sweet_rl.records.checks import read_fields, refuse
+from sweet_rl.records.ids import content_id
+
+if TYPE_CHECKING:
+    from typing import Self
+
+Role = Literal["system", "user", "assistant"]
+Ending = Literal["answered", "turn_limit", "failed"]
+ENDINGS: tuple[str, ...] = get_args(Ending)
+
+
+class _Part(TypedDict):
+    text: str
+    train: bool
+
+
+class Part(_Part, total=False):
+    """A piece of a text that a model is trained on; see the docstring of the package."""
+
+    token_ids: list[int] | None
+    plain: bool
+    bos: bool
+    turn: bool
+
+
+class _Message(TypedDict):
+    role: Role
+    content: str
+
+
+class Message(_Message, total=False):
+    """A message of a dialogue.
+
+    `output` is a turn of the agent as sampled, `token_ids` its ids with the EOS if one was produced, `oracle` the
+    opinion of the domain's oracle on that turn.
+    """
+
+    output: str | None
+    token_ids: list[int] | None
+    logprobs: list[float] | None
+    finish_reason: str | None
+    oracle: str | None
+
+
+@dataclass
+class _Record:
+    _always_written: ClassVar[tuple[str, ...]] = ()
+
+    @classmethod
+    def from_dict(cls, row: dict, where: str = "a record") -> Self:
+        """The record of a row.
+
+        Args:
+            row: one line of a file as JSON.
+            where: its place, for the error.
+
+        Raises:
+            RecordError: a missing field or one of the wrong kind.
+        """
+        values = read_fields(row, where, cls)
+        known = {one.name for one in fields(cls)} - {"extra"}
+        return cls(**values, extra={name: value for name, value in row.items() if name not in known})
+
+    def to_dict(self) -> dict:
+        """The row of the record: `id` first, no field that is None, and the unknown fields as they were read."""
+        row: dict[str, Any] = {"id": self.id}
+        for name in (one.name for one in fields(self) if one.name != "extra"):
+            value = getattr(self, name)
+            if value is not None or name in self._always_written:
+                row[name] = value.to_dict() if isinstance(value, Task) else value
+        return row | {name: value for name, value in self.extra.items() if name not in row}
+
+
+@dataclass
+class Task(_Record):
+    """One task of a domain.
+
+    Attributes:
+        problem_description: what the agent is asked for (o_1 of the paper).
+        ground_truth: the reference solution (c), seen by the human and the grader, never by the policy.
+        test_cases: test calls by name; empty for Frontend Design.
+        id: default: `content_id` of these three.
+    """
+
+    problem_description: str
+    ground_truth: str
+    test_cases: dict[str, str] = field(default_factory=dict)
+    id: str = ""
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.id = self.id or content_id([self.problem_description, self.ground_truth, self.test_cases])
+
+
+@dataclass
+class Trajectory(_Record):
+    """One dialogue about a task, how it ended, and its reward.
+
+    Attributes:
+        dialogue_history: all messages, those of the agent with their samples.
+        reward: None until the dialogue is graded.
+        ending: answered, turn_limit, failed, or None (unknown, released files).
+        failure: {kind, message, side} of a dialogue that failed.
+        parts: the dialogue as the model saw it.
+        tokenizer: fingerprint of the tokenizer of all token ids.
+        grade: evidence for the reward (`rewards.base.Grade.as_dict`).
+        usage: tokens by side: {"agent": {"prompt_tokens", "completion_tokens"}, "human": ...}.
+        leaks: number of the human's replies that gave the reference solution away.
+    """
+
+    task: Task
+    dialogue_history: list[Message]
+    answer: str | None = None
+    reward: float | None = None
+    id: str = ""
+    ending: Ending | None = None
+    failure: dict | None = None
+    parts: list[Part] | None = None
+    tokenizer: str | None = None
+    grade: dict | None = None
+    usage: dict[str, dict[str, int]] | None = None
+    leaks: int | None = None
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    _always_written: ClassVar[tuple[str, ...]] = ("answer", "reward")
+
+    def __post_init__(self) -> None:
+        self.id = self.id or f"{self.task.id}-0"
+
+    @property
+    def is_graded(self) -> bool:
+        """Whether the dialogue has a reward that counts: it did not fail and its task can be graded."""
+        return self.ending != "failed" and self.reward is not None
+
+    @property
+    def turns(self) -> int:
+        """Number of messages of the agent, the answer included."""
+        return sum(message["role"] == "assistant" for message in self.dialogue_history)
+
+
+@dataclass
+class TurnCandidates(_Record):
+    """Several candidates for one turn (written by step 4), and their order by the critic (step 5).
+
+    Attributes:
+        input: the prompt of the turn.
+        older_output: what the agent said in the dialogue.
+        additional_outputs: the candidates.
+        additional_reference_logprobs: per candidate the sampling log-probs of its tokens, or their mean.
+        judge_result: indices of `additional_outputs`, best first.
+        judge_scores: in the order of `additional_outputs`; higher is better.
+        task: None in released files, as is `turn`.
+        dialogue: the messages before the turn.
+        eos_text: text that ends a turn of the model that was sampled.
+    """
+
+    input: str | list[Part]
+    older_output: str
+    additional_outputs: list[str]
+    additional_reference_logprobs: list[list[float]] | list[float] | None = None
+    judge_result: list[int] | None = None
+    id: str = ""
+    task: Task | None = None
+    turn: int | None = None
+    additional_token_ids: list[list[int]] | None = None
+    additional_finish_reasons: list[str] | None = None
+    judge_scores: list[float] | None = None
+    tokenizer: str | None = None
+    dialogue: list[Message] | None = None
+    eos_text: str | None = None
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    _per_candidate: ClassVar[tuple[str, ...]] = (
+        "additional_reference_logprobs", "additional_token_ids", "additional_finish_reasons", "judge_scores",
+        "judge_result",
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        self.id = self.id or content_id([self.input, self.older_output, self.additional_outputs])
+
+    @classmethod
+    def from_dict(cls, row: dict, where: str = "candidates") -> Self:
+        """As `Trajectory.from_dict`; raises RecordError also for lists of different numbers of candidates."""
+        record = super().from_dict(row, where)
+        count = len(record.additional_outputs)
+        for name in cls._per_candidate:
+            values = getattr(record, name)
+            if values is not None and len(values) != count:
+                found = f"{len(values)} entries for {count} additional_outputs"
+                refuse(where, name, found, "one entry per candidate")
+        if record.judge_result is not None and sorted(record.judge_result) != list(range(count)):
+            refuse(where, "judge_result", record.judge_result, f"each of 0..{count - 1} once, best first")
+        return record
+
+
+@dataclass
+class PreferencePair(_Record):
+    """Two texts, prompt included, of which the first is preferred: trajectory pairs (step 2), turn pairs (step 6).
+
+    Attributes:
+        chosen: the preferred text; a string (released files) is split into parts with a response template.
+        rejected: the other text.
+        tokenizer: fingerprint of the tokenizer of the parts' token ids.
+        task_id: the task of the pair, so that training can hold out whole tasks.
+    """
+
+    chosen: str | list[Part]
+    rejected: str | list[Part]
+    id: str = ""
+    tokenizer: str | None = None
+    task_id: str | None = None
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.id = self.id or content_id([self.chosen, self.rejected])

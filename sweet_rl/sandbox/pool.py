@@ -1,0 +1,173 @@
+"""Warm processes of several kinds, kept for the next answer; a second try for an answer that the machine failed."""
+
+import logging
+import re
+import threading
+from collections import OrderedDict, defaultdict
+from contextlib import contextmanager
+
+from sweet_rl.sandbox.modules import STANDARD_MODULES, modules_for
+from sweet_rl.sandbox.sandbox import Job, Outcome, Sandbox, SandboxUnavailable
+
+logger = logging.getLogger(__name__)
+
+NO_MODULE = re.compile(r"No module named '([\w.]+)'")
+LACKS_A_MODULE = ("ModuleNotFoundError", "ImportError", "LookupError: unknown encoding")
+
+
+class Pool:
+    """Runs jobs in warm processes. Several threads may use it at the same time.
+
+    Args:
+        level: of the sandbox: strict, seccomp or limits.
+        timeout: CPU seconds per test.
+        memory_mb: memory that an answer may use.
+        workers: jobs that will run at the same time.
+    """
+
+    def __init__(self, level: str, timeout: float, memory_mb: int, workers: int):
+        self.level, self._timeout, self._memory_mb, self._workers = level, timeout, memory_mb, workers
+        self._idle: OrderedDict[tuple, list[Sandbox]] = OrderedDict()
+        self._not_loaded: dict[tuple, tuple] = {}  # modules that cannot be loaded together -> those to load instead
+        self._lock = threading.Lock()
+        self._turns = _Turns()
+        # Each reference runs in processes of at least two kinds. At most half as many as there are cores run per kind:
+        # to wait costs less than to start another warm process.
+        self._reference_turns: defaultdict[tuple, threading.Semaphore] = defaultdict(
+            lambda: threading.Semaphore(max(1, workers // 4))
+        )
+        self._closed = False
+
+    def run(self, role: str, seed: int, job: Job, imports: set[str]) -> list[Outcome]:
+        """Run a job in a process that holds what its texts import; if that lacks a module, with all modules.
+
+        If the machine fails the job, it is run again while no other job runs. A machine outcome of that second run
+        is returned.
+
+        Args:
+            role: "reference" or "answer". Processes of one role never run jobs of the other.
+            seed: PYTHONHASHSEED of the process.
+            job: code and tests.
+            imports: names of modules that the texts and the prelude import.
+
+        Returns:
+            One outcome per test (`Sandbox.run`).
+        """
+        modules = modules_for(imports, "\n".join(job.texts))
+        outcomes = self._run_or_retry((role, seed, modules), job)
+        lacking = [c for reason, c in outcomes if reason == "exception" and c.startswith(LACKS_A_MODULE)]
+        if lacking:
+            everything = modules_for(imports | {"os"} | {name for c in lacking for name in NO_MODULE.findall(c)})
+            if everything != modules:
+                outcomes = self._run_or_retry((role, seed, everything), job)
+        return outcomes
+
+    def _run_or_retry(self, key: tuple, job: Job) -> list[Outcome]:
+        key = (*key[:2], self._not_loaded.get(key[2], key[2]))
+        if key[0] == "reference":
+            with self._lock:
+                turn = self._reference_turns[key]
+            with turn, self._turns.beside_others():
+                outcomes = self._run_once(key, job)
+        else:
+            with self._turns.beside_others():
+                outcomes = self._run_once(key, job)
+        if any(reason == "machine" for reason, _ in outcomes):
+            with self._turns.alone():
+                outcomes = self._run_once(key, job)
+        return outcomes
+
+    def _run_once(self, key: tuple, job: Job) -> list[Outcome]:
+        try:
+            sandbox = self._take(key)
+        except SandboxUnavailable as error:  # a module that was loaded keeps its process from confining itself
+            more = set(key[2]) - set(STANDARD_MODULES)
+            if not more:
+                raise
+            logger.warning("%s Code that imports %s has none of these.", error, ", ".join(sorted(more)))
+            self._not_loaded[key[2]] = STANDARD_MODULES
+            return self._run_once((*key[:2], STANDARD_MODULES), job)
+        try:
+            outcomes = sandbox.run(job)
+        except (EOFError, OSError):
+            sandbox.close()
+            # Only at 'limits' can an answer end its warm process.
+            reason = "exited" if self.level == "limits" else "machine"
+            return [(reason, "the sandbox was ended while it ran this answer")] * job.count
+        except BaseException:
+            sandbox.close()
+            raise
+        self._give_back(key, sandbox)
+        return outcomes
+
+    def _take(self, key: tuple) -> Sandbox:
+        """A warm process for (role, hash seed, modules) that lives."""
+        with self._lock:
+            if self._closed:
+                raise RuntimeError("this pool is closed")
+            while self._idle.get(key):
+                sandbox = self._idle[key].pop()
+                if sandbox.alive():
+                    return sandbox
+                sandbox.close()
+        return Sandbox(self.level, self._timeout, self._memory_mb, modules=key[2], hash_seed=key[1])
+
+    def _give_back(self, key: tuple, sandbox: Sandbox) -> None:
+        """Keep the process for the next job. If there are too many, the kind that was used longest ago loses one."""
+        surplus = []
+        with self._lock:
+            self._idle.setdefault(key, []).append(sandbox)
+            self._idle.move_to_end(key)
+            while self._closed or sum(map(len, self._idle.values())) > 6 * self._workers + 8:
+                oldest = next((k for k, idle in self._idle.items() if idle), None)
+                if oldest is None:
+                    break
+                surplus.append(self._idle[oldest].pop(0))
+                if not self._idle[oldest]:
+                    del self._idle[oldest]
+        for extra in surplus:
+            extra.close()
+
+    def close(self) -> None:
+        """End every process. The pool cannot be used afterwards."""
+        with self._lock:
+            self._closed = True
+            sandboxes = [sandbox for idle in self._idle.values() for sandbox in idle]
+            self._idle.clear()
+        for sandbox in sandboxes:
+            sandbox.close()
+
+
+class _Turns:
+    """Many threads run jobs beside each other, or one runs its job alone; who wants to be alone goes first."""
+
+    def __init__(self):
+        self._condition = threading.Condition()
+        self._running = self._want_alone = 0
+        self._one_is_alone = False
+
+    @contextmanager
+    def beside_others(self):
+        with self._condition:
+            self._condition.wait_for(lambda: not self._one_is_alone and not self._want_alone)
+            self._running += 1
+        try:
+            yield
+        finally:
+            with self._condition:
+                self._running -= 1
+                self._condition.notify_all()
+
+    @contextmanager
+    def alone(self):
+        with self._condition:
+            self._want_alone += 1
+            self._condition.wait_for(lambda: not self._one_is_alone and not self._running)
+            self._want_alone -= 1
+            self._one_is_alone = True
+        try:
+            yield
+        finally:
+            with self._condition:
+                self._one_is_alone = False
+                self._condition.notify_all()

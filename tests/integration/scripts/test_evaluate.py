@@ -1,0 +1,192 @@
+"""evaluate_code.py and compare_runs.py by their command lines."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support.command_line import call
+
+CODE = "def f(x):\n    return x + 1\n"
+WRONG = "def f(x):\n    return 2 * x\n"
+
+
+def task(number=0, reference=CODE):
+    return {"id": f"t{number}", "problem_description": f"add {number}", "ground_truth": reference,
+            "test_cases": {"test1": "f(1)", "test2": "f(3)"}}  # fmt: skip
+
+
+def row(number, sample, answer, **more):
+    text = f"I WANT TO ANSWER: {answer} {sample}"
+    bos = {"text": "<s>", "train": False, "bos": True}
+    parts = [bos, {"text": "add", "train": False}, {"text": text, "train": True}]
+    history = [{"role": "user", "content": "add"}, {"role": "assistant", "content": text}]
+    return {"id": f"t{number}-{sample}", "task": task(number), "dialogue_history": history, "answer": answer,
+            "reward": 0.123, "ending": "answered", "parts": parts, "mine": [sample]} | more  # fmt: skip
+
+
+ROWS = [
+    row(0, 0, CODE),
+    row(0, 1, WRONG),
+    row(1, 0, WRONG, ending="turn_limit"),
+    row(1, 1, None, ending="failed", failure={"kind": "timeout", "message": "late", "side": "human"}),
+    row(2, 0, CODE, task=task(2, "import random\ndef f(x):\n    return random.random()")),
+    row(2, 1, CODE, task=task(2, "import random\ndef f(x):\n    return random.random()")),
+]
+
+
+def script(name, *flags, code=0):
+    """What the script prints, with runs of spaces as one space."""
+    done = call(f"{name}.py", *map(str, flags))
+    assert done.code == code, done.out + done.err
+    text = done.out if code == 0 else done.err
+    return "\n".join(" ".join(line.split()) for line in text.splitlines())
+
+
+def write(path, rows):
+    path.write_text("".join(json.dumps(r) + "\n" for r in rows))
+    return path
+
+
+def read(path):
+    return [json.loads(line) for line in Path(path).read_text().splitlines()]
+
+
+@pytest.fixture(scope="module")
+def graded(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("graded")
+    source = write(folder / "in.jsonl", ROWS)
+    out = script("evaluate_code", "--input_path", source, "--output_path", folder / "out.jsonl", "--k=2",
+                 "--preference_path", folder / "pairs.jsonl", "--ground_truth_preference_path", folder / "hinted.jsonl",
+                 "--sandbox", "auto")  # fmt: skip
+    return folder, source, out
+
+
+def test_rewards_evidence_and_unknown_fields_are_in_the_output(graded):
+    folder, source, _ = graded
+    rows = read(folder / "out.jsonl")
+    assert [r["id"] for r in rows] == [r["id"] for r in ROWS]
+    assert [r["reward"] for r in rows] == [1.0, 0.5, 0.0, None, None, None]
+    assert [r["mine"] for r in rows] == [r["mine"] for r in ROWS]
+    assert rows[1]["grade"]["tests"][1] == {
+        "name": "test2", "passed": False, "reason": "wrong value", "message": "expected 4, got 6"}  # fmt: skip
+    assert rows[2]["grade"]["failure"] == "no answer" and "different results" in rows[4]["grade"]["ungradable"]
+    assert read(source) == ROWS
+
+
+def test_the_figures_are_printed(graded):
+    out = graded[2]
+    assert "sandbox level" in out and "success 25.0 %" in out and "tests passed 37.5 %" in out
+    assert "best of 2, success: 100.0 %" in out and "leaves out 1 tasks" in out
+    assert "no answer 1" in out and "timeout 1" in out and "ungradable tasks, not counted: 1" in out and "t2: " in out
+
+
+def test_pairs_are_written_with_and_without_the_reference(graded):
+    folder = graded[0]
+    (pair,), (hinted,) = read(folder / "pairs.jsonl"), read(folder / "hinted.jsonl")
+    assert pair["id"] == hinted["id"] == "t0-0>t0-1"
+    assert CODE not in json.dumps([p["text"] for p in pair["rejected"]])
+    assert hinted["rejected"][1]["text"] == f"In light that the final answer is: {CODE}.\n"
+
+
+def test_the_same_command_again_says_complete(graded):
+    folder, source, _ = graded
+    before = (folder / "out.jsonl").read_bytes()
+    out = script("evaluate_code", "--input_path", source, "--output_path", folder / "out.jsonl")
+    assert "already complete" in out and "success 25.0 %" in out
+    assert (folder / "out.jsonl").read_bytes() == before
+
+
+def test_a_run_that_was_stopped_continues_to_the_same_records(graded, tmp_path):
+    folder, source, _ = graded
+    whole = (folder / "out.jsonl").read_bytes()
+    manifest = json.loads((folder / "out.jsonl.manifest.json").read_text())
+    (tmp_path / "out.jsonl").write_bytes(b"".join(whole.splitlines(keepends=True)[:2]) + b'{"id": "t1')
+    manifest.update(status="running")
+    (tmp_path / "out.jsonl.manifest.json").write_text(json.dumps(manifest))
+    script("evaluate_code", "--input_path", source, "--output_path", tmp_path / "out.jsonl")
+    assert (tmp_path / "out.jsonl").read_bytes() == whole
+
+
+def test_answers_that_failed_by_the_machine_are_graded_again_alone(graded, tmp_path):
+    folder, source, _ = graded
+    rows = read(folder / "out.jsonl")
+    rows[1] |= {"reward": None, "grade": {"failure": None, "ungradable": None, "machine": "ran out of wall time"}}
+    write(tmp_path / "out.jsonl", rows)
+    manifest = (folder / "out.jsonl.manifest.json").read_text()
+    (tmp_path / "out.jsonl.manifest.json").write_text(manifest)
+    flags = ["--input_path", source, "--output_path", tmp_path / "out.jsonl"]
+    assert "already complete" in script("evaluate_code", *flags)
+    out = script("evaluate_code", *flags, "--retry_failed")
+    again = read(tmp_path / "out.jsonl")
+    assert [row for row in again if row["id"] != "t0-1"] == [row for row in rows if row["id"] != "t0-1"]
+    assert {row["id"]: row["reward"] for row in again}["t0-1"] == 0.5 and "success 25.0 %" in out
+    assert "already complete" in script("evaluate_code", *flags, "--retry_failed")
+
+
+def test_in_place_only_when_told(tmp_path):
+    source = write(tmp_path / "in.jsonl", ROWS)
+    assert "--in_place" in script("evaluate_code", "--input_path", source, code=2)
+    error = script("evaluate_code", "--input_path", source, "--in_place", "--num_tasks=1", code=2)
+    assert "leave out --num_tasks" in error and read(source) == ROWS
+    out = script("evaluate_code", "--input_path", source, "--in_place")
+    assert "success 25.0 %" in out and [p.name for p in tmp_path.iterdir()] == ["in.jsonl"]
+    assert [r["reward"] for r in read(source)] == [1.0, 0.5, 0.0, None, None, None]
+
+
+def test_the_release_s_rules_are_named_in_the_outputs(graded, tmp_path):
+    out = script("evaluate_code", "--input_path", graded[1], "--output_path", tmp_path / "out.jsonl", "--paper_grader")
+    assert "by the release's rules" in out and "rules those of the release" in out
+    rows = read(tmp_path / "out.jsonl")
+    assert rows[0]["grade"]["rules"] == "paper" and rows[0]["reward"] == 1.0
+    assert json.loads((tmp_path / "out.jsonl.manifest.json").read_text())["settings"]["paper_grader"] is True
+
+
+BAD = {
+    "k": (["--k=3"], "task t0 has 2 dialogues, which 3 does not divide"),
+    "settings": (["--timeout=2.0"], "timeout"),
+    "the input as output": (["--output_path={source}", "--overwrite"], "is also the input"),
+    "an unknown flag": (["--ouput_path=x"], "Did you mean 'output_path'"),
+    "no input": (["--input_path=missing.jsonl"], "missing.jsonl does not exist"),
+    "a sandbox": (["--sandbox=none", "--output_path={folder}/other.jsonl"], "must be one of auto"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_is_one_message_and_changes_nothing(graded, name):
+    folder, source, _ = graded
+    flags, message = BAD[name]
+    before = {path: path.read_bytes() for path in folder.iterdir() if "other" not in path.name}
+    flags = [flag.format(source=source, folder=folder) for flag in flags]
+    given = {"--input_path": f"--input_path={source}", "--output_path": f"--output_path={folder / 'out.jsonl'}"}
+    for flag in flags:
+        given.pop(flag.split("=")[0], None)
+    error = script("evaluate_code", *given.values(), *flags, code=2)
+    assert error.startswith("error: ") and message in error and "Traceback" not in error
+    assert {path: path.read_bytes() for path in folder.iterdir() if "other" not in path.name} == before
+
+
+def test_reference_solutions_are_graded_as_answers(tmp_path):
+    source = write(tmp_path / "tasks.jsonl", [task(0), task(1, "def f(x):\n    return id(object())")])
+    out = script("evaluate_code", "--input_path", source, "--output_path", tmp_path / "o.jsonl", "--grade_references")
+    assert "success 100.0 %" in out and "t1: the reference gives different results" in out
+
+
+def test_num_tasks_takes_the_first_tasks(tmp_path, graded):
+    script("evaluate_code", "--data_path", graded[1], "--output_path", tmp_path / "o.jsonl", "--num_tasks=1")
+    assert [r["id"] for r in read(tmp_path / "o.jsonl")] == ["t0-0", "t0-1"]
+
+
+def test_runs_are_compared_as_text_json_and_markdown(graded, tmp_path):
+    path = graded[0] / "out.jsonl"
+    flags = ["--runs", f"zero-shot={path},new={path}+{path}", "--baselines", "zero-shot",
+             "--output_path", tmp_path / "r.json", "--markdown_path", tmp_path / "r.md"]  # fmt: skip
+    out = script("compare_runs", *flags)
+    assert "success vs zero-shot" in out and "+0.0 (+0.0 to +0.0), p = 1.000" in out
+    result = json.loads((tmp_path / "r.json").read_text())
+    assert result["runs"][1]["seeds"] == 2 and result["runs"][1]["success"]["mean"] == 0.25
+    assert (tmp_path / "r.md").read_text().startswith("| run |")
+    assert script("compare_runs", *flags) == out
+    (tmp_path / "r.md").write_text("other")
+    assert "holds something else" in script("compare_runs", *flags, code=2)
+    assert "none of the runs" in script("compare_runs", "--runs", f"a={path}", "--baselines", "b", code=2)

@@ -1,0 +1,56 @@
+"""The domain of docs/your_own_domain.md through every step, by the commands of that page."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from sweet_rl.domains import load_domain
+from sweet_rl.records import Task, Trajectory, read_records
+from tests.support.command_line import ROOT
+
+PAGE = ROOT / "docs" / "your_own_domain.md"
+DOMAIN = ROOT / "docs" / "examples" / "interview.py"
+
+
+def commands() -> str:
+    """All commands of the page, in order, as a bash script."""
+    blocks = re.findall(r"^```bash\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    return "set -e\n" + "".join(blocks)
+
+
+def test_the_domain_has_40_to_80_lines_and_rewards_what_was_asked():
+    assert 40 <= len(DOMAIN.read_text(encoding="utf-8").splitlines()) <= 80
+    domain = load_domain(str(DOMAIN))
+    task = Task("p", "the price, a maximum")
+    with domain.grader(None) as grader:
+        answers = ["Is there a maximum?\nWhat is the rate?", "What is the most it can be?", "When?", None]
+        assert [grade.reward for grade in grader.grade_many((task, answer) for answer in answers)] == [1.0, 0.5, 0, 0]
+    assert domain.label_turn(task, [], "What is the rate?") == "useful"
+
+
+@pytest.mark.slow
+def test_the_commands_of_the_page_make_an_agent_that_has_learned(tmp_path):
+    script = commands().replace("runs/interview", str(tmp_path)).replace("python ", f"{sys.executable} ")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+    done = subprocess.run(["bash", "-c", script], cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-4000:]
+    untrained, trained = (
+        json.loads((tmp_path / f"{name}.graded.jsonl.manifest.json").read_text())["summary"]["reward"]
+        for name in ("untrained", "trained")
+    )
+    assert trained["mean"] > 1.25 * untrained["mean"] and trained["low"] > untrained["high"]
+    assert "win rate" in done.stdout
+    words = [
+        message["oracle"]
+        for trajectory in read_records(tmp_path / "trained.graded.jsonl", Trajectory)
+        for message in trajectory.dialogue_history
+        if message["role"] == "assistant"
+    ]
+    assert set(words) == {"useful", "useless"}
+    assert "useful" in (tmp_path / "trained.html").read_text(encoding="utf-8")
