@@ -27,7 +27,7 @@ from sweet_rl.scoring.logps import completion_logps, on_device
 from sweet_rl.scoring.rows import EncodedText, lay_out
 from sweet_rl.scoring.shared_prefix import share_prompts
 from sweet_rl.scoring.weights import load_weights
-from sweet_rl.training.adapters import with_adapter
+from sweet_rl.training.lora import with_adapter
 
 BILLION = 1e9
 PARAMETERS = 8.03 * BILLION
