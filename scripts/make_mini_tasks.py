@@ -3,8 +3,8 @@
     python scripts/make_mini_tasks.py --num_train 600 --num_test 400 --output_dir runs/mini/tasks
     python scripts/make_mini_tasks.py --task_type html --num_train 250 --num_test 200 --output_dir runs/mini-html/tasks
 
-Writes train.jsonl and test.jsonl; the two share no solution or page. The seed of the test tasks is another than
-that of the training tasks, so that more training tasks leave the test tasks as they are.
+Writes train.jsonl and test.jsonl; the two share no solution or page. The test tasks have another seed than
+the training tasks, so that more training tasks do not change the test tasks.
 """
 
 from pathlib import Path
@@ -33,12 +33,12 @@ def main(
     """Make the tasks.
 
     Args:
-        output_dir: folder for train.jsonl and test.jsonl
-        task_type: functions (code) or pages (html)
-        num_train: training tasks
-        num_test: held-out tasks
+        output_dir: folder for train.jsonl and test.jsonl.
+        task_type: functions (code) or pages (html).
+        num_train: number of training tasks.
+        num_test: number of test tasks.
         seed: of the generator.
-        overwrite: replace the outputs.
+        overwrite: replace outputs of other settings.
     """
     if min(num_train, num_test) < 1:
         raise UserError(f"--num_train is {num_train} and --num_test {num_test}; both must be at least 1.")

@@ -1,1 +1,1 @@
-"""The embedded default: a scaled-down ColBench that a laptop learns from, with its tasks, human and agent."""
+"""The embedded default: a small ColBench that trains on a laptop, with its own tasks, scripted humans and agents."""

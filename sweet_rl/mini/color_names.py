@@ -1,4 +1,4 @@
-"""Colors as a client calls them, and how different two of them look."""
+"""Names of colors in a client's words, and how different two colors look."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ NAMED: tuple[tuple[str, tuple[int, int, int]], ...] = (
     ("light green", (170, 240, 185)),
     ("dark green", (10, 75, 45)),
 )
-"""Everyday names, some with several colors that go by them."""
+"""Everyday names; some names stand for several colors."""
 
 
 def over(top: Color | None, below: Color) -> Color:
-    """What is seen of `top` painted over the opaque color `below`."""
+    """The color that is seen if `top` is painted over the opaque color `below`."""
     if top is None:
         return below
     red, green, blue = (round(t * top[3] + b * (1 - top[3])) for t, b in zip(top[:3], below[:3], strict=True))
@@ -80,12 +80,12 @@ def _nearest(rgb: tuple[int, int, int]) -> str:
 
 
 def color_name(color: Color) -> str:
-    """The nearest of some thirty everyday names."""
+    """The everyday name whose color is nearest."""
     return _nearest(color[:3])
 
 
 def wanted_color(wanted: Color, drawn: Color) -> str:
-    """How the wanted color is told to somebody who took `drawn`: its name, or lighter/darker of the same name."""
+    """The wanted color in words, for someone who drew `drawn`: its name, or lighter/darker if both have one name."""
     name = color_name(wanted)
     if name != color_name(drawn):
         return name

@@ -1,4 +1,4 @@
-"""How often a critic ranks the better of two turns first, by the oracles of the mini tasks and mini pages."""
+"""Credit accuracy: how often a critic ranks the better of two turns first, as judged by the mini oracles."""
 
 from __future__ import annotations
 
@@ -31,15 +31,16 @@ MARKUP = re.compile(r"<\|[a-z]+\|>")
 def judged(record: TurnCandidates) -> list[tuple[str, str, float]]:
     """Return (text, the oracle's word, the critic's score) of each different candidate of a turn.
 
-    Raises UserError for a turn that is not ranked or whose task is no mini task.
+    Raises:
+        UserError: the turn is not ranked, or its task is not a mini task.
     """
     mini, page = record.task.extra.get("mini"), read_page(record.task.ground_truth)
     if record.judge_scores is None or (mini is None and page is None) or isinstance(record.input, str):
         raise UserError(
             f"candidates {record.id}: need 'judge_scores' (rank_best_of_n.py), a mini task, and the input as parts."
         )
-    said = [MARKUP.sub("", part["text"]) for part in record.input if part["train"]]
-    dialogue = [{"role": "assistant", "content": text} for text in said]
+    earlier = [MARKUP.sub("", part["text"]) for part in record.input if part["train"]]
+    dialogue = [{"role": "assistant", "content": text} for text in earlier]
     scores = dict(zip(record.additional_outputs, record.judge_scores, strict=True))
     if page is not None:
         return [(text, page_oracle.usefulness(page, dialogue, text), score) for text, score in scores.items()]
@@ -47,12 +48,18 @@ def judged(record: TurnCandidates) -> list[tuple[str, str, float]]:
 
 
 def pair_outcomes(candidates: list[tuple[str, str, float]]) -> list[tuple[str, float]]:
-    """Return (kind of pair, 1 right, 0 wrong, 0.5 tied) for each pair of which one is the better by the oracle.
+    """Compare a critic's scores with the oracle, for each pair of candidates of one turn.
 
-    Answering once all is told is better than any question, a useful question better than a useless or
-    repeated one, and any question better than answering too early, which ends the dialogue. Of pages, likewise, one
-    that repairs more than it spoils is better than an idle one, that than one that spoils. A kind is named
-    `better over worse`, e.g. `useful over repeated`.
+    The order of the oracle is `WORTH`: a complete answer is better than any question, a useful question better than a
+    useless or repeated one, and any question better than an early answer, which ends the dialogue. A page that repairs
+    more parts than it spoils is better than an idle one, and an idle one better than one that spoils more.
+
+    Args:
+        candidates: of `judged`.
+
+    Returns:
+        (kind, outcome) for each pair of which the oracle prefers one: the kind is `better over worse`, for example
+        `useful over repeated`; the outcome is 1 if the critic agrees, 0 if not, 0.5 for equal scores.
     """
     outcomes = []
     for (_, one, score_one), (_, other, score_other) in combinations(candidates, 2):
@@ -66,12 +73,21 @@ def pair_outcomes(candidates: list[tuple[str, str, float]]) -> list[tuple[str, f
 
 
 def credit_accuracy(records: Iterable[TurnCandidates], seed: int = 0, resamples: int = 1000) -> dict:
-    """Return the share of pairs of candidates of one turn that are ranked as the oracle does, ties counting half.
+    """Return the share of pairs of candidates of one turn that the critic ranks as the oracle does; ties count half.
 
-    `groups` are the three decisions of an agent: which question to ask (which page to draw), not to answer too early,
-    and to answer once all is told (drawn); each with `accuracy`, its 95 % bootstrap `interval` over tasks, `pairs`, and
-    `by_turn` (turns counted from 0). A group without a pair has accuracy None. `by_kind` splits further; `candidates`
-    counts the oracle's words.
+    Args:
+        records: ranked candidates of mini tasks.
+        seed, resamples: of the bootstrap over tasks.
+
+    Returns:
+        groups: the three decisions of an agent: which question to ask (which page to draw), not to answer too early,
+            and to answer when everything is told (drawn). Each has `accuracy`, its 95 % `interval`, `pairs` and
+            `by_turn` (turns count from 0). The accuracy of a group without pairs is None.
+        by_kind: accuracy and pairs of each kind of `pair_outcomes`.
+        candidates: counts of the oracle's words.
+
+    Raises:
+        UserError: no pair is about the first decision, or a record cannot be judged.
     """
     outcomes: dict[str, list[tuple[str, int, float]]] = defaultdict(list)
     words: Counter = Counter()
@@ -119,7 +135,7 @@ def _share(rights: list[float]) -> dict:
 
 
 def credit_markdown(results: Mapping[str, dict]) -> str:
-    """A table: for each critic the accuracy in the three groups, with intervals, and by turn."""
+    """Markdown tables, one per decision: for each critic the accuracy with its interval, and by turn."""
     groups = [group for result in results.values() for group in result["groups"].values()]
     turns = sorted({int(turn) for group in groups for turn in group["by_turn"]})
     lines = []

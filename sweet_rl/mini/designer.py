@@ -1,4 +1,4 @@
-"""A scripted client for web pages: looks at both pages and names the most striking differences, without a model."""
+"""The scripted designer of Frontend Design: compares two pages and names their largest differences, without a model."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NOT_SEEN = ("I cannot see your page, it does not show up here.", "Your page stay
 
 
 def check_page_tasks(tasks: Sequence[Task], path: str) -> None:
-    """Raises UserError naming the first task of the file `path` whose reference is no page."""
+    """Raise UserError naming the first task of the file `path` whose reference is not a page."""
     for number, task in enumerate(tasks, start=1):
         if answered_page(task.ground_truth) is None:
             raise UserError(
@@ -35,10 +35,13 @@ def check_page_tasks(tasks: Sequence[Task], path: str) -> None:
 
 
 class ScriptedDesigner:
-    """Tells the agent of a Frontend Design task what differs between its page and the reference page.
+    """Tells the agent what differs between its newest page and the reference page. It answers no questions.
 
-    Sees what the browser computed of both pages (boxes, colors, texts, pictures), never their source, and answers
-    no questions: it reacts to the newest page in the dialogue. The same seed gives the same words.
+    It compares what the browser computed for both pages (boxes, colors, texts, pictures), never their source. The same
+    seed gives the same words.
+
+    Args:
+        renderer: draws the pages, with their layout.
     """
 
     def __init__(self, renderer: PageRenderer) -> None:
@@ -46,7 +49,7 @@ class ScriptedDesigner:
         self._seen: dict[str, Look] = {}
 
     async def reply(self, task: Task, dialogue: list[Message], seed: int) -> HumanReply:
-        """The reply to the last message of `dialogue`. Raises ModelError where the reference page cannot be drawn."""
+        """The reply to the newest page in `dialogue`. Raises ModelError if the reference page cannot be drawn."""
         rng = random.Random(seed)
         draft = newest_draft(dialogue)
         if draft is None:
@@ -59,7 +62,7 @@ class ScriptedDesigner:
         return HumanReply(await asyncio.to_thread(feedback, wanted, drawn, rng))
 
     async def _look(self, html: str) -> tuple[Look | None, str]:
-        """What is seen of a page, or None and why nothing is."""
+        """The elements of a page; or None, and the reason that it cannot be drawn."""
         if html in self._seen:
             return self._seen[html], ""
         rendered = await asyncio.to_thread(self.renderer.render, html, layout=True)

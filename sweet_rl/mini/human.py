@@ -1,4 +1,4 @@
-"""The scripted human of the mini tasks: answers from the hidden rules in varied words, without a model."""
+"""The scripted human of the mini tasks: answers from the hidden rules, in varied words, without a model."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ UNCLEAR = ("I don't know what you mean.", "Sorry, I don't know how to answer tha
 
 
 def answer(mini: dict, question: str, rng: random.Random) -> str:
-    """Answer `question` from the rules of a task's `mini` field; says that it does not know the rest."""
+    """Answer `question` from the rules of a task's `mini` field. Any other question is answered with "I don't know"."""
     topic = topic_of(question)
     if topic is None:
         return rng.choice(UNCLEAR)
     for rule in rules_of(mini):
         if rule.topic == topic:
-            return rng.choice(rule.tellings(family_of(mini).flag))
+            return rng.choice(rule.sentences(family_of(mini).flag))
     return rng.choice(UNKNOWN)
 
 
 def check_tasks(tasks: Sequence[Task], path: str) -> None:
-    """Raises UserError naming the first task of the file `path` whose hidden rules are not known."""
+    """Raise UserError naming the first task of the file `path` that has no hidden rules."""
     for number, task in enumerate(tasks, start=1):
         try:
             family_of(task.extra["mini"])
@@ -50,7 +50,7 @@ class MiniHuman:
     """Replies to the agent of a mini task; the same seed gives the same words."""
 
     async def reply(self, task: Task, dialogue: list[Message], seed: int) -> HumanReply:
-        """The reply to the last message of `dialogue`. Raises UserError for a task that is no mini task."""
+        """The reply to the last message of `dialogue`. Raises UserError if `task` is not a mini task."""
         if "mini" not in task.extra:
             raise UserError(
                 f"task {task.id} has no field 'mini': the scripted human knows only the tasks of "

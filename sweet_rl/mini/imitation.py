@@ -1,10 +1,10 @@
-"""Dialogues for the tiny agent to imitate: it learns the form well and the asking badly.
+"""Dialogues that the tiny agent learns to imitate: in good form, with bad questions.
 
-The imitated agent asks mostly at random, repeats itself, and sometimes answers before it knows the
-rules; what it was told it writes into code without mistakes. In a share of the dialogues it is shown
-the solution first, as the critic will be: then it asks for what the solution needs and it was not told
-yet, hardly ever for anything else, and answers with the solution once it was told all, as a large
-language model would. So sharp a habit is what teaches so small a model to see what was asked before.
+The imitated agent asks mostly at random, repeats itself, and sometimes answers before it knows the rules; it writes the
+rules that it was told into code without mistakes. In a share of the dialogues it sees the solution first, as the critic
+will (informed dialogues). Then it nearly always asks about a rule of the solution that was not told yet, and answers
+with the solution when all rules were told, as a large language model would. From these clear habits even a tiny model
+learns to attend to the questions that were asked before.
 """
 
 import random
@@ -23,11 +23,14 @@ INFORMED_SHARE = 0.4
 
 @dataclass(frozen=True)
 class Habits:
-    """How an imitated agent behaves, as chances per turn.
+    """How an imitated agent behaves, as probabilities per turn.
 
-    `useful`: asks on purpose for a rule that it has not been told. `repeat`: asks again what it asked
-    before. Otherwise it asks about a random topic. `early`: answers although rules are missing, from its
-    second turn on. `finish`: answers once all rules were told. `last`: answers at the last turn.
+    Attributes:
+        useful: asks about a rule that it was not told yet.
+        repeat: asks again about something that it asked before; otherwise it asks about a random topic.
+        early: answers although rules are missing, from its second turn on.
+        finish: answers when all rules were told.
+        last: answers in the last turn.
     """
 
     useful: float
@@ -54,10 +57,13 @@ def next_question(hidden: list[Rule], asked: list[str], told: set[str], habits: 
 
 
 def imitation_dialogue(task: dict, informed: bool, rng: random.Random, own: Habits = BAD) -> list[dict]:
-    """Return the messages of one imitated dialogue about a mini task record, the answer last.
+    """Return the messages of one imitated dialogue, the answer last.
 
-    An uninformed agent has its `own` habits and its answer holds the rules it was told; an informed one's answer is the
-    task's reference solution.
+    Args:
+        task: record of a mini task.
+        informed: whether the agent sees the reference solution. Then its habits are `INFORMED` and its answer is that
+            solution; otherwise the answer holds the rules that it was told.
+        own: habits of an uninformed agent.
     """
     habits = INFORMED if informed else own
     mini = task["mini"]
@@ -85,7 +91,7 @@ def imitation_dialogue(task: dict, informed: bool, rng: random.Random, own: Habi
 
 
 def imitation_stream(seed: int, own: Habits = BAD) -> Iterator[tuple[str, list[dict]]]:
-    """Yield (hint or empty, messages) of imitated dialogues without end."""
+    """Yield endlessly (hint, messages) of imitated dialogues; the hint is empty in uninformed ones."""
     rng = random.Random(f"imitation {seed}")
     while True:
         family = rng.choice(FAMILIES)

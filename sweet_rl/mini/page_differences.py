@@ -27,20 +27,20 @@ def count_word(count: int) -> str:
 
 
 def quoted(text: str) -> str:
-    """A text in quotation marks; of a long one the beginning, whole words."""
+    """A text in quotation marks; a long one is cut after a whole word."""
     if len(text) > MAX_QUOTE:
         text = text[:MAX_QUOTE].rsplit(" ", 1)[0] + " ..."
     return '"' + text.replace('"', "'") + '"'
 
 
 def width_words(element: Element, look: Look) -> str:
-    """How wide something is, in parts of the page."""
+    """The width of an element in words, as a part of the page."""
     share = element.width / max(look.width, 1)
     return next((words for limit, words in SHARES if share < limit), "the whole page")
 
 
 def side(element: Element, look: Look) -> str:
-    """`left`, `right`, `middle`, or `whole` for what reaches from side to side."""
+    """The horizontal position: `left`, `right`, `middle`, or `whole` if the element has the width of the page."""
     if element.width > 0.88 * look.width:
         return "whole"
     place = element.center[0] / max(look.width, 1)
@@ -51,13 +51,13 @@ SIDES = {"left": "on the left", "right": "on the right", "middle": "in the middl
 
 
 def height_words(element: Element, look: Look) -> str:
-    """Where something stands from top to bottom."""
+    """The vertical position of an element in words."""
     place = element.center[1] / max(look.height, 1)
     return "at the top" if place < 0.25 else "at the bottom" if place > 0.75 else "halfway down"
 
 
 def noun(group: Group, look: Look, text: str = "") -> str:
-    """What a group is called, without an article: `header`, `picture`, `three boxes with "Bread", "Cakes"`..."""
+    """The name of a group without an article: `header`, `picture`, `three boxes`, `box with "Bread"`."""
     one = group.first
     many = group.count > 1
     if one.kind == "text":
@@ -85,26 +85,26 @@ def _area_name(one: Element, look: Look, many: bool) -> str:
 
 
 def _is_title(one: Element, look: Look) -> bool:
-    """Whether a text is the largest of its page."""
+    """Whether a text is a heading or the only one in the largest font of its page."""
     sizes = [element.font_size for element in look.of_kind("text")]
     return one.tag == "h1" or (bool(sizes) and one.font_size == max(sizes) and sizes.count(one.font_size) == 1)
 
 
 NOTICED = 0.0006
-"""Weight below which a client sees no difference."""
+"""Smallest weight that a client notices."""
 COLOR_STEP = 0.06
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One difference: how striking it is, and sentences that tell it, each by itself."""
+    """One difference: its weight, and sentences of which each describes it."""
 
     weight: float
     sentences: tuple[str, ...]
 
 
 def differences(wanted: Look, drawn: Look) -> list[Difference]:
-    """Return what has to change in `drawn`, the most striking first; empty where nothing is noticed."""
+    """Return what has to change in `drawn`, the largest difference first; empty if nothing is noticed."""
     found = [*_page(wanted, drawn)]
     ours, theirs = groups_of(wanted), groups_of(drawn)
     pairs = matched(ours, theirs, (wanted, drawn))
@@ -176,7 +176,7 @@ def _text_changes(ours: Element, theirs: Element, wanted: Look, drawn: Look) -> 
 
 
 def _ink(text: Element, look: Look) -> float:
-    """The share of the page that a text's letters cover."""
+    """The share of the page that the letters of a text cover."""
     letters = 0.55 * text.font_size * len(text.text) * 1.3 * text.font_size
     return min(look.share(text), letters / max(look.width * look.height, 1)) if text.font_size else look.share(text)
 
@@ -233,9 +233,9 @@ def _moved(ours: Element, theirs: Element, name: str, wanted: Look, drawn: Look)
         )
 
 
-def _outermost(groups: Sequence[Group], told: Sequence[Group]) -> list[Group]:
-    """Leave out what stands inside another of the groups, or inside one that is `told` by itself."""
-    areas = [group for group in [*groups, *told] if group.first.kind == "area"]
+def _outermost(groups: Sequence[Group], reported: Sequence[Group]) -> list[Group]:
+    """Leave out groups that lie inside another of the groups, or inside one of `reported`."""
+    areas = [group for group in [*groups, *reported] if group.first.kind == "area"]
     return [
         group
         for group in groups
@@ -295,7 +295,7 @@ def _bare(name: str) -> str:
     return rest if first in ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten") else name
 
 
-NAMED_AT_ONCE = 2
+MOST_NAMED = 2  # differences in one reply
 SATISFIED = (
     "That looks just like what I have in mind.",
     "Perfect, this is what I wanted.",
@@ -304,9 +304,9 @@ SATISFIED = (
 
 
 def feedback(wanted: Look, drawn: Look, rng: random.Random) -> str:
-    """Name the one or two most striking differences of two pages, or say that there is none."""
+    """Name the largest one or two differences of two pages, or say that there is none."""
     found = differences(wanted, drawn)
     if not found:
         return rng.choice(SATISFIED)
-    named = found[: rng.randint(1, NAMED_AT_ONCE)]
+    named = found[: rng.randint(1, MOST_NAMED)]
     return " ".join(rng.choice(difference.sentences) for difference in named)

@@ -15,16 +15,22 @@ from sweet_rl.mini.color_names import Color, color_distance, over
 WHITE: Color = (255, 255, 255, 1.0)
 PICTURES = {"img", "svg", "video", "canvas", "picture", "iframe"}
 FIELDS = {"input", "textarea", "select"}
-MOST_ELEMENTS = 120  # of a page with more only the largest are looked at
-VISIBLE_STEP = 0.02  # color_distance below which an area is not told from what lies under it
+MOST_ELEMENTS = 120  # of a page with more elements, only the largest are compared
+VISIBLE_STEP = 0.02  # smallest color_distance at which an area is visible on the color below it
 
 
 @dataclass(frozen=True)
 class Element:
-    """One thing that is seen.
+    """One visible element of a page.
 
-    kind: "area", "picture", "text", "button" or "field". x, y, width, height: pixels from the page's top left.
-    color: of the text; background: as seen, with what lies under it; under: what lies under it.
+    Attributes:
+        kind: "area", "picture", "text", "button" or "field".
+        tag, text: of the HTML element.
+        x, y, width, height: pixels from the page's top left.
+        color: of the text.
+        background: as it is seen, painted over `under`.
+        under: the color below the element.
+        font_size: pixels.
     """
 
     kind: str
@@ -59,7 +65,7 @@ class Element:
 
 @dataclass(frozen=True)
 class Look:
-    """A page as it is seen: its size in pixels, its background, and its elements in the order of painting."""
+    """A page as a client sees it: its size in pixels, its background, and its elements in the order of painting."""
 
     width: float
     height: float
@@ -70,7 +76,7 @@ class Look:
         return [element for element in self.elements if element.kind in kinds]
 
     def share(self, element: Element) -> float:
-        """The part of the page that an element covers, 0 to 1."""
+        """The share of the page that an element covers, 0 to 1."""
         return min(1.0, element.area / max(self.width * self.height, 1.0))
 
 
@@ -108,7 +114,7 @@ def look_at(boxes: Sequence[dict], width: float, height: float) -> Look:
 
 
 def _under(painted: list[tuple], x: float, y: float, background: Color) -> Color:
-    """The color last painted at a point, as far as the last areas tell."""
+    """The color that was painted last at a point, from the last `MOST_ELEMENTS` areas."""
     for left, top, width, height, color in reversed(painted[-MOST_ELEMENTS:]):
         if left <= x <= left + width and top <= y <= top + height:
             return color
@@ -130,7 +136,7 @@ def _kind(tag: str, text: str, box: dict, differs: bool) -> str | None:
 
 
 def _labelled(elements: list[Element]) -> list[Element]:
-    """Give buttons whose label is a box of its own that label, and drop the label's box."""
+    """Give a button whose label is an element of its own that label, and drop the label's element."""
     kept: list[Element] = []
     for element in elements:
         owner = next(
@@ -145,9 +151,9 @@ def _labelled(elements: list[Element]) -> list[Element]:
 
 
 MEANT = {"header", "nav", "footer", "aside", "form"}
-"""Tags that say what an area is for."""
+"""Tags that name the purpose of an area."""
 COMPARED = 120  # characters of a text
-SAME = 0.45  # likeness below which two things are not taken for the same one
+SAME = 0.45  # smallest likeness of two groups that match
 
 
 @dataclass(frozen=True)
@@ -179,7 +185,7 @@ class Group:
 
 
 def groups_of(look: Look) -> list[Group]:
-    """Every element of a page once, rows as one group; areas and pictures know the texts that stand in them."""
+    """The elements of a page as groups: one per row of alike elements, with the texts inside."""
     rows: list[list[Element]] = []
     for element in look.elements:
         row = next((row for row in rows if element.kind != "text" and _in_row(row[-1], element)), None)
@@ -206,7 +212,7 @@ def _texts_in(row: Sequence[Element], look: Look) -> tuple[str, ...]:
 
 @lru_cache(maxsize=16384)
 def text_likeness(one: str, other: str) -> float:
-    """0 to 1; two empty texts are alike. Of long texts the beginnings are compared."""
+    """Likeness of two texts, 0 to 1, by their first `COMPARED` characters; equal texts have 1."""
     return 1.0 if one == other else _matcher(one, other).ratio()
 
 
@@ -215,13 +221,13 @@ def _matcher(one: str, other: str) -> SequenceMatcher:
 
 
 def _surely_unlike(one: str, other: str) -> bool:
-    """Whether the likeness is below a half for certain, told in a fraction of the time."""
+    """Whether the likeness is certainly below a half, by a fast upper bound."""
     matcher = _matcher(one, other)
     return one != other and (matcher.real_quick_ratio() < 0.5 or matcher.quick_ratio() < 0.5)
 
 
 def matched(wanted: Sequence[Group], drawn: Sequence[Group], looks: tuple[Look, Look]) -> list[tuple[int, int]]:
-    """Pairs of indices of groups that answer to each other, the likeliest first taken; each at most once."""
+    """Pairs of indices of groups that match, chosen greedily by their likeness; each group at most once."""
     scores = []
     for i, one in enumerate(wanted):
         for j, other in enumerate(drawn):
@@ -239,7 +245,7 @@ def matched(wanted: Sequence[Group], drawn: Sequence[Group], looks: tuple[Look, 
 
 
 def _place_likeness(one: Group, other: Group, looks: tuple[Look, Look]) -> float:
-    """1 at the same place, measured from the top or from the bottom of the two pages, whichever is nearer."""
+    """Likeness of two positions: 1 at the same place, measured from the top or the bottom, whichever is nearer."""
     (a, b), (look_a, look_b) = (one.span, other.span), looks
     across = abs(a.center[0] / look_a.width - b.center[0] / look_b.width)
     tallest = max(look_a.height, look_b.height)

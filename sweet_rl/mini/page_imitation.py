@@ -1,8 +1,8 @@
-"""Dialogues for the tiny page agent to imitate: it draws pages well and listens badly.
+"""Dialogues that the tiny page agent learns to imitate: with well-formed pages, and bad attention to feedback.
 
-The imitated agent draws what it was not told at random. Of what the client says it does all, or only the first thing,
-or nothing; it spoils what was right, and it hands its page in too early. In a share of the dialogues it is shown
-the reference page first, as the critic will be: then it draws mostly that page from the start.
+The imitated agent draws at random what it was not told. It follows all sentences of the feedback, only the first, or
+none; it spoils parts that were right, and it hands in its page too early. In a share of the dialogues it sees the
+reference page first, as the critic will (informed dialogues), and draws mostly that page from the start.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def sentences(words: str) -> list[str]:
 
 
 def apply_feedback(page: Page, words: str) -> Page:
-    """Return `page` with what each sentence of a client asks for; what is not understood is left as it is."""
+    """Return `page` changed as each sentence of the feedback asks; an unknown sentence changes nothing."""
     for sentence in sentences(words):
         page = _apply(page, sentence)
     return page
@@ -64,7 +64,7 @@ def _apply(page: Page, sentence: str) -> Page:
 
 
 def _colored(page: Page, part: str, sentence: str, known: dict[str, str]) -> Page:
-    """Give a part the color that the sentence names last; `light blue` is not `blue`."""
+    """Give a part the color that the sentence names last; the longest name counts (`light blue`, not `blue`)."""
     found = [(m.end(), len(name), name) for name in known for m in re.finditer(rf"\b{name}\b", sentence)]
     return replace(page, **{part: known[max(found)[2]]}) if found else page
 
@@ -75,12 +75,16 @@ INFORMED_SHARE = 0.35
 
 @dataclass(frozen=True)
 class Habits:
-    """How an imitated agent behaves, as chances per turn.
+    """How an imitated agent behaves, as probabilities per turn.
 
-    `known`: draws a part of its first page as the reference has it. `listen`: does all that the client said; `half`:
-    only the first of it; otherwise it does nothing of it. `spoil`: changes another part at random. `early`: hands in
-    its page although the client is not satisfied. `finish`: hands it in once the client is. `last`: hands in its page
-    at the last turn.
+    Attributes:
+        known: draws a part of its first page as it is in the reference.
+        listen: follows all sentences of the feedback.
+        half: follows only the first sentence; otherwise it follows none.
+        spoil: changes another part at random.
+        early: hands in its page although the client is not satisfied.
+        finish: hands in its page when the client is satisfied.
+        last: hands in its page in the last turn.
     """
 
     known: float
@@ -97,7 +101,7 @@ INFORMED = Habits(known=0.85, listen=0.85, half=0.1, spoil=0.03, early=0.04, fin
 
 
 def first_page(reference: Page, mentioned: list[str], known: float, rng: random.Random) -> Page:
-    """Draw the imitated agent's first page: the parts that were mentioned are on it, the rest is a guess."""
+    """Draw the imitated agent's first page: the mentioned parts are on it, the rest is random."""
     page = draw_page(SITE_BY_NAME[reference.site], rng)
     while not all(getattr(page, part) not in ("none", 0) for part in mentioned):
         page = draw_page(SITE_BY_NAME[reference.site], rng)
@@ -125,7 +129,7 @@ def next_page(page: Page, words: str, habits: Habits, rng: random.Random) -> Pag
 
 
 def imitation_dialogue(reference: Page, informed: bool, rng: random.Random) -> list[dict]:
-    """Return the messages of one imitated dialogue about a page, the handed-in page last."""
+    """Return the messages of one imitated dialogue; the last one hands in the page."""
     habits = INFORMED if informed else BAD
     mentioned = mentioned_parts(reference, rng)
     messages = [{"role": "user", "content": describe(SITE_BY_NAME[reference.site], mentioned, rng)}]
@@ -146,7 +150,7 @@ def imitation_dialogue(reference: Page, informed: bool, rng: random.Random) -> l
 
 
 def imitation_stream(seed: int) -> Iterator[tuple[str, list[dict]]]:
-    """Yield (hint or empty, messages) of imitated dialogues without end."""
+    """Yield endlessly (hint, messages) of imitated dialogues; the hint is empty in uninformed ones."""
     rng = random.Random(f"page imitation {seed}")
     while True:
         reference = draw_page(rng.choice(SITES), rng)

@@ -14,7 +14,7 @@ REQUESTS = (
 )
 WISHES = (" It should have {parts}.", " There is {parts} on it.", " I think of {parts}.")
 MENTIONED = 0.5
-"""How often a client says that there is a picture, boxes or a footer where there is one."""
+"""Probability that a client mentions the picture, the boxes or the footer of their page."""
 
 
 def draw_page(site: Site, rng: random.Random) -> Page:
@@ -42,7 +42,7 @@ PART_WORDS = {"image": "a picture", "boxes": "some boxes", "footer": "a footer"}
 
 
 def describe(site: Site, parts: list[str], rng: random.Random) -> str:
-    """Return what the client says at first."""
+    """Return the first message of the client."""
     words = rng.choice(REQUESTS).format(wish=site.wish, name=site.name)
     if parts:
         words += rng.choice(WISHES).format(parts=" and ".join(PART_WORDS[part] for part in parts))

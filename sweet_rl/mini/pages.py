@@ -14,7 +14,7 @@ from sweet_rl.mini.page_elements import Look, look_at
 
 @dataclass(frozen=True)
 class Site:
-    """One site: how a client calls it, its name in the header, its possible headings, its button and its boxes."""
+    """One site: the client's words for it, its name, its possible headings, and the texts of its button and boxes."""
 
     wish: str
     name: str
@@ -85,7 +85,7 @@ class Page:
     footer: str
 
     def settled(self) -> Page:
-        """Return the page with the color of boxes that it does not have set to the first one: equal pages are equal."""
+        """Return the page in its normal form: without boxes, their color is the first one."""
         return self if self.boxes else replace(self, box_color=BOXES[0])
 
     def html(self) -> str:
@@ -112,7 +112,7 @@ class Page:
 
 
 PARTS = tuple(field.name for field in fields(Page) if field.name != "site")
-"""What can differ between two pages of one site."""
+"""Fields that can differ between two pages of one site."""
 
 
 def read_page(html: str) -> Page | None:
@@ -152,7 +152,7 @@ _PAGE = re.compile(
 
 
 def fixed_texts() -> list[str]:
-    """Return the stretches of HTML that are the same on all pages, or on all of a site, longest first."""
+    """Return the pieces of HTML that all pages, or all pages of a site, have in common, longest first."""
     texts = [
         f'{OPENING}<body style="background:', '">\n<header style="background:', "<h1>", "</h1>\n", "</section>\n",
         "<main>\n", "</main>\n", '<button style="background:', '<p style="background:', '<footer style="background:',
@@ -176,7 +176,10 @@ COLORS = {
 
 
 def layout(page: Page) -> Look:
-    """Return the page as the designer sees it."""
+    """Return the page as the designer sees it, computed from its style sheet without a browser.
+
+    Imitation makes tens of thousands of pages, and drawing each would take an hour. A test compares both ways.
+    """
     site = SITE_BY_NAME[page.site]
     boxes = [_box("body", "", 0, 0, WIDTH, 0, page.background)]
     boxes.append(_box("header", page.site, 0, 0, WIDTH, 64, page.header, "white"))

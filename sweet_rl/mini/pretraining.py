@@ -1,4 +1,4 @@
-"""How the tiny agent comes to be: its tokenizer, its shape, and the imitation of dialogues from nothing."""
+"""Training the tiny agents from random weights: tokenizer, model, and loss of imitated dialogues."""
 
 import random
 import re
@@ -24,10 +24,12 @@ WORDS = Regex(r" ?\d+| ?[A-Za-z_']+| ?[^\sA-Za-z_'\d]+|\n *|\s+")
 
 @dataclass(frozen=True)
 class Lessons:
-    """What a tiny agent is taught.
+    """What a tiny agent learns from.
 
-    stream: (hint or empty, messages) of dialogues without end, from a seed. numbers: whether the numbers below 100 are
-    one token each and those of an answer weigh more. whole: texts that are one token each, longest first.
+    Attributes:
+        stream: from a seed to an endless iterator of (hint or empty, messages).
+        numbers: whether numbers below 100 are one token each, and those in an answer have a larger weight.
+        whole: texts that are one token each, longest first.
     """
 
     stream: Callable[[int], Iterator[tuple[str, list[dict]]]]
@@ -74,7 +76,7 @@ def make_tokenizer(
 
 
 def dialogue_texts(hint: str, messages: list[dict]) -> list[str]:
-    """Return the texts of a dialogue that are tokenised each by itself."""
+    """Return the texts of a dialogue, each of which is tokenised by itself."""
     return [hint, *(message["content"] for message in messages)]
 
 
@@ -109,14 +111,14 @@ class DialogueEncoder:
         )
 
     def encode(self, hint: str, messages: list[dict]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return token ids and the loss weight of each, both of shape (length,)."""
+        """Return token ids and the loss weight of each: int64 [T], float32 [T]."""
         pieces = [encoding.ids for encoding in self.backend.encode_batch(dialogue_texts(hint, messages))]
         ids = [self.begin, *pieces[0]]
         weights = [CONTEXT_WEIGHT] * len(ids)
         for message, piece in zip(messages, pieces[1:], strict=True):
             ids += [self.ids[message["role"]], *piece, self.end]
-            said = 1.0 if message["role"] == "assistant" else CONTEXT_WEIGHT
-            weights += [0.0, *([said] * len(piece)), said]
+            weight = 1.0 if message["role"] == "assistant" else CONTEXT_WEIGHT
+            weights += [0.0, *([weight] * len(piece)), weight]
         tokens, weight = torch.tensor(ids), torch.tensor(weights)
         answer = len(pieces[-1]) + 1
         numbers = self.is_number[tokens[-answer:]]
@@ -126,7 +128,7 @@ class DialogueEncoder:
 
 
 def batches(encoder: DialogueEncoder, lessons: Lessons, batch_size: int, seed: int, pool: int = 8) -> Iterator[tuple]:
-    """Yield (ids, weights), each (batch, length) and padded with zeros, of dialogues of like length."""
+    """Yield (ids, weights) of dialogues of similar length: int64 [B, T], float32 [B, T], padded with zeros."""
     stream = lessons.stream(seed)
     rng = random.Random(seed)
     while True:
@@ -139,7 +141,7 @@ def batches(encoder: DialogueEncoder, lessons: Lessons, batch_size: int, seed: i
 
 
 def weighted_loss(model: LlamaForCausalLM, ids: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-    """Return the mean next-token loss under `weights`; causal attention lets right padding pass unmasked."""
+    """Return the next-token loss, a mean with `weights` [B, T]. Causal attention needs no mask for right padding."""
     hidden = model.model(ids[:, :-1], use_cache=False).last_hidden_state
     scored = weights[:, 1:] > 0
     logits = model.lm_head(hidden[scored])
@@ -150,7 +152,7 @@ def weighted_loss(model: LlamaForCausalLM, ids: torch.Tensor, weights: torch.Ten
 
 @torch.inference_mode()
 def number_error(model: LlamaForCausalLM, encoder: DialogueEncoder, ids: torch.Tensor, weights: torch.Tensor) -> float:
-    """Return the share of numbers in answers that the model would get wrong, given all before them."""
+    """Return the share of numbers in answers that the model predicts wrongly from the text before them."""
     numbers = weights[:, 1:] == ANSWER_NUMBER_WEIGHT
     hidden = model.model(ids[:, :-1], use_cache=False).last_hidden_state
     guesses = model.lm_head(hidden[numbers]).argmax(-1)

@@ -1,4 +1,4 @@
-"""Mini tasks: vague wishes for small functions with hidden rules, and ten tests that tell each rule apart."""
+"""Mini tasks: vague wishes for small functions with hidden rules, and ten tests that detect each missing rule."""
 
 import random
 from dataclasses import dataclass
@@ -22,8 +22,8 @@ class Rule:
         """Return the rule as a line of code."""
         return TOPIC_BY_NAME[self.topic].forms[self.form][0].format(a=self.a, b=self.b, flag=flag)
 
-    def tellings(self, flag: str) -> list[str]:
-        """Return the sentences that tell the rule."""
+    def sentences(self, flag: str) -> list[str]:
+        """Return sentences that state the rule."""
         answers = TOPIC_BY_NAME[self.topic].forms[self.form][1]
         return [answer.format(a=self.a, b=self.b, flag=flag) for answer in answers]
 
@@ -55,7 +55,7 @@ def compiled(code: str, name: str):
 
 
 def near_misses(family: Family, rules: list[Rule]) -> list[list[Rule]]:
-    """Return the rule sets that the tests have to tell from `rules`: one rule left out or slightly off."""
+    """Return the rule sets that the tests must detect: one of `rules` left out or slightly changed."""
     misses = []
     for index, rule in enumerate(rules):
         rest = rules[:index] + rules[index + 1 :]
@@ -70,31 +70,33 @@ def near_misses(family: Family, rules: list[Rule]) -> list[list[Rule]]:
 
 
 def choose_tests(family: Family, rules: list[Rule], rng: random.Random) -> list[tuple[int, bool]] | None:
-    """Choose ten calls whose results differ from those of every near miss.
+    """Choose ten calls of which at least one gives another result for every near miss.
 
-    A number that is slightly off and gives the same result on every call is no miss: no client could
-    tell. Returns None where a whole rule does not show, or ten calls are too few.
+    A slightly changed number that gives the same result on every call is not a miss.
+
+    Returns:
+        (quantity, flag) of each call; None if leaving out a rule changes no result, or if ten calls are too few.
     """
     calls = [(quantity, flag) for quantity in range(MAX_QUANTITY + 1) for flag in (False, True)]
     right = compiled(source(family, rules), family.name)
     expected = {call: right(*call) for call in calls}
-    telling = []
+    detecting = []
     for miss in near_misses(family, rules):
         wrong = compiled(source(family, miss), family.name)
         differing = {call for call in calls if wrong(*call) != expected[call]}
         if differing:
-            telling.append(differing)
+            detecting.append(differing)
         elif len(miss) < len(rules):
             return None
     chosen: list[tuple[int, bool]] = []
-    while telling:
+    while detecting:
         if len(chosen) == NUM_TESTS:
             return None
-        counts = {call: sum(call in calls_of for calls_of in telling) for call in calls}
+        counts = {call: sum(call in calls_of for calls_of in detecting) for call in calls}
         best = max(counts.values())
         call = rng.choice([call for call, count in counts.items() if count == best])
         chosen.append(call)
-        telling = [calls_of for calls_of in telling if call not in calls_of]
+        detecting = [calls_of for calls_of in detecting if call not in calls_of]
     others = [call for call in calls if call not in chosen]
     chosen += rng.sample(others, NUM_TESTS - len(chosen))
     rng.shuffle(chosen)

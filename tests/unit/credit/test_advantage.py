@@ -33,3 +33,12 @@ def test_candidates_are_ordered_best_first_and_ties_keep_their_order():
 def test_a_score_that_is_no_number_is_refused():
     with pytest.raises(ValueError):
         order_by_score([0.0, float("nan")])
+
+
+def test_in_a_turn_normalize_trajectory_is_the_mean_too_and_other_names_are_refused():
+    reference = [-2.0, -2.0, -4.0]
+    assert advantage(CRITIC, reference, "trajectory") == advantage(CRITIC, reference)
+    with pytest.raises(ValueError, match="word"):
+        advantage(CRITIC, reference, "word")
+    with pytest.raises(ValueError):
+        advantage(CRITIC, [])

@@ -4,11 +4,12 @@ import asyncio
 
 import pytest
 
-from sweet_rl.credit.candidates import sample_candidates, sample_tasks, turns_of
+from sweet_rl.credit.candidates import candidate_fields, sample_candidates, sample_file, sample_tasks, turns_of
 from sweet_rl.errors import UserError
-from sweet_rl.models.base import Sampling
+from sweet_rl.models.base import Completion, ModelError, Sampling
 from sweet_rl.models.transformers_local import TransformersModel
-from sweet_rl.records import Task, Trajectory
+from sweet_rl.records import Task, Trajectory, TurnCandidates, read_records
+from sweet_rl.runs.run import open_run
 from tests.support.tiny_models import BOS, save_tiny_chat_model
 
 TASK = Task("Write f", "def f(): return 'secret'")
@@ -77,3 +78,74 @@ def test_a_fraction_is_a_seeded_sample_of_whole_tasks():
     assert len(sample_tasks(rows, 0.001, seed=0)) == 3
     with pytest.raises(UserError):
         sample_tasks(rows, 0.0, seed=0)
+
+
+class Scripted:
+    """A model that notes the seeds it is called with; it fails in the turns of `broken`."""
+
+    chat = None
+
+    def __init__(self, broken=(), kind="timeout"):
+        self.broken, self.kind, self.seeds, self.closed = broken, kind, [], False
+
+    async def check(self):
+        pass
+
+    async def complete_parts(self, parts, sampling, tokenizer):
+        self.seeds.append(sampling.seed)
+        if len(self.seeds) - 1 in self.broken:
+            raise ModelError(self.kind, "no")
+        known = Completion("a", [1, 2], [-0.5, -0.25], "stop")
+        return [known, Completion("b", [3], [-1.0], "length")][: sampling.n]
+
+    async def close(self):
+        self.closed = True
+
+
+def sampled_file(path, model, rows, seed=0, concurrency=1):
+    sampling = Sampling(n=2, max_tokens=4, seed=seed)
+    with open_run(path, {"seed": seed}, []) as output:
+        return asyncio.run(sample_file(output, rows, model, sampling, concurrency))
+
+
+def test_every_turn_and_every_seed_of_a_run_draws_with_another_seed(tmp_path):
+    rows = [trajectory(id="t-0"), trajectory(id="t-1"), trajectory(id="t-2", ending="failed")]
+    one, other = Scripted(), Scripted()
+    summary = sampled_file(tmp_path / "one.jsonl", one, rows)
+    sampled_file(tmp_path / "other.jsonl", other, rows, seed=1)
+    assert len({*one.seeds, *other.seeds}) == 8 and one.closed
+    assert (summary["turns"], summary["candidates"], summary["turns_failed"]) == (4, 8, {})
+    assert summary["finish_reasons"] == {"length": 4, "stop": 4}
+    first, *_ = read_records(tmp_path / "one.jsonl", TurnCandidates)
+    assert (first.id, first.turn, first.additional_outputs) == ("t-0-0", 0, ["a", "b"])
+    assert first.additional_reference_logprobs == [[-0.5, -0.25], [-1.0]]
+    assert first.dialogue == [{"role": "user", "content": "Write f"}]
+
+
+def test_turns_that_failed_are_counted_and_the_next_run_samples_only_them(tmp_path):
+    rows, model = [trajectory(id="t-0")], Scripted(broken=[1])
+    assert sampled_file(tmp_path / "c.jsonl", model, rows)["turns_failed"] == {"timeout": 1}
+    again = Scripted()
+    assert sampled_file(tmp_path / "c.jsonl", again, rows)["turns"] == 2
+    assert again.seeds == model.seeds[1:]
+
+
+def test_a_refused_key_stops_the_run(tmp_path):
+    model = Scripted(broken=[0], kind="auth")
+    with pytest.raises(UserError, match="refuses the key"):
+        sampled_file(tmp_path / "c.jsonl", model, [trajectory(id="t-0")])
+    assert model.closed
+
+
+def test_fields_that_one_candidate_does_not_know_are_none_for_all():
+    known, unknown = Completion("a", [1], [-0.5], "stop"), Completion("b", None, None, "length")
+    fields = candidate_fields([known, unknown])
+    assert fields["additional_reference_logprobs"] is fields["additional_token_ids"] is None
+    assert fields["additional_finish_reasons"] == ["stop", "length"]
+    assert candidate_fields([known])["additional_token_ids"] == [[1]]
+
+
+def test_a_prompt_that_nobody_knows_is_one_message():
+    history = [{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}]
+    with pytest.raises(UserError, match="t-0, turn 0.*tokenizer"):
+        turns_of(Trajectory(TASK, history, id="t-0"), Scripted())

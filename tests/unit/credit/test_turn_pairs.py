@@ -91,3 +91,10 @@ def test_what_ranking_noted_is_the_eos_and_without_it_the_user_is_asked():
         turn_pairs(candidates(["a", "b"], [0, 1]))
     with pytest.raises(UserError, match="rank_best_of_n"):
         turn_pairs(candidates(["a", "b"], None), eos_text="<eos>")
+
+
+def test_another_turn_draws_another_choice_with_the_same_seed():
+    outputs, ranks = list("abcdefgh"), list(range(8))
+    records = [candidates(outputs, ranks, id=f"r-{number}") for number in range(4)]
+    drawn = [[(said(p.chosen), said(p.rejected)) for p in turn_pairs(record, 4, 1, "<eos>")] for record in records]
+    assert len(set(map(tuple, drawn))) > 1

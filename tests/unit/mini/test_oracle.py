@@ -1,10 +1,6 @@
-import asyncio
-import random
 
 import pytest
 
-from sweet_rl.errors import UserError
-from sweet_rl.mini.human import UNKNOWN, MiniHuman, answer
 from sweet_rl.mini.oracle import label_turn, told_topics, topic_of, usefulness
 from sweet_rl.mini.topics import TOPICS
 from sweet_rl.records import Task
@@ -35,22 +31,6 @@ def test_every_phrasing_is_understood():
 )
 def test_free_questions_go_to_the_topic_of_their_keywords(question, topic):
     assert topic_of(question) == topic
-
-
-def test_the_human_tells_the_number_when_asked_and_does_not_know_the_rest():
-    replies = {answer(PARKING, RATE, random.Random(seed)) for seed in range(50)}
-    assert len(replies) == 3 and all("4" in reply for reply in replies)
-    assert {answer(PARKING, CHILD, random.Random(seed)) for seed in range(50)} == set(UNKNOWN)
-    assert "don't know" in answer(PARKING, "Bananas?", random.Random(0))
-
-
-def test_the_human_is_deterministic_by_seed_and_refuses_other_tasks():
-    task = Task("Help", "def parking_fee(hours, resident): ...", {}, "1", {"mini": PARKING})
-    human = MiniHuman()
-    replies = [asyncio.run(human.reply(task, asked(RATE), 7)).text for _ in range(2)]
-    assert replies[0] == replies[1]
-    with pytest.raises(UserError, match="mini"):
-        asyncio.run(human.reply(Task("Help", "def f(): ...", {}, "1", {}), asked(RATE), 7))
 
 
 def test_the_oracle_knows_what_a_turn_is_worth():

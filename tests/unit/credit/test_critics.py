@@ -1,0 +1,78 @@
+"""Settings of critics: what contradicts itself is refused, and what scores depend on is recorded."""
+
+import json
+
+import pytest
+
+from sweet_rl.cli import flags_of
+from sweet_rl.credit.critics import CriticSettings, seed_of
+from sweet_rl.errors import UserError
+from sweet_rl.runs.manifest import DIRECTORY_MANIFEST
+
+
+@pytest.mark.parametrize("changes, named", [
+    ({"critic_type": "oracle"}, "--critic_type"),
+    ({"reference": "other"}, "--reference"),
+    ({"normalize": "word"}, "--normalize"),
+    ({"engine": "cuda"}, "--engine"),
+    ({"engine": "openai"}, "--engine"),
+    ({"critic_type": "value", "engine": "vllm"}, "--engine"),
+    ({"critic_type": "value", "reference": "sampled"}, "--critic_type value"),
+    ({"critic_type": "value", "reference_model_id": "m"}, "--critic_type value"),
+    ({"reference": "sampled", "reference_model_id": "m"}, "--reference_model_id"),
+    ({"hostname": "localhost"}, "--hostname"),
+    ({"token_budget": 0}, "--token_budget"),
+    ({"concurrency": 0}, "--concurrency"),
+])  # fmt: skip
+def test_settings_that_contradict_each_other_are_refused(changes, named):
+    with pytest.raises(UserError, match=named):
+        CriticSettings("mini", **changes)
+
+
+def test_the_smallest_values_and_a_judge_on_any_engine_are_accepted():
+    assert CriticSettings("mini", token_budget=1, concurrency=1, seed=0).hint
+    assert not CriticSettings("m", critic_type="judge", engine="openai", hostname="h", no_prompt=True).hint
+
+
+def test_a_manifest_records_what_the_scores_depend_on():
+    log_ratio = CriticSettings("c", reference_model_id="seed", no_prompt=True, seed=5, token_budget=9)
+    expected = {"model_id": "c", "critic_type": "log_ratio", "hint": False, "reference": "seed",
+                "reference_model_id": "seed", "normalize": "turn", "bf16": False}  # fmt: skip
+    assert log_ratio.to_settings() == expected
+    sampled = CriticSettings("c", reference="sampled", engine="vllm").to_settings()
+    assert (sampled["reference_model_id"], sampled["engine"]) == (None, "vllm")
+    value = {"model_id": "c", "critic_type": "value", "hint": True, "bf16": True}
+    assert CriticSettings("c", critic_type="value", bf16=True).to_settings() == value
+
+
+def test_a_judges_seed_and_the_text_of_its_prompt_are_recorded(tmp_path):
+    own = tmp_path / "own.txt"
+    own.write_text("{dialogue} {first} {second}")
+    usual, other_seed, other_prompt = (
+        CriticSettings("j", critic_type="judge", **more).to_settings()
+        for more in ({}, {"seed": 1}, {"judge_prompt_path": str(own)})
+    )
+    assert (usual["seed"], other_seed["seed"]) == (0, 1)
+    assert usual["judge_prompt"] == other_seed["judge_prompt"] != other_prompt["judge_prompt"]
+
+
+def test_the_reference_is_the_model_that_the_critic_was_trained_from(tmp_path):
+    manifest = tmp_path / DIRECTORY_MANIFEST
+    manifest.write_text(json.dumps({"settings": {"ref_pretrain": "the seed"}}))
+    assert seed_of(str(tmp_path)) == CriticSettings(str(tmp_path)).seed_model == "the seed"
+    assert CriticSettings(str(tmp_path), reference_model_id="given").seed_model == "given"
+    assert CriticSettings(str(tmp_path), reference="sampled").seed_model is None
+    assert CriticSettings(str(tmp_path), critic_type="judge").seed_model is None
+    assert CriticSettings(str(tmp_path), reference="sampled").inputs() == [str(tmp_path)]
+    manifest.write_text("{}")
+    with pytest.raises(UserError, match="--reference_model_id"):
+        seed_of(str(tmp_path))
+
+
+def test_every_field_is_a_flag_with_a_help_text():
+    def main(critic: CriticSettings) -> None: ...
+
+    main.__annotations__["critic"] = CriticSettings
+    flags = flags_of(main)
+    assert {"model_id", "no_prompt", "judge_prompt_path", "seed"} <= flags.keys()
+    assert all(flag.help for flag in flags.values())
