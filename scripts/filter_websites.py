@@ -13,7 +13,7 @@ from collections import Counter
 from tqdm import tqdm
 
 from sweet_rl.cli import print_summary, run
-from sweet_rl.credit.pair_files import check_apart
+from sweet_rl.credit.trajectory_pairs import check_apart
 from sweet_rl.records import Task, read_records
 from sweet_rl.rendering.renderer import PageRenderer
 from sweet_rl.runs.run import open_run

@@ -56,10 +56,7 @@ PICTURES_KEPT = 1024  # so that a reference page is not drawn again at every tur
 ENV_FLAGS = prefix("env_", hostname="hostname", tokenizer=None, api_key_variable="api_key_variable")
 HUMAN_FLAGS = prefix("env_", retry_leaks="retry_leaks")
 SAMPLING_FLAGS = prefix("", n="candidates", seed=None)
-CRITIC_FLAGS = prefix(
-    "critic_", model_id="critic", critic_type="critic_type", hint=None, token_budget=None, engine=None,
-    prompt_path=None, api_key=None, seed=None, calls_at_once=None,
-)  # fmt: skip
+CRITIC_FLAGS = prefix("critic_", model_id="critic", critic_type="critic_type", seed=None)
 
 
 def main(
@@ -75,7 +72,6 @@ def main(
     human: Annotated[HumanSettings, HUMAN_FLAGS],
     pages: BrowserSettings,
     critic: Annotated[CriticSettings | None, CRITIC_FLAGS] = None,
-    critic_no_prompt: bool = False,
     task_type: str = "code",
     agent_prompt_path: str | None = None,
     user_prompt_path: str | None = None,
@@ -92,7 +88,6 @@ def main(
         env_model: the human: a scripted one of the domain (`mini` for code, `designer` for html), or a model as above.
         input_path: tasks, JSONL.
         output_path: trajectories, JSONL; a manifest is written beside it.
-        critic_no_prompt: the critic does not see the reference solution.
         task_type: the domain: code (Backend Programming), html (Frontend Design), mini, mini_html, or the path of a
             Python file with a DOMAIN.
         agent_prompt_path: template with {problem_description} and, if wanted, {max_turns}; the domain's by default.
@@ -117,8 +112,7 @@ def main(
     human_prompt = "" if scripted else domain.human_template(user_prompt_path)
     human = replace(human, max_chars=human.max_chars or domain.max_reply_chars)
     if critic is not None:
-        key = os.environ.get("OPENAI_API_KEY")
-        critic = replace(critic, hint=not critic_no_prompt, seed=seed, api_key=key)
+        critic = replace(critic, seed=seed)
     tasks = read_records(input_path, Task, limit=collection.num_tasks)
     domain.check(tasks, input_path, env_model)
     jobs = collection.jobs(tasks)
@@ -146,7 +140,7 @@ def main(
     if domain.draws_pages:
         settings |= {"browser": pages.browser, "page_width": pages.page_width, "page_height": pages.page_height}
     if critic is not None:
-        settings |= {"candidates": sampling.n, "critic": critic.that_matter()}
+        settings |= {"candidates": sampling.n, "critic": critic.to_settings()}
     choices = {
         "agent_request": agent.request, "env_request": env.request, "agent_prefix": agent_prefix,
         "shard": collection.shard,

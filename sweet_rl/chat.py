@@ -19,8 +19,6 @@ from typing import Any
 from sweet_rl.errors import UserError
 from sweet_rl.records import Part
 
-HINT = "In light that the final answer is: {ground_truth}.\n"  # c, before the dialogue
-
 # Placeholders in the rendered text: an assistant turn, and the fence around special-token text of a content.
 # Where a content holds these very characters they are fenced as well.
 _TURN, _OPEN, _CLOSE = "\ue0f0", "\ue0f1", "\ue0f2"
@@ -273,13 +271,6 @@ def parts_from_text(text: str, response_template: str, eos_text: str, bos_text: 
         if header and said + eos:
             parts.append({"text": said + eos, "train": True})
     return parts
-
-
-def with_hint(parts: Sequence[Part], ground_truth: str) -> list[Part]:
-    """The same text with the training-time information c (PAPER step 2) in front, after the BOS."""
-    after = 1 if parts and parts[0].get("bos") else 0
-    hint: Part = {"text": HINT.format(ground_truth=ground_truth), "train": False, "plain": True}
-    return [*parts[:after], hint, *parts[after:]]
 
 
 def parts_text(parts: Sequence[Part]) -> str:

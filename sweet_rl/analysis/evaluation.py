@@ -16,7 +16,7 @@ from sweet_rl.analysis.report import summarise, summary_text
 from sweet_rl.analysis.statistics import check_k
 from sweet_rl.chat import ChatFormat
 from sweet_rl.cli import alias, to_settings
-from sweet_rl.credit.pair_files import check_apart, check_texts, write_pairs
+from sweet_rl.credit.trajectory_pairs import check_apart, check_texts, write_pairs
 from sweet_rl.environments.base import Domain
 from sweet_rl.errors import UserError
 from sweet_rl.records import Task, Trajectory, read_records

@@ -1,1 +1,1 @@
-"""From rewarded dialogues to turn-wise preferences: trajectory pairs, advantage, ranking, turn pairs."""
+"""From graded trajectories to preferences between single turns: pairs, advantage, critics, candidates, ranking."""

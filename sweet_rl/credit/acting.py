@@ -1,4 +1,4 @@
-"""Acting with a critic: of several candidates for a turn, the one it likes best is played (Figure 3a of the paper)."""
+"""Acting with a critic: of several candidates for a turn, the best-scored one is played (Figure 3a of the paper)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from sweet_rl.chat import ChatFormat
 from sweet_rl.credit.advantage import order_by_score
+from sweet_rl.credit.candidates import candidate_fields
 from sweet_rl.credit.critics import Critic
 from sweet_rl.errors import UserError
 from sweet_rl.models.base import Completion, Message, ModelError, Part
@@ -14,12 +15,13 @@ from sweet_rl.records import Task, TurnCandidates
 
 
 class BestCandidate:
-    """Chooses the candidate that `critic` scores highest, the first of equal ones; see `rollout.Choose`.
+    """Chooses the candidate with the highest score, the first of equal ones (a `rollout.play.Choose`).
 
-    Turns of different dialogues that wait at the same time are scored together, as many as the critic likes.
+    Turns of different dialogues that wait at the same time are scored in one call, at most `critic.turns_per_call`.
 
     Args:
-        chat: lays out the prompt where the agent's own layout is not known.
+        critic: scores the candidates.
+        chat: lays out the prompt if the agent's own prompt is not known.
     """
 
     def __init__(self, critic: Critic, chat: ChatFormat | None = None) -> None:
@@ -35,7 +37,18 @@ class BestCandidate:
         completions: Sequence[Completion],
         tokenizer: str | None = None,
     ) -> int:
-        """The index of the one to play. Raises ModelError, of kind engine where the critic itself breaks."""
+        """The index of the candidate to play.
+
+        Args:
+            task, messages: the task, and the dialogue up to the turn.
+            prompt: the agent's prompt as parts; None if it is not known.
+            completions: the candidates.
+            tokenizer: fingerprint of the tokenizer of their token ids.
+
+        Raises:
+            ModelError: the critic failed; of kind "engine" for any error that is not its server's.
+            UserError: the prompt is not known, or the critic cannot score the turn.
+        """
         chosen: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._waiting.append((self._turn(task, messages, prompt, completions, tokenizer), chosen))
         if len(self._workers) < self._critic.calls_at_once:
@@ -66,11 +79,8 @@ class BestCandidate:
             turn=number,
             input=prompt,
             older_output=completions[0].text,
-            additional_outputs=[one.text for one in completions],
-            additional_reference_logprobs=_each(completions, "logprobs"),
-            additional_token_ids=_each(completions, "token_ids"),
-            additional_finish_reasons=[one.finish_reason for one in completions],
             tokenizer=tokenizer,
+            **candidate_fields(completions),
         )
 
     async def _work(self) -> None:
@@ -82,7 +92,7 @@ class BestCandidate:
                 results = [order_by_score(own)[0] for own in scores]
             except (ModelError, UserError) as error:
                 results = [error] * len(batch)
-            except Exception as error:  # whatever a model raises belongs to those who wait for it
+            except Exception as error:  # every waiting turn gets the error, whatever a model raises
                 results = [ModelError("engine", f"{type(error).__name__}: {error}")] * len(batch)
             for (_, chosen), result in zip(batch, results, strict=True):
                 if chosen.done():
@@ -91,8 +101,3 @@ class BestCandidate:
                     chosen.set_exception(result)
                 else:
                     chosen.set_result(result)
-
-
-def _each(completions: Sequence[Completion], name: str) -> list | None:
-    values = [getattr(completion, name) for completion in completions]
-    return None if any(value is None for value in values) else values

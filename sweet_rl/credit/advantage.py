@@ -1,4 +1,4 @@
-"""The turn-wise advantage A of SWEET-RL, from log-probs of the turn's tokens."""
+"""The turn-wise advantage of SWEET-RL (equation 2 of the paper), and the ranking of candidates by it."""
 
 from __future__ import annotations
 
@@ -11,13 +11,18 @@ import numpy as np
 def advantage(
     critic: np.ndarray, reference: np.ndarray | Sequence[float] | float, normalize: str = "turn"
 ) -> float:
-    """A(o_t, a_t, c) = 1/L * sum over the turn's L tokens of log pi_theta(a|o,c) - log pi_ref(a|o,c)
-    (equation 2).
+    """A(o_t, a_t, c) = 1/L * sum over the turn's L tokens of log pi_theta(a|o,c) - log pi_ref(a|o,c).
 
-    critic: [L] log-probs of the turn's tokens under the critic, EOS included iff it was produced.
-    reference: the same under the reference, [L]; or [L'] or their mean where another tokenisation made them.
-    normalize: "turn" or "trajectory" divide by L (a turn is all there is), "none" does not.
-    Raises ValueError for an empty turn.
+    Args:
+        critic: log-probs of the turn's tokens under the critic: [L]. The EOS is included if it was produced.
+        reference: the same under the reference model: [L]. From another tokenizer they are [L'], or their mean.
+        normalize: "turn" and "trajectory" divide by L, "none" does not.
+
+    Returns:
+        The advantage. With "none" and a mean as `reference`, the mean counts L times.
+
+    Raises:
+        ValueError: the turn has no tokens, or `normalize` is not known.
     """
     own = np.asarray(critic, dtype=np.float64)
     other = np.asarray(reference, dtype=np.float64)
@@ -31,7 +36,7 @@ def advantage(
 
 
 def order_by_score(scores: Sequence[float]) -> list[int]:
-    """Indices, best first; equal scores keep their order. Raises ValueError for NaN."""
+    """Indices of the scores, highest first; equal scores keep their order. Raises ValueError if one is NaN."""
     if any(math.isnan(score) for score in scores):
         raise ValueError("a score is not a number")
     return sorted(range(len(scores)), key=lambda i: -scores[i])

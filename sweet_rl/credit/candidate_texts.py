@@ -1,15 +1,24 @@
-"""A turn's candidates as texts: the prompt o_t, untrained, and after it the candidate, trained."""
+"""The texts that a turn's candidates are scored and trained in: the prompt o_t, untrained, then the candidate, trained.
+
+For the critic the prompt begins with the privileged information c; for the policy it does not.
+"""
 
 from __future__ import annotations
 
+from sweet_rl.chat import ChatFormat
 from sweet_rl.errors import UserError
 from sweet_rl.records import Part, TurnCandidates
+from sweet_rl.scoring.privileged_information import with_hint
+from sweet_rl.scoring.rows import EncodedText
 
 
 def prompt_parts(record: TurnCandidates, bos_text: str = "") -> list[Part]:
-    """The turn's prompt with nothing in it trained: earlier turns of the agent are history here, marked `turn`.
+    """The turn's prompt as parts that are all untrained; the agent's earlier turns in it are marked `turn`.
 
-    A string (released files) is one part of markup, its BOS split off so that a hint can go after it.
+    A prompt that is one string (released files) becomes one part of markup.
+
+    Args:
+        bos_text: if such a string begins with this text, it becomes a part of its own, so that a hint can follow it.
     """
     if not isinstance(record.input, str):
         return [part | {"train": False} | ({"turn": True} if part["train"] else {}) for part in record.input]
@@ -20,9 +29,10 @@ def prompt_parts(record: TurnCandidates, bos_text: str = "") -> list[Part]:
 
 
 def completion_part(record: TurnCandidates, index: int, eos_text: str) -> Part:
-    """Candidate `index` as the trained part; it ends with the EOS iff the model produced one.
+    """Candidate `index` as the trained part, with its token ids if they are stored.
 
-    Rows without finish reasons (released files) are taken as finished.
+    It ends with `eos_text` if and only if the model produced the EOS (finish reason "stop"). Candidates without finish
+    reasons (released files) count as finished.
     """
     reasons = record.additional_finish_reasons
     finished = reasons is None or reasons[index] == "stop"
@@ -33,8 +43,43 @@ def completion_part(record: TurnCandidates, index: int, eos_text: str) -> Part:
     return part
 
 
+def encoded_candidates(record: TurnCandidates, chat: ChatFormat, hint: bool) -> list[EncodedText]:
+    """The token ids of each candidate after the turn's prompt.
+
+    Args:
+        hint: whether the prompt shows the reference solution.
+
+    Raises:
+        UserError: naming the record: it has no candidates, no task to take the solution from, or an empty candidate.
+    """
+    check_candidates(record, hint)
+    prompt = prompt_parts(record, chat.bos_text)
+    if hint:
+        prompt = with_hint(prompt, record.task.ground_truth)
+    texts = []
+    for i in range(len(record.additional_outputs)):
+        ids, train = chat.encode([*prompt, completion_part(record, i, chat.eos_text)], record.tokenizer)
+        texts.append(EncodedText.build(ids, train, f"candidates {record.id!r}, candidate {i}"))
+    return texts
+
+
+def sampling_logprobs(record: TurnCandidates) -> list[list[float] | float]:
+    """The log-probs with which the candidates were sampled: for each candidate [tokens], or their mean.
+
+    Raises:
+        UserError: the record does not have them.
+    """
+    values = record.additional_reference_logprobs
+    if values is None or any(isinstance(value, list) and not value for value in values):
+        raise UserError(
+            f"candidates {record.id!r}: no sampling log-probs (additional_reference_logprobs). Give --reference seed "
+            "--reference_model_id MODEL."
+        )
+    return values
+
+
 def check_candidates(record: TurnCandidates, hint: bool) -> None:
-    """Raises UserError naming a record without candidates, or, if `hint`, without the task it is about."""
+    """Raise UserError if a record has no candidates or, with `hint`, no task."""
     if not record.additional_outputs:
         raise UserError(
             f"candidates {record.id!r}: additional_outputs is empty. Sample candidates with sample_best_of_n.py."

@@ -1,15 +1,18 @@
-"""An LLM as a judge of a turn's candidates: asked for the better one of two, in a knockout over all of them."""
+"""An LLM as a judge: asked which of two candidates of a turn is better, in a knockout over all of them."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import re
 from collections import Counter
 from collections.abc import Sequence
 
 from sweet_rl.credit.candidate_texts import check_candidates
+from sweet_rl.credit.critics import CriticSettings
 from sweet_rl.models.base import ChatModel, Message, Sampling
+from sweet_rl.models.load import load_model
 from sweet_rl.prompts import fill, load_prompt
 from sweet_rl.records import TurnCandidates, seed_for
 
@@ -26,12 +29,21 @@ def judge_prompt(path: str) -> str:
 
 
 class JudgeCritic:
-    """Scores a candidate with the rounds that it came through (see critics.Critic).
+    """Scores a candidate by the number of knockout rounds that it survives (a `critics.Critic`).
 
-    A match is asked twice, the second time with the two messages exchanged, so that a liking for the first place
-    cancels out; where the verdicts contradict each other, or one cannot be read, the match is drawn by lot. Equal
-    texts enter once. `tally` counts matches: decided, contradicted, unreadable. The same seed gives the same
-    brackets and lots.
+    The model is asked twice about each match, the second time with the two messages exchanged, so that a preference for
+    the first place cancels out. If the verdicts contradict each other, or one cannot be read, the winner is drawn at
+    random. Equal texts enter once. The same seed gives the same brackets and draws.
+
+    Args:
+        model: the judge.
+        prompt_template: of `judge_prompt`.
+        hint: whether the judge sees the reference solution.
+        seed: of brackets and draws.
+        calls_at_once: turns in progress.
+
+    Attributes:
+        tally: counts of matches: decided, contradicted, unreadable.
     """
 
     turns_per_call = 1
@@ -43,6 +55,14 @@ class JudgeCritic:
         self.model, self.calls_at_once, self.tally = model, calls_at_once, Counter()
         self._template, self._hint, self._seed = prompt_template, hint, seed
         self._checked: asyncio.Task | None = None
+
+    @classmethod
+    def load(cls, settings: CriticSettings) -> JudgeCritic:
+        """Load the judge's model, or connect to its server. Raises UserError if the template cannot be used."""
+        prompt = judge_prompt(settings.judge_prompt_path)
+        key = os.environ.get(settings.api_key_variable)
+        model = load_model(settings.model_id, settings.engine, settings.hostname, tokenizer=None, api_key=key)
+        return cls(model, prompt, settings.hint, settings.seed, settings.concurrency)
 
     async def scores(self, records: Sequence[TurnCandidates]) -> list[list[float]]:
         if self._checked is None:
@@ -65,7 +85,7 @@ class JudgeCritic:
             winners = await asyncio.gather(
                 *(self._match(record, *match, lot) for match, lot in zip(matches, lots, strict=True))
             )
-            # Who has no opponent goes on, first in the next round so that it is not spared twice running.
+            # A text without an opponent advances, and plays first in the next round: no second bye in a row.
             players = [*players[2 * len(matches) :], *winners]
             for player in players:
                 survived[player] += 1
@@ -83,7 +103,7 @@ class JudgeCritic:
         return one if lot else other
 
     async def _verdict(self, record: TurnCandidates, first: str, second: str) -> int | None:
-        """The place, 1 or 2, of the better message; None where the reply does not say."""
+        """The place, 1 or 2, of the better message; None if the reply does not name it."""
         solution = fill(SOLUTION, ground_truth=record.task.ground_truth) if self._hint else ""
         text = fill(
             self._template, dialogue=conversation(record), first=first, second=second, ground_truth=solution
@@ -100,7 +120,7 @@ def read_verdict(reply: str) -> int | None:
 
 
 def conversation(record: TurnCandidates) -> str:
-    """The dialogue up to the turn as text: from its messages, or for files without them its prompt unmarked."""
+    """The dialogue up to the turn as text: its messages, or, for files without them, the prompt without markup."""
     messages: list[Message] | None = record.dialogue
     if messages is not None:
         names = {"assistant": "Engineer", "user": "Colleague", "system": "Instructions"}

@@ -1,4 +1,4 @@
-"""The log-ratio critic: candidates scored by the advantage (PAPER step 4, equation 2)."""
+"""The log-ratio critic: a candidate's score is its advantage (equation 2 of the paper)."""
 
 from __future__ import annotations
 
@@ -9,20 +9,27 @@ import numpy as np
 
 from sweet_rl.chat import ChatFormat
 from sweet_rl.credit.advantage import advantage
-from sweet_rl.credit.encoded_candidates import encoded_candidates
-from sweet_rl.errors import UserError
+from sweet_rl.credit.candidate_texts import encoded_candidates, sampling_logprobs
+from sweet_rl.credit.critics import CriticSettings
+from sweet_rl.models.load import model_path
 from sweet_rl.models.loadable import check_loadable
 from sweet_rl.records import TurnCandidates
 from sweet_rl.scoring.rows import EncodedText
 
-Score = Callable[[Sequence[EncodedText]], list[np.ndarray]]  # texts -> log-probs of their trained tokens
+Score = Callable[[Sequence[EncodedText]], list[np.ndarray]]
+"""Texts -> for each text the log-probs [L] of its L trained tokens."""
 
 
 class LogRatioCritic:
-    """A of each candidate under a critic and its reference (see critics.Critic).
+    """Scores candidates by their advantage (a `critics.Critic`).
 
-    critic, reference: log-probs of the candidates' tokens. Without a reference the sampling log-probs stored with
-    the candidates take its place, which the actor gave without the reference solution (as released).
+    Args:
+        chat: of the critic's tokenizer.
+        critic: log-probs under the critic.
+        reference: log-probs under the reference model, which sees the same texts. None takes the log-probs with which
+            the candidates were sampled, without the reference solution (as the released code does).
+        hint: whether the texts begin with the reference solution.
+        normalize: as in `advantage`.
     """
 
     turns_per_call = 64
@@ -35,50 +42,42 @@ class LogRatioCritic:
         self._critic, self._reference, self._hint, self._normalize = critic, reference, hint, normalize
 
     @classmethod
-    def load(
-        cls,
-        critic_path: str,
-        reference_path: str | None,
-        hint: bool = True,
-        normalize: str = "turn",
-        bf16: bool = False,
-        token_budget: int = 16384,
-        engine: str = "auto",
-    ) -> LogRatioCritic:
-        """Both models in this process, on the GPU if there is one; with the engine "vllm" in vLLM. Raises UserError
-        if one is not there."""
-        for path in filter(None, (critic_path, reference_path)):
+    def load(cls, settings: CriticSettings) -> LogRatioCritic:
+        """Load both models, on the GPU if there is one. Raises UserError if one cannot be loaded."""
+        seed_model = settings.seed_model
+        paths = [model_path(settings.model_id), seed_model and model_path(seed_model)]
+        for path in filter(None, paths):
             check_loadable(path)
-        chat = ChatFormat.from_pretrained(critic_path)
-        if engine == "vllm":
+        if settings.engine == "vllm":
             from sweet_rl.scoring.vllm_logps import load_vllm_scorers
 
-            critic, reference = load_vllm_scorers([critic_path, reference_path], bf16)
+            critic, reference = load_vllm_scorers(paths, settings.bf16)
         else:
-            critic = load_scorer(critic_path, bf16, token_budget)
-            reference = load_scorer(reference_path, bf16, token_budget) if reference_path else None
-        return cls(chat, critic, reference, hint, normalize)
+            critic, reference = (path and load_scorer(path, settings.bf16, settings.token_budget) for path in paths)
+        return cls(ChatFormat.from_pretrained(paths[0]), critic, reference, settings.hint, settings.normalize)
 
     async def scores(self, records: Sequence[TurnCandidates]) -> list[list[float]]:
         texts = [encoded_candidates(record, self.chat, self._hint) for record in records]
         flat = [text for group in texts for text in group]
-        ends = np.cumsum([len(group) for group in texts])[:-1]
-        theta = _regroup(await asyncio.to_thread(self._critic, flat), ends)  # dialogues go on while it computes
-        if self._reference:
-            other = _regroup(await asyncio.to_thread(self._reference, flat), ends)
+        if self._reference is None:
+            reference = [values for record in records for values in sampling_logprobs(record)]
         else:
-            other = [_sampled(record) for record in records]
-        return [
-            [advantage(a, b, self._normalize) for a, b in zip(own, ref, strict=True)]
-            for own, ref in zip(theta, other, strict=True)
-        ]
+            reference = await asyncio.to_thread(self._reference, flat)
+        critic = await asyncio.to_thread(self._critic, flat)
+        pairs = zip(critic, reference, strict=True)
+        return [[advantage(*next(pairs), self._normalize) for _ in group] for group in texts]
 
     async def close(self) -> None:
-        """Nothing to give back."""
+        """Nothing to release."""
 
 
 def load_scorer(path: str, bf16: bool, token_budget: int) -> Score:
-    """A frozen model, on the GPU if there is one, as the function that gives texts' log-probs."""
+    """Load a frozen model, on the GPU if there is one, as a function from texts to log-probs.
+
+    Args:
+        bf16: load the weights in bfloat16 instead of float32.
+        token_budget: tokens in one forward pass.
+    """
     import torch
 
     from sweet_rl.scoring.logps import score_texts
@@ -88,18 +87,3 @@ def load_scorer(path: str, bf16: bool, token_budget: int) -> Score:
     model = load_frozen(path, torch.bfloat16 if bf16 else torch.float32)
     share = share_prompts(model)
     return lambda texts: score_texts(model, texts, token_budget, share)
-
-
-def _regroup(values: list, ends: np.ndarray) -> list[list]:
-    starts = [0, *ends.tolist()]
-    return [values[a:b] for a, b in zip(starts, [*ends.tolist(), len(values)], strict=True)]
-
-
-def _sampled(record: TurnCandidates) -> list:
-    values = record.additional_reference_logprobs
-    if values is None or any(isinstance(v, list) and not v for v in values):
-        raise UserError(
-            f"candidates {record.id!r}: no sampling log-probs (additional_reference_logprobs). "
-            "Rank with --reference seed --reference_model_id MODEL."
-        )
-    return values

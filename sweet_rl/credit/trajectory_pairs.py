@@ -1,10 +1,16 @@
-"""Rewarded trajectories -> trajectory pairs (PAPER step 1): what the critic and multi-turn DPO are trained on."""
+"""Trajectory pairs from graded trajectories (step 2): the critic and multi-turn DPO are trained on them."""
 
-from collections.abc import Iterable, Iterator
+from __future__ import annotations
 
-from sweet_rl.chat import ChatFormat, parts_text, with_hint
+import os
+from collections.abc import Iterable, Iterator, Sequence
+
+from sweet_rl.chat import ChatFormat, parts_text
+from sweet_rl.errors import UserError
 from sweet_rl.records import Part, PreferencePair, Trajectory
 from sweet_rl.rewards.evaluate import sibling_pairs
+from sweet_rl.runs.run import open_run
+from sweet_rl.scoring.privileged_information import with_hint
 from sweet_rl.scoring.trajectory_parts import trajectory_parts
 
 
@@ -17,15 +23,19 @@ def trajectory_pairs(
     bos_text: str | None = None,
     min_gap: float | None = None,
 ) -> Iterator[PreferencePair]:
-    """Every pair of siblings of which the chosen has reward 1 and the rejected less; with `min_gap` (Frontend Design),
-    every pair whose rewards are at least so far apart.
+    """Every pair of trajectories of one task of which the chosen has reward 1 and the rejected less.
 
-    hint: whether the reference solution is put after the BOS, for the critic (`In light that the final answer
-    is: ...`). Failed dialogues, ungradable tasks and dialogues without an agent's turn are left out; so are pairs of
-    identical texts. Each pair carries task_id, chosen_id, rejected_id, chosen_reward
-    and rejected_reward.
-    chat: renders trajectories that carry no parts; response_template, eos_text and bos_text: read the texts of
-    released files instead. Raises UserError, naming the trajectory, where its text cannot be had.
+    Failed dialogues, ungradable tasks, dialogues without a turn of the agent, and pairs of identical texts are left
+    out. Each pair has the fields task_id, chosen_id, rejected_id, chosen_reward and rejected_reward.
+
+    Args:
+        hint: whether the texts begin with the reference solution, for the critic.
+        chat: renders trajectories without parts.
+        response_template, eos_text, bos_text: for released files, as in `trajectory_parts`.
+        min_gap: if given (Frontend Design), every pair whose rewards differ at least by this much.
+
+    Raises:
+        UserError: naming a trajectory whose text is not known.
     """
     by_task: dict[str, list[tuple[Trajectory, Trajectory]]] = {}
     for chosen, rejected in sibling_pairs(trajectories, min_gap):
@@ -55,3 +65,59 @@ def _pair(chosen: Trajectory, rejected: Trajectory, parts: dict[str, list[Part]]
             "rejected_reward": rejected.reward,
         },
     )
+
+
+def write_pairs(
+    path: str,
+    graded_path: str,
+    graded: Sequence[Trajectory],
+    hint: bool,
+    texts: dict,
+    overwrite: bool,
+    min_gap: float | None = None,
+) -> None:
+    """Write the trajectory pairs of a graded file. A killed run continues with the same call.
+
+    Args:
+        path: the pairs.
+        graded_path: the graded file.
+        graded: its trajectories.
+        texts: chat, response_template, eos_text and bos_text of `trajectory_pairs`, by name.
+        hint, min_gap: of `trajectory_pairs`.
+    """
+    chat = texts["chat"]
+    settings = {**texts, "chat": chat and chat.fingerprint, "hint": hint}
+    if min_gap is not None:
+        settings["min_gap"] = min_gap
+    with open_run(path, settings, [graded_path], overwrite) as output:
+        if not output.complete:
+            for pair in trajectory_pairs(graded, hint, **texts, min_gap=min_gap):
+                if pair.id not in output.done:
+                    output.write(pair.to_dict())
+            output.finish({"pairs": len(output.done)})
+        kind = "with the reference solution" if hint else "without the reference solution"
+        print(f"{path}: {len(output.done)} trajectory pairs {kind}")
+
+
+def check_texts(trajectories: Sequence[Trajectory], texts: dict) -> None:
+    """Raise UserError, before hours of grading, if the text of the first dialogue is not known.
+
+    Args:
+        texts: as in `write_pairs`.
+    """
+    for trajectory in trajectories:
+        if any(message["role"] == "assistant" for message in trajectory.dialogue_history):
+            trajectory_parts(trajectory, **texts)
+            return
+
+
+def check_apart(source: str, *outputs: str | None) -> None:
+    """Raise UserError if an output path is also the input, or another output."""
+    seen = {os.path.realpath(source): "the input"}
+    for path in outputs:
+        if path is None:
+            continue
+        real = os.path.realpath(path)
+        if real in seen:
+            raise UserError(f"{path} is also {seen[real]}: choose another output path, so that nothing is lost.")
+        seen[real] = "another output"

@@ -1,4 +1,4 @@
-"""Credit to look at: the advantage of every turn, and of every token the log-ratio that it is the mean of."""
+"""Credit for the viewer: the advantage of every turn, and the log-probs of its tokens from which it is computed."""
 
 from __future__ import annotations
 
@@ -6,21 +6,29 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sweet_rl.chat import ChatFormat, with_hint
+from sweet_rl.chat import ChatFormat
 from sweet_rl.credit.advantage import advantage
-from sweet_rl.credit.encoded_candidates import encoded_candidates
+from sweet_rl.credit.candidate_texts import encoded_candidates, sampling_logprobs
 from sweet_rl.credit.log_ratio import Score
 from sweet_rl.errors import UserError
 from sweet_rl.records import Trajectory, TurnCandidates
+from sweet_rl.scoring.privileged_information import with_hint
 from sweet_rl.scoring.rows import EncodedText
 from sweet_rl.scoring.trajectory_parts import trajectory_parts
 
 
 class TurnCredit:
-    """A critic and its reference, which tell the credit of turns and tokens (equation 2).
+    """The credit of turns and tokens under a critic and its reference (equation 2 of the paper).
 
-    critic, reference: log-probs of texts. hint, reference_hint: which of them is shown the reference solution.
-    reference may be None for candidates: then the stored log-probs of sampling are its.
+    Args:
+        chat: of the critic's tokenizer.
+        critic: log-probs of texts under the critic.
+        reference: log-probs of texts under the reference model. None, for candidates only, takes the log-probs with
+            which they were sampled.
+        hint: whether the critic sees the reference solution.
+        reference_hint: whether the reference model sees it.
+        normalize: as in `advantage`.
+        response_template: for trajectories of released files, as in `trajectory_parts`.
     """
 
     def __init__(
@@ -38,19 +46,23 @@ class TurnCredit:
         self._hint, self._reference_hint = hint, reference_hint
 
     def of_trajectories(self, trajectories: Sequence[Trajectory]) -> list[list[dict]]:
-        """For each trajectory its turns' {turn, advantage, tokens, critic, reference}, lists by token.
+        """The credit of each turn of each trajectory, from one forward pass per trajectory.
 
-        One forward pass a dialogue: a turn's log-probs are the same as in a text that ends with it. A dialogue in
-        which the agent says nothing has no turns. Raises UserError where a dialogue's text is not known.
+        Returns:
+            For each trajectory a row per turn of the agent: {turn, advantage, tokens, critic, reference}; `tokens` are
+            texts, `critic` and `reference` log-probs: lists of [L].
+
+        Raises:
+            UserError: the text of a dialogue is not known, or there is no reference model.
         """
-        speaking = [t for t in trajectories if any(m["role"] == "assistant" for m in t.dialogue_history)]
-        shown = [self._text(trajectory, self._hint) for trajectory in speaking]
-        other = shown if self._hint == self._reference_hint else [self._text(t, self._reference_hint) for t in speaking]
+        spoken = [t for t in trajectories if any(m["role"] == "assistant" for m in t.dialogue_history)]
+        shown = [self._text(trajectory, self._hint) for trajectory in spoken]
+        other = shown if self._hint == self._reference_hint else [self._text(t, self._reference_hint) for t in spoken]
         if self._reference is None:
-            raise UserError("Trajectories hold no log-probs of sampling: a reference model is needed.")
+            raise UserError("trajectories have no log-probs of sampling: a reference model is needed.")
         theta, reference = self._critic(shown), self._reference(other)
         turns = {}
-        for trajectory, text, own, ref in zip(speaking, shown, theta, reference, strict=True):
+        for trajectory, text, own, ref in zip(spoken, shown, theta, reference, strict=True):
             found = []
             for turn in range(int(text.turns[-1]) + 1):
                 of_turn = text.turns == turn
@@ -60,9 +72,11 @@ class TurnCredit:
         return [turns.get(trajectory.id, []) for trajectory in trajectories]
 
     def of_candidates(self, records: Sequence[TurnCandidates]) -> list[list[dict]]:
-        """For each record its candidates' {turn: the candidate's number, advantage, tokens, critic, reference?}.
+        """The credit of each candidate of each record.
 
-        `reference` is missing where the stored log-probs are of other tokens, or only their mean.
+        Returns:
+            For each record a row per candidate, as for a turn; `turn` is the number of the candidate. `reference` is
+            missing if the stored log-probs are of other tokens or only their mean.
         """
         shown = [encoded_candidates(record, self.chat, self._hint) for record in records]
         other = shown if self._hint == self._reference_hint else [
@@ -74,7 +88,7 @@ class TurnCredit:
         for record, group in zip(records, shown, strict=True):
             rows = []
             for number, text in enumerate(group):
-                reference = next(given) if given else _sampled(record, number)
+                reference = next(given) if given else sampling_logprobs(record)[number]
                 ids = text.ids[text.targets].tolist()
                 rows.append({"turn": number} | self._row(ids, next(theta), reference))
             found.append(rows)
@@ -99,32 +113,22 @@ class TurnCredit:
 
 
 def token_texts(tokenizer, ids: Sequence[int]) -> list[str]:
-    """What each token adds to the text; a character of several tokens comes with the last of them, before it "".
+    """The text that each token adds; joined, they are the text of all `ids`.
 
-    Joined they are the text of all of `ids` together.
+    A character that consists of several tokens is the text of the last of them; the others have "".
     """
     texts: list[str] = []
-    start, told = 0, 0  # decoded from `start` on, because tokenizers treat the first token of a text differently
+    start, done = 0, 0  # decoded from `start` on, because tokenizers treat the first token of a text differently
     for end in range(1, len(ids) + 1):
-        before = _decoded(tokenizer, ids[start:told])
+        before = _decoded(tokenizer, ids[start:done])
         now = _decoded(tokenizer, ids[start:end])
-        if now.endswith("\ufffd") and end < len(ids) and end - told < 8:
+        if now.endswith("\ufffd") and end < len(ids) and end - done < 8:
             texts.append("")
             continue
         texts.append(now[len(before) :])
-        start, told = max(0, told - 4), end
+        start, done = max(0, done - 4), end
     return texts
 
 
 def _decoded(tokenizer, ids: Sequence[int]) -> str:
     return tokenizer.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False)
-
-
-def _sampled(record: TurnCandidates, number: int) -> list[float] | float:
-    values = record.additional_reference_logprobs
-    if values is None or values[number] == []:
-        raise UserError(
-            f"candidates {record.id!r}: no sampling log-probs (additional_reference_logprobs). Give --reference seed "
-            "--reference_model_id MODEL."
-        )
-    return values[number]

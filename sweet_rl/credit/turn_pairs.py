@@ -1,26 +1,32 @@
-"""Ranked candidates -> turn pairs: a random one of the top half over a random one of the bottom half (PAPER
-step 5).
-"""
+"""Turn pairs from ranked candidates (step 6): a random one of the top half over a random one of the bottom half."""
 
 from __future__ import annotations
 
 import random
 
+from tqdm import tqdm
+
 from sweet_rl.credit.candidate_texts import completion_part, prompt_parts
 from sweet_rl.errors import UserError
-from sweet_rl.records import PreferencePair, TurnCandidates, seed_for
+from sweet_rl.records import PreferencePair, TurnCandidates, read_records, seed_for
+from sweet_rl.runs.run import open_run
 
 
 def turn_pairs(
     record: TurnCandidates, num_pairs: int = 4, seed: int = 0, eos_text: str | None = None
 ) -> list[PreferencePair]:
-    """Up to `num_pairs` different pairs of one turn; fewer where the candidates do not give as many.
+    """Draw different pairs of candidates of one turn.
 
-    The halves are the first and the last n // 2 of judge_result, so the middle one of an odd number is in
-    neither. Equal texts are never paired and no pair of texts comes twice. The choice depends on `seed` and
-    the record's id only. The prompt is o_t without the reference solution, nothing in it trained.
-    eos_text: written after candidates that ended by themselves; None takes what ranking noted in the record.
-    Raises UserError naming the record if it is not ranked or the EOS is not known.
+    The halves are the first and the last n // 2 indices of judge_result, so that the middle one of an odd number is in
+    neither. Equal texts are never paired, and no pair of texts is drawn twice. The prompt is o_t without the reference
+    solution; only the candidate is trained. The draw depends on `seed` and the record's id only.
+
+    Args:
+        num_pairs: largest number of pairs; there are fewer if the candidates do not give as many.
+        eos_text: follows candidates that the model ended itself. None takes the record's `eos_text`.
+
+    Raises:
+        UserError: naming the record: it is not ranked, or the EOS is not known.
     """
     where = f"candidates {record.id!r}"
     if record.judge_result is None:
@@ -35,27 +41,60 @@ def turn_pairs(
         for rejected in record.judge_result[len(record.judge_result) - half :]:
             if outputs[chosen] != outputs[rejected]:
                 combinations.setdefault((outputs[chosen], outputs[rejected]), []).append((chosen, rejected))
-
-    draw = random.Random(seed_for(seed, record.id, "turn_pairs"))
-    everything = [pair for pairs in combinations.values() for pair in pairs]
-    draw.shuffle(everything)
+    shuffled = [pair for pairs in combinations.values() for pair in pairs]
+    random.Random(seed_for(seed, record.id, "turn_pairs")).shuffle(shuffled)
+    drawn: dict[tuple[str, str], tuple[int, int]] = {}
+    for chosen, rejected in shuffled:
+        drawn.setdefault((outputs[chosen], outputs[rejected]), (chosen, rejected))
     prompt = prompt_parts(record)
-    pairs: list[PreferencePair] = []
-    taken: set[tuple[str, str]] = set()
-    for chosen, rejected in everything:
-        texts = (outputs[chosen], outputs[rejected])
-        if texts in taken:
-            continue
-        if len(pairs) == num_pairs:
-            break
-        taken.add(texts)
-        pairs.append(
-            PreferencePair(
-                id=f"{record.id}-{len(pairs)}",
-                chosen=[*prompt, completion_part(record, chosen, eos_text)],
-                rejected=[*prompt, completion_part(record, rejected, eos_text)],
-                tokenizer=record.tokenizer,
-                task_id=None if record.task is None else record.task.id,
-            )
+    return [
+        PreferencePair(
+            id=f"{record.id}-{number}",
+            chosen=[*prompt, completion_part(record, chosen, eos_text)],
+            rejected=[*prompt, completion_part(record, rejected, eos_text)],
+            tokenizer=record.tokenizer,
+            task_id=None if record.task is None else record.task.id,
         )
-    return pairs
+        for number, (chosen, rejected) in enumerate(list(drawn.values())[:num_pairs])
+    ]
+
+
+def pair_file(
+    input_path: str,
+    output_path: str,
+    num_pairs: int = 4,
+    eos_text: str | None = None,
+    limit: int | None = None,
+    seed: int = 0,
+    overwrite: bool = False,
+) -> None:
+    """Write the turn pairs of a file of ranked candidates. A killed run continues with the same call.
+
+    Args:
+        num_pairs, eos_text, seed: of `turn_pairs`.
+        limit: number of records that are read; None reads all.
+
+    Raises:
+        UserError: a record gives no pairs for a reason of `turn_pairs`, or no record has two different candidates.
+    """
+    if num_pairs < 1:
+        raise UserError(f"--num_pairs is {num_pairs}; it must be at least 1.")
+    records = read_records(input_path, TurnCandidates, limit)
+    drawn = [turn_pairs(record, num_pairs, seed, eos_text) for record in records]
+    if not any(drawn):
+        raise UserError(f"{input_path}: no turn has two different candidates to pair.")
+    settings = {"num_pairs": num_pairs, "eos_text": eos_text, "limit": limit, "seed": seed}
+    with open_run(output_path, settings, [input_path], overwrite) as output:
+        if output.complete:
+            print(f"{output_path}: already complete")
+            return
+        for pair in tqdm([pair for pairs in drawn for pair in pairs], desc="turn pairs"):
+            if pair.id not in output.done:
+                output.write(pair.to_dict())
+        summary = {
+            "pairs": sum(map(len, drawn)),
+            "turns": len(records),
+            "turns_with_fewer": sum(len(pairs) < num_pairs for pairs in drawn),
+        }
+        output.finish(summary)
+        print(f"{output_path}: {', '.join(f'{value} {name}' for name, value in summary.items())}")

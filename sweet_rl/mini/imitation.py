@@ -11,12 +11,12 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sweet_rl.chat import HINT
 from sweet_rl.environments.base import ANSWER_MARKER
 from sweet_rl.mini.families import FAMILIES
 from sweet_rl.mini.human import answer
 from sweet_rl.mini.tasks import Rule, describe, draw_rules, family_of, rules_of, source
 from sweet_rl.mini.topics import BY_NAME, TOPICS
+from sweet_rl.scoring.privileged_information import HINT
 
 MAX_TURNS = 10
 INFORMED_SHARE = 0.4

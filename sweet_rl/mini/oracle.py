@@ -81,7 +81,7 @@ def label_turn(task: Task, messages_before: Sequence[dict], text: str) -> str | 
         known = False
     if not known:
         return None
-    own = [{"role": m["role"], "content": _shortened(m["content"])} for m in messages_before if m["role"] == "assistant"]
+    own = [m | {"content": _shortened(m["content"])} for m in messages_before if m["role"] == "assistant"]
     return usefulness(mini, own, _shortened(text))
 
 

@@ -11,7 +11,6 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from sweet_rl.chat import HINT
 from sweet_rl.environments.base import ANSWER_MARKER
 from sweet_rl.mini.page_feedback import SATISFIED, feedback
 from sweet_rl.mini.page_layout import layout
@@ -19,6 +18,7 @@ from sweet_rl.mini.page_revision import apply_feedback, sentences
 from sweet_rl.mini.page_tasks import describe, draw_page, mentioned_parts
 from sweet_rl.mini.pages import PARTS, Page
 from sweet_rl.mini.sites import BY_NAME, SITES
+from sweet_rl.scoring.privileged_information import HINT
 
 MAX_TURNS = 6
 INFORMED_SHARE = 0.35

@@ -15,10 +15,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sweet_rl.chat import HINT, ChatFormat
+from sweet_rl.chat import ChatFormat
 from sweet_rl.errors import UserError
 from sweet_rl.models.loadable import check_loadable
 from sweet_rl.records import Part
+from sweet_rl.scoring.privileged_information import HINT
 from sweet_rl.scoring.rows import EncodedText
 from sweet_rl.scoring.value_head import turn_values, value_batch
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sweet_rl.chat import ChatFormat, parts_from_text, with_hint
+from sweet_rl.chat import ChatFormat, parts_from_text
 from sweet_rl.errors import UserError
 from sweet_rl.records import Part, PreferencePair, Trajectory
+from sweet_rl.scoring.privileged_information import with_hint
 from sweet_rl.scoring.rows import EncodedText
 from sweet_rl.scoring.trajectory_parts import trajectory_parts
 from sweet_rl.training.shorten import turn_starts, turns_to_leave_out, without_oldest_turns

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from sweet_rl.chat import HINT
 from sweet_rl.records import Part
+from sweet_rl.scoring.privileged_information import HINT
 
 # How a message opens (its first group is the role) and closes: Llama 3, ChatML, Gemma, and <|user|> families.
 FORMATS = (

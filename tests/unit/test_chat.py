@@ -2,8 +2,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sweet_rl.chat import ChatFormat, parts_from_text, parts_text, with_hint
+from sweet_rl.chat import ChatFormat, parts_from_text, parts_text
 from sweet_rl.errors import UserError
+from sweet_rl.scoring.privileged_information import with_hint
 from tests.support.chat_families import FAMILIES, small_tokenizer
 
 EVERY = pytest.mark.parametrize("family", FAMILIES)

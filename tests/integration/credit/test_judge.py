@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from sweet_rl.credit.critics import ranked
 from sweet_rl.credit.judge import JudgeCritic, conversation, judge_prompt, read_verdict
+from sweet_rl.credit.ranking import ranked
 from sweet_rl.errors import UserError
 from sweet_rl.models.openai_server import OpenAIServer
 from sweet_rl.records import Task, TurnCandidates, read_records

@@ -8,12 +8,13 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from sweet_rl.chat import HINT, ChatFormat, with_hint
+from sweet_rl.chat import ChatFormat
 from sweet_rl.mini import pretraining
 from sweet_rl.mini.imitation import BAD, INFORMED, imitation_dialogue
 from sweet_rl.mini.oracle import told_topics, usefulness
 from sweet_rl.mini.tasks import make_tasks, rules_of
 from sweet_rl.models.load import model_path
+from sweet_rl.scoring.privileged_information import HINT, with_hint
 
 
 @pytest.fixture(scope="module")

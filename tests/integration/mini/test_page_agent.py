@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from transformers import AutoModelForCausalLM
 
-from sweet_rl.chat import HINT, ChatFormat
+from sweet_rl.chat import ChatFormat
 from sweet_rl.domains import load_domain
 from sweet_rl.mini import pretraining
 from sweet_rl.mini.page_tasks import make_page_tasks
@@ -13,6 +13,7 @@ from sweet_rl.mini.pages import read_page
 from sweet_rl.models import Sampling, load_model
 from sweet_rl.models.load import model_path
 from sweet_rl.prompts import load_prompt
+from sweet_rl.scoring.privileged_information import HINT
 
 
 @pytest.fixture(scope="module")

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from sweet_rl.chat import HINT, ChatFormat
-from sweet_rl.credit.encoded_candidates import encoded_candidates
+from sweet_rl.chat import ChatFormat
+from sweet_rl.credit.candidate_texts import encoded_candidates
 from sweet_rl.records import PreferencePair, Trajectory, TurnCandidates, read_records
+from sweet_rl.scoring.privileged_information import HINT
 from sweet_rl.training.examples import DataSettings, Encoder, encode_pairs, encode_trajectories
 from tests.support.chat_families import small_tokenizer
 from tests.support.command_line import call, read_rows, write_rows

@@ -13,7 +13,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from sweet_rl.chat import ChatFormat
-from sweet_rl.credit.encoded_candidates import encoded_candidates
+from sweet_rl.credit.candidate_texts import encoded_candidates
 from sweet_rl.errors import UserError
 from sweet_rl.records import TurnCandidates, read_records
 from sweet_rl.scoring.rows import EncodedText

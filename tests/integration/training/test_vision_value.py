@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from sweet_rl.chat import HINT, ChatFormat
+from sweet_rl.chat import ChatFormat
 from sweet_rl.errors import UserError
 from sweet_rl.records import Task, Trajectory, TurnCandidates, read_records
+from sweet_rl.scoring.privileged_information import HINT
 from sweet_rl.scoring.value_head import attach_value_head, has_value_head, load_value_model, turn_values
 from sweet_rl.scoring.vision import (
     VisionFormat,

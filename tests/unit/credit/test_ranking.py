@@ -1,29 +1,29 @@
-"""rank_best_of_n.py and generate_random_pairs_from_ranks.py on real tiny models."""
+"""Ranked files and the turn pairs from them, by tiny models with random weights."""
 
 from __future__ import annotations
 
 import json
-import runpy
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from sweet_rl.chat import ChatFormat, with_hint
-from sweet_rl.credit.candidate_texts import prompt_parts
-from sweet_rl.credit.encoded_candidates import encoded_candidates
+from sweet_rl.chat import ChatFormat
+from sweet_rl.credit.candidate_texts import encoded_candidates, prompt_parts
+from sweet_rl.credit.critics import CriticSettings
+from sweet_rl.credit.ranking import rank_file
+from sweet_rl.credit.turn_pairs import pair_file
 from sweet_rl.errors import UserError
 from sweet_rl.records import PreferencePair, TurnCandidates, read_records
+from sweet_rl.scoring.privileged_information import with_hint
 from sweet_rl.scoring.weights import load_frozen
 from tests.support.tiny_models import EOS, save_tiny_chat_model
 
-SCRIPTS = Path(__file__).resolve().parents[3] / "scripts"
 TASK = {"problem_description": "fee", "ground_truth": "def fee(x): return 2 * x", "test_cases": {}}
 
 
-def rank(**flags):
-    runpy.run_path(str(SCRIPTS / "rank_best_of_n.py"))["main"](**flags)
+def rank(input_path, output_path, limit=None, shard=None, **settings):
+    return rank_file(CriticSettings(**settings), str(input_path), str(output_path), limit, shard)
 
 
 @pytest.fixture(scope="module")
@@ -144,8 +144,7 @@ def test_what_cannot_work_is_one_message_and_nothing_is_written(world, tmp_path,
 def test_ranked_candidates_become_turn_pairs_that_can_be_trained_on(world, tmp_path):
     flags = {"model_id": world["critic"], "input_path": world["path"], "reference": "sampled"}
     rank(**flags, output_path=str(tmp_path / "ranked.jsonl"))
-    main = runpy.run_path(str(SCRIPTS / "generate_random_pairs_from_ranks.py"))["main"]
-    main(input_path=str(tmp_path / "ranked.jsonl"), output_path=str(tmp_path / "pairs.jsonl"), num_pairs=2)
+    pair_file(input_path=str(tmp_path / "ranked.jsonl"), output_path=str(tmp_path / "pairs.jsonl"), num_pairs=2)
     pairs = read_records(tmp_path / "pairs.jsonl", PreferencePair)
     assert [pair.id for pair in pairs[:4]] == ["t-0-0", "t-0-1", "t-1-0", "t-1-1"] and len(pairs) == 5
     record = read_records(world["path"], TurnCandidates)[0]

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from sweet_rl.chat import ChatFormat, with_hint
+from sweet_rl.chat import ChatFormat
 from sweet_rl.credit.log_ratio import LogRatioCritic, load_scorer
 from sweet_rl.credit.turn_credit import TurnCredit, token_texts
 from sweet_rl.errors import UserError
 from sweet_rl.models.load import model_path
 from sweet_rl.records import Trajectory, TurnCandidates
+from sweet_rl.scoring.privileged_information import with_hint
 from sweet_rl.scoring.weights import load_frozen
 from tests.support.dialogues import graded
 

@@ -1,7 +1,6 @@
 import random
 from dataclasses import replace
 
-from sweet_rl.chat import HINT
 from sweet_rl.environments.base import ANSWER_MARKER
 from sweet_rl.mini import pretraining
 from sweet_rl.mini.page_imitation import BAD, INFORMED, MAX_TURNS, first_page, imitation_dialogue, next_page
@@ -9,6 +8,7 @@ from sweet_rl.mini.page_revision import apply_feedback
 from sweet_rl.mini.page_tasks import draw_page
 from sweet_rl.mini.pages import PARTS, fixed_texts, read_page
 from sweet_rl.mini.sites import SITES
+from sweet_rl.scoring.privileged_information import HINT
 
 
 def drawn(count, seed):

@@ -9,7 +9,7 @@ from safetensors.torch import save_file
 
 from sweet_rl.analysis.statistics import bootstrap_interval
 from sweet_rl.chat import ChatFormat
-from sweet_rl.credit.critics import ranked
+from sweet_rl.credit.ranking import ranked
 from sweet_rl.credit.turn_pairs import turn_pairs
 from sweet_rl.errors import UserError
 from sweet_rl.models.load import model_path

@@ -1,13 +1,15 @@
-"""A file of candidates -> the same file, ranked; continued where it stopped."""
+"""Ranking a file of candidates with a critic (step 5): the same records, with judge_scores and judge_result."""
 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from itertools import islice
 
 from tqdm import tqdm
 
-from sweet_rl.credit.critics import Critic, CriticSettings, load_critic, ranked
+from sweet_rl.credit.advantage import order_by_score
+from sweet_rl.credit.critics import Critic, CriticSettings, load_critic
 from sweet_rl.errors import UserError
 from sweet_rl.models.base import ModelError
 from sweet_rl.models.load import model_path
@@ -26,9 +28,17 @@ def rank_file(
     shard: str | None = None,
     overwrite: bool = False,
 ) -> dict:
-    """Ranks every record of `input_path` (of a shard "i/n" of them), in its order. Returns the summary.
+    """Rank every record of a file, in its order. A killed run continues with the same call.
 
-    Raises UserError before anything is written; and, with what was ranked kept, where a server gave out.
+    Args:
+        limit: number of records that are read; None reads all.
+        shard: "i/n": only the i-th of n parts of the records.
+
+    Returns:
+        The summary: turns, candidates.
+
+    Raises:
+        UserError: before anything is written; or, after the other records were written, because a server failed.
     """
     records = list(shard_of(read_records(input_path, TurnCandidates, limit), shard))
     if not records:
@@ -36,7 +46,7 @@ def rank_file(
     if critic.critic_type != "judge":
         for model in filter(None, (critic.model_id, critic.seed_model)):
             check_loadable(model_path(model))
-    settings = {**critic.that_matter(), "limit": limit, **({} if shard is None else {"shard": shard})}
+    settings = {**critic.to_settings(), "limit": limit, **({} if shard is None else {"shard": shard})}
     with open_run(output_path, settings, [input_path, *critic.inputs()], overwrite) as run:
         if run.complete:
             print(f"{output_path}: already complete")
@@ -57,12 +67,23 @@ def rank_file(
         return summary
 
 
+def ranked(record: TurnCandidates, scores: list[float], eos_text: str | None) -> TurnCandidates:
+    """The record with judge_scores and judge_result (indices of candidates, best first).
+
+    Args:
+        scores: one per candidate.
+        eos_text: the critic's EOS, recorded if the record does not name one.
+    """
+    eos_text = eos_text if record.eos_text is None else record.eos_text
+    return dataclasses.replace(record, judge_scores=scores, judge_result=order_by_score(scores), eos_text=eos_text)
+
+
 async def _rank(run: Run, critic: Critic, todo: list[TurnCandidates]) -> int:
-    """Writes the records ranked; returns how many could not be."""
+    """Write the records with their ranking; return how many could not be ranked."""
     waiting, failed = iter(todo), 0
     chunks = iter(lambda: list(islice(waiting, critic.turns_per_call)), [])
 
-    async def work(chunk: list[TurnCandidates]):
+    async def score(chunk: list[TurnCandidates]):
         try:
             return chunk, await critic.scores(chunk)
         except ModelError as error:
@@ -74,7 +95,7 @@ async def _rank(run: Run, critic: Critic, todo: list[TurnCandidates]) -> int:
     try:
         total = sum(len(record.additional_outputs) for record in todo)
         with tqdm(total=total, desc="candidates ranked") as bar:
-            async for chunk, scores in as_they_finish(chunks, work, critic.calls_at_once):
+            async for chunk, scores in as_they_finish(chunks, score, critic.calls_at_once):
                 if scores is None:
                     failed += len(chunk)
                     continue

@@ -1,0 +1,28 @@
+"""Privileged information: the training-time information c of the paper, which the critic sees and the policy never.
+
+In ColBench c is the reference solution. Its text stands before the dialogue, as in the released code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sweet_rl.records import Part
+
+HINT = "In light that the final answer is: {ground_truth}.\n"
+"""The text that shows c."""
+
+
+def with_hint(parts: Sequence[Part], ground_truth: str) -> list[Part]:
+    """The parts of a text with c in front, after the BOS.
+
+    Args:
+        parts: of a dialogue, or of a prompt.
+        ground_truth: the reference solution of the task. Special tokens that it spells stay plain text.
+
+    Returns:
+        The same parts and, as a part that is not trained, the hint.
+    """
+    after = 1 if parts and parts[0].get("bos") else 0
+    hint: Part = {"text": HINT.format(ground_truth=ground_truth), "train": False, "plain": True}
+    return [*parts[:after], hint, *parts[after:]]
