@@ -83,7 +83,8 @@ def test_the_dry_run_shows_a_setting_once_with_the_value_that_counts():
 
 
 def test_the_frontend_launcher_chains_the_steps_of_the_method(monkeypatch):
-    commands = [parsed(words, monkeypatch) for words in dry_run("run_frontend", "--methods", "sweet", "--output", "/out")]
+    lines = dry_run("run_frontend", "--methods", "sweet", "--output", "/out")
+    commands = [parsed(words, monkeypatch) for words in lines]
     collect, grade, _, _, critic, candidates, ranking, turn_pairs, actor, test, graded, results = commands
     assert (collect["task_type"], grade["input_path"]) == ("html", collect["output_path"])
     assert critic["dataset"] == candidates["input_path"] == grade["output_path"]
