@@ -28,7 +28,7 @@ class CreditSettings:
         reference: seed (the model that the critic was trained from, with the critic's input) or sampled (for
             trajectories that model without privileged information; for candidates the stored log-probs of sampling).
         reference_model_id: the reference model; default: the model that the critic was trained from.
-        hint: show the critic the reference solution.
+        no_prompt: do not show the critic the reference solution.
         normalize: turn (mean log-ratio of a turn's tokens) or none (their sum).
         response_template: text before each turn of the agent in released texts.
         bf16: compute in bfloat16.
@@ -41,7 +41,7 @@ class CreditSettings:
     critic: str
     reference: str = "seed"
     reference_model_id: str | None = None
-    hint: bool = True
+    no_prompt: bool = False
     normalize: str = "turn"
     response_template: str | None = None
     bf16: bool = False
@@ -54,6 +54,11 @@ class CreditSettings:
             raise UserError(f"--normalize is {self.normalize!r}; it must be turn or none.")
         if self.token_budget < 1:
             raise UserError(f"--token_budget is {self.token_budget}; it must be at least 1.")
+
+    @property
+    def hint(self) -> bool:
+        """Whether the critic sees the reference solution."""
+        return not self.no_prompt
 
     def reference_model(self, kind: type) -> str | None:
         """The reference model; None if candidates bring its log-probs. Raises UserError if it is unknown."""

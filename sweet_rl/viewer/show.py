@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from sweet_rl.errors import UserError
 from sweet_rl.records import PreferencePair, Trajectory, TurnCandidates
@@ -17,6 +17,72 @@ from sweet_rl.viewer.serve import serve
 from sweet_rl.viewer.source import RecordFile, kind_of
 
 LARGE = 60_000_000  # bytes of a page that browsers open slowly
+
+
+@dataclass(frozen=True)
+class ViewSettings:
+    """What is looked at, and whether it is written or served.
+
+    Attributes:
+        input_path: trajectories, candidates or pairs (JSONL); the kind is known from the fields of the first record.
+        output: the HTML file; default: the input's name with .html.
+        serve: write no file; serve the page on 127.0.0.1 and read entries on request.
+        port: of --serve; 0 takes a free one.
+        compare_path: trajectories of a second run on the same tasks, shown beside the first.
+        names: of the two runs, separated by a comma; default: the names of the files.
+        credit_path: file of the critic's credit, computed once; default with --critic: beside the output.
+        ranked_path: ranked candidates of these trajectories, shown at their turns.
+        pair_path: turn pairs drawn from the ranked candidates, to mark which candidates were chosen and rejected.
+        limit: only the first records.
+        overwrite: replace an output that holds something else.
+
+    Raises:
+        UserError: --output with --serve, or an output that is the input.
+    """
+
+    input_path: str
+    output: str | None = None
+    serve: bool = False
+    port: int = 8765
+    compare_path: str | None = None
+    names: list[str] | None = None
+    credit_path: str | None = None
+    ranked_path: str | None = None
+    pair_path: str | None = None
+    limit: int | None = None
+    overwrite: bool = False
+
+    def __post_init__(self) -> None:
+        if self.output is not None and self.serve:
+            raise UserError("--output is a file and --serve writes none: give one of them.")
+        if self.page.resolve() == Path(self.input_path).resolve():
+            raise UserError(f"--output {self.page} is the input. Choose another name.")
+
+    @property
+    def page(self) -> Path:
+        """The path of the HTML file."""
+        return Path(self.output) if self.output is not None else Path(self.input_path).with_suffix(".html")
+
+
+def show(view: ViewSettings, credit: CreditSettings | None = None, pictures: Pictures | None = None) -> None:
+    """Open the files, compute the credit if asked for, and write the page or serve it until interrupted.
+
+    Raises:
+        UserError: the files do not go together, or a line of them is wrong.
+    """
+    credit_path = view.credit_path or (f"{view.page}.credit.jsonl" if credit is not None else None)
+    collection = open_collection(
+        view.input_path, view.compare_path, view.names, credit, credit_path, view.ranked_path, view.pair_path,
+        view.limit, view.overwrite, pictures,
+    )  # fmt: skip
+    if view.serve:
+        serve(collection, pictures, view.port)
+        return
+    text = write_page(collection, pictures)
+    write_texts({view.page: text}, view.overwrite)
+    print(f"{view.page}: {len(text) / 1e6:.1f} MB. Open it in a browser; it needs no network.")
+    if len(text) > LARGE:
+        print("It is large and will open slowly: --serve reads entries on request, --limit takes the first ones.")
 
 
 def open_collection(
@@ -110,27 +176,3 @@ def _check_together(kind, input_path, compare_path, names, credit, ranked_path, 
         raise UserError("--ranked_path and --compare_path cannot be shown together: give one of them.")
     if names is not None and (compare_path is None or len(names) != 2 or len(set(names)) != 2):
         raise UserError("--names are those of the two runs of --compare_path: give two different ones, name,name.")
-
-
-def show(
-    collection: Collection, output: str | Path, serving: bool, port: int, overwrite: bool, pictures: Any = None
-) -> None:
-    """Write the page, or serve it until interrupted."""
-    if serving:
-        serve(collection, pictures, port)
-        return
-    text = write_page(collection, pictures)
-    write_texts({output: text}, overwrite)
-    print(f"{output}: {len(text) / 1e6:.1f} MB. Open it in a browser; it needs no network.")
-    if len(text) > LARGE:
-        print("It is large and will open slowly: --serve reads rows when they are asked for, --limit takes the first.")
-
-
-def output_of(input_path: str, output: str | None, serving: bool) -> Path:
-    """The path of the page: `output`, or the input's name with .html. Raises UserError if it is the input."""
-    if output is not None and serving:
-        raise UserError("--output is a file and --serve writes none: give one of them.")
-    path = Path(output) if output is not None else Path(input_path).with_suffix(".html")
-    if path.resolve() == Path(input_path).resolve():
-        raise UserError(f"--output {path} is the input. Choose another name.")
-    return path

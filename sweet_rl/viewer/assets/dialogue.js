@@ -67,9 +67,8 @@ function answerSection(view) {
 
 function hiddenSection(view) {
   if (!view.task.hidden) return null;
-  const useful = new Set();
-  for (const message of view.messages) if (message.oracle === "useful") useful.add(message.turn);
-  return section("hidden", "What the human would have told", el("p", { class: "prose" }, `Hidden rules about: ${view.task.hidden.join(", ")}. The agent asked for ${useful.size} of ${view.task.hidden.length}.`));
+  const judged = view.messages.some((message) => message.oracle), useful = view.messages.filter((message) => message.oracle === "useful").length;
+  return section("hidden", "Hidden rules of the task", el("p", { class: "prose" }, `About: ${view.task.hidden.join(", ")}.${judged ? ` The agent asked for ${useful} of ${view.task.hidden.length}.` : ""}`));
 }
 
 function truthSection(view) {

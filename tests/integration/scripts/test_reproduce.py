@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.integration.scripts.test_launchers import parsed
 from tests.support.command_line import ROOT, call
-from tests.unit.test_paper_configs import FIGURES, LLAMA_8B, LLAMA_70B, parsed
+from tests.unit.test_configs import BACKEND, LLAMA_8B, LLAMA_70B
 
 TARGETS = ("table2", "table3", "table4", "figure3a", "figure3b")
 PAPER_CONFIG = re.compile(r"configs/paper/backend/(\w+)\.yaml")
@@ -49,7 +50,7 @@ def departures(target: str, monkeypatch, *options: str) -> dict[str, dict]:
     found: dict[str, dict] = {}
     for name, words, settings in paper(target, monkeypatch, *options):
         config = PAPER_CONFIG.search(" ".join(words))
-        expected = FIGURES[config[1]] if config else {}
+        expected = BACKEND[config[1]] if config else {}
         changed = {key: settings.get(key) for key in expected if settings.get(key) != expected[key]}
         if changed:
             found[name] = changed
@@ -108,7 +109,7 @@ def test_figure_3a_plays_1_to_32_candidates_by_each_critic(monkeypatch):
 def test_figure_3b_takes_20_60_and_100_percent_of_the_dialogues(monkeypatch):
     assert departures("figure3b", monkeypatch) == {}
     steps = paper("figure3b", monkeypatch)
-    tasks, each = FIGURES["collection"]["num_tasks"], FIGURES["collection"]["best_of_n"]
+    tasks, each = BACKEND["collection"]["num_tasks"], BACKEND["collection"]["best_of_n"]
     graded = [settings.get("num_tasks") for name, _, settings in steps if name == "grade, pair"]
     assert graded == [None, 0.2 * tasks, 0.6 * tasks]
     (runs,) = [settings["runs"] for name, _, settings in steps if name == "results: figure3b"]

@@ -16,7 +16,7 @@ from sweet_rl.models.load import model_path
 from sweet_rl.records import Trajectory, TurnCandidates
 from sweet_rl.viewer.credit_file import CreditSettings
 from sweet_rl.viewer.page import json_text
-from sweet_rl.viewer.show import open_collection, output_of
+from sweet_rl.viewer.show import ViewSettings, open_collection
 from tests.support.dialogues import graded, write
 
 TEXTS = ["When do you need it?", "Is there a maximum?", "Is there a basic charge for everybody?", "Why?", "How?"]
@@ -204,7 +204,7 @@ def test_files_that_do_not_go_together_are_said(files, tmp_path, name, more, wor
 
 def test_the_output_is_never_the_input(tmp_path):
     with pytest.raises(UserError, match="is the input"):
-        output_of(str(tmp_path / "a.html"), None, False)
+        ViewSettings(str(tmp_path / "a.html"))
     with pytest.raises(UserError, match="--serve"):
-        output_of("a.jsonl", "b.html", True)
-    assert str(output_of("a.jsonl", None, False)) == "a.html"
+        ViewSettings("a.jsonl", "b.html", serve=True)
+    assert str(ViewSettings("a.jsonl").page) == "a.html" and str(ViewSettings("a.jsonl", "b.html").page) == "b.html"
