@@ -1,7 +1,7 @@
-"""A server of the OpenAI API for the benchmarks of dialogues: it answers by rules, after a wait that the call decides.
+"""A server with the OpenAI API for benchmarks of dialogues: it answers by rules, after a wait that depends on the call.
 
-The same call waits as long and is answered in the same words each time, so that two ways of running dialogues can be
-compared on the same work. Waits are log-normal; a median of 0 means at once.
+The same call always has the same wait and reply, so that two ways of running dialogues can be compared on the same
+work. Waits are log-normal; a median of 0 means no wait.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ FILLER = "It depends on what the value is used for later on, so please tell me w
 
 
 def turns_of(description: str) -> int:
-    """How many messages the agent needs for a task: what its description says, else 2 to 10."""
-    _, _, told = description.partition("turns: ")
+    """Return the number of messages of the agent for a task: the one in its description, else 2 to 10."""
+    _, _, count = description.partition("turns: ")
     digest = hashlib.sha256(description.encode()).digest()
-    return int(told.split()[0]) if told else 2 + digest[0] % 9
+    return int(count.split()[0]) if count else 2 + digest[0] % 9
 
 
 def say(messages: list[dict]) -> str:
-    """A question, the answer when it is time, or the human's reply."""
+    """Return a question, the answer in the last turn, or the human's reply."""
     if "<hidden_code>" in messages[-1]["content"]:
         return "It is as you think. Please go on and ask about the next thing."
     asked = sum(message["role"] == "assistant" for message in messages)
@@ -50,7 +50,7 @@ def wait_of(body: dict, median: float, p99: float) -> float:
 
 @contextlib.contextmanager
 def serving(median: float = 0.0, p99: float = 0.0) -> Iterator[str]:
-    """The URL of such a server, in a process of its own."""
+    """Yield the URL of such a server in another process."""
     words = [sys.executable, str(Path(__file__)), str(median), str(p99)]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
     try:
@@ -61,7 +61,7 @@ def serving(median: float = 0.0, p99: float = 0.0) -> Iterator[str]:
 
 
 def waited(url: str) -> float:
-    """Seconds of all waits of a server since it was asked last."""
+    """Return the seconds of all waits of a server since the last call of this function."""
     with urllib.request.urlopen(f"{url}/waited") as answer:
         return json.load(answer)["seconds"]
 

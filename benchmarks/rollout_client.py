@@ -1,10 +1,10 @@
-"""What the client itself costs: turns a second on a server that answers at once, and memory over a long run.
+"""Cost of the rollout client: turns per second on a server that answers immediately, and memory over a long run.
 
-    python benchmarks/rollout_client.py                       # 1,000 dialogues of 10 turns: turns a second
-    python benchmarks/rollout_client.py --dialogues 10000     # the same, long enough to see memory stay flat
+    python benchmarks/rollout_client.py                       # 1,000 dialogues of 10 turns: turns per second
+    python benchmarks/rollout_client.py --dialogues 10000     # the same, long enough to show that memory stays constant
 
-Runs scripts/simulate_interactions.py as a user does, agent and human on the server; a turn is a message of the agent
-and the human's reply to it. Checks every record of the output.
+Runs scripts/simulate_interactions.py with agent and human on the server. A turn is a message of the agent and the
+human's reply. Every record of the output is checked.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SCRIPT = Path(__file__).parents[1] / "scripts" / "simulate_interactions.py"
 
 
 class Lines:
-    """Counts the lines of a growing file; only what is new is read."""
+    """Counts the lines of a growing file and reads each of them once."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._end, self._lines = path, 0, 0
@@ -46,7 +46,7 @@ def resident_mb(process: int) -> float:
 
 
 def wrong(row: dict, turns: int) -> bool:
-    """Whether a dialogue is not what the server's rules make of its task."""
+    """Return whether a dialogue differs from what the rules of the server give for its task."""
     history = row["dialogue_history"]
     for place, message in enumerate(history):
         if message["role"] == "assistant" and message["content"] != say(history[:place]):

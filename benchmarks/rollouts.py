@@ -1,11 +1,11 @@
-"""Dialogues a second against lock-step batching, on a server with realistic waits.
+"""Dialogues per second, compared with lock-step batching, on a server with realistic waits.
 
     python benchmarks/rollouts.py          # about 8 minutes, most of them in lock-step
 
-A local server answers after log-normal waits (median 0.3 s, p99 4 s); dialogues have 2 to 10 turns, agent and human on
-that server. The same dialogues, with the same waits and the same number of connections, are run in lock-step: a batch
-takes its turns together, and the next batch begins when the last dialogue of a batch has ended. The bound is what the
-connections allow: all of them busy from the first moment to the last.
+A local server answers after log-normal waits (median 0.3 s, p99 4 s). Dialogues have 2 to 10 turns; agent and human are
+on that server. The same dialogues, with the same waits and number of connections, also run in lock-step: the dialogues
+of a batch take their turns together, and the next batch begins when the last dialogue of the batch has ended. The upper
+bound is the speed at which all connections are busy all the time.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def main(dialogues: int = 192, connections: int = 16, median: float = 0.3, p99: 
 
     Args:
         dialogues: of 2 to 10 turns each.
-        connections: dialogues under way at once, each with one call at a time.
+        connections: dialogues in progress at the same time, each with one call at a time.
         median: of the server's waits in seconds.
         p99: 99th percentile of the waits.
     """

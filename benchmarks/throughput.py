@@ -1,5 +1,4 @@
-"""Tokens a second that this machine trains, and what the paper's run would take: here by measurement, elsewhere
-by arithmetic from stated assumptions.
+"""Training speed of this machine in tokens per second, and an estimate of the time that the paper's run takes.
 
     python benchmarks/throughput.py
     python benchmarks/throughput.py --shape 8b --lora_rank 16              # on a GPU
@@ -8,7 +7,7 @@ by arithmetic from stated assumptions.
 Measured: whole training steps (forward, backward, AdamW) on rows of SWEET-RL's turn pairs (a prompt of 1,000 tokens
 and eight completions of 60), in tokens that go through the model. Estimated: floating-point operations of the paper's
 run for 8B parameters, divided by `gpus * tflops * used`, where `used` is the assumed share of the peak that a training
-reaches. The estimates are no measurements of this package.
+reaches. The estimates are not measurements of this package.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from sweet_rl.scoring.logps import completion_logps, on_device
 from sweet_rl.scoring.rows import EncodedText, lay_out
 from sweet_rl.scoring.shared_prefix import share_prompts
 from sweet_rl.scoring.weights import load_weights
-from sweet_rl.training.adapters import with_adapter
+from sweet_rl.training.lora import with_adapter
 
 BILLION = 1e9
 PARAMETERS = 8.03 * BILLION
@@ -137,7 +136,7 @@ def hardware_of(text: str) -> Hardware:
 def measured_tokens_per_second(
     shape: str, dtype: torch.dtype, lora_rank: int | None, rows: int, steps: int, seed: int
 ) -> tuple[float, int, float]:
-    """Tokens a second through training steps, the model's parameters, and the peak GPU memory in GB."""
+    """Return tokens per second in training steps, the number of parameters, and the peak GPU memory in GB."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     with tempfile.TemporaryDirectory() as folder:
         save_random_model(folder, shape, dtype, device)

@@ -22,6 +22,7 @@ from sweet_rl.runs.run import write_texts
 
 PAPER = Path(__file__).resolve().parents[1] / "configs" / "paper" / "results.yaml"
 
+
 def main(
     runs: dict | str,
     baselines: list[str] = (),
@@ -36,11 +37,11 @@ def main(
     """Print each run's figures and the paired differences between runs.
 
     Args:
-        runs: name=file[+file...] for each run, separated by commas (a file alone is named by itself); in a config
-            file also {name: file or files}. Files may also stand before the flags.
+        runs: name=file[+file...] per run, separated by commas (a file without a name is named after itself); in a
+            config file also {name: file or files}. Files may also stand before the flags.
         baselines: names of runs that every run is compared with, task by task.
-        chains: names joined by >, each compared with the next, e.g. "SWEET-RL>DPO>zero-shot".
-        paper: put the paper's figures beside those of runs with the same name: table2, table3, table4.
+        chains: names joined by >, each compared with the next, for example "SWEET-RL>DPO>zero-shot".
+        paper: show the paper's figures beside the runs of the same name: table2, table3 or table4.
         output_path: write the figures here as JSON.
         markdown_path: write the tables here as Markdown.
         latex_path: write the tables here as LaTeX (booktabs).
@@ -92,12 +93,12 @@ def parse_chain(chain: str) -> list[str]:
 
 
 def name_of(path: str) -> str:
-    """What a file without a name is called: sweet.graded.jsonl is sweet."""
+    """The name of a run whose file has none: sweet.graded.jsonl is sweet."""
     return Path(path).name.removesuffix(".jsonl").removesuffix(".graded")
 
 
 def with_files_first(words: Sequence[str]) -> list[str]:
-    """The command line with files that stand before the first flag given to --runs."""
+    """The command line in which files before the first flag are the value of --runs."""
     if any(word.partition("=")[0] == "--runs" for word in words):
         return list(words)
     count = next((i for i, word in enumerate(words) if word.startswith("-")), len(words))

@@ -37,7 +37,8 @@ def main(
         task_type: functions (code) or pages (html)
         num_train: training tasks
         num_test: held-out tasks
-        seed: of the generator
+        seed: of the generator.
+        overwrite: replace the outputs.
     """
     if min(num_train, num_test) < 1:
         raise UserError(f"--num_train is {num_train} and --num_test {num_test}; both must be at least 1.")

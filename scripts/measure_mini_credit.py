@@ -29,7 +29,8 @@ def main(
         runs: name=file[+file...] for each critic, separated by commas
         output_path: write the figures here as JSON
         markdown_path: write the tables here as Markdown
-        seed: of the bootstrap
+        seed: of the bootstrap.
+        overwrite: replace the outputs.
     """
     entries = [tuple(map(str.strip, entry.partition("=")[::2])) for entry in runs.split(",")]
     named = dict(entries)

@@ -83,10 +83,12 @@ def main(
             print_summary(output.summary or {})
             return
         policy = load_model(
-            model_id, model.engine, model.hostname, model.tokenizer, os.environ.get(model.api_key_variable),
-            timeout=calls.timeout, patience=calls.patience, concurrency=calls.endpoint_concurrency,
-            request=model.request, cache=CallCache(calls.cache) if calls.cache else None,
-        )  # fmt: skip
+            model_id,
+            model,
+            calls,
+            os.environ.get(model.api_key_variable),
+            CallCache(calls.cache) if calls.cache else None,
+        )
         counts = {
             "tasks": len({trajectory.task.id for trajectory in trajectories}),
             "trajectories": len(trajectories),

@@ -185,11 +185,8 @@ def _models(
         elif side == "human" and _same(*sides.values()) and not domain.draws_pages:
             loaded[side] = loaded["agent"]
         else:
-            loaded[side] = load_model(
-                name, settings.engine, settings.hostname, settings.tokenizer,
-                os.environ.get(settings.api_key_variable), timeout=calls.timeout,
-                concurrency=calls.endpoint_concurrency, patience=calls.patience, request=settings.request, cache=cache,
-            )  # fmt: skip
+            key = os.environ.get(settings.api_key_variable)
+            loaded[side] = load_model(name, settings, calls, key, cache)
     return loaded
 
 

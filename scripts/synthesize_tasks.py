@@ -91,10 +91,12 @@ def main(
     with open_run(f"{output_path}.candidates.jsonl", settings, exclude or [], overwrite) as candidates:
         if not candidates.complete:
             chat_model = load_model(
-                model_id, model.engine, model.hostname, None, os.environ.get(model.api_key_variable),
-                timeout=calls.timeout, concurrency=calls.endpoint_concurrency, patience=calls.patience,
-                request=model.request, cache=CallCache(calls.cache) if calls.cache else None,
-            )  # fmt: skip
+                model_id,
+                replace(model, tokenizer=None),
+                calls,
+                os.environ.get(model.api_key_variable),
+                CallCache(calls.cache) if calls.cache else None,
+            )
             with CodeGrader(workers=workers, sandbox=sandbox) as grader, ThreadPoolExecutor(grader.workers) as checks:
                 propose = _Proposals(
                     chat_model, grader, checks, passages, template, replace(sampling, seed=seed), num_tests

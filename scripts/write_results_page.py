@@ -1,8 +1,8 @@
-"""A page of results from what reproduce.sh left: its tables and figures with commands, seeds, versions and times.
+"""Write a page of results from the outputs of reproduce.sh: tables and figures with commands, seeds, versions, times.
 
     python scripts/write_results_page.py --input_dir runs/reproduce-mini/results --output_dir results/mini
 
-reproduce.sh calls it with --page DIR. Nothing on the page is written by hand.
+reproduce.sh calls it with --page DIR. No part of the page is written by hand.
 """
 
 import shutil
@@ -22,9 +22,10 @@ def main(
     """Write output_dir/README.md, and beside it the tables and figures that it shows.
 
     Args:
-        input_dir: folder of results of reproduce.sh
-        command: how they were made; {target} stands for table2, figure3a, ..., {seeds} for how many seeds
-        overwrite: replace a page that is there
+        input_dir: folder with the results of reproduce.sh.
+        output_dir: folder of the page.
+        command: command that made them; {target} stands for table2, figure3a, ..., {seeds} for the number of seeds.
+        overwrite: replace an existing page.
     """
     page, files = results_page(input_dir, command)
     target = Path(output_dir) / "README.md"

@@ -1,11 +1,11 @@
-"""Messages -> parts -> token ids, with the agent's own tokens marked. Nothing else knows chat templates.
+"""Messages -> parts -> token ids, with the agent's own tokens marked. No other module knows chat templates.
 
-The prompt of a dialogue is built from what the template writes around the agent's turns ("glue"), found by
-rendering it with a placeholder where each turn stands; the turn itself is what was sampled, whatever the
-template would make of it (trim it, drop its reasoning). So the prompt of every turn is the beginning of the
-prompt of the next one, and of the dialogue that training sees, token for token.
+A prompt consists of the agent's turns as they were sampled and of the text that the template writes between them
+("glue"). The glue is found by rendering the template with a placeholder for each turn, so the template cannot change
+a turn (trim it, drop its reasoning). Therefore the tokens of each prompt are a prefix of the next prompt, and of the
+dialogue that training sees.
 
-An EOS is trained exactly where the model produced one; after a reply that was cut it is part of the glue.
+An EOS is trained only if the model produced it. After a reply that was cut, the EOS belongs to the glue.
 """
 
 import hashlib
@@ -19,8 +19,8 @@ from typing import Any
 from sweet_rl.errors import UserError
 from sweet_rl.records import Part
 
-# Placeholders in the rendered text: an assistant turn, and the fence around special-token text of a content.
-# Where a content holds these very characters they are fenced as well.
+# Placeholders in the rendered text: an assistant turn, and the fence around special-token text in a content.
+# If a content holds these characters itself, they are fenced as well.
 _TURN, _OPEN, _CLOSE = "\ue0f0", "\ue0f1", "\ue0f2"
 _FENCED = re.compile(f"{_OPEN}([0-9a-f]+){_CLOSE}")
 _CACHED = 16384
@@ -29,13 +29,20 @@ _CACHED = 16384
 class ChatFormat:
     """The chat markup of one tokenizer.
 
-    Attributes: tokenizer; fingerprint (16 hex of its vocabulary: equal fingerprints mean equal ids); eos_ids
-    (every id that ends a turn, the template's own marker first); eos_text (that marker's text); bos_text (""
-    where the template writes none).
+    Args:
+        tokenizer: of transformers, with a chat template.
+        eos_ids: further ids that end a turn (of the generation config).
+        name: of the model, for errors.
 
-    The marker is what the template puts after an assistant turn (`<|eot_id|>`, `<end_of_turn>`); the
-    tokenizer's EOS and those of the generation config end a turn as well. Raises UserError without a chat
-    template.
+    Attributes:
+        fingerprint: 16 hex digits of the hash of the vocabulary; equal fingerprints mean equal ids.
+        eos_ids: all ids that end a turn: first the marker that the template writes after an assistant turn
+            (`<|eot_id|>`, `<end_of_turn>`), then the tokenizer's EOS and those given.
+        eos_text: text of the marker.
+        bos_text: "" if the template writes no BOS.
+
+    Raises:
+        UserError: no chat template, or no token that ends a turn.
     """
 
     def __init__(self, tokenizer: Any, eos_ids: Sequence[int] = (), name: str = ""):
@@ -43,7 +50,7 @@ class ChatFormat:
         self.name = name or getattr(tokenizer, "name_or_path", "") or "the tokenizer"
         if not getattr(tokenizer, "chat_template", None):
             raise UserError(
-                f"{self.name} has no chat template, so there is no telling how it is spoken to. "
+                f"{self.name} has no chat template, so the format of its prompts is not known. "
                 "Use an instruction-tuned model, or set tokenizer.chat_template and save the tokenizer."
             )
         self._rendered = lru_cache(maxsize=_CACHED)(self._render)
@@ -72,7 +79,7 @@ class ChatFormat:
 
     @classmethod
     def from_pretrained(cls, path: str | Path) -> "ChatFormat":
-        """The chat format of a model directory or hub name. Raises UserError where it cannot be had."""
+        """The chat format of a model directory or hub name. Raises UserError if it cannot be loaded."""
         from transformers import AutoTokenizer, GenerationConfig
 
         try:
@@ -88,14 +95,14 @@ class ChatFormat:
     def prompt(self, messages: Sequence[dict], tokenizer: str | None = None) -> list[Part]:
         """What the model sees before its next reply: BOS once, all turns so far, the header of the reply.
 
-        messages: dicts of role, content; assistant ones with output (as sampled; else content is taken),
-        token_ids (with the EOS, if one was produced), finish_reason. `tokenizer` is the fingerprint of the
-        tokenizer that the token_ids belong to: if it is another one's, they are left out and the text is
-        tokenised.
+        Special-token text in a user's or system's content becomes a `plain` part, which `encode` never turns into that
+        token. The rest of a content is tokenised together with the markup around it, as chat templates assume.
 
-        Special-token text in a user's or system's content becomes a `plain` part of its own, which `encode`
-        never turns into that token; the rest is tokenised together with the markup, as the template's authors
-        did.
+        Args:
+            messages: {role, content}; those of the assistant also with output (as sampled; default: content),
+                token_ids (with the EOS, if one was produced) and finish_reason.
+            tokenizer: fingerprint of the tokenizer of the token_ids. If it is not this one, they are left out and
+                the text is tokenised.
         """
         if not messages or messages[-1]["role"] == "assistant":
             raise ValueError("a prompt ends with a message that is not the assistant's")
@@ -114,8 +121,8 @@ class ChatFormat:
         return parts
 
     def dialogue(self, messages: Sequence[dict], tokenizer: str | None = None) -> list[Part]:
-        """`prompt` of all but the last message, and the assistant turn that is the last one. Nothing comes
-        after it but, if one was produced, its EOS."""
+        """The prompt of all messages but the last one, and that one, which is the assistant's, with the EOS that it
+        produced. Arguments as in `prompt`."""
         if not messages or messages[-1]["role"] != "assistant":
             raise ValueError("a dialogue ends with a message of the assistant")
         return [*self.prompt(messages[:-1], tokenizer), self._turn(messages[-1], tokenizer)[0]]
@@ -123,12 +130,17 @@ class ChatFormat:
     def encode(
         self, parts: Sequence[Part], tokenizer_fingerprint: str | None = None
     ) -> tuple[list[int], list[bool]]:
-        """Token ids and, of the same length, which of them are trained.
+        """Tokenise each part by itself, adding no special tokens.
 
-        Each part is tokenised by itself, without special tokens of the tokenizer's own adding. A part's
-        token_ids are used as they are when `tokenizer_fingerprint`, the one they were made with, is this
-        tokenizer's. In untrained parts special-token text is markup and becomes the token; in `plain` ones it
-        stays text; in trained ones it stays text but for the EOS at the end.
+        Special-token text becomes the token in untrained parts (it is markup there), never in `plain` parts, and in
+        trained parts only as the EOS at their end.
+
+        Args:
+            parts: of one text.
+            tokenizer_fingerprint: of the tokenizer of the parts' token_ids, which are used only if it is this one.
+
+        Returns:
+            Token ids [S], and for each whether it is trained [S].
         """
         ids: list[int] = []
         train: list[bool] = []
@@ -142,14 +154,14 @@ class ChatFormat:
         return ids, train
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of sampled ids, without the EOS at its end if there is one."""
+        """The text of sampled ids, without an EOS at the end."""
         ids = list(ids)
         if ids and ids[-1] in self.eos_ids:
             ids.pop()
         return self.tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)
 
     def _turn(self, message: dict, tokenizer: str | None) -> tuple[Part, str]:
-        """An assistant turn as a trained part, and the text of the EOS it ends with ("" if it was cut)."""
+        """An assistant turn as a trained part, and the text of its EOS ("" if it was cut)."""
         text = message["content"] if message.get("output") is None else message["output"]
         ids = message.get("token_ids")
         if ids is not None and tokenizer in (None, self.fingerprint):
@@ -163,7 +175,7 @@ class ChatFormat:
         return {"text": text, "train": True} | ({"plain": True} if ending else {}), ""
 
     def _glue(self, messages: Sequence[dict]) -> str:
-        """The markup up to the next reply: from the end of the assistant's last turn, else from the start."""
+        """The markup from the end of the assistant's last turn (or from the start) to the next reply."""
         return self._rendered(
             tuple((m["role"], None if m["role"] == "assistant" else m["content"]) for m in messages)
         )
@@ -195,7 +207,7 @@ class ChatFormat:
             ) from error
 
     def _probe(self) -> tuple[str, str, str]:
-        """What is written before the first user text, after the last reply, and before a second reply."""
+        """What the template writes before the first user text, after the last reply, and before a second reply."""
         rows = [
             {"role": "user", "content": "FirstQuestion"},
             {"role": "assistant", "content": "FirstReply"},
@@ -207,7 +219,7 @@ class ChatFormat:
         return whole.partition("FirstQuestion")[0], whole.rpartition("SecondReply")[2], glue
 
     def _find_bos(self, opening: str, glue: str) -> str:
-        """The BOS as the template writes it; not a turn marker that a ChatML model also names BOS."""
+        """The BOS as the template writes it. In ChatML the tokenizer's BOS can be a turn marker, which is none."""
         bos = self.tokenizer.bos_token
         if not bos or not opening.startswith(bos):
             return ""
@@ -215,7 +227,7 @@ class ChatFormat:
         return bos if its_own or glue.count(bos) == 1 else ""
 
     def _without_marker(self, glue: str) -> str:
-        """The glue after a turn whose marker the model produced (of ` </s>` the space goes too)."""
+        """The glue after a turn for which the model produced the marker, without it and space before it (` </s>`)."""
         bare = glue.lstrip()
         return bare.removeprefix(self.eos_text) if bare.startswith(self.eos_text) else glue
 
@@ -230,7 +242,7 @@ class ChatFormat:
         return self._broken(text, self._special)
 
     def _broken(self, text: str, tokens: re.Pattern[str]) -> tuple[int, ...]:
-        """The ids of text without special tokens: each one that it spells is tokenised in two pieces."""
+        """The ids of text in which no special token arises: text that spells one is tokenised in two pieces."""
         ids: tuple[int, ...] = ()
         start = 0
         while match := tokens.search(text, start):
@@ -243,18 +255,22 @@ class ChatFormat:
 
 
 def parts_from_text(text: str, response_template: str, eos_text: str, bos_text: str = "") -> list[Part]:
-    """The parts of a chat-formatted string (released files): what follows `response_template` is trained.
+    """The parts of a chat-formatted string (released files): the text after each `response_template` is trained.
 
-    A trained part reaches up to and including the next `eos_text`, or to the end of the text, without an EOS
-    of our own adding. Line breaks right after the template belong to the header. `bos_text` at the start is
-    kept once. What a string cannot tell: a turn that was cut, if another follows, and markup that a user
-    typed.
+    A string does not show a turn that was cut (if another one follows), nor markup that a user typed.
 
-    Raises UserError if `response_template` is not in the text.
+    Args:
+        text: of one dialogue.
+        response_template: markup before each turn of the agent; line breaks after it belong to the markup.
+        eos_text: ends a trained part, which includes it. None is added at the end of the text.
+        bos_text: kept once at the start.
+
+    Raises:
+        UserError: `response_template` is not in the text.
     """
     if response_template not in text:
         raise UserError(
-            f"the text {text[:60]!r}... has no {response_template!r}, so what the agent said is not known. "
+            f"the text {text[:60]!r}... has no {response_template!r}, so the turns of the agent are not known. "
             "Give --response_template the markup before the agent's replies, as this file writes it."
         )
     parts: list[Part] = []
@@ -267,14 +283,14 @@ def parts_from_text(text: str, response_template: str, eos_text: str, bos_text: 
         reply = rest.lstrip("\r\n")
         header += rest[: len(rest) - len(reply)]
         parts.append({"text": before + header, "train": False})
-        said, eos, text = reply.partition(eos_text)
-        if header and said + eos:
-            parts.append({"text": said + eos, "train": True})
+        turn, eos, text = reply.partition(eos_text)
+        if header and turn + eos:
+            parts.append({"text": turn + eos, "train": True})
     return parts
 
 
 def parts_text(parts: Sequence[Part]) -> str:
-    """The text that the parts are the parts of."""
+    """The text of all parts together."""
     return "".join(part["text"] for part in parts)
 
 
@@ -289,7 +305,7 @@ def _fence(match: re.Match[str]) -> str:
 
 
 def _untrained(glue: str) -> list[Part]:
-    """Glue as parts; fenced content, which spells a special token, becomes a plain part of its own."""
+    """Glue as parts. Fenced text, which spells a special token, becomes a plain part."""
     pieces = _FENCED.split(glue)
     parts: list[Part] = []
     for i, piece in enumerate(pieces):

@@ -53,6 +53,7 @@ def main(
         credit_path: where the critic's figures are kept, so that they are computed once; default: beside the output
         ranked_path: ranked candidates of these trajectories, shown at their turns
         pair_path: turn pairs drawn from the ranked candidates: which were chosen and rejected
+        bf16: run the critic in bfloat16.
         token_budget: tokens that go through the critic at once
         limit: the first records only
         overwrite: replace an output that holds something else

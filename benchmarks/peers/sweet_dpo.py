@@ -15,22 +15,24 @@ from transformers import TrainerCallback
 from sweet_rl.chat import ChatFormat
 from sweet_rl.records import PreferencePair
 from sweet_rl.scoring.logps import score_texts
+from sweet_rl.scoring.shared_prefix import share_prompts
 from sweet_rl.scoring.weights import load_frozen, load_weights
-from sweet_rl.training.dpo import Preference, PreferenceTrainer
-from sweet_rl.training.examples import DataSettings, encode_pairs
-from sweet_rl.training.settings import LoopSettings, training_arguments
-from sweet_rl.training.split import split_by_task
+from sweet_rl.training.arguments import training_arguments
+from sweet_rl.training.dpo import preference_objective
+from sweet_rl.training.examples import encode_pairs, split_by_task
+from sweet_rl.training.settings import DataSettings, PreferenceSettings, TrainingSettings
+from sweet_rl.training.trainer import GroupedTrainer
 
 
 def main(job_path: str, result_path: str) -> None:
     job = json.loads(Path(job_path).read_text())
     torch.set_num_threads(job["threads"])
-    loop = LoopSettings(
+    settings = TrainingSettings(
         learning_rate=job["learning_rate"], train_batch_size=job["batch"], micro_train_batch_size=job["batch"],
         lr_scheduler="constant", warmup_ratio=0.0, logging_steps=1, pairs_together=job["batch"], save_steps=10**6,
         gradient_checkpointing=job["gradient_checkpointing"],
     )  # fmt: skip
-    args = training_arguments(loop, job["folder"])
+    args = training_arguments(settings, job["folder"])
     pairs = [PreferencePair(row["chosen_parts"], row["rejected_parts"], id=row["id"]) for row in job["pairs"]]
     chat = ChatFormat.from_pretrained(job["model"])
     examples = encode_pairs(pairs, chat, DataSettings())
@@ -47,8 +49,8 @@ def main(job_path: str, result_path: str) -> None:
 
     split = split_by_task(examples.tasks, 0.0, 0)
     model = load_weights(job["model"], dtype)
-    how = Preference(beta=job["beta"])
-    trainer = PreferenceTrainer(model, args, examples, reference, how, chat, *split, loop.pairs_together)
+    objective = preference_objective(examples, reference, PreferenceSettings(beta=job["beta"]), share_prompts(model))
+    trainer = GroupedTrainer(model, args, objective, examples, split, chat, settings.pairs_together)
     trainer.add_callback(Clock)
     order = list(trainer._get_train_sampler())
     trainer.train()

@@ -28,10 +28,10 @@ annotated `Group | None = None` is None unless one of its flags is given. A grou
 `__post_init__` and raises UserError naming the flag as `--field`. A clash of names raises TypeError.
 '''
 
-from sweet_rl.cli.command import one_of, parse, parse_flags, print_summary, run
+from sweet_rl.cli.command import parse, parse_flags, print_summary, run
 from sweet_rl.cli.groups import UNRECORDED, Flag, alias, flags_of, prefix, to_settings
 
 __all__ = [
-    "UNRECORDED", "Flag", "alias", "flags_of", "one_of", "parse", "parse_flags", "prefix", "print_summary", "run",
+    "UNRECORDED", "Flag", "alias", "flags_of", "parse", "parse_flags", "prefix", "print_summary", "run",
     "to_settings",
 ]  # fmt: skip

@@ -189,14 +189,6 @@ def _leave_process_group() -> None:
     os._exit(0)
 
 
-def one_of(**names: Any) -> Any:
-    """The value given under one of several names that mean the same; None if there is none. Raises UserError."""
-    given = {name: value for name, value in names.items() if value is not None}
-    if len(set(given.values())) > 1:
-        raise UserError(f"{' and '.join('--' + name for name in given)} mean the same: give one of them.")
-    return next(iter(given.values()), None)
-
-
 def print_summary(summary: Mapping[str, Any]) -> None:
     """Print a run's summary, one line per figure; groups of figures as JSON."""
     for name, value in summary.items():

@@ -52,9 +52,7 @@ class BestCandidate:
         chosen: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._waiting.append((self._turn(task, messages, prompt, completions, tokenizer), chosen))
         if len(self._workers) < self._critic.calls_at_once:
-            worker = asyncio.ensure_future(self._work())
-            self._workers.add(worker)
-            worker.add_done_callback(self._workers.discard)
+            self._workers.add(asyncio.ensure_future(self._work()))
         return await chosen
 
     async def close(self) -> None:
@@ -87,17 +85,22 @@ class BestCandidate:
         while self._waiting:
             size = self._critic.turns_per_call
             batch, self._waiting = self._waiting[:size], self._waiting[size:]
-            try:
-                scores = await self._critic.scores([turn for turn, _ in batch])
-                results = [order_by_score(own)[0] for own in scores]
-            except (ModelError, UserError) as error:
-                results = [error] * len(batch)
-            except Exception as error:  # every waiting turn gets the error, whatever a model raises
-                results = [ModelError("engine", f"{type(error).__name__}: {error}")] * len(batch)
-            for (_, chosen), result in zip(batch, results, strict=True):
-                if chosen.done():
-                    continue
-                if isinstance(result, Exception):
-                    chosen.set_exception(result)
-                else:
-                    chosen.set_result(result)
+            await self._score(batch)
+        # Not in a callback of the task: a turn could begin to wait before that, and no worker would take it.
+        self._workers.discard(asyncio.current_task())
+
+    async def _score(self, batch: list[tuple[TurnCandidates, asyncio.Future[int]]]) -> None:
+        try:
+            scores = await self._critic.scores([turn for turn, _ in batch])
+            results = [order_by_score(own)[0] for own in scores]
+        except (ModelError, UserError) as error:
+            results = [error] * len(batch)
+        except Exception as error:  # every waiting turn gets the error, whatever a model raises
+            results = [ModelError("engine", f"{type(error).__name__}: {error}")] * len(batch)
+        for (_, chosen), result in zip(batch, results, strict=True):
+            if chosen.done():
+                continue
+            if isinstance(result, Exception):
+                chosen.set_exception(result)
+            else:
+                chosen.set_result(result)

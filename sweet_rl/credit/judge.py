@@ -13,6 +13,7 @@ from sweet_rl.credit.candidate_texts import check_candidates
 from sweet_rl.credit.critics import CriticSettings
 from sweet_rl.models.base import ChatModel, Message, Sampling
 from sweet_rl.models.load import load_model
+from sweet_rl.models.settings import ModelSettings
 from sweet_rl.prompts import fill, load_prompt
 from sweet_rl.records import TurnCandidates, seed_for
 
@@ -61,7 +62,9 @@ class JudgeCritic:
         """Load the judge's model, or connect to its server. Raises UserError if the template cannot be used."""
         prompt = judge_prompt(settings.judge_prompt_path)
         key = os.environ.get(settings.api_key_variable)
-        model = load_model(settings.model_id, settings.engine, settings.hostname, tokenizer=None, api_key=key)
+        model = load_model(
+            settings.model_id, ModelSettings(settings.engine, settings.hostname, tokenizer=None), api_key=key
+        )
         return cls(model, prompt, settings.hint, settings.seed, settings.concurrency)
 
     async def scores(self, records: Sequence[TurnCandidates]) -> list[list[float]]:

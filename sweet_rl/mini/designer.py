@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from sweet_rl.errors import UserError
 from sweet_rl.humans.base import HumanReply
 from sweet_rl.humans.vision import newest_draft
+from sweet_rl.mini.page_differences import feedback
 from sweet_rl.mini.page_elements import Look, look_at
-from sweet_rl.mini.page_feedback import feedback
 from sweet_rl.models.base import Message, ModelError
 from sweet_rl.records import Task
 from sweet_rl.rewards.html import answered_page

@@ -12,10 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sweet_rl.environments.base import ANSWER_MARKER
-from sweet_rl.mini.families import FAMILIES
 from sweet_rl.mini.human import answer
 from sweet_rl.mini.tasks import Rule, describe, draw_rules, family_of, rules_of, source
-from sweet_rl.mini.topics import BY_NAME, TOPICS
+from sweet_rl.mini.topics import FAMILIES, TOPIC_BY_NAME, TOPICS
 from sweet_rl.scoring.privileged_information import HINT
 
 MAX_TURNS = 10
@@ -78,7 +77,7 @@ def imitation_dialogue(task: dict, informed: bool, rng: random.Random, own: Habi
         topic = next_question(hidden, asked, told, habits, rng)
         asked.append(topic)
         told |= {topic} & {rule.topic for rule in hidden}
-        question = rng.choice(BY_NAME[topic].questions)
+        question = rng.choice(TOPIC_BY_NAME[topic].questions)
         messages.append({"role": "assistant", "content": question})
         if turn < MAX_TURNS:
             messages.append({"role": "user", "content": answer(mini, question, rng)})

@@ -1,18 +1,94 @@
-"""What differs between the page that a client has in mind and the one that was drawn, most striking first.
+"""Differences between the page that a client wants and the page that was drawn, in the client's words.
 
-Each difference is told in words of a client. Its weight is the share of the page that it concerns times how much it
-differs there. Things that moved down only because something above them is missing are not held to be different.
+The weight of a difference is the share of the page that it concerns times its size there; the largest comes first.
+Elements that only moved down, because something above them is missing, do not count as different.
 """
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from sweet_rl.mini.color_names import color_distance, color_name, wanted_color
-from sweet_rl.mini.page_elements import Element, Look
-from sweet_rl.mini.page_groups import Group, groups_of, matched, text_likeness
-from sweet_rl.mini.page_words import NOUNS, SIDES, SMALL, count_word, height_words, noun, quoted, side, width_words
+from sweet_rl.mini.page_elements import Element, Group, Look, groups_of, matched, text_likeness
+
+COUNTS = {1: "one", 2: "two", 3: "three", 4: "four", 5: "five", 6: "six", 7: "seven", 8: "eight", 9: "nine", 10: "ten"}
+TAGS = {"header": "header", "nav": "navigation bar", "footer": "footer", "aside": "sidebar", "form": "form"}
+NOUNS = {"picture": ("picture", "pictures"), "button": ("button", "buttons"), "field": ("input field", "input fields")}
+SMALL = "a small part of the page"
+SHARES = ((0.18, SMALL), (0.29, "a quarter of the page"), (0.42, "a third of the page"),
+          (0.58, "half the page"), (0.71, "two thirds of the page"), (0.88, "three quarters of the page"))  # fmt: skip
+MAX_QUOTE = 80
+
+
+def count_word(count: int) -> str:
+    return COUNTS.get(count, str(count))
+
+
+def quoted(text: str) -> str:
+    """A text in quotation marks; of a long one the beginning, whole words."""
+    if len(text) > MAX_QUOTE:
+        text = text[:MAX_QUOTE].rsplit(" ", 1)[0] + " ..."
+    return '"' + text.replace('"', "'") + '"'
+
+
+def width_words(element: Element, look: Look) -> str:
+    """How wide something is, in parts of the page."""
+    share = element.width / max(look.width, 1)
+    return next((words for limit, words in SHARES if share < limit), "the whole page")
+
+
+def side(element: Element, look: Look) -> str:
+    """`left`, `right`, `middle`, or `whole` for what reaches from side to side."""
+    if element.width > 0.88 * look.width:
+        return "whole"
+    place = element.center[0] / max(look.width, 1)
+    return "left" if place < 0.42 else "right" if place > 0.58 else "middle"
+
+
+SIDES = {"left": "on the left", "right": "on the right", "middle": "in the middle", "whole": "across the whole page"}
+
+
+def height_words(element: Element, look: Look) -> str:
+    """Where something stands from top to bottom."""
+    place = element.center[1] / max(look.height, 1)
+    return "at the top" if place < 0.25 else "at the bottom" if place > 0.75 else "halfway down"
+
+
+def noun(group: Group, look: Look, text: str = "") -> str:
+    """What a group is called, without an article: `header`, `picture`, `three boxes with "Bread", "Cakes"`..."""
+    one = group.first
+    many = group.count > 1
+    if one.kind == "text":
+        return "title" if _is_title(one, look) else "text"
+    if one.kind in NOUNS:
+        name = NOUNS[one.kind][many]
+        if one.kind == "button" and one.text and not many:
+            name += f" {quoted(one.text)}"
+    elif one.tag in TAGS and not many:
+        name = TAGS[one.tag]
+    else:
+        name = _area_name(one, look, many) + (f" with {quoted(text)}" if text and not many else "")
+    return f"{count_word(group.count)} {name}" if many else name
+
+
+def _area_name(one: Element, look: Look, many: bool) -> str:
+    if many or one.width < 0.88 * look.width:
+        return "boxes" if many else "box"
+    low = one.height < 0.3 * look.height
+    if low and one.y < 0.02 * look.height:
+        return "header"
+    if low and one.y + one.height > 0.98 * look.height:
+        return "footer"
+    return "section"
+
+
+def _is_title(one: Element, look: Look) -> bool:
+    """Whether a text is the largest of its page."""
+    sizes = [element.font_size for element in look.of_kind("text")]
+    return one.tag == "h1" or (bool(sizes) and one.font_size == max(sizes) and sizes.count(one.font_size) == 1)
+
 
 NOTICED = 0.0006
 """Weight below which a client sees no difference."""
@@ -217,3 +293,20 @@ def _bare(name: str) -> str:
     """`three boxes` -> `boxes`."""
     first, _, rest = name.partition(" ")
     return rest if first in ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten") else name
+
+
+NAMED_AT_ONCE = 2
+SATISFIED = (
+    "That looks just like what I have in mind.",
+    "Perfect, this is what I wanted.",
+    "I see no difference any more.",
+)
+
+
+def feedback(wanted: Look, drawn: Look, rng: random.Random) -> str:
+    """Name the one or two most striking differences of two pages, or say that there is none."""
+    found = differences(wanted, drawn)
+    if not found:
+        return rng.choice(SATISFIED)
+    named = found[: rng.randint(1, NAMED_AT_ONCE)]
+    return " ".join(rng.choice(difference.sentences) for difference in named)

@@ -8,17 +8,66 @@ the reference page first, as the critic will be: then it draws mostly that page 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from sweet_rl.environments.base import ANSWER_MARKER
-from sweet_rl.mini.page_feedback import SATISFIED, feedback
-from sweet_rl.mini.page_layout import layout
-from sweet_rl.mini.page_revision import apply_feedback, sentences
+from sweet_rl.mini.color_names import color_name
+from sweet_rl.mini.page_differences import SATISFIED, feedback
 from sweet_rl.mini.page_tasks import describe, draw_page, mentioned_parts
-from sweet_rl.mini.pages import PARTS, Page
-from sweet_rl.mini.sites import BY_NAME, SITES
+from sweet_rl.mini.pages import BOXES, COLORS, PALE, PARTS, SITE_BY_NAME, SITES, STRONG, Page, layout
 from sweet_rl.scoring.privileged_information import HINT
+
+NUMBERS = {"two": 2, "three": 3}
+PLACES = {"on the left": "left", "on the right": "right", "across the whole page": "top"}
+LEAVE_OUT = re.compile(r"leave out|should be no ")
+
+
+def _by_name(colors: Sequence[str]) -> dict[str, str]:
+    return {color_name((*COLORS[color], 1.0)): color for color in colors}
+
+
+STRONG_BY_NAME, PALE_BY_NAME, BOX_BY_NAME = _by_name(STRONG), _by_name(PALE), _by_name(BOXES)
+
+
+def sentences(words: str) -> list[str]:
+    """Split feedback at its full stops."""
+    return [part for part in re.split(r"(?<=[.])\s+(?=[A-Z])", words.strip()) if part]
+
+
+def apply_feedback(page: Page, words: str) -> Page:
+    """Return `page` with what each sentence of a client asks for; what is not understood is left as it is."""
+    for sentence in sentences(words):
+        page = _apply(page, sentence)
+    return page
+
+
+def _apply(page: Page, sentence: str) -> Page:
+    out = bool(LEAVE_OUT.search(sentence))
+    plain = re.sub(r'"[^"]*"', '""', sentence).split(" instead of ")[0].split(", not ")[0]
+    if "background" in plain:
+        return _colored(page, "background", plain, PALE_BY_NAME)
+    if "title" in plain:
+        read = re.search(r'should read "([^"]*)"', sentence)
+        return replace(page, heading=read[1]) if read else page
+    if "picture" in plain:
+        place = next((value for words, value in PLACES.items() if words in plain), page.image)
+        return replace(page, image="none" if out else place)
+    for part in ("header", "button", "footer"):
+        if re.search(rf"\b{part}\b", plain):
+            return replace(page, **{part: "none"}) if out else _colored(page, part, plain, STRONG_BY_NAME)
+    if "boxes" in plain:
+        number = next((value for word, value in NUMBERS.items() if re.search(rf"\b{word}\b", plain)), page.boxes)
+        return replace(_colored(page, "box_color", plain, BOX_BY_NAME), boxes=0 if out else number).settled()
+    return page
+
+
+def _colored(page: Page, part: str, sentence: str, known: dict[str, str]) -> Page:
+    """Give a part the color that the sentence names last; `light blue` is not `blue`."""
+    found = [(m.end(), len(name), name) for name in known for m in re.finditer(rf"\b{name}\b", sentence)]
+    return replace(page, **{part: known[max(found)[2]]}) if found else page
+
 
 MAX_TURNS = 6
 INFORMED_SHARE = 0.35
@@ -49,9 +98,9 @@ INFORMED = Habits(known=0.85, listen=0.85, half=0.1, spoil=0.03, early=0.04, fin
 
 def first_page(reference: Page, mentioned: list[str], known: float, rng: random.Random) -> Page:
     """Draw the imitated agent's first page: the parts that were mentioned are on it, the rest is a guess."""
-    page = draw_page(BY_NAME[reference.site], rng)
+    page = draw_page(SITE_BY_NAME[reference.site], rng)
     while not all(getattr(page, part) not in ("none", 0) for part in mentioned):
-        page = draw_page(BY_NAME[reference.site], rng)
+        page = draw_page(SITE_BY_NAME[reference.site], rng)
     return _towards(page, reference, known, rng)
 
 
@@ -71,7 +120,7 @@ def next_page(page: Page, words: str, habits: Habits, rng: random.Random) -> Pag
         page = apply_feedback(page, sentences(words)[0])
     if rng.random() < habits.spoil:
         part = rng.choice(PARTS)
-        page = replace(page, **{part: getattr(draw_page(BY_NAME[page.site], rng), part)}).settled()
+        page = replace(page, **{part: getattr(draw_page(SITE_BY_NAME[page.site], rng), part)}).settled()
     return page
 
 
@@ -79,7 +128,7 @@ def imitation_dialogue(reference: Page, informed: bool, rng: random.Random) -> l
     """Return the messages of one imitated dialogue about a page, the handed-in page last."""
     habits = INFORMED if informed else BAD
     mentioned = mentioned_parts(reference, rng)
-    messages = [{"role": "user", "content": describe(BY_NAME[reference.site], mentioned, rng)}]
+    messages = [{"role": "user", "content": describe(SITE_BY_NAME[reference.site], mentioned, rng)}]
     wanted = layout(reference)
     page, words = first_page(reference, mentioned, habits.known, rng), ""
     for turn in range(1, MAX_TURNS + 1):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import random
 
-from sweet_rl.mini.pages import Page
-from sweet_rl.mini.sites import BOXES, IMAGES, PALE, SITES, STRONG, Site
+from sweet_rl.mini.pages import BOXES, IMAGES, PALE, SITES, STRONG, Page, Site
 
 REQUESTS = (
     "I need a page for {wish}: {name}.",

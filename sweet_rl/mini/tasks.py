@@ -3,10 +3,7 @@
 import random
 from dataclasses import dataclass
 
-from sweet_rl.mini.families import BY_NAME as FAMILY_BY_NAME
-from sweet_rl.mini.families import FAMILIES, PLACES, REQUESTS, Family
-from sweet_rl.mini.topics import BY_NAME as TOPIC_BY_NAME
-from sweet_rl.mini.topics import TOPICS
+from sweet_rl.mini.topics import FAMILIES, FAMILY_BY_NAME, PLACES, REQUESTS, TOPIC_BY_NAME, TOPICS, Family
 
 NUM_TESTS = 10
 MAX_QUANTITY = 60

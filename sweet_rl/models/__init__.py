@@ -1,6 +1,7 @@
-"""Language models behind one asynchronous call: servers, transformers in process, vLLM in process."""
+"""Language models behind one asynchronous protocol: on servers, or in this process with transformers or vLLM."""
 
 from sweet_rl.models.base import ChatModel, Completion, ModelError, Sampling
 from sweet_rl.models.load import load_model
+from sweet_rl.models.settings import CallSettings, ModelSettings
 
-__all__ = ["ChatModel", "Completion", "ModelError", "Sampling", "load_model"]
+__all__ = ["CallSettings", "ChatModel", "Completion", "ModelError", "ModelSettings", "Sampling", "load_model"]

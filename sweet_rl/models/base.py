@@ -1,27 +1,42 @@
-"""What a dialogue asks of a language model, and what it gets back.
+"""The protocol of a language model: sampling settings in, completions out.
 
-The agent and the simulated human both hang on `ChatModel`, so that either can be a server, a model in this
-process, or anything else that answers a list of messages.
+The agent and the simulated human are both a `ChatModel`: a server, a model in this process, or any other object that
+answers a list of messages.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from sweet_rl.chat import ChatFormat
 from sweet_rl.errors import UserError
+from sweet_rl.records import Message, Part
 
-Message = dict[str, Any]
-Part = dict[str, Any]
+CONTEXT_WORDS = (
+    "context length",
+    "context_length",
+    "max_model_len",
+    "too long",
+    "maximum context",
+    "context window",
+)
+"""Words by which the error message of an engine shows that a prompt is too long."""
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """How a reply is drawn.
+    """How replies are sampled.
 
-    Temperature 0 is greedy. Of `n` replies, number i is the reply that `n=1` and the seed `seed + i` would
-    give, where the engine keeps seeds at all.
+    Attributes:
+        temperature: 0 for greedy decoding.
+        top_p: Tokens are drawn from the smallest set of likeliest tokens that has this probability.
+        max_tokens: Largest number of tokens of one reply.
+        n: Number of replies. Reply i is the one that `n=1` and the seed `seed + i` give, if the engine honours seeds.
+        seed: Not negative. The same prompt, settings and seed give the same reply, if the engine honours seeds.
+
+    Raises:
+        UserError: A value is out of its range.
     """
 
     temperature: float = 1.0
@@ -48,12 +63,13 @@ class Completion:
     """One reply.
 
     Attributes:
-        text: the reply without the end-of-text token.
-        token_ids: the sampled ids, the end-of-text token included where it was produced; None if not known.
-        logprobs: one log-probability per token id, under the distribution that was sampled from (under the
+        text: The reply without the end-of-text token.
+        token_ids: The sampled ids, with the end-of-text token if it was produced; None if not known.
+        logprobs: One log-probability per token id, under the distribution that was sampled from (under the
             model's own, if greedy); None if not known.
         finish_reason: "stop" if the model ended its reply, "length" if a token limit cut it.
-        prompt_tokens, completion_tokens: counts, for tokens per second and for cost.
+        prompt_tokens: Number of prompt tokens, for throughput and cost.
+        completion_tokens: Number of sampled tokens.
     """
 
     text: str
@@ -65,40 +81,72 @@ class Completion:
 
 
 class ModelError(Exception):
-    """A reply that could not be had. `kind` is one word that summaries count by; `retryable` says whether
-    asking again may help, `retry_after` after how many seconds the server wants that, `nobody_listens` that there
-    is no server at the address. Kinds: timeout, connection, overloaded, server, malformed; context (the prompt is too
-    long), filtered, refused, auth (the key, or a model that is not served), engine."""
+    """A call that gave no reply.
 
-    nobody_listens = False
+    Attributes:
+        kind: One word, counted in summaries: timeout, connection, overloaded, server, malformed; context (the prompt
+            is too long), filtered, refused, auth (the key, or a model that is not served), engine.
+        retryable: Whether the same call may succeed later.
+        retry_after: Seconds that the server asks to wait, if it does.
+        connection_refused: Whether no connection to the address could be made.
+    """
 
-    def __init__(self, kind: str, message: str, retryable: bool = False, retry_after: float | None = None) -> None:
+    def __init__(
+        self,
+        kind: str,
+        message: str,
+        retryable: bool = False,
+        retry_after: float | None = None,
+        connection_refused: bool = False,
+    ) -> None:
         super().__init__(message)
         self.kind = kind
         self.retryable = retryable
         self.retry_after = retry_after
+        self.connection_refused = connection_refused
 
 
 @runtime_checkable
 class ChatModel(Protocol):
-    """A language model that replies. `chat` is its chat format, None where its tokenizer is not at hand."""
+    """A language model that replies to messages.
+
+    Attributes:
+        chat: Its chat format, or None if its tokenizer is not available.
+    """
 
     chat: ChatFormat | None
 
     async def check(self) -> None:
-        """Raises UserError where it is plain from the start that no call can work (no server, no such
-        model)."""
+        """Check that calls can work at all.
+
+        Raises:
+            UserError: They cannot (no server, no such model).
+        """
         ...
 
     async def complete(self, messages: list[Message], sampling: Sampling) -> list[Completion]:
-        """`sampling.n` replies to the messages. Raises ModelError."""
+        """Return `sampling.n` replies to the messages.
+
+        Raises:
+            ModelError: There is no reply.
+        """
         ...
 
     async def complete_parts(
         self, parts: list[Part], sampling: Sampling, tokenizer: str | None = None
     ) -> list[Completion]:
-        """The same for a prompt that is already laid out in parts; `tokenizer` is the fingerprint of the
-        tokenizer that the parts' own token ids belong to. Raises ModelError."""
+        """Return `sampling.n` continuations of a prompt that is already laid out in parts.
+
+        Args:
+            parts: The prompt.
+            sampling: How the replies are sampled.
+            tokenizer: Fingerprint of the tokenizer that the token ids in `parts` belong to.
+
+        Raises:
+            ModelError: There is no reply.
+        """
         ...
 
-    async def close(self) -> None: ...
+    async def close(self) -> None:
+        """Free the model's resources; calls in progress fail."""
+        ...

@@ -1,9 +1,9 @@
-"""Model calls on disk: what was asked before, in the same words with the same settings and seed, is not asked again.
+"""Model calls on disk: a call that was made before, with the same prompt, settings and seed, is not made again.
 
-The key is everything that a reply depends on: engine and weights (a server's model by its name: after serving other
-weights under the same name, take another folder), request fields, prompt, sampling settings, seed; at temperature 0
-the seed does not count. Any number of processes of one machine may share a folder, and be killed at any moment. A
-damaged entry is asked again; a cache that cannot be used any more is left alone, with a warning.
+The key is a hash of everything that a reply depends on: engine and weights, request fields, prompt, sampling settings
+and seed (at temperature 0 the seed is left out). A server's model is known by its name only: after serving other
+weights under the same name, use another folder. Any number of processes of one machine may share a folder, and be
+killed at any moment. A damaged entry counts as missing; after an error of the database the cache is no longer used.
 """
 
 from __future__ import annotations
@@ -20,75 +20,85 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import diskcache
+
 from sweet_rl.errors import UserError
-from sweet_rl.models.base import ChatModel, Completion, Message, Part, Sampling
+from sweet_rl.models.base import ChatModel, Completion, Sampling
+from sweet_rl.records import Message, Part
 
 logger = logging.getLogger(__name__)
-VERSION = 1  # of the keys and the entries; another one finds nothing of this one's
+VERSION = 1  # of keys and entries; a cache of another version has no entry for these keys
+_IN_DATABASE = 1 << 40  # bytes up to which diskcache keeps a value in the database: always
 
 
 class CallCache:
-    """Replies by key, in an SQLite file of the folder. Raises UserError if it cannot be opened."""
+    """Replies by key, in a diskcache folder that never drops an entry.
+
+    Args:
+        folder: Made if it does not exist.
+
+    Raises:
+        UserError: The folder or its database cannot be used.
+    """
 
     def __init__(self, folder: str | Path) -> None:
-        self.path = Path(folder) / "calls.sqlite"
+        self.path = Path(folder)
         self.hits = self.misses = 0
         self._broken = False
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="call-cache")  # the event loop never waits for the disk
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._database = sqlite3.connect(
-                self.path, timeout=60.0, isolation_level=None, check_same_thread=False
+            self._store = diskcache.Cache(
+                str(folder), timeout=60.0, eviction_policy="none", cull_limit=0, disk_min_file_size=_IN_DATABASE
             )
-            self._database.execute("PRAGMA journal_mode=WAL")
-            self._database.execute("PRAGMA synchronous=NORMAL")
-            self._database.execute("CREATE TABLE IF NOT EXISTS calls (key BLOB PRIMARY KEY, replies BLOB)")
-        except (OSError, sqlite3.Error) as error:
+        except (OSError, sqlite3.Error, diskcache.Timeout) as error:
             raise UserError(
                 f"the cache {self.path} cannot be used: {error}. Remove its folder, or choose another one."
             ) from error
 
-    async def get(self, key: bytes) -> list[Completion] | None:
-        """The replies under `key`; None where there are none that can be read."""
-        found = await self._run(self._get, key)
+    async def get(self, key: str) -> list[Completion] | None:
+        """Return the replies stored under `key`, or None if there are none that can be read."""
+        content = await self._run(self._store.get, key)
+        found = None if content is None else _decoded(content)
         self.hits, self.misses = self.hits + (found is not None), self.misses + (found is None)
         return found
 
-    async def put(self, key: bytes, completions: list[Completion]) -> None:
+    async def put(self, key: str, completions: list[Completion]) -> None:
+        """Store replies under `key`."""
         content = zlib.compress(json.dumps([asdict(one) for one in completions]).encode(), 1)
-        await self._run(self._put, key, content)
+        await self._run(self._store.set, key, content)
 
     def close(self) -> None:
+        self._thread.submit(self._store.close)
         self._thread.shutdown()
-        self._database.close()
+        self._store.close()
 
     async def _run(self, work: Callable[..., Any], *arguments: Any) -> Any:
         if self._broken:
             return None
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, work, *arguments)
-        except sqlite3.Error as error:
+        except (OSError, sqlite3.Error, diskcache.Timeout) as error:
             if not self._broken:
                 logger.warning("the cache %s is not used from now on: %s", self.path, error)
             self._broken = True
             return None
 
-    def _get(self, key: bytes) -> list[Completion] | None:
-        row = self._database.execute("SELECT replies FROM calls WHERE key = ?", (key,)).fetchone()
-        if row is None:
-            return None
-        try:
-            return [Completion(**one) for one in json.loads(zlib.decompress(row[0]))]
-        except (ValueError, TypeError, zlib.error):
-            return None
 
-    def _put(self, key: bytes, content: bytes) -> None:
-        self._database.execute("INSERT OR REPLACE INTO calls VALUES (?, ?)", (key, content))
+def _decoded(content: Any) -> list[Completion] | None:
+    try:
+        return [Completion(**one) for one in json.loads(zlib.decompress(content))]
+    except (ValueError, TypeError, zlib.error):
+        return None
 
 
 class CachedModel:
-    """A ChatModel that looks into a cache before it asks `model`. `identity` is what tells the model's replies from
-    those of every other model."""
+    """A ChatModel that looks into a cache before it asks `model`.
+
+    Args:
+        model: The model that is asked on a miss.
+        identity: What distinguishes the model's replies from those of every other model.
+        cache: May be shared with other models.
+    """
 
     def __init__(self, model: ChatModel, identity: dict[str, Any], cache: CallCache) -> None:
         self.model, self.chat, self.identity, self.cache = model, model.chat, identity, cache
@@ -110,7 +120,7 @@ class CachedModel:
         return await self._look_up(prompt, sampling, lambda: self.model.complete_parts(parts, sampling, tokenizer))
 
     def summary(self) -> dict[str, Any]:
-        """The model's own summary, and how many calls the cache answered (for all models that share it)."""
+        """Return the model's own summary and the hits and misses of the cache, for all models that share it."""
         counts = {"cache": {"hits": self.cache.hits, "misses": self.cache.misses}}
         return getattr(self.model, "summary", dict)() | counts
 
@@ -124,7 +134,7 @@ class CachedModel:
         if sampling.temperature == 0:
             del settings["seed"]
         asked = {"version": VERSION, "model": self.identity, "sampling": settings, **prompt}
-        key = hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).digest()
+        key = hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
         found = await self.cache.get(key)
         if found is None or len(found) != sampling.n:
             found = await ask()

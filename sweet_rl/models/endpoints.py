@@ -1,15 +1,16 @@
-"""Several servers of one model: which gets the next call, which are left out for now, and when they are tried again.
+"""Several servers of one model: which server gets the next call, and which ones get none for now.
 
-A server is left out after failures in a row, or at once if nothing listens there; from then on it is asked alone,
-by `probe`, after longer and longer pauses, and calls go to it again when it answers. One that asks for a pause
-(Retry-After) gets it, and fewer calls at once afterwards. Calls that find no free server wait in the order in which
-they came.
+A server is suspended after several failures in a row, or after the first one if the connection is refused. It is then
+probed after longer and longer pauses, and gets calls again when it answers. A server that asks for a pause
+(Retry-After) gets no calls for so long, and fewer concurrent calls afterwards. Calls that find no free server wait in
+the order in which they arrive.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import random
 import time
 from collections import Counter, deque
@@ -19,22 +20,57 @@ from typing import Any
 from sweet_rl.errors import UserError
 from sweet_rl.models.base import ModelError
 from sweet_rl.models.hosts import Hosts
-from sweet_rl.models.latencies import Latencies
 
 logger = logging.getLogger(__name__)
-PATIENCE_WITH_LOAD = 8  # refusals for overload that weigh as much as one failure
+OVERLOADS_PER_FAILURE = 8  # refusals for overload that weigh as much as one failure
+_STEP, _SHORTEST = math.log(1.05), 1e-4
 TROUBLE = ("timeout", "connection", "server", "overloaded", "malformed", "auth")
 
 
+class Latencies:
+    """Durations of calls, counted in buckets that are 5 % wide: memory does not grow, percentiles are right to 5 %."""
+
+    def __init__(self) -> None:
+        self._buckets: Counter[int] = Counter()
+        self._longest = 0.0
+
+    def add(self, seconds: float) -> None:
+        self._buckets[round(math.log(max(seconds, _SHORTEST)) / _STEP)] += 1
+        self._longest = max(self._longest, seconds)
+
+    def percentile(self, share: float) -> float | None:
+        """Return the seconds within which `share` (0 to 1) of the calls were answered; None without calls."""
+        total, seen = sum(self._buckets.values()), 0
+        for bucket in sorted(self._buckets):
+            seen += self._buckets[bucket]
+            if seen >= share * total:
+                return min(math.exp(bucket * _STEP), self._longest)
+        return None
+
+    def summary(self) -> dict[str, float]:
+        """Return p50, p90, p99 and longest, in seconds."""
+        if not self._buckets:
+            return {}
+        times = {f"p{round(100 * share)}": self.percentile(share) for share in (0.5, 0.9, 0.99)}
+        return {name: round(seconds, 3) for name, seconds in (times | {"longest": self._longest}).items()}
+
+
 class Endpoint:
-    """One server. `under_way` counts its calls, `limit` how many it may have; `works` says that it has answered."""
+    """One server.
+
+    Attributes:
+        under_way: Its calls in progress.
+        limit: How many it may have; cut after overload, restored by successes.
+        works: Whether it has ever answered.
+        suspended: Whether it gets no calls until it answers a probe.
+    """
 
     def __init__(self, url: str, limit: int) -> None:
         self.url = url
         self.limit = float(limit)
         self.under_way = 0
         self.works = False
-        self.left_out = False
+        self.suspended = False
         self.paused_until = 0.0
         self.failures_in_row = 0.0
         self.probe_pause: float | None = None
@@ -45,7 +81,7 @@ class Endpoint:
         self.times_left_out = 0
 
     def free(self, now: float) -> bool:
-        return not self.left_out and self.under_way < int(self.limit) and self.paused_until <= now
+        return not self.suspended and self.under_way < int(self.limit) and self.paused_until <= now
 
     def summary(self) -> dict[str, Any]:
         calls = self.answered + sum(self.failed.values())
@@ -61,13 +97,14 @@ class Endpoints:
     """The servers of one model.
 
     Args:
-        hosts: where they are; looked at again every `look_again` seconds where the list is in a file.
-        probe: asks the server at a URL for something small; raises ModelError if it does not answer.
-        concurrency: calls that one server has under way at most.
-        patience: seconds without any server after which those who wait get a UserError.
-        failures: failures in a row after which a server is left out.
-        first_pause, longest_pause: seconds before a server that was left out is asked again; each pause is twice
-            the one before.
+        hosts: Their URLs; files of them are read again every `poll_hosts` seconds.
+        probe: Makes a small request to the server at a URL; raises ModelError if there is no response.
+        concurrency: Largest number of calls that one server has in progress.
+        patience: Seconds without any server after which waiting calls get a UserError.
+        failures: Failures in a row after which a server is suspended.
+        first_pause: Seconds before the first probe of a suspended server; each later pause is twice the one before.
+        longest_pause: Longest pause between two probes, in seconds.
+        poll_hosts: Seconds.
     """
 
     def __init__(
@@ -79,17 +116,17 @@ class Endpoints:
         failures: int = 3,
         first_pause: float = 0.5,
         longest_pause: float = 30.0,
-        look_again: float = 1.0,
+        poll_hosts: float = 1.0,
     ) -> None:
         self.patience = patience
         self._hosts, self._probe, self._concurrency, self._failures = hosts, probe, concurrency, failures
-        self._first_pause, self._longest_pause, self._look_again = first_pause, longest_pause, look_again
+        self._first_pause, self._longest_pause, self._poll_hosts = first_pause, longest_pause, poll_hosts
         self._endpoints = {url: Endpoint(url, concurrency) for url in hosts.urls}
         self._gone: list[Endpoint] = []  # no longer in the file; kept for the summary
         self._waiting: deque[asyncio.Future[Endpoint]] = deque()
         self._tasks: set[asyncio.Task] = set()
         self._watching = False
-        self._none_since: float | None = None
+        self._all_suspended_since: float | None = None
         self._turn = 0
 
     @property
@@ -97,16 +134,19 @@ class Endpoints:
         return list(self._endpoints.values())
 
     async def take(self) -> Endpoint:
-        """The free server with the fewest calls under way; waits for one. Give it back with `give_back`.
+        """Wait for a free server and return the one with the fewest calls in progress.
 
-        Raises UserError where none has answered for `patience` seconds.
+        The caller ends the call with `give_back`, or with `release` if it was cancelled.
+
+        Raises:
+            UserError: No server has answered for `patience` seconds.
         """
         if self._hosts.may_change and not self._watching:
             self._watching = True
             self._start(self._watch())
-        if (error := self._none_for_too_long()) is not None:
+        if (error := self._suspended_too_long()) is not None:
             raise error
-        endpoint = None if self._waiting else self._choose()
+        endpoint = None if self._waiting else self._least_busy()
         if endpoint is not None:
             endpoint.under_way += 1
             return endpoint
@@ -116,45 +156,45 @@ class Endpoints:
             return await place
         except asyncio.CancelledError:
             if place.done() and not place.cancelled() and place.exception() is None:
-                place.result().under_way -= 1  # it was given a server in the moment in which it gave up
-                self._serve()
+                place.result().under_way -= 1  # cancelled after a server was assigned, before it was used
+                self._assign_waiting()
             raise
 
     def give_back(self, endpoint: Endpoint, seconds: float, error: ModelError | None = None) -> None:
-        """Ends a call that took `seconds`; `error` is what became of it, if no reply did."""
+        """End a call that took `seconds`; `error` is its failure, if there was one."""
         endpoint.under_way -= 1
         kind = None if error is None else error.kind
         if kind is not None:
             endpoint.failed[kind] += 1
         if kind not in TROUBLE:
-            self._praise(endpoint, seconds, counted=kind is None)
-        elif not endpoint.left_out:
+            self._record_success(endpoint, seconds, counted=kind is None)
+        elif not endpoint.suspended:
             if kind == "overloaded":
-                self._relieve(endpoint, error.retry_after)
-                endpoint.failures_in_row += 1 / PATIENCE_WITH_LOAD
+                self._reduce_load(endpoint, error.retry_after)
+                endpoint.failures_in_row += 1 / OVERLOADS_PER_FAILURE
             else:
                 endpoint.failures_in_row += 1
-            if endpoint.failures_in_row >= self._failures or error.nobody_listens:
-                self.leave_out(endpoint, str(error))
-        self._serve()
+            if endpoint.failures_in_row >= self._failures or error.connection_refused:
+                self.suspend(endpoint, str(error))
+        self._assign_waiting()
 
     def release(self, endpoint: Endpoint) -> None:
-        """Ends a call that was cancelled, which says nothing about its server."""
+        """End a call that was cancelled: neither a success nor a failure of its server."""
         endpoint.under_way -= 1
-        self._serve()
+        self._assign_waiting()
 
-    def leave_out(self, endpoint: Endpoint, why: str) -> None:
-        """No calls to this server until it answers a probe."""
-        if endpoint.left_out or self._endpoints.get(endpoint.url) is not endpoint:
+    def suspend(self, endpoint: Endpoint, why: str) -> None:
+        """Give this server no calls until it answers a probe."""
+        if endpoint.suspended or self._endpoints.get(endpoint.url) is not endpoint:
             return
-        endpoint.left_out = True
+        endpoint.suspended = True
         endpoint.times_left_out += 1
         logger.warning("%s is left out for now: %s", endpoint.url, why[:300])
-        self._note_if_none()
-        self._start(self._try_again(endpoint))
+        self._note_if_all_suspended()
+        self._start(self._probe_until_it_answers(endpoint))
 
     def summary(self) -> dict[str, Any]:
-        """Calls, failures by kind and latencies of each server that was called, by its URL."""
+        """Return calls, failures by kind and latencies of each server that was called, by its URL."""
         called = [one for one in (*self._endpoints.values(), *self._gone) if one.answered or one.failed]
         return {one.url: one.summary() for one in called}
 
@@ -164,7 +204,7 @@ class Endpoints:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _choose(self) -> Endpoint | None:
+    def _least_busy(self) -> Endpoint | None:
         now = time.monotonic()
         free = [one for one in self._endpoints.values() if one.free(now)]
         if not free:
@@ -174,18 +214,18 @@ class Endpoints:
         self._turn += 1
         return equal[self._turn % len(equal)]
 
-    def _serve(self) -> None:
+    def _assign_waiting(self) -> None:
         while self._waiting:
             if self._waiting[0].done():
                 self._waiting.popleft()
                 continue
-            endpoint = self._choose()
+            endpoint = self._least_busy()
             if endpoint is None:
                 return
             endpoint.under_way += 1
             self._waiting.popleft().set_result(endpoint)
 
-    def _praise(self, endpoint: Endpoint, seconds: float, counted: bool) -> None:
+    def _record_success(self, endpoint: Endpoint, seconds: float, counted: bool) -> None:
         endpoint.works, endpoint.failures_in_row, endpoint.probe_pause = True, 0, None
         if counted:
             endpoint.answered += 1
@@ -193,59 +233,59 @@ class Endpoints:
         if endpoint.limit < self._concurrency:
             endpoint.limit = min(self._concurrency, endpoint.limit + 1 / endpoint.limit)
 
-    def _relieve(self, endpoint: Endpoint, wait: float | None) -> None:
-        """The pause that an overloaded server asks for, and half as many calls at once as it had."""
+    def _reduce_load(self, endpoint: Endpoint, wait: float | None) -> None:
+        """Pause an overloaded server for as long as it asks, and halve its number of concurrent calls."""
         now = time.monotonic()
-        if now - endpoint.limit_cut > 1.0:  # the calls of one burst are refused together: one cut for all of them
+        if now - endpoint.limit_cut > 1.0:  # one cut for all refusals of a burst
             endpoint.limit_cut = now
             endpoint.limit = max(1.0, min(endpoint.limit, endpoint.under_way + 1) / 2)
         if wait:
             endpoint.paused_until = max(endpoint.paused_until, now + min(wait, self.patience))
-            asyncio.get_running_loop().call_later(min(wait, self.patience) + 0.001, self._serve)
+            asyncio.get_running_loop().call_later(min(wait, self.patience) + 0.001, self._assign_waiting)
 
-    async def _try_again(self, endpoint: Endpoint) -> None:
+    async def _probe_until_it_answers(self, endpoint: Endpoint) -> None:
         while self._endpoints.get(endpoint.url) is endpoint:
             endpoint.probe_pause = min(2 * (endpoint.probe_pause or self._first_pause / 2), self._longest_pause)
             await asyncio.sleep(random.uniform(endpoint.probe_pause / 2, endpoint.probe_pause))
             try:
                 await self._probe(endpoint.url)
             except ModelError:
-                self._end_if_none()
+                self._fail_waiting_if_too_long()
                 continue
             if self._endpoints.get(endpoint.url) is endpoint:
                 logger.warning("%s answers again", endpoint.url)
-                endpoint.left_out, endpoint.failures_in_row = False, self._failures - 1
-                self._note_if_none()
-                self._serve()
+                endpoint.suspended, endpoint.failures_in_row = False, self._failures - 1
+                self._note_if_all_suspended()
+                self._assign_waiting()
             return
 
-    def _note_if_none(self) -> None:
-        """Since when no server is in use."""
-        if not all(one.left_out for one in self._endpoints.values()):
-            self._none_since = None
-        elif self._none_since is None:
-            self._none_since = time.monotonic()
+    def _note_if_all_suspended(self) -> None:
+        """Record since when all servers have been suspended."""
+        if not all(one.suspended for one in self._endpoints.values()):
+            self._all_suspended_since = None
+        elif self._all_suspended_since is None:
+            self._all_suspended_since = time.monotonic()
 
-    def _none_for_too_long(self) -> UserError | None:
-        if self._none_since is None or time.monotonic() - self._none_since <= self.patience:
+    def _suspended_too_long(self) -> UserError | None:
+        if self._all_suspended_since is None or time.monotonic() - self._all_suspended_since <= self.patience:
             return None
         return UserError(
             f"no server has answered for {self.patience:.0f} s ({', '.join(self._endpoints)}). Start one and give the "
             "same command again: it continues."
         )
 
-    def _end_if_none(self) -> None:
-        """UserError for everyone who waits, once no server has answered for too long."""
-        if (error := self._none_for_too_long()) is not None:
+    def _fail_waiting_if_too_long(self) -> None:
+        """Raise UserError in all waiting calls if no server has answered for too long."""
+        if (error := self._suspended_too_long()) is not None:
             for place in self._waiting:
                 if not place.done():
                     place.set_exception(error)
             self._waiting.clear()
 
     async def _watch(self) -> None:
-        """New lines in a file of servers get calls; those whose line is gone get no more."""
+        """Add the new servers of a file of hosts, and give those that are gone no more calls."""
         while True:
-            await asyncio.sleep(self._look_again)
+            await asyncio.sleep(self._poll_hosts)
             if not self._hosts.changed():
                 continue
             urls = self._hosts.urls
@@ -255,8 +295,8 @@ class Endpoints:
             for url in [url for url in urls if url not in self._endpoints]:
                 logger.warning("%s is new in the list of servers", url)
                 self._endpoints[url] = Endpoint(url, self._concurrency)
-            self._note_if_none()
-            self._serve()
+            self._note_if_all_suspended()
+            self._assign_waiting()
 
     def _start(self, work: Any) -> None:
         task = asyncio.ensure_future(work)
@@ -266,4 +306,4 @@ class Endpoints:
     def _ended(self, task: asyncio.Task) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and task.exception() is not None:
-            logger.error("the watch over the servers ended: %s", task.exception())
+            logger.error("a background task over the servers failed: %s", task.exception())

@@ -1,5 +1,4 @@
-"""Where the servers of a model are: names on the command line, and files of names that may change while a run goes
-on."""
+"""Addresses of servers: names on the command line, and files of names that may change during a run."""
 
 from __future__ import annotations
 
@@ -14,7 +13,11 @@ logger = logging.getLogger(__name__)
 
 
 def base_url(hostname: str) -> str:
-    """`http://host:8000/v1` from a host, a host with a port, or a full URL (taken as it is). Raises UserError."""
+    """Return `http://host:8000/v1` for a host or a host with a port; a full URL is returned unchanged.
+
+    Raises:
+        UserError: It is none of these.
+    """
     name = hostname.strip().rstrip("/")
     if not name:
         raise UserError("an empty hostname; give host, host:port or a full URL, several separated by commas.")
@@ -33,9 +36,16 @@ def base_url(hostname: str) -> str:
 
 
 class Hosts:
-    """The base URLs of `names`, of which `@FILE` stands for the lines of a file (`#` begins a comment).
+    """The base URLs of servers.
 
-    Raises UserError if a name is no server, or a file cannot be read or names none.
+    Args:
+        names: Hosts or URLs; `@FILE` stands for the lines of a file (`#` begins a comment).
+
+    Attributes:
+        urls: The base URLs, without repetitions.
+
+    Raises:
+        UserError: A name is no server, or a file cannot be read or names none.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
@@ -46,11 +56,14 @@ class Hosts:
 
     @property
     def may_change(self) -> bool:
+        """Whether any name is a file."""
         return bool(self._files)
 
     def changed(self) -> bool:
-        """Reads the files again if one was written since; whether `urls` is another list now. A file that cannot be
-        used is reported, and leaves the list as it was."""
+        """Read the files again if one was written since, and return whether `urls` has changed.
+
+        A file that cannot be used is reported and changes nothing.
+        """
         states = [_state(file) for file in self._files]
         if states == self._states:
             return False
@@ -58,7 +71,7 @@ class Hosts:
         try:
             self.urls = self._read()
         except UserError as error:
-            logger.warning("%s The servers stay as they were.", error)
+            logger.warning("%s The list of servers stays unchanged.", error)
         return self.urls != before
 
     def _read(self) -> list[str]:
@@ -70,7 +83,7 @@ class Hosts:
                 raise UserError(f"the file of servers {file} cannot be read: {error}.") from error
             names = [name for name in (line.partition("#")[0].strip() for line in lines) if name]
             if not names:
-                raise UserError(f"the file of servers {file} names none: one a line, as host, host:port or URL.")
+                raise UserError(f"the file of servers {file} names none: one per line, as host, host:port or URL.")
             urls += map(base_url, names)
         return list(dict.fromkeys(urls))
 

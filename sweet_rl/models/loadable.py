@@ -1,4 +1,4 @@
-"""Whether a checkpoint can be loaded, found out without loading it: before anything is written, or waited for."""
+"""Checks that a checkpoint can be loaded, without loading it, before a run writes anything."""
 
 from __future__ import annotations
 
@@ -11,8 +11,14 @@ _WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 
 
 def check_loadable(path: str | Path) -> None:
-    """Raises UserError if the model at `path` (folder or hub name) has no configuration that can be read, or if
-    its folder lacks weights or holds a torn safetensors file."""
+    """Check the configuration and the weight files of a model.
+
+    Args:
+        path: Checkpoint folder or hub name; weights are checked in a folder only.
+
+    Raises:
+        UserError: The configuration cannot be read, or weights are missing or damaged.
+    """
     from transformers import AutoConfig
 
     try:
@@ -25,7 +31,7 @@ def check_loadable(path: str | Path) -> None:
 
 
 def _weight_files(folder: Path) -> list[Path]:
-    """The files that hold the weights; those of an index, where they are several."""
+    """Return the files that hold the weights: one, or those of an index."""
     for name in _WEIGHTS:
         index = folder / f"{name}.index.json"
         if index.is_file():

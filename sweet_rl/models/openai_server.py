@@ -1,8 +1,8 @@
-"""A model behind any server that speaks the OpenAI API (vLLM, transformers serve, hosted models).
+"""A model on any server with the OpenAI API (vLLM, transformers serve, hosted models).
 
-With a tokenizer at hand the prompt goes out as token ids (`/v1/completions`), so that the server continues
-exactly the ids that training sees, and the sampled ids come back where the server can say them (vLLM can).
-Without one the messages go to `/v1/chat/completions` and the server lays them out.
+With a tokenizer the prompt is sent as token ids (`/v1/completions`), so that the server continues exactly the ids that
+training sees; the sampled ids are returned if the server reports them (vLLM does). Without a tokenizer the messages
+are sent to `/v1/chat/completions` and the server applies its chat template.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from typing import Any
 
 from sweet_rl.chat import ChatFormat, parts_text
 from sweet_rl.errors import UserError
-from sweet_rl.models.api_errors import ApiError
-from sweet_rl.models.base import Completion, Message, ModelError, Part, Sampling
+from sweet_rl.models.base import Completion, ModelError, Sampling
 from sweet_rl.models.endpoints import Endpoint, Endpoints
 from sweet_rl.models.hosts import Hosts
-from sweet_rl.models.http_calls import HttpCalls
+from sweet_rl.models.http_calls import ApiError, HttpCalls
 from sweet_rl.models.replies import chat_completions, text_completions
 from sweet_rl.models.retries import RetryPolicy
+from sweet_rl.records import Message, Part
 
 logger = logging.getLogger(__name__)
 HOSTED = "https://api.openai.com/v1"
@@ -33,26 +33,28 @@ PROBE_SECONDS = 10.0
 
 
 class OpenAIServer:
-    """One model on one or several servers; each call goes to the server with the fewest calls under way.
+    """One model on one or several servers; each call goes to the server with the fewest calls in progress.
+
+    A feature that a server lacks is given up from then on, with a warning: a parameter that the server refuses by name
+    (hosted reasoning models refuse temperature) is left out, `max_tokens` becomes `max_completion_tokens`, token ids as
+    the prompt become the same text, and `n` replies become n calls. Seeds are sent modulo 2**31.
 
     Args:
-        model: the name under which the servers know it.
-        hostnames: hosts (`node1`, `node1:8001`: http, port 8000 by default), full base URLs, or `@FILE` with one of
-            these a line, which is read again when it changes. Empty: OpenAI's own API.
-        api_key: sent as the bearer token; local servers need none.
-        chat: the model's chat format, for exact token ids.
-        timeout: seconds for one call.
-        concurrency: calls that one server has under way at most.
-        patience: seconds without any server that answers, or that a server asks to wait, after which the run ends
+        model: The name under which the servers know it.
+        hostnames: Hosts (`node1`, `node1:8001`: http, port 8000 by default), full base URLs, or `@FILE` with one of
+            these per line, which is read again when it changes. Empty: OpenAI's own API.
+        api_key: Sent as the bearer token; local servers need none.
+        chat: The model's chat format, for exact token ids.
+        timeout: Seconds for one call.
+        retries: When failed calls are repeated.
+        concurrency: Largest number of calls that one server has in progress.
+        patience: Seconds without any server that answers, or that a server asks to wait, after which the run ends
             with a UserError.
-        request: fields of every request body, above all others; None leaves a field out ({"temperature": None,
-            "reasoning_effort": "low"}).
+        request: Fields of every request body, which override all others; None leaves a field out
+            ({"temperature": None, "reasoning_effort": "low"}).
 
-    What a server cannot do is done without from then on, with a warning: a parameter that it refuses by name
-    (hosted reasoning models refuse temperature) is left out, `max_tokens` becomes `max_completion_tokens`; token ids
-    as the prompt become the same text; `n` replies become n calls where one call gives one. The reply's seed is kept
-    within 31 bits, which every server takes. Raises UserError for what is no server, and for OpenAI's API without
-    a key.
+    Raises:
+        UserError: A hostname is no server, or OpenAI's own API has no key.
     """
 
     def __init__(
@@ -82,23 +84,26 @@ class OpenAIServer:
         self._token_limit = "max_tokens"
 
     async def check(self) -> None:
-        """Asks every server for its models. One that does not answer is left out, with a warning; raises UserError if
-        none answers, or one refuses the key or has other models only."""
+        """Ask every server for its models, and suspend those that do not answer, with a warning.
+
+        Raises:
+            UserError: No server answers, or one refuses the key or serves other models only.
+        """
         endpoints = self.endpoints.all
         results = await asyncio.gather(*(self._probe(one.url) for one in endpoints), return_exceptions=True)
-        troubles = {one: result for one, result in zip(endpoints, results, strict=True) if result is not None}
-        for endpoint, trouble in troubles.items():
-            if not isinstance(trouble, ModelError):
-                raise trouble
-            if trouble.kind == "auth":
-                raise UserError(f"the server at {endpoint.url} refuses the key or the model. {trouble}") from trouble
-        if len(troubles) == len(endpoints):
+        failures = {one: result for one, result in zip(endpoints, results, strict=True) if result is not None}
+        for endpoint, failure in failures.items():
+            if not isinstance(failure, ModelError):
+                raise failure
+            if failure.kind == "auth":
+                raise UserError(f"the server at {endpoint.url} refuses the key or the model. {failure}") from failure
+        if len(failures) == len(endpoints):
             raise UserError(
-                f"no server answers at {', '.join(one.url for one in endpoints)} ({next(iter(troubles.values()))}). "
+                f"no server answers at {', '.join(one.url for one in endpoints)} ({next(iter(failures.values()))}). "
                 f"Start one (for example `vllm serve {self.model}`) or correct the hostname."
             )
-        for endpoint, trouble in troubles.items():
-            self.endpoints.leave_out(endpoint, str(trouble))
+        for endpoint, failure in failures.items():
+            self.endpoints.suspend(endpoint, str(failure))
 
     async def complete(self, messages: list[Message], sampling: Sampling) -> list[Completion]:
         if self.chat is not None:
@@ -114,7 +119,7 @@ class OpenAIServer:
         return await self._replies("text", request, sampling, self._plain_prompt(parts))
 
     def summary(self) -> dict[str, Any]:
-        """Calls, failures and latency percentiles of each server, by its URL."""
+        """Return calls, failures and latency percentiles of each server, by its URL."""
         return {"servers": self.endpoints.summary()}
 
     async def close(self) -> None:
@@ -122,7 +127,7 @@ class OpenAIServer:
         await self._http.close()
 
     def _plain_prompt(self, parts: list[Part]) -> str:
-        """The prompt for a server that tokenises by itself, without the BOS that it will put in front."""
+        """Return the prompt for a server that tokenises it, without the BOS that the server will add."""
         text = parts_text(parts)
         if self.chat is None or not self.chat.bos_text:
             return text
@@ -133,13 +138,13 @@ class OpenAIServer:
     async def _replies(
         self, kind: str, request: dict[str, Any], sampling: Sampling, text: str | None = None
     ) -> list[Completion]:
-        """`sampling.n` replies, from one call, or from n calls to a server that gives one a call."""
+        """Return `sampling.n` replies from one call, or from n calls if the server gives one reply per call."""
         if sampling.n == 1 or not self._one_at_a_time:
             found = await self.retries.call(lambda: self._ask(kind, request, sampling, text))
             if sampling.n == 1 or len(found) != 1:
                 return found
             if not self._one_at_a_time:
-                logger.warning("%s gives one reply a call: asked %d times from now on", self.model, sampling.n)
+                logger.warning("%s gives one reply per call: %d calls per request from now on", self.model, sampling.n)
             self._one_at_a_time = True
 
         def one(number: int) -> Any:
@@ -151,8 +156,18 @@ class OpenAIServer:
     async def _ask(
         self, kind: str, request: dict[str, Any], sampling: Sampling, text: str | None
     ) -> list[Completion]:
-        """One call, repeated at once without what the server refuses to be told; `text` is the prompt for one that
-        takes no token ids. Raises ModelError."""
+        """Make one call, repeated without the parameters that the server refuses.
+
+        Args:
+            kind: A key of PATHS.
+            request: Fields of the body beside the sampling settings.
+            sampling: The sampling settings.
+            text: The prompt as text, for a server that takes no token ids.
+
+        Raises:
+            ModelError: There is no reply.
+            UserError: The server asks for a longer wait than `patience`.
+        """
         while True:
             sent = self._body(request, sampling, text)
             endpoint = await self.endpoints.take()
@@ -170,11 +185,11 @@ class OpenAIServer:
                 if isinstance(error, ApiError) and self._adapt(error, sent):
                     continue
                 held = False
-                self._weigh(error, endpoint, kind)
+                self._mark_auth_error(error, endpoint, kind)
                 self.endpoints.give_back(endpoint, time.monotonic() - start, error)
                 if (error.retry_after or 0.0) > self.endpoints.patience:
                     raise UserError(
-                        f"{endpoint.url} asks to be left alone for {error.retry_after:.0f} s ({error}). Give the same "
+                        f"{endpoint.url} asks to wait for {error.retry_after:.0f} s ({error}). Give the same "
                         "command again then: it continues."
                     ) from error
                 raise
@@ -197,16 +212,15 @@ class OpenAIServer:
             body.pop(name, None)
         return {name: value for name, value in (body | self.request).items() if value is not None}
 
-    def _weigh(self, error: ModelError, endpoint: Endpoint, kind: str) -> None:
-        """A server that has answered before, or has others beside it, may refuse the key or the model for a moment
-        only."""
+    def _mark_auth_error(self, error: ModelError, endpoint: Endpoint, kind: str) -> None:
+        """Make an auth error retryable if it may be temporary: the server has answered before, or is one of several."""
         if error.kind == "auth":
             error.retryable = endpoint.works or len(self.endpoints.all) > 1
             if getattr(error, "status", 0) == 404 and kind == "text" and not endpoint.works:
                 error.args = (f"{error} (A server that has no {PATHS['text']} needs the tokenizer `none`.)",)
 
     def _adapt(self, error: ApiError, sent: dict[str, Any]) -> bool:
-        """Whether the server named a parameter it does not take, so that the call may be made without it."""
+        """Return whether the server named a parameter that it does not take and that the next call can omit."""
         if error.status not in (400, 422):
             return False
         text = str(error)
@@ -230,9 +244,13 @@ class OpenAIServer:
         return True
 
     async def _probe(self, url: str) -> None:
-        """Raises ModelError if the server does not answer, refuses the key (kind auth), or serves other models
-        only (kind auth). A server need not list its models, and `transformers serve` without a cache folder breaks on
-        the question (500)."""
+        """Ask the server at `url` for its models.
+
+        A server need not list its models, and `transformers serve` without a cache folder answers 500.
+
+        Raises:
+            ModelError: The server does not answer, refuses the key, or serves other models only (kind auth).
+        """
         try:
             answer = await self._http.get(f"{url}/models", PROBE_SECONDS)
         except ApiError as error:
@@ -247,5 +265,5 @@ class OpenAIServer:
 
 
 def _words(text: str) -> set[str]:
-    """The words of a message that may be names of parameters; a single letter only in quotation marks."""
+    """Return the words of a message that may be parameter names; a single letter must be in quotation marks."""
     return set(re.findall(r"\w{2,}|(?<=['\"`])\w(?=['\"`])", text))

@@ -1,4 +1,4 @@
-"""A model whose replies all begin with a given text: an agent that cannot be told to answer at once is made to."""
+"""A model whose replies all begin with a given text, which makes an agent answer in its first turn."""
 
 from __future__ import annotations
 
@@ -6,19 +6,22 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from sweet_rl.errors import UserError
-from sweet_rl.models.base import ChatModel, Completion, Message, Part, Sampling
+from sweet_rl.models.base import ChatModel, Completion, Sampling
+from sweet_rl.records import Message, Part
 
 
 class PrefixedModel:
-    """A ChatModel that continues `prefix` (see base.ChatModel). The prefix is part of the reply's text and token ids.
+    """A ChatModel whose replies continue `prefix`, which is part of their text and token ids.
 
-    Its log-probs are not kept: those of the prefix were never sampled. Raises UserError for a model whose chat format
-    is not at hand, since only a laid-out prompt can be continued.
+    Log-probs are not kept, because the prefix was not sampled.
+
+    Raises:
+        UserError: The model has no chat format, which is needed to continue a text.
     """
 
     def __init__(self, model: ChatModel, prefix: str) -> None:
         if model.chat is None:
-            raise UserError("a reply can only begin with a given text where the agent's tokenizer is at hand.")
+            raise UserError("a reply can only begin with a given text if the agent's tokenizer is available.")
         self.model, self.prefix, self.chat = model, prefix, model.chat
         self._ids, _ = self.chat.encode([{"text": prefix, "train": False}])
 

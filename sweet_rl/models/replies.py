@@ -1,4 +1,4 @@
-"""The replies in an answer of the OpenAI API, checked, as Completions."""
+"""Parsing and checking of the replies in a response of the OpenAI API."""
 
 from __future__ import annotations
 
@@ -9,23 +9,33 @@ from sweet_rl.models.base import Completion, ModelError
 
 
 def chat_completions(answer: dict[str, Any], count: int) -> list[Completion]:
-    """The replies of `/chat/completions`. Raises ModelError: malformed, filtered."""
+    """Return the `count` replies in a response of `/chat/completions`.
+
+    Raises:
+        ModelError: The response is malformed, or the content filter refused the dialogue.
+    """
     return [_chat_completion(choice, usage) for choice, usage in _choices(answer, count)]
 
 
 def text_completions(answer: dict[str, Any], count: int, chat: ChatFormat | None) -> list[Completion]:
-    """The replies of `/completions`; with their ids where the server says them and `chat` can read them."""
+    """Return the `count` replies in a response of `/completions`, with token ids if the server reports them.
+
+    Raises:
+        ModelError: The response is malformed, or the content filter refused the dialogue.
+    """
     return [_text_completion(choice, usage, chat) for choice, usage in _choices(answer, count)]
 
 
 def _choices(answer: dict[str, Any], count: int) -> list[tuple[dict, tuple[int, int]]]:
-    """The choices in order, each with (prompt tokens, its share of the completion tokens). One choice where more were
-    asked for is let through: some servers give one a call."""
+    """Return the choices in order, each with (prompt tokens, its share of the completion tokens).
+
+    One choice is accepted if more were requested: some servers give one reply per call.
+    """
     choices = answer.get("choices")
     if not isinstance(choices, list) or not all(isinstance(choice, dict) for choice in choices):
         raise _malformed("no choices in the server's reply")
     if len(choices) not in (1, count):
-        raise _malformed(f"{len(choices)} choices in the server's reply, asked for {count}")
+        raise _malformed(f"{len(choices)} choices in the server's reply, expected {count}")
     usage = answer.get("usage")
     usage = usage if isinstance(usage, dict) else {}
     prompt, made = (_count(usage.get(name)) for name in ("prompt_tokens", "completion_tokens"))
@@ -56,8 +66,8 @@ def _text_completion(choice: dict, usage: tuple[int, int], chat: ChatFormat | No
     ids = choice.get("token_ids")
     if chat is None or not ids or not isinstance(ids, list) or any(type(token) is not int for token in ids):
         ids = None
-    said = choice.get("logprobs")
-    logprobs = said.get("token_logprobs") if isinstance(said, dict) else None
+    reported = choice.get("logprobs")
+    logprobs = reported.get("token_logprobs") if isinstance(reported, dict) else None
     logprobs = logprobs if isinstance(logprobs, list) else []
     if any(type(value) not in (int, float) for value in logprobs) or (ids is not None and len(logprobs) != len(ids)):
         logprobs = []

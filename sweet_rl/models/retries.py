@@ -1,4 +1,4 @@
-"""One retry policy: bounded, jittered, logged, and at its end the last error goes up."""
+"""The retry policy: bounded, with random waits, logged; the last error is raised."""
 
 from __future__ import annotations
 
@@ -17,9 +17,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """Up to `attempts` calls, `overloaded_attempts` where the server says that it has too much to do; before call
-    k+1 a wait of up to first_wait * 2^k seconds, at most longest_wait, or what the server asks for (Retry-After), if
-    that is longer."""
+    """When a failed call is repeated.
+
+    Attributes:
+        attempts: Largest number of calls.
+        overloaded_attempts: The same for calls that fail because the server is overloaded.
+        first_wait: Seconds to wait before the second call, at most; doubled for each further call.
+        longest_wait: Upper bound of the wait, unless the server asks for a longer one (Retry-After).
+    """
 
     attempts: int = 6
     overloaded_attempts: int = 30
@@ -27,11 +32,16 @@ class RetryPolicy:
     longest_wait: float = 30.0
 
     def wait_before(self, attempt: int, error: ModelError) -> float:
+        """Return the seconds to wait after failure number `attempt`."""
         bound = min(self.longest_wait, self.first_wait * 2.0 ** min(attempt - 1, 30))
         return max(random.uniform(bound / 2, bound), error.retry_after or 0.0)
 
     async def call(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """Awaits ask(), again after errors that say they are retryable. Raises the last ModelError."""
+        """Await `ask()`, again after retryable errors.
+
+        Raises:
+            ModelError: The last one.
+        """
         tries = overloaded = 0
         while True:
             try:
@@ -42,5 +52,5 @@ class RetryPolicy:
                 if not error.retryable or tries >= self.attempts or overloaded >= self.overloaded_attempts:
                     raise
                 wait = self.wait_before(max(tries, overloaded), error)
-                logger.info("attempt %d: %s (%s); again in %.1f s", tries + overloaded, error.kind, error, wait)
+                logger.info("attempt %d: %s (%s); next attempt in %.1f s", tries + overloaded, error.kind, error, wait)
                 await asyncio.sleep(wait)

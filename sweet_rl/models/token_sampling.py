@@ -1,4 +1,4 @@
-"""Drawing one token per row from logits: pure, batched, one uniform number a row."""
+"""Sampling of one token per row from logits, with one uniform random number per row."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ import torch
 def sample_tokens(
     logits: torch.Tensor, uniforms: torch.Tensor, temperature: torch.Tensor, top_p: torch.Tensor | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Draws by inverting the cumulative distribution: the token at which it first exceeds the uniform number.
+    """Sample by inverting the cumulative distribution: the token at which it first exceeds the uniform number.
 
-    A row's token depends on its own logits and its own number only, so that neither the other rows of the
-    batch nor their order changes it.
+    The token of a row depends on its own logits and its own number only, not on the other rows of the batch.
 
     Args:
         logits: [rows, vocabulary], any float type.
@@ -20,8 +19,9 @@ def sample_tokens(
         top_p: [rows], or None if no row cuts its tail.
 
     Returns:
-        tokens [rows] int64, and [rows] float32 log-probabilities under the distribution drawn from
-        (temperature and top_p applied, renormalised); for greedy rows under softmax(logits).
+        tokens: [rows] int64.
+        logps: [rows] float32, under the distribution that was sampled from (temperature and top_p applied,
+            renormalised); under softmax(logits) in greedy rows.
     """
     logits = logits.float()
     greedy = temperature == 0
@@ -32,7 +32,7 @@ def sample_tokens(
         logps = _cut_tail(logps, torch.where(greedy, torch.ones_like(top_p), top_p))
     cumulative = logps.exp().cumsum(dim=-1)
     total = cumulative[:, -1:]
-    # Strictly below the total, so that rounding never lands behind the last token that can be drawn.
+    # Strictly below the total, so that rounding never gives a token behind the last one of positive probability.
     point = torch.minimum(uniforms[:, None] * total, torch.nextafter(total, torch.zeros_like(total)))
     tokens = torch.searchsorted(cumulative, point, right=True)
     if any_greedy:
@@ -41,8 +41,7 @@ def sample_tokens(
 
 
 def _cut_tail(logps: torch.Tensor, top_p: torch.Tensor) -> torch.Tensor:
-    """Keeps the smallest set of likeliest tokens whose probability reaches top_p, renormalised: [rows,
-    vocabulary]."""
+    """Return log-probs, [rows, vocabulary], of the smallest set of likeliest tokens that reaches top_p."""
     ordered, order = logps.sort(dim=-1, descending=True, stable=True)
     probabilities = ordered.exp()
     before = probabilities.cumsum(dim=-1) - probabilities

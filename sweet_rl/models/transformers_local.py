@@ -12,17 +12,21 @@ from pathlib import Path
 
 from sweet_rl.chat import ChatFormat
 from sweet_rl.errors import UserError
-from sweet_rl.models.base import Completion, Message, ModelError, Part, Sampling
+from sweet_rl.models.base import Completion, ModelError, Sampling
 from sweet_rl.models.generation import Generated, GenerationEngine, Request
 from sweet_rl.models.loadable import check_loadable
+from sweet_rl.records import Message, Part
 
 
 class TransformersModel:
-    """Samples from a causal language model; use `from_pretrained`, or hand over a model and its ChatFormat.
+    """Samples from a causal language model; made by `from_pretrained`, or from a model and its ChatFormat.
 
-    The same prompt, sampling settings and seed give the same reply whatever else runs beside it, up to
-    rounding (generation.py says how far). `engine_settings` are GenerationEngine's: max_rows, cache_bytes,
-    …
+    The same prompt, sampling settings and seed give the same reply in any batch, up to rounding (see generation.py).
+
+    Args:
+        model: A causal language model on its device.
+        chat: Its chat format.
+        engine_settings: Arguments of GenerationEngine: max_rows, prefill_tokens, cache_bytes.
     """
 
     def __init__(self, model, chat: ChatFormat, **engine_settings: int) -> None:  # noqa: ANN001
@@ -36,9 +40,17 @@ class TransformersModel:
     def from_pretrained(
         cls, path: str | Path, device: str | None = None, dtype: str | None = None, **engine_settings: int
     ) -> TransformersModel:
-        """Loads a checkpoint folder or hub name. Device and dtype default to cuda and the checkpoint's type
-        where a GPU is present, else to cpu and float32 (bfloat16 is slower on most CPUs). Raises
-        UserError."""
+        """Load a checkpoint.
+
+        Args:
+            path: Folder or hub name.
+            device: cuda if there is a GPU, else cpu, by default.
+            dtype: float32 on a CPU (bfloat16 is slower on most), else the type of the checkpoint, by default.
+            engine_settings: Arguments of GenerationEngine.
+
+        Raises:
+            UserError: No language model can be loaded from there.
+        """
         import torch
         from transformers import AutoModelForCausalLM
 
@@ -54,7 +66,7 @@ class TransformersModel:
         return cls(model.to(device), chat, **engine_settings)
 
     async def check(self) -> None:
-        """Nothing to find out: the model is here."""
+        """Do nothing: the model is loaded."""
 
     async def complete(self, messages: list[Message], sampling: Sampling) -> list[Completion]:
         return await self.complete_parts(self.chat.prompt(messages), sampling, self.chat.fingerprint)
@@ -103,7 +115,7 @@ class TransformersModel:
                 return
             try:
                 self.engine.step()
-            except Exception as error:  # whatever the model raises (memory, device) belongs to those who wait for it
+            except Exception as error:  # of the model (memory, device): raised in the waiting calls
                 self.engine.fail_all(ModelError("engine", f"{type(error).__name__}: {error}"))
 
     async def close(self) -> None:

@@ -1,5 +1,4 @@
-"""vLLM in this process as a ChatModel; the engine is made at the first call, in the event loop that uses
-it."""
+"""vLLM in this process as a ChatModel. The engine is made at the first call, in the event loop that uses it."""
 
 from __future__ import annotations
 
@@ -8,14 +7,20 @@ from typing import Any
 
 from sweet_rl.chat import ChatFormat
 from sweet_rl.errors import UserError
-from sweet_rl.models.api_errors import CONTEXT_WORDS
-from sweet_rl.models.base import Completion, Message, ModelError, Part, Sampling
+from sweet_rl.models.base import CONTEXT_WORDS, Completion, ModelError, Sampling
+from sweet_rl.records import Message, Part
 
 
 class VLLMModel:
-    """A checkpoint in vLLM's asynchronous engine. `engine_settings` are those of vLLM's AsyncEngineArgs
-    (tensor_parallel_size, max_model_len, gpu_memory_utilization, …). Raises UserError where vLLM is not
-    installed."""
+    """A checkpoint in vLLM's asynchronous engine.
+
+    Args:
+        path: Checkpoint folder or hub name.
+        engine_settings: Fields of vLLM's AsyncEngineArgs (tensor_parallel_size, max_model_len, ...).
+
+    Raises:
+        UserError: vLLM is not installed.
+    """
 
     def __init__(self, path: str, **engine_settings: Any) -> None:
         try:
@@ -68,7 +73,7 @@ class VLLMModel:
                 {"prompt_token_ids": ids}, settings, f"sweet-{next(self._numbers)}"
             ):
                 final = output
-        except Exception as error:  # the engine's own errors differ between versions; so do those for a long prompt
+        except Exception as error:  # the classes of the engine's errors differ between versions
             kind = "context" if any(words in str(error).lower() for words in CONTEXT_WORDS) else "engine"
             raise ModelError(kind, f"{type(error).__name__}: {error}") from error
         if final is None or len(final.outputs) != sampling.n:

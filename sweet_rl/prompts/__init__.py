@@ -1,4 +1,4 @@
-"""The texts given to the agent and to the simulated human, as files, and how they are filled in."""
+"""The prompts of the agent, the human, the judge and the task synthesis, as text files with {name} for values."""
 
 from __future__ import annotations
 
@@ -12,11 +12,15 @@ FOLDER = Path(__file__).parent
 
 
 def load_prompt(path: str | Path, needed: Sequence[str], known: Sequence[str] = ()) -> str:
-    """A prompt template from a file; a bare name without a folder that is no file here (`code_agent.txt`)
-    is one of the package's own.
+    """A prompt template. Text in braces that is no known name stays as it is.
 
-    A template holds {name} where a value goes. Raises UserError if there is no such file, or a needed name is
-    missing from it; any other text in braces is left as it stands.
+    Args:
+        path: a file, or the bare name of one of the package's own (`code_agent.txt`) if there is no such file here.
+        needed: names that the template must contain.
+        known: further names that are filled in, for the error.
+
+    Raises:
+        UserError: the file cannot be read, or a needed name is missing from it.
     """
     file = Path(path)
     if not file.is_file() and file.name == str(path) and (FOLDER / file.name).is_file():
@@ -36,7 +40,8 @@ def load_prompt(path: str | Path, needed: Sequence[str], known: Sequence[str] = 
 
 
 def fill(template: str, **values: object) -> str:
-    """The template with each {name} of `values` replaced, all at once: braces inside a value stay as they
-    are."""
+    """The template with each {name} of `values` replaced. Braces inside a value are not filled in again."""
+    if not values:
+        return template
     pattern = "|".join(re.escape(f"{{{name}}}") for name in values)
-    return re.sub(pattern, lambda match: str(values[match.group()[1:-1]]), template) if values else template
+    return re.sub(pattern, lambda match: str(values[match.group()[1:-1]]), template)

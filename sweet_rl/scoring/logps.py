@@ -1,8 +1,7 @@
-"""`completion_logps`: the one place where a model becomes log-probs of trained tokens.
+"""Log-probs of trained tokens under a model, for training, reference log-probs and ranking.
 
-Training, the reference cache and ranking all come through here. A prompt is computed once for all
-the completions that share it, and hidden states are projected to the vocabulary only at positions
-that predict a trained token.
+A prompt is computed once for all the completions that share it, and hidden states are projected to the vocabulary only
+at positions that predict a trained token.
 """
 
 from __future__ import annotations
@@ -18,12 +17,14 @@ from sweet_rl.scoring.projection import chunked_logps, has_plain_head, projectio
 from sweet_rl.scoring.rows import EncodedText, lay_out
 from sweet_rl.scoring.shared_prefix import NAME, RowAttention, share_prompts
 
-ROW_TOKENS = 65536  # attention costs nothing for what a token does not see, so rows may be long
+ROW_TOKENS = 65536  # rows may be long: attention to what a token does not see is not computed
 
 
 def run_rows(model: torch.nn.Module, batch: dict[str, Any]) -> Tensor:
-    """The model's logits for the rows of `lay_out` (what they are, the caller decides with
-    `projection_replaced`). Entries of batch["model_inputs"], if there are any, are handed to the model too."""
+    """The model's logits for the rows of `lay_out`; the caller defines them by `projection_replaced`.
+
+    Entries of batch["model_inputs"], if there are any, are passed to the model too.
+    """
     inputs = dict(batch.get("model_inputs", {}), input_ids=batch["input_ids"])
     if batch["layout"] is None:
         inputs["attention_mask"] = (batch["blocks"] >= 0).long()
@@ -39,9 +40,9 @@ def run_rows(model: torch.nn.Module, batch: dict[str, Any]) -> Tensor:
 
 
 def completion_logps(model: torch.nn.Module, batch: dict[str, Any]) -> Tensor:
-    """Log-prob of every trained token of a batch from `rows.lay_out`, [S], in its order.
+    """Log-prob of every trained token of a batch of `rows.lay_out`: [S], float32, or float64 if the model is.
 
-    float32, or float64 if the model is. Equal, with its gradients, to one plain forward pass per text. A batch
+    Equal, with its gradients, to one plain forward pass per text. A batch
     with shared prompts needs a model that `share_prompts` has switched.
     """
     rows, columns, targets = batch["rows"], batch["columns"], batch["targets"]
@@ -78,8 +79,14 @@ def batches_by_tokens(texts: Sequence[EncodedText], token_budget: int) -> list[l
 
 
 def on_device(batch: dict[str, Any], device: torch.device) -> dict[str, Any]:
-    """The batch with its tensors on `device`."""
-    return {name: t.to(device) if isinstance(t, Tensor) else t for name, t in batch.items()}
+    """The batch with its tensors on `device`, those in dictionaries of it too."""
+
+    def moved(value: Any) -> Any:
+        if isinstance(value, dict):
+            return on_device(value, device)
+        return value.to(device) if isinstance(value, Tensor) else value
+
+    return {name: moved(value) for name, value in batch.items()}
 
 
 @torch.inference_mode()
@@ -90,10 +97,14 @@ def in_batches(
     compute: Callable[[list[EncodedText], Callable[[dict], dict]], Sequence],
     progress: Callable[[int], None] | None = None,
 ) -> list:
-    """What `compute(some texts, a function that moves a batch to the model)` gives for each text, in the order of
-    `texts`; no gradients.
+    """The result of `compute` for each text, in the order of `texts`; no gradients. Equal texts are computed once.
 
-    Equal texts are computed once. `progress(n)` is called with the number of texts just done.
+    Args:
+        model: decides the device.
+        texts: any number.
+        token_budget: tokens per batch.
+        compute: (some texts, a function that moves a batch to the device) -> one result per text.
+        progress: is called after each batch with the number of its texts.
     """
     first: dict[bytes, int] = {}
     for i, text in enumerate(texts):
@@ -118,8 +129,11 @@ def score_texts(
     row_tokens: int = ROW_TOKENS,
     progress: Callable[[int], None] | None = None,
 ) -> list[np.ndarray]:
-    """Log-probs of each text's trained tokens, float32 [n_i], in the order of `texts`; no gradients. `progress` as
-    in `in_batches`."""
+    """Log-probs of each text's trained tokens, float32 [n_i], in the order of `texts`; no gradients.
+
+    share: whether the model was switched by `share_prompts`; default: switch it. Other arguments: see `in_batches`
+    and `lay_out`.
+    """
     share = share_prompts(model) if share is None else share
 
     def compute(chosen: list[EncodedText], to_device: Callable[[dict], dict]) -> list[np.ndarray]:

@@ -1,7 +1,7 @@
-"""What comes after the last hidden state, only where it is asked for: log-probs of trained tokens in chunks.
+"""The vocabulary projection, only for the positions that are scored and in chunks.
 
-The vocabulary projection of a model is replaced while the model runs, so that whatever wraps it (DDP, DeepSpeed,
-an adapter, a checkpointing context) stays in place and nothing is computed for positions that nobody scores.
+The projection of a model is replaced while the model runs. So whatever wraps the model (DDP, DeepSpeed, an adapter, a
+checkpointing context) stays in place, and nothing is computed for positions that are not scored.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-CHUNK_ELEMENTS = 2**25  # logits held at once: 128 MB of float32
-# Families that do nothing to the logits after the projection, so that log-probs may take their place.
+CHUNK_ELEMENTS = 2**25  # logits in memory at a time: 128 MB of float32
+# Families that do not change the logits after the projection, so that log-probs may take their place.
 PLAIN_HEADS = frozenset({"gemma", "gemma3_text", "gpt_neox", "llama", "mistral", "olmo2", "phi3", "qwen2", "qwen3"})
 
 
@@ -68,6 +68,6 @@ def chunked_logps(
 
 
 def has_plain_head(model: torch.nn.Module) -> bool:
-    """Whether the model's logits are its projection's output, nothing more."""
+    """Whether the model's logits are the unchanged output of its projection."""
     config = unwrapped(model).config
     return config.model_type in PLAIN_HEADS and not getattr(config, "final_logit_softcapping", None)

@@ -4,9 +4,9 @@ A row holds one or more blocks, each block one prompt and its completions:
 
     prompt p p p | completion 1: a a | completion 2: b b b | next block ... | padding
 
-A completion sees its prompt and itself, positions restart after the prompt, and so every token gets
-exactly the hidden state it has in a text of its own (see shared_prefix). Rows are filled up to a budget
-of tokens. Only positions that predict a trained token are scored.
+A completion sees its prompt and itself, and positions restart after the prompt. So every token has exactly the hidden
+state that it has in a text of its own (see shared_prefix). Rows are filled up to a budget of tokens. Only positions
+that predict a trained token are scored.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class EncodedText:
 
     @classmethod
     def build(cls, ids: Sequence[int], train: Sequence[bool], where: str) -> EncodedText:
-        """Checks that there is something to train on, and something before it to predict it from.
+        """The text up to its last trained token.
 
-        Raises UserError naming `where`, the example. What follows the last trained token is dropped.
+        Raises UserError naming `where`, the example, if no token is trained or the first one is.
         """
         mask = np.asarray(train, dtype=np.bool_)
         trained = np.flatnonzero(mask)
@@ -60,7 +60,7 @@ class EncodedText:
 
     @cached_property
     def prompt(self) -> bytes:
-        """What texts must have in common to share a block."""
+        """The ids before the first trained token; texts with the same ones can share a block."""
         return self.ids[: self.prompt_length].tobytes()
 
     @cached_property
@@ -81,7 +81,7 @@ class EncodedText:
 
 @dataclass(frozen=True)
 class Block:
-    """Where one prompt and its completions lie: their row, the first column, and their lengths in tokens."""
+    """The place of one prompt and its completions: their row, the first column, and their lengths in tokens."""
 
     row: int
     start: int
@@ -96,7 +96,7 @@ class Block:
 def blocks_of(
     texts: Sequence[EncodedText], share_prompts: bool, row_tokens: int, whole: bool = False
 ) -> list[list[int]]:
-    """Indices of texts that share a prompt, cut where a block would pass `row_tokens`; `whole` as in `lay_out`."""
+    """Indices of texts that share a prompt, cut if a block would pass `row_tokens`; `whole` as in `lay_out`."""
     if not share_prompts:
         return [[i] for i in range(len(texts))]
     by_prompt: dict[bytes, list[int]] = {}
@@ -120,8 +120,10 @@ def blocks_of(
 
 
 def pack(lengths: Sequence[int], row_tokens: int) -> list[tuple[int, int]]:
-    """(row, first column) of each block: first-fit decreasing into rows of `row_tokens`, or of the longest
-    block where that is longer, so that short blocks fill what long ones leave."""
+    """(row, first column) of each block, by first-fit decreasing, so that short blocks fill what long ones leave.
+
+    Rows have `row_tokens` tokens, or as many as the longest block if that is longer.
+    """
     room = max(row_tokens, *lengths)
     used: list[int] = []
     places: list[tuple[int, int]] = [(0, 0)] * len(lengths)
@@ -137,20 +139,25 @@ def pack(lengths: Sequence[int], row_tokens: int) -> list[tuple[int, int]]:
 def lay_out(
     texts: Sequence[EncodedText], share_prompts: bool = True, row_tokens: int = 2048, whole: bool = False
 ) -> dict[str, Any]:
-    """Rows for `completion_logps`; a block that would pass `row_tokens` is continued in another, its prompt
-    repeated. With share_prompts=False each text has a row of its own, for plain causal attention.
+    """Rows for `completion_logps`.
 
-    whole: the last token of each text goes through the model too; without, it is only predicted.
+    Args:
+        texts: N texts.
+        share_prompts: whether texts with the same prompt share a block; if not, each text has a row of its own, for
+            plain causal attention.
+        row_tokens: tokens per row. A block that would pass it is continued in another, its prompt repeated.
+        whole: whether the last token of each text goes through the model too; if not, it is only predicted.
 
-    Returns int64 tensors:
-      input_ids, position_ids  [R, L]
-      blocks                   [R, L] block number, -1 for padding
-      completions              [R, L] 0 for a prompt, 1.. for the completions of a block
-      rows, columns, targets   [S] where each trained token is predicted, and its id
-      text, turn               [S] whose token it is, and of which turn (numbered through the batch)
-      starts                   [N, 3] each text's row, first column, and the first column of its completion
-    and `layout`, the tuple of Blocks (None with share_prompts=False). The S trained tokens are in the order of
-    `texts`.
+    Returns:
+        int64 tensors:
+          input_ids, position_ids  [R, L]
+          blocks                   [R, L], block number, -1 for padding
+          completions              [R, L], 0 for a prompt, 1.. for the completions of a block
+          rows, columns, targets   [S], the place at which each trained token is predicted, and its id
+          text, turn               [S], the text and the turn of each trained token, numbered through the batch
+          starts                   [N, 3], each text's row, first column, and first column of its completion
+        and `layout`, the tuple of Blocks (None without shared prompts). The S trained tokens are in the order of
+        `texts`.
     """
 
     def fed(text: EncodedText) -> int:

@@ -1,6 +1,6 @@
 """Attention over rows in which completions share their prompt, registered with transformers as `shared_prefix`.
 
-A token sees its prompt and its own completion, nothing else of the row. Three ways to compute that, equal to
+A token sees its prompt and its own completion, nothing else of the row. Three ways to compute that, equal up to
 rounding:
 
   segments  CPU: a prompt attends to itself once, every completion to the prompt and, causally, to itself, and the
@@ -39,10 +39,13 @@ FIXED_ROPES = frozenset({"default", "linear", "llama3", "yarn"})  # rotations th
 
 @dataclass
 class RowAttention:
-    """What a token of the rows may see, handed through the model to `attend`.
+    """What a token of the rows may see, passed through the model to `attend`.
 
-    layout: the blocks. blocks, completions, positions: int64 [R, L] as of `rows.lay_out`. The masks made from
-    them are kept, one a sliding window, for all layers.
+    The masks are computed once per sliding window, for all layers.
+
+    Attributes:
+        layout: the blocks.
+        blocks, completions, positions: int64 [R, L], see `rows.lay_out`.
     """
 
     layout: tuple[Block, ...]
@@ -99,8 +102,10 @@ def attend(
     rows: RowAttention | None = None,
     **kwargs,
 ) -> tuple[Tensor, None]:
-    """query [R, heads, L, d], key and value [R, key heads, L, d] -> [R, L, heads, d], as transformers calls it.
-    Without `rows` plain SDPA attention."""
+    """Attention as transformers calls it; without `rows` plain SDPA attention.
+
+    query: [R, heads, L, d]. key, value: [R, key heads, L, d]. Returns [R, L, heads, d] and None.
+    """
     if rows is None:
         kwargs |= {"scaling": scaling, "sliding_window": sliding_window}
         return sdpa_attention_forward(module, query, key, value, attention_mask, **kwargs)
@@ -133,7 +138,7 @@ def attend_flex(
     scaling: float,
     window: int | None = None,
 ) -> tuple[Tensor, None]:
-    """FlexAttention, compiled by transformers where there is a GPU; blocks that nothing sees are skipped."""
+    """FlexAttention, compiled by transformers if there is a GPU; blocks that no token sees are skipped."""
     from transformers.integrations.flex_attention import flex_attention_forward
 
     out, _ = flex_attention_forward(module, query, key, value, rows.block_mask(window), scaling=scaling)
@@ -145,13 +150,15 @@ _backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
 
 
 class Segments(torch.autograd.Function):
-    """The same by segments: every pair (queries, keys) of a block that sees anything, through torch's CPU flash
-    kernel, which also gives the log-sum-exp of its scores. A completion's two parts are merged by
+    """The same by segments: each visible pair (queries, keys) of a block goes through torch's CPU flash kernel.
+
+    The kernel also returns the log-sum-exp of its scores. A completion's two parts are merged by
 
         lse = logaddexp(lse_prompt, lse_own),  out = out_prompt e^(lse_prompt - lse) + out_own e^(lse_own - lse)
 
-    and since a part's gradient depends on the others only through `out` and `lse`, the kernel's own backward gives
-    it when it is handed the merged ones (as in ring attention, arXiv 2310.01889)."""
+    A part's gradient depends on the other parts only through `out` and `lse`, so the kernel's own backward computes
+    it from the merged ones (as in ring attention, arXiv 2310.01889).
+    """
 
     @staticmethod
     def forward(ctx, query: Tensor, key: Tensor, value: Tensor, layout: tuple[Block, ...], scaling: float) -> Tensor:
@@ -197,8 +204,10 @@ class Segments(torch.autograd.Function):
 
 
 def _columns(block: Block) -> tuple[slice, list[slice]]:
-    """The columns of the prompt, and of each completion that is not empty. A single completion is one with its
-    prompt."""
+    """The columns of the prompt, and of each completion that is not empty.
+
+    A single completion is treated as a part of its prompt.
+    """
     if len(block.completions) == 1:
         return slice(block.start, block.start + block.length), []
     at = block.start + block.prompt
@@ -211,8 +220,7 @@ def _columns(block: Block) -> tuple[slice, list[slice]]:
 
 
 def _heads(x: Tensor, key_heads: int, groups: int) -> Tensor:
-    """[heads, L, ...] -> [key heads, groups, L, ...] without a copy: queries that share keys side by side, keys
-    repeated."""
+    """[heads, L, ...] -> [key heads, groups, L, ...] without a copy: queries with the same keys, or repeated keys."""
     if x.shape[0] == key_heads:
         return x[:, None].expand(key_heads, groups, *x.shape[1:])
     return x.view(key_heads, groups, *x.shape[1:])
@@ -239,7 +247,7 @@ AttentionMaskInterface.register(NAME, sdpa_mask)
 
 
 def why_not_shared(model: torch.nn.Module) -> str | None:
-    """Why a model's prompts cannot be shared between completions exactly; None where they can."""
+    """The reason why sharing the model's prompts between completions is not exact; None if it is."""
     config = model.config
     rope = getattr(config, "rope_parameters", None) or {}
     ropes = [rope] if "rope_type" in rope else [r for r in rope.values() if isinstance(r, dict)]
@@ -256,8 +264,11 @@ def why_not_shared(model: torch.nn.Module) -> str | None:
 
 
 def share_prompts(model: torch.nn.Module) -> bool:
-    """Switches the model to shared-prefix attention, where that is exact. Where not, prompts are computed once a
-    text, with a warning that says why. Calls without rows (generation) are as before either way."""
+    """Switch the model to shared-prefix attention if that is exact. Returns whether it is.
+
+    If not, a warning gives the reason, and prompts are computed once per text. Calls without rows (generation) do not
+    change.
+    """
     reason = why_not_shared(model)
     if reason is None:
         model.set_attn_implementation(NAME)

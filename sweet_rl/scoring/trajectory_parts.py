@@ -1,4 +1,4 @@
-"""The text of a trajectory as parts: what the agent wrote is trained, the rest is not."""
+"""The text of a trajectory as parts: the agent's own text is trained, the rest is not."""
 
 from sweet_rl.chat import ChatFormat, parts_from_text
 from sweet_rl.errors import UserError
@@ -12,7 +12,17 @@ def trajectory_parts(
     eos_text: str | None = None,
     bos_text: str | None = None,
 ) -> list[Part]:
-    """A dialogue up to the agent's last turn as parts: its own, or read from released text, or rendered by `chat`."""
+    """A dialogue up to the agent's last turn as parts: its own, or parsed from released text, or rendered by `chat`.
+
+    Args:
+        trajectory: with at least one message of the agent.
+        chat: renders a trajectory without parts.
+        response_template: markup that opens the agent's turns; parses the text of released files.
+        eos_text, bos_text: markup of released files; default: that of `chat`.
+
+    Raises:
+        UserError: the trajectory has no parts, and neither `chat` nor the markup of its text is given.
+    """
     if trajectory.parts:
         return trajectory.parts
     history = trajectory.dialogue_history
@@ -30,6 +40,6 @@ def trajectory_parts(
     if chat is not None:
         return chat.dialogue(history[: last + 1], trajectory.tokenizer)
     raise UserError(
-        f"The trajectory {trajectory.id} carries no parts, so what the agent's own text is must be told: give "
+        f"The trajectory {trajectory.id} carries no parts, so the agent's own text is not known: give "
         "--tokenizer (the agent's model), or for released files --response_template and --eos_text."
     )

@@ -29,8 +29,10 @@ HEAD = "value_head"
 
 
 def attach_value_head(model: nn.Module, seed: int = 0) -> nn.Module:
-    """Gives the model a new `value_head`, Linear(hidden size, 1), and freezes the vocabulary projection, which no
-    value depends on, where it is not the input embedding as well."""
+    """Give the model a new `value_head`, Linear(hidden size, 1), drawn by `seed`.
+
+    Values do not depend on the vocabulary projection: it is frozen, unless it is the input embedding as well.
+    """
     width = model.config.get_text_config().hidden_size
     head = nn.Linear(width, 1, dtype=model.dtype)
     with torch.no_grad():
@@ -55,8 +57,16 @@ def load_value_model(
     device: torch.device | str | None = None,
     load: Callable[..., nn.Module] = load_frozen,
 ) -> nn.Module:
-    """A model of train_value.py for scoring; `load` loads what is under the head. Raises UserError if the folder has no
-    value head."""
+    """A model of train_value.py for scoring, frozen.
+
+    Args:
+        path: of the model folder.
+        dtype, device: as of `load`.
+        load: loads the model under the head.
+
+    Raises:
+        UserError: the folder has no value head.
+    """
     file = _head_file(Path(path))
     if file is None:
         raise UserError(f"{path} has no value head. Train one with train_value.py.")
@@ -69,6 +79,7 @@ def load_value_model(
 
 
 def _head_file(folder: Path) -> Path | None:
+    """The file of the folder that holds the head's weights."""
     index = folder / "model.safetensors.index.json"
     if index.is_file():
         name = json.loads(index.read_text())["weight_map"].get(f"{HEAD}.weight")
@@ -83,18 +94,25 @@ def _head_file(folder: Path) -> Path | None:
 def value_batch(
     texts: Sequence[EncodedText], share: bool = True, row_tokens: int = ROW_TOKENS, unit: str = "turn"
 ) -> dict[str, Any]:
-    """Rows for `turn_values`: those of `lay_out`, every token fed, and
+    """The batch for `turn_values`: rows of `lay_out` in which every token is fed.
 
-      pieces      int64 [R, L] which piece (a prompt, or a stretch of a completion up to a turn's end) a token is of
-      members     [T, pieces] 1 for the pieces that make up a valued turn's text so far, else 0
-      tokens      int64 [T] how many tokens that is
-      value_text  int64 [T] whose turn it is
+    Args:
+        texts: N texts.
+        share, row_tokens: as of `lay_out`.
+        unit: "turn" (each turn has a value) or "trajectory" (one value, at the end of the text).
+
+    Returns:
+        The entries of `lay_out`, and for the T values
+          pieces      int64 [R, L], the piece of each token: a prompt, or a stretch of a completion up to a turn's end
+          members     float32 [T, pieces], 1 for the pieces of the text up to the end of the turn, else 0
+          tokens      int64 [T], number of tokens of these pieces
+          value_text  int64 [T], the text of each value
     """
     batch = lay_out(texts, share, row_tokens, whole=True)
     pieces = np.full(batch["blocks"].shape, -1, np.int64)
     prompts: dict[tuple[int, int], int] = {}
     count = 0
-    turns: list[tuple[list[int], int]] = []  # the pieces of a turn's text so far, and its tokens
+    turns: list[tuple[list[int], int]] = []  # the pieces of the text up to the turn's end, and its tokens
     owners = []
     for number, (text, (row, start, at)) in enumerate(zip(texts, batch["starts"].tolist(), strict=True)):
         prompt = text.prompt_length
@@ -123,7 +141,7 @@ def value_batch(
 
 
 def _ends(text: EncodedText, unit: str) -> list[int]:
-    """How many tokens the text has up to the end of each valued turn."""
+    """Number of tokens of the text up to the end of each turn that has a value."""
     if unit == "trajectory":
         return [len(text)]
     last = np.flatnonzero(np.diff(text.turns, append=text.turns[-1] + 1))
@@ -131,7 +149,7 @@ def _ends(text: EncodedText, unit: str) -> list[int]:
 
 
 def turn_values(model: nn.Module, batch: dict[str, Any]) -> Tensor:
-    """The value of every valued turn of a `value_batch`, [T], float32, or float64 if the model is."""
+    """The values of a `value_batch`: [T] float32, or float64 if the model is."""
     head = unwrapped(model).get_submodule(HEAD)
 
     def value(_, hidden: Tensor) -> Tensor:
@@ -150,7 +168,10 @@ def turn_values(model: nn.Module, batch: dict[str, Any]) -> Tensor:
 def value_texts(
     model: nn.Module, texts: Sequence[EncodedText], token_budget: int = 8192, share: bool | None = None
 ) -> list[float]:
-    """The value of each text's last turn under a model of `load_value_model`; no gradients."""
+    """The value of each text's last turn under a model of `load_value_model`, in the order of `texts`; no gradients.
+
+    token_budget: tokens per batch. share: whether the model was switched by `share_prompts`; default: switch it.
+    """
     share = share_prompts(model) if share is None else share
 
     def compute(chosen: list[EncodedText], to_device: Callable[[dict], dict]) -> list[float]:

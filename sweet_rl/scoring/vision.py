@@ -1,8 +1,7 @@
-"""Dialogues with a picture in front, for vision-language models: the training-time information c of Frontend Design.
+"""Dialogues behind a picture, for vision-language models: the privileged information c of Frontend Design.
 
-The picture of the reference page stands where the reference solution stands for a language model: after the BOS, in
-the hint. Its placeholder tokens are laid out as the family's own processor does it; the dialogue goes through the same
-chat format as everywhere.
+The picture of the reference page stands in the place of the reference solution: in the hint, after the BOS. Its
+placeholder tokens are laid out as by the processor of the model's family; the dialogue uses the usual chat format.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from sweet_rl.chat import ChatFormat
 from sweet_rl.errors import UserError
 from sweet_rl.models.loadable import check_loadable
 from sweet_rl.records import Part
+from sweet_rl.scoring.logps import on_device
 from sweet_rl.scoring.privileged_information import HINT
 from sweet_rl.scoring.rows import EncodedText
 from sweet_rl.scoring.value_head import turn_values, value_batch
@@ -27,7 +27,7 @@ FAMILIES = ("qwen2_vl", "qwen2_5_vl")
 
 
 def is_vision_model(path: str) -> bool:
-    """Whether the model at `path` (folder or hub name) is one of the families that take pictures here."""
+    """Whether the model at `path` (folder or hub name) belongs to one of FAMILIES."""
     from transformers import AutoConfig
 
     check_loadable(path)
@@ -35,7 +35,7 @@ def is_vision_model(path: str) -> bool:
 
 
 def load_vision_weights(path: str, dtype: torch.dtype = torch.float32) -> torch.nn.Module:
-    """The vision-language model at `path`. Raises UserError if there is none of the known families."""
+    """The vision-language model at `path`. Raises UserError if it is of no known family."""
     from transformers import AutoModelForImageTextToText
 
     if not is_vision_model(path):
@@ -60,7 +60,10 @@ def load_vision_frozen(
 class VisionFormat:
     """The chat markup and the picture markup of one vision-language model.
 
-    chat: its ChatFormat. processor: its image processor (Pillow's, the same on every machine).
+    Attributes:
+        chat: its ChatFormat.
+        processor: its image processor, with the Pillow backend: the same pixels on every machine.
+        picture_token: id of the placeholder of a piece of a picture.
     """
 
     def __init__(self, chat: ChatFormat, processor: Any, picture_token: int, opening: int, closing: int) -> None:
@@ -69,7 +72,10 @@ class VisionFormat:
 
     @classmethod
     def from_pretrained(cls, path: str, max_pixels: int | None = None) -> VisionFormat:
-        """Of a model folder or hub name. max_pixels: larger pictures are shrunk to it (None: as the model says)."""
+        """The format of a model folder or hub name.
+
+        max_pixels: larger pictures are shrunk to it; default: as the model's processor does.
+        """
         from transformers import AutoConfig, AutoImageProcessor
 
         limit = {} if max_pixels is None else {"max_pixels": max_pixels}
@@ -82,9 +88,16 @@ class VisionFormat:
         return cls(ChatFormat.from_pretrained(path), processor, *tokens)
 
     def encode(self, parts: Sequence[Part], tokenizer: str | None, size: tuple[int, int], where: str) -> EncodedText:
-        """The dialogue's ids with a picture of `size` (width, height) in the hint, after the BOS.
+        """The dialogue's ids with a picture in the hint, after the BOS.
 
-        Raises UserError naming `where` if there is nothing to train on.
+        Args:
+            parts: of the dialogue.
+            tokenizer: fingerprint of the tokenizer of their token ids.
+            size: of the picture: width and height in pixels.
+            where: name of the dialogue for errors.
+
+        Raises:
+            UserError: there is nothing to train on.
         """
         before, _, after = HINT.partition("{ground_truth}")
         width, height = size
@@ -101,7 +114,7 @@ class VisionFormat:
         return EncodedText.build([*bos, *hint, *ids], [False] * (len(bos) + len(hint)) + train, where)
 
     def model_inputs(self, pictures: Sequence[bytes], input_ids: Tensor) -> dict[str, Tensor]:
-        """What the model takes beside `input_ids` [R, L]: the pixels of one PNG a row, and where they belong."""
+        """The model's inputs beside `input_ids` [R, L]: the pixels of one PNG per row, and their places."""
         images = [opened(picture) for picture in pictures]
         pixels = self.processor(images=images, return_tensors="pt")
         return {
@@ -111,7 +124,7 @@ class VisionFormat:
         }
 
     def save(self, folder: str | Path) -> None:
-        """The image processor's settings; the tokenizer is saved with the model."""
+        """Write the image processor's settings; the tokenizer is saved with the model."""
         self.processor.save_pretrained(str(folder))
 
 
@@ -126,7 +139,7 @@ def opened(picture: bytes):
 def picture_batch(
     texts: Sequence[EncodedText], pictures: Sequence[bytes], form: VisionFormat, unit: str
 ) -> dict[str, Any]:
-    """A `value_batch` of one text a row, each behind its picture; the model finds the positions itself (M-RoPE)."""
+    """A `value_batch` with one text per row, each behind its picture. The model computes the positions (M-RoPE)."""
     batch = value_batch(texts, share=False, unit=unit)
     del batch["position_ids"]
     return batch | {"model_inputs": form.model_inputs(pictures, batch["input_ids"])}
@@ -141,8 +154,10 @@ def picture_values(
     token_budget: int = 8192,
     progress: Callable[[int], None] | None = None,
 ) -> list[float]:
-    """The value of each text's last turn, each behind its picture; no gradients. Batches are of about `token_budget`
-    tokens, padding counted."""
+    """The value of each text's last turn behind its picture, in the order of `texts`; no gradients.
+
+    Batches have about `token_budget` tokens, padding included. `progress(n)` is called after each with its texts.
+    """
     device = next(model.parameters()).device
     order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
     values: dict[int, float] = {}
@@ -151,9 +166,7 @@ def picture_values(
         count = max(1, token_budget // longest)
         members, order = order[-count:], order[:-count]
         batch = picture_batch([texts[i] for i in members], [pictures[i] for i in members], form, "trajectory")
-        batch["model_inputs"] = {name: tensor.to(device) for name, tensor in batch["model_inputs"].items()}
-        batch = {name: t.to(device) if isinstance(t, torch.Tensor) else t for name, t in batch.items()}
-        values.update(zip(members, turn_values(model, batch).tolist(), strict=True))
+        values.update(zip(members, turn_values(model, on_device(batch, device)).tolist(), strict=True))
         if progress:
             progress(len(members))
     return [values[i] for i in range(len(texts))]

@@ -1,4 +1,4 @@
-"""Log-probs of given texts by vLLM in this process: an alternative to `training.logps.score_texts`."""
+"""Log-probs of given texts by vLLM in this process: an alternative to `logps.score_texts`."""
 
 from __future__ import annotations
 
@@ -17,18 +17,16 @@ SHARE_OF_MEMORY = 0.85  # of the GPU, for all engines together
 
 
 def load_vllm_scorers(paths: Sequence[str | None], bf16: bool) -> list[VLLMScorer | None]:
-    """A scorer for each path, None for None, side by side on one GPU. Raises UserError where vLLM is not
-    installed."""
+    """A scorer for each path, None for None, on the same GPU. Raises UserError if vLLM is not installed."""
     share = SHARE_OF_MEMORY / sum(path is not None for path in paths)
     dtype = "bfloat16" if bf16 else "float32"
     return [path and VLLMScorer(path, dtype=dtype, gpu_memory_utilization=share) for path in paths]
 
 
 class VLLMScorer:
-    """Scores texts with a checkpoint in vLLM, which gives the log-probs of prompts (`prompt_logprobs`).
+    """Scores texts by the log-probs of prompts (`prompt_logprobs`) of a checkpoint in vLLM.
 
-    Every text is computed whole. `engine_settings` are those of `vllm.LLM`. Raises UserError where vLLM is not
-    installed.
+    Each text is computed whole. `engine_settings` are those of `vllm.LLM`. Raises UserError if vLLM is not installed.
     """
 
     def __init__(self, path: str, **engine_settings: Any) -> None:

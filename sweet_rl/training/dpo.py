@@ -1,129 +1,119 @@
-"""Preference training: the critic (trajectory pairs, equation 3) and the actor (turn pairs, equation 4)."""
+"""Preference training: the critic (trajectory pairs, equation 3) and the policy (turn pairs, equation 4)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import functools
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from sweet_rl.chat import ChatFormat
-from sweet_rl.errors import UserError
-from sweet_rl.scoring.length_normalization import NORMALIZE
+from sweet_rl.cli import to_settings
+from sweet_rl.models.load import model_input, model_path
+from sweet_rl.models.loadable import check_loadable
+from sweet_rl.records import PreferencePair
+from sweet_rl.runs.manifest import hash_input
 from sweet_rl.scoring.logps import ROW_TOKENS
 from sweet_rl.scoring.rows import lay_out
 from sweet_rl.scoring.shared_prefix import share_prompts
-from sweet_rl.training.examples import PreferenceExamples
-from sweet_rl.training.losses import dpo_loss, log_ratios, nll_loss
-from sweet_rl.training.trainer import GroupedTrainer
+from sweet_rl.scoring.weights import load_frozen, load_weights
+from sweet_rl.training.arguments import CHECKPOINTS
+from sweet_rl.training.examples import PreferenceExamples, encode_pairs
+from sweet_rl.training.loop import Training
+from sweet_rl.training.losses import preference_losses
+from sweet_rl.training.reference import reference_logps
+from sweet_rl.training.settings import DataSettings, PreferenceSettings, TrainingSettings
+from sweet_rl.training.trainer import Objective
 
 
-@dataclass(frozen=True)
-class Preference:
-    """beta, the weight of the chosen text's NLL (mean over its trained tokens), and how a text's log-ratio is
-    normalised (see losses.token_weights)."""
+def preference_objective(
+    examples: PreferenceExamples, reference: Sequence[np.ndarray], how: PreferenceSettings, share: bool = True
+) -> Objective:
+    """DPO on pairs. The distinct texts of a batch are laid out in rows, those with the same prompt in one.
 
-    beta: float = 0.1
-    nll_loss_coef: float = 0.0
-    normalize: str = "none"
-
-    def __post_init__(self) -> None:
-        if self.beta <= 0 or self.nll_loss_coef < 0:
-            name, value = ("beta", self.beta) if self.beta <= 0 else ("nll_loss_coef", self.nll_loss_coef)
-            raise UserError(f"--{name} is {value}; it must {'be above 0' if name == 'beta' else 'not be negative'}.")
-
-
-def resolve_normalize(normalize: str, mean_log_prob: bool) -> str:
-    """--normalize; "auto" follows the released --mean_log_prob: with it "trajectory", without it "none".
-
-    Raises UserError for an unknown name, or if the two contradict each other.
-    """
-    if normalize == "auto":
-        return "trajectory" if mean_log_prob else "none"
-    if normalize not in NORMALIZE:
-        raise UserError(f"--normalize is {normalize!r}; it must be one of {', '.join(NORMALIZE)}.")
-    if mean_log_prob and normalize != "trajectory":
-        raise UserError(
-            f"--mean_log_prob means --normalize trajectory, but --normalize is {normalize}. Give one."
-        )
-    return normalize
-
-
-def preference_losses(
-    logps: Tensor,
-    reference: Tensor,
-    text: Tensor,
-    turn: Tensor,
-    lengths: Tensor,
-    pairs: Tensor,
-    how: Preference,
-) -> tuple[Tensor, dict[str, Tensor]]:
-    """Sum of the pairs' losses, and sums of what is worth logging.
-
-    logps, reference [S]; text, turn int64 [S]; lengths [N]; pairs int64 [P, 2] (chosen, rejected).
-    """
-    texts = len(lengths)
-    ratios = log_ratios(logps, reference, text, turn, texts, how.normalize)
-    chosen, rejected = ratios[pairs[:, 0]], ratios[pairs[:, 1]]
-    loss = dpo_loss(chosen, rejected, how.beta)
-    nll = nll_loss(logps, text, texts)[pairs[:, 0]]
-    metrics = {
-        "items": torch.tensor(float(len(pairs)), device=logps.device),
-        "preference_loss": loss.sum(),
-        "nll": nll.sum(),
-        "margin": how.beta * (chosen - rejected).sum(),
-        "accuracy": (chosen > rejected).float().sum(),
-        "chosen_reward": how.beta * chosen.sum(),
-        "rejected_reward": how.beta * rejected.sum(),
-    }
-    total = loss.sum()
-    if how.nll_loss_coef:
-        total = total + how.nll_loss_coef * nll.sum()
-    return total, metrics
-
-
-def pair_collator(
-    examples: PreferenceExamples,
-    reference: Sequence[np.ndarray],
-    share: bool = True,
-    row_tokens: int = ROW_TOKENS,
-) -> Callable[[list[int]], dict[str, Any]]:
-    """Indices of pairs -> a batch: their distinct texts laid out in rows, reference log-probs, and who is
-    whom.
+    Args:
+        examples: the pairs.
+        reference: [n_i] log-probs of the trained tokens of each text under the reference model.
+        how: the loss.
+        share: whether the model is one that `share_prompts` has switched.
     """
 
     def collate(indices: list[int]) -> dict[str, Any]:
         pairs = examples.pairs[indices]
         numbers, local = np.unique(pairs, return_inverse=True)
-        texts = [examples.texts[n] for n in numbers]
-        return lay_out(texts, share, row_tokens) | {
+        return lay_out([examples.texts[n] for n in numbers], share, ROW_TOKENS) | {
             "pairs": torch.from_numpy(local.reshape(pairs.shape)),
-            "lengths": torch.tensor([len(text.targets) for text in texts]),
             "reference": torch.from_numpy(np.concatenate([reference[n] for n in numbers])),
+            "items": len(pairs),
         }
 
-    return collate
+    def losses(logps: torch.Tensor, batch: dict) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+        texts = len(batch["starts"])
+        return preference_losses(logps, batch["reference"], batch["text"], batch["turn"], texts, batch["pairs"], how)
+
+    return Objective(collate, losses)
 
 
-class PreferenceTrainer(GroupedTrainer):
-    """Trains on pairs; all pairs of one prompt (at most `together`) go through the model in one row."""
+def train_preferences(
+    pretrain: str,
+    dataset: str,
+    save_path: str,
+    how: PreferenceSettings,
+    settings: TrainingSettings,
+    data: DataSettings,
+    ref_pretrain: str | None = None,
+    overwrite: bool = False,
+) -> dict | None:
+    """Train a model with DPO on the pairs of `dataset`. `ref_pretrain` is the reference model; default: `pretrain`.
 
-    def __init__(
-        self, model, args, examples: PreferenceExamples, reference, how: Preference, chat: ChatFormat,
-        train: np.ndarray, evaluation: np.ndarray, together: int = 4,
-    ):  # fmt: skip
-        self.how = how
-        collate = pair_collator(examples, reference, share_prompts(model))
-        super().__init__(
-            model, args, train, evaluation, examples.prompts, examples.lengths, collate, chat, together
-        )
+    Other arguments, result and errors are those of `loop.Training`.
+    """
+    training = Training(pretrain, dataset, save_path, settings, data, overwrite)
+    ref_pretrain = ref_pretrain or pretrain
+    weights, frozen = training.weights, model_path(ref_pretrain)
+    chat = ChatFormat.from_pretrained(weights)
+    examples = encode_pairs(training.read(PreferencePair), chat, data, dataset)
+    for path in {weights, frozen}:
+        check_loadable(path)
 
-    def items(self, batch: dict) -> int:
-        return len(batch["pairs"])
+    def make() -> tuple[torch.nn.Module, Objective]:
+        # One load for both, if the reference is the trained model without its adapter.
+        once = functools.cache(lambda: load_weights(weights, training.dtype))
+        same = settings.lora_rank and frozen == weights and settings.zero_stage is None
+        load = (lambda: once().to(training.args.device).eval()) if same else lambda: _load_reference(frozen, training)
+        reference = _reference(examples, load, frozen, training)
+        model = training.trainable(once())
+        return model, preference_objective(examples, reference, how, share_prompts(model))
 
-    def losses(self, logps: Tensor, batch: dict) -> tuple[Tensor, dict[str, Tensor]]:
-        names = ("reference", "text", "turn", "lengths", "pairs")
-        return preference_losses(logps, *(batch[name] for name in names), self.how)
+    counts = {"pairs": len(examples), "texts": len(examples.texts)}
+    recorded = {"ref_pretrain": ref_pretrain, **to_settings(how), "normalize": how.normalization}
+    return training.run(examples, counts, recorded, chat, make, [model_input(ref_pretrain)])
+
+
+def _reference(examples: PreferenceExamples, load, path: str, training: Training) -> list[np.ndarray]:
+    """The reference log-probs of all texts, computed by all processes together."""
+    settings, args = training.settings, training.args
+    content = hash_input(path) if Path(path).exists() else ""
+    key = f"{path} {content} {training.dtype} bf16={settings.bf16}"
+    reduced = settings.bf16 and settings.zero_stage is None
+    with torch.autocast(args.device.type, torch.bfloat16, enabled=reduced):
+        return reference_logps(
+            Path(training.save_path) / CHECKPOINTS, examples.texts, key, load, args.process_index, args.world_size,
+            torch.distributed.barrier if args.world_size > 1 else lambda: None,
+        )  # fmt: skip
+
+
+def _load_reference(path: str, training: Training) -> torch.nn.Module:
+    """The frozen model, whole in every process: it is released before ZeRO-3 splits up the trained one."""
+    if training.settings.zero_stage is None:
+        return load_frozen(path, training.dtype, training.args.device)
+    from transformers.integrations.deepspeed import set_hf_deepspeed_config, unset_hf_deepspeed_config
+
+    unset_hf_deepspeed_config()
+    try:
+        return load_frozen(path, training.dtype, training.args.device)
+    finally:
+        set_hf_deepspeed_config(training.args.hf_deepspeed_config)

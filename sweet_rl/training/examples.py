@@ -1,54 +1,35 @@
-"""Records -> encoded texts: what is too long loses its oldest turns or is left out, by choice, and is counted."""
+"""Records -> encoded examples: what to do with texts that are too long, and which tasks are held out."""
 
 from __future__ import annotations
 
+import random
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from sweet_rl.chat import ChatFormat, parts_from_text
 from sweet_rl.errors import UserError
-from sweet_rl.records import Part, PreferencePair, Trajectory
+from sweet_rl.records import Part, PreferencePair, Trajectory, seed_for
 from sweet_rl.scoring.privileged_information import with_hint
 from sweet_rl.scoring.rows import EncodedText
 from sweet_rl.scoring.trajectory_parts import trajectory_parts
-from sweet_rl.training.shorten import turn_starts, turns_to_leave_out, without_oldest_turns
+from sweet_rl.training.settings import DataSettings
 
-TOO_LONG = ("drop", "oldest_turns")
 DROPPED, SHORTENED = "longer than max_len, left out", "longer than max_len, oldest turns left out"
 EQUAL = "chosen equals rejected, left out"
 
 
-@dataclass(frozen=True)
-class DataSettings:
-    """How records become examples.
-
-    response_template: the markup that opens an agent's turn, for rows whose texts are plain strings. max_len: the
-    most tokens of a text. too_long: what becomes of an example with a longer one, "drop" or "oldest_turns".
-    max_samples: so many records from the file's beginning. eval_fraction: of the tasks, held out for evaluation.
-    """
-
-    response_template: str | None = None
-    max_len: int | None = None
-    too_long: str = "drop"
-    max_samples: int | None = None
-    eval_fraction: float = 0.0
-
-    def __post_init__(self) -> None:
-        if self.too_long not in TOO_LONG:
-            raise UserError(f"--too_long is {self.too_long!r}; it must be {' or '.join(TOO_LONG)}.")
-        if not 0 <= self.eval_fraction < 1:
-            raise UserError(f"--eval_fraction is {self.eval_fraction}; it must be at least 0 and below 1.")
-        if self.max_len is not None and self.max_len < 2:
-            raise UserError(f"--max_len is {self.max_len}; it must be at least 2.")
-
-
 @dataclass
 class PreferenceExamples:
-    """texts: the distinct texts. pairs: int64 [P, 2], indices of (chosen, rejected). tasks: each pair's task, None
-    where the row does not say. counts: what happened -> to how many pairs.
+    """Pairs of texts.
+
+    Attributes:
+        texts: the distinct texts.
+        pairs: int64 [P, 2], indices of (chosen, rejected).
+        tasks: each pair's task; None if its row does not name one.
+        counts: number of pairs by what happened to them.
     """
 
     texts: list[EncodedText]
@@ -61,7 +42,7 @@ class PreferenceExamples:
 
     @property
     def prompts(self) -> list[bytes]:
-        """What each pair's chosen text begins with."""
+        """The prompt of each pair's chosen text."""
         return [self.texts[chosen].prompt for chosen, _ in self.pairs]
 
     @property
@@ -72,8 +53,14 @@ class PreferenceExamples:
 
 @dataclass
 class DialogueExamples:
-    """Whole dialogues: their texts, 1.0 for each that succeeded (reward 1) and else 0.0, their tasks, and what
-    happened -> to how many."""
+    """Whole dialogues.
+
+    Attributes:
+        texts: of the dialogues.
+        labels: 1.0 for each dialogue that succeeded (reward 1), else 0.0.
+        tasks: each dialogue's task.
+        counts: number of dialogues by what happened to them.
+    """
 
     texts: list[EncodedText]
     labels: list[float]
@@ -85,7 +72,7 @@ class DialogueExamples:
 
     @property
     def prompts(self) -> list[bytes]:
-        """What each dialogue begins with, up to the agent's first turn."""
+        """Each dialogue up to the agent's first turn."""
         return [text.prompt for text in self.texts]
 
     @property
@@ -94,14 +81,42 @@ class DialogueExamples:
         return [len(text) for text in self.texts]
 
 
+def turn_starts(parts: Sequence[Part]) -> list[int]:
+    """Index of the first part of each turn of the agent. Turns are trained parts and those marked `turn`."""
+    own = [part["train"] or part.get("turn", False) for part in parts]
+    return [i for i, mine in enumerate(own) if mine and (i == 0 or not own[i - 1])]
+
+
+def without_oldest_turns(parts: Sequence[Part], count: int) -> list[Part]:
+    """The dialogue without the agent's `count` oldest turns and the human's reply to each.
+
+    What stands before the first turn (BOS, reference solution, task, the turn's header) stays, and so does the last
+    turn. The markup stays well formed, because a turn is removed together with the text up to the next one. Raises
+    ValueError if the dialogue has too few turns.
+    """
+    starts = turn_starts(parts)
+    if not 0 <= count < max(1, len(starts)):
+        raise ValueError(f"{count} turns cannot be left out of {len(starts)}: the last one stays")
+    return list(parts) if count == 0 else [*parts[: starts[0]], *parts[starts[count] :]]
+
+
+def turns_to_leave_out(parts: Sequence[Part], length: Callable[[Sequence[Part]], int], max_len: int) -> int | None:
+    """The fewest oldest turns to leave out so that `length(parts)`, in tokens, is at most max_len; None if the
+    last turn alone is too long."""
+    for count in range(max(1, len(turn_starts(parts)))):
+        if length(without_oldest_turns(parts, count)) <= max_len:
+            return count
+    return None
+
+
 class Encoder:
-    """Texts of records -> EncodedText."""
+    """Encodes the texts of records, by one chat format and the settings of the data."""
 
     def __init__(self, chat: ChatFormat, data: DataSettings | None = None):
         self.chat, self.data = chat, data or DataSettings()
 
     def parts(self, text: str | list[Part], where: str) -> list[Part]:
-        """Raises UserError naming `where` for a string without a response template."""
+        """The parts of a text. Raises UserError naming `where` for a string without a response template."""
         if not isinstance(text, str):
             return text
         if not self.data.response_template:
@@ -115,14 +130,22 @@ class Encoder:
             raise UserError(f"{where}: {error}") from error
 
     def encode(self, parts: list[Part], tokenizer: str | None, where: str) -> EncodedText:
-        """Raises UserError naming `where` where there is nothing to train on."""
+        """The ids and the mask of trained tokens. Raises UserError naming `where` if there is nothing to train on."""
         return EncodedText.build(*self.chat.encode(parts, tokenizer), where)
 
     def fitting(
         self, texts: list[list[Part]], tokenizer: str | None, places: list[str], counts: Counter
     ) -> list[EncodedText] | None:
-        """The texts of one example, encoded and none too long; None if it must be left out. Texts that differ in
-        their last turn only (turn pairs) lose the same turns. Raises UserError as `encode` does."""
+        """The texts of one example, encoded and none longer than max_len; None if the example must be left out.
+
+        Texts that differ in their last turn only (turn pairs) lose the same turns.
+
+        Args:
+            texts: parts of each text.
+            tokenizer: fingerprint of the tokenizer of their token ids.
+            places: name of each text for errors.
+            counts: is updated with what happened.
+        """
         encoded = [self.encode(parts, tokenizer, place) for parts, place in zip(texts, places, strict=True)]
         most = self.data.max_len
         if most is None or max(map(len, encoded)) <= most:
@@ -147,13 +170,12 @@ class Encoder:
 def encode_pairs(
     pairs: Sequence[PreferencePair], chat: ChatFormat, data: DataSettings, path: str = "the dataset"
 ) -> PreferenceExamples:
-    """Pairs of two equal texts are left out and counted; equal texts of different pairs are one text.
+    """Encode pairs. Pairs of two equal texts are left out and counted; equal texts of different pairs are one text.
 
     Raises UserError naming the pair that has nothing to train on, and if no pair is left.
     """
     encoder, counts = Encoder(chat, data), Counter()
-    texts: list[EncodedText] = []
-    index: dict[bytes, int] = {}
+    texts: dict[bytes, tuple[int, EncodedText]] = {}
     kept, tasks = [], []
     for pair in pairs:
         places = [f"{path}, pair {pair.id!r}, {name!r}" for name in ("chosen", "rejected")]
@@ -164,15 +186,11 @@ def encode_pairs(
         if both[0].key == both[1].key:
             counts[EQUAL] += 1
             continue
-        for text in both:
-            if text.key not in index:
-                index[text.key] = len(texts)
-                texts.append(text)
-        kept.append([index[text.key] for text in both])
+        kept.append([texts.setdefault(text.key, (len(texts), text))[0] for text in both])
         tasks.append(pair.task_id)
     if not kept:
         raise UserError(_nothing_left(path, len(pairs), "pairs", counts, data))
-    return PreferenceExamples(texts, np.asarray(kept, dtype=np.int64), tasks, counts)
+    return PreferenceExamples([text for _, text in texts.values()], np.asarray(kept, dtype=np.int64), tasks, counts)
 
 
 def encode_trajectories(
@@ -182,7 +200,7 @@ def encode_trajectories(
     path: str = "the dataset",
     hint: bool = False,
 ) -> DialogueExamples:
-    """Whole dialogues, every agent turn trained; with `hint` the reference solution stands before them.
+    """Encode whole dialogues, every turn of the agent trained; with `hint` the reference solution stands before them.
 
     Raises UserError naming the dialogue that has nothing to train on, and if none is left.
     """
@@ -208,3 +226,52 @@ def encode_trajectories(
 def _nothing_left(path: str, count: int, what: str, counts: Counter, data: DataSettings) -> str:
     reasons = "; ".join(f"{n} {why}" for why, n in counts.items()) or "the file is empty"
     return f"{path}: none of its {count} {what} can be trained on ({reasons}; --max_len is {data.max_len})."
+
+
+def successful(trajectories: Sequence[Trajectory], min_reward: float, path: str) -> list[Trajectory]:
+    """Graded trajectories with at least `min_reward`. Raises UserError if there is none."""
+    graded = [t for t in trajectories if t.is_graded]
+    if not graded:
+        raise UserError(f"{path}: no trajectory has a reward. Run evaluate_code.py on it first.")
+    kept = [t for t in graded if t.reward >= min_reward]
+    if not kept:
+        best = max(t.reward for t in graded)
+        raise UserError(
+            f"{path}: none of {len(graded)} graded trajectories reaches --min_reward {min_reward} (best: {best})."
+        )
+    return kept
+
+
+def split_by_task(
+    tasks: Sequence[str | None], fraction: float, seed: int, path: str = "the dataset"
+) -> tuple[np.ndarray, np.ndarray]:
+    """Examples to train on and examples to evaluate on. Siblings (examples of one task) are on the same side.
+
+    Args:
+        tasks: each example's task.
+        fraction: share of the tasks that is held out; 0 holds out none.
+        seed: decides which tasks.
+        path: of the dataset, for errors.
+
+    Returns:
+        Two int64 arrays of indices, each ascending.
+
+    Raises:
+        UserError: an example's task is not known, or there is only one task.
+    """
+    everything = np.arange(len(tasks))
+    if fraction == 0:
+        return everything, everything[:0]
+    unknown = next((i for i, task in enumerate(tasks) if task is None), None)
+    if unknown is not None:
+        raise UserError(
+            f"{path}: example {unknown + 1} has no 'task_id', so its siblings are not known and might be trained on. "
+            "Give every row its task's id, or leave out --eval_fraction."
+        )
+    names = sorted(set(tasks))
+    if len(names) < 2:
+        raise UserError(f"{path}: all examples are of one task; --eval_fraction needs two or more.")
+    random.Random(seed_for(seed, "eval_fraction")).shuffle(names)
+    held_out = set(names[: min(len(names) - 1, max(1, round(fraction * len(names))))])
+    mask = np.asarray([task in held_out for task in tasks])
+    return everything[~mask], everything[mask]

@@ -1,12 +1,14 @@
-"""The losses, as pure functions over the log-probs of trained tokens.
+"""The losses, as pure functions over the log-probs of trained tokens or over the values of turns.
 
 Texts have different lengths and numbers of turns, so tokens are kept flat instead of padded:
 
     S  trained tokens of all texts of a batch, text after text
-    N  texts            text[s] in 0..N-1 says whose token s is
-    T  turns            turn[s] in 0..T-1 says which turn's; numbered through the batch, so that no
-                        two texts share a number
+    N  texts            text[s] in 0..N-1 is the text of token s
+    T  turns            turn[s] in 0..T-1 is its turn; numbered through the batch, so that no two texts share a number
     P  preference pairs (a text may be in several)
+
+A function that ends a batch returns the sum of the losses of its items (pairs, dialogues or tokens) and, for the log,
+sums over the items of other figures by name.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from sweet_rl.scoring.length_normalization import sum_by_text, token_weights
+from sweet_rl.training.settings import PreferenceSettings
 
 
 def log_ratios(
@@ -23,8 +26,16 @@ def log_ratios(
 ) -> Tensor:
     """Normalised log-ratio of every text: sum over tokens of weight * (log pi_theta - log pi_ref).
 
-    policy_logps, reference_logps: [S]. Returns [N]. With "turn" it is the sum over turns of the
-    advantage A (equation 3).
+    With "turn" it is the sum over turns of the advantage A (equation 3).
+
+    Args:
+        policy_logps, reference_logps: [S] log-probs.
+        text, turn: int64 [S].
+        texts: N.
+        normalize: see length_normalization.token_weights.
+
+    Returns:
+        [N] of the dtype of `policy_logps`.
     """
     weights = token_weights(text, turn, normalize, policy_logps.dtype)
     return sum_by_text(weights * (policy_logps - reference_logps), text, texts)
@@ -45,3 +56,80 @@ def nll_loss(policy_logps: Tensor, text: Tensor, texts: int) -> Tensor:
     """
     lengths = torch.bincount(text, minlength=texts).clamp(min=1).to(policy_logps.dtype)
     return -sum_by_text(policy_logps, text, texts) / lengths
+
+
+def _pair_figures(chosen: Tensor, rejected: Tensor) -> dict[str, Tensor]:
+    """Sums for the log from the scaled scores [P] of each pair's texts."""
+    return {
+        "margin": (chosen - rejected).sum(),
+        "accuracy": (chosen > rejected).float().sum(),
+        "chosen_reward": chosen.sum(),
+        "rejected_reward": rejected.sum(),
+    }
+
+
+def preference_losses(
+    logps: Tensor, reference: Tensor, text: Tensor, turn: Tensor, texts: int, pairs: Tensor, how: PreferenceSettings
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """DPO with the NLL of the chosen texts (equations 3 and 4), summed over pairs.
+
+    Args:
+        logps, reference: [S] log-probs under the trained model and under the reference model.
+        text, turn: int64 [S].
+        texts: N.
+        pairs: int64 [P, 2], the texts (chosen, rejected) of each pair.
+        how: beta, the weight of the NLL, and the length normalisation.
+    """
+    ratios = log_ratios(logps, reference, text, turn, texts, how.normalization)
+    chosen, rejected = ratios[pairs[:, 0]], ratios[pairs[:, 1]]
+    loss = dpo_loss(chosen, rejected, how.beta).sum()
+    nll = nll_loss(logps, text, texts)[pairs[:, 0]].sum()
+    figures = {"preference_loss": loss, "nll": nll} | _pair_figures(how.beta * chosen, how.beta * rejected)
+    return (loss + how.nll_loss_coef * nll if how.nll_loss_coef else loss), figures
+
+
+def value_preference_losses(
+    values: Tensor, value_text: Tensor, texts: int, pairs: Tensor, beta: float
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """Bradley-Terry on the scores of texts, summed over pairs. A text's score is beta times the sum of its values.
+
+    Args:
+        values: [T], the value of each turn.
+        value_text: int64 [T], the text of each value.
+        texts: N.
+        pairs: int64 [P, 2], the texts (chosen, rejected) of each pair.
+        beta: scale of the values.
+    """
+    scores = beta * sum_by_text(values, value_text, texts)
+    chosen, rejected = scores[pairs[:, 0]], scores[pairs[:, 1]]
+    return dpo_loss(chosen, rejected, 1.0).sum(), _pair_figures(chosen, rejected)
+
+
+def value_classification_losses(
+    values: Tensor, value_text: Tensor, labels: Tensor
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """Mean over a text's turns of the cross-entropy of (label, sigmoid of the value), summed over texts.
+
+    Args:
+        values: [T], the value of each turn.
+        value_text: int64 [T], the text of each value.
+        labels: [N], 1 for success and 0 for none.
+
+    The logged accuracy is that of the mean value of each text.
+    """
+    counts = torch.bincount(value_text, minlength=len(labels)).to(values.dtype)
+    labels = labels.to(values.dtype)
+    losses = F.binary_cross_entropy_with_logits(values, labels[value_text], reduction="none")
+    loss = (sum_by_text(losses, value_text, len(labels)) / counts).sum()
+    scores = sum_by_text(values, value_text, len(labels)) / counts
+    return loss, {
+        "accuracy": ((scores > 0) == (labels > 0.5)).float().sum(),
+        "predicted": scores.sigmoid().sum(),
+        "succeeded": labels.sum(),
+    }
+
+
+def imitation_losses(logps: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+    """Sum of the negative log-probs [S] of the trained tokens; every token counts the same."""
+    loss = -logps.sum()
+    return loss, {"nll": loss}

@@ -1,12 +1,13 @@
-"""The order of an epoch: what shares a prompt stays together, similar lengths share a batch."""
+"""The order of an epoch: examples with the same prompt stay together, similar lengths share a batch."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-BATCHES_A_BUCKET = 32
+BATCHES_PER_BUCKET = 32
 
 
 def prompt_groups(prompts: Sequence[bytes], limit: int) -> list[np.ndarray]:
@@ -22,13 +23,22 @@ def epoch_order(
 ) -> np.ndarray:
     """Every index of every group once, so that consecutive `batch_size` of them make a good batch.
 
-    Groups are shuffled; within buckets of 32 batches they are sorted by cost (tokens) and cut into
-    batches, whose order is shuffled again. A group is cut where a batch is full.
+    Groups are shuffled; within buckets of 32 batches they are sorted by cost and cut into batches, whose order is
+    shuffled again. A group is cut if a batch is full.
+
+    Args:
+        groups: indices of examples that should share a batch.
+        costs: of each group, in tokens.
+        batch_size: examples per optimiser step.
+        seed, epoch: decide the order; each epoch has another.
+
+    Returns:
+        int64 [number of examples].
     """
     random = np.random.default_rng([seed, epoch])
     shuffled = random.permutation(len(groups))
     sizes = np.asarray([len(groups[g]) for g in shuffled])
-    bucket = (np.cumsum(sizes) - sizes) // (batch_size * BATCHES_A_BUCKET)
+    bucket = (np.cumsum(sizes) - sizes) // (batch_size * BATCHES_PER_BUCKET)
     order = shuffled[np.lexsort((np.asarray(costs)[shuffled], bucket))]
     flat = np.concatenate([random.permutation(groups[g]) for g in order])
     whole = len(flat) // batch_size * batch_size
@@ -36,17 +46,15 @@ def epoch_order(
     return np.concatenate([batches.reshape(-1), flat[whole:]])
 
 
+@dataclass
 class EpochOrder:
-    """The sampler around `epoch_order`; `epoch()` says which epoch begins."""
+    """The sampler of `epoch_order`; `epoch()` is the epoch that begins."""
 
-    def __init__(self, groups, costs, batch_size: int, seed: int, epoch: Callable[[], int]):
-        self.groups, self.costs, self.batch_size, self.seed, self.epoch = (
-            groups,
-            costs,
-            batch_size,
-            seed,
-            epoch,
-        )
+    groups: Sequence[np.ndarray]
+    costs: Sequence[int]
+    batch_size: int
+    seed: int
+    epoch: Callable[[], int]
 
     def __len__(self) -> int:
         return sum(len(group) for group in self.groups)

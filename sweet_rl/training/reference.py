@@ -25,12 +25,22 @@ def reference_logps(
     wait: Callable[[], None] = lambda: None,
     token_budget: int = 8192,
 ) -> list[np.ndarray]:
-    """Log-probs of each text's trained tokens under the frozen model, float32 [n_i].
+    """Log-probs of each text's trained tokens under the frozen model.
 
-    Of several processes each computes its share and reads the others' after `wait()`. A share on disk
-    is used only if it was made from the same texts and `model_key` (what the model's weights and
-    precision are), so a killed training that is started again does not compute it twice. `load` is called
-    only when something must be computed.
+    Each process computes its share and reads the others'. A share on disk is used only if it was made from the same
+    texts and `model_key`, so a killed training that is started again does not compute it twice.
+
+    Args:
+        folder: of the shares.
+        texts: of all processes.
+        model_key: identifies the model's weights and precision.
+        load: returns the model; called only if something must be computed.
+        process, processes: number of this process, from 0, and how many there are.
+        wait: returns when all processes have called it.
+        token_budget: tokens per batch.
+
+    Returns:
+        float32 [n_i] for each text, in the order of `texts`.
     """
     order = sorted(range(len(texts)), key=lambda i: texts[i].prompt)
     shares = [share.tolist() for share in np.array_split(np.asarray(order), processes)]
@@ -62,6 +72,7 @@ def reference_logps(
 
 
 def _read(path: Path, key: str) -> np.ndarray | None:
+    """The log-probs of a share, None if it was not made for `key`."""
     if not path.exists():
         return None
     with np.load(path) as stored:

@@ -1,173 +1,206 @@
-"""How a model is trained, whatever the loss: the settings, and what they are for `transformers.Trainer`."""
+"""The settings of the trainings: what train_dpo.py, train_value.py and train_sft.py take as flags.
+
+Nothing here imports torch, so that a script's --help is quick.
+"""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any
 
-import torch
-from accelerate.utils import get_int_from_env
-from transformers import TrainingArguments
-from transformers.integrations import get_available_reporting_integrations
-
+from sweet_rl.cli import UNRECORDED
 from sweet_rl.errors import UserError
-from sweet_rl.training.adapters import require_peft
+from sweet_rl.scoring.length_normalization import NORMALIZE
 
-CHECKPOINTS = "checkpoints"
+OBJECTIVES = ("preference", "classification")
+UNITS = ("turn", "trajectory")
+TOO_LONG = ("drop", "oldest_turns")
 KEEP = ("last", "best")
+SMALLEST_PICTURE = 28 * 28  # pixels of one visual token
+
+
+def _check(name: str, value: Any, holds: bool, wanted: str) -> None:
+    """Raise UserError naming the flag, unless `holds` or the value is None."""
+    if value is not None and not holds:
+        raise UserError(f"--{name} is {value!r}; it must {wanted}.")
+
+
+def _check_choice(name: str, value: str, known: tuple[str, ...]) -> None:
+    _check(name, value, value in known, f"be {' or '.join(known)}")
 
 
 @dataclass(frozen=True)
-class LoopSettings:
+class PreferenceSettings:
+    """The DPO loss (equations 3 and 4).
+
+    Attributes:
+        beta: scale of the log-ratios (paper: 0.1).
+        nll_loss_coef: weight of the chosen text's mean NLL on trained tokens (paper: 0.01).
+        normalize: length normalisation of a text's log-ratio: turn (sum over turns of per-turn means, the paper's
+            critic), trajectory (one mean, the released critic), none (summed log-probs, plain DPO) or auto:
+            trajectory with --mean_log_prob, else none.
+        mean_log_prob: the released name of --normalize trajectory.
+    """
+
+    beta: float = 0.1
+    nll_loss_coef: float = 0.0
+    normalize: str = "auto"
+    mean_log_prob: Annotated[bool, UNRECORDED] = False
+
+    def __post_init__(self) -> None:
+        _check("beta", self.beta, self.beta > 0, "be above 0")
+        _check("nll_loss_coef", self.nll_loss_coef, self.nll_loss_coef >= 0, "not be negative")
+        _check_choice("normalize", self.normalize, (*NORMALIZE, "auto"))
+        if self.mean_log_prob and self.normalize not in ("auto", "trajectory"):
+            raise UserError(
+                f"--mean_log_prob means --normalize trajectory, but --normalize is {self.normalize}. Give one."
+            )
+
+    @property
+    def normalization(self) -> str:
+        """`normalize` with "auto" resolved: one of NORMALIZE."""
+        return self.normalize if self.normalize != "auto" else "trajectory" if self.mean_log_prob else "none"
+
+
+@dataclass(frozen=True)
+class ValueSettings:
+    """What a value head learns.
+
+    Attributes:
+        objective: preference (Bradley-Terry on pairs, as equation 3 with values in place of log-ratios) or
+            classification (cross-entropy of each value as the logit of the dialogue's success: the value function of
+            Figure 3a).
+        unit: turn (every turn of the agent has a value; a dialogue's score is their sum) or trajectory (one value, at
+            the dialogue's end).
+        beta: scale of the values in the preference loss.
+    """
+
+    objective: str = "preference"
+    unit: str = "turn"
+    beta: float = 1.0
+
+    def __post_init__(self) -> None:
+        _check_choice("objective", self.objective, OBJECTIVES)
+        _check_choice("unit", self.unit, UNITS)
+        _check("beta", self.beta, self.beta > 0, "be above 0")
+
+
+@dataclass(frozen=True)
+class PictureSettings:
+    """The picture of the reference page that the paper's frontend critic sees.
+
+    Attributes:
+        reference_picture: train the frontend critic: a vision-language model that sees a picture of the reference
+            page. The dataset is then graded frontend trajectories (evaluate_html.py).
+        min_gap: with --reference_picture: smallest difference between the rewards of two siblings that make a pair.
+        max_pixels: with --reference_picture: larger pictures are shrunk to it; default: as the model's processor does.
+        pages_path: folder in which the pictures are kept; default: DATASET.pages.
+        browser: chromium or firefox; default: the first one found.
+        page_width: of the window in which pages are drawn, in pixels.
+        page_height: of that window; a longer page makes a longer picture.
+        page_timeout: seconds that drawing a page may take.
+    """
+
+    reference_picture: bool = False
+    min_gap: float = 0.1
+    max_pixels: int | None = None
+    pages_path: Annotated[str | None, UNRECORDED] = None
+    browser: Annotated[str | None, UNRECORDED] = None
+    page_width: int = 1280
+    page_height: int = 720
+    page_timeout: Annotated[float, UNRECORDED] = 15.0
+
+    def __post_init__(self) -> None:
+        _check("min_gap", self.min_gap, self.min_gap > 0, "be above 0")
+        smallest = self.max_pixels is None or self.max_pixels >= SMALLEST_PICTURE
+        _check("max_pixels", self.max_pixels, smallest, f"be at least {SMALLEST_PICTURE}")
+
+
+@dataclass(frozen=True)
+class DataSettings:
+    """How the records of a dataset become examples.
+
+    Attributes:
+        response_template: markup that opens the agent's turns, for rows whose texts are plain strings.
+        max_len: the most tokens of a text; no text is ever cut.
+        too_long: what becomes of an example with a longer text: drop (left out) or oldest_turns (its dialogue loses
+            its oldest turns; the task and the last turn stay). Counted and reported either way.
+        max_samples: number of records to read from the beginning of the dataset; default: all.
+        eval_fraction: share of the tasks, with all their examples, held out and evaluated at every checkpoint.
+    """
+
+    response_template: str | None = None
+    max_len: int | None = None
+    too_long: str = "drop"
+    max_samples: int | None = None
+    eval_fraction: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check_choice("too_long", self.too_long, TOO_LONG)
+        _check("eval_fraction", self.eval_fraction, 0 <= self.eval_fraction < 1, "be at least 0 and below 1")
+        _check("max_len", self.max_len, self.max_len is None or self.max_len >= 2, "be at least 2")
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
     """How a model is trained, whatever the loss.
 
-    train_batch_size: examples an optimiser step, over all processes. micro_train_batch_size: examples that
-    go through the model at once in one process (None: its whole share). save_steps: steps between
-    checkpoints, before each of which the held-out tasks are evaluated. deepspeed: path of a DeepSpeed
-    configuration, None for plain torch. lora_rank: train an adapter of this rank, None for all weights; lora_alpha:
-    its scale times the rank (None: twice the rank). keep: the last weights, or those of the checkpoint with the
-    best evaluation loss.
+    Attributes:
+        learning_rate: of AdamW, at its peak.
+        max_epochs: passes over the examples.
+        train_batch_size: examples per optimiser step, over all processes.
+        micro_train_batch_size: examples that one process computes at the same time; default: its whole share of the
+            batch.
+        pairs_together: the most examples with the same prompt that stay together in a batch, so that it is computed
+            once for them.
+        lr_scheduler: name of a schedule of transformers (SchedulerType).
+        warmup_ratio: share of the steps in which the learning rate rises to its peak.
+        weight_decay: of AdamW.
+        max_norm: the most that the norm of the gradient may be; it is clipped to this.
+        bf16: compute in bfloat16.
+        gradient_checkpointing: compute activations again in the backward pass: less memory, more time.
+        zero_stage: train with DeepSpeed ZeRO 0-3; default: plain torch.
+        lora_rank: train a LoRA adapter of this rank; saved by itself in adapter/ and, merged, as a whole model.
+        lora_alpha: the adapter's scale times its rank; default: twice the rank.
+        save_steps: optimiser steps between checkpoints.
+        keep: last (the weights at the end) or best (those of the checkpoint with the lowest evaluation loss).
+        logging_steps: optimiser steps between lines of the log.
+        report_to: none, tensorboard, wandb, or several separated by commas.
+        seed: of the order of the examples, the held-out tasks and new weights.
     """
 
     learning_rate: float = 2e-7
     max_epochs: int = 1
     train_batch_size: int = 8
-    micro_train_batch_size: int | None = None
-    bf16: bool = False
-    gradient_checkpointing: bool = False
-    deepspeed: str | None = None
+    micro_train_batch_size: Annotated[int | None, UNRECORDED] = None
+    pairs_together: int = 4
     lr_scheduler: str = "cosine"
     warmup_ratio: float = 0.03
     weight_decay: float = 0.0
-    max_grad_norm: float = 1.0
-    seed: int = 0
-    save_steps: int = 100
-    logging_steps: int = 10
-    report_to: str = "none"
-    pairs_together: int = 4
+    max_norm: float = 1.0
+    bf16: bool = False
+    gradient_checkpointing: Annotated[bool, UNRECORDED] = False
+    zero_stage: int | None = None
     lora_rank: int | None = None
     lora_alpha: float | None = None
+    save_steps: Annotated[int, UNRECORDED] = 100
     keep: str = "last"
+    logging_steps: Annotated[int, UNRECORDED] = 10
+    report_to: Annotated[str, UNRECORDED] = "none"
+    seed: int = 0
 
-    # What may differ when a training is continued: it changes the pace, not what is learned.
-    PACE = ("micro_train_batch_size", "gradient_checkpointing", "save_steps", "logging_steps", "report_to")
-
-    def that_matter(self) -> dict[str, Any]:
-        """What decides the weights that come out, for the manifest."""
-        settings = {name: value for name, value in asdict(self).items() if name not in self.PACE}
-        if self.keep == "best":
-            settings["save_steps"] = self.save_steps  # which weights can be the best
-        return settings | {"deepspeed": self.deepspeed and Path(self.deepspeed).stem}
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """Of the weights as they are loaded. DeepSpeed keeps a float32 copy of bfloat16 weights, and an adapter is
-        float32 beside them; without either the weights themselves are float32."""
-        return torch.bfloat16 if self.bf16 and (self.deepspeed or self.lora_rank) else torch.float32
-
-
-def training_arguments(settings: LoopSettings, save_path: str | Path, evaluate: bool = False) -> TrainingArguments:
-    """The Trainer's arguments; `evaluate`: there are held-out tasks. Raises UserError for sizes that do
-    not divide or settings it refuses."""
-    _check(settings, evaluate)
-    if settings.lora_rank:
-        require_peft()
-    if settings.deepspeed:
-        _require_deepspeed(settings.deepspeed)
-    # The sizes must be known before the arguments are made: DeepSpeed's configuration is filled in from them then.
-    processes = get_int_from_env(("WORLD_SIZE",), 1)
-    share, rest = divmod(settings.train_batch_size, processes)
-    micro = settings.micro_train_batch_size or share
-    if rest or share < 1 or share % micro:
-        raise UserError(
-            f"--train_batch_size {settings.train_batch_size} is not a multiple of --micro_train_batch_size "
-            f"{micro} times {processes} process(es). Choose sizes that divide."
-        )
-    report_to = _report_to(settings.report_to)
-    on_gpu = torch.cuda.is_available()
-    try:
-        args = TrainingArguments(
-            output_dir=str(Path(save_path) / CHECKPOINTS),
-            per_device_train_batch_size=micro,
-            gradient_accumulation_steps=share // micro,
-            learning_rate=settings.learning_rate,
-            num_train_epochs=settings.max_epochs,
-            bf16=settings.bf16,
-            **({"gradient_checkpointing": True} if settings.gradient_checkpointing else {}),
-            deepspeed=settings.deepspeed,
-            lr_scheduler_type=settings.lr_scheduler,
-            warmup_steps=settings.warmup_ratio,
-            weight_decay=settings.weight_decay,
-            max_grad_norm=settings.max_grad_norm,
-            seed=settings.seed,
-            data_seed=settings.seed,
-            save_steps=settings.save_steps,
-            save_total_limit=1,
-            eval_strategy="steps" if evaluate else "no",
-            eval_steps=settings.save_steps,
-            load_best_model_at_end=settings.keep == "best",
-            metric_for_best_model="eval_loss" if evaluate else None,
-            greater_is_better=False if evaluate else None,
-            logging_steps=settings.logging_steps,
-            report_to=report_to,
-            remove_unused_columns=False,
-            use_cpu=not on_gpu,
-            dataloader_pin_memory=on_gpu,
-            logging_nan_inf_filter=False,
-            ddp_find_unused_parameters=False,
-        )
-    except (ValueError, ImportError) as error:
-        raise UserError(f"the training settings do not work: {error}") from error
-    if settings.deepspeed:
-        import deepspeed
-
-        deepspeed.init_distributed()  # ZeRO-3 splits weights while they load, before the Trainer starts DeepSpeed
-    return args
-
-
-def _check(settings: LoopSettings, evaluate: bool) -> None:
-    """Raises UserError naming the flag whose value can train nothing."""
-    at_least_one = ("max_epochs", "train_batch_size", "micro_train_batch_size", "save_steps", "logging_steps")
-    for name in (*at_least_one, "pairs_together", "lora_rank"):
-        value = getattr(settings, name)
-        if value is not None and value < 1:
-            raise UserError(f"--{name} is {value}; it must be at least 1.")
-    for name in ("learning_rate", "lora_alpha"):
-        value = getattr(settings, name)
-        if value is not None and value <= 0:
-            raise UserError(f"--{name} is {value}; it must be above 0.")
-    if settings.lora_alpha is not None and not settings.lora_rank:
-        raise UserError("--lora_alpha is for an adapter: give --lora_rank, or leave it out.")
-    if settings.keep not in KEEP:
-        raise UserError(f"--keep is {settings.keep!r}; it must be last or best.")
-    if settings.keep == "best" and not evaluate:
-        raise UserError("--keep best needs tasks to evaluate on: give --eval_fraction, for example 0.1.")
-    if not 0 <= settings.warmup_ratio < 1:
-        raise UserError(f"--warmup_ratio is {settings.warmup_ratio}; it must be at least 0 and below 1.")
-    for name, value in {"weight_decay": settings.weight_decay, "max_norm": settings.max_grad_norm}.items():
-        if value < 0:
-            raise UserError(f"--{name} is {value}; it must not be negative.")
-
-
-def _report_to(names: str) -> list[str]:
-    """The loggers of a list with commas; none for "none". Raises UserError for one that is not installed."""
-    wanted = [name.strip() for name in names.split(",") if name.strip() not in ("", "none")]
-    installed = get_available_reporting_integrations()
-    for name in wanted:
-        if name not in installed:
-            raise UserError(
-                f"--report_to {name} is not known or not installed. Known here: {', '.join(['none', *installed])}."
-            )
-    return wanted
-
-
-def _require_deepspeed(config: str) -> None:
-    try:
-        import deepspeed  # noqa: F401
-    except ImportError as error:
-        raise UserError(
-            "--zero_stage needs DeepSpeed: pip install deepspeed. Without --zero_stage plain torch trains."
-        ) from error
-    if not Path(config).is_file():
-        raise UserError(f"the DeepSpeed configuration {config} does not exist.")
+    def __post_init__(self) -> None:
+        at_least_one = ("max_epochs", "train_batch_size", "micro_train_batch_size", "save_steps", "logging_steps")
+        for name in (*at_least_one, "pairs_together", "lora_rank"):
+            value = getattr(self, name)
+            _check(name, value, value is None or value >= 1, "be at least 1")
+        for name in ("learning_rate", "lora_alpha"):
+            value = getattr(self, name)
+            _check(name, value, value is None or value > 0, "be above 0")
+        for name in ("weight_decay", "max_norm"):
+            _check(name, getattr(self, name), getattr(self, name) >= 0, "not be negative")
+        if self.lora_alpha is not None and not self.lora_rank:
+            raise UserError("--lora_alpha is for an adapter: give --lora_rank, or leave it out.")
+        _check_choice("keep", self.keep, KEEP)
+        _check("warmup_ratio", self.warmup_ratio, 0 <= self.warmup_ratio < 1, "be at least 0 and below 1")
+        _check("zero_stage", self.zero_stage, self.zero_stage in (0, 1, 2, 3), "be 0, 1, 2 or 3")

@@ -1,4 +1,4 @@
-"""`transformers.Trainer` for examples that share prompts: its batches, its sums, its evaluation, its log."""
+"""`transformers.Trainer` for examples that share prompts: batches, sums over items, evaluation and log."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import resource
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
+from torch import Tensor
 from transformers import Trainer, TrainingArguments
 from transformers.integrations import TensorBoardCallback
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
@@ -20,42 +22,66 @@ from sweet_rl.scoring.logps import completion_logps
 from sweet_rl.training.order import EpochOrder, prompt_groups
 
 
+@dataclass(frozen=True)
+class Objective:
+    """What a training optimises.
+
+    Attributes:
+        collate: indices of examples -> their batch. Its entry `items` is the number of things over which the loss is
+            a mean: pairs, dialogues or tokens.
+        losses: (outputs, batch) -> the sum of the items' losses, and sums over the items of figures for the log.
+        outputs: (model, batch) -> what the losses are computed from: log-probs of the trained tokens, or values.
+    """
+
+    collate: Callable[[list[int]], dict[str, Any]]
+    losses: Callable[[Tensor, dict[str, Any]], tuple[Tensor, dict[str, Tensor]]]
+    outputs: Callable[[torch.nn.Module, dict[str, Any]], Tensor] = completion_logps
+
+
+class Examples(Protocol):
+    """Examples by index: the prompt and the length in tokens of each."""
+
+    prompts: Sequence[bytes]
+    lengths: Sequence[int]
+
+
 class GroupedTrainer(Trainer):
-    """A Trainer whose examples are indices, ordered by `EpochOrder`, and whose losses are sums over the
-    step's items.
+    """A Trainer whose examples are indices, ordered by `EpochOrder`, and whose losses are sums over items.
 
-    A subclass collates indices into a batch, says how many items a batch has (`items`: pairs, or
-    tokens), what the model gives for it (`outputs`: log-probs, or values) and computes the sum of the items' losses
-    with what is worth logging (`losses`). A step's loss is the mean over all its items, however they fall into
-    micro-batches and processes.
+    A step's loss is the mean over all its items, however they are divided into micro-batches and processes.
 
-    train, evaluation: the examples' indices, int64. prompts, lengths: of every example, by index; those with
-    the same prompt stay together, at most `together` of them.
+    Args:
+        model: to train.
+        args: of the Trainer.
+        objective: what is optimised.
+        examples: all examples.
+        split: int64 indices of the examples to train on and of those to evaluate on.
+        chat: chat format of the model.
+        together: the most examples with the same prompt that stay together.
     """
 
     def __init__(
         self,
-        model,
+        model: torch.nn.Module,
         args: TrainingArguments,
-        train: np.ndarray,
-        evaluation: np.ndarray,
-        prompts: Sequence[bytes],
-        lengths: Sequence[int],
-        collate: Callable[[list[int]], dict[str, Any]],
+        objective: Objective,
+        examples: Examples,
+        split: tuple[np.ndarray, np.ndarray],
         chat: ChatFormat,
         together: int = 1,
     ):
+        train, evaluation = split
+        prompts, lengths = examples.prompts, examples.lengths
         groups = prompt_groups([prompts[i] for i in train], together)
         self.groups = [train[group] for group in groups]
         self.costs = [max(lengths[i] for i in group) for group in self.groups]
         self.evaluation = np.asarray(sorted(evaluation.tolist(), key=lambda i: (prompts[i], i)), dtype=np.int64)
-        self.collate, self.chat = collate, chat
-        self.sums: dict[str, torch.Tensor] = {}
+        self.objective, self.chat = objective, chat
+        self.sums: dict[str, Tensor] = {}
         self.since = time.perf_counter()
-        # No processing_class: the Trainer would write the tokenizer's EOS over those of the generation
-        # config.
+        # No processing_class: the Trainer would write the tokenizer's EOS over those of the generation config.
         super().__init__(
-            model=model, args=args, train_dataset=_Indices(len(prompts)), data_collator=collate,
+            model=model, args=args, train_dataset=_Indices(len(prompts)), data_collator=objective.collate,
             eval_dataset=_Indices(len(evaluation)) if len(evaluation) else None,
         )  # fmt: skip
         self.loss_is_scaled_for_ga = True
@@ -67,15 +93,6 @@ class GroupedTrainer(Trainer):
         self.remove_callback(ProgressCallback)
         self.add_callback(_Progress)
 
-    def items(self, batch: dict) -> int:
-        raise NotImplementedError
-
-    def outputs(self, model, batch: dict) -> torch.Tensor:
-        return completion_logps(model, batch)
-
-    def losses(self, outputs: torch.Tensor, batch: dict) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-        raise NotImplementedError
-
     def _get_train_sampler(self, train_dataset=None):
         batch_size = self.args.per_device_train_batch_size * self.args.gradient_accumulation_steps
         return EpochOrder(
@@ -83,28 +100,33 @@ class GroupedTrainer(Trainer):
             epoch=lambda: int(self.state.epoch or 0),
         )  # fmt: skip
 
-    def _get_num_items_in_batch(self, batch_samples: list, device: torch.device) -> torch.Tensor:
-        count = torch.tensor(float(sum(self.items(batch) for batch in batch_samples)), device=device)
+    def _get_num_items_in_batch(self, batch_samples: list, device: torch.device) -> Tensor:
+        count = torch.tensor(float(sum(batch["items"] for batch in batch_samples)), device=device)
         return self.accelerator.gather(count).sum() if self.args.world_size > 1 else count
 
     def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
-        loss, metrics = self.losses(self.outputs(model, inputs), inputs)
-        for name, value in (metrics | {"tokens": (inputs["blocks"] >= 0).sum()}).items():
+        loss, figures = self._losses(model, inputs)
+        for name, value in (figures | {"tokens": (inputs["blocks"] >= 0).sum()}).items():
             self.sums[name] = self.sums.get(name, 0) + value.detach()
         return loss * self.args.world_size / num_items_in_batch  # gradients are averaged over processes
 
+    def _losses(self, model: torch.nn.Module, batch: dict) -> tuple[Tensor, dict[str, Tensor]]:
+        """The sum of the items' losses, and the sums for the log with the number of items."""
+        loss, figures = self.objective.losses(self.objective.outputs(model, batch), batch)
+        return loss, figures | {"items": torch.tensor(float(batch["items"]), device=loss.device)}
+
     def evaluate(self, eval_dataset=None, ignore_keys=None, metric_key_prefix: str = "eval") -> dict[str, float]:
-        """The means of loss and figures over the held-out examples, each of them once, logged as `eval_...`."""
+        """The means of loss and figures over the held-out examples, each computed once; logged as `eval_...`."""
         began = time.perf_counter()
         model = self.model_wrapped
         training = model.training
         model.eval()
-        sums: dict[str, torch.Tensor] = {}
+        sums: dict[str, Tensor] = {}
         for indices, counted in self._own_evaluation():
-            batch = self._prepare_inputs(self.collate(indices))
+            batch = self._prepare_inputs(self.objective.collate(indices))
             with torch.no_grad():
-                loss, metrics = self.losses(self.outputs(model, batch), batch)
-            for name, value in (metrics | {"loss": loss}).items():
+                loss, figures = self._losses(model, batch)
+            for name, value in (figures | {"loss": loss}).items():
                 sums[name] = sums.get(name, 0) + counted * value
         model.train(training)
         figures = {f"{metric_key_prefix}_{name}": value for name, value in self._means(sums).items()}
@@ -114,15 +136,18 @@ class GroupedTrainer(Trainer):
         return figures
 
     def _own_evaluation(self) -> list[tuple[list[int], float]]:
-        """This process's batches of held-out examples, and what each counts. All processes have the same number
-        of batches, because ZeRO-3 gathers weights in step; a process without a batch repeats one that counts 0."""
+        """This process's batches of held-out examples, and the weight of each.
+
+        All processes have the same number of batches, because ZeRO-3 gathers weights in step; a process without a
+        batch repeats one with weight 0.
+        """
         size, processes = self.args.per_device_train_batch_size, self.args.world_size
         chunks = [self.evaluation[i : i + size].tolist() for i in range(0, len(self.evaluation), size)]
         own = [(chunk, 1.0) for chunk in chunks[self.args.process_index :: processes]]
         return own + [(chunks[0], 0.0)] * (-(-len(chunks) // processes) - len(own))
 
-    def _means(self, sums: dict[str, torch.Tensor]) -> dict[str, float]:
-        """Totals over all processes, divided by the number of items."""
+    def _means(self, sums: dict[str, Tensor]) -> dict[str, float]:
+        """Totals over all processes, divided by the number of items; "tokens" is not divided."""
         names = sorted(sums)
         totals = torch.stack([torch.as_tensor(sums[name], device=self.args.device).double() for name in names])
         if self.args.world_size > 1:
@@ -132,8 +157,8 @@ class GroupedTrainer(Trainer):
         return {name: total / items if name != "tokens" else total for name, total in found.items()}
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Adds the means, over the items since the last line, of what `losses` gave; the tokens that went through
-        the model a second; and the most memory that the first process has held, in GB."""
+        """Log a line, with the means over the items since the last line of the figures of `losses`, the tokens computed
+        per second and the peak memory of the first process in GB."""
         if self.sums and "loss" in logs:
             means = self._means(self.sums)
             now = time.perf_counter()
@@ -143,11 +168,11 @@ class GroupedTrainer(Trainer):
         super().log(logs, start_time)
 
     def floating_point_ops(self, inputs) -> int:
-        return 0  # a shared prompt has no honest estimate by the Trainer's formula
+        return 0  # the Trainer's formula does not hold for shared prompts
 
 
 def peak_memory_gb() -> float:
-    """The most memory held so far, in 10^9 bytes: of the GPU if there is one, else of the process."""
+    """Peak memory in 10^9 bytes: of the GPU if there is one, else of the process."""
     if torch.cuda.is_available():
         return torch.cuda.max_memory_allocated() / 1e9
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -166,10 +191,9 @@ class _Indices(torch.utils.data.Dataset):
 
 
 class _Progress(ProgressCallback):
-    """The progress bar with the last figures beside it, instead of a printed dictionary every few steps.
+    """A progress bar with the last figures beside it, instead of a printed dictionary every few steps.
 
-    The last step is logged too, so that a short training has figures at all, and evaluated where there are held-out
-    examples.
+    The last step is logged too, so that a short training has figures, and evaluated if there are held-out examples.
     """
 
     def on_step_end(self, args, state, control, **kwargs):

@@ -1,144 +1,94 @@
-"""The critic with a regression head: a scalar on the mean hidden state (the paper's ablation of the log-ratio).
+"""Training a value head: the paper's ablation of the log-ratio critic, and its value function (Figure 3a).
 
-A turn's value is a linear function of the mean of the last layer's hidden states over all tokens of the text up to
-the turn's end: c, o_t and a_t. It takes the place of the advantage A(o_t, a_t, c) in equation 3. One forward pass
-over a dialogue gives the values of all its turns.
+scoring/value_head.py defines the values of turns.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
-from torch import Tensor
 
 from sweet_rl.chat import ChatFormat
-from sweet_rl.errors import UserError
-from sweet_rl.scoring.length_normalization import sum_by_text
+from sweet_rl.cli import to_settings
+from sweet_rl.models.loadable import check_loadable
+from sweet_rl.records import PreferencePair, Trajectory
 from sweet_rl.scoring.shared_prefix import share_prompts
 from sweet_rl.scoring.value_head import turn_values, value_batch
-from sweet_rl.training.examples import DialogueExamples, PreferenceExamples
-from sweet_rl.training.losses import dpo_loss
-from sweet_rl.training.trainer import GroupedTrainer
-
-OBJECTIVES = ("preference", "classification")
-UNITS = ("turn", "trajectory")
-
-
-@dataclass(frozen=True)
-class ValueObjective:
-    """What the values are trained to say.
-
-    objective: "preference", -log sigmoid(beta * (chosen's values - rejected's values)) over pairs, Bradley-Terry as
-    in equation 3; or "classification", binary cross-entropy of each value as the logit of the dialogue's success
-    (the value function of Figure 3a).
-    unit: "turn", every turn of the agent has a value, and a dialogue their sum; or "trajectory", a dialogue has one
-    value, at its end.
-    """
-
-    objective: str = "preference"
-    unit: str = "turn"
-    beta: float = 1.0
-
-    def __post_init__(self) -> None:
-        for name, value, known in (("objective", self.objective, OBJECTIVES), ("unit", self.unit, UNITS)):
-            if value not in known:
-                raise UserError(f"--{name} is {value!r}; it must be {' or '.join(known)}.")
-        if self.beta <= 0:
-            raise UserError(f"--beta is {self.beta}; it must be above 0.")
+from sweet_rl.training.examples import (
+    DialogueExamples,
+    PreferenceExamples,
+    encode_pairs,
+    encode_trajectories,
+    successful,
+)
+from sweet_rl.training.loop import Training
+from sweet_rl.training.losses import value_classification_losses, value_preference_losses
+from sweet_rl.training.settings import DataSettings, TrainingSettings, ValueSettings
+from sweet_rl.training.trainer import Objective
 
 
-def preference_value_losses(
-    values: Tensor, value_text: Tensor, texts: int, pairs: Tensor, beta: float
-) -> tuple[Tensor, dict[str, Tensor]]:
-    """Sum of the pairs' losses, and sums of what is worth logging. A text's score is the sum of its values.
-
-    values [T]; value_text int64 [T], whose; pairs int64 [P, 2] (chosen, rejected).
-    """
-    scores = beta * sum_by_text(values, value_text, texts)
-    chosen, rejected = scores[pairs[:, 0]], scores[pairs[:, 1]]
-    loss = dpo_loss(chosen, rejected, 1.0).sum()
-    return loss, {
-        "items": torch.tensor(float(len(pairs)), device=values.device),
-        "margin": (chosen - rejected).sum(),
-        "accuracy": (chosen > rejected).float().sum(),
-        "chosen_reward": chosen.sum(),
-        "rejected_reward": rejected.sum(),
-    }
-
-
-def classification_losses(values: Tensor, value_text: Tensor, labels: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-    """Sum over texts of the mean over their turns of the cross-entropy of (label, sigmoid of the value).
-
-    values [T]; value_text int64 [T], whose; labels [N], 1 for success. Accuracy is that of the texts' mean values.
-    """
-    counts = torch.bincount(value_text, minlength=len(labels)).to(values.dtype)
-    labels = labels.to(values.dtype)
-    losses = F.binary_cross_entropy_with_logits(values, labels[value_text], reduction="none")
-    loss = (sum_by_text(losses, value_text, len(labels)) / counts).sum()
-    scores = sum_by_text(values, value_text, len(labels)) / counts
-    return loss, {
-        "items": torch.tensor(float(len(labels)), device=values.device),
-        "accuracy": ((scores > 0) == (labels > 0.5)).float().sum(),
-        "predicted": scores.sigmoid().sum(),
-        "succeeded": labels.sum(),
-    }
-
-
-class ValuePreferenceTrainer(GroupedTrainer):
-    """Trains a model with a value head on pairs."""
-
-    def __init__(
-        self, model, args, examples: PreferenceExamples, how: ValueObjective, chat: ChatFormat,
-        train: np.ndarray, evaluation: np.ndarray, together: int = 4,
-    ):  # fmt: skip
-        self.beta, share = how.beta, share_prompts(model)
-
-        def collate(indices: list[int]) -> dict[str, Any]:
-            pairs = examples.pairs[indices]
-            numbers, local = np.unique(pairs, return_inverse=True)
-            batch = value_batch([examples.texts[n] for n in numbers], share, unit=how.unit)
-            return batch | {"pairs": torch.from_numpy(local.reshape(pairs.shape))}
-
-        super().__init__(
-            model, args, train, evaluation, examples.prompts, examples.lengths, collate, chat, together
+def value_objective(examples: PreferenceExamples | DialogueExamples, how: ValueSettings, share: bool) -> Objective:
+    """Bradley-Terry on pairs, or cross-entropy on dialogues, whichever `examples` are."""
+    if isinstance(examples, PreferenceExamples):
+        return value_preference_objective(
+            examples, how, lambda numbers: value_batch([examples.texts[n] for n in numbers], share, unit=how.unit)
         )
 
-    def items(self, batch: dict) -> int:
-        return len(batch["pairs"])
+    def collate(indices: list[int]) -> dict[str, Any]:
+        batch = value_batch([examples.texts[i] for i in indices], share, unit=how.unit)
+        return batch | {"labels": torch.tensor([examples.labels[i] for i in indices]), "items": len(indices)}
 
-    def outputs(self, model, batch: dict) -> Tensor:
-        return turn_values(model, batch)
+    def losses(values: torch.Tensor, batch: dict) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+        return value_classification_losses(values, batch["value_text"], batch["labels"])
 
-    def losses(self, values: Tensor, batch: dict) -> tuple[Tensor, dict[str, Tensor]]:
-        return preference_value_losses(values, batch["value_text"], len(batch["starts"]), batch["pairs"], self.beta)
+    return Objective(collate, losses, turn_values)
 
 
-class ValueClassificationTrainer(GroupedTrainer):
-    """Trains a model with a value head on dialogues that succeeded or did not; those of one task share a row."""
+def value_preference_objective(examples: PreferenceExamples, how: ValueSettings, lay_out) -> Objective:
+    """Bradley-Terry on pairs; `lay_out(numbers)` gives the value_batch of the texts with these numbers."""
 
-    def __init__(
-        self, model, args, examples: DialogueExamples, how: ValueObjective, chat: ChatFormat,
-        train: np.ndarray, evaluation: np.ndarray, together: int = 4,
-    ):  # fmt: skip
-        share = share_prompts(model)
+    def collate(indices: list[int]) -> dict[str, Any]:
+        pairs = examples.pairs[indices]
+        numbers, local = np.unique(pairs, return_inverse=True)
+        return lay_out(numbers) | {"pairs": torch.from_numpy(local.reshape(pairs.shape)), "items": len(pairs)}
 
-        def collate(indices: list[int]) -> dict[str, Any]:
-            batch = value_batch([examples.texts[i] for i in indices], share, unit=how.unit)
-            return batch | {"labels": torch.tensor([examples.labels[i] for i in indices])}
+    def losses(values: torch.Tensor, batch: dict) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+        texts = len(batch["starts"])
+        return value_preference_losses(values, batch["value_text"], texts, batch["pairs"], how.beta)
 
-        super().__init__(
-            model, args, train, evaluation, examples.prompts, examples.lengths, collate, chat, together
-        )
+    return Objective(collate, losses, turn_values)
 
-    def items(self, batch: dict) -> int:
-        return len(batch["labels"])
 
-    def outputs(self, model, batch: dict) -> Tensor:
-        return turn_values(model, batch)
+def train_value(
+    pretrain: str,
+    dataset: str,
+    save_path: str,
+    how: ValueSettings,
+    settings: TrainingSettings,
+    data: DataSettings,
+    hint: bool = True,
+    overwrite: bool = False,
+) -> dict | None:
+    """Train a model with a value head, on pairs ("preference") or on graded trajectories ("classification").
 
-    def losses(self, values: Tensor, batch: dict) -> tuple[Tensor, dict[str, Tensor]]:
-        return classification_losses(values, batch["value_text"], batch["labels"])
+    `hint` puts the reference solution in front of trajectories; pairs hold it or do not. Other arguments, result and
+    errors are those of `loop.Training`.
+    """
+    training = Training(pretrain, dataset, save_path, settings, data, overwrite)
+    chat = ChatFormat.from_pretrained(training.weights)
+    if how.objective == "preference":
+        examples = encode_pairs(training.read(PreferencePair), chat, data, dataset)
+        counts = {"pairs": len(examples), "texts": len(examples.texts)}
+    else:
+        graded = successful(training.read(Trajectory), 0.0, dataset)
+        examples = encode_trajectories(graded, chat, data, dataset, hint)
+        counts = {"trajectories": len(examples), "successes": int(sum(examples.labels))}
+    check_loadable(training.weights)
+
+    def make() -> tuple[torch.nn.Module, Objective]:
+        model = training.value_model()
+        return model, value_objective(examples, how, share_prompts(model))
+
+    return training.run(examples, counts, {**to_settings(how), "hint": hint}, chat, make)

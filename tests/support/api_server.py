@@ -1,5 +1,4 @@
-"""A real HTTP server on 127.0.0.1 that speaks the OpenAI API; what it says and how it fails is up to the
-test."""
+"""A real HTTP server on 127.0.0.1 with the OpenAI API; each test decides what it answers and how it fails."""
 
 from __future__ import annotations
 
@@ -56,8 +55,13 @@ def refusal(status: int, message: str, param: str | None = None, **headers: str)
 
 
 class ApiServer:
-    """Use as a context manager. `answer(request body)` gives a Reply; `requests` keeps (path, body) of
-    every call, `headers` its key."""
+    """A server in a thread, used as a context manager.
+
+    Attributes:
+        answer: Called with the body of each request; returns its Reply.
+        requests: (path, body) of each request.
+        headers: The Authorization header of each request.
+    """
 
     def __init__(self, answer: Callable[[dict], Reply], port: int = 0) -> None:
         self.answer = answer
@@ -118,7 +122,7 @@ class ApiServer:
         self._bound = not port
 
     def __enter__(self) -> ApiServer:
-        """Listens only from here on; with a port of its own, nobody is there before."""
+        """Start to listen; before this, connections to a given port are refused."""
         if not self._bound:
             self._http.server_bind()
         self._http.server_activate()

@@ -1,8 +1,8 @@
-"""A server that speaks the OpenAI API, answers by rules from what it is sent, and fails in every way there is.
+"""A server with the OpenAI API that answers by rules and fails in every way that the client handles.
 
-    python tests/models/chaos_server.py PORT SHARE_OF_TROUBLE [SECONDS_OF_A_CALL]
+    python tests/support/chaos_server.py PORT SHARE_OF_FAILURES [SECONDS_PER_CALL]
 
-What it says depends on the messages and the seed alone, so that every run that gets its answers gets the same ones.
+A reply depends on the messages and the seed only, so that every run gets the same replies.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ STALL = 2.5  # seconds; longer than the client waits
 
 
 def say(body: dict) -> str:
-    """The agent asks two to six times and answers; the human names a number."""
+    """Return a message: the agent asks two to six times and answers, the human names a number."""
     messages = body["messages"]
     draw = random.Random(hashlib.sha256(json.dumps([messages, body["seed"]]).encode()).digest())
     if "<hidden_code>" in messages[-1]["content"]:
@@ -37,7 +37,7 @@ def refusal(status: int, message: str, code: str | None = None, **headers: str) 
 
 
 async def dropped(request: web.Request, reply: bytes) -> web.StreamResponse:
-    """The connection breaks, before the answer or within it."""
+    """Break the connection, before the response or within it."""
     if random.random() < 0.5:
         response = web.StreamResponse(headers={"Content-Length": str(len(reply)), "Content-Type": "application/json"})
         await response.prepare(request)

@@ -8,7 +8,7 @@ from sweet_rl.environments.base import ANSWER_MARKER
 from sweet_rl.mini.page_imitation import imitation_dialogue
 from sweet_rl.mini.page_oracle import usefulness
 from sweet_rl.mini.page_tasks import draw_page
-from sweet_rl.mini.sites import SITES
+from sweet_rl.mini.pages import SITES
 from sweet_rl.records import Task, Trajectory
 
 

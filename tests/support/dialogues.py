@@ -10,7 +10,7 @@ from pathlib import Path
 from sweet_rl.mini.human import answer
 from sweet_rl.mini.oracle import usefulness
 from sweet_rl.mini.tasks import family_of, make_tasks, rules_of, source
-from sweet_rl.mini.topics import BY_NAME
+from sweet_rl.mini.topics import TOPIC_BY_NAME
 from sweet_rl.records import Task, Trajectory
 from sweet_rl.rewards.code import CodeGrader
 from sweet_rl.rewards.evaluate import grade_trajectories
@@ -25,7 +25,7 @@ def play(row: dict, asked: int, sample: int, answers: bool = True) -> Trajectory
     rules = rules_of(mini)
     draw = random.Random(sample)
     history = [{"role": "user", "content": task.problem_description}]
-    questions = ["Which style guide do you follow?", *(BY_NAME[r.topic].questions[0] for r in rules[:asked])]
+    questions = ["Which style guide do you follow?", *(TOPIC_BY_NAME[r.topic].questions[0] for r in rules[:asked])]
     for question in questions:
         say(history, question, mini)
         history.append({"role": "user", "content": answer(mini, question, draw)})

@@ -176,7 +176,8 @@ def place(tmp_path_factory) -> Path:
     lone = {name: value for name, value in candidates.items() if name not in ("task", "judge_result", "judge_scores")}
     write_rows(place / "untold.jsonl", [lone])
     write_rows(place / "unranked.jsonl", [{**lone, "task": tasks[0]}])
-    write_rows(place / "plain.jsonl", [{name: tasks[0][name] for name in ("problem_description", "ground_truth")}])
+    plain = {name: tasks[0][name] for name in ("problem_description", "ground_truth", "test_cases")}
+    write_rows(place / "plain.jsonl", [plain])
     write_rows(place / "strings.jsonl", [{"chosen": "<|user|>a<|assistant|>b", "rejected": "<|user|>a<|assistant|>c"}])
     for name in ("torn_weights", "no_weights", "torn_config"):
         shutil.copytree(model, place / name)

@@ -8,14 +8,11 @@ import pytest
 from sweet_rl.domains import load_domain
 from sweet_rl.errors import UserError
 from sweet_rl.mini.designer import NO_PAGE, NOT_SEEN, ScriptedDesigner, check_page_tasks
-from sweet_rl.mini.page_differences import differences
+from sweet_rl.mini.page_differences import SATISFIED, differences
 from sweet_rl.mini.page_elements import look_at
-from sweet_rl.mini.page_feedback import SATISFIED
-from sweet_rl.mini.page_layout import layout
-from sweet_rl.mini.page_revision import apply_feedback
+from sweet_rl.mini.page_imitation import apply_feedback
 from sweet_rl.mini.page_tasks import draw_page, make_page_tasks
-from sweet_rl.mini.pages import HEIGHT, WIDTH, read_page
-from sweet_rl.mini.sites import BY_NAME, SITES
+from sweet_rl.mini.pages import HEIGHT, SITE_BY_NAME, SITES, WIDTH, layout, read_page
 from sweet_rl.models.base import ModelError
 from sweet_rl.records import Task
 from sweet_rl.rewards.encoders import load_encoder
@@ -88,7 +85,7 @@ def test_done_word_by_word_its_feedback_raises_the_similarity_turn_by_turn(rende
     courses = []
     for number, row in enumerate(make_page_tasks(12, seed=4)):
         reference = task(number, row["ground_truth"])
-        page = draw_page(BY_NAME[read_page(reference.ground_truth).site], rng)
+        page = draw_page(SITE_BY_NAME[read_page(reference.ground_truth).site], rng)
         course = [grader.grade(reference, page.html()).evidence["similarity"]]
         while (words := reply(designer, reference, page.html(), seed=len(course))) not in SATISFIED:
             page = apply_feedback(page, words)

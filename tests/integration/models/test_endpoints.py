@@ -1,4 +1,4 @@
-"""Several servers of one model: balance, servers that die and come back, pauses that they ask for, files of servers."""
+"""Several real servers of one model: servers that die and come back, pauses that they ask for, files of servers."""
 
 import asyncio
 import time
@@ -7,9 +7,6 @@ import pytest
 
 from sweet_rl.errors import UserError
 from sweet_rl.models.base import ModelError, Sampling
-from sweet_rl.models.endpoints import Endpoints
-from sweet_rl.models.hosts import Hosts
-from sweet_rl.models.latencies import Latencies
 from sweet_rl.models.openai_server import OpenAIServer
 from sweet_rl.models.retries import RetryPolicy
 from tests.integration.scripts.test_chaos import free_port
@@ -17,140 +14,6 @@ from tests.support.api_server import MODEL, ApiServer, Reply, chat_reply, refusa
 
 ASKED = [{"role": "user", "content": "how many?"}]
 QUICK = RetryPolicy(attempts=4, overloaded_attempts=6, first_wait=0.01, longest_wait=0.05)
-DOWN = ModelError("connection", "nobody there", retryable=True)
-DOWN.nobody_listens = True
-
-
-def endpoints(names=("a", "b"), probe=None, **settings) -> Endpoints:
-    async def silent(url: str) -> None:
-        raise DOWN
-
-    return Endpoints(Hosts(names), probe or silent, **{"first_pause": 0.02, "longest_pause": 0.05, **settings})
-
-
-def played(work):
-    """The result of `work(...)` in an event loop of its own."""
-    return asyncio.run(work())
-
-
-def test_calls_go_where_the_fewest_are_and_wait_in_order_when_all_places_are_taken():
-    async def work():
-        pool, got = endpoints(concurrency=2), []
-        held = [await pool.take() for _ in range(4)]
-        assert sorted(one.url for one in held) == ["http://a:8000/v1"] * 2 + ["http://b:8000/v1"] * 2
-
-        async def wait(number):
-            got.append((number, await pool.take()))
-
-        waiting = [asyncio.ensure_future(wait(number)) for number in range(3)]
-        await asyncio.sleep(0.01)
-        for one in held[:3]:
-            pool.give_back(one, 0.1)
-            await asyncio.sleep(0)
-        await asyncio.gather(*waiting)
-        assert [number for number, _ in got] == [0, 1, 2]
-        assert sum(one.under_way for one in pool.all) == 4
-
-    played(work)
-
-
-def test_a_call_that_is_given_up_while_it_waits_leaves_its_place_to_the_next():
-    async def work():
-        pool = endpoints(["a"], concurrency=1)
-        held = await pool.take()
-        first, second = (asyncio.ensure_future(pool.take()) for _ in range(2))
-        await asyncio.sleep(0)
-        pool.give_back(held, 0.1)
-        first.cancel()  # in the very moment in which it was given its place
-        assert await asyncio.wait_for(second, 1) is held
-        assert held.under_way == 1
-
-    played(work)
-
-
-def test_a_server_is_left_out_after_failures_in_a_row_and_comes_back_when_it_answers():
-    async def work():
-        alive, probed = False, []
-
-        async def probe(url):
-            probed.append(url)
-            if not alive:
-                raise DOWN
-
-        pool = endpoints(probe=probe)
-        a, b = pool.all
-        for error in (None, ModelError("server", "500"), ModelError("timeout", "slow"), None):
-            a.under_way += 1
-            pool.give_back(a, 0.1, error)
-        assert not a.left_out  # a success in between: not in a row
-        for _ in range(3):
-            a.under_way += 1
-            pool.give_back(a, 0.1, ModelError("server", "500"))
-        assert a.left_out and (await pool.take()) is b and (await pool.take()) is b
-        await asyncio.sleep(0.15)
-        assert len(probed) >= 2 and a.left_out
-        alive = True
-        await asyncio.sleep(0.15)
-        assert not a.left_out and (await pool.take()) is a
-        a.under_way += 1
-        pool.give_back(a, 0.1, ModelError("server", "500"))
-        assert a.left_out  # on probation, one failure is enough
-        await pool.close()
-
-    played(work)
-
-
-def test_nobody_at_the_address_is_enough_to_be_left_out_and_a_refused_dialogue_is_not_the_servers_failure():
-    async def work():
-        pool = endpoints()
-        a, b = pool.all
-        for _ in range(5):
-            b.under_way += 1
-            pool.give_back(b, 0.1, ModelError("context", "too long"))
-        assert not b.left_out and b.works
-        a.under_way += 1
-        pool.give_back(a, 0.1, DOWN)
-        assert a.left_out
-        assert pool.summary()["http://a:8000/v1"]["failed"] == {"connection": 1}
-        await pool.close()
-
-    played(work)
-
-
-def test_without_any_server_calls_wait_and_then_the_run_ends_with_a_message():
-    async def work():
-        pool = endpoints(patience=0.3)
-        for one in pool.all:
-            pool.leave_out(one, "dead")
-        start = time.monotonic()
-        with pytest.raises(UserError, match="no server has answered for"):
-            await pool.take()
-        assert 0.25 < time.monotonic() - start < 5
-        with pytest.raises(UserError, match="it continues"):
-            await pool.take()
-        await pool.close()
-
-    played(work)
-
-
-def test_a_server_that_asks_for_a_pause_gets_it_and_fewer_calls_at_once_afterwards():
-    async def work():
-        pool = endpoints(["a"], concurrency=8)
-        (a,) = pool.all
-        held = [await pool.take() for _ in range(8)]
-        pool.give_back(held[0], 0.1, ModelError("overloaded", "429", True, retry_after=0.2))
-        assert a.limit == 4
-        start = time.monotonic()
-        for one in held[1:]:
-            pool.give_back(one, 0.1)
-        await pool.take()
-        assert time.monotonic() - start >= 0.19
-        for _ in range(100):
-            a.under_way += 1
-            pool.give_back(a, 0.1)
-        assert a.limit == 8
-
-    played(work)
 
 
 def test_a_server_that_does_nothing_but_refuse_for_overload_does_not_draw_all_calls_to_itself():
@@ -181,7 +44,7 @@ def test_a_real_server_that_is_dead_costs_no_call_and_one_that_starts_later_is_u
         await model.check()
         replies = await asyncio.gather(*(model.complete(ASKED, Sampling()) for _ in range(20)))
         with late:
-            until = time.monotonic() + 20
+            until = time.monotonic() + 60
             while not late.requests and time.monotonic() < until:
                 await asyncio.gather(*(model.complete(ASKED, Sampling()) for _ in range(4)))
                 await asyncio.sleep(0.02)
@@ -225,20 +88,22 @@ def test_a_file_of_servers_is_read_again_while_calls_go_on(tmp_path):
     hosts = tmp_path / "hosts.txt"
 
     async def work(one, two):
-        hosts.write_text(f"# ours\n{one.url}  # the first\n\n")
+        hosts.write_text(f"{one.url}\n")
         model = OpenAIServer(MODEL, [f"@{hosts}"], retries=QUICK)
-        model.endpoints._look_again = 0.02
+        model.endpoints._poll_hosts = 0.02
+
+        async def becomes(*servers):
+            while [endpoint.url for endpoint in model.endpoints.all] != [server.url for server in servers]:
+                await asyncio.sleep(0.01)
+
         await model.complete(ASKED, Sampling())
-        for text, servers in ((f"{one.url}\n{two.url}\n", 2), ("no server: %%\n", 2), ("", 2), (f"{two.url}\n", 1)):
-            hosts.write_text(text)
-            await asyncio.sleep(0.1)
-            assert len(model.endpoints.all) == servers
+        hosts.write_text(f"{one.url}\n{two.url}\n")
+        await becomes(one, two)
+        hosts.write_text(f"{two.url}\n")
+        await becomes(two)
         before = len(one.requests)
         await asyncio.gather(*(model.complete(ASKED, Sampling()) for _ in range(10)))
         assert len(one.requests) == before and len(two.requests) == 10
-        hosts.unlink()
-        await asyncio.sleep(0.1)
-        assert len(model.endpoints.all) == 1
         assert set(model.summary()["servers"]) == {one.url, two.url}
         await model.close()
 
@@ -246,27 +111,8 @@ def test_a_file_of_servers_is_read_again_while_calls_go_on(tmp_path):
         asyncio.run(work(one, two))
 
 
-@pytest.mark.parametrize("text, said", [(None, "cannot be read"), ("# nobody\n", "names none"), ("a b\n", "no server")])
-def test_a_file_that_names_no_servers_is_an_error_at_the_start(tmp_path, text, said):
-    file = tmp_path / "hosts.txt"
-    if text is not None:
-        file.write_text(text)
-    with pytest.raises(UserError, match=said):
-        Hosts([f"@{file}"])
-
-
-def test_percentiles_are_right_to_five_percent_and_memory_does_not_grow():
-    latencies = Latencies()
-    assert latencies.summary() == {}
-    for number in range(1, 10_001):
-        latencies.add(number / 1000)
-    for share in (0.5, 0.9, 0.99):
-        assert latencies.percentile(share) == pytest.approx(share * 10, rel=0.05)
-    assert latencies.summary()["longest"] == 10.0 and len(latencies._buckets) < 250
-
-
 def test_a_stalled_server_is_a_timeout_and_the_other_one_takes_over():
-    with ApiServer(lambda _: Reply({}, wait=1.0)) as slow, ApiServer(lambda _: chat_reply("x")) as good:
-        model = OpenAIServer(MODEL, [slow.url, good.url], retries=QUICK, timeout=0.3)
+    with ApiServer(lambda _: Reply({}, wait=5.0)) as slow, ApiServer(lambda _: chat_reply("x")) as good:
+        model = OpenAIServer(MODEL, [slow.url, good.url], retries=QUICK, timeout=1.5)
         assert asyncio.run(asked(model, 12)) == ["x"] * 12
         assert model.summary()["servers"][slow.url]["failed"]["timeout"] >= 3

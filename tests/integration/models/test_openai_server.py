@@ -3,6 +3,7 @@
 import asyncio
 import json
 import socket
+import threading
 import time
 
 import pytest
@@ -10,7 +11,6 @@ import pytest
 from sweet_rl.chat import ChatFormat
 from sweet_rl.errors import UserError
 from sweet_rl.models.base import ModelError, Sampling
-from sweet_rl.models.hosts import base_url
 from sweet_rl.models.openai_server import OpenAIServer
 from sweet_rl.models.retries import RetryPolicy
 from tests.support.api_server import MODEL, ApiServer, Reply, chat_reply, in_turn, refusal, text_reply
@@ -134,13 +134,13 @@ def test_a_server_that_gives_one_reply_a_call_is_called_for_each_with_its_own_se
         Reply(b"<html>not json</html>"),
         Reply({"choices": []}),
         Reply({}),
-        Reply(wait=1.0),
+        Reply(wait=3.0),
         chat_reply(None),
     ],
     ids=["500", "503", "429", "drop", "html", "no choices", "nothing", "stall", "null"],
 )
 def test_passing_trouble_is_retried(trouble):
-    result, requests = ask(in_turn(trouble, chat_reply("Three.")), timeout=0.5 if trouble.wait else 20)
+    result, requests = ask(in_turn(trouble, chat_reply("Three.")), timeout=1.0 if trouble.wait else 20)
     assert not isinstance(result, ModelError), result
     assert result[0].text == "Three." and len(requests) >= 2
 
@@ -155,7 +155,7 @@ def test_passing_trouble_is_retried(trouble):
         (Reply(b"<html>"), "malformed", 3),
         (Reply(json.dumps([1]).encode()), "malformed", 3),
         (Reply({"choices": [{"index": 0, "message": None}]}), "malformed", 3),
-        (Reply(wait=0.6), "timeout", 3),
+        (Reply(wait=3.0), "timeout", 3),
         (refusal(400, "This model's maximum context length is 2048 tokens."), "context", 1),
         (refusal(400, "the prompt is obscene"), "refused", 1),
         (chat_reply("", reason="content_filter"), "filtered", 1),
@@ -164,7 +164,7 @@ def test_passing_trouble_is_retried(trouble):
     ],
 )
 def test_lasting_trouble_ends_as_a_typed_error_after_bounded_tries(trouble, kind, calls):
-    error, requests = ask(in_turn(trouble), timeout=0.3 if trouble.wait else 20)
+    error, requests = ask(in_turn(trouble), timeout=1.0 if trouble.wait else 20)
     assert isinstance(error, ModelError) and error.kind == kind
     assert len(requests) == calls
 
@@ -207,9 +207,32 @@ def test_check_says_what_is_wrong_before_any_dialogue():
         asyncio.run(check(MODEL, [f"127.0.0.1:{port}"]))
 
 
-def test_hostnames_become_urls():
-    assert base_url("node1") == "http://node1:8000/v1"
-    assert base_url("node1:9") == "http://node1:9/v1"
-    assert base_url("https://api.example.org/v1/") == "https://api.example.org/v1"
-    with pytest.raises(UserError):
-        base_url(" ")
+def test_a_cancelled_call_frees_its_place_and_is_no_failure_of_the_server():
+    reached, go_on = threading.Event(), threading.Event()
+
+    def answer(body):
+        reached.set()
+        go_on.wait(60)
+        return chat_reply("Three.")
+
+    async def work(url):
+        model = OpenAIServer(MODEL, [url], retries=QUICK, concurrency=1)
+        (endpoint,) = model.endpoints.all
+        cancelled = asyncio.ensure_future(model.complete(ASKED, Sampling()))
+        await asyncio.to_thread(reached.wait, 60)
+        waiting = asyncio.ensure_future(model.complete(ASKED, Sampling()))
+        await asyncio.sleep(0)
+        assert endpoint.under_way == 1 and not waiting.done()
+        cancelled.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await cancelled
+        go_on.set()
+        (reply,) = await waiting
+        assert reply.text == "Three." and endpoint.under_way == 0 and endpoint.failures_in_row == 0
+        summary = model.summary()["servers"][url]
+        await model.close()
+        return summary
+
+    with ApiServer(answer) as server:
+        summary = asyncio.run(work(server.url))
+    assert summary["calls"] == 1 and "failed" not in summary

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sweet_rl.errors import UserError
 from sweet_rl.scoring.logps import score_texts
 from sweet_rl.scoring.rows import EncodedText
 from sweet_rl.scoring.weights import load_frozen
@@ -31,13 +30,3 @@ def test_vllm_scores_as_the_shared_pass_does(tmp_path):
     expected = score_texts(load_frozen(path, device="cpu"), texts())
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-3)
-
-
-def test_without_vllm_the_error_says_what_to_leave_out(monkeypatch):
-    import sys
-
-    from sweet_rl.scoring.vllm_logps import VLLMScorer
-
-    monkeypatch.setitem(sys.modules, "vllm", None)
-    with pytest.raises(UserError, match="--engine vllm"):
-        VLLMScorer("anywhere")

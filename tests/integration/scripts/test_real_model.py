@@ -1,12 +1,11 @@
 """The pipeline with a real language model as the agent, as the simulated human and as the critic, on ColBench tasks.
 
     SWEET_RL_REAL_MODEL=HuggingFaceTB/SmolLM2-135M-Instruct SWEET_RL_COLBENCH=colbench \
-        python -m pytest tests/scripts/test_real_model.py -s
+        python -m pytest tests/integration/scripts/test_real_model.py -s
 
 SWEET_RL_REAL_MODEL is any chat model, a folder or a hub name; SWEET_RL_COLBENCH the folder of ColBench's
 backend_dev.jsonl; SWEET_RL_REAL_SERVER, if set, host:port of a server that has the model under the same name. A model
-of 135 M parameters takes some ten minutes on two cores, and solves nothing: what is tested is every step, not the
-model.
+of 135 M parameters takes some ten minutes on two cores and solves no task: the steps are tested, not the model.
 """
 
 import json

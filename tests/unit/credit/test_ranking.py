@@ -11,7 +11,7 @@ import torch
 from sweet_rl.chat import ChatFormat
 from sweet_rl.credit.candidate_texts import encoded_candidates, prompt_parts
 from sweet_rl.credit.critics import CriticSettings
-from sweet_rl.credit.ranking import rank_file
+from sweet_rl.credit.ranking import rank_file, ranked
 from sweet_rl.credit.turn_pairs import pair_file
 from sweet_rl.errors import UserError
 from sweet_rl.records import PreferencePair, TurnCandidates, read_records
@@ -153,3 +153,11 @@ def test_ranked_candidates_become_turn_pairs_that_can_be_trained_on(world, tmp_p
         assert [i for i, t in zip(ids, train, strict=True) if t] in record.additional_token_ids
         assert "final answer" not in "".join(part["text"] for part in pair.chosen)
     assert pairs[4].chosen[-1]["text"].endswith(EOS)
+
+
+def test_a_ranked_record_keeps_the_eos_that_sampling_noted():
+    record = TurnCandidates("p", "", ["a", "b"], eos_text="<|x|>")
+    kept = ranked(record, [0.0, 1.0], "<|critic|>")
+    assert (kept.judge_scores, kept.judge_result, kept.eos_text) == ([0.0, 1.0], [1, 0], "<|x|>")
+    assert ranked(TurnCandidates("p", "", ["a"]), [0.0], "<|critic|>").eos_text == "<|critic|>"
+    assert ranked(TurnCandidates("p", "", ["a"]), [0.0], None).eos_text is None

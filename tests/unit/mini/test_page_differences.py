@@ -4,9 +4,8 @@ import random
 
 import pytest
 
-from sweet_rl.mini.page_differences import differences
+from sweet_rl.mini.page_differences import SATISFIED, differences, feedback
 from sweet_rl.mini.page_elements import MOST_ELEMENTS, look_at
-from sweet_rl.mini.page_feedback import SATISFIED, feedback
 
 WHITE, NAVY, GREEN, BLACK = (255, 255, 255, 1.0), (0, 0, 128, 1.0), (0, 128, 0, 1.0), (0, 0, 0, 1.0)
 PALE = (173, 216, 230, 1.0)

@@ -3,11 +3,17 @@ from dataclasses import replace
 
 from sweet_rl.environments.base import ANSWER_MARKER
 from sweet_rl.mini import pretraining
-from sweet_rl.mini.page_imitation import BAD, INFORMED, MAX_TURNS, first_page, imitation_dialogue, next_page
-from sweet_rl.mini.page_revision import apply_feedback
+from sweet_rl.mini.page_imitation import (
+    BAD,
+    INFORMED,
+    MAX_TURNS,
+    apply_feedback,
+    first_page,
+    imitation_dialogue,
+    next_page,
+)
 from sweet_rl.mini.page_tasks import draw_page
-from sweet_rl.mini.pages import PARTS, fixed_texts, read_page
-from sweet_rl.mini.sites import SITES
+from sweet_rl.mini.pages import PARTS, SITES, fixed_texts, read_page
 from sweet_rl.scoring.privileged_information import HINT
 
 

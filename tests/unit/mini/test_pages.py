@@ -6,13 +6,10 @@ from dataclasses import replace
 import pytest
 
 from sweet_rl.mini.color_names import color_name
-from sweet_rl.mini.page_differences import differences
-from sweet_rl.mini.page_feedback import SATISFIED, feedback
-from sweet_rl.mini.page_layout import COLORS, layout
-from sweet_rl.mini.page_revision import apply_feedback
+from sweet_rl.mini.page_differences import SATISFIED, differences, feedback
+from sweet_rl.mini.page_imitation import apply_feedback
 from sweet_rl.mini.page_tasks import PART_WORDS, draw_page, make_page_tasks
-from sweet_rl.mini.pages import PARTS, Page, read_page
-from sweet_rl.mini.sites import BOXES, PALE, SITES, STRONG
+from sweet_rl.mini.pages import BOXES, COLORS, PALE, PARTS, SITES, STRONG, Page, layout, read_page
 
 PAGE = Page("Sunny Bakery", "white", "navy", "left", "We open at six", "green", 3, "gold", "none")
 

@@ -2,7 +2,6 @@ import random
 
 import pytest
 
-from sweet_rl.mini.families import FAMILIES
 from sweet_rl.mini.tasks import (
     Rule,
     compiled,
@@ -13,7 +12,7 @@ from sweet_rl.mini.tasks import (
     rules_of,
     source,
 )
-from sweet_rl.mini.topics import BY_NAME, TOPICS
+from sweet_rl.mini.topics import FAMILIES, TOPIC_BY_NAME, TOPICS
 from sweet_rl.records import Task
 from sweet_rl.rewards.code import CodeGrader
 
@@ -84,9 +83,9 @@ def test_the_grader_agrees(tasks):
 
 def test_every_family_hides_known_topics_and_every_rule_can_be_drawn():
     for family in FAMILIES:
-        assert set(family.topics) <= set(BY_NAME)
+        assert set(family.topics) <= set(TOPIC_BY_NAME)
         for rule in draw_rules(family, random.Random(0)):
-            low, high = BY_NAME[rule.topic].a
+            low, high = TOPIC_BY_NAME[rule.topic].a
             assert low <= rule.a <= high
 
 

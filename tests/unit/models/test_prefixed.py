@@ -1,7 +1,6 @@
 """An agent whose replies begin with a given text: what it continues, and what is kept of the reply."""
 
 import asyncio
-import json
 
 import pytest
 
@@ -9,7 +8,6 @@ from sweet_rl.errors import UserError
 from sweet_rl.models.base import Sampling
 from sweet_rl.models.prefixed import PrefixedModel
 from sweet_rl.models.transformers_local import TransformersModel
-from tests.support.command_line import ROOT, call
 from tests.support.tiny_models import save_tiny_chat_model
 
 ASKED = [{"role": "user", "content": "Write f"}]
@@ -36,14 +34,3 @@ def test_the_model_goes_on_where_the_prefix_ends(model):
 def test_a_model_without_a_chat_format_cannot_continue_a_text():
     with pytest.raises(UserError, match="tokenizer"):
         PrefixedModel(type("Server", (), {"chat": None})(), "ANSWER:")
-
-
-def test_a_single_turn_of_the_tiny_agent_is_an_answer(tmp_path):
-    assert call("make_mini_tasks.py", num_train=1, num_test=6, output_dir=tmp_path).code == 0
-    flags = {"config": ROOT / "configs" / "mini" / "single_turn.yaml", "agent_model": "mini"}
-    paths = {"input_path": tmp_path / "test.jsonl", "output_path": tmp_path / "o.jsonl"}
-    done = call("simulate_interactions.py", **paths, **flags)
-    assert done.code == 0, done.err
-    rows = [json.loads(line) for line in (tmp_path / "o.jsonl").read_text().splitlines()]
-    assert [row["ending"] for row in rows] == ["answered"] * 6
-    assert all(len(row["dialogue_history"]) == 2 and row["answer"].startswith("def ") for row in rows)

@@ -246,8 +246,10 @@ def test_a_model_directory_is_continued_completed_and_guarded(tmp_path):
         assert run.complete and not run.resuming and run.summary == {"loss": 0.5}
     with pytest.raises(UserError, match="--k: 2 -> 5"):
         directory_manifest(path, SETTINGS | {"k": 5})
+    (path / "weights").write_text("old")
     with directory_manifest(path, SETTINGS | {"k": 5}, overwrite=True) as run:
-        assert not run.resuming and not run.complete and not (path / "checkpoint-1").exists()
+        assert not run.resuming and not run.complete
+        assert [entry.name for entry in path.iterdir()] == ["manifest.json"]
 
 
 def test_a_directory_whose_emptying_was_cut_short_is_emptied_to_its_end(tmp_path, monkeypatch):

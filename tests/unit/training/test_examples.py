@@ -1,4 +1,4 @@
-"""Texts beyond --max_len, and the split by task."""
+"""Encoded examples: what is trained, texts beyond --max_len, and the split by task."""
 
 from __future__ import annotations
 
@@ -10,10 +10,19 @@ from hypothesis import strategies as st
 from sweet_rl.chat import ChatFormat
 from sweet_rl.credit.candidate_texts import prompt_parts
 from sweet_rl.errors import UserError
-from sweet_rl.records import PreferencePair, TurnCandidates
-from sweet_rl.training.examples import DROPPED, EQUAL, SHORTENED, DataSettings, encode_pairs
-from sweet_rl.training.shorten import turns_to_leave_out, without_oldest_turns
-from sweet_rl.training.split import split_by_task
+from sweet_rl.records import PreferencePair, Task, Trajectory, TurnCandidates
+from sweet_rl.training.examples import (
+    DROPPED,
+    EQUAL,
+    SHORTENED,
+    encode_pairs,
+    encode_trajectories,
+    split_by_task,
+    successful,
+    turns_to_leave_out,
+    without_oldest_turns,
+)
+from sweet_rl.training.settings import DataSettings
 from tests.support.tiny_models import EOS, save_tiny_chat_model
 
 
@@ -89,19 +98,11 @@ def test_turn_pairs_lose_the_same_turns_of_their_history(chat):
 
 
 def test_what_cannot_be_shortened_enough_and_what_is_equal_is_left_out_and_counted(chat):
-    good = PreferencePair(conversation(chat, "yes"), conversation(chat, "no"), id="good", extra={"task_id": "t"})
+    good = PreferencePair(conversation(chat, "yes"), conversation(chat, "no"), id="good", task_id="t")
     same = PreferencePair(conversation(chat, "yes"), conversation(chat, "yes"), id="same")
     long = PreferencePair(conversation(chat, "z" * 200), conversation(chat, "no"), id="long")
     examples = encode_pairs([good, same, long], chat, DataSettings(max_len=60, too_long="oldest_turns"))
     assert examples.counts == {DROPPED: 1, EQUAL: 1} and len(examples) == 1 and examples.tasks == ["t"]
-
-
-@pytest.mark.parametrize("settings, message", [
-    ({"too_long": "cut"}, "--too_long"), ({"eval_fraction": 1.0}, "--eval_fraction"), ({"max_len": 1}, "--max_len"),
-])  # fmt: skip
-def test_settings_that_mean_nothing_are_refused(settings, message):
-    with pytest.raises(UserError, match=message):
-        DataSettings(**settings)
 
 
 @settings(deadline=None, max_examples=60)
@@ -125,3 +126,88 @@ def test_no_fraction_holds_out_nothing_and_an_unknown_task_is_refused():
         split_by_task(["a", None], 0.5, 0)
     with pytest.raises(UserError, match="one task"):
         split_by_task(["a", "a"], 0.5, 0)
+
+
+def test_the_seed_decides_which_tasks_are_held_out():
+    tasks = [f"t{i // 2}" for i in range(40)]
+    held_out = {tuple(split_by_task(tasks, 0.25, seed)[1].tolist()) for seed in range(6)}
+    assert len(held_out) == 6
+    assert all(len(indices) == 10 and list(indices) == sorted(indices) for indices in held_out)
+    assert [len(split_by_task(tasks, fraction, 0)[1]) for fraction in (0.001, 0.5, 0.999)] == [2, 20, 38]
+
+
+def trajectory(number: int, reward: float | None, **fields) -> Trajectory:
+    history = [
+        {"role": "user", "content": f"task {number}"}, {"role": "assistant", "content": "What is the fee?"},
+        {"role": "user", "content": "Two."}, {"role": "assistant", "content": "return 2"},
+    ]  # fmt: skip
+    task = Task(f"task {number}", "the solution", id=f"t{number}")
+    return Trajectory(task, history, answer="return 2", reward=reward, id=f"d{number}", **fields)
+
+
+def test_only_the_agents_tokens_are_trained(chat):
+    rows = [trajectory(1, 1.0)]
+    (text,) = encode_trajectories(rows, chat, DataSettings()).texts
+    trained = chat.tokenizer.decode(text.ids[text.targets].tolist())
+    assert trained == "What is the fee?<|end|>return 2<|end|>"
+    assert text.turns.max() == 1
+
+
+def test_sampled_ids_are_trained_as_they_are(chat):
+    row = trajectory(1, 1.0, tokenizer=chat.fingerprint)
+    row.dialogue_history[1] |= {"token_ids": [70, 71, 72], "finish_reason": "length"}
+    row.dialogue_history[3] |= {"token_ids": [80, chat.eos_ids[0]]}
+    rows = [row]
+    (text,) = encode_trajectories(rows, chat, DataSettings()).texts
+    assert text.ids[text.targets].tolist() == [70, 71, 72, 80, chat.eos_ids[0]]
+
+
+def test_failed_and_ungraded_dialogues_and_low_rewards_are_left_out():
+    rows = [trajectory(0, 1.0), trajectory(1, 0.9), trajectory(2, None), trajectory(3, 1.0, ending="failed")]
+    assert [t.id for t in successful(rows, 1.0, "t")] == ["d0"]
+    assert [t.id for t in successful(rows, 0.5, "t")] == ["d0", "d1"]
+    with pytest.raises(UserError, match="best: 1.0"):
+        successful(rows, 2.0, "t")
+    with pytest.raises(UserError, match="evaluate_code"):
+        successful(rows[2:3], 1.0, "t")
+
+
+def test_a_dialogue_that_is_too_long_is_dropped_and_all_of_them_are_an_error(chat):
+    long = trajectory(0, 1.0)
+    long.dialogue_history[0]["content"] *= 30
+    rows = [long, trajectory(1, 1.0)]
+    examples = encode_trajectories(rows, chat, DataSettings(max_len=100))
+    assert len(examples) == 1 and examples.counts == {DROPPED: 1}
+    with pytest.raises(UserError, match="none of its 2 trajectories"):
+        encode_trajectories(rows, chat, DataSettings(max_len=10))
+
+
+def test_the_hint_stands_before_a_dialogue_and_only_reward_1_is_a_success(chat):
+    rows = [trajectory(0, 1.0), trajectory(1, 0.99)]
+    examples = encode_trajectories(rows, chat, DataSettings(), hint=True)
+    assert all("In light that the final answer is: the solution." in text_of(chat, text) for text in examples.texts)
+    assert examples.labels == [1.0, 0.0] and examples.tasks == ["t0", "t1"]
+    assert examples.lengths == [len(text) for text in examples.texts]
+    assert "In light" not in text_of(chat, encode_trajectories(rows, chat, DataSettings()).texts[0])
+    silent = trajectory(0, 1.0)
+    del silent.dialogue_history[1:]
+    with pytest.raises(UserError, match="d0.*never speaks"):
+        encode_trajectories([silent], chat, DataSettings())
+
+
+def test_equal_texts_of_different_pairs_are_one_text(chat):
+    yes, no, maybe = (conversation(chat, reply) for reply in ("yes", "no", "maybe"))
+    pairs = [PreferencePair(yes, no, id="a"), PreferencePair(maybe, no, id="b"), PreferencePair(no, yes, id="c")]
+    examples = encode_pairs(pairs, chat, DataSettings())
+    assert len(examples.texts) == 3 and examples.pairs.tolist() == [[0, 1], [2, 1], [1, 0]]
+    assert examples.lengths == [max(len(examples.texts[i]) for i in pair) for pair in examples.pairs]
+    assert len(set(examples.prompts)) == 1
+
+
+def test_a_string_needs_the_markup_that_opens_a_turn(chat):
+    pair = PreferencePair("<|bos|><|user|>q<|end|><|assistant|>yes<|end|>", "<|bos|><|user|>q<|end|><|assistant|>no")
+    with pytest.raises(UserError, match="--response_template"):
+        encode_pairs([pair], chat, DataSettings())
+    examples = encode_pairs([pair], chat, DataSettings(response_template="<|assistant|>"))
+    trained = [chat.tokenizer.decode(text.ids[text.targets].tolist()) for text in examples.texts]
+    assert trained == ["yes<|end|>", "no"]

@@ -7,8 +7,16 @@ import math
 import pytest
 import torch
 
-from sweet_rl.scoring.length_normalization import token_weights
-from sweet_rl.training.losses import dpo_loss, log_ratios, nll_loss
+from sweet_rl.training.losses import (
+    dpo_loss,
+    imitation_losses,
+    log_ratios,
+    nll_loss,
+    preference_losses,
+    value_classification_losses,
+    value_preference_losses,
+)
+from sweet_rl.training.settings import PreferenceSettings
 
 # Text 0: turns of 1 and 3 tokens. Text 1: one turn of 2 tokens.
 TEXT = torch.tensor([0, 0, 0, 0, 1, 1])
@@ -28,17 +36,6 @@ def test_log_ratios_are_summed_averaged_over_the_dialogue_or_averaged_by_turn(no
     torch.testing.assert_close(found, torch.tensor(expected, dtype=torch.float64))
 
 
-def test_turn_weights_are_one_over_the_turns_length():
-    third = 1 / 3
-    weights = token_weights(TEXT, TURN, "turn", torch.float64)
-    torch.testing.assert_close(weights, torch.tensor([1, third, third, third, 0.5, 0.5], dtype=torch.float64))
-
-
-def test_an_unknown_normalisation_is_refused():
-    with pytest.raises(ValueError, match="word"):
-        token_weights(TEXT, TURN, "word", torch.float32)
-
-
 def test_dpo_loss_is_the_log_sigmoid_of_the_scaled_margin():
     loss = dpo_loss(torch.tensor([3.0, 0.0]), torch.tensor([1.0, 0.0]), beta=0.5)
     torch.testing.assert_close(loss, torch.tensor([math.log(1 + math.exp(-1.0)), math.log(2)]))
@@ -56,3 +53,51 @@ def test_nll_is_the_mean_over_each_texts_trained_tokens():
 
 def test_a_text_without_tokens_gives_zero_and_not_nan():
     assert nll_loss(POLICY, TEXT, 3)[2] == 0
+
+
+# Text 0 has two turns of one token each, text 1 has one of one token.
+TOKENS = torch.tensor([0, 0, 1]), torch.tensor([0, 1, 2])
+LOGPS = torch.tensor([-1.0, -2.0, -4.0])
+OTHER = torch.tensor([-2.0, -2.0, -3.0])
+
+
+def test_a_pairs_loss_is_the_preference_term_and_the_chosen_texts_nll():
+    loss, metrics = preference_losses(
+        LOGPS, OTHER, *TOKENS, 2, torch.tensor([[0, 1]]), PreferenceSettings(0.5, 0.1, "none")
+    )
+    # log-ratios: chosen 1 + 0, rejected -1; margin 0.5 * 2 = 1; NLL of the chosen (1 + 2) / 2
+    assert loss.item() == pytest.approx(math.log(1 + math.exp(-1)) + 0.1 * 1.5)
+    assert metrics["margin"].item() == pytest.approx(1)
+    assert metrics["nll"].item() == pytest.approx(1.5)
+    assert metrics["chosen_reward"].item() == pytest.approx(0.5)
+    assert metrics["rejected_reward"].item() == pytest.approx(-0.5)
+    assert metrics["accuracy"].item() == 1
+
+
+def test_a_text_of_several_pairs_counts_in_each():
+    pairs = torch.tensor([[0, 1], [0, 1], [1, 0]])
+    loss, metrics = preference_losses(LOGPS, OTHER, *TOKENS, 2, pairs, PreferenceSettings(0.5, 0, "none"))
+    up, down = math.log(1 + math.exp(-1)), math.log(1 + math.exp(1))
+    assert loss.item() == pytest.approx(2 * up + down)
+    assert metrics["accuracy"].item() == 2
+
+
+def test_a_pairs_score_is_the_sum_over_turns():
+    values, owner = torch.tensor([1.0, 2.0, -1.0]), torch.tensor([0, 0, 1])
+    loss, metrics = value_preference_losses(values, owner, 2, torch.tensor([[0, 1], [1, 0]]), beta=0.5)
+    # scores 1.5 and -0.5: margins 2 and -2
+    assert loss.item() == pytest.approx(math.log(1 + math.exp(-2)) + math.log(1 + math.exp(2)))
+    assert metrics["accuracy"].item() == 1 and metrics["chosen_reward"].item() == pytest.approx(1.0)
+
+
+def test_classification_is_the_cross_entropy_of_every_turn_averaged_by_dialogue():
+    values, owner = torch.tensor([1.0, 3.0, -1.0]), torch.tensor([0, 0, 1])
+    loss, metrics = value_classification_losses(values, owner, torch.tensor([1.0, 1.0]))
+    won = [math.log(1 + math.exp(-value)) for value in (1, 3, -1)]
+    assert loss.item() == pytest.approx((won[0] + won[1]) / 2 + won[2])
+    assert metrics["accuracy"].item() == 1 and metrics["succeeded"].item() == 2
+
+
+def test_imitation_counts_every_token_the_same():
+    loss, metrics = imitation_losses(torch.tensor([-1.0, -2.0, -4.0]))
+    assert loss.item() == metrics["nll"].item() == 7

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sweet_rl.training.order import epoch_order, prompt_groups
+from sweet_rl.training.order import EpochOrder, epoch_order, prompt_groups
 
 
 @settings(deadline=None, max_examples=50)
@@ -36,6 +36,39 @@ def test_epochs_differ_and_a_seed_repeats():
     first = epoch_order(groups, [1] * 64, 8, 3, 0)
     assert first.tolist() == epoch_order(groups, [1] * 64, 8, 3, 0).tolist()
     assert first.tolist() != epoch_order(groups, [1] * 64, 8, 3, 1).tolist()
+    assert first.tolist() != epoch_order(groups, [1] * 64, 8, 4, 0).tolist()
+
+
+def test_the_examples_of_a_group_and_the_batches_are_shuffled_too():
+    (group,) = [np.arange(32)]
+    orders = {tuple(epoch_order([group], [1], 32, seed, 0).tolist()) for seed in range(5)}
+    assert len(orders) == 5
+    costs = list(range(64))  # sorted by cost, the batches would ascend
+    batches = epoch_order([np.asarray([i]) for i in range(64)], costs, 8, 0, 0).reshape(-1, 8)
+    assert batches.min(1).tolist() != sorted(batches.min(1).tolist())
+    assert all(np.ptp(batch) == 7 for batch in batches)
+
+
+def test_lengths_are_sorted_within_buckets_of_32_batches_only():
+    costs = list(range(3 * 64))
+    order = epoch_order([np.asarray([i]) for i in range(3 * 64)], costs, 2, 0, 0)
+    assert max(np.ptp(order.reshape(-1, 2), axis=1)) > 1  # one bucket over all would pair neighbours only
+
+
+def test_what_does_not_fill_a_batch_comes_last():
+    order = epoch_order([np.asarray([i]) for i in range(11)], list(range(11)), 4, 0, 0)
+    assert order[8:].tolist() == [8, 9, 10]
+
+
+def test_the_sampler_follows_the_epoch():
+    epoch = [0]
+    groups = [np.arange(3), np.arange(3, 20)]
+    sampler = EpochOrder(groups, [5, 7], 4, 1, lambda: epoch[0])
+    assert len(sampler) == 20
+    first = list(sampler)
+    assert first == epoch_order(groups, [5, 7], 4, 1, 0).tolist() == list(sampler)
+    epoch[0] = 1
+    assert list(sampler) == epoch_order(groups, [5, 7], 4, 1, 1).tolist() != first
 
 
 def test_groups_are_limited():

@@ -14,7 +14,7 @@ FOLDER = "adapter"
 
 
 def require_peft() -> None:
-    """Raises UserError where peft is not installed."""
+    """Raise UserError if peft is not installed."""
     try:
         import peft  # noqa: F401
     except ImportError as error:
@@ -22,10 +22,15 @@ def require_peft() -> None:
 
 
 def with_adapter(model: torch.nn.Module, rank: int, alpha: float | None = None, seed: int = 0) -> torch.nn.Module:
-    """The model, frozen, with a new adapter of `rank` on every linear layer but the vocabulary projection.
+    """The model, frozen, with a new adapter on every linear layer but the vocabulary projection.
 
-    alpha: the adapter's scale times its rank; default twice the rank. A value head is trained whole. With the
-    adapter switched off the model is the one it was: the reference.
+    A value head is trained whole. With the adapter switched off the model is the one it was: the reference.
+
+    Args:
+        model: a causal language model, with or without a value head.
+        rank: of the adapter.
+        alpha: the adapter's scale times its rank; default: twice the rank.
+        seed: of the adapter's first weights.
     """
     from peft import LoraConfig, get_peft_model
 
@@ -43,9 +48,9 @@ def with_adapter(model: torch.nn.Module, rank: int, alpha: float | None = None, 
 
 
 def merge_adapter(base: str, adapter: str | Path, save_path: str | Path, dtype: torch.dtype = torch.float32) -> None:
-    """Writes the model at `base` with the adapter added to its weights to `save_path`, an ordinary model folder.
+    """Write the model at `base` with the adapter added to its weights to `save_path`, an ordinary model folder.
 
-    The sum is made in float32 and then rounded to `dtype`. Raises UserError where the base cannot be loaded.
+    The sum is made in float32 and then rounded to `dtype`. Raises UserError if the base cannot be loaded.
     """
     from peft import PeftModel
     from safetensors import safe_open

@@ -1,0 +1,176 @@
+"""The paper's critic of Frontend Design: a value head on a vision-language model that sees the reference page.
+
+The value is a linear function of the mean representation of all visual and text tokens (the paper, appendix on
+hyper-parameters). Values and loss are those of value.py; only what stands in front of the dialogue differs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import torch
+from tqdm import tqdm
+
+from sweet_rl.cli import to_settings
+from sweet_rl.errors import UserError
+from sweet_rl.records import Trajectory
+from sweet_rl.rewards.evaluate import sibling_pairs
+from sweet_rl.scoring.rows import EncodedText
+from sweet_rl.scoring.vision import VisionFormat, load_vision_weights, opened, picture_batch
+from sweet_rl.training.examples import DROPPED, EQUAL, PreferenceExamples, successful
+from sweet_rl.training.loop import Training
+from sweet_rl.training.settings import DataSettings, PictureSettings, TrainingSettings, ValueSettings
+from sweet_rl.training.trainer import Objective
+from sweet_rl.training.value import value_preference_objective
+
+NO_PICTURE = "whose reference page cannot be drawn, left out"
+
+
+@dataclass
+class PictureExamples(PreferenceExamples):
+    """Pairs of texts, each behind a picture.
+
+    Attributes:
+        pictures: the PNG file in front of each text.
+    """
+
+    pictures: list[Path] = field(default_factory=list)
+
+    @property
+    def prompts(self) -> list[bytes]:
+        """The picture and the prompt of each pair's chosen text."""
+        return [self.pictures[n].name.encode() + self.texts[n].prompt for n, _ in self.pairs]
+
+
+def pictures_folder(settings: PictureSettings, dataset: str) -> Path:
+    """Where the pictures of the reference pages are kept: one folder per size of the window."""
+    return Path(settings.pages_path or f"{dataset}.pages") / f"{settings.page_width}x{settings.page_height}"
+
+
+def picture_file(folder: Path, page: str) -> Path:
+    """The file of a page's picture, named by the page's content."""
+    return folder / f"{hashlib.sha256(page.encode('utf-8', 'surrogatepass')).hexdigest()}.png"
+
+
+def draw_pages(pages: Iterable[str], folder: Path, settings: PictureSettings) -> None:
+    """Write the PNG of each page that can be drawn to `folder`; existing files are kept.
+
+    Raises UserError if a browser is needed and there is none.
+    """
+    missing = [page for page in dict.fromkeys(pages) if not picture_file(folder, page).exists()]
+    if not missing:
+        return
+    from sweet_rl.rendering.renderer import PageRenderer
+
+    folder.mkdir(parents=True, exist_ok=True)
+    window = (settings.page_width, settings.page_height)
+    with PageRenderer(2, settings.browser, *window, timeout=settings.page_timeout, cache=0) as renderer:
+        drawn = renderer.render_all(missing)
+        for page, rendered in tqdm(zip(missing, drawn, strict=True), total=len(missing), desc="reference pages"):
+            if rendered.png is not None:
+                partial = picture_file(folder, page).with_suffix(".partial")
+                partial.write_bytes(rendered.png)
+                partial.replace(picture_file(folder, page))
+
+
+def encode_picture_pairs(
+    trajectories: Sequence[Trajectory], form: VisionFormat, folder: Path, min_gap: float, max_len: int | None, path: str
+) -> PictureExamples:
+    """Pairs of siblings whose rewards are at least `min_gap` apart, with the pictures in `folder`.
+
+    The dialogues are laid out again in the model's own chat format. Pairs whose reference page has no picture, pairs
+    with a text of more than `max_len` tokens (those of the picture included), and pairs of equal texts are dropped
+    and counted. Raises UserError if no pair is left.
+    """
+    texts: dict[tuple[str, bytes], tuple[int, EncodedText, Path]] = {}
+    encoded: dict[str, EncodedText] = {}
+    sizes: dict[Path, tuple[int, int]] = {}
+    kept, tasks, dropped, seen = [], [], Counter(), 0
+    for pair in sibling_pairs(trajectories, min_gap):
+        seen += 1
+        picture = picture_file(folder, pair[0].task.ground_truth)
+        if not picture.exists():
+            dropped[NO_PICTURE] += 1
+            continue
+        if picture not in sizes:
+            sizes[picture] = opened(picture.read_bytes()).size
+        for trajectory in pair:
+            if trajectory.id not in encoded:
+                where = f"{path}, trajectory {trajectory.id!r}"
+                encoded[trajectory.id] = form.encode(_parts(trajectory, form), None, sizes[picture], where)
+        both = [encoded[trajectory.id] for trajectory in pair]
+        if max_len is not None and max(map(len, both)) > max_len:
+            dropped[DROPPED] += 1
+        elif both[0].key == both[1].key:
+            dropped[EQUAL] += 1
+        else:
+            places = [texts.setdefault((picture.name, text.key), (len(texts), text, picture)) for text in both]
+            kept.append([place[0] for place in places])
+            tasks.append(pair[0].task.id)
+    if not kept:
+        reasons = ", ".join(f"{count} {why}" for why, count in dropped.items())
+        raise UserError(
+            f"{path}: none of its {seen} pairs of siblings whose rewards are at least {min_gap} apart can be trained on"
+            f"{f' ({reasons})' if reasons else ''}. evaluate_html.py grades it; several dialogues per task are needed."
+        )
+    _, found, pictures = zip(*texts.values(), strict=True)
+    return PictureExamples(list(found), np.asarray(kept, dtype=np.int64), tasks, dropped, list(pictures))
+
+
+def _parts(trajectory: Trajectory, form: VisionFormat) -> list:
+    history = trajectory.dialogue_history
+    last = max(i for i, message in enumerate(history) if message["role"] == "assistant")
+    return form.chat.dialogue(history[: last + 1], trajectory.tokenizer)
+
+
+def picture_objective(examples: PictureExamples, how: ValueSettings, form: VisionFormat) -> Objective:
+    """Bradley-Terry on pairs, each text in a row of its own behind its picture."""
+
+    def lay_out(numbers: np.ndarray) -> dict:
+        pictures = [examples.pictures[n].read_bytes() for n in numbers]
+        return picture_batch([examples.texts[n] for n in numbers], pictures, form, how.unit)
+
+    return value_preference_objective(examples, how, lay_out)
+
+
+def train_picture_value(
+    pretrain: str,
+    dataset: str,
+    save_path: str,
+    how: ValueSettings,
+    settings: TrainingSettings,
+    data: DataSettings,
+    pictures: PictureSettings,
+    overwrite: bool = False,
+) -> dict | None:
+    """Train a vision-language model with a value head on pairs of siblings of graded frontend trajectories.
+
+    `pictures` decides how their reference pages are drawn and which siblings make a pair. Other arguments, result
+    and errors are those of `loop.Training`.
+    """
+    if how.objective != "preference" or data.too_long != "drop" or data.response_template or settings.lora_rank:
+        raise UserError(
+            "--reference_picture trains all weights on preferences and lays the dialogues out again: leave out "
+            "--objective, --too_long, --response_template and --lora_rank."
+        )
+    training = Training(pretrain, dataset, save_path, settings, data, overwrite)
+    form = VisionFormat.from_pretrained(training.weights, pictures.max_pixels)
+    graded = successful(training.read(Trajectory), 0.0, dataset)
+    folder = pictures_folder(pictures, dataset)
+    with training.args.main_process_first(desc="drawing the reference pages"):
+        draw_pages((t.task.ground_truth for t in graded), folder, pictures)
+    examples = encode_picture_pairs(graded, form, folder, pictures.min_gap, data.max_len, dataset)
+
+    def make() -> tuple[torch.nn.Module, Objective]:
+        model = training.value_model(load_vision_weights)
+        if training.is_first:
+            form.save(save_path)
+        return model, picture_objective(examples, how, form)
+
+    counts = {"pairs": len(examples), "texts": len(examples.texts)}
+    return training.run(examples, counts, to_settings(how, pictures), form.chat, make)

@@ -1,0 +1,79 @@
+"""The call cache shared by processes that are killed, and in front of a real server."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from sweet_rl.models.base import Sampling
+from sweet_rl.models.cache import CallCache
+from sweet_rl.models.load import load_model
+from sweet_rl.models.settings import ModelSettings
+from tests.support.api_server import MODEL, ApiServer, chat_reply
+
+ASKED = [{"role": "user", "content": "how many?"}]
+ROOT = Path(__file__).parents[3]
+
+
+WRITER = """
+import asyncio, sys
+from sweet_rl.models.base import Completion
+from sweet_rl.models.cache import CallCache
+cache = CallCache(sys.argv[1])
+async def work():
+    for number in range(int(sys.argv[2]), 100000):
+        key = str(number)
+        await cache.put(key, [Completion(str(number), None, None, "stop")])
+        assert (await cache.get(key))[0].text == str(number)
+        print(number, flush=True)
+asyncio.run(work())
+"""
+
+
+def test_processes_share_a_folder_and_may_be_killed_at_any_moment(tmp_path):
+    words = [sys.executable, "-c", WRITER, str(tmp_path)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    written = {}
+    for turn in range(2):
+        starts = [turn * 40_000, turn * 40_000 + 20_000]
+        processes = [
+            subprocess.Popen([*words, str(first)], env=environment, stdout=subprocess.PIPE, text=True)
+            for first in starts
+        ]
+        for process in processes:
+            process.stdout.readline()
+        for process in processes:  # both have written several entries when they are killed
+            for _ in range(20):
+                process.stdout.readline()
+        for first, process in zip(starts, processes, strict=True):
+            process.send_signal(signal.SIGKILL)
+            numbers = process.communicate()[0].splitlines(keepends=True)
+            whole = [line for line in numbers if line.endswith("\n")]
+            written[first] = int(whole[-1]) if whole else first + 20
+    cache = CallCache(tmp_path)
+
+    async def check():
+        for first, last in written.items():
+            for number in range(first, last + 1):
+                assert (await cache.get(str(number)))[0].text == str(number)
+
+    asyncio.run(check())
+    assert sum(last - first for first, last in written.items()) > 20
+
+
+def test_calls_to_a_server_are_found_by_the_name_of_its_model(tmp_path):
+    cache = CallCache(tmp_path)
+    with ApiServer(lambda body: chat_reply(f"seed {body['seed']}")) as server:
+
+        async def twice():
+            for _ in range(2):
+                model = load_model(MODEL, ModelSettings(hostname=server.url), cache=cache)
+                await model.check()
+                (completion,) = await model.complete(ASKED, Sampling(seed=4))
+                assert completion.text == "seed 4"
+                await model.close()
+
+        asyncio.run(twice())
+        assert len(server.requests) == 1

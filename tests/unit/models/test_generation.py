@@ -1,0 +1,89 @@
+"""The running batch, driven step by step, against one row at a time and against plain forward passes."""
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+
+from sweet_rl.models.base import ModelError, Sampling
+from sweet_rl.models.generation import GenerationEngine, Request
+from tests.support.tiny_models import save_tiny_chat_model
+
+PROMPTS = [[5, 6, 7], [8] * 20, [9, 10], [11] * 7]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    path = save_tiny_chat_model(tmp_path_factory.mktemp("tiny"), initializer_range=0.2)
+    return AutoModelForCausalLM.from_pretrained(path, dtype="float32").eval()
+
+
+def generate(model, asked, eos_ids=(3,), **settings):
+    """The results of (prompt, sampling) pairs that are submitted together, in order."""
+    engine, results = GenerationEngine(model, set(eos_ids), **settings), {}
+    for place, (ids, sampling) in enumerate(asked):
+        engine.submit(Request(ids, sampling, lambda result, place=place: results.setdefault(place, result)))
+    while engine.busy:
+        engine.step()
+    return [results[place] for place in range(len(asked))]
+
+
+def asked(count=8):
+    return [
+        (PROMPTS[n % 4], Sampling(0.7 + 0.1 * n, 1 - 0.03 * (n % 3), max_tokens=4 + 3 * n, seed=n))
+        for n in range(count)
+    ]
+
+
+def test_a_row_does_not_depend_on_the_rows_beside_it(model):
+    alone = [generate(model, [one])[0] for one in asked()]
+    assert [r[0].token_ids for r in generate(model, asked())] == [r[0].token_ids for r in alone]
+    for settings in ({"max_rows": 3, "prefill_tokens": 8}, {"cache_bytes": 1}):
+        few = generate(model, asked(), **settings)
+        assert [r[0].token_ids for r in few] == [r[0].token_ids for r in alone]
+
+
+def test_log_probs_are_those_of_a_plain_forward_pass(model):
+    for (ids, _), (made,) in zip(
+        asked(4), generate(model, [(ids, Sampling(max_tokens=12, seed=1)) for ids, _ in asked(4)]), strict=True
+    ):
+        with torch.no_grad():
+            logps = model(torch.tensor([ids + made.token_ids])).logits[0, len(ids) - 1 : -1].log_softmax(-1)
+        expected = logps.gather(1, torch.tensor(made.token_ids)[:, None])[:, 0]
+        assert torch.allclose(torch.tensor(made.logprobs), expected, atol=1e-4)
+
+
+def test_samples_of_one_request_have_consecutive_seeds_and_differ(model):
+    (many,) = generate(model, [(PROMPTS[0], Sampling(n=4, seed=7, max_tokens=15))])
+    singles = generate(model, [(PROMPTS[0], Sampling(seed=7 + n, max_tokens=15)) for n in range(4)])
+    assert [one.token_ids for one in many] == [single.token_ids for (single,) in singles]
+    assert len({tuple(one.token_ids) for one in many}) == 4
+
+
+def test_a_row_ends_at_an_end_token_or_at_its_limit(model):
+    (free,) = generate(model, [(PROMPTS[1], Sampling(temperature=0, max_tokens=9))], eos_ids=())[0]
+    assert len(free.token_ids) == len(free.logprobs) == 9 and free.finish_reason == "length"
+    end = free.token_ids[3]
+    (stopped,) = generate(model, [(PROMPTS[1], Sampling(temperature=0, max_tokens=9))], eos_ids={end})[0]
+    assert stopped.finish_reason == "stop"
+    assert stopped.token_ids == free.token_ids[: free.token_ids.index(end) + 1]
+
+
+def test_an_empty_prompt_and_one_beyond_the_context_are_refused(model):
+    engine = GenerationEngine(model, {3})
+    for ids in ([], [5] * engine.context):
+        with pytest.raises(ModelError) as error:
+            engine.submit(Request(ids, Sampling(), lambda result: None))
+        assert error.value.kind == "context" and not engine.busy
+    ((made,),) = generate(model, [([5] * (engine.context - 2), Sampling(max_tokens=9))], eos_ids=())
+    assert len(made.token_ids) == 2
+
+
+def test_an_error_is_delivered_once_to_every_request_in_progress_or_waiting(model):
+    engine, results = GenerationEngine(model, {3}, max_rows=2), []
+    for seed in range(3):
+        engine.submit(Request(PROMPTS[0], Sampling(n=2, seed=seed, max_tokens=500), results.append))
+    engine.step()
+    error = ModelError("engine", "closed")
+    engine.fail_all(error)
+    assert results.count(error) == 3 - sum(isinstance(one, list) for one in results) and len(results) == 3
+    assert not engine.busy

@@ -1,0 +1,61 @@
+"""Parts of trajectories: their own, of released text, or rendered."""
+
+from __future__ import annotations
+
+import pytest
+
+from sweet_rl.chat import ChatFormat
+from sweet_rl.errors import UserError
+from sweet_rl.records import Task, Trajectory
+from sweet_rl.scoring.trajectory_parts import trajectory_parts
+from tests.support.tiny_models import save_tiny_chat_model
+
+PROMPT = "<|bos|><|user|>task<|end|><|assistant|>"
+
+
+@pytest.fixture(scope="module")
+def chat(tmp_path_factory) -> ChatFormat:
+    return ChatFormat.from_pretrained(save_tiny_chat_model(tmp_path_factory.mktemp("model")))
+
+
+def trajectory(**fields) -> Trajectory:
+    history = [
+        {"role": "user", "content": "task"},
+        {"role": "assistant", "content": "done", "input": PROMPT, "output": "done<|end|>"},
+        {"role": "user", "content": "after the last turn"},
+    ]
+    return Trajectory(Task("task", "solution"), history, answer="done", id="one", **fields)
+
+
+def trained(parts: list[dict]) -> list[str]:
+    return [part["text"] for part in parts if part["train"]]
+
+
+def text(parts: list[dict]) -> str:
+    return "".join(part["text"] for part in parts)
+
+
+def test_parts_of_its_own_come_first(chat):
+    parts = [{"text": "mine", "train": True}]
+    assert trajectory_parts(trajectory(parts=parts), chat, "<|assistant|>") == parts
+
+
+def test_released_text_is_split_by_the_markup_that_opens_and_ends_a_turn(chat):
+    for markup in ({"chat": chat}, {"eos_text": "<|end|>", "bos_text": "<|bos|>"}):
+        parts = trajectory_parts(trajectory(), response_template="<|assistant|>", **markup)
+        assert text(parts) == f"{PROMPT}done<|end|>" and trained(parts) == ["done<|end|>"]
+        assert parts[0]["text"] == "<|bos|>" and parts[0]["bos"]
+    other = trajectory_parts(trajectory(), chat, "<|assistant|>", bos_text="")
+    assert not any(part.get("bos") for part in other)
+    with pytest.raises(UserError, match="--eos_text"):
+        trajectory_parts(trajectory(), response_template="<|assistant|>")
+
+
+def test_a_dialogue_is_rendered_up_to_the_agents_last_turn(chat):
+    parts = trajectory_parts(trajectory(), chat)
+    assert text(parts) == f"{PROMPT}done<|end|>" and trained(parts) == ["done<|end|>"]
+    with pytest.raises(UserError, match="one carries no parts.*--tokenizer"):
+        trajectory_parts(trajectory())
+    unsaid = trajectory()
+    unsaid.dialogue_history[1]["output"] = None
+    assert trained(trajectory_parts(unsaid, chat, "<|assistant|>")) == ["done<|end|>"]

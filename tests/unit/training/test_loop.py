@@ -1,0 +1,27 @@
+"""Which checkpoint is continued, and which figures end a summary."""
+
+from __future__ import annotations
+
+from sweet_rl.training.loop import last_figures, whole_checkpoint
+
+
+def test_the_newest_whole_checkpoint_is_continued_and_torn_ones_are_removed(tmp_path):
+    assert whole_checkpoint(tmp_path) is None
+    for step, state in ((9, "{}"), (10, "{}"), (100, '{"torn'), (101, None)):
+        folder = tmp_path / f"checkpoint-{step}"
+        folder.mkdir()
+        if state is not None:
+            (folder / "trainer_state.json").write_text(state)
+    assert whole_checkpoint(tmp_path) == str(tmp_path / "checkpoint-10")
+    assert {path.name for path in tmp_path.iterdir()} == {"checkpoint-9", "checkpoint-10"}
+
+
+def test_the_last_figures_are_those_of_the_last_step_and_the_last_evaluation():
+    history = [
+        {"loss": 3.0, "margin": 0.0, "step": 1}, {"eval_loss": 2.5, "step": 1},
+        {"loss": 2.0, "margin": 1.0, "step": 2, "epoch": 1.0, "learning_rate": 0.1},
+        {"eval_loss": 1.5, "eval_margin": 2.0, "step": 2},
+    ]  # fmt: skip
+    assert last_figures(history) == {"loss": 2.0, "margin": 1.0, "eval_loss": 1.5, "eval_margin": 2.0}
+    assert last_figures(history[2:3]) == {"loss": 2.0, "margin": 1.0}
+    assert last_figures([]) == {}

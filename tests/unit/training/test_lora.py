@@ -1,0 +1,50 @@
+"""Adapters: what they leave alone, and what their seed decides."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from sweet_rl.scoring.logps import completion_logps
+from sweet_rl.scoring.rows import lay_out
+from sweet_rl.scoring.shared_prefix import share_prompts
+from sweet_rl.scoring.value_head import attach_value_head
+from sweet_rl.training.lora import with_adapter
+from tests.support.tiny_models import tiny_model
+from tests.unit.scoring.test_logps import dialogue_texts
+
+pytest.importorskip("peft")
+
+
+def test_with_the_adapter_off_the_model_is_the_reference():
+    model = tiny_model("llama")
+    texts = dialogue_texts()
+    share_prompts(model)
+    with torch.no_grad():
+        before = completion_logps(model, lay_out(texts))
+        adapted = with_adapter(model, 4)
+        for name, parameter in adapted.named_parameters():
+            if "lora_B" in name:
+                parameter.normal_()
+        assert (completion_logps(adapted, lay_out(texts)) - before).abs().max() > 0.1
+        with adapted.disable_adapter():
+            torch.testing.assert_close(completion_logps(adapted, lay_out(texts)), before, rtol=0, atol=1e-12)
+
+
+def test_rank_scale_and_seed_are_those_asked_for_and_only_adapter_and_value_head_are_trained():
+    def adapted(**settings):
+        return with_adapter(attach_value_head(tiny_model("llama")), **settings)
+
+    model = adapted(rank=3)
+    config = model.peft_config["default"]
+    assert (config.r, config.lora_alpha) == (3, 6)
+    assert adapted(rank=3, alpha=5.0).peft_config["default"].lora_alpha == 5.0
+    trained = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
+    assert trained and all("lora_" in name or "value_head" in name for name in trained)
+    assert any("value_head" in name for name in trained) and not any("lm_head" in name for name in trained)
+
+    def first(seed):
+        named = adapted(rank=3, seed=seed).named_parameters()
+        return next(parameter for name, parameter in named if "lora_A" in name)
+
+    assert torch.equal(first(0), first(0)) and not torch.equal(first(0), first(1))

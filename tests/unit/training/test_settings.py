@@ -1,0 +1,114 @@
+"""Settings that mean nothing are refused with the name of their flag."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, fields
+
+import pytest
+
+from sweet_rl.cli import to_settings
+from sweet_rl.cli.groups import argument_docs
+from sweet_rl.errors import UserError
+from sweet_rl.training.settings import (
+    DataSettings,
+    PictureSettings,
+    PreferenceSettings,
+    TrainingSettings,
+    ValueSettings,
+)
+
+
+@pytest.mark.parametrize("normalize, mean_log_prob, expected", [
+    ("auto", False, "none"), ("auto", True, "trajectory"), ("turn", False, "turn"),
+    ("trajectory", True, "trajectory"), ("none", False, "none"),
+])  # fmt: skip
+def test_the_released_flag_means_one_mean_over_the_dialogue(normalize, mean_log_prob, expected):
+    assert PreferenceSettings(normalize=normalize, mean_log_prob=mean_log_prob).normalization == expected
+
+
+def test_flags_that_contradict_each_other_are_refused():
+    with pytest.raises(UserError, match="Give one"):
+        PreferenceSettings(normalize="turn", mean_log_prob=True)
+
+
+@pytest.mark.parametrize("group, field, values", [
+    (PreferenceSettings, "beta", (0.0, -1.0)),
+    (PreferenceSettings, "nll_loss_coef", (-0.1,)),
+    (PreferenceSettings, "normalize", ("word",)),
+    (ValueSettings, "objective", ("other",)),
+    (ValueSettings, "unit", ("word",)),
+    (ValueSettings, "beta", (0.0,)),
+    (PictureSettings, "min_gap", (0.0,)),
+    (PictureSettings, "max_pixels", (28 * 28 - 1,)),
+    (DataSettings, "too_long", ("cut",)),
+    (DataSettings, "eval_fraction", (1.0, -0.1)),
+    (DataSettings, "max_len", (1,)),
+    (TrainingSettings, "learning_rate", (0.0, -1.0)),
+    (TrainingSettings, "max_epochs", (0,)),
+    (TrainingSettings, "train_batch_size", (0,)),
+    (TrainingSettings, "micro_train_batch_size", (0,)),
+    (TrainingSettings, "pairs_together", (0,)),
+    (TrainingSettings, "save_steps", (0,)),
+    (TrainingSettings, "logging_steps", (0,)),
+    (TrainingSettings, "lora_rank", (0,)),
+    (TrainingSettings, "lora_alpha", (2.0,)),
+    (TrainingSettings, "keep", ("first",)),
+    (TrainingSettings, "warmup_ratio", (1.0, -0.1)),
+    (TrainingSettings, "weight_decay", (-1.0,)),
+    (TrainingSettings, "max_norm", (-1.0,)),
+    (TrainingSettings, "zero_stage", (4, -1)),
+])  # fmt: skip
+def test_a_value_that_means_nothing_is_refused_by_the_name_of_its_flag(group, field, values):
+    for value in values:
+        with pytest.raises(UserError, match=f"--{field}"):
+            group(**{field: value})
+
+
+def test_the_least_and_the_most_that_make_sense_are_taken():
+    PreferenceSettings(beta=1e-9, nll_loss_coef=0.0)
+    PictureSettings(min_gap=1e-9, max_pixels=28 * 28)
+    DataSettings(eval_fraction=0.999, max_len=2)
+    TrainingSettings(
+        learning_rate=1e-12, max_epochs=1, train_batch_size=1, micro_train_batch_size=1, pairs_together=1,
+        warmup_ratio=0.0, weight_decay=0.0, max_norm=0.0, zero_stage=0, lora_rank=1, lora_alpha=0.5, save_steps=1,
+        logging_steps=1,
+    )  # fmt: skip
+    assert [TrainingSettings(zero_stage=stage).zero_stage for stage in range(4)] == [0, 1, 2, 3]
+    with pytest.raises(UserError, match="--lora_alpha"):
+        TrainingSettings(lora_rank=1, lora_alpha=0.0)
+
+
+def test_what_changes_the_pace_only_is_not_recorded():
+    recorded = to_settings(TrainingSettings(seed=3))
+    assert recorded["seed"] == 3 and {"learning_rate", "pairs_together", "zero_stage", "keep"} <= recorded.keys()
+    pace = {"micro_train_batch_size", "gradient_checkpointing", "save_steps", "logging_steps", "report_to"}
+    assert not pace & recorded.keys()
+    assert to_settings(PictureSettings()).keys() == {
+        "reference_picture", "min_gap", "max_pixels", "page_width", "page_height",
+    }  # fmt: skip
+
+
+def test_the_defaults_are_those_that_are_documented():
+    assert asdict(PreferenceSettings()) == {
+        "beta": 0.1, "nll_loss_coef": 0.0, "normalize": "auto", "mean_log_prob": False,
+    }  # fmt: skip
+    assert asdict(ValueSettings()) == {"objective": "preference", "unit": "turn", "beta": 1.0}
+    assert asdict(PictureSettings()) == {
+        "reference_picture": False, "min_gap": 0.1, "max_pixels": None, "pages_path": None, "browser": None,
+        "page_width": 1280, "page_height": 720, "page_timeout": 15.0,
+    }  # fmt: skip
+    assert asdict(DataSettings()) == {
+        "response_template": None, "max_len": None, "too_long": "drop", "max_samples": None, "eval_fraction": 0.0,
+    }  # fmt: skip
+    assert asdict(TrainingSettings()) == {
+        "learning_rate": 2e-7, "max_epochs": 1, "train_batch_size": 8, "micro_train_batch_size": None,
+        "pairs_together": 4, "lr_scheduler": "cosine", "warmup_ratio": 0.03, "weight_decay": 0.0, "max_norm": 1.0,
+        "bf16": False, "gradient_checkpointing": False, "zero_stage": None, "lora_rank": None, "lora_alpha": None,
+        "save_steps": 100, "keep": "last", "logging_steps": 10, "report_to": "none", "seed": 0,
+    }  # fmt: skip
+
+
+def test_every_setting_is_documented_once_in_its_group():
+    for group in (PreferenceSettings, ValueSettings, PictureSettings, DataSettings, TrainingSettings):
+        texts = argument_docs(group.__doc__)
+        assert all(texts.get(field.name) for field in fields(group)) and texts.keys() <= {f.name for f in fields(group)}

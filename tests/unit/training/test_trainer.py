@@ -1,0 +1,103 @@
+"""The Trainer's sums over items: steps, held-out examples, processes and the log. Nothing is trained here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from sweet_rl.training.arguments import training_arguments
+from sweet_rl.training.settings import TrainingSettings
+from sweet_rl.training.trainer import GroupedTrainer, Objective
+from tests.support.tiny_models import tiny_model
+
+
+@dataclass
+class Numbers:
+    """Example i has the loss i, prompt i % 3 and length 10 + i."""
+
+    count: int
+
+    @property
+    def prompts(self) -> list[bytes]:
+        return [bytes([i % 3]) for i in range(self.count)]
+
+    @property
+    def lengths(self) -> list[int]:
+        return [10 + i for i in range(self.count)]
+
+
+def collate(indices: list[int]) -> dict:
+    return {"values": torch.tensor(indices, dtype=torch.float32), "blocks": torch.zeros(1, 5), "items": len(indices)}
+
+
+OBJECTIVE = Objective(
+    collate,
+    lambda values, batch: (values.sum(), {"double": 2 * values.sum()}),
+    lambda model, batch: batch["values"],
+)
+
+
+@pytest.fixture
+def make(tmp_path):
+    def trainer(split=(range(12), ()), together=1, **settings) -> GroupedTrainer:
+        settings = TrainingSettings(**{"train_batch_size": 4, "micro_train_batch_size": 2, **settings})
+        args = training_arguments(settings, tmp_path, evaluate=len(split[1]) > 0)
+        split = tuple(np.asarray(side, dtype=np.int64) for side in split)
+        chat = SimpleNamespace(tokenizer=None)
+        return GroupedTrainer(tiny_model("llama"), args, OBJECTIVE, Numbers(13), split, chat, together)
+
+    return trainer
+
+
+def test_a_steps_loss_is_the_mean_over_its_items_and_the_log_has_means_since_the_last_line(make):
+    trainer = make()
+    batches = [collate([1, 2]), collate([6])]
+    items = trainer._get_num_items_in_batch(batches, torch.device("cpu"))
+    assert items == 3
+    losses = [trainer.compute_loss(trainer.model, batch, num_items_in_batch=items) for batch in batches]
+    assert [loss.item() for loss in losses] == [1, 2]
+    logs = {"loss": 3.0}
+    trainer.log(logs)
+    assert logs["double"] == pytest.approx(2 * 9 / 3) and logs["tokens_per_second"] > 0 and logs["memory_gb"] > 0
+    assert "items" not in logs and "tokens" not in logs
+    trainer.compute_loss(trainer.model, collate([5]), num_items_in_batch=items)
+    logs = {"loss": 5.0}
+    trainer.log(logs)
+    assert logs["double"] == 10
+
+
+def test_held_out_examples_count_once_each_whatever_the_batches(make):
+    trainer = make((range(6), (6, 7, 8, 9, 12)))
+    trainer.model.train()
+    figures = trainer.evaluate()
+    assert figures["eval_loss"] == pytest.approx(np.mean([6, 7, 8, 9, 12]))
+    assert figures["eval_double"] == pytest.approx(2 * figures["eval_loss"])
+    assert trainer.model.training
+    assert trainer.evaluation.tolist() == [6, 9, 12, 7, 8]  # by prompt
+
+
+@pytest.mark.parametrize("processes", [1, 2, 3, 4])
+def test_all_processes_have_as_many_evaluation_batches_and_each_example_counts_once(processes):
+    weights = np.zeros(5)
+    lengths = set()
+    for process in range(processes):
+        args = SimpleNamespace(per_device_train_batch_size=2, world_size=processes, process_index=process)
+        own = GroupedTrainer._own_evaluation(SimpleNamespace(args=args, evaluation=np.arange(5)))
+        lengths.add(len(own))
+        for indices, weight in own:
+            weights[indices] += weight
+    assert weights.tolist() == [1] * 5 and lengths == {-(-3 // processes)}
+
+
+def test_the_order_is_that_of_the_seed_with_equal_prompts_together(make):
+    order = list(make(together=4)._get_train_sampler())
+    assert sorted(order) == list(range(12))
+    assert all(len({i % 3 for i in order[start : start + 4]}) == 1 for start in (0, 4, 8))
+    assert order == list(make(together=4)._get_train_sampler())
+    assert order != list(make(together=4, seed=1)._get_train_sampler())
+    trainer = make((range(2, 6), ()))
+    assert sorted(trainer._get_train_sampler()) == [2, 3, 4, 5] and sorted(trainer.costs) == [12, 13, 14, 15]

@@ -1,0 +1,59 @@
+"""Batches of value heads: labels, pairs and items, and the loss that each objective takes."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+
+from sweet_rl.scoring.rows import EncodedText
+from sweet_rl.training.examples import DialogueExamples, PreferenceExamples
+from sweet_rl.training.settings import ValueSettings
+from sweet_rl.training.sft import imitation_objective
+from sweet_rl.training.value import value_objective
+
+
+def text(*ids: int) -> EncodedText:
+    """One token of prompt, then two turns: the first and the last of the others."""
+    train = [False, True, *[False] * (len(ids) - 3), True]
+    return EncodedText.build(ids, train, "text")
+
+
+TEXTS = [text(1, 2, 3, 4), text(1, 5, 6, 7), text(9, 2, 3, 4)]
+DIALOGUES = DialogueExamples(TEXTS, [1.0, 0.0, 1.0], ["a", "a", "b"], Counter())
+PAIRS = PreferenceExamples(TEXTS, np.asarray([[2, 1], [0, 1]]), ["a", "a"], Counter())
+
+
+@pytest.mark.parametrize("unit, values", [("turn", 2), ("trajectory", 1)])
+def test_dialogues_have_their_labels_and_a_value_per_unit(unit, values):
+    objective = value_objective(DIALOGUES, ValueSettings("classification", unit), share=False)
+    batch = objective.collate([2, 1])
+    assert batch["labels"].tolist() == [1, 0] and batch["items"] == 2
+    assert batch["value_text"].tolist() == sorted([0, 1] * values)
+    assert batch["input_ids"].tolist() == [[9, 2, 3, 4], [1, 5, 6, 7]]
+    loss, _ = objective.losses(torch.zeros(2 * values), batch)
+    assert loss.item() == pytest.approx(2 * math.log(2))
+
+
+@pytest.mark.parametrize("unit", ["turn", "trajectory"])
+def test_pairs_name_the_texts_of_their_batch_and_scores_are_scaled_by_beta(unit):
+    objective = value_objective(PAIRS, ValueSettings("preference", unit, beta=0.5), share=True)
+    batch = objective.collate([0])
+    assert batch["pairs"].tolist() == [[1, 0]] and batch["items"] == 1
+    count = len(batch["value_text"])
+    assert count == (4 if unit == "turn" else 2)
+    values = torch.where(batch["value_text"] == 1, 1.0, -1.0)
+    loss, figures = objective.losses(values, batch)
+    margin = 0.5 * count
+    assert figures["margin"].item() == pytest.approx(margin)
+    assert loss.item() == pytest.approx(math.log(1 + math.exp(-margin)))
+
+
+def test_imitation_counts_trained_tokens():
+    objective = imitation_objective(DIALOGUES, share=False)
+    batch = objective.collate([1, 2])
+    assert batch["items"] == 4 and batch["targets"].tolist() == [5, 7, 2, 4]
+    assert objective.losses(torch.tensor([-1.0, -2.0, -3.0, -4.0]), batch)[0].item() == 10
