@@ -267,7 +267,8 @@ def test_what_the_machine_did_to_a_reference_is_not_kept(grader, monkeypatch):
     with monkeypatch.context() as slow:
         slow.setattr(grader._pool, "run", lambda role, seed, job, imports: [MACHINE] * job.count)
         graded = grade(grader, reference, ADD, CALLS)
-    assert graded.reward is None and graded.machine == f"while the reference ran: {MACHINE[1]}" and graded.ungradable is None
+    assert graded.reward is None and graded.ungradable is None
+    assert graded.machine == f"while the reference ran: {MACHINE[1]}"
     assert grade(grader, reference, ADD, CALLS).reward == 1.0
 
 
