@@ -421,7 +421,7 @@ RESOURCE = {
         "def burn():\n"
         "    while True: hashlib.sha256(bytes(1 << 20))\n"
         "def f(x):\n"
-        "    for _ in range(40): threading.Thread(target=burn, daemon=True).start()\n"
+        "    for _ in range(20): threading.Thread(target=burn, daemon=True).start()\n"
         "    time.sleep(60)"
     ),
     "endless loop": "def f(x):\n    while True: pass",

@@ -4,9 +4,9 @@
 
 Every attack of attack_answers.py is graded in a process of its own in a process namespace of its own (Linux, util-linux
 `unshare`), because in-process they kill, hang and fork; with a secret in its environment, its command line and a file,
-and a port that somebody listens on. An attack succeeds if any test passes or it gets no reward, the secret is in what the answer returned, a file is written
-or gone, somebody connects, a process is left, the grading process dies, hangs or takes a gigabyte, or an honest answer
-after it is not graded 1.0, or a wrong one not 0.0.
+and a port that somebody listens on. An attack succeeds if any test passes or it gets no reward, if the secret is in
+what the answer returned, a file is written or gone, somebody connects, a process is left, the grading process dies,
+hangs or takes a gigabyte, or if an honest answer after it is not graded 1.0, or a wrong one not 0.0.
 """
 
 import json

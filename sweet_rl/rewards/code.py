@@ -117,7 +117,7 @@ class CodeGrader:
         if reference.ungradable:
             return self._judge([], ungradable=reference.ungradable)
         if reference.machine:
-            return self._judge([], machine=f"the reference {reference.machine}")
+            return self._judge([], machine=f"while the reference ran: {reference.machine}")
         if answer is None or not answer.strip():
             return self._all_failed(reference, "no answer")
         texts = code_candidates(answer, reference.function)

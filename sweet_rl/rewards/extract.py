@@ -1,4 +1,4 @@
-"""Find the code in an answer: fences and prose around it handled as a person would."""
+"""Find the code in an answer, with or without Markdown fences and prose around it."""
 
 import re
 from collections.abc import Generator, Iterable, Iterator
@@ -28,7 +28,7 @@ MAX_TRIED = 6  # first lines that may be code, and last blocks that may need oth
 
 
 def function_name(reference: str, test_cases: dict[str, str]) -> str:
-    """The function that the test calls call: the last one that the reference defines and a call names; or ''."""
+    """The name of the function under test: the last one that the reference defines and a test call calls; or ''."""
     called = set()
     for call in test_cases.values():
         called.update(re.findall(r"\b([A-Za-z_]\w*)\s*\(", call))
@@ -37,13 +37,16 @@ def function_name(reference: str, test_cases: dict[str, str]) -> str:
 
 
 def code_candidates(answer: str, function: str) -> list[str]:
-    """Texts in an answer that may be its code, best first; the first that is Python is the one to run.
+    """Texts in an answer that may be its code, best first. The first that is Python should be run.
 
-    What follows the last marker of an answer counts, or, where that defines nothing, what comes before. There the
-    last closed fence that defines the function, preceded by earlier ones that import or define what it uses; then one
-    never closed; then what a laxer reading of fences gives. Without fences the whole text (prose is no Python), then
-    from a first line of code on, without the prose that follows and with it. Texts that do not define the function
-    are no candidates. Nothing here executes or parses the text as Python.
+    The part after the last answer marker counts; if it defines nothing, the part before it, and so on. In that part:
+    the last closed fence that defines the function, with earlier fences that import or define what it uses; a fence
+    that is never closed; fences by a laxer rule. Without fences: the whole text (prose is not Python), then from a
+    first line of code on, without and with the prose after it. The text is not executed or parsed as Python.
+
+    Args:
+        answer: the text of the agent.
+        function: name of the function; texts that do not define it are left out. "" for any function.
     """
     answer = INVISIBLE.sub("", answer.replace("\r\n", "\n").replace("\r", "\n"))
     for part in reversed(ANSWER_MARKER.split(answer)):
@@ -54,7 +57,7 @@ def code_candidates(answer: str, function: str) -> list[str]:
 
 
 def imported_names(code: str) -> set[str]:
-    """Dotted names of the modules that a text imports, anywhere in it."""
+    """Dotted names of the modules that a text imports anywhere."""
     names = set()
     for module, modules in IMPORT.findall(code.replace("\\\n", " ")):
         for name in [module] if module else modules.split(","):
@@ -65,7 +68,7 @@ def imported_names(code: str) -> set[str]:
 
 
 def call_prelude(reference: str, test_cases: dict[str, str]) -> str:
-    """The reference's one-line top-level imports and literal constants that a test call names; else ''."""
+    """Top-level imports of one line and literal constants of the reference that a test call names; '' if none."""
     words = {word for call in test_cases.values() for word in WORD.findall(STRING.sub("", call))}
     wanted = [line for line in IMPORT_LINE.findall(reference) if words & (set(WORD.findall(line)) - KEYWORDS)]
     constants = [match.group(0) for match in CONSTANT.finditer(reference) if match.group(1) in words]
@@ -79,7 +82,7 @@ def _is_literal(assignment: str) -> bool:
 
 
 def _defines(text: str, function: str) -> bool:
-    """Whether it defines the function anywhere, a method or a name of that name included."""
+    """Whether it defines the function anywhere, also as a method or a variable."""
     name = re.escape(function) if function else r"\w+"
     return (
         re.search(
@@ -91,7 +94,7 @@ def _defines(text: str, function: str) -> bool:
 
 
 def _solves(text: str, function: str) -> bool:
-    """Whether it defines the function at its margin, and not as a mere signature."""
+    """Whether it defines the function at the top level, with a body."""
     name = re.escape(function) if function else r"\w+"
     other_than_itself = rf"(?!=)(?![ \t]*{name}[ \t]*$)"
     if re.search(rf"^(?:class[ \t]+{name}\b|{name}[ \t]*(?::[^=\n]*)?={other_than_itself})", text, re.MULTILINE):
@@ -101,7 +104,7 @@ def _solves(text: str, function: str) -> bool:
 
 
 def _is_signature(text: str) -> bool:
-    """Whether the function that a text begins with has no more than a docstring, `...` or `pass` as its body."""
+    """Whether the body of the function at the start of the text is only a docstring, `...` or `pass`."""
     chunk = re.split(r"\n(?=[^\s)\]}])", text, maxsplit=1)[0]
     lines = [line.strip() for line in DOCSTRING.sub("", chunk).split("\n") if line.strip()]
     if len(lines) == 1:
@@ -123,8 +126,8 @@ def _texts(text: str, function: str) -> Iterator[str]:
 
 
 def _blocks(closed: list[str], function: str) -> Generator[str, None, bool]:
-    """The blocks, the last first; those that define the function at their margin before the others, and the last of
-    these each also behind the blocks that it needs. Returns whether there are such."""
+    """Yield the blocks, last first: first those that define the function at the top level, also with the blocks that
+    they need before them, then all. Returns whether a block defines the function."""
     blocks = [_dedent(block) for block in closed]
     solving = [number for number in reversed(range(len(blocks))) if _solves(blocks[number], function)]
     for place, number in enumerate(solving):
@@ -139,7 +142,7 @@ def _blocks(closed: list[str], function: str) -> Generator[str, None, bool]:
 
 
 def _needed(earlier: Iterable[str], block: str) -> Iterator[str]:
-    """The blocks that import or define, at their margin, what the block uses and does not define."""
+    """The earlier blocks that import or define, at the top level, a name that the block uses and does not define."""
     lacking = set(WORD.findall(block)) - _provided(block)
     for text in earlier:
         if _provided(text) & lacking:
@@ -154,8 +157,8 @@ def _provided(block: str) -> set[str]:
 
 
 def _fenced_blocks(text: str) -> tuple[list[str], str | None]:
-    """(texts of the closed fences, text of a last fence that is never closed or None). A fence is closed by one that
-    is at most three columns further right: one in a docstring is not."""
+    """(texts of the closed fences, text of a last fence that is never closed or None). The closing fence is at most
+    three columns further right than the opening one, so a fence in a docstring does not close."""
     closed, current, mark, margin = [], None, "", 0
     for line in text.split("\n"):
         fence = FENCE.match(line)
@@ -177,7 +180,7 @@ def _closes(fence: re.Match, mark: str, margin: int) -> bool:
 
 
 def _loosely_fenced_blocks(text: str) -> list[str]:
-    """The same where a fence may open after words on its line, and closes wherever it stands."""
+    """Texts of fences by a laxer rule: a fence may open after words on its line and close anywhere."""
     blocks, current, mark = [], None, ""
     for line in text.split("\n"):
         if current is None:
@@ -194,8 +197,8 @@ def _loosely_fenced_blocks(text: str) -> list[str]:
 
 
 def _unfenced(text: str) -> Iterator[str]:
-    """The whole text without words that stand alone before and after it; then, from each of the first lines that may
-    be code, that up to the first that reads as prose, and all from there on."""
+    """Yield the whole text without single words before and after it; then, for each of the first lines that may be
+    code, the text from that line up to the first line of prose, and the text from that line to the end."""
     lines = text.lstrip(" ").split("\n")
     filled = [number for number, line in enumerate(lines) if line.strip()]
     count = len(filled)

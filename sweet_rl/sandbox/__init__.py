@@ -39,9 +39,9 @@ Time. A test may use `timeout` seconds of CPU time and three times that (at leas
 seccomp the time in which the child was ready to run but another process had the CPU does not count, if Linux tells it
 (/proc/PID/task/*/schedstat). An answer cannot turn its own delay into a failure of the machine: sleeping and blocking
 count; for a thread that gave up its CPU more than 200 times everything counts; sched_yield does nothing; CPU time is
-that of all threads together. A test that has spent five clock limits and exhausted neither budget is a failure of the
-machine, and so is a warm process that ended (not at limits). The answer is then run again while no other answer is graded. If that
-fails in the same way, its outcomes are `machine` and it gets no reward; it is not graded 0.
+that of all threads together. A test that has spent ten clock limits and exhausted neither budget is a failure of the
+machine, and so is a warm process that ended (not at limits). The answer is then run again while no other answer is
+graded. If that fails in the same way, its outcomes are `machine` and it gets no reward; it is not graded 0.
 
 Not covered:
 

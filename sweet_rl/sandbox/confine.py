@@ -1,15 +1,7 @@
-"""Shut a process in: namespaces with an empty root, resource limits, a system-call filter.
+"""Confine this process: namespaces with an empty root, resource limits, a system-call filter.
 
-Standard library and ctypes only: this file is loaded by the warm process (`warm.py`), which knows nothing of
-the package. Three levels, from the strongest:
-
-strict   (Linux with user namespaces) own user, mount, pid, network, IPC and host-name namespace; the root is an
-         empty read-only tmpfs with one small scratch folder; plus everything below.
-seccomp  (Linux without namespaces, e.g. inside default Docker) a system-call filter that knows no path, no
-         socket, no signal and no new process; plus everything below. There is no scratch folder.
-limits   (other POSIX systems, e.g. macOS) resource limits, an empty environment, a session of its own that is
-         killed at the end. Files and the network CAN be reached here, and a process that leaves its session
-         CAN outlive its test; address-space limits are unreliable on macOS.
+Loaded by the warm process (`warm.py`), which knows nothing of the package: standard library and ctypes only. The
+docstring of the package says what the levels strict, seccomp and limits promise.
 """
 
 import ctypes
@@ -29,7 +21,7 @@ MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_REC, MS_PRIVATE = 1, 2
 MNT_DETACH = 2
 PR_SET_PDEATHSIG, PR_GET_DUMPABLE, PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS = 1, 3, 4, 22, 38
 
-# name: (x86_64, aarch64); -1 where the architecture has no such call. Most frequent first.
+# name: (x86_64, aarch64); -1 if the architecture has no such call.
 PURE_CALLS = {
     "read": (0, 63), "write": (1, 64), "mmap": (9, 222), "munmap": (11, 215), "mprotect": (10, 226),
     "madvise": (28, 233), "brk": (12, 214), "mremap": (25, 216), "futex": (202, 98), "close": (3, 57),
@@ -48,7 +40,7 @@ PURE_CALLS = {
     "sysinfo": (99, 179), "getrusage": (98, 165), "times": (100, 153), "sched_getaffinity": (204, 123),
     "getcpu": (309, 168), "setitimer": (38, 103), "getitimer": (36, 102), "alarm": (37, -1),
 }  # fmt: skip
-# Added only inside the empty root, where the one folder that can be written is the scratch folder.
+# Added only at strict, in the empty root: the only folder that can be written is the scratch folder.
 FILE_CALLS = {
     "openat": (257, 56), "open": (2, -1), "newfstatat": (262, 79), "stat": (4, -1), "lstat": (6, -1),
     "statx": (332, 291), "getdents64": (217, 61), "getcwd": (79, 17), "chdir": (80, 49), "fchdir": (81, 50),
@@ -62,7 +54,7 @@ IOCTL_REQUESTS = (0x5401, 0x5421, 0x5450, 0x5451)  # is it a terminal, non-block
 
 
 class Unavailable(OSError):
-    """This system does not offer the asked level; the text says which step failed."""
+    """This system does not offer the level; the text says which step failed."""
 
 
 def _libc():
@@ -76,7 +68,7 @@ def _call(libc, name: str, *arguments) -> None:
 
 
 def drop_root() -> None:
-    """Where started by root, become `nobody`, so that limits and file permissions hold."""
+    """Become `nobody` if started by root, so that limits and file permissions hold."""
     if os.geteuid() != 0:
         return
     try:
@@ -90,10 +82,11 @@ def drop_root() -> None:
 
 
 def enter_namespaces() -> None:
-    """Move this process, and pid 1 of a new pid namespace forked from it, into namespaces of their own.
+    """Enter new namespaces and fork pid 1 of the new pid namespace. Returns in that process only: the calling process
+    waits for it and exits with its status.
 
-    Returns in the new pid 1 only; the caller's process waits for it and exits with it.
-    Raises Unavailable where the system forbids it; the process must then be thrown away.
+    Raises:
+        Unavailable: the system forbids it. The process is then half confined and must end.
     """
     if sys.platform != "linux":
         raise Unavailable(errno.ENOSYS, "namespaces: not Linux")
@@ -121,7 +114,7 @@ def enter_namespaces() -> None:
 
 
 def _empty_root(libc) -> None:
-    """Make the root an empty, read-only tmpfs with one small writable folder, and let go of the old one."""
+    """Replace the root by an empty, read-only tmpfs with one small writable folder, and unmount the old root."""
     folder = b"/tmp" if os.path.isdir("/tmp") else b"/dev"
     quiet = MS_NOSUID | MS_NODEV | MS_NOEXEC
     _call(libc, "mount", b"none", b"/", None, ctypes.c_ulong(MS_REC | MS_PRIVATE), None)
@@ -138,13 +131,13 @@ def _empty_root(libc) -> None:
 
 
 def die_with_parent() -> None:
-    """Linux: be killed when the parent process ends."""
+    """On Linux, have this process killed when its parent ends."""
     if sys.platform == "linux":
         _libc().prctl(PR_SET_PDEATHSIG, 9, 0, 0, 0)
 
 
 def address_space() -> int:
-    """Bytes of address space this process has now; 0 where the system does not say."""
+    """Bytes of address space that this process has now; 0 if the system does not tell."""
     try:
         with open("/proc/self/statm") as file:
             return int(file.read().split()[0]) * resource.getpagesize()
@@ -155,7 +148,7 @@ def address_space() -> int:
 def limit_memory_and_files(address_bytes: int) -> None:
     """Hard limits on address space (Linux), file size, open files and core files, for this process and its children.
 
-    There is no limit on CPU seconds among them: the grading process counts those, and the end of either ends a child.
+    CPU seconds are not limited here: the grading process counts them per test and kills the child.
     """
     for kind, value in ((resource.RLIMIT_FSIZE, 16 << 20), (resource.RLIMIT_NOFILE, 32), (resource.RLIMIT_CORE, 0)):
         _limit(kind, value)
@@ -164,15 +157,9 @@ def limit_memory_and_files(address_bytes: int) -> None:
 
 
 def limit_threads() -> None:
-    """A hard limit on threads. It counts the user's in the namespace: outside of one, only a child may set it."""
+    """A hard limit on threads. The kernel counts all threads of the user in the user namespace: without a namespace of
+    its own, only a child may set it."""
     _limit(resource.RLIMIT_NPROC, 64)
-
-
-def give_back_free_memory() -> None:
-    """With glibc: let go of pages that hold nothing, which every fork would copy the table entries of."""
-    trim = getattr(_libc(), "malloc_trim", None)
-    if trim is not None:
-        trim(0)
 
 
 def _limit(kind: int, value: int) -> None:
@@ -182,18 +169,23 @@ def _limit(kind: int, value: int) -> None:
 
 
 def drop_privileges() -> None:
-    """Drop every capability for good: this process and its children gain nothing by any later call."""
+    """Drop every capability for good: no later call gives this process or its children any."""
     libc = _libc()
-    libc.capset(ctypes.create_string_buffer(struct.pack("=Ii", 0x20080522, 0), 8), ctypes.create_string_buffer(24))
+    header, none = ctypes.create_string_buffer(struct.pack("=Ii", 0x20080522, 0), 8), ctypes.create_string_buffer(24)
+    _call(libc, "capset", header, none)
     _call(libc, "prctl", PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 
 
 class SystemCallFilter:
     """A seccomp filter that allows a list of system calls and answers EPERM to every other.
 
-    Built once in the warm process; `install()` in a child binds that child for the rest of its life.
-    files: whether calls that take a path are among the allowed (only sensible inside the empty root).
-    Raises Unavailable on other systems and processors.
+    Built once in the warm process; `install()` in a child holds until the child ends.
+
+    Args:
+        files: whether calls that take a path are allowed, which is safe only inside the empty root.
+
+    Raises:
+        Unavailable: there is no filter for this system or processor.
     """
 
     def __init__(self, files: bool):
@@ -210,14 +202,14 @@ class SystemCallFilter:
 
         self._struct = Program(len(program) // 8, ctypes.addressof(self._buffer))
         self._address = ctypes.addressof(self._struct)
-        # Bound and called here once, so that a child finds it ready. PyDLL: no other thread waits for the lock.
+        # Called once here, so that a child finds the function resolved.
         self._prctl = ctypes.PyDLL(None, use_errno=True).prctl
         self._prctl.argtypes = [ctypes.c_int, ctypes.c_ulong, ctypes.c_void_p, ctypes.c_ulong, ctypes.c_ulong]
         self._prctl(PR_GET_DUMPABLE, 0, None, 0, 0)
 
     def _program(self, architecture: int, files: bool) -> bytes:
-        """The filter: exact checks of a few calls' arguments, then a bit a call in words of 32. It is short because
-        the kernel translates it anew for each child."""
+        """The filter in classic BPF: checks of the arguments of a few calls, then one bit per call in words of 32 bits.
+        The kernel translates it for each child, so it is kept short."""
         load, equal, at_least, give, both = 0x20, 0x15, 0x35, 0x06, 0x54
         to_index, one, shift, any_bit = 0x07, 0x00, 0x6C, 0x45
         allow, refuse = (give, 0, 0, 0x7FFF0000), (give, 0, 0, 0x00050000 | errno.EPERM)
@@ -226,7 +218,7 @@ class SystemCallFilter:
         lines = [(load, 0, 0, 4), (equal, 1, 0, architecture), (give, 0, 0, 0x80000000), (load, 0, 0, 0)]
 
         def when(call, argument, values, mask=0xFFFFFFFF):
-            """Allow `call` only where its argument (low 32 bits, masked) is one of `values`."""
+            """Allow `call` only if its argument (low 32 bits, masked) is one of `values`."""
             body = [(load, 0, 0, 16 + 8 * argument), (both, 0, 0, mask)]
             for value in values:
                 body += [(equal, 0, 1, value), allow]
@@ -254,6 +246,6 @@ class SystemCallFilter:
         return b"".join(struct.pack("=HBBI", *line) for line in [*lines, refuse])
 
     def install(self) -> None:
-        """Bind the calling thread's process to the filter for good. Raises Unavailable; needs `drop_privileges`."""
+        """Apply the filter to this process for good. Needs `drop_privileges`. Raises Unavailable."""
         if self._prctl(PR_SET_SECCOMP, 2, self._address, 0, 0) != 0:
             raise Unavailable(ctypes.get_errno(), "seccomp")

@@ -1,8 +1,8 @@
-"""Values as text that JSON can read: the half of `values.py` that runs beside an answer.
+"""Write values as JSON text: the half of `values.py` that runs in the process of an answer.
 
-Loaded by the warm process by its path; imports nothing but what is always there, because every module that a warm
-process holds makes each fork slower. Types that need a module (Decimal, datetime, ...) are known by name: a value of
-theirs can only exist where their module is loaded. `values.py` describes the trees.
+Imports no module that is not always loaded, because each module in a warm process makes its forks slower. Types that
+need a module (Decimal, datetime, ...) are recognised by name: their values exist only if their module is loaded.
+`values.py` describes the trees.
 """
 
 import sys
@@ -13,11 +13,11 @@ _ESCAPES = {code: f"\\u{code:04x}" for code in (*range(32), ord('"'), ord("\\"))
 
 
 class Unserialisable(ValueError):
-    """A value that cannot be told as data; the text says which."""
+    """A value that cannot be written as data; the text says which."""
 
 
 def encode(value) -> str:
-    """The JSON text of a value's tree. Iterators are run to their end. Raises Unserialisable."""
+    """The JSON text of a value's tree. Iterators are consumed. Raises Unserialisable."""
     return _Encoder().text(value)
 
 
@@ -81,7 +81,7 @@ def _encoder_of(kind):
 
 def _by_name(base):
     encoder = _BY_NAME.get((base.__module__, base.__name__)) if type(base.__module__) is str else None
-    # The name alone proves nothing of an answer's own class: it must be the class of that module.
+    # An answer may give its own class that name: it must be the class in that module.
     if encoder is not None and getattr(sys.modules.get(base.__module__), base.__name__, None) is base:
         return encoder
     return None
@@ -114,7 +114,7 @@ def _timedelta(e, v, n):
 
 
 def _object(e, value, depth):
-    """A plain object or dataclass by its class's name and its attributes."""
+    """A plain object or dataclass: the name of its class and its attributes."""
     kind = type(value)
     attributes = {}
     for base in kind.__mro__:
@@ -134,7 +134,7 @@ def _named(e, kind, name, value, depth) -> str:
 
 
 def _member(e, value, depth):
-    """A member of an enumeration by its name and, where that can be told, its value."""
+    """A member of an enumeration: its name and, if it can be written, its value."""
     kind, name = type(value), value.name
     try:
         return e.pairs(f'"o",{quote(str(kind.__qualname__))}', [("name", name), ("value", value.value)], depth)
@@ -149,7 +149,7 @@ def _class(e, value, depth):
 
 
 def _array(e, value, depth):
-    if value.dtype.kind in "mM":  # dates and durations keep their unit: as the text that says them
+    if value.dtype.kind in "mM":  # dates and durations: as text, which keeps the unit
         items = value.ravel().astype(str).tolist()
         return f'["nd",{list(value.shape)},{e.items(value.dtype.kind, items, depth)}]'
     fields = value.dtype.names

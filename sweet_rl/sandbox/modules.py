@@ -1,8 +1,8 @@
-"""Which modules a warm process holds for a text: few, because every page of them makes each of its forks slower.
+"""Which modules a warm process imports before it is confined: few, because each page of memory makes its forks slower.
 
-Nothing can be loaded once the process has shut itself in. So a text without imports gets a process with none, one
-that imports the usual things a process with those, and any other, also one that might import by other means than the
-statement, all of the standard library that code for a task can want.
+Nothing can be imported from disk after confinement. Code without imports gets a process without modules, code that
+imports common modules a process with these. All other code, also code that may import by other means than the import
+statement, gets all of the standard library that a task can need.
 """
 
 import re
@@ -23,7 +23,7 @@ STANDARD_MODULES = (
     "encodings.idna", "encodings.utf_16", "encodings.cp1252", "encodings.hex_codec", "encodings.rot_13", "linecache",
     "_pylong",
 )  # fmt: skip
-# What these load only when they are used, when it is too late.
+# Modules that a package imports only when it is used, after confinement.
 STANDARD_SUBMODULES = {
     "concurrent": ("concurrent.futures", "concurrent.futures.thread"),
     "email": ("email.message", "email.parser", "email.utils", "email.mime.text"),
@@ -44,14 +44,14 @@ THIRD_PARTY_MODULES = {
 NEVER_LOADED = {
     "antigravity", "this", "idlelib", "tkinter", "turtle", "turtledemo", "lib2to3", "ensurepip", "test",
 }  # fmt: skip
-# Words of code that may need a module without an import statement.
+# Words of code that may need a module although no import statement names it.
 LOADS_BY_OTHER_MEANS = re.compile(
     r"__import__|importlib|\b(?:exec|eval|compile|open|encode|decode|help|memoryview|globals|vars|getattr)\b|__\w+__\.__"
 )
 
 
 def modules_for(names: set[str], text: str = "") -> tuple[str, ...]:
-    """The modules that a warm process must load for code that imports `names` and says `text`."""
+    """The modules that a warm process must import for code `text` that imports `names`."""
     if not LOADS_BY_OTHER_MEANS.search(text):
         if not names:
             return ()

@@ -1,7 +1,7 @@
-"""Values as typed data, compared in the grading process: `decode`, `same` and `preview`.
+"""Read and compare values in the grading process: `decode`, `same` and `preview`.
 
-A value leaves the sandbox as a tree that JSON can write (`encode.py`, which runs beside the answer), and is compared
-here tree against tree: no method of an answer's object is ever called where the reference's results are.
+A value leaves the sandbox as the JSON text of a tree (`encode.py` writes it in the answer's process). Trees are
+compared here; no method of an answer's object is ever called in the process that has the reference's results.
 
 The tree: None, bools, strings, finite floats and ints of up to 60 bits stand for themselves; everything else is a
 list whose first item is a tag: i (hexadecimal int), f (nan, inf, -inf), sp (string with lone surrogates), c complex,
@@ -23,7 +23,7 @@ MAX_FRACTION_DIGITS, MAX_INT_BITS, MAX_OF_ONE_HASH = 10_000, 40_000, 256
 
 
 def decode(text: bytes):
-    """The tree of a text that came out of a sandbox. Raises ValueError where it is none."""
+    """The tree of a text that came out of a sandbox. Raises ValueError if it is not JSON or has JSON objects."""
     try:
         return json.loads(text, object_pairs_hook=_refuse_object)
     except RecursionError:
@@ -35,13 +35,15 @@ def _refuse_object(_):
 
 
 def same(expected, got) -> bool:
-    """Whether two trees stand for equal values, as `==` would say of honest values.
+    """Whether two trees stand for values that are equal by `==`, with these differences.
 
-    Differences from `==`: NaN equals NaN; where the reference's number is a float, a relative difference of 1e-9
-    (or 1e-12 near zero) is allowed; objects are equal when class name and attributes are; iterators by their
-    items; arrays by shape and items; a class's own `__eq__` is never asked.
-    got: untrusted; anything that is no tree is different. The walk is led by `expected`, so its cost is bounded
-    by the reference's value, however large or deep the other is.
+    NaN equals NaN. If the reference's number is a float, a relative difference of 1e-9 (or an absolute one of 1e-12) is
+    allowed. Objects are compared by class name and attributes, iterators by their items, arrays by shape and items; a
+    class's own `__eq__` is never called.
+
+    Args:
+        expected: tree of the reference. It leads the walk, so the cost is bounded by its size.
+        got: tree of the answer, untrusted: anything that is no tree is different.
     """
     try:
         return _same(expected, got)
@@ -96,7 +98,7 @@ def as_number(tree):
     if tree[0] == "dec":
         return Decimal(tree[1])
     if tree[0] == "fr":
-        if len(str(tree)) > MAX_FRACTION_DIGITS:  # bringing it to lowest terms takes the square of its length
+        if len(str(tree)) > MAX_FRACTION_DIGITS:  # reducing it takes time quadratic in its length
             return None
         parts = as_number(tree[1]), as_number(tree[2])
         return Fraction(*parts) if all(type(part) is int for part in parts) else None  # of a Decimal: without end
@@ -106,7 +108,7 @@ def as_number(tree):
 
 
 def _long_int(*numbers) -> bool:
-    """Whether one is an int that takes a decimal the square of its length to be compared with."""
+    """Whether one is an int so long that comparing it with a Decimal takes quadratic time."""
     return any(type(number) is int and number.bit_length() > MAX_INT_BITS for number in numbers)
 
 
@@ -128,7 +130,7 @@ def _same_number(expected, got) -> bool:
 
 
 def _key(tree):
-    """A hashable that is equal for equal trees; what dict keys and set members are found by."""
+    """A hashable that is equal for equal trees; finds dict keys and set members."""
     number = as_number(tree)
     if number is not None:
         return "nan" if number != number else ("number", number, number == -1)  # -1 has the hash of -2
@@ -142,8 +144,8 @@ def _key(tree):
 
 
 def findable(keys) -> list:
-    """The keys as they are. Raises ValueError for so many of one hash that finding them takes the square of their
-    number, which takes an intention."""
+    """The keys as a list. Raises ValueError if so many have the same hash that looking them up takes quadratic time:
+    only an attack makes such keys."""
     keys = list(keys)
     if len(keys) > MAX_OF_ONE_HASH:
         counts = Counter(map(hash, keys))
@@ -174,7 +176,7 @@ def _same_dict(expected: list, got: list) -> bool:
 
 
 def _moment(tree):
-    """Naive times as they are, aware ones by their instant."""
+    """A comparable form of a date or time: naive ones as they are, aware ones by their instant."""
     *fields, offset = tree[1:]
     if tree[0] == "ti":
         return (

@@ -286,9 +286,9 @@ DELAYS = {name: ATTACKS["resource", name] for name in (
 
 
 def test_on_a_busy_machine_slow_answers_are_graded_right_and_own_delays_are_the_answer_s_fault(busy_machine):
-    slow = "import time\ndef f(x):\n    while time.process_time() < 0.2: pass\n" + REFERENCE.split("\n", 1)[1]
+    slow = "import time\ndef f(x):\n    while time.process_time() < 0.1: pass\n" + REFERENCE.split("\n", 1)[1]
     texts = [REFERENCE, slow, *DELAYS.values(), REFERENCE, slow]
-    with CodeGrader(timeout=0.4, workers=2) as grader:
+    with CodeGrader(timeout=0.2, workers=2) as grader:
         grades = list(grader.grade_many((TASK, text) for text in texts))
     assert [graded.reward for graded in grades] == [1.0, 1.0, *[0.0] * len(DELAYS), 1.0, 1.0], grades
     assert {graded.failure for graded in grades[2:-2]} == {"timeout"}

@@ -200,6 +200,78 @@ def test_a_task_without_tests_is_ungradable(grader):
     assert grade(grader, ADD, ADD, {}).ungradable == "the task has no test cases"
 
 
+def test_references_run_apart_from_answers_under_two_hash_seeds_at_least():
+    runs = []
+    with CodeGrader(timeout=0.5, workers=1) as grader:
+        run = grader._pool.run
+        grader._pool.run = lambda role, seed, job, imports: (
+            runs.append((role, seed, tuple(job.texts))) or run(role, seed, job, imports)
+        )
+        assert grade(grader, ADD, "def f(x): return 1 + x", CALLS).reward == 1.0
+        kinds = {key[:2] for key in grader._pool._idle}
+    assert kinds == {("reference", 0), ("reference", 1), ("answer", 0)}
+    assert runs == [
+        ("reference", 0, ()), ("reference", 0, (ADD,)), ("reference", 1, (ADD,)),
+        ("answer", 0, ("def f(x): return 1 + x",)),
+    ]  # fmt: skip
+
+
+def test_no_process_of_an_answer_is_given_an_expected_value():
+    """What is sent to an answer's child holds its own text and the calls."""
+    with CodeGrader(timeout=0.5, workers=1) as grader:
+        jobs = []
+        run = grader._pool.run
+        grader._pool.run = lambda role, seed, job, imports: jobs.append((role, job)) or run(role, seed, job, imports)
+        grade(grader, "def f(x):\n    return 'expect' + 'ed' * x", "def f(x): return 0", {"test1": "f(1)"})
+    (job,) = [job for role, job in jobs if role == "answer"]
+    assert "expected" not in repr(job) and "expect" not in repr(job)
+
+
+NEAR = {
+    "0.3, added up": ("0.3", "0.1 + 0.2", 1.0),
+    "a billionth off": ("1.0", "1.0 + 0.9e-9", 1.0),
+    "two billionths off": ("1.0", "1.0 + 2e-9", 0.0),
+    "nearly zero": ("0.0", "0.9e-12", 1.0),
+    "not so near zero": ("0.0", "2e-12", 0.0),
+    "an int for a whole float": ("2.0", "2", 1.0),
+    "a float near an int of the reference": ("1", "1.0 + 0.9e-9", 0.0),
+    "a whole float for an int": ("2", "2.0", 1.0),
+    "inside": ("{'a': [0.3, (1.5, None)]}", "{'a': [0.1 + 0.2, (1.5, None)]}", 1.0),
+    "inside, too far": ("{'a': [0.3]}", "{'a': [0.3000001]}", 0.0),
+}
+
+
+@pytest.mark.parametrize("name", NEAR)
+def test_floats_of_the_reference_have_a_tolerance_and_nothing_else(grader, name):
+    expected, got, reward = NEAR[name]
+    graded = grade(grader, f"def f():\n    return {expected}", f"def f():\n    return {got}", {"t": "f()"})
+    assert graded.reward == reward, graded
+
+
+MACHINE = ("machine", "ran out of wall time: 0.2 of 1 s of CPU time in 30.0 s")
+
+
+def test_what_the_machine_did_to_an_answer_gives_no_reward(grader, monkeypatch):
+    run = grader._pool.run
+    monkeypatch.setattr(
+        grader._pool, "run",
+        lambda role, *job: [("value", b"2"), MACHINE] if role == "answer" else run(role, *job),
+    )  # fmt: skip
+    graded = grade(grader, ADD, ADD, CALLS)
+    assert graded.reward is None and graded.machine == MACHINE[1] and graded.ungradable is graded.failure is None
+    assert reasons(graded) == [None, "machine"] and graded.as_dict()["machine"] == MACHINE[1]
+
+
+def test_what_the_machine_did_to_a_reference_is_not_kept(grader, monkeypatch):
+    reference = ADD + "# on a slow machine\n"
+    with monkeypatch.context() as slow:
+        slow.setattr(grader._pool, "run", lambda role, seed, job, imports: [MACHINE] * job.count)
+        graded = grade(grader, reference, ADD, CALLS)
+    assert graded.reward is None and graded.ungradable is None
+    assert graded.machine == f"while the reference ran: {MACHINE[1]}"
+    assert grade(grader, reference, ADD, CALLS).reward == 1.0
+
+
 def test_the_reference_runs_once_for_all_its_answers(grader):
     runs = []
     original = grader._run_reference

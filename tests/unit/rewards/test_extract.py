@@ -70,6 +70,39 @@ def test_answers_without_the_function_have_no_code(answer):
     assert code_candidates(answer, "f") == []
 
 
+def test_of_two_markers_the_last_counts():
+    """An answer that quotes the marker, or answers twice, is judged by what it says last."""
+    first = "I WANT TO ANSWER:\ndef f(x):\n    return 0\n"
+    assert code_candidates(f"{first}I WANT TO ANSWER:\n{CODE}", "f")[0].strip() == CODE.strip()
+    assert all("return 0" not in text for text in code_candidates(f"{first}I WANT TO ANSWER:\n{CODE}", "f"))
+    assert "return 0" in code_candidates(f"{first}I WANT TO ANSWER: as above", "f")[0]
+    fenced = f"I WANT TO ANSWER: ```python\n{CODE}```\nI WANT TO ANSWER: ```python\ndef f(x):\n    return 0\n```"
+    assert "return 0" in code_candidates(fenced, "f")[0]
+    assert code_candidates(f"Not at the margin of a line: I WANT TO ANSWER: no\n```\n{CODE}```", "f")[0] == CODE
+
+
+def test_of_two_definitions_in_one_block_python_takes_the_last_and_other_functions_stay():
+    answer = f"```python\ndef f(x):\n    return 0\n\ndef g(x):\n    return x\n\n{CODE}```"
+    names = {}
+    exec(first_python(code_candidates(answer, "f")), names)
+    assert names["f"](1) == 2 and names["g"](1) == 1
+
+
+def test_of_two_functions_the_block_of_the_called_one_is_taken():
+    answer = f"```python\n{CODE}```\n```python\ndef g(x):\n    return f(x) * 2\n```"
+    assert code_candidates(answer, "f")[0] == CODE
+    names = {}
+    exec(first_python(code_candidates(answer, "g")), names)
+    assert names["g"](1) == 4
+
+
+def test_of_two_functions_that_a_test_calls_the_reference_s_last_is_the_one():
+    reference = "def f(x):\n    return x\n\ndef g(x):\n    return f(x)\n"
+    assert function_name(reference, {"a": "g(f(1))"}) == "g"
+    assert function_name(reference, {"a": "f(1)", "b": "g(1)"}) == "g"
+    assert function_name(reference, {"a": "f(1)"}) == "f"
+
+
 def test_a_closed_block_stands_before_an_open_one():
     answer = f"```\n{CODE}```\n```\ndef f(x):\n    retu"
     assert code_candidates(answer, "f")[0] == CODE

@@ -243,7 +243,7 @@ class Clock:
     [
         (1.0, False, "timeout", 0.5),  # busy on a free machine: the CPU limit
         (0.25, False, "timeout", 2.0),  # busy on a loaded machine: the CPU limit, later
-        (0.01, False, "machine", 7.5),  # hardly ever given a CPU
+        (0.01, False, "machine", 15.0),  # hardly ever given a CPU
         (0.01, True, "timeout", 1.5),  # asleep: its own fault, however loaded the machine is
     ],
 )
