@@ -1,12 +1,12 @@
-"""Pages drawn a second, against a fresh driver for each page and against the released way.
+"""Pages drawn per second, compared with a fresh driver for each page and with the released way.
 
     python benchmarks/rendering.py [--input_path frontend_dev.jsonl] [--num_pages 60]
 
 The released way is one driver that draws one page at a time: the page goes to it through an HTML file, the picture
-comes back through a PNG file. A fresh driver for each page does the same with a driver of its own, `--workers` at a
-time. Both are given what they would have had from a warm cache of the network: Tailwind's stylesheet and the pictures
-as files beside the page. Before anything is timed, the pages are drawn by two renderers, and with the stylesheet
-uncut: all three must give the same bytes. Pages are those of `--input_path` (field `ground_truth`), or made here of
+comes back through a PNG file. A fresh driver for each page does the same with a driver of its own, `--workers` of them
+at the same time. Both get what a warm network cache would give them: Tailwind's stylesheet and the pictures as files
+beside the page. Before anything is timed, the pages are drawn by two renderers, and with the whole stylesheet: all
+three must give the same bytes. The pages are those of `--input_path` (field `ground_truth`), or made here from
 Tailwind's classes.
 """
 
@@ -132,7 +132,7 @@ def main(input_path: str | None = None, num_pages: int = 60, workers: int = 2, f
     """Args:
     input_path: task file with pages (JSONL, field `ground_truth`); None draws made pages.
     num_pages: pages to draw.
-    workers: browsers at once, of ours and of the fresh ones.
+    workers: browsers at the same time, of PageRenderer and of the fresh ones.
     fresh_pages: pages for the fresh drivers, which are slow.
     """
     if input_path:

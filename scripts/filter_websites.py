@@ -1,9 +1,9 @@
-"""Keeps the frontend tasks whose reference page can be drawn, and says why the others cannot.
+"""Keep the frontend tasks whose reference page can be drawn, and record why the others cannot.
 
     python scripts/filter_websites.py --input_path train.jsonl --output_path train.drawn.jsonl
 
 Dropped tasks go to --dropped_path (default: OUTPUT.dropped.jsonl) with the reason in `render_failure`. The same command
-continues a run that was stopped.
+continues a run that was stopped, and tries the pages again that failed because of the machine.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from tqdm import tqdm
 
 from sweet_rl.cli import print_summary, run
 from sweet_rl.credit.trajectory_pairs import check_apart
+from sweet_rl.errors import UserError
 from sweet_rl.records import Task, read_records
 from sweet_rl.rendering.renderer import PageRenderer
 from sweet_rl.runs.run import open_run
@@ -36,11 +37,11 @@ def main(
 
     Args:
         input_path: tasks, JSONL; ground_truth is the page.
-        output_path: the tasks whose page gives a picture, in the same order.
-        dropped_path: the others, each with its render_failure.
-        num_tasks: only the first so many tasks.
-        browser: chromium or firefox; default the first one found.
-        browser_workers: browsers at once.
+        output_path: the tasks whose page gives a picture.
+        dropped_path: the other tasks, each with its render_failure.
+        num_tasks: use only this many tasks, from the start of the file.
+        browser: chromium or firefox; by default the first one found.
+        browser_workers: number of browsers that draw at the same time.
         page_width: of the window in which pages are drawn, in pixels.
         page_height: of that window; a longer page makes a longer picture.
         page_timeout: seconds that drawing a page may take.
@@ -72,11 +73,19 @@ def main(
         else:
             drawn = renderer.render_all(task.ground_truth for task in left)
             bar = tqdm(zip(left, drawn, strict=True), total=len(tasks), initial=len(tasks) - len(left), unit=" pages")
+            failed_by_machine = 0
             for task, rendered in bar:
                 if rendered.failure is None:
                     kept.write(task.to_dict())
+                elif rendered.failure["kind"] == "machine":
+                    failed_by_machine += 1
                 else:
                     dropped.write(task.to_dict() | {"render_failure": rendered.failure})
+            if failed_by_machine:
+                raise UserError(
+                    f"{failed_by_machine} pages were not drawn because this machine is too busy or a browser does not "
+                    "start. Run the same command again later: it tries only these."
+                )
             reasons = Counter(row["render_failure"]["kind"] for row in dropped.records())
             summary = {"tasks": len(tasks), "kept": len(kept.done), "dropped": dict(reasons.most_common())}
             if not dropped.complete:

@@ -64,6 +64,8 @@ class VisionHuman(ModelHuman):
         reference, *drawn = await asyncio.gather(*(asyncio.to_thread(self.renderer.render, page) for page in pages))
         if reference.png is None:
             raise ModelError("reference", f"the reference page gives no picture: {_reason(reference.failure)}")
+        if drawn and (drawn[0].failure or {}).get("kind") == "machine":
+            raise ModelError("machine", f"the page was not drawn: {_reason(drawn[0].failure)}")
         pictures = [("The design you have in mind:", reference.png)]
         if not drawn:
             situation = NO_PAGE_YET

@@ -218,7 +218,7 @@ class Driver:
         return webdriver.Firefox(options=options, service=self._service)
 
     def processes(self) -> list[psutil.Process]:
-        """The processes that are alive now: the driver, the browser and its children, and what is left of them."""
+        """The processes that are alive now: the driver, the browser and its children, and those of an earlier call."""
         roots = list(self._processes)
         if self._service is not None and getattr(self._service, "process", None) is not None:
             try:

@@ -1,4 +1,4 @@
-"""Where each element of a drawn page lies and how it looks, from the browser's own layout (DOMSnapshot)."""
+"""Position and look of each element of a drawn page, from the browser's own layout (DOMSnapshot)."""
 
 import re
 
@@ -11,15 +11,22 @@ _NO_BOX = {"html", "br", "wbr"}
 
 
 def boxes(snapshot: dict) -> list[dict]:
-    """The visible elements of the main document, in document order, from `DOMSnapshot.captureSnapshot`.
+    """The visible elements of the main document, in document order.
 
-    Each is a dict: `id` (its place in this list), `parent` (the `id` of the nearest listed ancestor, or None),
-    `tag`, `text` (its own text as drawn, without its children's; an input's value or placeholder), `x`, `y`, `width`,
-    `height` (CSS pixels from the page's top left), `color` and `background` ((r, g, b, alpha), 0..255 and alpha 0..1;
-    None for a transparent background), `font_size` (pixels), `font_weight` (100..900), `border` (None, or the top
-    edge's {"width", "style", "color"}), `radius` (pixels, top left corner), `image` (the address of an <img> or of a
-    background picture, None without), `gradient` (bool), `shadow` (bool), `text_align`, `alt`, `href`, `classes`, and
-    `paint_order` (what has the greater number is drawn over the other).
+    Args:
+        snapshot: result of `DOMSnapshot.captureSnapshot`.
+
+    Returns:
+        For each element a dict with
+        `id`: its index in this list; `parent`: the `id` of the nearest listed ancestor, or None; `tag`;
+        `text`: its own text as drawn, without its children's; the value or placeholder of an input;
+        `x`, `y`, `width`, `height`: CSS pixels from the page's top left;
+        `color`, `background`: (r, g, b, alpha), 0..255 and alpha 0..1; None for a transparent background;
+        `font_size`: pixels; `font_weight`: 100..900; `radius`: pixels, top left corner;
+        `border`: None, or {"width", "style", "color"} of the top edge;
+        `image`: address of an <img> or of a background picture, or None; `gradient`, `shadow`: bool;
+        `text_align`, `alt`, `href`, `classes`;
+        `paint_order`: an element with a greater number is drawn over one with a smaller number.
     """
     strings, document = snapshot["strings"], snapshot["documents"][0]
     nodes, layout = document["nodes"], document["layout"]
@@ -68,8 +75,7 @@ def boxes(snapshot: dict) -> list[dict]:
 
 
 def _owners(parents: list[int], kinds: list[int], nodes: dict, strings: list[str]) -> list[int]:
-    """For each node the element whose box or text it is: itself, or what it is a text, pseudo-element or inner part
-    (shadow tree) of."""
+    """For each node the index of its element: itself, or the one whose text, pseudo-element or shadow tree it is."""
     owners: list[int] = []
     shadows = set(nodes.get("shadowRootType", {}).get("index", []))
     for node, parent in enumerate(parents):
@@ -83,7 +89,7 @@ def _owners(parents: list[int], kinds: list[int], nodes: dict, strings: list[str
 
 
 def _typed(nodes: dict, strings: list[str]) -> dict[int, str]:
-    """What stands in the fields of forms, which is no text of the document: the value, or else the placeholder."""
+    """The content of form fields, which is not text of the document: the value, or else the placeholder."""
     values = {}
     for kind in ("inputValue", "textValue"):
         values |= dict(

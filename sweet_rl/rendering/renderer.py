@@ -2,8 +2,8 @@
 
 Whose fault a missing picture is: a page is at fault if it is empty or too large, uses too much memory, or spends its
 time limit as CPU time. Any other timeout, and the end of a browser, may be the machine's doing. Such a page is drawn
-again alone: by a fresh browser, while this renderer draws nothing else, with `ALONE_PATIENCE` times its limit. If that
-fails too, another fresh browser draws a plain page. If it cannot do that within the limit, the failure is of kind
+again alone: by a fresh browser, while no other browser of this renderer runs, with `ALONE_PATIENCE` times its limit. If
+that fails too, another fresh browser draws a plain page. If it cannot do that within the limit, the failure is of kind
 "machine"; otherwise the page is at fault. A page has no part in the last test, so it cannot pass its failure off as
 the machine's.
 """
@@ -186,8 +186,10 @@ class PageRenderer:
         return self._draw_alone(html, layout)
 
     def _draw_alone(self, html: str, layout: bool) -> Rendered:
-        with self._all_workers() as (worker, *_):
-            worker.end()  # what is left of other pages in its browser goes too
+        with self._all_workers() as workers:
+            for worker in workers:  # whatever earlier pages left running in any browser ends here
+                worker.end()
+            worker = workers[0]
             try:
                 return worker.draw(html, layout, self.timeout, ALONE_PATIENCE)
             except DrawingFailed as error:

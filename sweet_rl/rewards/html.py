@@ -1,7 +1,7 @@
-"""Grade pages: how alike the agent's page and the reference page look (PAPER, ColBench, Frontend Design).
+"""The frontend grader: how similar the agent's page and the reference page look (the paper, ColBench, Frontend Design).
 
-The reward is the cosine similarity of the image embeddings of the two full-page screenshots. A page that gives no
-picture has no similarity: it is a failure with its reason and reward 0.
+The reward is the cosine similarity of the image embeddings of the two full-page screenshots. An answer that gives no
+picture has no similarity: its reward is 0, with the kind of the failure.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from sweet_rl.rewards.encoders import ImageEncoder
 if TYPE_CHECKING:
     from sweet_rl.rendering.renderer import PageRenderer, Rendered
 
-JOBS_AT_ONCE = 16
-DECIMALS = 6  # what float32 embeddings keep, whatever they were computed with
+BATCH = 16  # answers that are drawn and embedded together
+DECIMALS = 6  # of a similarity; float32 embeddings are not more precise
 _HTML_TAG = re.compile(r"<html\b[^>]*>|</html\s*>", re.IGNORECASE)
 _DOCTYPE_BEFORE = re.compile(r"<!doctype html\b[^>]*>\s*$", re.IGNORECASE)
 _OPENING = re.compile(r"<!doctype html\b|<html\b|<head\b|<body\b", re.IGNORECASE)
@@ -32,8 +32,12 @@ _FENCED = re.compile(r"^[ \t]*```[ \t]*(\w*)[ \t]*\n(.*?)^[ \t]*```[ \t]*$", re.
 
 
 def extract_page(text: str) -> str | None:
-    """The last complete page in a message: `<html>` to its `</html>`, with the doctype before it; else the last closed
-    fence that holds page elements; None if there is neither."""
+    """The last complete page in a message.
+
+    Returns:
+        `<html>` to its `</html>`, with the doctype before it; otherwise the last closed code fence with page elements;
+        None if there is neither.
+    """
     pages = _whole_pages(text)
     if pages:
         start, end = pages[-1]
@@ -43,8 +47,12 @@ def extract_page(text: str) -> str | None:
 
 
 def answered_page(answer: str | None) -> str | None:
-    """The page of an answer, which is all the agent has to give: a complete one, else what a browser can make of a
-    page that a token limit cut, or of elements without `<html>` around them; None if there is nothing to draw."""
+    """The page of an answer.
+
+    Returns:
+        A complete page; otherwise a page that a token limit cut off, or elements without `<html>` around them, which
+        a browser can draw as well; None if there is nothing to draw.
+    """
     if answer is None:
         return None
     page = extract_page(answer)
@@ -58,7 +66,7 @@ def answered_page(answer: str | None) -> str | None:
 
 
 def without_pages(text: str, mark: str) -> str:
-    """The text with `mark` in place of each page in it, a page that was cut included."""
+    """The text with `mark` in place of each page, also of one that was cut off."""
     kept, end = [], 0
     for start, stop in _whole_pages(text):
         kept += [text[end:start], mark]
@@ -70,7 +78,7 @@ def without_pages(text: str, mark: str) -> str:
 
 
 def _whole_pages(text: str) -> list[tuple[int, int]]:
-    """Start and end of the outermost pages, in order; where an earlier one was never closed, the last that is."""
+    """Start and end of the outermost pages, in order; if an `<html>` was never closed, of the last page that is."""
     pages, start, depth, opened = [], 0, 0, 0
     for tag in _HTML_TAG.finditer(text):
         if not tag.group().startswith("</"):
@@ -88,7 +96,7 @@ def _whole_pages(text: str) -> list[tuple[int, int]]:
 
 
 def _with_doctype(text: str, start: int) -> int:
-    """Where the doctype before a page begins, or the page."""
+    """The start of the doctype before a page, or of the page."""
     doctype = _DOCTYPE_BEFORE.search(text, 0, start)
     return doctype.start() if doctype else start
 
@@ -124,7 +132,7 @@ class PageGrader:
         most 1; 0 if the answer gives no picture. A reference page without a picture makes the grade `ungradable`.
         """
         waiting = iter(jobs)
-        while batch := list(islice(waiting, JOBS_AT_ONCE)):
+        while batch := list(islice(waiting, BATCH)):
             yield from self._grade_batch(batch)
 
     def close(self) -> None:

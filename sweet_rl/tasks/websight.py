@@ -1,4 +1,4 @@
-"""Frontend tasks from WebSight, by the recipe of the release (PAPER, Where the data lives)."""
+"""Frontend tasks from WebSight v0.2, made as in the released data set."""
 
 from __future__ import annotations
 
@@ -17,12 +17,21 @@ _UNSPLASH = re.compile(r"(?:https?:)?//source\.unsplash\.com/random/(\d+)x(\d+)(
 
 
 def with_fixed_pictures(page: str) -> str:
-    """The page with each random picture of Unsplash replaced by one of the same size that stays what it is."""
+    """The page with each random picture of Unsplash replaced by a fixed picture of the same size."""
     return _UNSPLASH.sub(r"https://picsum.photos/id/48/\1/\2", page)
 
 
 def task_of(row: dict[str, Any], number: int, where: str) -> Task:
-    """A WebSight row as a task; `row` is its number in WebSight. Raises UserError where a field is missing."""
+    """A WebSight row as a task.
+
+    Args:
+        row: its fields.
+        number: of the row in WebSight.
+        where: the source, for messages.
+
+    Raises:
+        UserError: a field is missing.
+    """
     for name in (DESCRIPTION, PAGE):
         if not isinstance(row.get(name), str):
             raise UserError(
@@ -30,13 +39,21 @@ def task_of(row: dict[str, Any], number: int, where: str) -> Task:
                 f"be {HUB_NAME}, configuration {CONFIGURATION}."
             )
     description, page = row[DESCRIPTION], with_fixed_pictures(row[PAGE])
-    key = f"{content_id([description, page, {}])}-{number}"  # two rows may say the same
+    key = f"{content_id([description, page, {}])}-{number}"  # two rows may be equal
     return Task(description, page, id=key, extra={"websight_row": number})
 
 
 def stream_rows(source: str | None, start: int, stop: int) -> Iterator[tuple[int, dict]]:
-    """(number, row) for the rows start to stop of WebSight on the hub, or of a copy: a .parquet or .jsonl file, or a
-    folder of .parquet files. The pictures in it are not read. Raises UserError: no such source, or too few rows."""
+    """(number, row) for the rows `start` to `stop` (exclusive) of WebSight; its pictures are not read.
+
+    Args:
+        source: a copy (.parquet or .jsonl file, or folder of .parquet files); None: the hub.
+        start: first row.
+        stop: row after the last one.
+
+    Raises:
+        UserError: no such source, or too few rows.
+    """
     import datasets
 
     try:
@@ -53,9 +70,9 @@ def stream_rows(source: str | None, start: int, stop: int) -> Iterator[tuple[int
             yield number, row
             number += 1
     except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:
-        told = str(error).strip().partition("\n")[0]
+        reason = str(error).strip().partition("\n")[0]
         raise UserError(
-            f"{source or HUB_NAME} cannot be read: {told}. Without a network, give a copy with --input_path FILE."
+            f"{source or HUB_NAME} cannot be read: {reason}. Without a network, give a copy with --input_path FILE."
         ) from error
     if number < stop:
         raise UserError(f"{source or HUB_NAME} has no row {number}; rows {start} to {stop - 1} were asked for.")

@@ -1,15 +1,14 @@
-"""Draws hostile pages where every packet that leaves a process is seen; prints one JSON line a page.
+"""Draws hostile pages on a machine where every packet is seen; prints one JSON line per page.
 
     unshare -Urnm python -m tests.support.trap chromium off soak
 
-The words are the browser, whether scripts run (on, off), and which pages (soak: all; tests: without those of
-SOAK_ONLY, and with scripts on only those that have some).
+The arguments are the browser, whether scripts run (on, off), and which pages (soak: all; tests: without those of
+SOAK_ONLY, and with scripts on only the pages that have scripts).
 
 In a network namespace of its own every address is this machine (`ip route add local default`), the name server too:
-a connection to anywhere arrives here, and a packet socket counts it. With a fourth word, `plain`, no namespace is
-needed, and only a server on 127.0.0.1 counts. The first lines are controls: that the trap is set off by a socket and
-(with `off`) by a browser without guard, and that the settings of the browser's process alone, without interception
-and policy, let nothing out.
+a connection to anywhere arrives here, and a packet socket counts it. With a fourth argument, `plain`, no namespace is
+needed, and only a server on 127.0.0.1 counts. The first lines are controls: the trap sees a socket and (with `off`) an
+unconfined browser, and the settings of the browser's process alone, without interception and policy, let nothing out.
 """
 
 import hashlib
@@ -32,8 +31,8 @@ from sweet_rl.rendering import driver
 from sweet_rl.rendering.renderer import PageRenderer
 from tests.support.hostile_pages import SOAK_ONLY, has_scripts, hostile_pages
 
-LIMIT = 4.0  # seconds a hostile page
-PATIENCE = 60.0  # seconds an honest page, however busy the machine is
+LIMIT = 4.0  # seconds per hostile page
+PATIENCE = 60.0  # seconds per honest page, however busy the machine is
 HONEST = """<link href="https://cdn.jsdelivr.net/npm/tailwindcss@2.2.19/dist/tailwind.min.css" rel="stylesheet">
 <body class="bg-blue-100"><h1 class="text-4xl p-8 text-red-700">An honest page</h1><a href="">link</a>
 <img src="https://picsum.photos/id/48/300/200"></body>"""
@@ -87,7 +86,7 @@ class Trap:
             else:
                 self.seen.append(f"a frame of kind {kind:#x}")
                 continue
-            if target not in ("127.0.0.1", "::1") or protocol != socket.IPPROTO_TCP:  # what is left drives the browser
+            if target not in ("127.0.0.1", "::1") or protocol != socket.IPPROTO_TCP:  # other packets drive the browser
                 ports = struct.unpack(">HH", packet[start : start + 4]) if protocol in (6, 17) else ()
                 if protocol == socket.IPPROTO_ICMPV6 and target.startswith("ff02"):
                     continue  # the kernel itself, finding out who is there

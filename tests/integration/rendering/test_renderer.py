@@ -183,10 +183,22 @@ def test_a_page_that_takes_too_long_fails_by_its_own_doing_and_leaves_the_pool_g
     assert alone.render(PAGE).png == before
 
 
-def test_a_page_without_the_time_for_any_page_is_a_failure_of_the_machine(alone):
-    before, alone.timeout = alone.render(PAGE).png, 0.0001
+def test_a_page_on_a_machine_that_stands_still_is_a_failure_of_the_machine(alone):
+    before = alone.render(PAGE).png
+    worker = alone._free.get()
+    start = worker._start
+
+    def start_and_stop():
+        browser = start()
+        for process in browser.processes():
+            process.suspend()
+        return browser
+
+    worker.end()
+    worker._start, alone.timeout = start_and_stop, 0.5
+    alone._free.put(worker)
     failed = alone.render(PAGE)
-    alone.timeout = 60.0
+    worker._start, alone.timeout = start, 60.0
     assert failed.png is None and failed.failure["kind"] == "machine"
     assert alone.render(PAGE).png == before
 

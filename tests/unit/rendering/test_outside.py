@@ -1,10 +1,11 @@
 """What a page's outside references become."""
 
+import hashlib
 from xml.etree import ElementTree
 
 import pytest
 
-from sweet_rl.rendering.outside import picture, play_script, resolve
+from sweet_rl.rendering.outside import ADDRESS, Serving, picture, play_script, resolve
 from sweet_rl.rendering.stylesheet import stylesheet
 
 JSDELIVR = "https://cdn.jsdelivr.net/npm/tailwindcss@2.2.19/dist/tailwind.min.css"
@@ -69,6 +70,33 @@ def test_a_picture_depends_on_what_is_asked_for_and_not_on_its_size():
         return [part.get("fill") for part in ElementTree.fromstring(picture(width, height, seed)).iter()]
 
     assert colours(10, 20, "a") == colours(300, 200, "a") != colours(10, 20, "b")
+
+
+def test_pictures_keep_their_bytes_so_that_pages_keep_theirs():
+    drawn = [picture(800, 240, "a"), picture(31, 77, "bcd")]
+    assert [hashlib.sha256(svg).hexdigest()[:16] for svg in drawn] == ["25bf411615ba2b5a", "f6983386df01a279"]
+
+
+def test_the_page_is_served_once_and_then_only_what_it_refers_to():
+    page = "<p class=p-4>"
+    serving = Serving(javascript=False)
+    assert serving.answer(ADDRESS, "document") is None
+    serving.open(page)
+    assert serving.answer(ADDRESS, "image") is None
+    served = serving.answer(ADDRESS, "document")
+    assert served.body == page.encode() and served.media_type == "text/html; charset=utf-8"
+    assert "script-src 'none'" in served.headers["Content-Security-Policy"]
+    assert serving.answer(ADDRESS, "document") is None
+    cut = serving.answer(JSDELIVR, "style")
+    assert b".p-4{" in cut.body and b".p-5{" not in cut.body
+    assert cut.headers == {"Access-Control-Allow-Origin": "*"}
+
+
+def test_a_page_with_scripts_gets_the_whole_stylesheet():
+    serving = Serving(javascript=True)
+    serving.open("<p class=p-4>")
+    assert "allow-scripts" in serving.answer(ADDRESS, "document").headers["Content-Security-Policy"]
+    assert serving.answer(JSDELIVR, "style").body == stylesheet()
 
 
 def test_what_stands_in_an_address_does_not_get_into_the_picture():

@@ -51,6 +51,7 @@ class Browser:
             machine.drawn.append((page, limit, patience))
             if patience > 1 or page == PLAIN_PAGE:
                 assert machine.running == 1, "a page drawn alone is not alone"
+                assert machine.started - machine.ended == 1, "another browser runs beside a page drawn alone"
         try:
             results = machine.plain if page == PLAIN_PAGE else machine.script.get(page, ["drawn"])
             result = results.pop(0) if len(results) > 1 else results[0]
