@@ -48,6 +48,10 @@ def main(
             numbers in answers that the model would copy wrongly.
         bf16: matrix products in bfloat16.
         seed: of weights and dialogues.
+        lr: learning rate at its peak.
+        layers: layers of the transformer.
+        width: width of its hidden state.
+        overwrite: replace an existing model.
     """
     if habits == "better" and task_type != "code":
         raise UserError("--habits better is for --task_type code: page agents have one kind of habits.")
