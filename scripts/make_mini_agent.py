@@ -1,4 +1,4 @@
-"""Train a tiny agent of the mini tasks from random weights: tokenizer, model, imitation.
+"""Make a tiny agent of the mini tasks from nothing: tokenizer, random weights, imitation.
 
     python scripts/make_mini_agent.py --save_path runs/mini_agent
     python scripts/make_mini_agent.py --save_path runs/mini_page_agent --task_type html --num_steps 1000
@@ -40,18 +40,18 @@ def main(
 
     Args:
         save_path: folder of the model; `--agent_model save_path` plays it.
-        task_type: what it learns: to ask and to write functions (code), or to draw and revise pages (html).
-        num_steps: batches; the learning rate decays over the last quarter of them.
-        batch_size: dialogues per batch.
-        lr: peak learning rate.
-        layers: of the model.
-        width: of the model's hidden states.
-        habits: of the imitated agent (code): bad (of the packaged agent) or better (more useful questions).
+        task_type: what it is taught: to ask and write functions (code), or to draw pages and revise them (html).
+        num_steps: batches; the learning rate falls over the last quarter of them.
+        batch_size: dialogues a batch.
+        habits: of the imitated agent (code): bad (the packaged one's) or better (asks on purpose more often).
         checkpoint_every: steps between checkpoints, each with the loss on held-out dialogues and the share of
             numbers in answers that the model would copy wrongly.
         bf16: matrix products in bfloat16.
         seed: of weights and dialogues.
-        overwrite: replace an output of other settings.
+        lr: learning rate at its peak.
+        layers: layers of the transformer.
+        width: width of its hidden state.
+        overwrite: replace an existing model.
     """
     if habits == "better" and task_type != "code":
         raise UserError("--habits better is for --task_type code: page agents have one kind of habits.")

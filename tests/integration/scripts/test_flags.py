@@ -19,8 +19,8 @@ RELEASED = {
     "sample_best_of_n.py": "data_path save_path data_fraction model_id",
     "rank_best_of_n.py": "model_id input_path output_path no_prompt",
     "generate_random_pairs_from_ranks.py": "input_path output_path num_pairs",
-    "train_dpo.py": "save_path save_steps logging_steps train_batch_size micro_train_batch_size pretrain bf16 "
-    "max_epochs max_len zero_stage learning_rate beta dataset gradient_checkpointing response_template mean_log_prob "
+    "train_dpo.py": "save_path save_steps logging_steps train_batch_size micro_train_batch_size pretrain bf16 dataset "
+    "max_epochs max_len zero_stage learning_rate beta gradient_checkpointing response_template mean_log_prob "
     "nll_loss_coef",
 }
 
