@@ -51,6 +51,8 @@ def test_the_oldest_turns_go_with_the_replies_to_them_and_the_markup_stays_whole
         assert without_oldest_turns(parts, count) == conversation(chat, *left)
     with pytest.raises(ValueError, match="the last one stays"):
         without_oldest_turns(parts, 3)
+    silent = [{"text": "no turn", "train": False}]
+    assert without_oldest_turns(silent, 0) == silent
 
 
 def test_as_few_turns_go_as_must(chat):
