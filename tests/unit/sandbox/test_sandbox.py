@@ -264,6 +264,31 @@ def test_the_wait_for_a_cpu_is_read_of_the_child_and_not_of_another_process(sand
     assert sandbox.run(job("def f():\n    return 1", ["f()"])) == [("value", b"1")]
 
 
+def test_a_thread_that_gives_up_its_cpu_often_has_no_excuse_and_at_limits_none_has(tmp_path, monkeypatch):
+    monkeypatch.setattr("sweet_rl.sandbox.sandbox.Path", lambda path: tmp_path / path.lstrip("/"))
+    sandbox = Sandbox.__new__(Sandbox)
+    sandbox._process = subprocess.Popen.__new__(subprocess.Popen)
+    sandbox._process.pid, sandbox._process._child_created = 5, False
+    for pid, child in ((5, 6), (6, 7)):
+        (tmp_path / f"proc/{pid}/task/{pid}").mkdir(parents=True)
+        (tmp_path / f"proc/{pid}/task/{pid}/children").write_text(f"{child} ")
+    for thread, switches, waited in ((7, 3, 2), (8, 199, 4), (9, 200, 9)):
+        (tmp_path / f"proc/7/task/{thread}").mkdir(parents=True)
+        status = f"Name:\tx\nvoluntary_ctxt_switches:\t{switches}\nnonvoluntary_ctxt_switches:\t999\n"
+        (tmp_path / f"proc/7/task/{thread}/status").write_text(status)
+        (tmp_path / f"proc/7/task/{thread}/schedstat").write_text(f"1 {waited * 10**9} 3\n")
+    waits = {}
+    for sandbox.level in ("strict", "limits"):
+        waits[sandbox.level] = sandbox._seconds_without_cpu()
+    assert waits == {"strict": 4.0, "limits": 0.0}
+
+
+def test_after_two_tests_out_of_time_the_others_are_not_run(sandbox, monkeypatch):
+    monkeypatch.setattr(Sandbox, "_run_child", lambda self, job, first: ([], ("timeout", "over")))
+    messages = [message for _, message in sandbox.run(Job(["x"], b"", 4))]
+    assert messages[:2] == ["over", "over"] and all("not run" in message for message in messages[2:])
+
+
 def test_test_calls_that_are_no_python_are_not_compiled(sandbox):
     ((reason, message),) = sandbox.run(compile_job(["f(1)", "f(2"]))
     assert reason == "syntax error" and "test calls" in message
