@@ -106,6 +106,8 @@ def test_the_look_of_an_element_is_read_from_its_styles_and_attributes():
     assert (box["image"], box["href"], box["alt"], box["classes"]) == ("https://x/y.png", "#x", "a view", ["a", "b"])
     (plain,) = boxes(snapshot(element(-1, "IMG", {"background-image": "linear-gradient(red, blue)"}, src="p.png")))
     assert (plain["background"], plain["border"], plain["shadow"], plain["classes"]) == (None, None, False, [])
+    (thin,) = boxes(snapshot(element(-1, "P", {"border-top-style": "solid"})))
+    assert thin["border"] is None, "a border of 0 px is not drawn"
     assert plain["gradient"] and plain["image"] == "p.png" and not box["gradient"]
 
 

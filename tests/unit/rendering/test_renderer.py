@@ -149,7 +149,8 @@ def test_a_page_that_cannot_be_drawn_says_why_without_a_browser(monkeypatch, pag
     machine = Machine()
     with machine.renderer(monkeypatch) as pages:
         rendered = pages.render(page)
-    assert rendered.png is None and rendered.failure["kind"] == kind and rendered.failure["message"]
+    assert (rendered.png, rendered.width, rendered.height, rendered.boxes) == (None, 0, 0, None)
+    assert rendered.failure["kind"] == kind and rendered.failure["message"]
     assert machine.started == 0
 
 
