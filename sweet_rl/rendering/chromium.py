@@ -7,10 +7,10 @@ browser. Behind this stand the page's Content-Security-Policy (`scripts.policy`)
 a proxy that does not exist (`driver.CHROMIUM_FLAGS`).
 
 Why not Selenium's WebDriver BiDi interception: tried with Chromium 156 and Selenium 4.51 on the 60 development pages
-of ColBench. The pixels were the same, the bytes of all 60 pictures differed (BiDi has no choice of the PNG encoder's
-speed), at the same number of pages per second. BiDi also has no virtual time (a page with scripts would differ from
-run to run), no layout boxes, and no event for a crashed page, and Selenium handles each event in a new thread without
-a deadline. All of these would need the DevTools connection again, beside BiDi.
+of ColBench. The pixels of the 20 pictures that were compared were the same; the bytes of all 60 differed (BiDi has no
+choice of the PNG encoder's speed), at the same number of pages per second. BiDi also has no virtual time (a page with
+scripts would differ from run to run), no layout boxes, and no event for a crashed page, and Selenium handles each event
+in a new thread without a deadline. All of these would need the DevTools connection again, beside BiDi.
 """
 
 import base64

@@ -98,6 +98,7 @@ class CodeGrader:
             raise UserError(
                 f"timeout ({timeout}), memory_mb ({memory_mb}) and workers ({workers}) must be more than 0."
             )
+        self.timeout, self.memory_mb = timeout, memory_mb
         self.workers = workers or 2 * (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1)
         self.level, self.weaker_because = available_level(sandbox)
         self._pool = Pool(self.level, timeout, memory_mb, self.workers)

@@ -81,7 +81,7 @@ def test_the_oracles_word_is_the_one_that_the_record_holds(tmp_path):
         {"role": "user", "content": "?", "oracle": "not the agent's"},
         {"role": "assistant", "content": "a", "oracle": "any word"},
         {"role": "assistant", "content": "b"},
-        {"role": "assistant", "content": "c", "oracle": 3},
+        {"role": "assistant", "content": "c"},
     ]
     task = graded()[0].task
     collection, rows = scanned(write(tmp_path / "a.jsonl", [Trajectory(task, history, None, 0.0)]))
