@@ -83,3 +83,11 @@ def test_released_texts_are_read_with_their_response_template():
 def test_without_parts_or_tokenizer_the_remedy_is_named():
     with pytest.raises(UserError, match="t-0 carries no parts.*--tokenizer"):
         list(trajectory_pairs([dialogue(0, 1.0, parts=None), dialogue(1, 0.0, parts=None)], hint=False))
+
+
+def test_a_pair_names_its_trajectories_rewards_and_common_tokenizer():
+    (pair,) = trajectory_pairs([dialogue(0, 1.0, tokenizer="a"), dialogue(1, 0.25, tokenizer="a")], hint=False)
+    assert (pair.tokenizer, pair.task_id, pair.id) == ("a", "t", "t-0>t-1")
+    assert (pair.extra["chosen_reward"], pair.extra["rejected_reward"]) == (1.0, 0.25)
+    (other,) = trajectory_pairs([dialogue(0, 1.0, tokenizer="a"), dialogue(1, 0.0, tokenizer="b")], hint=False)
+    assert other.tokenizer is None
