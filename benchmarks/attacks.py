@@ -48,7 +48,7 @@ def graded(way: str, kind: str, name: str, folder: str, port: str) -> dict:
         signal.alarm(0)
     else:
         from sweet_rl.records import Task
-        from sweet_rl.rewards.code import CodeGrader
+        from sweet_rl.rewards.unit_tests import CodeGrader
 
         with CodeGrader(timeout=0.5, memory_mb=128, workers=1, sandbox=way) as grader:
             grades = [grader.grade(Task("", REFERENCE, CALLS), text) for text in (answer, REFERENCE, WRONG)]

@@ -19,9 +19,9 @@ from random_model import SHAPES, config_of, save_random_model
 
 from sweet_rl.cli import run
 from sweet_rl.errors import UserError
+from sweet_rl.scoring.load import load_frozen, load_weights
 from sweet_rl.scoring.logps import score_texts
 from sweet_rl.scoring.rows import EncodedText
-from sweet_rl.scoring.weights import load_frozen, load_weights
 
 
 @torch.inference_mode()

@@ -22,10 +22,10 @@ from random_model import SHAPES, config_of, save_random_model
 
 from sweet_rl.cli import run
 from sweet_rl.errors import UserError
+from sweet_rl.scoring.load import load_weights
 from sweet_rl.scoring.logps import completion_logps, on_device
 from sweet_rl.scoring.rows import EncodedText, lay_out
 from sweet_rl.scoring.shared_prefix import share_prompts
-from sweet_rl.scoring.weights import load_weights
 from sweet_rl.training.lora import with_adapter
 
 BILLION = 1e9

@@ -27,7 +27,7 @@ from sweet_rl.models.cache import CallCache
 from sweet_rl.models.settings import CallSettings, ModelSettings
 from sweet_rl.prompts import fill, load_prompt
 from sweet_rl.records import Task, hash_rows, read_records, seed_for
-from sweet_rl.rewards.code import CodeGrader
+from sweet_rl.rewards.unit_tests import CodeGrader
 from sweet_rl.rollout.play import as_they_finish
 from sweet_rl.runs.run import Run, check_output, open_run, write_texts
 from sweet_rl.tasks import synthesis

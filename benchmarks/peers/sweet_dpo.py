@@ -14,9 +14,9 @@ from transformers import TrainerCallback
 
 from sweet_rl.chat import ChatFormat
 from sweet_rl.records import PreferencePair
+from sweet_rl.scoring.load import load_frozen, load_weights
 from sweet_rl.scoring.logps import score_texts
 from sweet_rl.scoring.shared_prefix import share_prompts
-from sweet_rl.scoring.weights import load_frozen, load_weights
 from sweet_rl.training.arguments import training_arguments
 from sweet_rl.training.dpo import preference_objective
 from sweet_rl.training.examples import encode_pairs, split_by_task

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from sweet_rl.scoring.length_normalization import NORMALIZE
+
 
 def advantage(
     critic: np.ndarray, reference: np.ndarray | Sequence[float] | float, normalize: str = "turn"
@@ -16,7 +18,8 @@ def advantage(
     Args:
         critic: log-probs of the turn's tokens under the critic: [L]. The EOS is included if it was produced.
         reference: the same under the reference model: [L]. From another tokenizer they are [L'], or their mean.
-        normalize: "turn" and "trajectory" divide by L, "none" does not.
+        normalize: one of scoring.length_normalization.NORMALIZE. "turn" and "trajectory" divide by L: they differ only
+            for a text of several turns. "none" does not divide.
 
     Returns:
         The advantage. With "none" and a mean as `reference`, the mean counts L times.
@@ -30,9 +33,9 @@ def advantage(
         raise ValueError("a turn without tokens has no advantage")
     if normalize == "none":
         return float(own.sum() - (other.sum() if other.ndim else other * own.size))
-    if normalize in ("turn", "trajectory"):
-        return float(own.mean() - other.mean())
-    raise ValueError(f"normalize must be trajectory, turn or none; found {normalize!r}")
+    if normalize not in NORMALIZE:
+        raise ValueError(f"normalize must be one of {', '.join(NORMALIZE)}; found {normalize!r}")
+    return float(own.mean() - other.mean())
 
 
 def order_by_score(scores: Sequence[float]) -> list[int]:

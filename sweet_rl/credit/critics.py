@@ -16,6 +16,7 @@ from sweet_rl.errors import UserError
 from sweet_rl.models.load import model_input, model_path
 from sweet_rl.records import TurnCandidates
 from sweet_rl.runs.manifest import DIRECTORY_MANIFEST
+from sweet_rl.scoring.length_normalization import Normalize
 
 
 class Critic(Protocol):
@@ -75,7 +76,7 @@ class CriticSettings:
     reference: Literal["seed", "sampled"] = "seed"
     reference_model_id: str | None = None
     no_prompt: bool = False
-    normalize: Literal["turn", "trajectory", "none"] = "turn"
+    normalize: Normalize = "turn"
     bf16: bool = False
     token_budget: Annotated[int, UNRECORDED] = 16384
     hostname: Annotated[str | None, UNRECORDED] = None

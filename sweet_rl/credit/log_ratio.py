@@ -80,9 +80,9 @@ def load_scorer(path: str, bf16: bool, token_budget: int) -> Score:
     """
     import torch
 
+    from sweet_rl.scoring.load import load_frozen
     from sweet_rl.scoring.logps import score_texts
     from sweet_rl.scoring.shared_prefix import share_prompts
-    from sweet_rl.scoring.weights import load_frozen
 
     model = load_frozen(path, torch.bfloat16 if bf16 else torch.float32)
     share = share_prompts(model)

@@ -12,14 +12,21 @@ from sweet_rl.records import PreferencePair, TurnCandidates, read_records, seed_
 from sweet_rl.runs.run import open_run
 
 
+def halves(order: list[int]) -> tuple[list[int], list[int]]:
+    """The indices that are chosen from and those that are rejected from: the first and the last n // 2 of `order`."""
+    half = len(order) // 2
+    return order[:half], order[len(order) - half :]
+
+
 def turn_pairs(
     record: TurnCandidates, num_pairs: int = 4, seed: int = 0, eos_text: str | None = None
 ) -> list[PreferencePair]:
     """Draw different pairs of candidates of one turn.
 
-    The halves are the first and the last n // 2 indices of judge_result, so that the middle one of an odd number is in
-    neither. Equal texts are never paired, and no pair of texts is drawn twice. The prompt is o_t without the reference
-    solution; only the candidate is trained. The draw depends on `seed` and the record's id only.
+    Chosen candidates come from the top half of judge_result, rejected ones from the bottom half (`halves`). The middle
+    one of an odd number is in neither. Equal texts are never paired, and no pair of texts is drawn twice. The prompt is
+    o_t without the reference solution; only the candidate is trained. The draw depends on `seed` and the record's id
+    only.
 
     Args:
         num_pairs: largest number of pairs; there are fewer if the candidates do not give as many.
@@ -34,11 +41,11 @@ def turn_pairs(
     eos_text = record.eos_text if eos_text is None else eos_text
     if eos_text is None:
         raise UserError(f"{where}: which text ends a turn is not noted. Give --eos_text, e.g. '<|eot_id|>'.")
-    half = len(record.judge_result) // 2
+    top, bottom = halves(record.judge_result)
     outputs = record.additional_outputs
     combinations: dict[tuple[str, str], list[tuple[int, int]]] = {}
-    for chosen in record.judge_result[:half]:
-        for rejected in record.judge_result[len(record.judge_result) - half :]:
+    for chosen in top:
+        for rejected in bottom:
             if outputs[chosen] != outputs[rejected]:
                 combinations.setdefault((outputs[chosen], outputs[rejected]), []).append((chosen, rejected))
     shuffled = [pair for pairs in combinations.values() for pair in pairs]

@@ -13,8 +13,8 @@ from sweet_rl.cli import UNRECORDED
 from sweet_rl.environments.base import Domain
 from sweet_rl.errors import UserError
 from sweet_rl.records import Task
-from sweet_rl.rewards.code import CodeGrader
-from sweet_rl.rewards.paper import PaperGrader
+from sweet_rl.rewards.released_rules import PaperGrader
+from sweet_rl.rewards.unit_tests import CodeGrader
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,8 @@ class CodeGrading:
         memory_mb: memory that an answer may use, in MB.
         workers: answers that are graded at the same time; two per core by default.
         sandbox: auto, strict, seccomp or limits (see the docstring of sweet_rl/sandbox).
-        paper_grader: grade by the rules of the released code (sweet_rl/rewards/paper.py), only to compare with its
-            figures.
+        paper_grader: grade by the rules of the released code (sweet_rl/rewards/released_rules.py), only to
+            compare with its figures.
     """
 
     timeout: float = 1.0

@@ -19,7 +19,8 @@ from sweet_rl.records import Task
 from sweet_rl.rendering.renderer import PageRenderer
 from sweet_rl.rewards.embedding_cache import EmbeddingCache
 from sweet_rl.rewards.encoders import load_encoder
-from sweet_rl.rewards.html import PageGrader, answered_page
+from sweet_rl.rewards.extract_page import answered_page
+from sweet_rl.rewards.page_similarity import PageGrader
 
 EMBEDDINGS = Path.home() / ".cache" / "sweet_rl" / "embeddings"
 

@@ -1,8 +1,9 @@
-"""The leak check: whether a human's reply gives the reference solution away.
+"""The leak check: whether a human's reply gives the reference solution away. `base.py` asks again after a leak.
 
-A leak is code of the reference that the agent was not shown: eight tokens in a row, or a whole statement of at least
-five tokens. At least two of the tokens have to be operators or brackets, so that plain language about the same names
-and numbers is no leak. Not found: code with changed names, and code described in words.
+Backend (`gives_away`): a leak is code of the reference that the agent was not shown: eight tokens in a row, or a whole
+statement of at least five tokens. At least two of the tokens have to be operators or brackets, so that plain language
+about the same names and numbers is no leak. Not found: code with changed names, and code described in words.
+Frontend (`holds_markup`): a leak is any HTML, because such a reply builds the page for the agent.
 """
 
 from __future__ import annotations
@@ -14,6 +15,11 @@ from functools import lru_cache
 RUN = 8  # tokens
 STATEMENT = 5  # tokens
 SYMBOLS = 2  # operators or brackets among them
+_MARKUP = re.compile(
+    r"</[a-z][a-z0-9]*\s*>|<(?:!doctype|a|body|button|div|footer|form|h[1-6]|head|header|html|img|input|li|link|main|nav"
+    r"|p|section|span|style|table|td|tr|ul)\b[^<>]*>|\b(?:class|style|href|src)\s*=\s*[\"']|```",
+    re.IGNORECASE,
+)
 _TOKEN = re.compile(r"[^\W\d]\w*|\d+(?:\.\d+)?|[^\w\s]")
 
 
@@ -29,6 +35,11 @@ def gives_away(reply: str, ground_truth: str, public: str) -> bool:
     if shared_runs and not shared_runs <= set(_runs(shown, RUN)):
         return True
     return any(not _contains(shown, statement) for statement in shared_statements)
+
+
+def holds_markup(text: str) -> bool:
+    """Whether a reply holds HTML, attributes or a code fence: such a reply builds the page for the agent."""
+    return _MARKUP.search(text) is not None
 
 
 @lru_cache(maxsize=4096)

@@ -5,17 +5,17 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import re
 from dataclasses import dataclass
 from typing import Any
 
 from sweet_rl.errors import UserError
 from sweet_rl.humans.base import HumanReply, ModelHuman
+from sweet_rl.humans.leaks import holds_markup
 from sweet_rl.models.base import Message, ModelError
 from sweet_rl.prompts import fill
 from sweet_rl.records import Task
 from sweet_rl.rendering.renderer import PageRenderer
-from sweet_rl.rewards.html import extract_page, without_pages
+from sweet_rl.rewards.extract_page import extract_page, without_pages
 
 PROMPT_VALUES = ("problem_description", "dialogue", "pictures")
 PAGE_MARK = "(a page)"
@@ -27,11 +27,6 @@ NOT_DRAWN = (
 )
 WITHOUT_MARKUP = "(I cannot write code. Please show me a page, or ask about one part of it.)"
 REMINDER = "\n\nAn earlier draft of your message held code and was thrown away. Say it in everyday words only."
-_MARKUP = re.compile(
-    r"</[a-z][a-z0-9]*\s*>|<(?:!doctype|a|body|button|div|footer|form|h[1-6]|head|header|html|img|input|li|link|main|nav"
-    r"|p|section|span|style|table|td|tr|ul)\b[^<>]*>|\b(?:class|style|href|src)\s*=\s*[\"']|```",
-    re.IGNORECASE,
-)
 
 
 @dataclass
@@ -103,11 +98,6 @@ def transcript(dialogue: list[Message]) -> str:
     return "\n\n".join(
         f"{names[message['role']]}: {without_pages(message['content'], PAGE_MARK)}" for message in dialogue[1:]
     )
-
-
-def holds_markup(text: str) -> bool:
-    """Whether a reply holds HTML, attributes or a code fence: such a reply builds the page for the agent."""
-    return _MARKUP.search(text) is not None
 
 
 def _reason(failure: dict) -> str:

@@ -14,7 +14,7 @@ from sweet_rl.mini.page_differences import feedback
 from sweet_rl.mini.page_elements import Look, look_at
 from sweet_rl.models.base import Message, ModelError
 from sweet_rl.records import Task
-from sweet_rl.rewards.html import answered_page
+from sweet_rl.rewards.extract_page import answered_page
 
 if TYPE_CHECKING:
     from sweet_rl.rendering.renderer import PageRenderer

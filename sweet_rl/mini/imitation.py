@@ -15,7 +15,7 @@ from sweet_rl.environments.base import ANSWER_MARKER
 from sweet_rl.mini.human import answer
 from sweet_rl.mini.tasks import Rule, describe, draw_rules, family_of, rules_of, source
 from sweet_rl.mini.topics import FAMILIES, TOPIC_BY_NAME, TOPICS
-from sweet_rl.scoring.privileged_information import HINT
+from sweet_rl.scoring.privileged_information import hint_text
 
 MAX_TURNS = 10
 INFORMED_SHARE = 0.4
@@ -97,5 +97,5 @@ def imitation_stream(seed: int, own: Habits = BAD) -> Iterator[tuple[str, list[d
         family = rng.choice(FAMILIES)
         task = describe(family, draw_rules(family, rng), rng)
         informed = rng.random() < INFORMED_SHARE
-        hint = HINT.format(ground_truth=task["ground_truth"]) if informed else ""
+        hint = hint_text(task["ground_truth"]) if informed else ""
         yield hint, imitation_dialogue(task, informed, rng, own)

@@ -17,7 +17,7 @@ from sweet_rl.mini.color_names import color_name
 from sweet_rl.mini.page_differences import SATISFIED, feedback
 from sweet_rl.mini.page_tasks import describe, draw_page, mentioned_parts
 from sweet_rl.mini.pages import BOXES, COLORS, PALE, PARTS, SITE_BY_NAME, SITES, STRONG, Page, layout
-from sweet_rl.scoring.privileged_information import HINT
+from sweet_rl.scoring.privileged_information import hint_text
 
 NUMBERS = {"two": 2, "three": 3}
 PLACES = {"on the left": "left", "on the right": "right", "across the whole page": "top"}
@@ -155,5 +155,5 @@ def imitation_stream(seed: int) -> Iterator[tuple[str, list[dict]]]:
     while True:
         reference = draw_page(rng.choice(SITES), rng)
         informed = rng.random() < INFORMED_SHARE
-        hint = HINT.format(ground_truth=reference.html()) if informed else ""
+        hint = hint_text(reference.html()) if informed else ""
         yield hint, imitation_dialogue(reference, informed, rng)

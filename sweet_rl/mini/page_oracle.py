@@ -13,7 +13,7 @@ from sweet_rl.environments.base import ANSWER_MARKER
 from sweet_rl.humans.vision import newest_draft
 from sweet_rl.mini.pages import PARTS, Page, read_page
 from sweet_rl.records import Task
-from sweet_rl.rewards.html import extract_page
+from sweet_rl.rewards.extract_page import extract_page
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What a grader is and what it says of an answer. One grader a domain: `code.py`, `html.py`."""
+"""The protocol of graders and the grade of an answer. Code: `unit_tests.py`; pages: `page_similarity.py`."""
 
 from __future__ import annotations
 

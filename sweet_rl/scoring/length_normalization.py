@@ -1,18 +1,19 @@
 """Length normalisation: what each token's log-prob counts for in the sum of its text.
 
-The names are those of `--normalize`, for training (losses.log_ratios) and for ranking (the advantage). Tokens are kept
-flat, as in training/losses.py: S trained tokens of a batch, text after text.
+The names are those of `--normalize`. `token_weights` is used in training, where a text has many turns and tokens are
+kept flat (S trained tokens of a batch, text after text). Ranking scores one turn at a time: credit/advantage.py.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, get_args
 
 if TYPE_CHECKING:  # settings read NORMALIZE, and a script's --help should not wait for torch
     import torch
     from torch import Tensor
 
-NORMALIZE = ("trajectory", "turn", "none")
+Normalize = Literal["trajectory", "turn", "none"]
+NORMALIZE: tuple[Normalize, ...] = get_args(Normalize)
 
 
 def token_weights(text: Tensor, turn: Tensor, normalize: str, dtype: torch.dtype) -> Tensor:

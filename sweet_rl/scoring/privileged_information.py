@@ -1,6 +1,7 @@
 """Privileged information: the training-time information c of the paper, which the critic sees and the policy never.
 
-In ColBench c is the reference solution. Its text stands before the dialogue, as in the released code.
+In ColBench c is the reference solution. Its text stands before the dialogue, after the BOS, as in the released code. A
+vision-language critic sees the picture of the reference page in its place (scoring/vision.py).
 """
 
 from __future__ import annotations
@@ -9,8 +10,13 @@ from collections.abc import Sequence
 
 from sweet_rl.records import Part
 
-HINT = "In light that the final answer is: {ground_truth}.\n"
-"""The text that shows c."""
+BEFORE, AFTER = "In light that the final answer is: ", ".\n"
+"""The text around c."""
+
+
+def hint_text(ground_truth: str) -> str:
+    """The text that shows c."""
+    return BEFORE + ground_truth + AFTER
 
 
 def with_hint(parts: Sequence[Part], ground_truth: str) -> list[Part]:
@@ -24,5 +30,5 @@ def with_hint(parts: Sequence[Part], ground_truth: str) -> list[Part]:
         The same parts and, as a part that is not trained, the hint.
     """
     after = 1 if parts and parts[0].get("bos") else 0
-    hint: Part = {"text": HINT.format(ground_truth=ground_truth), "train": False, "plain": True}
-    return [*parts[:after], hint, *parts[after:]]
+    shown: Part = {"text": hint_text(ground_truth), "train": False, "plain": True}
+    return [*parts[:after], shown, *parts[after:]]

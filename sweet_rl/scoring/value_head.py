@@ -19,11 +19,11 @@ from safetensors import safe_open
 from torch import Tensor, nn
 
 from sweet_rl.errors import UserError
+from sweet_rl.scoring.load import load_frozen
 from sweet_rl.scoring.logps import ROW_TOKENS, in_batches, run_rows
 from sweet_rl.scoring.projection import projection_replaced, unwrapped
 from sweet_rl.scoring.rows import EncodedText, lay_out
 from sweet_rl.scoring.shared_prefix import share_prompts
-from sweet_rl.scoring.weights import load_frozen
 
 HEAD = "value_head"
 

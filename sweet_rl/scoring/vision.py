@@ -19,7 +19,7 @@ from sweet_rl.errors import UserError
 from sweet_rl.models.loadable import check_loadable
 from sweet_rl.records import Part
 from sweet_rl.scoring.logps import on_device
-from sweet_rl.scoring.privileged_information import HINT
+from sweet_rl.scoring.privileged_information import AFTER, BEFORE
 from sweet_rl.scoring.rows import EncodedText
 from sweet_rl.scoring.value_head import turn_values, value_batch
 
@@ -99,15 +99,14 @@ class VisionFormat:
         Raises:
             UserError: there is nothing to train on.
         """
-        before, _, after = HINT.partition("{ground_truth}")
         width, height = size
         patches = self.processor.get_number_of_image_patches(height, width, {})
         picture = [self.picture_token] * (patches // self.processor.merge_size**2)
         start = 1 if parts and parts[0].get("bos") else 0
         hint = [
-            *self.chat.encode([{"text": before, "train": False}])[0],
+            *self.chat.encode([{"text": BEFORE, "train": False}])[0],
             self._opening, *picture, self._closing,
-            *self.chat.encode([{"text": after, "train": False}])[0],
+            *self.chat.encode([{"text": AFTER, "train": False}])[0],
         ]  # fmt: skip
         bos, _ = self.chat.encode(parts[:start], tokenizer)
         ids, train = self.chat.encode(parts[start:], tokenizer)

@@ -20,7 +20,7 @@ from typing import Any
 from sweet_rl.errors import UserError
 from sweet_rl.humans.leaks import gives_away
 from sweet_rl.records import Task, seed_for
-from sweet_rl.rewards.code import CodeGrader
+from sweet_rl.rewards.unit_tests import CodeGrader
 
 LONGEST_REFERENCE = 50  # lines (the paper, section on ColBench)
 ALIKE = 0.7  # share of common word trigrams from which on two descriptions are the same task

@@ -16,10 +16,10 @@ from sweet_rl.models.load import model_input, model_path
 from sweet_rl.models.loadable import check_loadable
 from sweet_rl.records import PreferencePair
 from sweet_rl.runs.manifest import hash_input
+from sweet_rl.scoring.load import load_frozen, load_weights
 from sweet_rl.scoring.logps import ROW_TOKENS
 from sweet_rl.scoring.rows import lay_out
 from sweet_rl.scoring.shared_prefix import share_prompts
-from sweet_rl.scoring.weights import load_frozen, load_weights
 from sweet_rl.training.arguments import CHECKPOINTS
 from sweet_rl.training.examples import PreferenceExamples, encode_pairs
 from sweet_rl.training.loop import Training

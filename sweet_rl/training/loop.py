@@ -19,8 +19,8 @@ from sweet_rl.cli import to_settings
 from sweet_rl.models.load import model_input, model_path
 from sweet_rl.records import read_records
 from sweet_rl.runs.run import DirectoryRun, directory_manifest
+from sweet_rl.scoring.load import load_weights
 from sweet_rl.scoring.value_head import attach_value_head
-from sweet_rl.scoring.weights import load_weights
 from sweet_rl.training.arguments import CHECKPOINTS, training_arguments, weights_dtype
 from sweet_rl.training.examples import split_by_task
 from sweet_rl.training.lora import FOLDER, merge_adapter, with_adapter

@@ -7,8 +7,8 @@ from pathlib import Path
 import torch
 
 from sweet_rl.errors import UserError
+from sweet_rl.scoring.load import load_weights
 from sweet_rl.scoring.value_head import HEAD, attach_value_head
-from sweet_rl.scoring.weights import load_weights
 
 FOLDER = "adapter"
 

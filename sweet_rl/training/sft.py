@@ -9,10 +9,10 @@ import torch
 from sweet_rl.chat import ChatFormat
 from sweet_rl.models.loadable import check_loadable
 from sweet_rl.records import Trajectory
+from sweet_rl.scoring.load import load_weights
 from sweet_rl.scoring.logps import ROW_TOKENS
 from sweet_rl.scoring.rows import lay_out
 from sweet_rl.scoring.shared_prefix import share_prompts
-from sweet_rl.scoring.weights import load_weights
 from sweet_rl.training.examples import DialogueExamples, encode_trajectories, successful
 from sweet_rl.training.loop import Training
 from sweet_rl.training.losses import imitation_losses

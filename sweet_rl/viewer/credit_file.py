@@ -14,6 +14,7 @@ from sweet_rl.models.load import model_input, model_path
 from sweet_rl.models.loadable import check_loadable
 from sweet_rl.records import Trajectory, TurnCandidates, parse_row
 from sweet_rl.runs.run import open_run
+from sweet_rl.scoring.length_normalization import NORMALIZE
 from sweet_rl.viewer.source import RecordFile
 
 RECORDS_AT_ONCE = 32
@@ -29,7 +30,7 @@ class CreditSettings:
             trajectories that model without privileged information; for candidates the stored log-probs of sampling).
         reference_model_id: the reference model; default: the model that the critic was trained from.
         no_prompt: do not show the critic the reference solution.
-        normalize: turn (mean log-ratio of a turn's tokens) or none (their sum).
+        normalize: turn or trajectory (mean log-ratio of a turn's tokens) or none (their sum).
         response_template: text before each turn of the agent in released texts.
         bf16: compute in bfloat16.
         token_budget: tokens per batch.
@@ -50,8 +51,8 @@ class CreditSettings:
     def __post_init__(self) -> None:
         if self.reference not in ("seed", "sampled"):
             raise UserError(f"--reference is {self.reference!r}; it must be seed or sampled.")
-        if self.normalize not in ("turn", "none"):
-            raise UserError(f"--normalize is {self.normalize!r}; it must be turn or none.")
+        if self.normalize not in NORMALIZE:
+            raise UserError(f"--normalize is {self.normalize!r}; it must be one of {', '.join(NORMALIZE)}.")
         if self.token_budget < 1:
             raise UserError(f"--token_budget is {self.token_budget}; it must be at least 1.")
 

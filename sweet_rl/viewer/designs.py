@@ -18,7 +18,8 @@ from sweet_rl.environments.base import ANSWER_MARKER
 from sweet_rl.errors import UserError
 from sweet_rl.rendering.renderer import PageRenderer, Rendered
 from sweet_rl.rewards.encoders import ImageEncoder
-from sweet_rl.rewards.html import answered_page, cosine, extract_page
+from sweet_rl.rewards.extract_page import answered_page, extract_page
+from sweet_rl.rewards.page_similarity import DECIMALS, cosine
 from sweet_rl.viewer.candidates import Ranked
 from sweet_rl.viewer.entries import Dialogues, Entry
 
@@ -71,7 +72,7 @@ class Pictures:
         vectors = [self._vector(self.name(page)) for page in (html, reference)]
         if any(vector is None for vector in vectors):
             return None
-        return round(cosine(*vectors), 6)
+        return round(cosine(*vectors), DECIMALS)
 
     def get(self, name: str) -> bytes | None:
         """The PNG of a name returned by `name`; None for any other name and for a page that could not be drawn."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from sweet_rl.records import Part
-from sweet_rl.scoring.privileged_information import HINT
+from sweet_rl.scoring.privileged_information import BEFORE
 
 # How a message opens (its first group is the role) and closes: Llama 3, ChatML, Gemma, and <|user|> families.
 FORMATS = (
@@ -21,7 +21,6 @@ FORMATS = (
 )
 ROLES = {"model": "assistant", "human": "user", "INST": "user"}
 BOS = re.compile(r"\A(?:<\|begin_of_text\|>|<\|begin\|>|<bos>|<s>)+")
-HINT_OPENING = HINT.partition("{")[0]
 # Placeholder for a part that must not be parsed as markup: text of the agent, and text that only looks like markup.
 _HELD = re.compile("\ue0f0([0-9]+)\ue0f1")
 
@@ -63,7 +62,7 @@ def _add(messages: list[dict], role: str, raw: str, held: list[Part], closing: r
         pieces.append(closing.sub("", raw[place : match.start()]))
         part = held[int(match[1])] if int(match[1]) < len(held) else {"text": match[0], "train": False}
         place = match.end()
-        if part.get("plain") and part["text"].startswith(HINT_OPENING):
+        if part.get("plain") and part["text"].startswith(BEFORE):
             messages.append({"role": "hint", "text": part["text"]})
             continue
         trained = trained or part["train"]
@@ -71,7 +70,7 @@ def _add(messages: list[dict], role: str, raw: str, held: list[Part], closing: r
         pieces.append(_without_closing(part["text"], closing) if own else part["text"])
     pieces.append(closing.sub("", raw[place:]))
     text = "".join(pieces).strip("\n")
-    if role == "text" and text.startswith(HINT_OPENING):
+    if role == "text" and text.startswith(BEFORE):
         role = "hint"
     if trained:
         messages.append({"role": "assistant", "text": text, "trained": True})

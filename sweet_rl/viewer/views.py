@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sweet_rl.chat import parts_text
+from sweet_rl.credit.turn_pairs import halves
 from sweet_rl.records import Part, PreferencePair, Task, Trajectory, TurnCandidates
-from sweet_rl.rewards.extract import code_candidates, function_name
+from sweet_rl.rewards.extract_code import code_candidates, function_name
 from sweet_rl.viewer.markup import messages_of
 
 TITLE = 160  # characters
@@ -162,17 +163,16 @@ def candidates_view(
         candidate is in.
     """
     order = record.judge_result or range(len(record.additional_outputs))
-    half = len(record.additional_outputs) // 2
+    top, bottom = halves(record.judge_result or [])
     drawn = [(_last_text(pair.chosen), _last_text(pair.rejected)) for pair in pairs or ()]
     shown = []
-    for rank, number in enumerate(order):
+    for number in order:
         text = record.additional_outputs[number]
         candidate: dict[str, Any] = {"text": text, "number": number}
         if record.judge_scores is not None:
             candidate["score"] = _rounded(record.judge_scores[number])
         if record.judge_result is not None:
-            last = rank >= len(record.additional_outputs) - half
-            candidate["half"] = "chosen" if rank < half else "rejected" if last else "middle"
+            candidate["half"] = "chosen" if number in top else "rejected" if number in bottom else "middle"
         if record.additional_finish_reasons is not None:
             candidate["finish"] = record.additional_finish_reasons[number]
         if pairs is not None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from sweet_rl.records import Task
 from sweet_rl.rewards.base import Grade
-from sweet_rl.rewards.code import CodeGrader
+from sweet_rl.rewards.unit_tests import CodeGrader
 
 
 def grade(grader: CodeGrader, reference: str, answer: str | None, calls: dict[str, str]) -> Grade:

@@ -14,7 +14,7 @@ from sweet_rl.mini.imitation import BAD, INFORMED, imitation_dialogue
 from sweet_rl.mini.oracle import told_topics, usefulness
 from sweet_rl.mini.tasks import make_tasks, rules_of
 from sweet_rl.models.load import model_path
-from sweet_rl.scoring.privileged_information import HINT, with_hint
+from sweet_rl.scoring.privileged_information import hint_text, with_hint
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def test_every_number_of_the_tasks_is_one_token(chat):
 def test_imitation_is_laid_out_as_dialogues_and_critics_are(chat, informed):
     task = make_tasks(1, seed=3)[0]
     messages = imitation_dialogue(task, informed, random.Random(2))
-    hint = HINT.format(ground_truth=task["ground_truth"]) if informed else ""
+    hint = hint_text(task["ground_truth"]) if informed else ""
     ids, weights = pretraining.DialogueEncoder(chat.tokenizer).encode(hint, messages)
     for message in messages:
         if message["role"] == "assistant":

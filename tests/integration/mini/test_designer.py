@@ -16,7 +16,7 @@ from sweet_rl.mini.pages import HEIGHT, SITE_BY_NAME, SITES, WIDTH, layout, read
 from sweet_rl.models.base import ModelError
 from sweet_rl.records import Task
 from sweet_rl.rewards.encoders import load_encoder
-from sweet_rl.rewards.html import PageGrader
+from sweet_rl.rewards.page_similarity import PageGrader
 from tests.support.browsers import renderer_or_skip
 
 

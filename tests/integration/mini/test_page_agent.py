@@ -13,7 +13,7 @@ from sweet_rl.mini.pages import read_page
 from sweet_rl.models import Sampling, load_model
 from sweet_rl.models.load import model_path
 from sweet_rl.prompts import load_prompt
-from sweet_rl.scoring.privileged_information import HINT
+from sweet_rl.scoring.privileged_information import hint_text
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def test_its_tokenizer_is_that_of_the_lessons(chat):
 
 def test_a_page_and_the_hint_come_back_whole(chat):
     for task in make_page_tasks(20, seed=1):
-        for text in (task["ground_truth"], HINT.format(**task)):
+        for text in (task["ground_truth"], hint_text(task["ground_truth"])):
             assert chat.tokenizer.decode(chat.tokenizer.encode(text, add_special_tokens=False)) == text
 
 

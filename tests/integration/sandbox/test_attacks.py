@@ -12,7 +12,7 @@ import pytest
 from benchmarks.attack_answers import ATTACKS, CALLS, REFERENCE, WRONG
 from benchmarks.soak_grading import left, soak
 from sweet_rl.records import Task
-from sweet_rl.rewards.code import CodeGrader
+from sweet_rl.rewards.unit_tests import CodeGrader
 from tests.support.grading import grade, reasons
 from tests.unit.sandbox.test_sandbox import levels
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from sweet_rl.scoring.load import load_frozen
 from sweet_rl.scoring.logps import score_texts
 from sweet_rl.scoring.rows import EncodedText
-from sweet_rl.scoring.weights import load_frozen
 from tests.support.tiny_models import save_tiny_chat_model
 
 

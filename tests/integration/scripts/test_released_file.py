@@ -14,7 +14,7 @@ import torch
 from sweet_rl.chat import ChatFormat
 from sweet_rl.credit.candidate_texts import encoded_candidates
 from sweet_rl.records import PreferencePair, Trajectory, TurnCandidates, read_records
-from sweet_rl.scoring.privileged_information import HINT
+from sweet_rl.scoring.privileged_information import hint_text
 from sweet_rl.training.examples import Encoder, encode_pairs, encode_trajectories
 from sweet_rl.training.settings import DataSettings
 from tests.support.chat_families import small_tokenizer
@@ -190,7 +190,7 @@ def expected_tokens(walk: Walk, row: dict, hint: bool) -> tuple[list[int], list[
     opening = markup.system + markup.asks(task["problem_description"]) + markup.agent
     pieces = [
         (markup.bos, False),
-        (HINT.format(ground_truth=task["ground_truth"]) if hint else "", False),
+        (hint_text(task["ground_truth"]) if hint else "", False),
         (opening, False),
         (said[0] + markup.end, True),
         (markup.between + markup.asks("I don't know.") + markup.agent, False),
@@ -281,7 +281,7 @@ def test_candidates_continue_the_prompt_of_the_file_and_are_ranked_with_the_solu
         assert scores == sorted(scores, reverse=True)
         for i, text in enumerate(encoded_candidates(record, chat, hint=True)):
             sampled = record.additional_token_ids[i]
-            hinted = HINT.format(ground_truth=record.task.ground_truth)
+            hinted = hint_text(record.task.ground_truth)
             prompt = walk.ids(bos) + walk.ids(hinted) + walk.ids(record.input.removeprefix(bos))
             assert text.ids.tolist() == prompt + sampled
             assert text.train.tolist() == [False] * len(prompt) + [True] * len(sampled)

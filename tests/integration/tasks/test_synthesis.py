@@ -2,7 +2,7 @@
 
 import pytest
 
-from sweet_rl.rewards.code import CodeGrader
+from sweet_rl.rewards.unit_tests import CodeGrader
 from sweet_rl.tasks.synthesis import Dropped, check
 from tests.unit.tasks.test_synthesis import task
 

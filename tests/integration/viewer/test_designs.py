@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sweet_rl.records import TurnCandidates
-from sweet_rl.rewards.html import extract_page
+from sweet_rl.rewards.extract_page import extract_page
 from sweet_rl.viewer.designs import Pictures, shown_page
 from sweet_rl.viewer.page import write_page
 from sweet_rl.viewer.show import open_collection

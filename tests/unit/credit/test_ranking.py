@@ -15,8 +15,8 @@ from sweet_rl.credit.ranking import rank_file, ranked
 from sweet_rl.credit.turn_pairs import pair_file
 from sweet_rl.errors import UserError
 from sweet_rl.records import PreferencePair, TurnCandidates, read_records
+from sweet_rl.scoring.load import load_frozen
 from sweet_rl.scoring.privileged_information import with_hint
-from sweet_rl.scoring.weights import load_frozen
 from tests.support.tiny_models import EOS, save_tiny_chat_model
 
 TASK = {"problem_description": "fee", "ground_truth": "def fee(x): return 2 * x", "test_cases": {}}

@@ -12,8 +12,8 @@ from sweet_rl.credit.turn_credit import TurnCredit, token_texts
 from sweet_rl.errors import UserError
 from sweet_rl.models.load import model_path
 from sweet_rl.records import Trajectory, TurnCandidates
+from sweet_rl.scoring.load import load_frozen
 from sweet_rl.scoring.privileged_information import with_hint
-from sweet_rl.scoring.weights import load_frozen
 from tests.support.dialogues import graded
 
 MINI = model_path("mini")

@@ -6,7 +6,7 @@ from sweet_rl.environments.backend import DOMAIN, CodeGrading
 from sweet_rl.errors import UserError
 from sweet_rl.models.base import Completion
 from sweet_rl.records import Task
-from sweet_rl.rewards.paper import PaperGrader
+from sweet_rl.rewards.released_rules import PaperGrader
 
 TASK = Task("Sum a list {max_turns}: def f(x)", "def f(x): return sum(x)", {"t": "f([1])"})
 

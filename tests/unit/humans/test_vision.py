@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from sweet_rl.errors import UserError
-from sweet_rl.humans.vision import PROMPT_VALUES, REMINDER, WITHOUT_MARKUP, VisionHuman, holds_markup, transcript
+from sweet_rl.humans.leaks import holds_markup
+from sweet_rl.humans.vision import PROMPT_VALUES, REMINDER, WITHOUT_MARKUP, VisionHuman, transcript
 from sweet_rl.models.base import Completion, ModelError
 from sweet_rl.prompts import load_prompt
 from sweet_rl.records import Task

@@ -14,7 +14,7 @@ from sweet_rl.mini.page_imitation import (
 )
 from sweet_rl.mini.page_tasks import draw_page
 from sweet_rl.mini.pages import PARTS, SITES, fixed_texts, read_page
-from sweet_rl.scoring.privileged_information import HINT
+from sweet_rl.scoring.privileged_information import hint_text
 
 
 def drawn(count, seed):
@@ -67,5 +67,5 @@ def test_a_page_is_few_tokens_and_comes_back_whole():
         assert len(ids) < 60
         assert tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False) == page.html()
     assert all(len(tokenizer.encode(text, add_special_tokens=False)) == 1 for text in fixed_texts())
-    hint = HINT.format(ground_truth=drawn(1, seed=11)[0].html())
+    hint = hint_text(drawn(1, seed=11)[0].html())
     assert tokenizer.decode(tokenizer.encode(hint, add_special_tokens=False)) == hint

@@ -14,7 +14,7 @@ from sweet_rl.mini.tasks import (
 )
 from sweet_rl.mini.topics import FAMILIES, TOPIC_BY_NAME, TOPICS
 from sweet_rl.records import Task
-from sweet_rl.rewards.code import CodeGrader
+from sweet_rl.rewards.unit_tests import CodeGrader
 
 
 @pytest.fixture(scope="module")

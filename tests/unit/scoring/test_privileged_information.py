@@ -1,4 +1,4 @@
-from sweet_rl.scoring.privileged_information import HINT, with_hint
+from sweet_rl.scoring.privileged_information import hint_text, with_hint
 
 SOLUTION = "def f(): return '<|eot|>'"
 
@@ -9,4 +9,4 @@ def test_the_hint_stands_after_the_bos_or_first_and_is_never_trained():
     parts = [bos, text]
     assert with_hint(parts, SOLUTION) == [bos, hint, text] and parts == [bos, text]
     assert with_hint([text], SOLUTION) == [hint, text]
-    assert with_hint([], SOLUTION) == [hint] == [{**hint, "text": HINT.format(ground_truth=SOLUTION)}]
+    assert with_hint([], SOLUTION) == [hint] == [{**hint, "text": hint_text(SOLUTION)}]

@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from sweet_rl.errors import UserError
-from sweet_rl.scoring.privileged_information import HINT
 from sweet_rl.scoring.value_head import attach_value_head, turn_values
 from sweet_rl.scoring.vision import VisionFormat, load_vision_weights, picture_batch, picture_values
 from tests.support.tiny_models import save_tiny_chat_model
@@ -46,7 +45,7 @@ def test_the_picture_stands_in_the_hint_with_one_placeholder_a_patch_group(form)
     text = form.encode(parts, None, (84, 56), "here")
     shown = form.chat.tokenizer.decode(text.ids)
     picture = "<|vision_start|>" + "<|image_pad|>" * 6 + "<|vision_end|>"  # 84 x 56 pixels are 3 x 2 tokens
-    assert shown.startswith(HINT.replace("{ground_truth}", picture))
+    assert shown.startswith(hint_text(picture))
     assert form.chat.tokenizer.decode(text.ids[text.targets]) == "One.<|im_end|>Two.<|im_end|>"
     larger = form.encode(parts, None, (2000, 2000), "here")
     assert (larger.ids == form.picture_token).sum() <= 12  # max_pixels

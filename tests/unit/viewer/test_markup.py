@@ -2,7 +2,7 @@
 
 import pytest
 
-from sweet_rl.scoring.privileged_information import HINT
+from sweet_rl.scoring.privileged_information import hint_text
 from sweet_rl.viewer.markup import messages_of
 
 SAID = [("user", "Hello\nthere"), ("assistant", "A question?"), ("user", "An answer.")]
@@ -31,7 +31,7 @@ def test_text_without_markup_stays_as_it_is():
 def test_trained_parts_are_the_agents_and_the_solution_is_set_apart():
     parts = [
         {"text": "<|begin|>", "train": False, "bos": True},
-        {"text": HINT.format(ground_truth="def f(): <|user|>"), "train": False, "plain": True},
+        {"text": hint_text("def f(): <|user|>"), "train": False, "plain": True},
         {"text": "<|user|>Hello<|end|><|assistant|>", "train": False},
         {"text": "Mine<|user|>too<|end|>", "train": True},
     ]

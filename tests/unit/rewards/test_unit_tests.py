@@ -6,8 +6,8 @@ import pytest
 
 from sweet_rl.errors import UserError
 from sweet_rl.records import Task
-from sweet_rl.rewards.code import CodeGrader
-from sweet_rl.rewards.paper import PaperGrader
+from sweet_rl.rewards.released_rules import PaperGrader
+from sweet_rl.rewards.unit_tests import CodeGrader
 from sweet_rl.sandbox.sandbox import Sandbox, SandboxUnavailable
 from tests.support.grading import colbench, colbench_tasks, grade, messages, reasons
 

@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from sweet_rl.rewards.code import CHANCE
-from sweet_rl.rewards.extract import call_prelude, code_candidates, function_name, imported_names
+from sweet_rl.rewards.extract_code import call_prelude, code_candidates, function_name, imported_names
+from sweet_rl.rewards.unit_tests import CHANCE
 
 CODE = "def f(x):\n    return x + 1\n"
 

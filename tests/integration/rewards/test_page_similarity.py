@@ -9,7 +9,7 @@ import pytest
 
 from sweet_rl.records import Task
 from sweet_rl.rewards.encoders import load_encoder
-from sweet_rl.rewards.html import PageGrader
+from sweet_rl.rewards.page_similarity import PageGrader
 from tests.support.browsers import renderer_or_skip
 
 FRONTEND_DEV = Path(os.environ.get("SWEET_RL_COLBENCH", "")) / "frontend_dev.jsonl"

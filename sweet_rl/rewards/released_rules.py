@@ -6,15 +6,15 @@ NaN, arrays and objects without `==` are never equal; a test whose reference fai
 tests is ungradable.
 
 Not kept: it ran in the grader's process (an exit ended the run, a lying `__eq__` passed), and on Python 3.13 and later
-its scoping makes every answer fail. How it found the code in an answer is unknown; `extract.py` is used.
+its scoping makes every answer fail. How it found the code in an answer is unknown; `extract_code.py` is used.
 """
 
 from collections import OrderedDict
 from datetime import timedelta
 
 from sweet_rl.rewards.base import Grade
-from sweet_rl.rewards.code import CodeGrader, Reference, result
-from sweet_rl.rewards.extract import function_name
+from sweet_rl.rewards.extract_code import function_name
+from sweet_rl.rewards.unit_tests import CodeGrader, Reference, result
 from sweet_rl.sandbox.sandbox import NO_RESULT
 from sweet_rl.sandbox.values import as_number, decode, findable, preview, same
 

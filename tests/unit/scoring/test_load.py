@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from sweet_rl.errors import UserError
-from sweet_rl.scoring.weights import load_frozen, load_weights
+from sweet_rl.scoring.load import load_frozen, load_weights
 from tests.support.tiny_models import save_tiny_chat_model
 
 

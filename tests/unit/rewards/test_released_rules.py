@@ -2,7 +2,7 @@
 
 import pytest
 
-from sweet_rl.rewards.paper import PaperGrader, equal_as_released
+from sweet_rl.rewards.released_rules import PaperGrader, equal_as_released
 from sweet_rl.sandbox.values import decode
 from tests.support.grading import colbench, colbench_tasks, grade
 

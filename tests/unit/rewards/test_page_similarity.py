@@ -7,7 +7,8 @@ from sweet_rl.errors import UserError
 from sweet_rl.records import Task
 from sweet_rl.rendering.renderer import Rendered
 from sweet_rl.rewards.embedding_cache import EmbeddingCache
-from sweet_rl.rewards.html import PageGrader, answered_page, cosine, extract_page, without_pages
+from sweet_rl.rewards.extract_page import answered_page, extract_page, without_pages
+from sweet_rl.rewards.page_similarity import PageGrader, cosine
 
 PAGE = "<html><body style='background:#204080'><h1 style='color:white'>Hello</h1></body></html>"
 OTHER = "<html><body><p>Something else</p><div style='width:600px;height:400px;background:red'></div></body></html>"

@@ -1,6 +1,6 @@
 """Grade Python answers: the reference solution and the answer run in processes apart, their values are compared here.
 
-    from sweet_rl.rewards.code import CodeGrader
+    from sweet_rl.rewards.unit_tests import CodeGrader
 
     task = Task("Add one.", "def f(x):\n    return x + 1", {"test1": "f(1)"})
     with CodeGrader() as grader:
@@ -23,7 +23,7 @@ from itertools import islice
 from sweet_rl.errors import UserError
 from sweet_rl.records import Task
 from sweet_rl.rewards.base import Grade
-from sweet_rl.rewards.extract import call_prelude, code_candidates, function_name, imported_names
+from sweet_rl.rewards.extract_code import call_prelude, code_candidates, function_name, imported_names
 from sweet_rl.sandbox.pool import Pool
 from sweet_rl.sandbox.sandbox import NO_RESULT, Job, available_level, compile_job
 from sweet_rl.sandbox.values import decode, preview, same

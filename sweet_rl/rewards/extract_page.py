@@ -1,0 +1,79 @@
+"""Find the HTML page in a message, and in an answer."""
+
+import re
+
+_HTML_TAG = re.compile(r"<html\b[^>]*>|</html\s*>", re.IGNORECASE)
+_DOCTYPE_BEFORE = re.compile(r"<!doctype html\b[^>]*>\s*$", re.IGNORECASE)
+_OPENING = re.compile(r"<!doctype html\b|<html\b|<head\b|<body\b", re.IGNORECASE)
+_ELEMENT = re.compile(r"<(?:body|head|div|main|header|section|nav|footer|form|table|h[1-6]|p|style)\b", re.IGNORECASE)
+_FENCED = re.compile(r"^[ \t]*```[ \t]*(\w*)[ \t]*\n(.*?)^[ \t]*```[ \t]*$", re.MULTILINE | re.DOTALL)
+
+
+def extract_page(text: str) -> str | None:
+    """The last complete page in a message.
+
+    Returns:
+        `<html>` to its `</html>`, with the doctype before it; otherwise the last closed code fence with page elements;
+        None if there is neither.
+    """
+    pages = _whole_pages(text)
+    if pages:
+        start, end = pages[-1]
+        return text[start:end]
+    fenced = [body for name, body in _FENCED.findall(text) if name.lower() in ("", "html") and _ELEMENT.search(body)]
+    return fenced[-1].strip() if fenced else None
+
+
+def answered_page(answer: str | None) -> str | None:
+    """The page of an answer.
+
+    Returns:
+        A complete page; otherwise a page that a token limit cut off, or elements without `<html>` around them, which
+        a browser can draw as well; None if there is nothing to draw.
+    """
+    if answer is None:
+        return None
+    page = extract_page(answer)
+    if page is not None:
+        return page
+    opening = _OPENING.search(answer)
+    if opening:
+        return answer[opening.start() :].partition("\n```")[0].strip()
+    bare = answer.strip()
+    return bare if bare.startswith("<") and _ELEMENT.match(bare) else None
+
+
+def without_pages(text: str, mark: str) -> str:
+    """The text with `mark` in place of each page, also of one that was cut off."""
+    kept, end = [], 0
+    for start, stop in _whole_pages(text):
+        kept += [text[end:start], mark]
+        end = stop
+    rest = text[end:]
+    cut = _OPENING.search(rest)
+    kept += [rest[: cut.start()], mark] if cut else [rest]
+    return re.sub(rf"```\w*\s*({re.escape(mark)})\s*(?:```|$)", r"\1", "".join(kept)).strip()
+
+
+def _whole_pages(text: str) -> list[tuple[int, int]]:
+    """Start and end of the outermost pages, in order; if an `<html>` was never closed, of the last page that is."""
+    pages, start, depth, opened = [], 0, 0, 0
+    for tag in _HTML_TAG.finditer(text):
+        if not tag.group().startswith("</"):
+            start = tag.start() if depth == 0 else start
+            opened = tag.start()
+            depth += 1
+        elif depth:
+            depth -= 1
+            if depth == 0:
+                pages.append((_with_doctype(text, start), tag.end()))
+    if depth:
+        closing = (tag.end() for tag in _HTML_TAG.finditer(text, opened) if tag.group().startswith("</"))
+        pages += [(_with_doctype(text, opened), end) for end in closing][:1]
+    return pages
+
+
+def _with_doctype(text: str, start: int) -> int:
+    """The start of the doctype before a page, or of the page."""
+    doctype = _DOCTYPE_BEFORE.search(text, 0, start)
+    return doctype.start() if doctype else start
