@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from sweet_rl.errors import UserError
+from sweet_rl.scoring.privileged_information import hint_text
 from sweet_rl.scoring.value_head import attach_value_head, turn_values
 from sweet_rl.scoring.vision import VisionFormat, load_vision_weights, picture_batch, picture_values
 from tests.support.tiny_models import save_tiny_chat_model
