@@ -130,15 +130,12 @@ def test_the_pipeline_runs_on_the_tiny_agent_and_runs_again_without_work(tmp_pat
     run = ["bash", "scripts/run_backend.sh", "--agent_model", str(agent), "--env_model", "mini"]
     run += ["--agent_prompt_path", "mini_agent.txt", "--gpus", "0", "--engine", "transformers"]
     run += ["--train_tasks", str(tmp_path / "train.jsonl"), "--test_tasks", str(tmp_path / "test.jsonl")]
-    run += ["--output", str(tmp_path / "out")]
+    run += ["--output", str(tmp_path / "out"), "--methods", "sweet"]  # all methods: test_run_mini, test_reproduce
     this_python = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     subprocess.run([*tasks, "--output_dir", str(tmp_path)], cwd=ROOT, env=this_python, check=True)
     subprocess.run(run, cwd=ROOT, env=this_python, check=True)
     results = json.loads((tmp_path / "out" / "results.json").read_text())
-    assert [row["name"] for row in results["runs"]] == [
-        *("zero-shot", "rejection fine-tuning", "multi-turn DPO", "SWEET-RL")
-    ]
-    run += ["--methods", "sweet"]
+    assert [row["name"] for row in results["runs"]] == ["zero-shot", "SWEET-RL"]
     again = subprocess.run(run, cwd=ROOT, env=this_python, capture_output=True, text=True)
     assert again.returncode == 0, again.stderr
     assert again.stdout.count("already complete") == 11  # every step but the table
