@@ -88,9 +88,9 @@ SCRIPTS = (
     ),
     Script(
         "sample_best_of_n.py",
-        {"model_id": "{place}/model", "data_path": "{place}/graded.jsonl", "save_path": "{out}/made.jsonl",
+        {"model_id": "{place}/model", "input_path": "{place}/graded.jsonl", "output_path": "{out}/made.jsonl",
          "best_of_n": "2", **FAST},
-        ("save_path",), "best_of_n", "data_path", "dialogue_history", [{"role": "robot", "content": ""}],
+        ("output_path",), "best_of_n", "input_path", "dialogue_history", [{"role": "robot", "content": ""}],
         ("model_id",), {"best_of_n": "3"},
     ),
     Script(

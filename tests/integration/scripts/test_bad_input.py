@@ -248,7 +248,7 @@ def test_a_call_without_its_input_says_what_is_missing(script, place, out):
         ("sample_best_of_n.py", {"best_of_n": 0}, ["--best_of_n is 0"]),
         ("sample_best_of_n.py", {"data_fraction": 0}, ["fraction", "0"]),
         ("sample_best_of_n.py", {"data_fraction": 1.5}, ["fraction", "1.5"]),
-        ("rank_best_of_n.py", {"reference": "other"}, ["--reference is 'other'", "seed or sampled"]),
+        ("rank_best_of_n.py", {"reference": "other"}, ["--reference is 'other'", "'seed' or 'sampled'"]),
         ("rank_best_of_n.py", {"normalize": "word"}, ["--normalize is 'word'"]),
         ("rank_best_of_n.py", {"token_budget": 0}, ["token_budget", "0"]),
         ("rank_best_of_n.py", {"limit": 0}, ["ranked.jsonl", "0 records"]),

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from sweet_rl.cli import parse_flags
+from tests.support.command_line import call
 from tests.unit.test_configs import ROOT, main_of
 
 PROGRAMS = ("scripts", "visualizers")
@@ -124,18 +123,26 @@ def test_every_command_in_the_readme_is_one_that_its_script_takes(monkeypatch):
 
 
 @pytest.mark.slow
-def test_the_pipeline_runs_on_the_tiny_agent_and_runs_again_without_work(tmp_path):
-    tasks = ["python", "scripts/make_mini_tasks.py", "--num_train", "16", "--num_test", "4"]
+def test_the_pipeline_runs_on_the_tiny_agent_and_runs_again_without_work(tmp_path, monkeypatch):
+    """Runs the commands of the launcher in this process, which saves their imports; test_run_mini.py runs a launcher."""
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     agent = shutil.copytree(ROOT / "sweet_rl" / "models" / "packaged" / "mini", tmp_path / "agent")
-    run = ["bash", "scripts/run_backend.sh", "--agent_model", str(agent), "--env_model", "mini"]
-    run += ["--agent_prompt_path", "mini_agent.txt", "--gpus", "0", "--engine", "transformers"]
-    run += ["--train_tasks", str(tmp_path / "train.jsonl"), "--test_tasks", str(tmp_path / "test.jsonl")]
-    run += ["--output", str(tmp_path / "out"), "--methods", "sweet"]  # all methods: test_run_mini, test_reproduce
-    this_python = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
-    subprocess.run([*tasks, "--output_dir", str(tmp_path)], cwd=ROOT, env=this_python, check=True)
-    subprocess.run(run, cwd=ROOT, env=this_python, check=True)
-    results = json.loads((tmp_path / "out" / "results.json").read_text())
-    assert [row["name"] for row in results["runs"]] == ["zero-shot", "SWEET-RL"]
-    again = subprocess.run(run, cwd=ROOT, env=this_python, capture_output=True, text=True)
-    assert again.returncode == 0, again.stderr
-    assert again.stdout.count("already complete") == 11  # every step but the table
+    made = call("make_mini_tasks.py", num_train=16, num_test=4, output_dir=tmp_path)
+    assert made.code == 0, made.err
+    out = tmp_path / "out"
+    commands = dry_run(
+        "run_backend", "--agent_model", str(agent), "--env_model", "mini", "--agent_prompt_path", "mini_agent.txt",
+        "--gpus", "0", "--engine", "transformers", "--train_tasks", str(tmp_path / "train.jsonl"),
+        "--test_tasks", str(tmp_path / "test.jsonl"), "--output", str(out),
+    )  # fmt: skip
+    for expected in (False, True):
+        for words in commands:
+            done = call(f"../{words[1]}", *words[2:])
+            assert done.code == 0, f"{shlex.join(words)}\n{done.err[-2000:]}"
+            if "compare_runs" not in words[1]:
+                assert ("already complete" in done.out) is expected, words
+    results = json.loads((out / "results.json").read_text())
+    assert [row["name"] for row in results["runs"]] == [
+        *("zero-shot", "rejection fine-tuning", "multi-turn DPO", "SWEET-RL")
+    ]
