@@ -31,7 +31,7 @@ from sweet_rl.rendering import driver
 from sweet_rl.rendering.renderer import PageRenderer
 from tests.support.hostile_pages import SOAK_ONLY, has_scripts, hostile_pages
 
-LIMIT = 4.0  # seconds per hostile page
+LIMIT = 2.0  # seconds per hostile page
 PATIENCE = 60.0  # seconds per honest page, however busy the machine is
 HONEST = """<link href="https://cdn.jsdelivr.net/npm/tailwindcss@2.2.19/dist/tailwind.min.css" rel="stylesheet">
 <body class="bg-blue-100"><h1 class="text-4xl p-8 text-red-700">An honest page</h1><a href="">link</a>

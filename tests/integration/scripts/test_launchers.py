@@ -124,7 +124,7 @@ def test_every_command_in_the_readme_is_one_that_its_script_takes(monkeypatch):
 
 @pytest.mark.slow
 def test_the_pipeline_runs_on_the_tiny_agent_and_runs_again_without_work(tmp_path, monkeypatch):
-    """Runs the commands of the launcher in this process, which saves their imports; test_run_mini.py runs a launcher."""
+    """The launcher's commands run in this process, which saves their imports; test_run_mini.py runs all of one."""
     monkeypatch.chdir(ROOT)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     agent = shutil.copytree(ROOT / "sweet_rl" / "models" / "packaged" / "mini", tmp_path / "agent")
