@@ -43,6 +43,7 @@ function testsSection(view) {
   if (!grade) return null;
   if (grade.machine) return section("tests", "Unit tests", el("p", { class: "prose" }, "Not judged, the machine failed: ", plainText(String(grade.machine))));
   if (grade.ungradable) return section("tests", "Unit tests", el("p", { class: "prose" }, "This task cannot be graded: ", plainText(String(grade.ungradable))));
+  if (!grade.tests.length) return null;
   const judged = grade.tests.filter((test) => test.passed !== undefined);
   const passed = judged.filter((test) => test.passed).length;
   const title = judged.length ? `Unit tests: ${passed} of ${judged.length} passed` : "Unit tests, not run";
