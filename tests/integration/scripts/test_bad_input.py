@@ -99,20 +99,20 @@ def test_a_folder_given_as_a_file_is_named(script, place, out):
     refused(script, place, out, f"{place} is a directory", **script.reading(place))
 
 
-@pytest.mark.parametrize(
-    ("model", "said"),
-    [
-        ("no_template", "no chat template"),
-        ("missing", ""),
-        ("nothing", ""),
-        ("torn_config", ""),
-    ],
-)
+@pytest.mark.parametrize("model", ["missing", "nothing", "torn_config"])
 @pytest.mark.parametrize(("script", "flag"), MODELS, ids=named)
-def test_a_model_that_cannot_be_had_is_named(script, flag, model, said, place, out):
-    if model == "no_template" and flag in ("ref_pretrain", "reference_model_id"):
-        pytest.skip("a reference model only scores, its template is not used")
-    refused(script, place, out, place / model, said, **{flag: place / model})
+def test_a_model_that_cannot_be_had_is_named(script, flag, model, place, out):
+    refused(script, place, out, place / model, **{flag: place / model})
+
+
+# A reference model only scores: its chat template is not used.
+WITH_TEMPLATE = [(script, flag) for script, flag in MODELS if flag not in ("ref_pretrain", "reference_model_id")]
+
+
+@pytest.mark.parametrize(("script", "flag"), WITH_TEMPLATE, ids=named)
+def test_a_model_without_a_chat_template_is_named(script, flag, place, out):
+    model = place / "no_template"
+    refused(script, place, out, model, "no chat template", **{flag: model})
 
 
 @pytest.mark.parametrize("model", ["torn_weights", "no_weights", "missing"])

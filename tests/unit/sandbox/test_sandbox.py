@@ -103,10 +103,11 @@ FORBIDDEN = {
 AT_LIMITS = {"many open files", "allocate", "double until it ends", "standard input", "raise its limits"}
 
 
-@pytest.mark.parametrize("name", FORBIDDEN)
+PROMISED = [(level, name) for level in levels() for name in FORBIDDEN if level != "limits" or name in AT_LIMITS]
+
+
+@pytest.mark.parametrize(("sandbox", "name"), PROMISED, indirect=["sandbox"])
 def test_what_is_forbidden_fails(run, sandbox, name):
-    if sandbox.level == "limits" and name not in AT_LIMITS:
-        pytest.skip("not promised at the level 'limits'")
     with socket.create_server(("127.0.0.1", 0)) as server:
         (outcome,) = run(FORBIDDEN[name].replace("PORT", str(server.getsockname()[1])))
     assert isinstance(outcome, tuple) and outcome[0] in ("forbidden", "exception", "memory", "exited"), outcome
@@ -172,9 +173,8 @@ def test_what_a_child_sends_unasked_is_never_the_outcome_of_the_next_answer(sand
     assert sandbox.run(job("def f():\n    return 7", ["f()"])) == [("value", b"7")]
 
 
+@pytest.mark.parametrize("sandbox", [level for level in levels() if level != "limits"], indirect=True)
 def test_pairs_of_sockets_are_of_this_machine_alone(sandbox, run):
-    if sandbox.level == "limits":
-        pytest.skip("nothing is filtered there")
     body = (
         "import _socket\nfor end in _socket.socketpair(): end.close()\n"
         "try: _socket.socketpair(_socket.AF_INET6)\nexcept OSError as error: return error.errno"
@@ -199,9 +199,8 @@ def test_an_answer_has_no_descriptor_of_the_process_that_forks_it_however_many_i
     assert outcome[0] == "value" and set(decode(outcome[1])[1:]) <= {0, 1, 2, 3}
 
 
+@pytest.mark.parametrize("sandbox", [level for level in levels() if level == "strict"], indirect=True)
 def test_the_scratch_folder_is_emptied_and_small(sandbox):
-    if sandbox.level != "strict":
-        pytest.skip("only the strict level has a scratch folder")
     fill = "import os\ndef f():\n    os.makedirs('a/b')\n    open('a/b/c', 'w').write('x')\n    return 1"
     full = "def f():\n    for i in range(3): open(str(i), 'wb').write(bytes(10 << 20))"
     assert sandbox.run(job(fill, ["f()", "f()"])) == [("value", b"1"), ("value", b"1")]
