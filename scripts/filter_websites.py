@@ -14,22 +14,18 @@ from tqdm import tqdm
 
 from sweet_rl.cli import print_summary, run
 from sweet_rl.credit.trajectory_pairs import check_apart
+from sweet_rl.environments.frontend import BrowserSettings
 from sweet_rl.errors import UserError
 from sweet_rl.records import Task, read_records
-from sweet_rl.rendering.renderer import PageRenderer
 from sweet_rl.runs.run import open_run
 
 
 def main(
     input_path: str,
     output_path: str,
+    pages: BrowserSettings,
     dropped_path: str | None = None,
     num_tasks: int | None = None,
-    browser: str | None = None,
-    browser_workers: int = 2,
-    page_width: int = 1280,
-    page_height: int = 720,
-    page_timeout: float = 15.0,
     javascript: bool = False,
     overwrite: bool = False,
 ) -> None:
@@ -40,11 +36,6 @@ def main(
         output_path: the tasks whose page gives a picture.
         dropped_path: the other tasks, each with its render_failure.
         num_tasks: use only this many tasks, from the start of the file.
-        browser: chromium or firefox; by default the first one found.
-        browser_workers: number of browsers that draw at the same time.
-        page_width: of the window in which pages are drawn, in pixels.
-        page_height: of that window; a longer page makes a longer picture.
-        page_timeout: seconds that drawing a page may take.
         javascript: let the pages' own scripts run.
         overwrite: replace the outputs.
     """
@@ -53,17 +44,14 @@ def main(
     tasks = read_records(input_path, Task, limit=num_tasks)
     settings = {
         "num_tasks": num_tasks,
-        "browser": browser,
-        "page_width": page_width,
-        "page_height": page_height,
-        "page_timeout": page_timeout,
+        "browser": pages.browser,
+        "page_width": pages.page_width,
+        "page_height": pages.page_height,
+        "page_timeout": pages.page_timeout,
         "javascript": javascript,
     }
-    renderer = PageRenderer(
-        browser_workers, browser, page_width, page_height, timeout=page_timeout, javascript=javascript, cache=0
-    )
     with (
-        renderer,
+        pages.renderer(javascript=javascript, cache=0) as renderer,
         open_run(output_path, settings, [input_path], overwrite) as kept,
         open_run(dropped_path, settings, [input_path], overwrite) as dropped,
     ):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from transformers import AutoModelForCausalLM
 
@@ -9,19 +11,29 @@ from sweet_rl.errors import UserError
 from sweet_rl.models.loadable import check_loadable
 
 
+def load_pretrained(kind: Any, path: str, dtype: torch.dtype) -> torch.nn.Module:
+    """The model at `path`, loaded by the Auto class `kind`. Raises UserError if it cannot be loaded."""
+    try:
+        return kind.from_pretrained(path, dtype=dtype)
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path}: no model can be loaded from there. {error}") from error
+
+
+def freeze(model: torch.nn.Module, device: torch.device | str | None = None) -> torch.nn.Module:
+    """The model for scoring: no gradients, evaluation mode, on `device` (None: the GPU if there is one)."""
+    if device is None:
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    return model.to(device).eval().requires_grad_(False)
+
+
 def load_weights(path: str, dtype: torch.dtype = torch.float32) -> torch.nn.Module:
     """The causal language model at `path` (directory or hub name). Raises UserError if there is none."""
     check_loadable(path)
-    try:
-        return AutoModelForCausalLM.from_pretrained(path, dtype=dtype)
-    except (OSError, ValueError) as error:
-        raise UserError(f"{path}: no model can be loaded from there. {error}") from error
+    return load_pretrained(AutoModelForCausalLM, path, dtype)
 
 
 def load_frozen(
     path: str, dtype: torch.dtype = torch.float32, device: torch.device | str | None = None
 ) -> torch.nn.Module:
-    """The model for scoring: no gradients, evaluation mode, on `device` (None: the GPU if there is one)."""
-    if device is None:
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    return load_weights(path, dtype).to(device).eval().requires_grad_(False)
+    """The causal language model at `path` for scoring (`freeze`)."""
+    return freeze(load_weights(path, dtype), device)

@@ -18,6 +18,7 @@ from sweet_rl.chat import ChatFormat
 from sweet_rl.errors import UserError
 from sweet_rl.models.loadable import check_loadable
 from sweet_rl.records import Part
+from sweet_rl.scoring.load import freeze, load_pretrained
 from sweet_rl.scoring.logps import on_device
 from sweet_rl.scoring.privileged_information import AFTER, BEFORE
 from sweet_rl.scoring.rows import EncodedText
@@ -43,18 +44,14 @@ def load_vision_weights(path: str, dtype: torch.dtype = torch.float32) -> torch.
             f"{path} is no vision-language model that is known here ({', '.join(FAMILIES)}), and the reference page is "
             "shown as a picture. Give Qwen/Qwen2-VL-7B-Instruct, or one like it."
         )
-    try:
-        return AutoModelForImageTextToText.from_pretrained(path, dtype=dtype)
-    except (OSError, ValueError) as error:
-        raise UserError(f"{path}: no model can be loaded from there. {error}") from error
+    return load_pretrained(AutoModelForImageTextToText, path, dtype)
 
 
 def load_vision_frozen(
     path: str, dtype: torch.dtype = torch.float32, device: torch.device | str | None = None
 ) -> torch.nn.Module:
-    """The model for scoring, on `device` (None: the GPU if there is one)."""
-    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    return load_vision_weights(path, dtype).to(device).eval().requires_grad_(False)
+    """The vision-language model at `path` for scoring (`load.freeze`)."""
+    return freeze(load_vision_weights(path, dtype), device)
 
 
 class VisionFormat:
