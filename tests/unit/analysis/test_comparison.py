@@ -210,3 +210,17 @@ def test_the_papers_figures_are_those_of_the_paper():
     assert table3 == [(56.8, 40.4), (45.3, 36.2), (44.0, 31.2), (4.2, 3.6)]
     assert table4 == [(48.0, 35.0), (45.5, 31.9), (56.7, 41.8), (60.2, 45.6)]
     assert paper_results(path, "figure3a")["points"][0]["success"] == 44.3
+
+
+def test_tables_show_wins_in_percent():
+    comparison = compare({"base": [run_of(0, 0, 0, 1)], "new": [run_of(1, 1, 0.5, 1)]}, ["base"], [["new", "base"]])
+    text = as_markdown(comparison)
+    # three of four tasks won, one tie
+    assert "wins 88 %" in text and "| 87.5 |" in text
+
+
+def test_a_task_that_only_the_second_file_has_is_refused_too():
+    few, many = run_of(1, 1), run_of(1, 1, 0)
+    for one, other in ((few, many), (many, few)):
+        with pytest.raises(UserError, match="1 are in only one of them, the first is t2"):
+            compare({"a": [one], "b": [other]})
