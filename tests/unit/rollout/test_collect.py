@@ -130,13 +130,3 @@ def test_progress_gives_the_speeds_of_the_last_minute(monkeypatch):
         assert progress.speeds() == {"turns": 1 / 60, "agent": 0.0, "human": 0.0}
         progress.on_dialogue(failed=True)
     assert "failed 1" in file.getvalue()
-
-
-@pytest.mark.parametrize(("terminal", "seconds"), [(True, 1.0), (False, 30.0)])
-def test_a_file_gets_a_progress_line_every_half_minute_and_a_terminal_every_second(terminal, seconds):
-    class File(io.StringIO):
-        def isatty(self):
-            return terminal
-
-    with Progress(1, file=File()) as progress:
-        assert progress._interval == progress._bar.mininterval == seconds
