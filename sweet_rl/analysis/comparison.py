@@ -66,6 +66,7 @@ class Row:
         main: success of code, similarity of frontends.
         tests_passed: of code only.
         by_seed: the main measure of each seed.
+        tests_by_seed: of code only: the share of tests passed of each seed.
         spread: standard deviation of `by_seed`; None for one seed.
         turns: mean number of the agent's messages per dialogue.
         tokens: mean number of the agent's tokens per dialogue; None if a seed's file does not hold them.
@@ -76,6 +77,7 @@ class Row:
     main: Estimate
     tests_passed: Estimate | None
     by_seed: list[float]
+    tests_by_seed: list[float] | None
     spread: float | None
     turns: float
     tokens: float | None
@@ -131,7 +133,9 @@ class Comparison:
             },
             "wins_against": {b: d.wins.to_dict() for b, d in against.items()},
         }
-        return figures if row.tests_passed is None else figures | {"tests_passed": row.tests_passed.to_dict()}
+        if row.tests_passed is None:
+            return figures
+        return figures | {"tests_passed": row.tests_passed.to_dict(), "tests_passed_by_seed": row.tests_by_seed}
 
 
 def compare(
@@ -190,14 +194,15 @@ def compare(
 
 
 def _row(name: str, seeds: list[dict], measure: str, seed: int) -> Row:
-    main = _matrix(seeds, "main")
+    main, tests = _matrix(seeds, "main"), _matrix(seeds, "reward") if measure == "success" else None
     tokens = [task_means(values["tokens"]) for values in seeds]
     return Row(
         name=name,
         seeds=len(seeds),
         main=_interval(main, seed),
-        tests_passed=_interval(_matrix(seeds, "reward"), seed) if measure == "success" else None,
+        tests_passed=None if tests is None else _interval(tests, seed),
         by_seed=main.mean(1).tolist(),
+        tests_by_seed=None if tests is None else tests.mean(1).tolist(),
         spread=float(np.std(main.mean(1), ddof=1)) if len(seeds) > 1 else None,
         turns=float(_matrix(seeds, "turns").mean()),
         tokens=float(np.mean([np.mean(list(t.values())) for t in tokens])) if all(tokens) else None,

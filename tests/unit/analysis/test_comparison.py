@@ -71,7 +71,7 @@ def test_all_comparisons_with_baselines_are_one_family():
 def test_seeds_are_averaged_within_each_task_and_their_spread_is_told():
     row = compare({"m": [run_of(1, 0, 0, 0), run_of(1, 1, 0, 0)]}).rows[0]
     assert row.main.mean == 0.375 and row.by_seed == [0.25, 0.5] and row.main.tasks == 4 and row.seeds == 2
-    assert row.spread == pytest.approx(0.25 / 2**0.5)
+    assert row.spread == pytest.approx(0.25 / 2**0.5) and row.tests_by_seed == [0.25, 0.5]
 
 
 def test_more_seeds_or_dialogues_of_a_task_are_no_more_tasks_for_the_interval():
