@@ -1,0 +1,18 @@
+# The GPU pipeline: training, ranking and vLLM in one image.
+#   docker build -t sweet_rl .
+#   docker run --gpus all --ipc host -v $PWD/runs:/workspace/runs -v ~/.cache/huggingface:/root/.cache/huggingface \
+#       sweet_rl bash scripts/run_backend.sh
+# The sandbox needs user namespaces for its level "strict"; without them it uses "seccomp" and prints so.
+FROM nvidia/cuda:12.8.1-devel-ubuntu22.04
+
+ENV DEBIAN_FRONTEND=noninteractive PIP_NO_CACHE_DIR=1 PYTHONUNBUFFERED=1
+RUN apt-get update \
+    && apt-get install -y --no-install-recommends python3 python3-dev python3-venv git \
+    && rm -rf /var/lib/apt/lists/*
+RUN python3 -m venv /opt/venv
+ENV PATH=/opt/venv/bin:$PATH
+
+WORKDIR /workspace
+COPY . .
+RUN pip install --upgrade pip && pip install -e '.[vllm,deepspeed,lora,plots]'
+CMD ["bash"]
