@@ -1,0 +1,71 @@
+"""README and manual: size, links, commands that exist, and figures that are those of the results."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.support.command_line import ROOT
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md"]
+LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
+
+
+def named(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def code_blocks(page: Path, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+
+
+def anchors(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_the_readme_fits_on_one_screen_and_a_half():
+    assert len((ROOT / "README.md").read_bytes()) <= 9000
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_links_lead_to_files_and_headings_that_exist(page):
+    for link in LINK.findall(page.read_text(encoding="utf-8")):
+        if "://" in link:
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target), link
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_files_named_in_commands_exist(page):
+    for block in code_blocks(page, "bash"):
+        for line in block.replace("\\\n", " ").splitlines():
+            for word in shlex.split(line, comments=True):
+                if re.fullmatch(r"(scripts|visualizers|benchmarks|configs|docs|tests)/[\w./-]+", word):
+                    assert (ROOT / word).exists(), line
+
+
+def test_every_page_of_the_manual_is_in_its_table_of_contents():
+    text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    listed = set(re.findall(r": (\w+\.md)$", text, re.MULTILINE))
+    assert listed == {page.name for page in (ROOT / "docs").glob("*.md")}
+    assert yaml.safe_load(text)["strict"] is True
+
+
+def test_the_figures_in_the_readme_and_the_manual_are_those_of_the_results():
+    runs = json.loads((ROOT / "results" / "mini" / "table2.json").read_text(encoding="utf-8"))["runs"]
+    success = {run["name"]: 100 * run["success"]["mean"] for run in runs}
+    for page, column in (("README.md", 1), ("docs/results.md", 3)):
+        table = (ROOT / page).read_text(encoding="utf-8").split("results:begin -->")[1].split("<!-- results:end")[0]
+        rows = [[cell.strip(" *") for cell in line.strip("|").split("|")] for line in table.splitlines() if "|" in line]
+        shown = {row[0]: row[column] for row in rows[2:]}
+        assert len(shown) >= 4
+        assert shown == {name: f"{success[name]:.1f}" for name in shown}
