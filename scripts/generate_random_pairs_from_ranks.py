@@ -7,6 +7,7 @@ solution.
 from __future__ import annotations
 
 from sweet_rl.cli import run
+from sweet_rl.cli.released import PAIRS
 
 
 def main(
@@ -35,4 +36,4 @@ def main(
 
 
 if __name__ == "__main__":
-    run(main)
+    run(main, released=PAIRS)
