@@ -13,6 +13,7 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from os.path import commonprefix
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,7 @@ class ChatFormat:
             (`<|eot_id|>`, `<end_of_turn>`), then the tokenizer's EOS and those given.
         eos_text: text of the marker.
         bos_text: "" if the template writes no BOS.
+        reply_header: markup that opens a turn of the assistant, without space around it.
 
     Raises:
         UserError: no chat template, or no token that ends a turn.
@@ -64,7 +66,7 @@ class ChatFormat:
         self._special = _any_of(special)
         self._markup = _any_of(special | markup | {_TURN, _OPEN, _CLOSE})
 
-        opening, closing, glue = self._probe()
+        opening, closing, glue, between = self._probe()
         marker = self._markup.search(closing)
         end = tokenizer.convert_tokens_to_ids(marker.group()) if marker else tokenizer.eos_token_id
         if end is None:
@@ -76,6 +78,8 @@ class ChatFormat:
         self.eos_ids: tuple[int, ...] = tuple(self._eos)
         self.eos_text: str = self._eos[end]
         self.bos_text: str = self._find_bos(opening, glue)
+        header = commonprefix([between, glue.rpartition("SecondQuestion")[2]]).strip()
+        self.reply_header: str = header.removeprefix(self.eos_text).strip()
 
     @classmethod
     def from_pretrained(cls, path: str | Path) -> "ChatFormat":
@@ -206,8 +210,9 @@ class ChatFormat:
                 "have no system role and want user and assistant in turn: put such text into a user message."
             ) from error
 
-    def _probe(self) -> tuple[str, str, str]:
-        """What the template writes before the first user text, after the last reply, and before a second reply."""
+    def _probe(self) -> tuple[str, str, str, str]:
+        """What the template writes before the first user text, after the last reply, before a second reply (all of
+        it), and between the first user text and the first reply."""
         rows = [
             {"role": "user", "content": "FirstQuestion"},
             {"role": "assistant", "content": "FirstReply"},
@@ -216,7 +221,8 @@ class ChatFormat:
         ]
         whole = self._apply(rows, add_generation_prompt=False)
         glue = self._apply(rows[:3], add_generation_prompt=True)
-        return whole.partition("FirstQuestion")[0], whole.rpartition("SecondReply")[2], glue
+        opening, _, rest = whole.partition("FirstQuestion")
+        return opening, whole.rpartition("SecondReply")[2], glue, rest.partition("FirstReply")[0]
 
     def _find_bos(self, opening: str, glue: str) -> str:
         """The BOS as the template writes it. In ChatML the tokenizer's BOS can be a turn marker, which is none."""
@@ -263,7 +269,7 @@ def parts_from_text(text: str, response_template: str, eos_text: str, bos_text: 
         text: of one dialogue.
         response_template: markup before each turn of the agent; line breaks after it belong to the markup.
         eos_text: ends a trained part, which includes it. None is added at the end of the text.
-        bos_text: kept once at the start.
+        bos_text: kept once, at the start. Text before it (the reference solution, in released pairs) follows it.
 
     Raises:
         UserError: `response_template` is not in the text.
@@ -274,10 +280,13 @@ def parts_from_text(text: str, response_template: str, eos_text: str, bos_text: 
             "Give --response_template the markup before the agent's replies, as this file writes it."
         )
     parts: list[Part] = []
-    if bos_text and text.startswith(bos_text):
+    if bos_text and bos_text in text.partition(response_template)[0]:
         parts.append({"text": bos_text, "train": False, "bos": True})
+        before, _, text = text.partition(bos_text)
         while text.startswith(bos_text):
             text = text.removeprefix(bos_text)
+        if before:
+            parts.append({"text": before, "train": False, "plain": True})
     while text:
         before, header, rest = text.partition(response_template)
         reply = rest.lstrip("\r\n")

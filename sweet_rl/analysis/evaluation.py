@@ -127,7 +127,8 @@ def evaluate(domain: Domain, evaluation: Evaluation, texts: DialogueTexts, gradi
     """
     source, pair_paths = evaluation.input_path, (evaluation.preference_path, evaluation.ground_truth_preference_path)
     min_gap = domain.min_gap if evaluation.min_gap is None else evaluation.min_gap
-    check_apart(source, None if evaluation.in_place else evaluation.result, *pair_paths, evaluation.best_path, evaluation.baseline)
+    output = None if evaluation.in_place else evaluation.result
+    check_apart(source, output, *pair_paths, evaluation.best_path, evaluation.baseline)
     for path in filter(None, (*pair_paths, evaluation.best_path)):
         check_output(path, evaluation.overwrite)
     trajectories = _read(domain, evaluation)

@@ -290,6 +290,7 @@ TRAIN_DPO = Released(
         "max_ckpt_mem": ONE_CHECKPOINT,
         "load_checkpoint": "the same command continues a training that was stopped",
         "disable_fast_tokenizer": "the tokenizer of --pretrain is used as it is saved",
+        "local_rank": "the launcher sets LOCAL_RANK",
         "zpg": DEEPSPEED,
         "grad_accum_dtype": DEEPSPEED,
         "overlap_comm": DEEPSPEED,
@@ -301,7 +302,7 @@ TRAIN_DPO = Released(
     },
     switches=(
         "load_checkpoint", "disable_fast_tokenizer", "flash_attn", "overlap_comm", "packing_samples",
-        "gradient_checkpointing_use_reentrant", "apply_chat_template", "use_wandb", "use_tensorboard",
+        "gradient_checkpointing_use_reentrant", "apply_chat_template",
     ),
     several=("adam_betas", "target_modules"),
     defaults={
