@@ -86,8 +86,10 @@ def trajectories(markup: Markup) -> list[dict]:
 def page_trajectories(markup: Markup) -> list[dict]:
     """Two dialogues about a page, of which the first hands in the reference page."""
     pages = [PAGE_TASK["ground_truth"], "<html><body><p>nothing</p></body></html>"]
+    told = [history(PAGE_TASK, markup, page, ended=True) for page in pages]
     return [
-        {"task": PAGE_TASK, "dialogue_history": history(PAGE_TASK, markup, page, True), "answer": page} for page in pages
+        {"task": PAGE_TASK, "dialogue_history": dialogue, "answer": page}
+        for dialogue, page in zip(told, pages, strict=True)
     ]
 
 
