@@ -18,6 +18,7 @@ import yaml
 from fire.decorators import SetParseFn
 
 from sweet_rl.cli.groups import Flag, arguments, flags_of
+from sweet_rl.cli.quiet import quiet_libraries
 from sweet_rl.cli.released import Released, words_of
 from sweet_rl.cli.values import coerce, is_flag, name_of, takes_bool
 from sweet_rl.errors import UserError
@@ -37,6 +38,7 @@ def run(main: Callable[..., Any], command: Sequence[str] | None = None, released
         command: words of the command line; default: those of this process.
         released: the script of the release whose command lines are taken too.
     """
+    quiet_libraries()
     try:
         main(**parse(main, sys.argv[1:] if command is None else command, released))
         _leave_process_group()
