@@ -40,17 +40,24 @@ class PreferenceSettings:
             critic), trajectory (one mean, the released critic), none (summed log-probs, plain DPO) or auto:
             trajectory with --mean_log_prob, else none.
         mean_log_prob: the released name of --normalize trajectory.
+        label_smoothing: probability that a pair's label is wrong (conservative DPO, Mitchell 2023).
+        ipo: the squared loss of IPO (Azar et al. 2023, equation 17) in place of the log-sigmoid.
     """
 
     beta: float = 0.1
     nll_loss_coef: float = 0.0
     normalize: str = "auto"
     mean_log_prob: Annotated[bool, UNRECORDED] = False
+    label_smoothing: float = 0.0
+    ipo: bool = False
 
     def __post_init__(self) -> None:
         _check("beta", self.beta, self.beta > 0, "be above 0")
         _check("nll_loss_coef", self.nll_loss_coef, self.nll_loss_coef >= 0, "not be negative")
         _check_choice("normalize", self.normalize, (*NORMALIZE, "auto"))
+        _check("label_smoothing", self.label_smoothing, 0 <= self.label_smoothing < 0.5, "be at least 0 and below 0.5")
+        if self.ipo and self.label_smoothing:
+            raise UserError("--label_smoothing is for the log-sigmoid loss; --ipo has none. Give one of them.")
         if self.mean_log_prob and self.normalize not in ("auto", "trajectory"):
             raise UserError(
                 f"--mean_log_prob means --normalize trajectory, but --normalize is {self.normalize}. Give one."

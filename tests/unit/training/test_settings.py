@@ -29,12 +29,15 @@ def test_the_released_flag_means_one_mean_over_the_dialogue(normalize, mean_log_
 def test_flags_that_contradict_each_other_are_refused():
     with pytest.raises(UserError, match="Give one"):
         PreferenceSettings(normalize="turn", mean_log_prob=True)
+    with pytest.raises(UserError, match="Give one"):
+        PreferenceSettings(ipo=True, label_smoothing=0.1)
 
 
 @pytest.mark.parametrize("group, field, values", [
     (PreferenceSettings, "beta", (0.0, -1.0)),
     (PreferenceSettings, "nll_loss_coef", (-0.1,)),
     (PreferenceSettings, "normalize", ("word",)),
+    (PreferenceSettings, "label_smoothing", (-0.1, 0.5)),
     (ValueSettings, "objective", ("other",)),
     (ValueSettings, "unit", ("word",)),
     (ValueSettings, "beta", (0.0,)),
@@ -91,6 +94,7 @@ def test_what_changes_the_pace_only_is_not_recorded():
 def test_the_defaults_are_those_that_are_documented():
     assert asdict(PreferenceSettings()) == {
         "beta": 0.1, "nll_loss_coef": 0.0, "normalize": "auto", "mean_log_prob": False,
+        "label_smoothing": 0.0, "ipo": False,
     }  # fmt: skip
     assert asdict(ValueSettings()) == {"objective": "preference", "unit": "turn", "beta": 1.0}
     assert asdict(PictureSettings()) == {
