@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import torch
 from accelerate.utils import get_int_from_env
@@ -10,6 +11,7 @@ from transformers import TrainingArguments
 from transformers.integrations import get_available_reporting_integrations
 
 from sweet_rl.errors import UserError
+from sweet_rl.scoring.load import require_bitsandbytes
 from sweet_rl.training.lora import require_peft
 from sweet_rl.training.settings import TrainingSettings
 
@@ -44,6 +46,8 @@ def training_arguments(
         raise UserError("--keep best needs tasks to evaluate on: give --eval_fraction, for example 0.1.")
     if settings.lora_rank:
         require_peft()
+    if settings.load_in_4bit:
+        require_bitsandbytes("--load_in_4bit")
     # The sizes must be known before the arguments are made: DeepSpeed's configuration is filled in from them then.
     processes = get_int_from_env(("WORLD_SIZE",), 1)
     share, rest = divmod(settings.train_batch_size, processes)
@@ -61,12 +65,15 @@ def training_arguments(
             output_dir=str(Path(save_path) / CHECKPOINTS),
             per_device_train_batch_size=micro,
             gradient_accumulation_steps=share // micro,
-            learning_rate=settings.learning_rate,
+            learning_rate=settings.peak_learning_rate,
+            adam_beta1=settings.adam_betas[0],
+            adam_beta2=settings.adam_betas[1],
+            **_optimizer(settings),
             num_train_epochs=settings.max_epochs,
             bf16=settings.bf16,
             **({"gradient_checkpointing": True} if settings.gradient_checkpointing else {}),
             deepspeed=deepspeed,
-            lr_scheduler_type=settings.lr_scheduler,
+            **_schedule(settings),
             warmup_steps=settings.warmup_ratio,
             weight_decay=settings.weight_decay,
             max_grad_norm=settings.max_norm,
@@ -94,6 +101,22 @@ def training_arguments(
 
         init_distributed()  # ZeRO-3 splits weights while they load, before the Trainer starts DeepSpeed
     return args
+
+
+def _schedule(settings: TrainingSettings) -> dict[str, Any]:
+    """The learning rate's schedule. A cosine ends at `min_learning_rate_ratio` of the peak, others as they are."""
+    if settings.lr_scheduler not in ("cosine", "cosine_with_min_lr"):
+        return {"lr_scheduler_type": settings.lr_scheduler}
+    ratio = {"min_lr_rate": settings.min_learning_rate_ratio}
+    return {"lr_scheduler_type": "cosine_with_min_lr", "lr_scheduler_kwargs": ratio}
+
+
+def _optimizer(settings: TrainingSettings) -> dict[str, str]:
+    """The Trainer's optimiser, unless it is its default. Raises UserError if bitsandbytes is missing."""
+    if settings.optim == "adamw":
+        return {}
+    require_bitsandbytes(f"--optim {settings.optim}")
+    return {"optim": "adamw_bnb_8bit"}
 
 
 def _report_to(names: str) -> list[str]:

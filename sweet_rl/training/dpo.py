@@ -16,7 +16,7 @@ from sweet_rl.models.load import model_input, model_path
 from sweet_rl.models.loadable import check_loadable
 from sweet_rl.records import PreferencePair
 from sweet_rl.runs.manifest import hash_input
-from sweet_rl.scoring.load import load_frozen, load_weights
+from sweet_rl.scoring.load import freeze, load_frozen
 from sweet_rl.scoring.logps import ROW_TOKENS
 from sweet_rl.scoring.rows import lay_out
 from sweet_rl.scoring.shared_prefix import share_prompts
@@ -81,7 +81,7 @@ def train_preferences(
 
     def make() -> tuple[torch.nn.Module, Objective]:
         # One load for both, if the reference is the trained model without its adapter.
-        once = functools.cache(lambda: load_weights(weights, training.dtype))
+        once = functools.cache(lambda: training.load_weights(weights))
         same = settings.lora_rank and frozen == weights and settings.zero_stage is None
         load = (lambda: once().to(training.args.device).eval()) if same else lambda: _load_reference(frozen, training)
         reference = _reference(examples, load, frozen, training)
@@ -97,7 +97,7 @@ def _reference(examples: PreferenceExamples, load, path: str, training: Training
     """The reference log-probs of all texts, computed by all processes together."""
     settings, args = training.settings, training.args
     content = hash_input(path) if Path(path).exists() else ""
-    key = f"{path} {content} {training.dtype} bf16={settings.bf16}"
+    key = f"{path} {content} {training.dtype} bf16={settings.bf16} 4bit={settings.load_in_4bit}"
     reduced = settings.bf16 and settings.zero_stage is None
     with torch.autocast(args.device.type, torch.bfloat16, enabled=reduced):
         return reference_logps(
@@ -109,7 +109,7 @@ def _reference(examples: PreferenceExamples, load, path: str, training: Training
 def _load_reference(path: str, training: Training) -> torch.nn.Module:
     """The frozen model, whole in every process: it is released before ZeRO-3 splits up the trained one."""
     if training.settings.zero_stage is None:
-        return load_frozen(path, training.dtype, training.args.device)
+        return freeze(training.load_weights(path), training.args.device)
     from transformers.integrations.deepspeed import set_hf_deepspeed_config, unset_hf_deepspeed_config
 
     unset_hf_deepspeed_config()

@@ -16,12 +16,13 @@ from sweet_rl.records import Part, PreferencePair, Trajectory, seed_for
 from sweet_rl.scoring.markup import last_reply_parts
 from sweet_rl.scoring.privileged_information import with_hint
 from sweet_rl.scoring.rows import EncodedText
-from sweet_rl.scoring.trajectory_parts import trajectory_parts
+from sweet_rl.scoring.trajectory_parts import text_markup, trajectory_parts
 from sweet_rl.training.settings import DataSettings
 
 log = logging.getLogger(__name__)
 DROPPED, SHORTENED = "longer than max_len, left out", "longer than max_len, oldest turns left out"
 EQUAL = "chosen equals rejected, left out (train_sft.py imitates such rows)"
+NO_EOS = "whose last turn has no end-of-turn token in the file, trained without one (the release appends one)"
 
 
 @dataclass
@@ -149,6 +150,10 @@ class Encoder:
             )  # fmt: skip
         return last_reply_parts(texts, self.chat, places[0])
 
+    def ends_open(self, parts: list[Part]) -> bool:
+        """Whether the last part is a turn without an end-of-turn token."""
+        return parts[-1]["train"] and not parts[-1]["text"].endswith(self.chat.eos_text)
+
     def encode(self, parts: list[Part], tokenizer: str | None, where: str) -> EncodedText:
         """The ids and the mask of trained tokens. Raises UserError naming `where` if there is nothing to train on."""
         return EncodedText.build(*self.chat.encode(parts, tokenizer), where)
@@ -206,6 +211,8 @@ def encode_pairs(
         if both[0].key == both[1].key:
             counts[EQUAL] += 1
             continue
+        if any(isinstance(text, str) for text in (pair.chosen, pair.rejected)) and any(map(encoder.ends_open, parts)):
+            counts[NO_EOS] += 1
         kept.append([texts.setdefault(text.key, (len(texts), text))[0] for text in both])
         tasks.append(pair.task_id)
     if not kept:
@@ -235,6 +242,8 @@ def encode_trajectories(
             parts = with_hint(parts, trajectory.task.ground_truth)
         fitting = encoder.fitting([parts], trajectory.tokenizer, [where], found.counts)
         if fitting is not None:
+            if text_markup(trajectory, chat, data.response_template) and encoder.ends_open(parts):
+                found.counts[NO_EOS] += 1
             found.texts += fitting
             found.labels.append(float(trajectory.reward == 1.0))
             found.tasks.append(trajectory.task.id)

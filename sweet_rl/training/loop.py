@@ -67,12 +67,18 @@ class Training:
     def trainable(self, model: torch.nn.Module) -> torch.nn.Module:
         """The model in training mode, with an adapter if one was asked for."""
         model.train()
-        rank = self.settings.lora_rank
-        return with_adapter(model, rank, self.settings.lora_alpha, self.settings.seed) if rank else model
+        how = self.settings
+        if not how.lora_rank:
+            return model
+        return with_adapter(model, how.lora_rank, how.lora_alpha, how.seed, how.target_modules, how.lora_dropout)
 
-    def value_model(self, load: Callable[..., torch.nn.Module] = load_weights) -> torch.nn.Module:
-        """The model to start from, with a new value head."""
-        return self.trainable(attach_value_head(load(self.weights, self.dtype), self.settings.seed))
+    def load_weights(self, path: str) -> torch.nn.Module:
+        """The causal language model at `path` in the precision of this training."""
+        return load_weights(path, self.dtype, self.settings.load_in_4bit)
+
+    def value_model(self, load: Callable[[str], torch.nn.Module] | None = None) -> torch.nn.Module:
+        """The model to start from (by `load`, default: `load_weights`), with a new value head."""
+        return self.trainable(attach_value_head((load or self.load_weights)(self.weights), self.settings.seed))
 
     def run(
         self,
@@ -104,6 +110,7 @@ class Training:
         split = split_by_task(examples.tasks, self.data.eval_fraction, self.settings.seed, self.dataset)
         recorded = {"pretrain": self.pretrain, "dataset": self.dataset, **settings}
         recorded |= to_settings(self.data, self.settings)
+        recorded["learning_rate"] = self.settings.peak_learning_rate
         if self.settings.keep == "best":
             recorded["save_steps"] = self.settings.save_steps  # decides which weights can be the best
         inputs = [self.dataset, model_input(self.pretrain), *inputs]
@@ -114,6 +121,8 @@ class Training:
                 if self.is_first:
                     print(f"{self.save_path}: already complete")
                 return None
+            if self.settings.learning_rate is None and self.is_first:
+                print(f"--learning_rate: {self.settings.peak_learning_rate:g}, the default")
             model, objective = make()
             together = self.settings.pairs_together if together is None else together
             trainer = GroupedTrainer(model, self.args, objective, examples, split, chat, together)

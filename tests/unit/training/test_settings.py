@@ -29,12 +29,15 @@ def test_the_released_flag_means_one_mean_over_the_dialogue(normalize, mean_log_
 def test_flags_that_contradict_each_other_are_refused():
     with pytest.raises(UserError, match="Give one"):
         PreferenceSettings(normalize="turn", mean_log_prob=True)
+    with pytest.raises(UserError, match="Give one"):
+        PreferenceSettings(ipo=True, label_smoothing=0.1)
 
 
 @pytest.mark.parametrize("group, field, values", [
     (PreferenceSettings, "beta", (0.0, -1.0)),
     (PreferenceSettings, "nll_loss_coef", (-0.1,)),
     (PreferenceSettings, "normalize", ("word",)),
+    (PreferenceSettings, "label_smoothing", (-0.1, 0.5)),
     (ValueSettings, "objective", ("other",)),
     (ValueSettings, "unit", ("word",)),
     (ValueSettings, "beta", (0.0,)),
@@ -52,6 +55,12 @@ def test_flags_that_contradict_each_other_are_refused():
     (TrainingSettings, "logging_steps", (0,)),
     (TrainingSettings, "lora_rank", (0,)),
     (TrainingSettings, "lora_alpha", (2.0,)),
+    (TrainingSettings, "lora_dropout", (1.0, -0.1, 0.5)),
+    (TrainingSettings, "target_modules", ((), ("q_proj",))),
+    (TrainingSettings, "load_in_4bit", (True,)),
+    (TrainingSettings, "adam_betas", ((0.9,), (0.9, 0.95, 0.99), (1.0, 0.9), (0.9, -0.1))),
+    (TrainingSettings, "min_learning_rate_ratio", (-0.1, 1.1)),
+    (TrainingSettings, "optim", ("sgd",)),
     (TrainingSettings, "keep", ("first",)),
     (TrainingSettings, "warmup_ratio", (1.0, -0.1)),
     (TrainingSettings, "weight_decay", (-1.0,)),
@@ -78,6 +87,18 @@ def test_the_least_and_the_most_that_make_sense_are_taken():
         TrainingSettings(lora_rank=1, lora_alpha=0.0)
 
 
+def test_an_adapter_has_a_learning_rate_of_its_own_unless_one_is_given():
+    assert TrainingSettings().peak_learning_rate == 2e-7
+    assert TrainingSettings(lora_rank=4).peak_learning_rate == 5e-6
+    assert TrainingSettings(lora_rank=4, learning_rate=2e-7).peak_learning_rate == 2e-7
+
+
+def test_four_bit_weights_are_refused_beside_deepspeed():
+    TrainingSettings(lora_rank=4, load_in_4bit=True)
+    with pytest.raises(UserError, match="--zero_stage"):
+        TrainingSettings(lora_rank=4, load_in_4bit=True, zero_stage=2)
+
+
 def test_what_changes_the_pace_only_is_not_recorded():
     recorded = to_settings(TrainingSettings(seed=3))
     assert recorded["seed"] == 3 and {"learning_rate", "pairs_together", "zero_stage", "keep"} <= recorded.keys()
@@ -91,6 +112,7 @@ def test_what_changes_the_pace_only_is_not_recorded():
 def test_the_defaults_are_those_that_are_documented():
     assert asdict(PreferenceSettings()) == {
         "beta": 0.1, "nll_loss_coef": 0.0, "normalize": "auto", "mean_log_prob": False,
+        "label_smoothing": 0.0, "ipo": False,
     }  # fmt: skip
     assert asdict(ValueSettings()) == {"objective": "preference", "unit": "turn", "beta": 1.0}
     assert asdict(PictureSettings()) == {
@@ -101,10 +123,11 @@ def test_the_defaults_are_those_that_are_documented():
         "response_template": None, "max_len": None, "too_long": "drop", "max_samples": None, "eval_fraction": 0.0,
     }  # fmt: skip
     assert asdict(TrainingSettings()) == {
-        "learning_rate": 2e-7, "max_epochs": 1, "train_batch_size": 8, "micro_train_batch_size": None,
+        "learning_rate": None, "min_learning_rate_ratio": 0.1, "adam_betas": (0.9, 0.95), "optim": "adamw",
+        "max_epochs": 1, "train_batch_size": 8, "micro_train_batch_size": None,
         "pairs_together": 4, "lr_scheduler": "cosine", "warmup_ratio": 0.03, "weight_decay": 0.0, "max_norm": 1.0,
         "bf16": False, "gradient_checkpointing": False, "zero_stage": None, "lora_rank": None, "lora_alpha": None,
-        "save_steps": 100, "keep": "last", "logging_steps": 10, "report_to": "none", "seed": 0,
+        "lora_dropout": 0.0, "target_modules": ("all-linear",), "load_in_4bit": False, "save_steps": 100, "keep": "last", "logging_steps": 10, "report_to": "none", "seed": 0,
     }  # fmt: skip
 
 

@@ -101,3 +101,28 @@ def test_the_order_is_that_of_the_seed_with_equal_prompts_together(make):
     assert order != list(make(together=4, seed=1)._get_train_sampler())
     trainer = make((range(2, 6), ()))
     assert sorted(trainer._get_train_sampler()) == [2, 3, 4, 5] and sorted(trainer.costs) == [12, 13, 14, 15]
+
+
+def test_weight_decay_shrinks_all_weights_but_norms_and_biases_beside_the_gradient(make):
+    trainer = make(weight_decay=0.5, learning_rate=0.1)
+    optimizer = trainer.create_optimizer()
+    before = {name: parameter.detach().clone() for name, parameter in trainer.model.named_parameters()}
+    for parameter in trainer.model.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    optimizer.step()
+    for name, parameter in trainer.model.named_parameters():
+        kept = 1.0 if "norm" in name or name.endswith("bias") else 1 - 0.1 * 0.5
+        torch.testing.assert_close(parameter.detach(), kept * before[name])
+
+
+def test_the_first_steps_of_adam_follow_the_given_betas(make):
+    trainer = make(learning_rate=0.1, adam_betas=(0.5, 0.75))
+    weight = trainer.model.lm_head.weight
+    optimizer = trainer.create_optimizer()
+    before = weight.detach().clone()
+    for gradient in (1.0, 3.0):
+        weight.grad = torch.full_like(weight, gradient)
+        optimizer.step()
+    # Step 1 moves by the rate. Step 2: moments 0.5 * 0.5 + 0.5 * 3 and 0.75 * 0.25 + 0.25 * 9, over 1 - beta^2.
+    second = (1.75 / 0.75) / (2.4375 / 0.4375) ** 0.5
+    torch.testing.assert_close(weight.detach(), before - 0.1 * (1 + second))
