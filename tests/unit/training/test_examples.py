@@ -230,7 +230,7 @@ def test_of_strings_that_begin_alike_what_follows_the_last_shared_header_is_trai
     assert [trained(chat, text) for text in examples.texts] == ["yes<|end|>", "yellow"]
     assert caplog.text.count("'<|assistant|>'") == 1 and "no --response_template" in caplog.text
     shorter = encode_pairs([pair], chat, DataSettings(max_len=len(examples.texts[0]) - 2, too_long="oldest_turns"))
-    assert "why?" not in chat.tokenizer.decode(shorter.texts[0].ids.tolist()) and shorter.counts == {SHORTENED: 1}
+    assert "why?" not in chat.tokenizer.decode(shorter.texts[0].ids.tolist()) and shorter.counts[SHORTENED] == 1
 
 
 def test_beside_a_prompt_all_of_chosen_and_rejected_is_trained(chat):
