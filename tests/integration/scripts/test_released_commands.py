@@ -147,6 +147,8 @@ def test_files_that_the_release_made_are_ranked_paired_and_trained_on(place, cap
     words = {(a.split()[-1], b.split()[-1]) for a, b in texts}
     assert words == {(f"{a}.<|eot_id|>", f"{b}.<|eot_id|>") for a in ("one", "three") for b in ("two", "four")}
     done("generate_random_pairs_from_ranks.py ranked_released.jsonl sft.jsonl --get_sft")
+    for name in ("ranked_released", "html_pairs", "pairs_prompt"):
+        done(f"../visualizers/visualize_dialogue_histories.py {name}.jsonl")
 
     done("train_dpo.py --save_path C2 " + CRITIC.format("g_released.jsonl", HEADER))
     assert finished("C2")["pairs"] == 4
