@@ -84,6 +84,8 @@ def _translated(released: Released, command: Sequence[str], names: Mapping[str, 
     switches = [name for name, flag in names.items() if takes_bool(flag.kind)]
     line = released.translate(command, {name: flag.default for name, flag in names.items()}, switches)
     os.environ.update(line.environment)
+    if line.secret:  # wandb sends the words of the command to its service
+        sys.argv = [word.replace(line.secret, "***") for word in sys.argv]
     if os.environ.get("RANK", "0") == "0":
         for text in line.lines:
             print(text)

@@ -28,12 +28,14 @@ class CommandLine:
         given: value by parameter, in order; None for a flag alone.
         lines: what is printed about it.
         environment: variables that are set for the script.
+        secret: a key among its words, which no log may hold.
         from_release: whether it has something that only the release knows.
     """
 
     given: dict[str, str | None]
     lines: list[str] = field(default_factory=list)
     environment: dict[str, str] = field(default_factory=dict)
+    secret: str | None = None
     from_release: bool = False
 
     def not_needed(self, name: str, why: str) -> None:
@@ -195,7 +197,8 @@ def _train_loggers(line: CommandLine) -> None:
         else:
             loggers.append("wandb")
             line.environment |= {WANDB[name]: value for name, value in named.items() if value}
-            line.environment |= {"WANDB_API_KEY": key} if key and not is_bool_word(key) else {}
+            if key and not is_bool_word(key):
+                line.environment["WANDB_API_KEY"] = line.secret = key
     if "use_tensorboard" in line.given:
         del line.given["use_tensorboard"]
         loggers.append("tensorboard")

@@ -8,15 +8,15 @@ from __future__ import annotations
 import importlib.util
 import os
 import runpy
+import sys
 from functools import cache
-from pathlib import Path
 
 import pytest
 
 from sweet_rl.cli import parse_flags, released
 from sweet_rl.errors import UserError
+from tests.support.command_line import ROOT, call
 
-ROOT = Path(__file__).resolve().parents[3]
 LINE = "answered by a line"
 WHERE = {
     "simulate_interactions": released.SIMULATE,
@@ -179,6 +179,14 @@ def flags(script: str, words: str | list[str]) -> dict:
     return parse_flags(main_of(script), words.split() if isinstance(words, str) else words, WHERE[script])
 
 
+@pytest.mark.parametrize("script", WHERE)
+def test_every_script_takes_the_command_lines_of_its_table(script):
+    words = ["--eval_steps", "5"] if script == "train_dpo" else ["x"] * 20
+    result = call(f"../visualizers/{script}.py" if script.startswith("visualize") else f"{script}.py", *words)
+    expected = "--eval_fraction" if script == "train_dpo" else f"By position it takes {', '.join(WHERE[script].order)}."
+    assert result.code == 2 and expected in result.err
+
+
 @pytest.mark.parametrize("by_position", [True, False], ids=["by position", "by name"])
 @pytest.mark.parametrize("script", TABLE)
 def test_every_parameter_is_known_by_position_and_by_name(script, by_position, capsys):
@@ -239,14 +247,16 @@ def test_an_adapter_of_rank_0_is_none(capsys):
     assert flags("train_dpo", words) == {"beta": 0.2}
 
 
-def test_wandb_gets_its_key_and_names_as_variables_and_no_flag_holds_the_key(monkeypatch):
+def test_wandb_gets_its_key_and_names_as_variables_and_no_word_or_flag_keeps_the_key(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
     monkeypatch.setattr(os, "environ", {})
+    monkeypatch.setattr(sys, "argv", ["train_dpo.py", "--use_wandb", "secret", "--use_wandb=secret"])
     found = flags("train_dpo", "--use_wandb secret --wandb_project P --wandb_run_name N --wandb_org O --wandb_group G")
     assert found == {"report_to": "wandb"}
     assert os.environ == {
         "WANDB_API_KEY": "secret", "WANDB_PROJECT": "P", "WANDB_NAME": "N", "WANDB_ENTITY": "O", "WANDB_RUN_GROUP": "G",
     }  # fmt: skip
+    assert sys.argv == ["train_dpo.py", "--use_wandb", "***", "--use_wandb=***"]  # wandb records them
 
 
 def test_a_switch_takes_no_path_after_it_for_its_value():
