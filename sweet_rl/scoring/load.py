@@ -30,9 +30,13 @@ def load_pretrained(kind: Any, path: str, dtype: torch.dtype, in_4bit: bool = Fa
             load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True, bnb_4bit_compute_dtype=dtype
         )
     try:
-        return kind.from_pretrained(path, dtype=dtype, **how)
+        model = kind.from_pretrained(path, dtype=dtype, **how)
     except (OSError, ValueError) as error:
         raise UserError(f"{path}: no model can be loaded from there. {error}") from error
+    for module in model.modules():
+        if hasattr(module, "support_avx512bf16_for_cpu"):  # scoring would pack 4-bit layers, without gradients
+            module.support_avx512bf16_for_cpu = False
+    return model
 
 
 def freeze(model: torch.nn.Module, device: torch.device | str | None = None) -> torch.nn.Module:

@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from sweet_rl.errors import UserError
+from sweet_rl.scoring.load import load_weights
 from sweet_rl.scoring.logps import completion_logps
 from sweet_rl.scoring.rows import lay_out
 from sweet_rl.scoring.shared_prefix import share_prompts
-from sweet_rl.scoring.load import load_weights
 from sweet_rl.scoring.value_head import attach_value_head, load_value_model
 from sweet_rl.training.lora import merge_adapter, with_adapter
 from tests.support.tiny_models import save_tiny_chat_model, tiny_model

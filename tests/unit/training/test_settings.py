@@ -127,7 +127,8 @@ def test_the_defaults_are_those_that_are_documented():
         "max_epochs": 1, "train_batch_size": 8, "micro_train_batch_size": None,
         "pairs_together": 4, "lr_scheduler": "cosine", "warmup_ratio": 0.03, "weight_decay": 0.0, "max_norm": 1.0,
         "bf16": False, "gradient_checkpointing": False, "zero_stage": None, "lora_rank": None, "lora_alpha": None,
-        "lora_dropout": 0.0, "target_modules": ("all-linear",), "load_in_4bit": False, "save_steps": 100, "keep": "last", "logging_steps": 10, "report_to": "none", "seed": 0,
+        "lora_dropout": 0.0, "target_modules": ("all-linear",), "load_in_4bit": False,
+        "save_steps": 100, "keep": "last", "logging_steps": 10, "report_to": "none", "seed": 0,
     }  # fmt: skip
 
 
