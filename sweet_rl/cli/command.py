@@ -82,7 +82,7 @@ def _translated(released: Released, command: Sequence[str], names: Mapping[str, 
     for word in command:
         _refuse_one_dash(word)
     switches = [name for name, flag in names.items() if takes_bool(flag.kind)]
-    line = released.translate(command, {name: flag.default for name, flag in names.items()}, switches)
+    line = released.translate(command, switches)
     os.environ.update(line.environment)
     if line.secret:  # wandb sends the words of the command to its service
         sys.argv = [word.replace(line.secret, "***") for word in sys.argv]

@@ -82,12 +82,11 @@ class Released:
     defaults: Mapping[str, Any] = field(default_factory=dict)
     adapt: Callable[[CommandLine], None] | None = None
 
-    def translate(self, command: Sequence[str], here: Mapping[str, Any], switches: Iterable[str] = ()) -> CommandLine:
+    def translate(self, command: Sequence[str], switches: Iterable[str] = ()) -> CommandLine:
         """The parameters of a command line, without those that have no meaning here.
 
         Args:
             command: its words.
-            here: default of each flag of the script here.
             switches: flags of the script here that may stand without a value.
 
         Raises:
@@ -100,9 +99,9 @@ class Released:
         if self.adapt is not None:
             self.adapt(line)
         given = {self.names.get(name, name) for name in line.given}
-        other = [f"--{name} {here[name]} ({value})" for name, value in self.defaults.items() if name not in given]
+        other = [f"--{name} (there {value})" for name, value in self.defaults.items() if name not in given]
         if line.from_release and other and "config" not in line.given:
-            line.lines.append(f"not given, and not the release's defaults (in brackets): {', '.join(other)}")
+            line.lines.append(f"not given, and other defaults than the release's: {', '.join(other)}")
         return line
 
     def _split(self, command: Sequence[str], switches: set[str]) -> CommandLine:
@@ -294,6 +293,7 @@ TRAIN_DPO = Released(
         "load_checkpoint": "the same command continues a training that was stopped",
         "disable_fast_tokenizer": "the tokenizer of --pretrain is used as it is saved",
         "local_rank": "the launcher sets LOCAL_RANK",
+        "ref_offload": "log-probs of the reference model are computed once, before the training",
         "zpg": DEEPSPEED,
         "grad_accum_dtype": DEEPSPEED,
         "overlap_comm": DEEPSPEED,
@@ -305,7 +305,7 @@ TRAIN_DPO = Released(
     },
     switches=(
         "load_checkpoint", "disable_fast_tokenizer", "flash_attn", "overlap_comm", "packing_samples",
-        "gradient_checkpointing_use_reentrant", "apply_chat_template",
+        "gradient_checkpointing_use_reentrant", "apply_chat_template", "ref_offload",
     ),
     several=("adam_betas", "target_modules"),
     defaults={

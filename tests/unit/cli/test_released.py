@@ -104,7 +104,7 @@ TRAINING = [
     ("local_rank", "0", LINE),
     ("zero_stage", "3", {"zero_stage": 3}),
     ("bf16", None, {"bf16": True}),
-    ("ref_offload", None, {"ref_offload": True}),
+    ("ref_offload", None, LINE),
     ("learning_rate", "2e-7", {"learning_rate": 2e-7}),
     ("lr_warmup_ratio", "0.1", {"warmup_ratio": 0.1}),
     ("zpg", "8", LINE),
@@ -236,7 +236,7 @@ def test_the_port_goes_to_every_bare_host():
 
 def test_defaults_that_differ_are_named_if_the_command_line_is_the_release_s(capsys):
     flags("generate_random_pairs_from_ranks", "a.jsonl b.jsonl")
-    assert "not the release's defaults (in brackets): --num_pairs 4 (8)" in capsys.readouterr().out
+    assert "other defaults than the release's: --num_pairs (there 8)" in capsys.readouterr().out
     flags("generate_random_pairs_from_ranks", "--input_path a.jsonl --output_path b.jsonl")
     flags("train_dpo", "--pretrain M --dataset d --save_path s --save_steps 10")
     assert capsys.readouterr().out == ""
