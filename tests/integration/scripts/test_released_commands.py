@@ -8,7 +8,9 @@ import json
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
+from unittest import mock
 
 import pytest
 import torch
@@ -59,7 +61,8 @@ def place(tmp_path_factory):
     }  # fmt: skip
     for name, rows in files.items():
         write_rows(place / f"{name}.jsonl", rows)
-    yield place
+    with mock.patch.dict(os.environ, {"WANDB_MODE": "offline"}):
+        yield place
     os.chdir(before)
 
 
@@ -118,7 +121,7 @@ def test_the_offline_file_becomes_a_critic_candidates_ranks_pairs_and_a_policy(p
     assert [row["reward"] == 1.0 for row in read_rows(place / "data.graded.jsonl")] == [True, False, False] * 2
 
     out = done("train_dpo.py --save_path C " + CRITIC.format("g.jsonl", HEADER))
-    assert "--flash_attn is not needed: " in out and "pip install wandb" in out
+    assert "--flash_attn is not needed: " in out and ("pip install wandb" in out) == (find_spec("wandb") is None)
     assert finished("C")["pairs"] == 4
 
     out = done("sample_best_of_n.py data.jsonl sampled.jsonl --data_fraction 0.1 --max_tokens 4")
