@@ -10,11 +10,15 @@ from transformers import TrainingArguments
 from transformers.integrations import get_available_reporting_integrations
 
 from sweet_rl.errors import UserError
+from sweet_rl.training.deepspeed import deepspeed_config
 from sweet_rl.training.lora import require_peft
 from sweet_rl.training.settings import TrainingSettings
 
 CHECKPOINTS = "checkpoints"
-DEEPSPEED = Path(__file__).resolve().parents[2] / "configs" / "deepspeed"
+NEVER = 10**9  # steps: CheckpointSchedule says when checkpoints are written
+# transformers 5.23 renamed it, and warns about the old name.
+_RENAMED = hasattr(TrainingArguments, "activation_checkpointing")
+ACTIVATION_CHECKPOINTING = "activation_checkpointing" if _RENAMED else "gradient_checkpointing"
 
 
 def weights_dtype(settings: TrainingSettings) -> torch.dtype:
@@ -27,9 +31,7 @@ def weights_dtype(settings: TrainingSettings) -> torch.dtype:
     return torch.bfloat16 if reduced else torch.float32
 
 
-def training_arguments(
-    settings: TrainingSettings, save_path: str | Path, evaluate: bool = False
-) -> TrainingArguments:
+def training_arguments(settings: TrainingSettings, save_path: str | Path, evaluate: bool = False) -> TrainingArguments:
     """The arguments of the Trainer.
 
     Args:
@@ -54,7 +56,7 @@ def training_arguments(
             f"{micro} times {processes} process(es). Choose sizes that divide."
         )
     on_gpu = torch.cuda.is_available()
-    deepspeed = _deepspeed_config(settings.zero_stage)
+    deepspeed = deepspeed_config(settings)
     report_to = _report_to(settings.report_to)
     try:
         args = TrainingArguments(
@@ -64,7 +66,7 @@ def training_arguments(
             learning_rate=settings.learning_rate,
             num_train_epochs=settings.max_epochs,
             bf16=settings.bf16,
-            **({"gradient_checkpointing": True} if settings.gradient_checkpointing else {}),
+            **({ACTIVATION_CHECKPOINTING: True} if settings.gradient_checkpointing else {}),
             deepspeed=deepspeed,
             lr_scheduler_type=settings.lr_scheduler,
             warmup_steps=settings.warmup_ratio,
@@ -72,10 +74,9 @@ def training_arguments(
             max_grad_norm=settings.max_norm,
             seed=settings.seed,
             data_seed=settings.seed,
-            save_steps=settings.save_steps,
-            save_total_limit=1,
+            save_steps=NEVER,
             eval_strategy="steps" if evaluate else "no",
-            eval_steps=settings.save_steps,
+            eval_steps=NEVER,
             load_best_model_at_end=settings.keep == "best",
             metric_for_best_model="eval_loss" if evaluate else None,
             greater_is_better=False if evaluate else None,
@@ -89,6 +90,9 @@ def training_arguments(
         )
     except (ValueError, ImportError) as error:
         raise UserError(f"the training settings do not work: {error}") from error
+    if args.n_gpu > 1:
+        print(f"one of {args.n_gpu} GPUs is used; torchrun --nproc_per_node {args.n_gpu} uses all of them")
+        args._n_gpu = 1  # transformers would use DataParallel, which divides the rows of a batch
     if deepspeed:
         from deepspeed import init_distributed
 
@@ -106,19 +110,3 @@ def _report_to(names: str) -> list[str]:
                 f"--report_to {name} is not known or not installed. Known here: {', '.join(['none', *installed])}."
             )
     return wanted
-
-
-def _deepspeed_config(zero_stage: int | None) -> str | None:
-    """The path of a ZeRO stage's configuration, None without one. Raises UserError if DeepSpeed is missing."""
-    if zero_stage is None:
-        return None
-    try:
-        import deepspeed  # noqa: F401
-    except ImportError as error:
-        raise UserError(
-            "--zero_stage needs DeepSpeed: pip install deepspeed. Without --zero_stage plain torch trains."
-        ) from error
-    config = DEEPSPEED / f"zero{zero_stage}.json"
-    if not config.is_file():
-        raise UserError(f"the DeepSpeed configuration {config} does not exist.")
-    return str(config)

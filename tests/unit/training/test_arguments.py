@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from sweet_rl.errors import UserError
-from sweet_rl.training.arguments import training_arguments, weights_dtype
+from sweet_rl.training.arguments import ACTIVATION_CHECKPOINTING, training_arguments, weights_dtype
 from sweet_rl.training.settings import TrainingSettings
 
 
@@ -26,19 +26,25 @@ def test_a_batch_is_divided_among_processes_and_micro_batches(tmp_path, monkeypa
 def test_the_settings_reach_the_trainer(tmp_path):
     settings = TrainingSettings(
         learning_rate=3e-4, max_epochs=7, lr_scheduler="linear", warmup_ratio=0.25, weight_decay=0.125, max_norm=0.5,
-        save_steps=9, logging_steps=11, seed=13, gradient_checkpointing=True, keep="best",
+        logging_steps=11, seed=13, gradient_checkpointing=True, keep="best",
     )  # fmt: skip
     args = training_arguments(settings, tmp_path, evaluate=True)
     found = (
         args.learning_rate, args.num_train_epochs, args.lr_scheduler_type, args.warmup_steps, args.weight_decay,
-        args.max_grad_norm, args.save_steps, args.eval_steps, args.logging_steps, args.seed, args.data_seed,
+        args.max_grad_norm, args.logging_steps, args.seed, args.data_seed,
     )  # fmt: skip
-    assert found == (3e-4, 7, "linear", 0.25, 0.125, 0.5, 9, 9, 11, 13, 13)
-    assert args.gradient_checkpointing and args.load_best_model_at_end and args.greater_is_better is False
+    assert found == (3e-4, 7, "linear", 0.25, 0.125, 0.5, 11, 13, 13)
+    assert getattr(args, ACTIVATION_CHECKPOINTING) and args.load_best_model_at_end and args.greater_is_better is False
     assert args.metric_for_best_model == "eval_loss" and args.eval_strategy == "steps"
     assert args.output_dir == str(tmp_path / "checkpoints") and args.report_to == []
     plain = training_arguments(TrainingSettings(), tmp_path)
     assert plain.eval_strategy == "no" and not plain.load_best_model_at_end
+
+
+@pytest.mark.filterwarnings("error")
+def test_activation_checkpointing_has_its_name_in_this_version_of_transformers(tmp_path):
+    args = training_arguments(TrainingSettings(gradient_checkpointing=True), tmp_path)
+    assert getattr(args, ACTIVATION_CHECKPOINTING)
 
 
 @pytest.mark.parametrize("changes, message", [
