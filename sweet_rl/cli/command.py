@@ -7,6 +7,7 @@ import difflib
 import inspect
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING
@@ -40,7 +41,7 @@ def run(main: Callable[..., Any], command: Sequence[str] | None = None, released
     """
     quiet_libraries()
     try:
-        main(**parse(main, sys.argv[1:] if command is None else command, released))
+        main(**parse(main, _without_local_rank(sys.argv[1:] if command is None else command), released))
         _leave_process_group()
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -48,6 +49,12 @@ def run(main: Callable[..., Any], command: Sequence[str] | None = None, released
     except KeyboardInterrupt:
         print("\ninterrupted: run the same command again to continue", file=sys.stderr)
         sys.exit(130)
+
+
+def _without_local_rank(command: Sequence[str]) -> list[str]:
+    """The command without the `--local_rank=N` that DeepSpeed's launcher adds; LOCAL_RANK says the same."""
+    launched = "LOCAL_RANK" in os.environ
+    return [word for word in command if not (launched and re.fullmatch(r"--local[_-]rank=\d+", word))]
 
 
 def parse(main: Callable[..., Any], command: Sequence[str], released: Released | None = None) -> dict[str, Any]:

@@ -12,11 +12,15 @@ from transformers.integrations import get_available_reporting_integrations
 
 from sweet_rl.errors import UserError
 from sweet_rl.scoring.load import require_bitsandbytes
+from sweet_rl.training.deepspeed import deepspeed_config
 from sweet_rl.training.lora import require_peft
 from sweet_rl.training.settings import TrainingSettings
 
 CHECKPOINTS = "checkpoints"
-DEEPSPEED = Path(__file__).resolve().parents[2] / "configs" / "deepspeed"
+NEVER = 10**9  # steps: CheckpointSchedule says when checkpoints are written
+# transformers 5.23 renamed it, and warns about the old name.
+_RENAMED = hasattr(TrainingArguments, "activation_checkpointing")
+ACTIVATION_CHECKPOINTING = "activation_checkpointing" if _RENAMED else "gradient_checkpointing"
 
 
 def weights_dtype(settings: TrainingSettings) -> torch.dtype:
@@ -29,9 +33,22 @@ def weights_dtype(settings: TrainingSettings) -> torch.dtype:
     return torch.bfloat16 if reduced else torch.float32
 
 
-def training_arguments(
-    settings: TrainingSettings, save_path: str | Path, evaluate: bool = False
-) -> TrainingArguments:
+def divided_batch(settings: TrainingSettings, processes: int) -> tuple[int, int]:
+    """The examples of a micro-batch, and the micro-batches of a step, of each process.
+
+    Raises UserError if the batch cannot be divided like this.
+    """
+    share, rest = divmod(settings.train_batch_size, processes)
+    micro = min(settings.micro_train_batch_size or share, share)
+    if rest or share < 1 or share % micro:
+        raise UserError(
+            f"--train_batch_size {settings.train_batch_size} is not a multiple of --micro_train_batch_size "
+            f"{settings.micro_train_batch_size or 1} times {processes} process(es). Choose sizes that divide."
+        )
+    return micro, share // micro
+
+
+def training_arguments(settings: TrainingSettings, save_path: str | Path, evaluate: bool = False) -> TrainingArguments:
     """The arguments of the Trainer.
 
     Args:
@@ -49,29 +66,22 @@ def training_arguments(
     if settings.load_in_4bit:
         require_bitsandbytes("--load_in_4bit")
     # The sizes must be known before the arguments are made: DeepSpeed's configuration is filled in from them then.
-    processes = get_int_from_env(("WORLD_SIZE",), 1)
-    share, rest = divmod(settings.train_batch_size, processes)
-    micro = settings.micro_train_batch_size or share
-    if rest or share < 1 or share % micro:
-        raise UserError(
-            f"--train_batch_size {settings.train_batch_size} is not a multiple of --micro_train_batch_size "
-            f"{micro} times {processes} process(es). Choose sizes that divide."
-        )
+    micro, accumulated = divided_batch(settings, get_int_from_env(("WORLD_SIZE",), 1))
     on_gpu = torch.cuda.is_available()
-    deepspeed = _deepspeed_config(settings.zero_stage)
+    deepspeed = deepspeed_config(settings, accumulates=accumulated > 1)
     report_to = _report_to(settings.report_to)
     try:
         args = TrainingArguments(
             output_dir=str(Path(save_path) / CHECKPOINTS),
             per_device_train_batch_size=micro,
-            gradient_accumulation_steps=share // micro,
+            gradient_accumulation_steps=accumulated,
             learning_rate=settings.peak_learning_rate,
             adam_beta1=settings.adam_betas[0],
             adam_beta2=settings.adam_betas[1],
             **_optimizer(settings),
             num_train_epochs=settings.max_epochs,
             bf16=settings.bf16,
-            **({"gradient_checkpointing": True} if settings.gradient_checkpointing else {}),
+            **({ACTIVATION_CHECKPOINTING: True} if settings.gradient_checkpointing else {}),
             deepspeed=deepspeed,
             **_schedule(settings),
             warmup_steps=settings.warmup_ratio,
@@ -79,10 +89,9 @@ def training_arguments(
             max_grad_norm=settings.max_norm,
             seed=settings.seed,
             data_seed=settings.seed,
-            save_steps=settings.save_steps,
-            save_total_limit=1,
+            save_steps=NEVER,
             eval_strategy="steps" if evaluate else "no",
-            eval_steps=settings.save_steps,
+            eval_steps=NEVER,
             load_best_model_at_end=settings.keep == "best",
             metric_for_best_model="eval_loss" if evaluate else None,
             greater_is_better=False if evaluate else None,
@@ -96,6 +105,9 @@ def training_arguments(
         )
     except (ValueError, ImportError) as error:
         raise UserError(f"the training settings do not work: {error}") from error
+    if args.n_gpu > 1:
+        print(f"one of {args.n_gpu} GPUs is used; torchrun --nproc_per_node {args.n_gpu} uses all of them")
+        args._n_gpu = 1  # transformers would use DataParallel, which divides the rows of a batch
     if deepspeed:
         from deepspeed import init_distributed
 
@@ -129,19 +141,3 @@ def _report_to(names: str) -> list[str]:
                 f"--report_to {name} is not known or not installed. Known here: {', '.join(['none', *installed])}."
             )
     return wanted
-
-
-def _deepspeed_config(zero_stage: int | None) -> str | None:
-    """The path of a ZeRO stage's configuration, None without one. Raises UserError if DeepSpeed is missing."""
-    if zero_stage is None:
-        return None
-    try:
-        import deepspeed  # noqa: F401
-    except ImportError as error:
-        raise UserError(
-            "--zero_stage needs DeepSpeed: pip install deepspeed. Without --zero_stage plain torch trains."
-        ) from error
-    config = DEEPSPEED / f"zero{zero_stage}.json"
-    if not config.is_file():
-        raise UserError(f"the DeepSpeed configuration {config} does not exist.")
-    return str(config)

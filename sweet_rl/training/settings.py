@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from sweet_rl.cli import UNRECORDED
+from sweet_rl.cli import UNRECORDED, alias
 from sweet_rl.errors import UserError
 from sweet_rl.scoring.length_normalization import NORMALIZE
 
@@ -136,7 +136,8 @@ class DataSettings:
         too_long: what becomes of an example with a longer text: drop (left out) or oldest_turns (its dialogue loses
             its oldest turns; the task and the last turn stay). Counted and reported either way.
         max_samples: number of records to read from the beginning of the dataset; default: all.
-        eval_fraction: share of the tasks, with all their examples, held out and evaluated at every checkpoint.
+        eval_fraction: share of the tasks, with all their examples, held out; evaluated at each epoch's end and every
+            --save_steps steps.
     """
 
     response_template: str | None = None
@@ -162,8 +163,8 @@ class TrainingSettings:
         optim: adamw, or adamw_8bit (its moments in 8 bits; needs bitsandbytes).
         max_epochs: passes over the examples.
         train_batch_size: examples per optimiser step, over all processes.
-        micro_train_batch_size: examples that one process computes at the same time; default: its whole share of the
-            batch.
+        micro_train_batch_size: the most examples that one process computes at the same time; default: its whole
+            share of the batch.
         pairs_together: the most examples with the same prompt that stay together in a batch, so that it is computed
             once for them. At 4, a batch of 8 may hold two distinct prompts only.
         lr_scheduler: name of a schedule of transformers (SchedulerType).
@@ -173,13 +174,16 @@ class TrainingSettings:
         bf16: compute in bfloat16.
         gradient_checkpointing: compute activations again in the backward pass: less memory, more time.
         zero_stage: train with DeepSpeed ZeRO 0-3; default: plain torch.
+        adam_offload: with --zero_stage 1, 2 or 3: keep the optimiser's state in the memory of the CPU.
+        ref_offload: has no effect: log-probs of the reference model are computed once, before the training.
         lora_rank: train a LoRA adapter of this rank; saved by itself in adapter/ and, merged, as a whole model.
         lora_alpha: the adapter's scale times its rank; default: twice the rank.
         lora_dropout: probability that an input of the adapter is dropped.
         target_modules: names of the linear layers that get an adapter, as q_proj,v_proj; all-linear: all but the
             vocabulary projection.
         load_in_4bit: keep the frozen weights in 4 bits beside the adapter (QLoRA); needs bitsandbytes.
-        save_steps: optimiser steps between checkpoints.
+        save_steps: optimiser steps between checkpoints, beside those at each epoch's end; none or -1: only these.
+        save_minutes: minutes between checkpoints; none: not by time. Only the newest checkpoint is kept.
         keep: last (the weights at the end) or best (those of the checkpoint with the lowest evaluation loss).
         logging_steps: optimiser steps between lines of the log.
         report_to: none, tensorboard, wandb, or several separated by commas.
@@ -199,25 +203,32 @@ class TrainingSettings:
     weight_decay: float = 0.0
     max_norm: float = 1.0
     bf16: bool = False
-    gradient_checkpointing: Annotated[bool, UNRECORDED] = False
+    gradient_checkpointing: Annotated[bool, UNRECORDED, alias("activation_checkpointing")] = False
     zero_stage: int | None = None
+    adam_offload: Annotated[bool, UNRECORDED] = False
+    ref_offload: Annotated[bool, UNRECORDED] = False
     lora_rank: int | None = None
     lora_alpha: float | None = None
     lora_dropout: float = 0.0
     target_modules: tuple[str, ...] = ("all-linear",)
     load_in_4bit: bool = False
-    save_steps: Annotated[int, UNRECORDED] = 100
+    save_steps: Annotated[int | None, UNRECORDED] = None
+    save_minutes: Annotated[float | None, UNRECORDED] = 10.0
     keep: str = "last"
     logging_steps: Annotated[int, UNRECORDED] = 10
     report_to: Annotated[str, UNRECORDED] = "none"
     seed: int = 0
 
     def __post_init__(self) -> None:
-        at_least_one = ("max_epochs", "train_batch_size", "micro_train_batch_size", "save_steps", "logging_steps")
+        at_least_one = ("max_epochs", "train_batch_size", "micro_train_batch_size", "logging_steps")
         for name in (*at_least_one, "pairs_together", "lora_rank"):
             value = getattr(self, name)
             _check(name, value, value is None or value >= 1, "be at least 1")
-        for name in ("learning_rate", "lora_alpha"):
+        regular = self.save_steps in (None, -1) or self.save_steps >= 1
+        _check("save_steps", self.save_steps, regular, "be at least 1, or none")
+        if self.save_steps == -1:
+            object.__setattr__(self, "save_steps", None)
+        for name in ("learning_rate", "lora_alpha", "save_minutes"):
             value = getattr(self, name)
             _check(name, value, value is None or value > 0, "be above 0")
         for name in ("weight_decay", "max_norm"):
@@ -230,6 +241,8 @@ class TrainingSettings:
         _check_choice("optim", self.optim, OPTIMIZERS)
         _check_choice("keep", self.keep, KEEP)
         _check("warmup_ratio", self.warmup_ratio, 0 <= self.warmup_ratio < 1, "be at least 0 and below 1")
+        if self.adam_offload and not self.zero_stage:
+            raise UserError("--adam_offload is done by DeepSpeed ZeRO: give --zero_stage 1, 2 or 3, or leave it out.")
         _check("zero_stage", self.zero_stage, self.zero_stage in (0, 1, 2, 3), "be 0, 1, 2 or 3")
 
     def _check_adapter(self) -> None:

@@ -66,6 +66,8 @@ def test_flags_that_contradict_each_other_are_refused():
     (TrainingSettings, "weight_decay", (-1.0,)),
     (TrainingSettings, "max_norm", (-1.0,)),
     (TrainingSettings, "zero_stage", (4, -1)),
+    (TrainingSettings, "save_steps", (0, -2)),
+    (TrainingSettings, "save_minutes", (0.0, -1.0)),
 ])  # fmt: skip
 def test_a_value_that_means_nothing_is_refused_by_the_name_of_its_flag(group, field, values):
     for value in values:
@@ -85,6 +87,7 @@ def test_the_least_and_the_most_that_make_sense_are_taken():
     assert [TrainingSettings(zero_stage=stage).zero_stage for stage in range(4)] == [0, 1, 2, 3]
     with pytest.raises(UserError, match="--lora_alpha"):
         TrainingSettings(lora_rank=1, lora_alpha=0.0)
+    assert TrainingSettings(save_steps=-1).save_steps is None
 
 
 def test_an_adapter_has_a_learning_rate_of_its_own_unless_one_is_given():
@@ -102,8 +105,9 @@ def test_four_bit_weights_are_refused_beside_deepspeed():
 def test_what_changes_the_pace_only_is_not_recorded():
     recorded = to_settings(TrainingSettings(seed=3))
     assert recorded["seed"] == 3 and {"learning_rate", "pairs_together", "zero_stage", "keep"} <= recorded.keys()
-    pace = {"micro_train_batch_size", "gradient_checkpointing", "save_steps", "logging_steps", "report_to"}
-    assert not pace & recorded.keys()
+    memory = {"micro_train_batch_size", "gradient_checkpointing", "adam_offload", "ref_offload"}
+    assert not memory & recorded.keys()
+    assert not {"save_steps", "save_minutes", "logging_steps", "report_to"} & recorded.keys()
     assert to_settings(PictureSettings()).keys() == {
         "reference_picture", "min_gap", "max_pixels", "page_width", "page_height",
     }  # fmt: skip
@@ -126,9 +130,10 @@ def test_the_defaults_are_those_that_are_documented():
         "learning_rate": None, "min_learning_rate_ratio": 0.1, "adam_betas": (0.9, 0.95), "optim": "adamw",
         "max_epochs": 1, "train_batch_size": 8, "micro_train_batch_size": None,
         "pairs_together": 4, "lr_scheduler": "cosine", "warmup_ratio": 0.03, "weight_decay": 0.0, "max_norm": 1.0,
-        "bf16": False, "gradient_checkpointing": False, "zero_stage": None, "lora_rank": None, "lora_alpha": None,
-        "lora_dropout": 0.0, "target_modules": ("all-linear",), "load_in_4bit": False,
-        "save_steps": 100, "keep": "last", "logging_steps": 10, "report_to": "none", "seed": 0,
+        "bf16": False, "gradient_checkpointing": False, "zero_stage": None, "adam_offload": False,
+        "ref_offload": False, "lora_rank": None, "lora_alpha": None, "lora_dropout": 0.0,
+        "target_modules": ("all-linear",), "load_in_4bit": False, "save_steps": None, "save_minutes": 10.0,
+        "keep": "last", "logging_steps": 10, "report_to": "none", "seed": 0,
     }  # fmt: skip
 
 
