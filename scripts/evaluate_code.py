@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from sweet_rl.analysis.evaluation import DialogueTexts, Evaluation, evaluate
 from sweet_rl.cli import run
+from sweet_rl.cli.released import EVALUATE_CODE
 from sweet_rl.domains import load_domain
 from sweet_rl.environments.backend import CodeGrading
 from sweet_rl.errors import UserError
@@ -33,4 +34,4 @@ def main(evaluation: Evaluation, texts: DialogueTexts, grading: CodeGrading, tas
 
 
 if __name__ == "__main__":
-    run(main)
+    run(main, released=EVALUATE_CODE)

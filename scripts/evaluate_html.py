@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from sweet_rl.analysis.evaluation import DialogueTexts, Evaluation, evaluate
 from sweet_rl.cli import run
+from sweet_rl.cli.released import EVALUATE_HTML
 from sweet_rl.domains import load_domain
 from sweet_rl.environments.frontend import PageGrading
 from sweet_rl.errors import UserError
@@ -32,4 +33,4 @@ def main(evaluation: Evaluation, texts: DialogueTexts, grading: PageGrading, tas
 
 
 if __name__ == "__main__":
-    run(main)
+    run(main, released=EVALUATE_HTML)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 
 from sweet_rl.cli import print_summary, run
+from sweet_rl.cli.released import FILTER
 from sweet_rl.credit.trajectory_pairs import check_apart
 from sweet_rl.environments.frontend import BrowserSettings
 from sweet_rl.errors import UserError
@@ -84,4 +85,4 @@ def main(
 
 
 if __name__ == "__main__":
-    run(main)
+    run(main, released=FILTER)

@@ -7,6 +7,7 @@ solution.
 from __future__ import annotations
 
 from sweet_rl.cli import run
+from sweet_rl.cli.released import PAIRS
 
 
 def main(
@@ -17,6 +18,7 @@ def main(
     limit: int | None = None,
     seed: int = 0,
     overwrite: bool = False,
+    get_sft: bool = False,
 ) -> None:
     """Draw turn pairs from ranked candidates.
 
@@ -24,15 +26,16 @@ def main(
         input_path: output of rank_best_of_n.py.
         output_path: the pairs.
         num_pairs: pairs per turn.
-        eos_text: text of the token that ends a turn; default: the one in the ranked records.
+        eos_text: text of the token that ends a turn; default: as recorded, or as in the prompts' markup.
         limit: number of records that are read; default: all.
         seed: of the draw.
         overwrite: replace an output of other settings.
+        get_sft: draw random candidates, ranked or not, each as chosen and as rejected, for train_sft.py.
     """
     from sweet_rl.credit.turn_pairs import pair_file
 
-    pair_file(input_path, output_path, num_pairs, eos_text, limit, seed, overwrite)
+    pair_file(input_path, output_path, num_pairs, eos_text, limit, seed, overwrite, get_sft)
 
 
 if __name__ == "__main__":
-    run(main)
+    run(main, released=PAIRS)

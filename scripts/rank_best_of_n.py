@@ -11,6 +11,7 @@ The prompt of a turn is computed once for all its candidates. A killed run is co
 from __future__ import annotations
 
 from sweet_rl.cli import run
+from sweet_rl.cli.released import RANK
 from sweet_rl.credit.critics import CriticSettings
 
 
@@ -38,4 +39,4 @@ def main(
 
 
 if __name__ == "__main__":
-    run(main)
+    run(main, released=RANK)

@@ -15,6 +15,7 @@ import os
 from typing import Annotated
 
 from sweet_rl.cli import alias, print_summary, run
+from sweet_rl.cli.released import SAMPLE
 from sweet_rl.credit.candidates import sample_file, sample_tasks
 from sweet_rl.errors import UserError
 from sweet_rl.models import Sampling, load_model
@@ -106,4 +107,4 @@ def main(
 
 
 if __name__ == "__main__":
-    run(main)
+    run(main, released=SAMPLE)

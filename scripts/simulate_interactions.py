@@ -36,6 +36,7 @@ from dataclasses import replace
 from typing import Annotated, Any
 
 from sweet_rl.cli import prefix, print_summary, run
+from sweet_rl.cli.released import SIMULATE
 from sweet_rl.credit.critics import CriticSettings
 from sweet_rl.domains import load_domain
 from sweet_rl.environments import Domain
@@ -216,4 +217,4 @@ def _print(summary: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    run(main)
+    run(main, released=SIMULATE)

@@ -13,6 +13,7 @@ continues it.
 from __future__ import annotations
 
 from sweet_rl.cli import run
+from sweet_rl.cli.released import TRAIN_DPO
 from sweet_rl.training.settings import DataSettings, PreferenceSettings, TrainingSettings
 
 
@@ -41,4 +42,4 @@ def main(
 
 
 if __name__ == "__main__":
-    run(main)
+    run(main, released=TRAIN_DPO)

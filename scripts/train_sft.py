@@ -29,7 +29,7 @@ def main(
 
     Args:
         pretrain: model to start from; directory or hub name.
-        dataset: JSONL of graded trajectories.
+        dataset: JSONL of graded trajectories, or of pairs, whose chosen texts are imitated (--get_sft).
         save_path: directory of the trained model.
         min_reward: the least reward of a dialogue that is imitated.
         overwrite: replace what another command left in --save_path.

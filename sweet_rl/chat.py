@@ -12,7 +12,9 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Sequence
+from datetime import date
 from functools import lru_cache
+from os.path import commonprefix
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +24,12 @@ from sweet_rl.records import Part
 # Placeholders in the rendered text: an assistant turn, and the fence around special-token text in a content.
 # If a content holds these characters itself, they are fenced as well.
 _TURN, _OPEN, _CLOSE = "\ue0f0", "\ue0f1", "\ue0f2"
+_TODAY = re.compile(r"""\bstrftime_now\(\s*(?:'([^']*)'|"([^"]*)")\s*\)""")
 _FENCED = re.compile(f"{_OPEN}([0-9a-f]+){_CLOSE}")
 _CACHED = 16384
+TEMPLATE_DATE = date(2024, 7, 26)
+"""What chat templates get for today's date (Llama 3.2, 3.3), so that a prompt is the same on every day. It is the date
+that Llama's own templates fall back to."""
 
 
 class ChatFormat:
@@ -40,6 +46,7 @@ class ChatFormat:
             (`<|eot_id|>`, `<end_of_turn>`), then the tokenizer's EOS and those given.
         eos_text: text of the marker.
         bos_text: "" if the template writes no BOS.
+        reply_header: markup that opens a turn of the assistant, without space around it.
 
     Raises:
         UserError: no chat template, or no token that ends a turn.
@@ -53,6 +60,7 @@ class ChatFormat:
                 f"{self.name} has no chat template, so the format of its prompts is not known. "
                 "Use an instruction-tuned model, or set tokenizer.chat_template and save the tokenizer."
             )
+        self._template = _dated(tokenizer.get_chat_template(), self.name)
         self._rendered = lru_cache(maxsize=_CACHED)(self._render)
         self._ids_of = lru_cache(maxsize=_CACHED)(self._tokenize)
         vocabulary = tokenizer.get_vocab()
@@ -64,7 +72,7 @@ class ChatFormat:
         self._special = _any_of(special)
         self._markup = _any_of(special | markup | {_TURN, _OPEN, _CLOSE})
 
-        opening, closing, glue = self._probe()
+        opening, closing, glue, between = self._probe()
         marker = self._markup.search(closing)
         end = tokenizer.convert_tokens_to_ids(marker.group()) if marker else tokenizer.eos_token_id
         if end is None:
@@ -76,6 +84,8 @@ class ChatFormat:
         self.eos_ids: tuple[int, ...] = tuple(self._eos)
         self.eos_text: str = self._eos[end]
         self.bos_text: str = self._find_bos(opening, glue)
+        header = commonprefix([between, glue.rpartition("SecondQuestion")[2]]).strip()
+        self.reply_header: str = header.removeprefix(self.eos_text).strip()
 
     @classmethod
     def from_pretrained(cls, path: str | Path) -> "ChatFormat":
@@ -197,7 +207,7 @@ class ChatFormat:
 
         try:
             return self.tokenizer.apply_chat_template(
-                rows, tokenize=False, add_generation_prompt=add_generation_prompt
+                rows, chat_template=self._template, tokenize=False, add_generation_prompt=add_generation_prompt
             )
         except TemplateError as error:
             roles = ", ".join(row["role"] for row in rows)
@@ -206,8 +216,9 @@ class ChatFormat:
                 "have no system role and want user and assistant in turn: put such text into a user message."
             ) from error
 
-    def _probe(self) -> tuple[str, str, str]:
-        """What the template writes before the first user text, after the last reply, and before a second reply."""
+    def _probe(self) -> tuple[str, str, str, str]:
+        """What the template writes before the first user text, after the last reply, before a second reply (all of
+        it), and between the first user text and the first reply."""
         rows = [
             {"role": "user", "content": "FirstQuestion"},
             {"role": "assistant", "content": "FirstReply"},
@@ -216,7 +227,8 @@ class ChatFormat:
         ]
         whole = self._apply(rows, add_generation_prompt=False)
         glue = self._apply(rows[:3], add_generation_prompt=True)
-        return whole.partition("FirstQuestion")[0], whole.rpartition("SecondReply")[2], glue
+        opening, _, rest = whole.partition("FirstQuestion")
+        return opening, whole.rpartition("SecondReply")[2], glue, rest.partition("FirstReply")[0]
 
     def _find_bos(self, opening: str, glue: str) -> str:
         """The BOS as the template writes it. In ChatML the tokenizer's BOS can be a turn marker, which is none."""
@@ -263,7 +275,7 @@ def parts_from_text(text: str, response_template: str, eos_text: str, bos_text: 
         text: of one dialogue.
         response_template: markup before each turn of the agent; line breaks after it belong to the markup.
         eos_text: ends a trained part, which includes it. None is added at the end of the text.
-        bos_text: kept once at the start.
+        bos_text: kept once, at the start. Text before it (the reference solution, in released pairs) follows it.
 
     Raises:
         UserError: `response_template` is not in the text.
@@ -274,10 +286,13 @@ def parts_from_text(text: str, response_template: str, eos_text: str, bos_text: 
             "Give --response_template the markup before the agent's replies, as this file writes it."
         )
     parts: list[Part] = []
-    if bos_text and text.startswith(bos_text):
+    if bos_text and bos_text in text.partition(response_template)[0]:
         parts.append({"text": bos_text, "train": False, "bos": True})
+        before, _, text = text.partition(bos_text)
         while text.startswith(bos_text):
             text = text.removeprefix(bos_text)
+        if before:
+            parts.append({"text": before, "train": False, "plain": True})
     while text:
         before, header, rest = text.partition(response_template)
         reply = rest.lstrip("\r\n")
@@ -292,6 +307,17 @@ def parts_from_text(text: str, response_template: str, eos_text: str, bos_text: 
 def parts_text(parts: Sequence[Part]) -> str:
     """The text of all parts together."""
     return "".join(part["text"] for part in parts)
+
+
+def _dated(template: str, name: str) -> str:
+    """The chat template with TEMPLATE_DATE in place of its calls for the time. Raises UserError if one is computed."""
+    dated = _TODAY.sub(lambda call: repr(TEMPLATE_DATE.strftime(call[1] or call[2] or "")), template)
+    if "strftime_now(" in dated:
+        raise UserError(
+            f"the chat template of {name} computes the format of today's date, so its prompts would change from day to "
+            "day. Write the format as text: strftime_now('%d %b %Y')."
+        )
+    return dated
 
 
 def _any_of(texts: Iterable[str]) -> re.Pattern[str]:

@@ -9,6 +9,7 @@ holds them as pictures and source text only.
 """
 
 from sweet_rl.cli import run
+from sweet_rl.cli.released import VISUALIZE_DESIGN
 from sweet_rl.viewer.show import ViewSettings, show
 
 
@@ -41,4 +42,4 @@ def main(
 
 
 if __name__ == "__main__":
-    run(main)
+    run(main, released=VISUALIZE_DESIGN)

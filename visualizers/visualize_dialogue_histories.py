@@ -11,6 +11,7 @@ The HTML file needs no network and no server, and runs no script but its own.
 """
 
 from sweet_rl.cli import run
+from sweet_rl.cli.released import VISUALIZE
 from sweet_rl.viewer.credit_file import CreditSettings
 from sweet_rl.viewer.show import ViewSettings, show
 
@@ -21,4 +22,4 @@ def main(view: ViewSettings, credit: CreditSettings | None = None) -> None:
 
 
 if __name__ == "__main__":
-    run(main)
+    run(main, released=VISUALIZE)

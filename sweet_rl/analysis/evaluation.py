@@ -31,8 +31,8 @@ class Evaluation:
     """What is graded, and what is written.
 
     Attributes:
-        output_path: graded trajectories, one per line: `reward`, and the evidence for it in `grade`. Required, unless
-            --in_place is given.
+        output_path: graded trajectories, one per line: `reward`, and the evidence for it in `grade`. By default
+            INPUT.graded.jsonl.
         input_path: trajectories of simulate_interactions.py, or a released file.
         k: also print the best of k dialogues per task; k must divide the number of dialogues of every task.
         preference_path: write trajectory pairs here, without the reference solution (multi-turn DPO).
@@ -69,12 +69,8 @@ class Evaluation:
             raise UserError("missing: --input_path (the trajectories to grade). See --help.")
         if self.min_gap is not None and self.min_gap <= 0:
             raise UserError(f"--min_gap is {self.min_gap}; it must be above 0.")
-        if not self.in_place:
-            if self.output_path is None:
-                raise UserError("missing: --output_path (or --in_place, which replaces the input). See --help.")
-            return
         for flag in ("output_path", "num_tasks", "grade_references", "retry_failed"):
-            if getattr(self, flag):
+            if self.in_place and getattr(self, flag):
                 raise UserError(
                     f"--in_place replaces the input by the same dialogues, graded anew: leave out --{flag}."
                 )
@@ -82,12 +78,14 @@ class Evaluation:
     @property
     def target(self) -> str:
         """The file that is written while grading goes on."""
-        return f"{self.input_path}.grading" if self.in_place else self.output_path
+        return f"{self.input_path}.grading" if self.in_place else self.result
 
     @property
     def result(self) -> str:
         """The file that holds the graded trajectories in the end."""
-        return self.input_path if self.in_place else self.output_path
+        if self.in_place:
+            return self.input_path
+        return self.output_path or f"{self.input_path.removesuffix('.jsonl')}.graded.jsonl"
 
 
 @dataclass(frozen=True)
@@ -128,7 +126,8 @@ def evaluate(domain: Domain, evaluation: Evaluation, texts: DialogueTexts, gradi
     """
     source, pair_paths = evaluation.input_path, (evaluation.preference_path, evaluation.ground_truth_preference_path)
     min_gap = domain.min_gap if evaluation.min_gap is None else evaluation.min_gap
-    check_apart(source, evaluation.output_path, *pair_paths, evaluation.best_path, evaluation.baseline)
+    output = None if evaluation.in_place else evaluation.result
+    check_apart(source, output, *pair_paths, evaluation.best_path, evaluation.baseline)
     for path in filter(None, (*pair_paths, evaluation.best_path)):
         check_output(path, evaluation.overwrite)
     trajectories = _read(domain, evaluation)
@@ -157,6 +156,7 @@ def evaluate(domain: Domain, evaluation: Evaluation, texts: DialogueTexts, gradi
         wins = compare(runs, ["the baseline"], seed=evaluation.seed).against["this run", "the baseline"].wins
         summary["win_rate"] = wins.to_dict() | {"baseline": evaluation.baseline}
     print(summary_text(summary))
+    print(f"{evaluation.result}: {len(graded)} graded dialogues")
     for path, hint in zip(pair_paths, (False, True), strict=True):
         if path is not None:
             write_pairs(path, evaluation.result, graded, hint, loaded_texts, evaluation.overwrite, min_gap)

@@ -20,14 +20,14 @@ from fire.decorators import SetParseFn
 
 from sweet_rl.cli.groups import Flag, arguments, flags_of
 from sweet_rl.cli.quiet import quiet_libraries
-from sweet_rl.cli.values import coerce, name_of, takes_bool
+from sweet_rl.cli.released import Released, words_of
+from sweet_rl.cli.values import coerce, is_flag, name_of, takes_bool
 from sweet_rl.errors import UserError
 
-_FLAG = re.compile(r"--|-[a-zA-Z]")  # what Fire reads as a flag: not a negative number
 _CONFIG = Flag("config", str | None, None, "YAML file of settings; a flag on the command line wins", (), "config")
 
 
-def run(main: Callable[..., Any], command: Sequence[str] | None = None) -> None:
+def run(main: Callable[..., Any], command: Sequence[str] | None = None, released: Released | None = None) -> None:
     """Run `main` with the flags of the command line and exit the process if that fails.
 
     `--flag value`, `--flag=value`, `--flag` and `--noflag` for booleans, `--config FILE.yaml` for any of them
@@ -37,10 +37,11 @@ def run(main: Callable[..., Any], command: Sequence[str] | None = None) -> None:
     Args:
         main: see the docstring of this package.
         command: words of the command line; default: those of this process.
+        released: the script of the release whose command lines are taken too.
     """
     quiet_libraries()
     try:
-        main(**parse(main, sys.argv[1:] if command is None else command))
+        main(**parse(main, _without_local_rank(sys.argv[1:] if command is None else command), released))
         _leave_process_group()
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -50,26 +51,52 @@ def run(main: Callable[..., Any], command: Sequence[str] | None = None) -> None:
         sys.exit(130)
 
 
-def parse(main: Callable[..., Any], command: Sequence[str]) -> dict[str, Any]:
-    """The arguments for `main`: its own parameters that were given, and its groups.
+def _without_local_rank(command: Sequence[str]) -> list[str]:
+    """The command without the `--local_rank=N` that DeepSpeed's launcher adds; LOCAL_RANK says the same."""
+    launched = "LOCAL_RANK" in os.environ
+    return [word for word in command if not (launched and re.fullmatch(r"--local[_-]rank=\d+", word))]
+
+
+def parse(main: Callable[..., Any], command: Sequence[str], released: Released | None = None) -> dict[str, Any]:
+    """The arguments for `main`: its own parameters that were given, and its groups. Arguments as in `run`.
 
     Raises:
         UserError: unknown, missing, contradicting or ill-typed settings.
         TypeError: `main` has two settings of the same name.
     """
-    return arguments(main, parse_flags(main, command))
+    return arguments(main, parse_flags(main, command, released))
 
 
-def parse_flags(main: Callable[..., Any], command: Sequence[str]) -> dict[str, Any]:
+def parse_flags(main: Callable[..., Any], command: Sequence[str], released: Released | None = None) -> dict[str, Any]:
     """The checked values by flag name that a command line and its `--config` give. Raises as `parse` does."""
     flags = flags_of(main)
     names = {name: flag for flag in flags.values() for name in (flag.name, *flag.aliases)}
+    if released is not None:
+        names |= {there: flags[here] for there, here in released.names.items()}
+        command = _translated(released, command, names)
     given = _split_flags(main, names, command)
     config = given.pop("config", None)
     values: dict[str, Any] = {}
     if config is not None:
         values = _checked({f"'{key}' in {config}": (key, value) for key, value in _read_config(config).items()}, names)
     return values | _checked({f"--{key}": (key, value) for key, value in given.items()}, names)
+
+
+def _translated(released: Released, command: Sequence[str], names: Mapping[str, Flag]) -> Sequence[str]:
+    """A command line of the release as one of this script. Prints what is said about it, once for all processes."""
+    if "--help" in command or "-h" in command:
+        return command
+    for word in command:
+        _refuse_one_dash(word)
+    switches = [name for name, flag in names.items() if takes_bool(flag.kind)]
+    line = released.translate(command, switches)
+    os.environ.update(line.environment)
+    if line.secret:  # wandb sends the words of the command to its service
+        sys.argv = [word.replace(line.secret, "***") for word in sys.argv]
+    if os.environ.get("RANK", "0") == "0":
+        for text in line.lines:
+            print(text)
+    return words_of(line)
 
 
 def _checked(given: Mapping[str, tuple[str, Any]], names: Mapping[str, Flag]) -> dict[str, Any]:
@@ -134,14 +161,10 @@ def _help(main: Callable[..., Any], names: Mapping[str, Flag]) -> str:
 def _word(word: str, following: list[str], names: Mapping[str, Flag]) -> str:
     """A word of the command as Fire reads it. Raises UserError for an unknown flag or one without its value."""
     if not word.startswith("--"):
-        if word == "-" or _FLAG.match(word):  # Fire would stop there, or look for a flag with this first letter
-            raise UserError(
-                f"unknown setting {word}. Flags have two dashes: --name value; a value that begins with a dash is "
-                f"given as --name={word}."
-            )
+        _refuse_one_dash(word)
         return word
     name, equals, _ = word[2:].replace("-", "_").partition("=")
-    bare = not equals and (not following or _FLAG.match(following[0]))
+    bare = not equals and (not following or is_flag(following[0]))
     negated = name.removeprefix("no").lstrip("_")
     if name not in names and bare and name.startswith("no") and negated in names:
         return f"--{negated}=False"
@@ -151,6 +174,15 @@ def _word(word: str, following: list[str], names: Mapping[str, Flag]) -> str:
     if bare and not takes_bool(kind):
         raise UserError(f"--{name} has no value; expected {name_of(kind)} after it.")
     return word
+
+
+def _refuse_one_dash(word: str) -> None:
+    """Raise UserError for `-` and `-x`: Fire would stop there, or look for a flag with this first letter."""
+    if word == "-" or (is_flag(word) and not word.startswith("--")):
+        raise UserError(
+            f"unknown setting {word}. Flags have two dashes: --name value; a value that begins with a dash is given "
+            f"as --name={word}."
+        )
 
 
 def _unknown(where: str, name: str, names: Mapping[str, Flag]) -> UserError:

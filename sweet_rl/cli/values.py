@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
+import re
 import types
 import typing
 from typing import Any
@@ -44,6 +45,16 @@ def name_of(kind: Any) -> str:
 def takes_bool(kind: Any) -> bool:
     """Whether the flag may stand without a value."""
     return bool in (kind, *typing.get_args(kind))
+
+
+def is_flag(word: str) -> bool:
+    """Whether Fire reads a word of the command line as a flag. A negative number is none."""
+    return bool(re.match("--|-[a-zA-Z]", word))
+
+
+def is_bool_word(word: str) -> bool:
+    """Whether a word of the command line means true or false."""
+    return word.lower() in (*_TRUE, *_FALSE)
 
 
 def _as(value: Any, kind: Any) -> Any:
@@ -93,7 +104,7 @@ def _as_union(value: Any, kinds: tuple[Any, ...]) -> Any:
 def _as_bool(value: Any) -> bool:
     if isinstance(value, bool):
         return value
-    if isinstance(value, str) and value.lower() in (*_TRUE, *_FALSE):
+    if isinstance(value, str) and is_bool_word(value):
         return value.lower() in _TRUE
     raise ValueError(value)
 

@@ -63,13 +63,19 @@ def encoded_candidates(record: TurnCandidates, chat: ChatFormat, hint: bool) -> 
     return texts
 
 
-def sampling_logprobs(record: TurnCandidates) -> list[list[float] | float]:
+def sampling_logprobs(record: TurnCandidates, normalize: str = "turn") -> list[list[float] | float]:
     """The log-probs with which the candidates were sampled: for each candidate [tokens], or their mean.
+
+    Args:
+        normalize: as in `advantage`. With "none", a released record's sums are given, each as a list of one.
 
     Raises:
         UserError: the record does not have them.
     """
     values = record.additional_reference_logprobs
+    sums = record.extra.get("additional_reference_logprobs_sum")
+    if normalize == "none" and isinstance(sums, list) and len(sums) == len(record.additional_outputs):
+        return [[float(value)] for value in sums]
     if values is None or any(isinstance(value, list) and not value for value in values):
         raise UserError(
             f"candidates {record.id!r}: no sampling log-probs (additional_reference_logprobs). Give --reference seed "

@@ -53,7 +53,8 @@ class CriticSettings:
         critic_type: log_ratio (the advantage, equation 2 of the paper), value (a model of train_value.py) or judge (a
             language model is asked for the better one of two, in both orders; knockout over the candidates).
         reference: For log_ratio: seed (the model that the critic was trained from, which sees the reference solution
-            too: the paper) or sampled (the log-probs of sampling, without the reference solution: as released).
+            too: the paper) or sampled (the log-probs of sampling, without the reference solution: as released). By
+            default seed; sampled if that model is neither given nor named in the critic's manifest.
         reference_model_id: For log_ratio with reference seed: that model. Default: the one in the critic's manifest.
         no_prompt: Do not show the reference solution to the critic.
         normalize: For log_ratio: turn or trajectory (mean over the turn's tokens) or none (sum).
@@ -73,7 +74,7 @@ class CriticSettings:
 
     model_id: str
     critic_type: Literal["log_ratio", "value", "judge"] = "log_ratio"
-    reference: Literal["seed", "sampled"] = "seed"
+    reference: Literal["seed", "sampled"] | None = None
     reference_model_id: str | None = None
     no_prompt: bool = False
     normalize: Normalize = "turn"
@@ -89,10 +90,12 @@ class CriticSettings:
     def __post_init__(self) -> None:
         for name, kind in get_type_hints(type(self)).items():
             value, choices = getattr(self, name), get_args(kind)
-            if name in ("critic_type", "reference", "normalize", "engine") and value not in choices:
+            if name in ("critic_type", "normalize", "engine") and value not in choices:
                 raise UserError(f"--{name} is {value!r}; it must be one of {', '.join(choices)}.")
             if kind is int and name != "seed" and value < 1:
                 raise UserError(f"--{name} is {value}; it must be at least 1.")
+        if self.reference not in (None, "seed", "sampled"):
+            raise UserError(f"--reference is {self.reference!r}; it must be seed or sampled.")
         if self.reference == "sampled" and self.reference_model_id:
             raise UserError(
                 "--reference sampled takes the stored log-probs; --reference_model_id is for --reference seed."
@@ -118,11 +121,16 @@ class CriticSettings:
         """The reference model of a log-ratio critic; None if the stored log-probs are the reference.
 
         Raises:
-            UserError: it is not given, and the critic's manifest does not name it.
+            UserError: with --reference seed: it is not given, and the critic's manifest does not name it.
         """
         if self.critic_type != "log_ratio" or self.reference == "sampled":
             return None
-        return self.reference_model_id or seed_of(self.model_id)
+        try:
+            return self.reference_model_id or seed_of(self.model_id)
+        except UserError:
+            if self.reference is None:
+                return None
+            raise
 
     def to_settings(self) -> dict[str, Any]:
         """The settings that the scores depend on, for a run's manifest."""
@@ -136,8 +144,8 @@ class CriticSettings:
         if self.critic_type == "value":
             return common | {"bf16": self.bf16}
         return common | {
-            "reference": self.reference, "reference_model_id": self.seed_model, "normalize": self.normalize,
-            "bf16": self.bf16, **({"engine": "vllm"} if self.engine == "vllm" else {}),
+            "reference": "seed" if self.seed_model else "sampled", "reference_model_id": self.seed_model,
+            "normalize": self.normalize, "bf16": self.bf16, **({"engine": "vllm"} if self.engine == "vllm" else {}),
         }  # fmt: skip
 
     def inputs(self) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -16,6 +17,7 @@ from sweet_rl.models.loadable import check_loadable
 from sweet_rl.records import TurnCandidates
 from sweet_rl.scoring.rows import EncodedText
 
+logger = logging.getLogger(__name__)
 Score = Callable[[Sequence[EncodedText]], list[np.ndarray]]
 """Texts -> for each text the log-probs [L] of its L trained tokens."""
 
@@ -45,6 +47,12 @@ class LogRatioCritic:
     def load(cls, settings: CriticSettings) -> LogRatioCritic:
         """Load both models, on the GPU if there is one. Raises UserError if one cannot be loaded."""
         seed_model = settings.seed_model
+        if seed_model is None and settings.reference is None:
+            logger.warning(
+                "which model %s was trained from is not known (no manifest, no --reference_model_id), so the reference "
+                "is the stored log-probs of sampling",
+                settings.model_id,
+            )
         paths = [model_path(settings.model_id), seed_model and model_path(seed_model)]
         for path in filter(None, paths):
             check_loadable(path)
@@ -60,7 +68,7 @@ class LogRatioCritic:
         texts = [encoded_candidates(record, self.chat, self._hint) for record in records]
         flat = [text for group in texts for text in group]
         if self._reference is None:
-            reference = [values for record in records for values in sampling_logprobs(record)]
+            reference = [values for record in records for values in sampling_logprobs(record, self._normalize)]
         else:
             reference = await asyncio.to_thread(self._reference, flat)
         critic = await asyncio.to_thread(self._critic, flat)

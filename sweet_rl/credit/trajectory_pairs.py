@@ -11,7 +11,7 @@ from sweet_rl.records import Part, PreferencePair, Trajectory
 from sweet_rl.rewards.evaluate import sibling_pairs
 from sweet_rl.runs.run import open_run
 from sweet_rl.scoring.privileged_information import with_hint
-from sweet_rl.scoring.trajectory_parts import trajectory_parts
+from sweet_rl.scoring.trajectory_parts import text_markup, trajectory_parts
 
 
 def trajectory_pairs(
@@ -100,7 +100,7 @@ def write_pairs(
 
 
 def check_texts(trajectories: Sequence[Trajectory], texts: dict) -> None:
-    """Raise UserError, before hours of grading, if the text of the first dialogue is not known.
+    """Raise UserError, before hours of grading, if the text of the first dialogue is not known; print its markup.
 
     Args:
         texts: as in `write_pairs`.
@@ -108,6 +108,9 @@ def check_texts(trajectories: Sequence[Trajectory], texts: dict) -> None:
     for trajectory in trajectories:
         if any(message["role"] == "assistant" for message in trajectory.dialogue_history):
             trajectory_parts(trajectory, **texts)
+            markup = text_markup(trajectory, **texts)
+            if markup is not None:
+                print(f"the agent's turns are what stands between {markup.header!r} and {markup.eos!r}")
             return
 
 

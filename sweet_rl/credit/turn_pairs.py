@@ -9,6 +9,7 @@ from sweet_rl.errors import UserError
 from sweet_rl.progress import progress_bar
 from sweet_rl.records import PreferencePair, TurnCandidates, read_records, seed_for
 from sweet_rl.runs.run import open_run
+from sweet_rl.scoring.markup import recognised
 
 
 def halves(order: list[int]) -> tuple[list[int], list[int]]:
@@ -29,7 +30,8 @@ def turn_pairs(
 
     Args:
         num_pairs: largest number of pairs; there are fewer if the candidates do not give as many.
-        eos_text: follows candidates that the model ended itself. None takes the record's `eos_text`.
+        eos_text: follows candidates that the model ended itself. None takes the record's `eos_text`, or that of its
+            prompt's markup if it is a released text.
 
     Raises:
         UserError: naming the record: it is not ranked, or the EOS is not known.
@@ -37,9 +39,7 @@ def turn_pairs(
     where = f"candidates {record.id!r}"
     if record.judge_result is None:
         raise UserError(f"{where}: not ranked, judge_result is missing. Run rank_best_of_n.py first.")
-    eos_text = record.eos_text if eos_text is None else eos_text
-    if eos_text is None:
-        raise UserError(f"{where}: which text ends a turn is not noted. Give --eos_text, e.g. '<|eot_id|>'.")
+    eos_text = _eos_text(record) if eos_text is None else eos_text
     top, bottom = halves(record.judge_result)
     outputs = record.additional_outputs
     combinations: dict[tuple[str, str], list[tuple[int, int]]] = {}
@@ -52,6 +52,33 @@ def turn_pairs(
     drawn: dict[tuple[str, str], tuple[int, int]] = {}
     for chosen, rejected in shuffled:
         drawn.setdefault((outputs[chosen], outputs[rejected]), (chosen, rejected))
+    return _pairs(record, list(drawn.values())[:num_pairs], eos_text)
+
+
+def imitation_pairs(
+    record: TurnCandidates, num_pairs: int = 4, seed: int = 0, eos_text: str | None = None
+) -> list[PreferencePair]:
+    """Draw different candidates of one turn, ranked or not, each as chosen and as rejected: train_sft.py imitates them.
+
+    Arguments and errors as in `turn_pairs`.
+    """
+    first = {text: i for i, text in reversed(list(enumerate(record.additional_outputs)))}
+    shuffled = sorted(first.values())
+    random.Random(seed_for(seed, record.id, "imitation_pairs")).shuffle(shuffled)
+    return _pairs(record, [(i, i) for i in shuffled[:num_pairs]], _eos_text(record) if eos_text is None else eos_text)
+
+
+def _eos_text(record: TurnCandidates) -> str:
+    markup = recognised(record.input) if isinstance(record.input, str) else None
+    eos_text = record.eos_text or (markup and markup.eos)
+    if eos_text is None:
+        raise UserError(
+            f"candidates {record.id!r}: which text ends a turn is not noted. Give --eos_text, e.g. '<|eot_id|>'."
+        )
+    return eos_text
+
+
+def _pairs(record: TurnCandidates, drawn: list[tuple[int, int]], eos_text: str) -> list[PreferencePair]:
     prompt = prompt_parts(record)
     return [
         PreferencePair(
@@ -61,7 +88,7 @@ def turn_pairs(
             tokenizer=record.tokenizer,
             task_id=None if record.task is None else record.task.id,
         )
-        for number, (chosen, rejected) in enumerate(list(drawn.values())[:num_pairs])
+        for number, (chosen, rejected) in enumerate(drawn)
     ]
 
 
@@ -73,12 +100,14 @@ def pair_file(
     limit: int | None = None,
     seed: int = 0,
     overwrite: bool = False,
+    get_sft: bool = False,
 ) -> None:
     """Write the turn pairs of a file of ranked candidates. A killed run continues with the same call.
 
     Args:
         num_pairs, eos_text, seed: of `turn_pairs`.
         limit: number of records that are read; None reads all.
+        get_sft: write `imitation_pairs` instead.
 
     Raises:
         UserError: a record gives no pairs for a reason of `turn_pairs`, or no record has two different candidates.
@@ -86,10 +115,12 @@ def pair_file(
     if num_pairs < 1:
         raise UserError(f"--num_pairs is {num_pairs}; it must be at least 1.")
     records = read_records(input_path, TurnCandidates, limit)
-    drawn = [turn_pairs(record, num_pairs, seed, eos_text) for record in records]
+    draw = imitation_pairs if get_sft else turn_pairs
+    drawn = [draw(record, num_pairs, seed, eos_text) for record in records]
     if not any(drawn):
         raise UserError(f"{input_path}: no turn has two different candidates to pair.")
     settings = {"num_pairs": num_pairs, "eos_text": eos_text, "limit": limit, "seed": seed}
+    settings |= {"get_sft": True} if get_sft else {}
     with open_run(output_path, settings, [input_path], overwrite) as output:
         if output.complete:
             print(f"{output_path}: already complete")

@@ -59,6 +59,11 @@ def scan_records(path: str | Path, kind: type[Record], limit: int | None = None)
         raise RecordError(f"{path}: the file has no records. Was the step that writes it finished?")
 
 
+def holds_pairs(path: str | Path) -> bool:
+    """Whether the first row of a file is a preference pair. Raises RecordError as `read_records` does."""
+    return "chosen" in next((row for _, _, row in _rows(path)), {})
+
+
 def parse_row(line: bytes | str, where: str) -> dict:
     """One line of JSON as a dict. Raises RecordError for broken JSON, NaN, bad UTF-8, and anything but an object."""
     try:

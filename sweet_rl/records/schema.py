@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypedDict, get_args
 
 from sweet_rl.records.checks import read_fields, refuse
 from sweet_rl.records.ids import content_id
+from sweet_rl.records.released import candidates_row, pair_row
 
 if TYPE_CHECKING:
     from typing import Self
@@ -156,7 +157,8 @@ class TurnCandidates(_Record):
         additional_reference_logprobs: per candidate the sampling log-probs of its tokens, or their mean.
         judge_result: indices of `additional_outputs`, best first.
         judge_scores: in the order of `additional_outputs`; higher is better.
-        task: None in released files, as is `turn`.
+        task: only with its reference solution in released files.
+        turn: None in released files.
         dialogue: the messages before the turn.
         eos_text: text that ends a turn of the model that was sampled.
     """
@@ -188,7 +190,7 @@ class TurnCandidates(_Record):
     @classmethod
     def from_dict(cls, row: dict, where: str = "candidates") -> Self:
         """As `Trajectory.from_dict`; raises RecordError also for lists of different numbers of candidates."""
-        record = super().from_dict(row, where)
+        record = super().from_dict(candidates_row(row) if isinstance(row, dict) else row, where)
         count = len(record.additional_outputs)
         for name in cls._per_candidate:
             values = getattr(record, name)
@@ -220,3 +222,8 @@ class PreferencePair(_Record):
 
     def __post_init__(self) -> None:
         self.id = self.id or content_id([self.chosen, self.rejected])
+
+    @classmethod
+    def from_dict(cls, row: dict, where: str = "a pair") -> Self:
+        """As `Trajectory.from_dict`."""
+        return super().from_dict(pair_row(row) if isinstance(row, dict) else row, where)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -12,13 +13,16 @@ import numpy as np
 from sweet_rl.chat import ChatFormat, parts_from_text
 from sweet_rl.errors import UserError
 from sweet_rl.records import Part, PreferencePair, Trajectory, seed_for
+from sweet_rl.scoring.markup import last_reply_parts
 from sweet_rl.scoring.privileged_information import with_hint
 from sweet_rl.scoring.rows import EncodedText
-from sweet_rl.scoring.trajectory_parts import trajectory_parts
+from sweet_rl.scoring.trajectory_parts import text_markup, trajectory_parts
 from sweet_rl.training.settings import DataSettings
 
+log = logging.getLogger(__name__)
 DROPPED, SHORTENED = "longer than max_len, left out", "longer than max_len, oldest turns left out"
-EQUAL = "chosen equals rejected, left out"
+EQUAL = "chosen equals rejected, left out (train_sft.py imitates such rows)"
+NO_EOS = "whose last turn has no end-of-turn token in the file, trained without one (the release appends one)"
 
 
 @dataclass
@@ -114,6 +118,7 @@ class Encoder:
 
     def __init__(self, chat: ChatFormat, data: DataSettings | None = None):
         self.chat, self.data = chat, data or DataSettings()
+        self._announced = False
 
     def parts(self, text: str | list[Part], where: str) -> list[Part]:
         """The parts of a text. Raises UserError naming `where` for a string without a response template."""
@@ -128,6 +133,26 @@ class Encoder:
             return parts_from_text(text, self.data.response_template, self.chat.eos_text, self.chat.bos_text)
         except UserError as error:
             raise UserError(f"{where}: {error}") from error
+
+    def pair_parts(self, pair: PreferencePair, places: list[str]) -> list[list[Part]]:
+        """The parts of both texts. Of strings without a response template, what follows their beginning is trained.
+
+        Raises UserError naming a place if it is not known what the agent wrote.
+        """
+        texts = [pair.chosen, pair.rejected]
+        if self.data.response_template or not all(isinstance(text, str) for text in texts):
+            return [self.parts(text, place) for text, place in zip(texts, places, strict=True)]
+        if not self._announced:
+            self._announced = True
+            log.warning(
+                "no --response_template: the agent's reply is what follows the last %r that chosen and rejected share "
+                "(chat template of %s)", self.chat.reply_header, self.chat.name,
+            )  # fmt: skip
+        return last_reply_parts(texts, self.chat, places[0])
+
+    def ends_open(self, parts: list[Part]) -> bool:
+        """Whether the last part is a turn without an end-of-turn token."""
+        return parts[-1]["train"] and not parts[-1]["text"].endswith(self.chat.eos_text)
 
     def encode(self, parts: list[Part], tokenizer: str | None, where: str) -> EncodedText:
         """The ids and the mask of trained tokens. Raises UserError naming `where` if there is nothing to train on."""
@@ -179,13 +204,15 @@ def encode_pairs(
     kept, tasks = [], []
     for pair in pairs:
         places = [f"{path}, pair {pair.id!r}, {name!r}" for name in ("chosen", "rejected")]
-        parts = [encoder.parts(text, place) for text, place in zip((pair.chosen, pair.rejected), places, strict=True)]
+        parts = encoder.pair_parts(pair, places)
         both = encoder.fitting(parts, pair.tokenizer, places, counts)
         if both is None:
             continue
         if both[0].key == both[1].key:
             counts[EQUAL] += 1
             continue
+        if any(isinstance(text, str) for text in (pair.chosen, pair.rejected)) and any(map(encoder.ends_open, parts)):
+            counts[NO_EOS] += 1
         kept.append([texts.setdefault(text.key, (len(texts), text))[0] for text in both])
         tasks.append(pair.task_id)
     if not kept:
@@ -215,11 +242,32 @@ def encode_trajectories(
             parts = with_hint(parts, trajectory.task.ground_truth)
         fitting = encoder.fitting([parts], trajectory.tokenizer, [where], found.counts)
         if fitting is not None:
+            if text_markup(trajectory, chat, data.response_template) and encoder.ends_open(parts):
+                found.counts[NO_EOS] += 1
             found.texts += fitting
             found.labels.append(float(trajectory.reward == 1.0))
             found.tasks.append(trajectory.task.id)
     if not found.texts:
         raise UserError(_nothing_left(path, seen, "trajectories", found.counts, data))
+    return found
+
+
+def encode_replies(
+    pairs: Sequence[PreferencePair], chat: ChatFormat, data: DataSettings, path: str = "the dataset"
+) -> DialogueExamples:
+    """Encode the chosen texts of pairs, each once, to imitate them. Raises UserError if none is left."""
+    encoder, found = Encoder(chat, data), DialogueExamples([], [], [], Counter())
+    seen: set[bytes] = set()
+    for pair in pairs:
+        places = [f"{path}, pair {pair.id!r}, {name!r}" for name in ("chosen", "rejected")]
+        fitting = encoder.fitting(encoder.pair_parts(pair, places)[:1], pair.tokenizer, places[:1], found.counts)
+        if fitting is not None and fitting[0].key not in seen:
+            seen.add(fitting[0].key)
+            found.texts += fitting
+            found.labels.append(1.0)
+            found.tasks.append(pair.task_id)
+    if not found.texts:
+        raise UserError(_nothing_left(path, len(pairs), "texts", found.counts, data))
     return found
 
 

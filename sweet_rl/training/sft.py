@@ -1,4 +1,4 @@
-"""Rejection fine-tuning: imitate the dialogues that succeeded, the agent's tokens only."""
+"""Rejection fine-tuning: imitate dialogues that succeeded, or the chosen texts of pairs; the agent's tokens only."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ import torch
 
 from sweet_rl.chat import ChatFormat
 from sweet_rl.models.loadable import check_loadable
-from sweet_rl.records import Trajectory
-from sweet_rl.scoring.load import load_weights
+from sweet_rl.records import PreferencePair, Trajectory, holds_pairs
 from sweet_rl.scoring.logps import ROW_TOKENS
 from sweet_rl.scoring.rows import lay_out
 from sweet_rl.scoring.shared_prefix import share_prompts
-from sweet_rl.training.examples import DialogueExamples, encode_trajectories, successful
+from sweet_rl.training.examples import DialogueExamples, encode_replies, encode_trajectories, successful
 from sweet_rl.training.loop import Training
 from sweet_rl.training.losses import imitation_losses
 from sweet_rl.training.settings import DataSettings, TrainingSettings
@@ -39,18 +38,20 @@ def train_imitation(
     min_reward: float = 1.0,
     overwrite: bool = False,
 ) -> dict | None:
-    """Fine-tune a model on the trajectories of `dataset` with at least `min_reward`.
+    """Fine-tune a model on trajectories with at least `min_reward`, or on the chosen texts of pairs.
 
     Arguments, result and errors are those of `loop.Training`.
     """
     training = Training(pretrain, dataset, save_path, settings, data, overwrite)
-    kept = successful(training.read(Trajectory), min_reward, dataset)
+    pairs = holds_pairs(dataset)
+    records = training.read(PreferencePair if pairs else Trajectory)
+    kept = records if pairs else successful(records, min_reward, dataset)
     chat = ChatFormat.from_pretrained(training.weights)
-    examples = encode_trajectories(kept, chat, data, dataset)
+    examples = (encode_replies if pairs else encode_trajectories)(kept, chat, data, dataset)
     check_loadable(training.weights)
 
     def make() -> tuple[torch.nn.Module, Objective]:
-        model = training.trainable(load_weights(training.weights, training.dtype))
+        model = training.trainable(training.load_weights(training.weights))
         return model, imitation_objective(examples, share_prompts(model))
 
     return training.run(

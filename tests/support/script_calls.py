@@ -178,7 +178,7 @@ def place(tmp_path_factory) -> Path:
     write_rows(place / "unranked.jsonl", [{**lone, "task": tasks[0]}])
     plain = {name: tasks[0][name] for name in ("problem_description", "ground_truth", "test_cases")}
     write_rows(place / "plain.jsonl", [plain])
-    write_rows(place / "strings.jsonl", [{"chosen": "<|user|>a<|assistant|>b", "rejected": "<|user|>a<|assistant|>c"}])
+    write_rows(place / "strings.jsonl", [{"chosen": "Q: a A: b", "rejected": "Q: a A: c"}])
     for name in ("torn_weights", "no_weights", "torn_config"):
         shutil.copytree(model, place / name)
     weights = place / "torn_weights" / "model.safetensors"

@@ -213,6 +213,8 @@ def test_a_flag_given_by_hand_wins_over_the_config_file(script, place, out):
 @pytest.mark.parametrize("script", SCRIPTS, ids=named)
 @pytest.mark.parametrize("words", [("stray",), ("-z", "3"), ("--",), ("-",)], ids=" ".join)
 def test_a_word_that_is_no_flag_is_named(script, words, place, out):
+    if script.name == "simulate_interactions.py" and words == ("stray",):
+        pytest.skip("a word by position is the name of a host there")
     refused(script, place, out, words[0], words=words)
 
 

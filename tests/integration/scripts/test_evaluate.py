@@ -126,7 +126,6 @@ def test_answers_that_failed_by_the_machine_are_graded_again_alone(graded, tmp_p
 
 def test_in_place_only_when_told(tmp_path):
     source = write(tmp_path / "in.jsonl", ROWS)
-    assert "--in_place" in script("evaluate_code", "--input_path", source, code=2)
     error = script("evaluate_code", "--input_path", source, "--in_place", "--num_tasks=1", code=2)
     assert "leave out --num_tasks" in error and read(source) == ROWS
     out = script("evaluate_code", "--input_path", source, "--in_place")

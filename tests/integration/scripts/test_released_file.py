@@ -19,83 +19,8 @@ from sweet_rl.training.examples import Encoder, encode_pairs, encode_trajectorie
 from sweet_rl.training.settings import DataSettings
 from tests.support.chat_families import small_tokenizer
 from tests.support.command_line import call, read_rows, write_rows
+from tests.support.released_files import CHATML, LLAMA, Markup, trajectories
 from tests.support.tiny_models import tiny_model
-
-
-@dataclass(frozen=True)
-class Markup:
-    """Chat markup as the released file writes it, spelled out here and not taken from a template."""
-
-    family: str
-    bos: str
-    system: str
-    user: str
-    agent: str
-    end: str
-    between: str
-
-    @property
-    def opening(self) -> str:
-        return self.bos + self.system
-
-    def asks(self, text: str) -> str:
-        return f"{self.user}{text}{self.end}{self.between}"
-
-
-LLAMA = Markup(
-    "llama3",
-    "<|begin_of_text|>",
-    "<|start_header_id|>system<|end_header_id|>\n\nCutting Knowledge Date: December 2023\n\n<|eot_id|>",
-    "<|start_header_id|>user<|end_header_id|>\n\n",
-    "<|start_header_id|>assistant<|end_header_id|>\n\n",
-    "<|eot_id|>",
-    "",
-)
-CHATML = Markup(
-    "chatml",
-    "",
-    "<|im_start|>system\nYou ask before you write.<|im_end|>\n",
-    "<|im_start|>user\n",
-    "<|im_start|>assistant\n",
-    "<|im_end|>",
-    "\n",
-)
-TASKS = [
-    {
-        "problem_description": f"I need the {what} for our {place}.\ndef {name}(days: int) -> int:",
-        "ground_truth": f"def {name}(days: int) -> int:\n    return max(days - {free}, 0) * {rate}\n",
-        "test_cases": {f"test{i}": f"{name}({days})" for i, days in enumerate((0, free, free + 1, 40), start=1)},
-    }
-    for what, place, name, free, rate in [("late fee", "library", "late_fee", 3, 2), ("rent", "boats", "rent", 1, 9)]
-]
-QUESTION = "How many days are free?"
-
-
-def history(task: dict, markup: Markup, code: str, ended: bool) -> list[dict]:
-    """A question and an answer; the agent's rows carry the prompt as text, and what was sampled, the last with its
-    EOS if `ended`."""
-    first = markup.opening + markup.asks(task["problem_description"]) + markup.agent
-    reply = "I don't know."
-    second = first + QUESTION + markup.end + markup.between + markup.asks(reply) + markup.agent
-    said = f"Here it is.\n\nI WANT TO ANSWER:\n{code}"
-    return [
-        {"role": "user", "content": task["problem_description"]},
-        {"role": "assistant", "content": QUESTION, "input": first, "output": QUESTION},
-        {"role": "user", "content": reply},
-        {"role": "assistant", "content": said, "input": second, "output": said + (markup.end if ended else "")},
-    ]
-
-
-def released_rows(markup: Markup) -> list[dict]:
-    """Three dialogues a task, of which the first solves it; the rewards in the file are not to be trusted."""
-    rows = []
-    for task in TASKS:
-        name = task["ground_truth"].partition("(")[0].removeprefix("def ")
-        wrong = [f"def {name}(days):\n    return 0", f"def {name}(days):\n    return days *"]
-        for code in (task["ground_truth"], *wrong):
-            dialogue = history(task, markup, code, ended=code == wrong[0])
-            rows.append({"task": task, "dialogue_history": dialogue, "answer": code, "reward": 0.0})
-    return rows
 
 
 @dataclass
@@ -134,7 +59,7 @@ def walk(request, tmp_path_factory) -> Walk:
     tokenizer = small_tokenizer(markup.family)
     tokenizer.save_pretrained(model)
     tiny_model("llama", torch.float32, vocab_size=len(tokenizer), max_position_embeddings=2048).save_pretrained(model)
-    write_rows(folder / "released.jsonl", released_rows(markup))
+    write_rows(folder / "released.jsonl", trajectories(markup))
     walk = Walk(folder, markup, model)
     released = (folder / "released.jsonl").read_bytes()
 
@@ -227,7 +152,7 @@ def check_special_tokens(walk: Walk, ids: list[int], train: list[bool], said: di
     assert len(trained) == 1 + ended and (trained[-1] == len(ids) - 1) == ended
 
 
-@pytest.mark.parametrize("template", [False, True], ids=["laid out anew", "as the file writes it"])
+@pytest.mark.parametrize("template", [False, True], ids=["recognised", "given"])
 def test_rejection_fine_tuning_trains_the_same_tokens(walk, template):
     solved = [row for row in read_records(walk.folder / "graded.jsonl", Trajectory) if row.reward == 1.0]
     data = DataSettings(response_template=walk.markup.agent if template else None)
@@ -235,18 +160,16 @@ def test_rejection_fine_tuning_trains_the_same_tokens(walk, template):
     rows = {row["id"]: row for row in read_rows(walk.folder / "graded.jsonl")}
     for trajectory, text in zip(solved, texts, strict=True):
         ids, train = expected_tokens(walk, rows[trajectory.id], hint=False)
-        own = [token for token, trained in zip(ids, train, strict=True) if trained]
-        if template:
-            assert (text.ids.tolist(), text.train.tolist()) == (ids, train)
-        else:  # by the model's template every reply is a finished one, and the file's system message is not known
-            assert text.ids[text.train].tolist() == [*own, walk.chat.eos_ids[0]]
+        assert (text.ids.tolist(), text.train.tolist()) == (ids, train)
 
 
-def test_pairs_are_the_same_with_the_markup_given_by_hand_and_no_model(walk, tmp_path):
+@pytest.mark.parametrize("given", [False, True], ids=["recognised", "given"])
+def test_pairs_are_the_same_with_the_markup_given_or_recognised_and_no_model(walk, tmp_path, given):
     by_hand = Walk(tmp_path, walk.markup, walk.model)
-    write_rows(tmp_path / "released.jsonl", released_rows(walk.markup))
+    write_rows(tmp_path / "released.jsonl", trajectories(walk.markup))
     flags = {"bos_text": walk.markup.bos} if walk.markup.bos else {}
-    by_hand.graded("pairs", response_template=walk.markup.agent, eos_text=walk.markup.end, **flags)
+    flags |= {"response_template": walk.markup.agent, "eos_text": walk.markup.end}
+    by_hand.graded("pairs", **(flags if given else {}))
     for name in ("pairs.jsonl", "pairs_with_c.jsonl"):
         assert read_rows(tmp_path / name) == read_rows(walk.folder / name)
 

@@ -126,6 +126,13 @@ def test_in_place_replaces_the_input_when_all_is_graded(source):
     assert sorted(path.name for path in source.parent.iterdir()) == ["in.jsonl"]
 
 
+def test_without_an_output_path_the_result_is_written_beside_the_input(source, capsys):
+    before = source.read_bytes()
+    run(source, output_path=None)
+    assert [row["reward"] for row in read(source.with_name("in.graded.jsonl"))] == [0.5, 0.3, None, 0.2]
+    assert source.read_bytes() == before and "in.graded.jsonl: 4 graded dialogues" in capsys.readouterr().out
+
+
 def test_reference_solutions_are_graded_as_answers(tmp_path):
     rows = [Task("a", "0.25", id="t0").to_dict(), Task("b", "0.75", id="t1").to_dict()]
     out = run(write(tmp_path / "tasks.jsonl", rows), grade_references=True)
@@ -143,7 +150,6 @@ def test_a_run_is_compared_with_its_baseline(source, capsys):
     ("settings", "message"),
     [
         ({"input_path": None}, "missing: --input_path"),
-        ({"output_path": None}, "missing: --output_path"),
         ({"min_gap": 0.0}, "--min_gap is 0.0"),
         ({"in_place": True}, "leave out --output_path"),
         ({"in_place": True, "output_path": None, "num_tasks": 1}, "leave out --num_tasks"),

@@ -38,6 +38,8 @@ def test_the_eos_ends_a_candidate_once_and_only_if_it_was_sampled():
 def test_missing_log_probs_candidates_and_tasks_are_named():
     assert sampling_logprobs(TurnCandidates("p", "", ["a", "b"], [[-1.0], [-2.0, -3.0]])) == [[-1.0], [-2.0, -3.0]]
     assert sampling_logprobs(TurnCandidates("p", "", ["a"], [-1.5])) == [-1.5]
+    released = TurnCandidates("p", "", ["a"], [-1.5], extra={"additional_reference_logprobs_sum": [-6]})
+    assert sampling_logprobs(released) == [-1.5] and sampling_logprobs(released, "none") == [[-6.0]]
     for values in (None, [[-1.0], []]):
         with pytest.raises(UserError, match="'r'.*--reference_model_id"):
             sampling_logprobs(TurnCandidates("p", "", ["a", "b"], values, id="r"))

@@ -69,6 +69,14 @@ def test_the_reference_is_the_model_that_the_critic_was_trained_from(tmp_path):
         seed_of(str(tmp_path))
 
 
+def test_the_reference_of_a_critic_without_a_manifest_is_the_log_probs_of_sampling_unless_it_is_named(tmp_path):
+    released = CriticSettings(str(tmp_path))
+    assert released.seed_model is None and released.to_settings()["reference"] == "sampled"
+    assert CriticSettings(str(tmp_path), reference_model_id="m").to_settings()["reference"] == "seed"
+    with pytest.raises(UserError, match="--reference_model_id"):
+        CriticSettings(str(tmp_path), reference="seed").to_settings()
+
+
 def test_every_field_is_a_flag_with_a_help_text():
     def main(critic: CriticSettings) -> None: ...
 

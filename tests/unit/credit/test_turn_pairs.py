@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from sweet_rl.credit.turn_pairs import turn_pairs
+from sweet_rl.credit.turn_pairs import imitation_pairs, turn_pairs
 from sweet_rl.errors import UserError
 from sweet_rl.records import TurnCandidates
 
@@ -98,3 +98,20 @@ def test_another_turn_draws_another_choice_with_the_same_seed():
     records = [candidates(outputs, ranks, id=f"r-{number}") for number in range(4)]
     drawn = [[(said(p.chosen), said(p.rejected)) for p in turn_pairs(record, 4, 1, "<eos>")] for record in records]
     assert len(set(map(tuple, drawn))) > 1
+
+
+def test_the_eos_of_a_released_prompt_is_that_of_its_markup():
+    prompt = "<|begin_of_text|>task<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n"
+    (pair,) = turn_pairs(candidates(["a", "b"], [0.1, 0.2], input=prompt), 4)
+    assert (pair.chosen[-1]["text"], pair.rejected[-1]["text"]) == ("b<|eot_id|>", "a<|eot_id|>")
+    with pytest.raises(UserError, match="--eos_text"):
+        turn_pairs(candidates(["a", "b"], [0, 1], input="[INST] task [/INST]"), 4)
+
+
+def test_pairs_to_imitate_are_different_candidates_over_themselves():
+    record = candidates(["a", "b", "a", "c"], None)
+    pairs = imitation_pairs(record, 4, 0, "<eos>")
+    assert all(pair.chosen == pair.rejected for pair in pairs)
+    assert sorted(said(pair.chosen) for pair in pairs) == ["a", "b", "c"]
+    assert len(imitation_pairs(record, 2, 0, "<eos>")) == 2
+    assert {said(imitation_pairs(record, 1, seed, "<eos>")[0].chosen) for seed in range(20)} == set("abc")

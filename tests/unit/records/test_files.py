@@ -127,7 +127,7 @@ def test_limit_reads_no_further(tmp_path):
             r"dialogue_history\[0\]: the field 'role' is text \"tool\"",
         ),
         (
-            json.dumps(CANDIDATES | {"judge_result": [0, 0]}),
+            json.dumps(CANDIDATES | {"judge_result": [0, 0], "judge_scores": [1, 2]}),
             TurnCandidates,
             "'judge_result'.*each of 0..1 once",
         ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sweet_rl.chat import ChatFormat
+from sweet_rl.chat import ChatFormat, parts_from_text
 from sweet_rl.errors import UserError
 from sweet_rl.records import Task, Trajectory
 from sweet_rl.scoring.trajectory_parts import trajectory_parts
@@ -59,3 +59,33 @@ def test_a_dialogue_is_rendered_up_to_the_agents_last_turn(chat):
     unsaid = trajectory()
     unsaid.dialogue_history[1]["output"] = None
     assert trained(trajectory_parts(unsaid, chat, "<|assistant|>")) == ["done<|end|>"]
+
+
+def test_the_text_of_a_released_row_is_read_by_the_markup_of_the_model_and_keeps_its_ending(chat):
+    cut = trajectory()
+    cut.dialogue_history[1] |= {"content": "other", "output": "done"}
+    assert trained(trajectory_parts(cut, chat)) == ["done"]
+    cut.dialogue_history[1]["finish_reason"] = "stop"  # a row of ours, whose content counts
+    assert trained(trajectory_parts(cut, chat)) == ["done<|end|>"]
+
+
+@pytest.mark.parametrize(
+    ("opening", "header", "eos"),
+    [
+        ("<|begin_of_text|>", "<|start_header_id|>assistant<|end_header_id|>\n\n", "<|eot_id|>"),
+        ("", "<|im_start|>assistant\n", "<|im_end|>"),
+    ],
+)
+def test_llama_3_and_chatml_are_recognised_without_a_tokenizer(opening, header, eos):
+    released = trajectory()
+    prompt = f"{opening}task{eos}{header}why?{eos}so{eos}{header}"
+    released.dialogue_history[1] |= {"input": prompt, "output": "done"}
+    parts = trajectory_parts(released)
+    assert text(parts) == f"{prompt}done" and trained(parts) == [f"why?{eos}", "done"]
+    assert parts[0].get("bos", False) == bool(opening)
+
+
+def test_the_reference_solution_of_a_released_pair_stands_after_the_one_bos():
+    parts = parts_from_text("c is X.<s><s>q[H]yes</s>", "[H]", "</s>", "<s>")
+    assert [part["text"] for part in parts] == ["<s>", "c is X.", "q[H]", "yes</s>"]
+    assert parts[0]["bos"] and parts[1]["plain"]

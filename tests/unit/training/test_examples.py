@@ -14,8 +14,10 @@ from sweet_rl.records import PreferencePair, Task, Trajectory, TurnCandidates
 from sweet_rl.training.examples import (
     DROPPED,
     EQUAL,
+    NO_EOS,
     SHORTENED,
     encode_pairs,
+    encode_replies,
     encode_trajectories,
     split_by_task,
     successful,
@@ -207,9 +209,54 @@ def test_equal_texts_of_different_pairs_are_one_text(chat):
 
 
 def test_a_string_needs_the_markup_that_opens_a_turn(chat):
-    pair = PreferencePair("<|bos|><|user|>q<|end|><|assistant|>yes<|end|>", "<|bos|><|user|>q<|end|><|assistant|>no")
     with pytest.raises(UserError, match="--response_template"):
-        encode_pairs([pair], chat, DataSettings())
+        encode_pairs([PreferencePair("q: which? a: yes", "q: which? a: no")], chat, DataSettings())
+    pair = PreferencePair("<|bos|><|user|>q<|end|><|assistant|>yes<|end|>", "<|bos|><|user|>q<|end|><|assistant|>no")
     examples = encode_pairs([pair], chat, DataSettings(response_template="<|assistant|>"))
     trained = [chat.tokenizer.decode(text.ids[text.targets].tolist()) for text in examples.texts]
     assert trained == ["yes<|end|>", "no"]
+
+
+BEGINNING = "<|bos|><|user|>q<|end|><|assistant|>why?<|end|><|user|>so<|end|><|assistant|>"
+
+
+def trained(chat, text) -> str:
+    return chat.tokenizer.decode(text.ids[text.targets].tolist())
+
+
+def test_of_strings_that_begin_alike_what_follows_the_last_shared_header_is_trained(chat, caplog):
+    pair = PreferencePair(f"{BEGINNING}yes<|end|>", f"{BEGINNING}yellow")
+    examples = encode_pairs([pair, pair], chat, DataSettings())
+    assert [trained(chat, text) for text in examples.texts] == ["yes<|end|>", "yellow"]
+    assert caplog.text.count("'<|assistant|>'") == 1 and "no --response_template" in caplog.text
+    shorter = encode_pairs([pair], chat, DataSettings(max_len=len(examples.texts[0]) - 2, too_long="oldest_turns"))
+    assert "why?" not in chat.tokenizer.decode(shorter.texts[0].ids.tolist()) and shorter.counts[SHORTENED] == 1
+
+
+def test_beside_a_prompt_all_of_chosen_and_rejected_is_trained(chat):
+    row = {"prompt": BEGINNING, "chosen": "yes<|end|>", "rejected": "no<|end|>"}
+    examples = encode_pairs([PreferencePair.from_dict(row)], chat, DataSettings())
+    assert [trained(chat, text) for text in examples.texts] == ["yes<|end|>", "no<|end|>"]
+    assert chat.tokenizer.decode(examples.texts[0].ids[: examples.texts[0].prompt_length].tolist()) == BEGINNING
+
+
+def test_rows_of_equal_texts_are_imitated_once_each(chat):
+    rows = [{"prompt": BEGINNING, "chosen": text, "rejected": text} for text in ("a<|end|>", "b<|end|>", "a<|end|>")]
+    examples = encode_replies([PreferencePair.from_dict(row) for row in rows], chat, DataSettings())
+    assert [trained(chat, text) for text in examples.texts] == ["a<|end|>", "b<|end|>"]
+    with pytest.raises(UserError, match="train_sft.py"):
+        encode_pairs([PreferencePair.from_dict(row) for row in rows], chat, DataSettings())
+
+
+def test_a_string_whose_last_turn_has_no_end_of_turn_token_is_counted_and_a_reply_that_was_cut_is_not(chat):
+    asked = "<|bos|><|user|>q<|end|><|assistant|>"
+    closed, open_end = asked + "yes<|end|>", asked + "no"
+    pairs = [PreferencePair(closed, open_end, id="a"), PreferencePair(closed, asked + "no<|end|>", id="b")]
+    data = DataSettings(response_template="<|assistant|>")
+    assert encode_pairs(pairs, chat, data).counts == {NO_EOS: 1}
+    cut = PreferencePair(conversation(chat, "yes"), conversation(chat, "no", cut=True), id="c")
+    assert encode_pairs([cut], chat, data).counts == {}
+    history = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "no", "input": asked, "output": "no"}]
+    released = Trajectory(task=Task("q", "s", id="t"), dialogue_history=history, reward=1.0)
+    assert encode_trajectories([released], chat, data).counts == {NO_EOS: 1}
+    assert encode_trajectories([released], chat, DataSettings()).counts == {NO_EOS: 1}

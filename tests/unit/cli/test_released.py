@@ -1,0 +1,271 @@
+"""Every parameter of every script of the release: real here, answered by a line, or an error that names what to use.
+
+The tables are those of the release's interface, written by hand.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import runpy
+import sys
+from functools import cache
+
+import pytest
+
+from sweet_rl.cli import parse_flags, released
+from sweet_rl.errors import UserError
+from tests.support.command_line import ROOT, call
+
+LINE = "answered by a line"
+WHERE = {
+    "simulate_interactions": released.SIMULATE,
+    "evaluate_code": released.EVALUATE_CODE,
+    "evaluate_html": released.EVALUATE_HTML,
+    "sample_best_of_n": released.SAMPLE,
+    "rank_best_of_n": released.RANK,
+    "generate_random_pairs_from_ranks": released.PAIRS,
+    "filter_websites": released.FILTER,
+    "train_dpo": released.TRAIN_DPO,
+    "visualize_dialogue_histories": released.VISUALIZE,
+    "visualize_design_dialogue_histories": released.VISUALIZE_DESIGN,
+}
+SAVED = ("saved_path", "t.jsonl", {"input_path": "t.jsonl"})
+TEMP = ("temp_path", "/tmp/pictures", LINE)
+PREFERENCE = [
+    ("preference_path", "p.jsonl", {"preference_path": "p.jsonl"}),
+    ("ground_truth_preference_path", "g.jsonl", {"ground_truth_preference_path": "g.jsonl"}),
+]
+PATHS = [
+    ("input_path", "a.jsonl", {"input_path": "a.jsonl"}),
+    ("output_path", "b.jsonl", {"output_path": "b.jsonl"}),
+]
+# script: (parameter, its value on the command line, the flags here that it gives), in the order of the release
+TABLE = {
+    "simulate_interactions": [
+        ("hostname", "host", {"hostname": "host:8123"}),
+        *PATHS,
+        ("user_prompt_path", "auto", {}),
+        ("agent_prompt_path", "own.txt", {"agent_prompt_path": "own.txt"}),
+        ("agent_model", "M", {"agent_model": "M"}),
+        ("env_model", "auto", {"env_model": "Qwen/Qwen2-VL-72B-Instruct"}),
+        ("batch_size", "1000", LINE),
+        ("num_tasks", "7", {"num_tasks": 7}),
+        ("max_steps", "3", {"max_turns": 3}),
+        ("best_of_n", "6", {"best_of_n": 6}),
+        ("train", "True", LINE),
+        ("task_type", "html", {"task_type": "html"}),
+        ("port", "8123", {}),
+        ("temperature", "0.5", {"temperature": 0.5}),
+        TEMP,
+        ("to_continue", "True", {"to_continue": True}),
+    ],
+    "evaluate_code": [SAVED, ("k", "3", {"k": 3}), *PREFERENCE],
+    "evaluate_html": [SAVED, ("k", "3", {"k": 3}), TEMP, *PREFERENCE],
+    "sample_best_of_n": [
+        *PATHS,
+        ("agent_model", "M", {"model_id": "M"}),
+        ("temperature", "0.5", {"temperature": 0.5}),
+        ("best_of_n", "4", {"best_of_n": 4}),
+        ("data_fraction", "0.1", {"data_fraction": 0.1}),
+    ],
+    "rank_best_of_n": [
+        *PATHS,
+        ("model_id", "C", {"model_id": "C"}),
+        ("no_use_ground_truth", "True", {"no_prompt": True}),
+        ("use_sum", "True", {"normalize": "none"}),
+        ("save_steps", "100", LINE),
+    ],
+    "generate_random_pairs_from_ranks": [
+        *PATHS,
+        ("get_sft", "True", {"get_sft": True}),
+        ("no_prompt", "True", LINE),
+        ("num_pairs", "4", {"num_pairs": 4}),
+    ],
+    "filter_websites": [SAVED, ("filtered_path", "b.jsonl", {"output_path": "b.jsonl"}), TEMP],
+    "visualize_dialogue_histories": [SAVED],
+    "visualize_design_dialogue_histories": [SAVED, TEMP],
+}
+TRAINING = [
+    ("save_path", "C", {"save_path": "C"}),
+    ("save_steps", "-1", {"save_steps": -1}),
+    ("logging_steps", "1", {"logging_steps": 1}),
+    ("eval_steps", "-1", {}),
+    ("ckpt_path", "ckpt", LINE),
+    ("max_ckpt_num", "3", LINE),
+    ("max_ckpt_mem", "100", LINE),
+    ("micro_train_batch_size", "1", {"micro_train_batch_size": 1}),
+    ("train_batch_size", "8", {"train_batch_size": 8}),
+    ("load_checkpoint", None, LINE),
+    ("max_norm", "1.0", {"max_norm": 1.0}),
+    ("gradient_checkpointing", None, {"gradient_checkpointing": True}),
+    ("seed", "42", {"seed": 42}),
+    ("disable_fast_tokenizer", None, LINE),
+    ("local_rank", "0", LINE),
+    ("zero_stage", "3", {"zero_stage": 3}),
+    ("bf16", None, {"bf16": True}),
+    ("ref_offload", None, LINE),
+    ("learning_rate", "2e-7", {"learning_rate": 2e-7}),
+    ("lr_warmup_ratio", "0.1", {"warmup_ratio": 0.1}),
+    ("zpg", "8", LINE),
+    ("adam_offload", None, {"adam_offload": True}),
+    ("flash_attn", None, LINE),
+    ("grad_accum_dtype", "fp32", LINE),
+    ("overlap_comm", None, LINE),
+    ("gradient_checkpointing_use_reentrant", None, LINE),
+    ("max_epochs", "4", {"max_epochs": 4}),
+    ("l2", "0.01", {"weight_decay": 0.01}),
+    ("beta", "0.1", {"beta": 0.1}),
+    ("ipo", None, {"ipo": True}),
+    ("label_smoothing", "0.1", {"label_smoothing": 0.1}),
+    ("aux_loss_coef", "0", {}),
+    ("nll_loss_coef", "0.01", {"nll_loss_coef": 0.01}),
+    ("adam_betas", "0.8 0.9", {"adam_betas": (0.8, 0.9)}),
+    ("ring_attn_size", "1", {}),
+    ("load_in_4bit", None, {"load_in_4bit": True}),
+    ("lora_rank", "8", {"lora_rank": 8}),
+    ("lora_alpha", "16", {"lora_alpha": 16.0}),
+    ("target_modules", "q_proj v_proj", {"target_modules": ("q_proj", "v_proj")}),
+    ("lora_dropout", "0.1", {"lora_dropout": 0.1}),
+    ("packing_samples", None, LINE),
+    ("pretrain", "M", {"pretrain": "M"}),
+    ("ref_pretrain", "R", {"ref_pretrain": "R"}),
+    ("dataset", "g.jsonl", {"dataset": "g.jsonl"}),
+    ("dataset_probs", "1.0", {}),
+    ("train_split", "train", LINE),
+    ("eval_split", "test", LINE),
+    ("prompt_key", "prompt", {}),
+    ("chosen_key", "chosen", {}),
+    ("rejected_key", "rejected", {}),
+    ("input_template", "None", {}),
+    ("max_samples", "100", {"max_samples": 100}),
+    ("max_len", "8192", {"max_len": 8192}),
+    ("use_wandb", "KEY", LINE),
+    ("wandb_org", "O", {}),
+    ("wandb_group", "G", {}),
+    ("wandb_project", "P", {}),
+    ("wandb_run_name", "N", {}),
+    ("use_tensorboard", "logs", {"report_to": "tensorboard"}),
+    ("response_template", "<|h|>", {"response_template": "<|h|>"}),
+    ("mean_log_prob", None, {"mean_log_prob": True}),
+]
+REFUSED = [
+    ("train_dpo", "--eval_steps 10", "--eval_fraction 0.1 --save_steps N"),
+    ("train_dpo", "--apply_chat_template", "evaluate_code.py --tokenizer"),
+    ("train_dpo", "--chosen_key good", "name the fields"),
+    ("train_dpo", "--prompt_key question", "name the fields"),
+    ("train_dpo", "--input_template User:{}", "'prompt' of each row"),
+    ("train_dpo", "--aux_loss_coef 0.1", "leave it out"),
+    ("train_dpo", "--ring_attn_size 4", "--gradient_checkpointing"),
+    ("train_dpo", "--dataset a.jsonl,b.jsonl", "join the files"),
+    ("train_dpo", "--dataset_probs 0.5,0.5", "join the files"),
+    ("simulate_interactions", "--hostname host:8000 --port 8001", "--hostname HOST:PORT alone"),
+    ("simulate_interactions", "--port 8001", "--hostname is not given"),
+    ("evaluate_code", "a.jsonl 1 b.jsonl c.jsonl d.jsonl", "saved_path, k, preference_path"),
+    ("evaluate_code", "--saved_path a.jsonl --input_path b.jsonl", "mean the same"),
+    ("train_dpo", "pairs.jsonl", "has no flag before it"),
+    ("rank_best_of_n", "--use_sum=maybe", "true or false"),
+]
+
+
+@cache
+def main_of(script: str):
+    folder = "visualizers" if script.startswith("visualize") else "scripts"
+    return runpy.run_path(str(ROOT / folder / f"{script}.py"))["main"]
+
+
+def flags(script: str, words: str | list[str]) -> dict:
+    """The values of the flags here that a command line of the release gives."""
+    return parse_flags(main_of(script), words.split() if isinstance(words, str) else words, WHERE[script])
+
+
+@pytest.mark.parametrize("script", WHERE)
+def test_every_script_takes_the_command_lines_of_its_table(script):
+    words = ["--eval_steps", "5"] if script == "train_dpo" else ["x"] * 20
+    result = call(f"../visualizers/{script}.py" if script.startswith("visualize") else f"{script}.py", *words)
+    expected = "--eval_fraction" if script == "train_dpo" else f"By position it takes {', '.join(WHERE[script].order)}."
+    assert result.code == 2 and expected in result.err
+
+
+@pytest.mark.parametrize("by_position", [True, False], ids=["by position", "by name"])
+@pytest.mark.parametrize("script", TABLE)
+def test_every_parameter_is_known_by_position_and_by_name(script, by_position, capsys):
+    rows = TABLE[script]
+    words = [value if by_position else f"--{name}={value}" for name, value, _ in rows]
+    expected = {flag: value for *_, given in rows if given is not LINE for flag, value in given.items()}
+    assert flags(script, words) == expected
+    printed = capsys.readouterr().out
+    assert all(f"--{name} is not needed: " in printed for name, _, given in rows if given is LINE)
+
+
+@pytest.mark.parametrize(("name", "value", "expected"), TRAINING, ids=[row[0] for row in TRAINING])
+def test_every_parameter_of_the_training_is_known(name, value, expected, capsys, monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)  # as without wandb
+    found = flags("train_dpo", f"--{name}" + ("" if value is None else f" {value}"))
+    assert found == ({} if expected is LINE else expected)
+    assert (f"--{name}" in capsys.readouterr().out) or expected is not LINE
+
+
+@pytest.mark.parametrize(("script", "words", "message"), REFUSED, ids=[row[1] for row in REFUSED])
+def test_what_cannot_be_honoured_is_an_error_that_names_what_to_use(script, words, message):
+    with pytest.raises(UserError, match=message.replace("(", r"\(")) as error:
+        flags(script, words)
+    assert "Did you mean" not in str(error.value) and "unknown" not in str(error.value)
+
+
+def test_a_name_that_nobody_has_is_still_an_error():
+    with pytest.raises(UserError, match="unknown setting --save_pat. Did you mean"):
+        flags("train_dpo", "--save_pat x")
+
+
+def test_without_a_model_the_paper_s_models_are_taken_and_named(capsys, tmp_path):
+    found = flags("simulate_interactions", "--hostname h --task_type code --input_path a --output_path b")
+    assert found["agent_model"] == "meta-llama/Llama-3.1-8B-Instruct"
+    assert found["env_model"] == "meta-llama/Llama-3.1-70B-Instruct"
+    assert flags("sample_best_of_n", "a b --data_fraction 0.1")["model_id"] == "meta-llama/Llama-3.1-8B-Instruct"
+    assert capsys.readouterr().out.count("meta-llama/Llama-3.1-8B-Instruct, as in the release") == 2
+    assert "agent_model" not in flags("simulate_interactions", "--input_path a")  # no server: not a released command
+    config = tmp_path / "mine.yaml"
+    config.write_text("model_id: mine")
+    assert flags("sample_best_of_n", f"a b --config {config}")["model_id"] == "mine"
+
+
+def test_the_port_goes_to_every_bare_host():
+    assert flags("simulate_interactions", "--hostname a,b --port 81")["hostname"] == "a:81,b:81"
+
+
+def test_defaults_that_differ_are_named_if_the_command_line_is_the_release_s(capsys):
+    flags("generate_random_pairs_from_ranks", "a.jsonl b.jsonl")
+    assert "other defaults than the release's: --num_pairs (there 8)" in capsys.readouterr().out
+    flags("generate_random_pairs_from_ranks", "--input_path a.jsonl --output_path b.jsonl")
+    flags("train_dpo", "--pretrain M --dataset d --save_path s --save_steps 10")
+    assert capsys.readouterr().out == ""
+
+
+def test_an_adapter_of_rank_0_is_none(capsys):
+    words = "--lora_rank 0 --lora_alpha 16 --target_modules q_proj v_proj --lora_dropout 0 --beta 0.2"
+    assert flags("train_dpo", words) == {"beta": 0.2}
+
+
+def test_wandb_gets_its_key_and_names_as_variables_and_no_word_or_flag_keeps_the_key(monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
+    monkeypatch.setattr(os, "environ", {})
+    monkeypatch.setattr(sys, "argv", ["train_dpo.py", "--use_wandb", "secret", "--use_wandb=secret"])
+    found = flags("train_dpo", "--use_wandb secret --wandb_project P --wandb_run_name N --wandb_org O --wandb_group G")
+    assert found == {"report_to": "wandb"}
+    assert os.environ == {
+        "WANDB_API_KEY": "secret", "WANDB_PROJECT": "P", "WANDB_NAME": "N", "WANDB_ENTITY": "O", "WANDB_RUN_GROUP": "G",
+    }  # fmt: skip
+    assert sys.argv == ["train_dpo.py", "--use_wandb", "***", "--use_wandb=***"]  # wandb records them
+
+
+def test_a_switch_takes_no_path_after_it_for_its_value():
+    found = flags("generate_random_pairs_from_ranks", "--no_prompt --get_sft ranked.jsonl pairs.jsonl")
+    assert found == {"get_sft": True, "input_path": "ranked.jsonl", "output_path": "pairs.jsonl"}
+    assert flags("simulate_interactions", "--notrain --num_tasks 3") == {"num_tasks": 3}
+
+
+def test_the_lines_are_printed_by_the_first_process_only(capsys, monkeypatch):
+    monkeypatch.setenv("RANK", "1")
+    flags("train_dpo", "--flash_attn")
+    assert capsys.readouterr().out == ""
