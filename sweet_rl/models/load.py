@@ -16,7 +16,6 @@ from sweet_rl.chat import ChatFormat
 from sweet_rl.errors import UserError
 from sweet_rl.models.base import ChatModel
 from sweet_rl.models.cache import CachedModel, CallCache
-from sweet_rl.models.openai_server import OpenAIServer
 from sweet_rl.models.settings import CallSettings, ModelSettings
 from sweet_rl.runs.manifest import hash_input
 
@@ -29,6 +28,11 @@ def model_path(name: str) -> str:
     """Return the folder of a packaged model (`mini`, `mini_html`); any other name is returned unchanged."""
     packaged = PACKAGED / name
     return str(packaged) if re.fullmatch(r"\w+", name) and packaged.is_dir() else name
+
+
+def on_server(settings: ModelSettings) -> bool:
+    """Return whether a model with these settings is on a server."""
+    return bool(settings.hostname) or settings.engine == "openai"
 
 
 def model_input(name: str) -> str | None:
@@ -65,7 +69,7 @@ def load_model(
     weights = model_input(name)
     identity = {
         "engine": type(model).__name__,
-        "name": name if weights is None or isinstance(model, OpenAIServer) else hash_input(weights),
+        "name": name if weights is None or on_server(settings) else hash_input(weights),
         "request": dict(settings.request or {}),
         "engine_settings": {key: str(value) for key, value in sorted(engine_settings.items())},
     }
@@ -78,11 +82,13 @@ def _load(
     engine, hostname = settings.engine, settings.hostname
     if engine not in ENGINES:
         raise UserError(f"the engine {engine!r} is not known; choose one of {', '.join(ENGINES)}.")
-    if hostname or engine == "openai":
+    if on_server(settings):
         if engine not in ("auto", "openai"):
             raise UserError(
                 f"a hostname ({hostname}) and the engine {engine} exclude each other: leave out one of them."
             )
+        from sweet_rl.models.openai_server import OpenAIServer
+
         return OpenAIServer(
             name,
             [host for host in (hostname or "").split(",") if host.strip()],

@@ -16,7 +16,7 @@ import sweet_rl
 from sweet_rl.errors import UserError
 
 DIRECTORY_MANIFEST = "manifest.json"
-_PACKAGES = ("torch", "transformers", "tokenizers", "datasets", "aiohttp", "accelerate", "vllm", "deepspeed", "numpy")
+_PACKAGES = ("torch", "transformers", "tokenizers", "datasets", "openai", "accelerate", "vllm", "deepspeed", "numpy")
 _BIG = 64 * 2**20  # bytes
 _END = 2**20  # bytes
 
