@@ -45,6 +45,7 @@ setup(
         "datasets>=3.0",
         "diskcache>=5.6",
         "fire>=0.7",
+        "huggingface_hub>=1.0",
         "jinja2>=3.1",
         "numpy>=1.26",
         "openai[aiohttp]>=2.54",

@@ -17,6 +17,7 @@ def main(
     limit: int | None = None,
     seed: int = 0,
     overwrite: bool = False,
+    push_to_hub: str | None = None,
 ) -> None:
     """Draw turn pairs from ranked candidates.
 
@@ -28,10 +29,11 @@ def main(
         limit: number of records that are read; default: all.
         seed: of the draw.
         overwrite: replace an output of other settings.
+        push_to_hub: repository on the hub, OWNER/NAME, to which the finished output is uploaded with a card.
     """
     from sweet_rl.credit.turn_pairs import pair_file
 
-    pair_file(input_path, output_path, num_pairs, eos_text, limit, seed, overwrite)
+    pair_file(input_path, output_path, num_pairs, eos_text, limit, seed, overwrite, push_to_hub)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,12 @@
 """Loads a ChatModel by its name: a model on a server, a checkpoint in this process, or a packaged tiny agent.
 
 `packaged/` holds the tiny agents `mini` (Backend Programming) and `mini_html` (Frontend Design), one checkpoint folder
-each; `model_path` finds them by these names.
+each; `sweet_rl.names` finds them by these names.
 """
 
 from __future__ import annotations
 
 import logging
-import re
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -17,17 +16,11 @@ from sweet_rl.errors import UserError
 from sweet_rl.models.base import ChatModel
 from sweet_rl.models.cache import CachedModel, CallCache
 from sweet_rl.models.settings import CallSettings, ModelSettings
+from sweet_rl.names import model_path
 from sweet_rl.runs.manifest import hash_input
 
 logger = logging.getLogger(__name__)
-PACKAGED = Path(__file__).parent / "packaged"
 ENGINES = ("auto", "transformers", "vllm", "openai")
-
-
-def model_path(name: str) -> str:
-    """Return the folder of a packaged model (`mini`, `mini_html`); any other name is returned unchanged."""
-    packaged = PACKAGED / name
-    return str(packaged) if re.fullmatch(r"\w+", name) and packaged.is_dir() else name
 
 
 def on_server(settings: ModelSettings) -> bool:
