@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -23,7 +22,7 @@ from sweet_rl.models.base import Completion, ModelError, Sampling
 from sweet_rl.models.calls import Calls
 from sweet_rl.models.endpoints import Endpoint, Endpoints
 from sweet_rl.models.hosts import Hosts
-from sweet_rl.models.replies import chat_completions, text_completions
+from sweet_rl.models.replies import completions
 from sweet_rl.models.request_body import RequestBody
 from sweet_rl.records import Message, Part
 
@@ -141,27 +140,51 @@ class OpenAIServer:
     async def _replies(
         self, kind: str, prompt: dict[str, Any], sampling: Sampling, text: str | None = None
     ) -> list[Completion]:
-        """Return `sampling.n` replies from one call, or from n calls if the server gives one reply per call."""
+        """Return `sampling.n` replies from one call, or from n calls if the server gives one reply per call.
+
+        Args:
+            kind: A key of PATHS.
+            prompt: Fields of the body beside the sampling settings.
+            sampling: The sampling settings.
+            text: The prompt as text, for a server that takes no token ids.
+        """
         if sampling.n == 1 or not self._body.one_at_a_time:
-            found = await self._ask_again(kind, prompt, sampling, text)
+            found = await self._ask(kind, prompt, sampling, text)
             if sampling.n == 1 or len(found) != 1:
                 return found
             if not self._body.one_at_a_time:
                 logger.warning("%s gives one reply per call: %d calls per request from now on", self.model, sampling.n)
             self._body.one_at_a_time = True
         single = [replace(sampling, n=1, seed=sampling.seed + number) for number in range(sampling.n)]
-        replies = await asyncio.gather(*(self._ask_again(kind, prompt, one, text) for one in single))
+        replies = await asyncio.gather(*(self._ask(kind, prompt, one, text) for one in single))
         return [reply for (reply,) in replies]
 
-    async def _ask_again(
-        self, kind: str, prompt: dict[str, Any], sampling: Sampling, text: str | None
-    ) -> list[Completion]:
-        """Make one call, and again after retryable errors; the last error is raised."""
+    async def _ask(self, kind: str, prompt: dict[str, Any], sampling: Sampling, text: str | None) -> list[Completion]:
+        """Make one call, again after retryable errors, and again without the parameters that the server refuses.
+
+        Raises:
+            ModelError: There is no reply; the last error.
+            UserError: The server asks for a longer wait than `patience`.
+        """
         failures = {True: 0, False: 0}  # by whether the server was overloaded
         while True:
+            sent = self._body.build(prompt, sampling, text)
             try:
-                return await self._ask(kind, prompt, sampling, text)
+                async with self.endpoints.free_endpoint() as endpoint:
+                    try:
+                        answer = await self._calls.call(endpoint.url, PATHS[kind], sent)
+                    except ModelError as error:
+                        if not self._body.adapt(error, sent):
+                            raise
+                        continue
+                    return completions(answer, sampling.n, kind, self.chat)
             except ModelError as error:
+                self._explain_auth_error(error, endpoint, kind)
+                if (error.retry_after or 0.0) > self.endpoints.patience:
+                    raise UserError(
+                        f"{endpoint.url} asks to wait for {error.retry_after:.0f} s ({error}). Give the same "
+                        "command again then: it continues."
+                    ) from error
                 overloaded = error.kind == "overloaded"
                 failures[overloaded] += 1
                 most = self._overloaded_attempts if overloaded else self._attempts
@@ -171,49 +194,7 @@ class OpenAIServer:
                 logger.info("%s (%s); next attempt in %.1f s", error.kind, error, wait)
                 await asyncio.sleep(wait)
 
-    async def _ask(self, kind: str, prompt: dict[str, Any], sampling: Sampling, text: str | None) -> list[Completion]:
-        """Make one call, repeated without the parameters that the server refuses.
-
-        Args:
-            kind: A key of PATHS.
-            prompt: Fields of the body beside the sampling settings.
-            sampling: The sampling settings.
-            text: The prompt as text, for a server that takes no token ids.
-
-        Raises:
-            ModelError: There is no reply.
-            UserError: The server asks for a longer wait than `patience`.
-        """
-        while True:
-            sent = self._body.build(prompt, sampling, text)
-            endpoint = await self.endpoints.take()
-            start, held = time.monotonic(), True
-            try:
-                answer = await self._calls.call(endpoint.url, PATHS[kind], sent)
-                if kind == "chat":
-                    found = chat_completions(answer, sampling.n)
-                else:
-                    found = text_completions(answer, sampling.n, self.chat)
-                held = False
-                self.endpoints.give_back(endpoint, time.monotonic() - start)
-                return found
-            except ModelError as error:
-                if self._body.adapt(error, sent):
-                    continue
-                held = False
-                self._mark_auth_error(error, endpoint, kind)
-                self.endpoints.give_back(endpoint, time.monotonic() - start, error)
-                if (error.retry_after or 0.0) > self.endpoints.patience:
-                    raise UserError(
-                        f"{endpoint.url} asks to wait for {error.retry_after:.0f} s ({error}). Give the same "
-                        "command again then: it continues."
-                    ) from error
-                raise
-            finally:
-                if held:
-                    self.endpoints.release(endpoint)
-
-    def _mark_auth_error(self, error: ModelError, endpoint: Endpoint, kind: str) -> None:
+    def _explain_auth_error(self, error: ModelError, endpoint: Endpoint, kind: str) -> None:
         """Make an auth error retryable if it may be temporary: the server has answered before, or is one of several."""
         if error.kind == "auth":
             error.retryable = endpoint.works or len(self.endpoints.all) > 1
