@@ -105,6 +105,7 @@ def test_the_defaults_are_those_that_are_documented():
         "pairs_together": 4, "lr_scheduler": "cosine", "warmup_ratio": 0.03, "weight_decay": 0.0, "max_norm": 1.0,
         "bf16": False, "gradient_checkpointing": False, "zero_stage": None, "lora_rank": None, "lora_alpha": None,
         "save_steps": 100, "keep": "last", "logging_steps": 10, "report_to": "none", "seed": 0,
+        "push_to_hub": None,
     }  # fmt: skip
 
 
