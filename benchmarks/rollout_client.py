@@ -10,6 +10,8 @@ human's reply. Every record of the output is checked.
 from __future__ import annotations
 
 import json
+import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -58,7 +60,8 @@ def main(dialogues: int = 1000, turns: int = 10, concurrency: int = 64) -> None:
     """Measures the client."""
     with tempfile.TemporaryDirectory() as folder, serving() as url:
         tasks, output = Path(folder, "tasks.jsonl"), Path(folder, "dialogues.jsonl")
-        rows = ({"problem_description": f"Function {n}; turns: {turns} .", "ground_truth": "", "test_cases": {}}
+        rows = ({"problem_description": f"Function {n}; turns: {turns} .", "ground_truth": "def f(x): return x",
+                 "test_cases": {"test1": "f(1)"}}
                 for n in range(dialogues))  # fmt: skip
         tasks.write_text("".join(json.dumps(row) + "\n" for row in rows))
         words = [sys.executable, SCRIPT, "--agent_model", MODEL, "--env_model", MODEL, "--agent_hostname", url,
@@ -74,6 +77,7 @@ def main(dialogues: int = 1000, turns: int = 10, concurrency: int = 64) -> None:
                 break
         if process.wait() != 0:
             raise RuntimeError("the run failed")
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)  # of the client alone: the server still runs
         print(process.stdout.read())
         summary = json.loads(Path(f"{output}.manifest.json").read_text())["summary"]
         ids, bad = set(), 0
@@ -86,6 +90,8 @@ def main(dialogues: int = 1000, turns: int = 10, concurrency: int = 64) -> None:
     print(f"records: {len(ids)} of {dialogues}, wrong: {bad}")
     if bad or len(ids) != dialogues:
         raise RuntimeError("the output is not right")
+    milliseconds = 1000 * (used.ru_utime + used.ru_stime) / (dialogues * turns)
+    print(f"CPU time per turn: {milliseconds:.2f} ms (start included); load of the machine: {os.getloadavg()[0]:.1f}")
     print(f"turns per second: {summary['turns_per_second']:.0f}")
 
 

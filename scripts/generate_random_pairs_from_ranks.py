@@ -19,6 +19,7 @@ def main(
     seed: int = 0,
     overwrite: bool = False,
     get_sft: bool = False,
+    push_to_hub: str | None = None,
 ) -> None:
     """Draw turn pairs from ranked candidates.
 
@@ -31,10 +32,11 @@ def main(
         seed: of the draw.
         overwrite: replace an output of other settings.
         get_sft: draw random candidates, ranked or not, each as chosen and as rejected, for train_sft.py.
+        push_to_hub: repository on the hub, OWNER/NAME, to which the finished output is uploaded with a card.
     """
     from sweet_rl.credit.turn_pairs import pair_file
 
-    pair_file(input_path, output_path, num_pairs, eos_text, limit, seed, overwrite, get_sft)
+    pair_file(input_path, output_path, num_pairs, eos_text, limit, seed, overwrite, get_sft, push_to_hub)
 
 
 if __name__ == "__main__":

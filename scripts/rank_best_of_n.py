@@ -22,6 +22,7 @@ def main(
     limit: int | None = None,
     shard: str | None = None,
     overwrite: bool = False,
+    push_to_hub: str | None = None,
 ) -> None:
     """Rank candidates: by the advantage log pi_critic - log pi_reference, by a value head, or by a judge.
 
@@ -32,10 +33,11 @@ def main(
         shard: i/n: the i-th of n parts of the records, for one process per GPU, each with its own output. The outputs
             one after the other (cat) are the output of one process.
         overwrite: replace an output of other settings.
+        push_to_hub: repository on the hub, OWNER/NAME, to which the finished output is uploaded with a card.
     """
     from sweet_rl.credit.ranking import rank_file
 
-    rank_file(critic, input_path, output_path, limit, shard, overwrite)
+    rank_file(critic, input_path, output_path, limit, shard, overwrite, push_to_hub)
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ from sweet_rl.models.cache import CallCache
 from sweet_rl.models.load import model_input
 from sweet_rl.models.settings import CallSettings, ModelSettings
 from sweet_rl.records import Trajectory, read_records
+from sweet_rl.runs.push import pushed
 from sweet_rl.runs.run import open_run
 from sweet_rl.runs.shards import shard_of
 
@@ -43,6 +44,7 @@ def main(
     shard: str | None = None,
     seed: int = 0,
     overwrite: bool = False,
+    push_to_hub: str | None = None,
 ) -> None:
     """Sample candidates for each turn.
 
@@ -60,6 +62,7 @@ def main(
         shard: i/n: the i-th of n parts of the trajectories; the parts' outputs, one after the other, are the whole.
         seed: of the sample of tasks and of the candidates.
         overwrite: replace an output of other settings.
+        push_to_hub: repository on the hub, OWNER/NAME, to which the finished output is uploaded with a card.
     """
     for name, value in {"concurrency": concurrency, "best_of_n": best_of_n}.items():
         if value < 1:
@@ -78,7 +81,8 @@ def main(
         **model.to_settings(),
         **({} if shard is None else {"shard": shard}),
     }
-    with open_run(output_path, settings, [input_path, model_input(model_id)], overwrite) as output:
+    opened = open_run(output_path, settings, [input_path, model_input(model_id)], overwrite)
+    with pushed(opened, push_to_hub) as output:
         if output.complete:
             print(f"already complete: {output_path}")
             print_summary(output.summary or {})

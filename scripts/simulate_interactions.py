@@ -51,6 +51,7 @@ from sweet_rl.models.settings import CallSettings, ModelSettings
 from sweet_rl.records import Task, hash_rows, read_records
 from sweet_rl.rollout.collect import CollectionSettings, collect
 from sweet_rl.rollout.play import Choose, Collaboration
+from sweet_rl.runs.push import pushed
 from sweet_rl.runs.run import open_run
 
 PICTURES_KEPT = 1024  # so that a reference page is not drawn again at every turn
@@ -81,6 +82,7 @@ def main(
     to_continue: bool = False,
     seed: int = 0,
     overwrite: bool = False,
+    push_to_hub: str | None = None,
 ) -> None:
     """Simulate dialogues.
 
@@ -98,6 +100,7 @@ def main(
         to_continue: accepted for older command lines; a stopped run is continued in any case.
         seed: of everything that is random.
         overwrite: replace the output.
+        push_to_hub: repository on the hub, OWNER/NAME, to which the finished output is uploaded with a card.
     """
     if sampling.n > 1 and critic is None:
         raise UserError(f"--candidates is {sampling.n}: with several per turn, --critic has to choose one of them.")
@@ -149,7 +152,8 @@ def main(
     settings |= {name: value for name, value in choices.items() if value is not None}
     inputs = [input_path, model_input(agent_model), None if scripted else model_input(env_model), domain.source]
     inputs += critic.inputs() if critic else []
-    with open_run(output_path, settings, inputs, overwrite, _failed if retry_failed else None) as output:
+    opened = open_run(output_path, settings, inputs, overwrite, _failed if retry_failed else None)
+    with pushed(opened, push_to_hub) as output:
         if output.complete:
             print(f"already complete: {output_path}")
             _print(output.summary or {})

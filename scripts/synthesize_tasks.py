@@ -28,6 +28,7 @@ from sweet_rl.prompts import fill, load_prompt
 from sweet_rl.records import Task, hash_rows, read_records, seed_for
 from sweet_rl.rewards.unit_tests import CodeGrader
 from sweet_rl.rollout.play import as_they_finish
+from sweet_rl.runs.push import pushed
 from sweet_rl.runs.run import Run, check_output, open_run, write_texts
 from sweet_rl.tasks import synthesis
 
@@ -52,6 +53,7 @@ def main(
     sandbox: Literal["auto", "strict", "seccomp", "limits"] = "auto",
     seed: int = 0,
     overwrite: bool = False,
+    push_to_hub: str | None = None,
 ) -> None:
     """Synthesise tasks.
 
@@ -70,6 +72,7 @@ def main(
         sandbox: auto, strict, seccomp or limits (see the docstring of sweet_rl/sandbox).
         seed: of the passages and of sampling.
         overwrite: replace the outputs.
+        push_to_hub: repository on the hub, OWNER/NAME, to which the finished output is uploaded with a card.
     """
     max_candidates = 10 * num_tasks if max_candidates is None else max_candidates
     at_least_one = {
@@ -87,7 +90,8 @@ def main(
         exclude=hash_rows(task.to_dict() for task in known)[:16], request=model.request,
     )  # fmt: skip
     check_output(output_path, overwrite=True)
-    with open_run(f"{output_path}.candidates.jsonl", settings, exclude or [], overwrite) as candidates:
+    opened = open_run(f"{output_path}.candidates.jsonl", settings, exclude or [], overwrite)
+    with pushed(opened, push_to_hub, output_path) as candidates:
         if not candidates.complete:
             chat_model = load_model(
                 model_id,

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from sweet_rl.errors import UserError
+from sweet_rl.names import model_path
 from sweet_rl.records import Part
 
 # Placeholders in the rendered text: an assistant turn, and the fence around special-token text in a content.
@@ -89,18 +90,19 @@ class ChatFormat:
 
     @classmethod
     def from_pretrained(cls, path: str | Path) -> "ChatFormat":
-        """The chat format of a model directory or hub name. Raises UserError if it cannot be loaded."""
+        """The chat format of a packaged model, model directory or hub name. Raises UserError if it cannot be loaded."""
         from transformers import AutoTokenizer, GenerationConfig
 
+        path = model_path(str(path))
         try:
-            tokenizer = AutoTokenizer.from_pretrained(str(path))
+            tokenizer = AutoTokenizer.from_pretrained(path)
         except (OSError, ValueError, KeyError) as error:
             raise UserError(f"no tokenizer can be loaded from {path}: {error}") from error
         try:
-            eos = GenerationConfig.from_pretrained(str(path)).eos_token_id
+            eos = GenerationConfig.from_pretrained(path).eos_token_id
         except (OSError, ValueError):  # a model directory need not have one
             eos = None
-        return cls(tokenizer, eos_ids=[eos] if isinstance(eos, int) else list(eos or ()), name=str(path))
+        return cls(tokenizer, eos_ids=[eos] if isinstance(eos, int) else list(eos or ()), name=path)
 
     def prompt(self, messages: Sequence[dict], tokenizer: str | None = None) -> list[Part]:
         """What the model sees before its next reply: BOS once, all turns so far, the header of the reply.

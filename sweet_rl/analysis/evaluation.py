@@ -23,6 +23,7 @@ from sweet_rl.rewards.base import Grader
 from sweet_rl.rewards.evaluate import best_of_tasks, first_tasks, grade_trajectories, reference_answers
 from sweet_rl.rewards.graded_file import GradedFile, check_comparable, grader_of, read_graded
 from sweet_rl.runs.manifest import manifest_of
+from sweet_rl.runs.push import pushed
 from sweet_rl.runs.run import Run, check_output, open_run
 
 
@@ -47,6 +48,7 @@ class Evaluation:
         retry_failed: grade those answers again that failed by the machine (see `Grade.machine`).
         seed: of the bootstrap.
         overwrite: replace the outputs.
+        push_to_hub: repository on the hub, OWNER/NAME, to which the graded trajectories are uploaded with a card.
     """
 
     output_path: str | None = None
@@ -63,13 +65,14 @@ class Evaluation:
     retry_failed: bool = False
     seed: int = 0
     overwrite: bool = False
+    push_to_hub: str | None = None
 
     def __post_init__(self) -> None:
         if self.input_path is None:
             raise UserError("missing: --input_path (the trajectories to grade). See --help.")
         if self.min_gap is not None and self.min_gap <= 0:
             raise UserError(f"--min_gap is {self.min_gap}; it must be above 0.")
-        for flag in ("output_path", "num_tasks", "grade_references", "retry_failed"):
+        for flag in ("output_path", "num_tasks", "grade_references", "retry_failed", "push_to_hub"):
             if self.in_place and getattr(self, flag):
                 raise UserError(
                     f"--in_place replaces the input by the same dialogues, graded anew: leave out --{flag}."
@@ -146,7 +149,8 @@ def evaluate(domain: Domain, evaluation: Evaluation, texts: DialogueTexts, gradi
             _check_baseline(domain, evaluation, trajectories, settings, baseline)
         drop = _machine_failed if evaluation.retry_failed else None
         inputs = [source, domain.source]
-        with open_run(evaluation.target, settings, inputs, evaluation.overwrite, drop) as output:
+        opened = open_run(evaluation.target, settings, inputs, evaluation.overwrite, drop)
+        with pushed(opened, evaluation.push_to_hub) as output:
             graded, summary = _grade(output, trajectories, grader, evaluation)
     if evaluation.in_place:
         os.replace(evaluation.target, evaluation.result)

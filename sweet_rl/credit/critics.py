@@ -13,7 +13,8 @@ from typing import Annotated, Any, Literal, Protocol, get_args, get_type_hints
 
 from sweet_rl.cli import UNRECORDED
 from sweet_rl.errors import UserError
-from sweet_rl.models.load import model_input, model_path
+from sweet_rl.models.load import model_input
+from sweet_rl.names import model_path
 from sweet_rl.records import TurnCandidates
 from sweet_rl.runs.manifest import DIRECTORY_MANIFEST
 from sweet_rl.scoring.length_normalization import Normalize

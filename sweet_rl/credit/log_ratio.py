@@ -12,8 +12,8 @@ from sweet_rl.chat import ChatFormat
 from sweet_rl.credit.advantage import advantage
 from sweet_rl.credit.candidate_texts import encoded_candidates, sampling_logprobs
 from sweet_rl.credit.critics import CriticSettings
-from sweet_rl.models.load import model_path
 from sweet_rl.models.loadable import check_loadable
+from sweet_rl.names import model_path
 from sweet_rl.records import TurnCandidates
 from sweet_rl.scoring.rows import EncodedText
 

@@ -12,11 +12,12 @@ from sweet_rl.credit.advantage import order_by_score
 from sweet_rl.credit.critics import Critic, CriticSettings, load_critic
 from sweet_rl.errors import UserError
 from sweet_rl.models.base import ModelError
-from sweet_rl.models.load import model_path
 from sweet_rl.models.loadable import check_loadable
+from sweet_rl.names import model_path
 from sweet_rl.progress import progress_bar
 from sweet_rl.records import TurnCandidates, read_records
 from sweet_rl.rollout.play import as_they_finish
+from sweet_rl.runs.push import pushed
 from sweet_rl.runs.run import Run, open_run
 from sweet_rl.runs.shards import shard_of
 
@@ -28,12 +29,14 @@ def rank_file(
     limit: int | None = None,
     shard: str | None = None,
     overwrite: bool = False,
+    push_to_hub: str | None = None,
 ) -> dict:
     """Rank every record of a file, in its order. A killed run continues with the same call.
 
     Args:
         limit: number of records that are read; None reads all.
         shard: "i/n": only the i-th of n parts of the records.
+        push_to_hub: repository to which the finished output is uploaded.
 
     Returns:
         The summary: turns, candidates.
@@ -48,7 +51,8 @@ def rank_file(
         for model in filter(None, (critic.model_id, critic.seed_model)):
             check_loadable(model_path(model))
     settings = {**critic.to_settings(), "limit": limit, **({} if shard is None else {"shard": shard})}
-    with open_run(output_path, settings, [input_path, *critic.inputs()], overwrite) as run:
+    opened = open_run(output_path, settings, [input_path, *critic.inputs()], overwrite)
+    with pushed(opened, push_to_hub) as run:
         if run.complete:
             print(f"{output_path}: already complete")
             return run.summary or {}

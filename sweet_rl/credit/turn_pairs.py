@@ -8,6 +8,7 @@ from sweet_rl.credit.candidate_texts import completion_part, prompt_parts
 from sweet_rl.errors import UserError
 from sweet_rl.progress import progress_bar
 from sweet_rl.records import PreferencePair, TurnCandidates, read_records, seed_for
+from sweet_rl.runs.push import pushed
 from sweet_rl.runs.run import open_run
 from sweet_rl.scoring.markup import recognised
 
@@ -101,6 +102,7 @@ def pair_file(
     seed: int = 0,
     overwrite: bool = False,
     get_sft: bool = False,
+    push_to_hub: str | None = None,
 ) -> None:
     """Write the turn pairs of a file of ranked candidates. A killed run continues with the same call.
 
@@ -108,6 +110,7 @@ def pair_file(
         num_pairs, eos_text, seed: of `turn_pairs`.
         limit: number of records that are read; None reads all.
         get_sft: write `imitation_pairs` instead.
+        push_to_hub: repository to which the finished output is uploaded.
 
     Raises:
         UserError: a record gives no pairs for a reason of `turn_pairs`, or no record has two different candidates.
@@ -121,7 +124,7 @@ def pair_file(
         raise UserError(f"{input_path}: no turn has two different candidates to pair.")
     settings = {"num_pairs": num_pairs, "eos_text": eos_text, "limit": limit, "seed": seed}
     settings |= {"get_sft": True} if get_sft else {}
-    with open_run(output_path, settings, [input_path], overwrite) as output:
+    with pushed(open_run(output_path, settings, [input_path], overwrite), push_to_hub) as output:
         if output.complete:
             print(f"{output_path}: already complete")
             return

@@ -15,7 +15,7 @@ from sweet_rl.chat import ChatFormat
 from sweet_rl.credit.candidate_texts import check_candidates, encoded_candidates
 from sweet_rl.credit.critics import CriticSettings
 from sweet_rl.errors import UserError
-from sweet_rl.models.load import model_path
+from sweet_rl.names import model_path
 from sweet_rl.records import TurnCandidates
 from sweet_rl.runs.manifest import DIRECTORY_MANIFEST
 from sweet_rl.scoring.rows import EncodedText

@@ -9,12 +9,15 @@ the order in which they arrive.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import math
 import random
 import time
+from array import array
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from sweet_rl.errors import UserError
@@ -23,38 +26,17 @@ from sweet_rl.models.hosts import Hosts
 
 logger = logging.getLogger(__name__)
 OVERLOADS_PER_FAILURE = 8  # refusals for overload that weigh as much as one failure
-_STEP, _SHORTEST = math.log(1.05), 1e-4
 TROUBLE = ("timeout", "connection", "server", "overloaded", "malformed", "auth")
 
 
-class Latencies:
-    """Durations of calls, counted in buckets that are 5 % wide: memory does not grow, percentiles are right to 5 %."""
-
-    def __init__(self) -> None:
-        self._buckets: Counter[int] = Counter()
-        self._longest = 0.0
-
-    def add(self, seconds: float) -> None:
-        self._buckets[round(math.log(max(seconds, _SHORTEST)) / _STEP)] += 1
-        self._longest = max(self._longest, seconds)
-
-    def percentile(self, share: float) -> float | None:
-        """Return the seconds within which `share` (0 to 1) of the calls were answered; None without calls."""
-        total, seen = sum(self._buckets.values()), 0
-        for bucket in sorted(self._buckets):
-            seen += self._buckets[bucket]
-            if seen >= share * total:
-                return min(math.exp(bucket * _STEP), self._longest)
-        return None
-
-    def summary(self) -> dict[str, float]:
-        """Return p50, p90, p99 and longest, in seconds."""
-        if not self._buckets:
-            return {}
-        times = {f"p{round(100 * share)}": self.percentile(share) for share in (0.5, 0.9, 0.99)}
-        return {name: round(seconds, 3) for name, seconds in (times | {"longest": self._longest}).items()}
+def latency_summary(seconds: Sequence[float]) -> dict[str, float]:
+    """Return p50, p90, p99 and longest of the durations of calls, in seconds; empty without calls."""
+    ordered = sorted(seconds)
+    ranks = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "longest": 1.0}
+    return {name: round(ordered[math.ceil(rank * len(ordered)) - 1], 3) for name, rank in ranks.items() if ordered}
 
 
+@dataclass(eq=False)
 class Endpoint:
     """One server.
 
@@ -65,32 +47,27 @@ class Endpoint:
         suspended: Whether it gets no calls until it answers a probe.
     """
 
-    def __init__(self, url: str, limit: int) -> None:
-        self.url = url
-        self.limit = float(limit)
-        self.under_way = 0
-        self.works = False
-        self.suspended = False
-        self.paused_until = 0.0
-        self.failures_in_row = 0.0
-        self.probe_pause: float | None = None
-        self.limit_cut = 0.0
-        self.latencies = Latencies()
-        self.answered = 0
-        self.failed: Counter[str] = Counter()
-        self.times_left_out = 0
+    url: str
+    limit: float
+    under_way: int = 0
+    works: bool = False
+    suspended: bool = False
+    paused_until: float = 0.0
+    failures_in_row: float = 0.0
+    probe_pause: float | None = None
+    limit_cut: float = 0.0
+    times_left_out: int = 0
+    seconds: array = field(default_factory=lambda: array("f"))
+    failed: Counter[str] = field(default_factory=Counter)
 
     def free(self, now: float) -> bool:
         return not self.suspended and self.under_way < int(self.limit) and self.paused_until <= now
 
     def summary(self) -> dict[str, Any]:
-        calls = self.answered + sum(self.failed.values())
-        counts: dict[str, Any] = {"calls": calls, "seconds": self.latencies.summary()}
-        if self.failed:
-            counts["failed"] = dict(sorted(self.failed.items()))
-        if self.times_left_out:
-            counts["times_left_out"] = self.times_left_out
-        return counts
+        calls = len(self.seconds) + sum(self.failed.values())
+        counts = {"failed": dict(sorted(self.failed.items())), "times_left_out": self.times_left_out}
+        counts = {name: count for name, count in counts.items() if count}
+        return {"calls": calls, "seconds": latency_summary(self.seconds), **counts}
 
 
 class Endpoints:
@@ -132,6 +109,21 @@ class Endpoints:
     @property
     def all(self) -> list[Endpoint]:
         return list(self._endpoints.values())
+
+    @contextlib.asynccontextmanager
+    async def free_endpoint(self) -> AsyncIterator[Endpoint]:
+        """Take a server for one call; a ModelError within is counted as its failure. Raises as `take` does."""
+        endpoint = await self.take()
+        start = time.monotonic()
+        try:
+            yield endpoint
+        except ModelError as error:
+            self.give_back(endpoint, time.monotonic() - start, error)
+            raise
+        except BaseException:
+            self.release(endpoint)
+            raise
+        self.give_back(endpoint, time.monotonic() - start)
 
     async def take(self) -> Endpoint:
         """Wait for a free server and return the one with the fewest calls in progress.
@@ -195,7 +187,7 @@ class Endpoints:
 
     def summary(self) -> dict[str, Any]:
         """Return calls, failures by kind and latencies of each server that was called, by its URL."""
-        called = [one for one in (*self._endpoints.values(), *self._gone) if one.answered or one.failed]
+        called = [one for one in (*self._endpoints.values(), *self._gone) if one.seconds or one.failed]
         return {one.url: one.summary() for one in called}
 
     async def close(self) -> None:
@@ -228,8 +220,7 @@ class Endpoints:
     def _record_success(self, endpoint: Endpoint, seconds: float, counted: bool) -> None:
         endpoint.works, endpoint.failures_in_row, endpoint.probe_pause = True, 0, None
         if counted:
-            endpoint.answered += 1
-            endpoint.latencies.add(seconds)
+            endpoint.seconds.append(seconds)
         if endpoint.limit < self._concurrency:
             endpoint.limit = min(self._concurrency, endpoint.limit + 1 / endpoint.limit)
 

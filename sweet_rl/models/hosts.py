@@ -26,9 +26,8 @@ def base_url(hostname: str) -> str:
         parts = urllib.parse.urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname or any(map(str.isspace, name)):
             raise ValueError("no host")
-        if "://" in name:
-            return name
-        return f"{url if parts.port is not None else f'{url}:8000'}/v1"
+        has_port = parts.port is not None  # raises ValueError for a port that is none
+        return name if "://" in name else f"{url if has_port else f'{url}:8000'}/v1"
     except ValueError as error:
         raise UserError(
             f"{hostname!r} is no server ({error}); give host, host:port or a full URL, several separated by commas."

@@ -1,13 +1,12 @@
 """Loads a ChatModel by its name: a model on a server, a checkpoint in this process, or a packaged tiny agent.
 
 `packaged/` holds the tiny agents `mini` (Backend Programming) and `mini_html` (Frontend Design), one checkpoint folder
-each; `model_path` finds them by these names.
+each; `sweet_rl.names` finds them by these names.
 """
 
 from __future__ import annotations
 
 import logging
-import re
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -16,19 +15,17 @@ from sweet_rl.chat import ChatFormat
 from sweet_rl.errors import UserError
 from sweet_rl.models.base import ChatModel
 from sweet_rl.models.cache import CachedModel, CallCache
-from sweet_rl.models.openai_server import OpenAIServer
 from sweet_rl.models.settings import CallSettings, ModelSettings
+from sweet_rl.names import model_path
 from sweet_rl.runs.manifest import hash_input
 
 logger = logging.getLogger(__name__)
-PACKAGED = Path(__file__).parent / "packaged"
 ENGINES = ("auto", "transformers", "vllm", "openai")
 
 
-def model_path(name: str) -> str:
-    """Return the folder of a packaged model (`mini`, `mini_html`); any other name is returned unchanged."""
-    packaged = PACKAGED / name
-    return str(packaged) if re.fullmatch(r"\w+", name) and packaged.is_dir() else name
+def on_server(settings: ModelSettings) -> bool:
+    """Return whether a model with these settings is on a server."""
+    return bool(settings.hostname) or settings.engine == "openai"
 
 
 def model_input(name: str) -> str | None:
@@ -65,7 +62,7 @@ def load_model(
     weights = model_input(name)
     identity = {
         "engine": type(model).__name__,
-        "name": name if weights is None or isinstance(model, OpenAIServer) else hash_input(weights),
+        "name": name if weights is None or on_server(settings) else hash_input(weights),
         "request": dict(settings.request or {}),
         "engine_settings": {key: str(value) for key, value in sorted(engine_settings.items())},
     }
@@ -78,11 +75,13 @@ def _load(
     engine, hostname = settings.engine, settings.hostname
     if engine not in ENGINES:
         raise UserError(f"the engine {engine!r} is not known; choose one of {', '.join(ENGINES)}.")
-    if hostname or engine == "openai":
+    if on_server(settings):
         if engine not in ("auto", "openai"):
             raise UserError(
                 f"a hostname ({hostname}) and the engine {engine} exclude each other: leave out one of them."
             )
+        from sweet_rl.models.openai_server import OpenAIServer
+
         return OpenAIServer(
             name,
             [host for host in (hostname or "").split(",") if host.strip()],

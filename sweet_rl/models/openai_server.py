@@ -9,27 +9,28 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
-import time
+import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import openai
+
 from sweet_rl.chat import ChatFormat, parts_text
 from sweet_rl.errors import UserError
 from sweet_rl.models.base import Completion, ModelError, Sampling
+from sweet_rl.models.calls import Calls
 from sweet_rl.models.endpoints import Endpoint, Endpoints
 from sweet_rl.models.hosts import Hosts
-from sweet_rl.models.http_calls import ApiError, HttpCalls
-from sweet_rl.models.replies import chat_completions, text_completions
-from sweet_rl.models.retries import RetryPolicy
+from sweet_rl.models.replies import completions
+from sweet_rl.models.request_body import RequestBody
 from sweet_rl.records import Message, Part
 
 logger = logging.getLogger(__name__)
 HOSTED = "https://api.openai.com/v1"
-NOT_EVERYWHERE = ("return_token_ids", "logprobs", "seed", "top_p", "temperature", "n")
 PATHS = {"chat": "/chat/completions", "text": "/completions"}
 PROBE_SECONDS = 10.0
+FIRST_WAIT = 0.5  # seconds before the second attempt of a call, at most; doubled for each further one
 
 
 class OpenAIServer:
@@ -46,7 +47,9 @@ class OpenAIServer:
         api_key: Sent as the bearer token; local servers need none.
         chat: The model's chat format, for exact token ids.
         timeout: Seconds for one call.
-        retries: When failed calls are repeated.
+        attempts: Largest number of calls for one reply.
+        overloaded_attempts: The same for calls that fail because the server is overloaded.
+        longest_wait: Upper bound of the wait between two of them, in seconds, unless the server asks for a longer one.
         concurrency: Largest number of calls that one server has in progress.
         patience: Seconds without any server that answers, or that a server asks to wait, after which the run ends
             with a UserError.
@@ -64,7 +67,9 @@ class OpenAIServer:
         api_key: str | None = None,
         chat: ChatFormat | None = None,
         timeout: float = 600.0,
-        retries: RetryPolicy | None = None,
+        attempts: int = 6,
+        overloaded_attempts: int = 30,
+        longest_wait: float = 30.0,
         concurrency: int = 256,
         patience: float = 600.0,
         request: Mapping[str, Any] | None = None,
@@ -75,13 +80,10 @@ class OpenAIServer:
             )
         self.model = model
         self.chat = chat
-        self.retries = retries or RetryPolicy()
-        self.request = dict(request or {})
         self.endpoints = Endpoints(Hosts(hostnames or [HOSTED]), self._probe, concurrency, patience)
-        self._http = HttpCalls(api_key, timeout)
-        self._left_out: set[str] = set()
-        self._text_only = self._one_at_a_time = False
-        self._token_limit = "max_tokens"
+        self._attempts, self._overloaded_attempts, self._longest_wait = attempts, overloaded_attempts, longest_wait
+        self._calls = Calls(api_key, timeout)
+        self._body = RequestBody(model, request)
 
     async def check(self) -> None:
         """Ask every server for its models, and suspend those that do not answer, with a warning.
@@ -124,7 +126,7 @@ class OpenAIServer:
 
     async def close(self) -> None:
         await self.endpoints.close()
-        await self._http.close()
+        await self._calls.close()
 
     def _plain_prompt(self, parts: list[Part]) -> str:
         """Return the prompt for a server that tokenises it, without the BOS that the server will add."""
@@ -136,112 +138,68 @@ class OpenAIServer:
         return text.removeprefix(self.chat.bos_text) if adds_bos else text
 
     async def _replies(
-        self, kind: str, request: dict[str, Any], sampling: Sampling, text: str | None = None
+        self, kind: str, prompt: dict[str, Any], sampling: Sampling, text: str | None = None
     ) -> list[Completion]:
-        """Return `sampling.n` replies from one call, or from n calls if the server gives one reply per call."""
-        if sampling.n == 1 or not self._one_at_a_time:
-            found = await self.retries.call(lambda: self._ask(kind, request, sampling, text))
-            if sampling.n == 1 or len(found) != 1:
-                return found
-            if not self._one_at_a_time:
-                logger.warning("%s gives one reply per call: %d calls per request from now on", self.model, sampling.n)
-            self._one_at_a_time = True
-
-        def one(number: int) -> Any:
-            own = replace(sampling, n=1, seed=sampling.seed + number)
-            return self.retries.call(lambda: self._ask(kind, request, own, text))
-
-        return [reply for replies in await asyncio.gather(*map(one, range(sampling.n))) for reply in replies]
-
-    async def _ask(
-        self, kind: str, request: dict[str, Any], sampling: Sampling, text: str | None
-    ) -> list[Completion]:
-        """Make one call, repeated without the parameters that the server refuses.
+        """Return `sampling.n` replies from one call, or from n calls if the server gives one reply per call.
 
         Args:
             kind: A key of PATHS.
-            request: Fields of the body beside the sampling settings.
+            prompt: Fields of the body beside the sampling settings.
             sampling: The sampling settings.
             text: The prompt as text, for a server that takes no token ids.
+        """
+        if sampling.n == 1 or not self._body.one_at_a_time:
+            found = await self._ask(kind, prompt, sampling, text)
+            if sampling.n == 1 or len(found) != 1:
+                return found
+            if not self._body.one_at_a_time:
+                logger.warning("%s gives one reply per call: %d calls per request from now on", self.model, sampling.n)
+            self._body.one_at_a_time = True
+        single = [replace(sampling, n=1, seed=sampling.seed + number) for number in range(sampling.n)]
+        replies = await asyncio.gather(*(self._ask(kind, prompt, one, text) for one in single))
+        return [reply for (reply,) in replies]
+
+    async def _ask(self, kind: str, prompt: dict[str, Any], sampling: Sampling, text: str | None) -> list[Completion]:
+        """Make one call, again after retryable errors, and again without the parameters that the server refuses.
 
         Raises:
-            ModelError: There is no reply.
+            ModelError: There is no reply; the last error.
             UserError: The server asks for a longer wait than `patience`.
         """
+        failures = {True: 0, False: 0}  # by whether the server was overloaded
         while True:
-            sent = self._body(request, sampling, text)
-            endpoint = await self.endpoints.take()
-            start, held = time.monotonic(), True
+            sent = self._body.build(prompt, sampling, text)
             try:
-                answer = await self._http.post(endpoint.url + PATHS[kind], sent)
-                if kind == "chat":
-                    found = chat_completions(answer, sampling.n)
-                else:
-                    found = text_completions(answer, sampling.n, self.chat)
-                held = False
-                self.endpoints.give_back(endpoint, time.monotonic() - start)
-                return found
+                async with self.endpoints.free_endpoint() as endpoint:
+                    try:
+                        answer = await self._calls.call(endpoint.url, PATHS[kind], sent)
+                    except ModelError as error:
+                        if not self._body.adapt(error, sent):
+                            raise
+                        continue
+                    return completions(answer, sampling.n, kind, self.chat)
             except ModelError as error:
-                if isinstance(error, ApiError) and self._adapt(error, sent):
-                    continue
-                held = False
-                self._mark_auth_error(error, endpoint, kind)
-                self.endpoints.give_back(endpoint, time.monotonic() - start, error)
+                self._explain_auth_error(error, endpoint, kind)
                 if (error.retry_after or 0.0) > self.endpoints.patience:
                     raise UserError(
                         f"{endpoint.url} asks to wait for {error.retry_after:.0f} s ({error}). Give the same "
                         "command again then: it continues."
                     ) from error
-                raise
-            finally:
-                if held:
-                    self.endpoints.release(endpoint)
+                overloaded = error.kind == "overloaded"
+                failures[overloaded] += 1
+                most = self._overloaded_attempts if overloaded else self._attempts
+                if not error.retryable or failures[overloaded] >= most:
+                    raise
+                wait = max(backoff(max(failures.values()), self._longest_wait), error.retry_after or 0.0)
+                logger.info("%s (%s); next attempt in %.1f s", error.kind, error, wait)
+                await asyncio.sleep(wait)
 
-    def _body(self, request: dict[str, Any], sampling: Sampling, text: str | None) -> dict[str, Any]:
-        body = request | {
-            "model": self.model,
-            self._token_limit: sampling.max_tokens,
-            "temperature": sampling.temperature,
-            "top_p": sampling.top_p,
-            "n": sampling.n,
-            "seed": sampling.seed % 2**31,
-        }
-        if self._text_only and text is not None:
-            body["prompt"] = text
-        for name in self._left_out:
-            body.pop(name, None)
-        return {name: value for name, value in (body | self.request).items() if value is not None}
-
-    def _mark_auth_error(self, error: ModelError, endpoint: Endpoint, kind: str) -> None:
+    def _explain_auth_error(self, error: ModelError, endpoint: Endpoint, kind: str) -> None:
         """Make an auth error retryable if it may be temporary: the server has answered before, or is one of several."""
         if error.kind == "auth":
             error.retryable = endpoint.works or len(self.endpoints.all) > 1
-            if getattr(error, "status", 0) == 404 and kind == "text" and not endpoint.works:
+            if isinstance(error.__cause__, openai.NotFoundError) and kind == "text" and not endpoint.works:
                 error.args = (f"{error} (A server that has no {PATHS['text']} needs the tokenizer `none`.)",)
-
-    def _adapt(self, error: ApiError, sent: dict[str, Any]) -> bool:
-        """Return whether the server named a parameter that it does not take and that the next call can omit."""
-        if error.status not in (400, 422):
-            return False
-        text = str(error)
-        if isinstance(sent.get("prompt"), list) and "prompt" in text and "string" in text:
-            if not self._text_only:
-                logger.warning("%s takes no token ids, so it tokenises the prompts itself (%s)", self.model, text[:200])
-            self._text_only = True
-            return True
-        if "max_completion_tokens" in text and "max_tokens" in sent:
-            self._token_limit = "max_completion_tokens"
-            return "max_tokens" not in self.request
-        words = _words(text)
-        named = [name for name in NOT_EVERYWHERE if name in sent and (error.param == name or name in words)]
-        named = [name for name in named if name not in self.request]
-        if not named:
-            return False
-        if new := [name for name in named if name not in self._left_out]:
-            logger.warning("%s does not take %s: left out from now on (%s)", self.model, ", ".join(new), text[:200])
-        self._left_out.update(named)
-        self._one_at_a_time |= "n" in named
-        return True
 
     async def _probe(self, url: str) -> None:
         """Ask the server at `url` for its models.
@@ -252,9 +210,10 @@ class OpenAIServer:
             ModelError: The server does not answer, refuses the key, or serves other models only (kind auth).
         """
         try:
-            answer = await self._http.get(f"{url}/models", PROBE_SECONDS)
-        except ApiError as error:
-            if error.status in (401, 403) or (error.retryable and error.status != 500):
+            answer = await self._calls.call(url, "/models", timeout=PROBE_SECONDS)
+        except ModelError as error:
+            status = getattr(error.__cause__, "status_code", None)
+            if status in (None, 401, 403) or (error.retryable and status != 500):
                 raise
             return
         listed = answer.get("data")
@@ -264,6 +223,7 @@ class OpenAIServer:
             raise ModelError("auth", f"the server at {url} does not serve {self.model!r}; it serves {shown}.")
 
 
-def _words(text: str) -> set[str]:
-    """Return the words of a message that may be parameter names; a single letter must be in quotation marks."""
-    return set(re.findall(r"\w{2,}|(?<=['\"`])\w(?=['\"`])", text))
+def backoff(failures: int, longest: float) -> float:
+    """Return a random wait after so many failures, in seconds, at most `longest`."""
+    bound = min(longest, FIRST_WAIT * 2.0 ** (failures - 1))
+    return random.uniform(bound / 2, bound)

@@ -8,75 +8,65 @@ from sweet_rl.chat import ChatFormat
 from sweet_rl.models.base import Completion, ModelError
 
 
-def chat_completions(answer: dict[str, Any], count: int) -> list[Completion]:
-    """Return the `count` replies in a response of `/chat/completions`.
-
-    Raises:
-        ModelError: The response is malformed, or the content filter refused the dialogue.
-    """
-    return [_chat_completion(choice, usage) for choice, usage in _choices(answer, count)]
-
-
-def text_completions(answer: dict[str, Any], count: int, chat: ChatFormat | None) -> list[Completion]:
-    """Return the `count` replies in a response of `/completions`, with token ids if the server reports them.
-
-    Raises:
-        ModelError: The response is malformed, or the content filter refused the dialogue.
-    """
-    return [_text_completion(choice, usage, chat) for choice, usage in _choices(answer, count)]
-
-
-def _choices(answer: dict[str, Any], count: int) -> list[tuple[dict, tuple[int, int]]]:
-    """Return the choices in order, each with (prompt tokens, its share of the completion tokens).
+def completions(answer: dict[str, Any], count: int, kind: str, chat: ChatFormat | None = None) -> list[Completion]:
+    """Return the `count` replies in a response, in order, each with its share of the completion tokens.
 
     One choice is accepted if more were requested: some servers give one reply per call.
+
+    Args:
+        answer: The response.
+        count: Number of replies that were requested.
+        kind: `chat` for a response of `/chat/completions`, `text` for one of `/completions`.
+        chat: The model's chat format, to decode token ids that the server reports; None ignores them.
+
+    Raises:
+        ModelError: The response is malformed, or the content filter refused the dialogue.
     """
-    choices = answer.get("choices")
+    choices, usage = answer.get("choices"), answer.get("usage")
     if not isinstance(choices, list) or not all(isinstance(choice, dict) for choice in choices):
         raise _malformed("no choices in the server's reply")
     if len(choices) not in (1, count):
         raise _malformed(f"{len(choices)} choices in the server's reply, expected {count}")
-    usage = answer.get("usage")
     usage = usage if isinstance(usage, dict) else {}
     prompt, made = (_count(usage.get(name)) for name in ("prompt_tokens", "completion_tokens"))
-    ordered = sorted(choices, key=lambda choice: _count(choice.get("index")))
-    share = len(choices)
-    return [(choice, (prompt, made // share + (place < made % share))) for place, choice in enumerate(ordered)]
+    found = []
+    for place, choice in enumerate(sorted(choices, key=lambda choice: _count(choice.get("index")))):
+        share = made // len(choices) + (place < made % len(choices))
+        text, reason = _text(choice, kind), choice.get("finish_reason")
+        ids = None if chat is None else _token_ids(choice)
+        if ids is not None:
+            text, share = chat.decode(ids), len(ids)
+        reason = "length" if reason == "length" else "stop"
+        found.append(Completion(text, ids, _logprobs(choice, ids), reason, prompt, share))
+    return found
 
 
-def _chat_completion(choice: dict, usage: tuple[int, int]) -> Completion:
-    message = choice.get("message")
-    reason = choice.get("finish_reason")
-    if reason == "content_filter" or isinstance(message, dict) and message.get("refusal"):
+def _text(choice: dict, kind: str) -> str:
+    message = choice.get("message") if kind == "chat" else choice
+    message = message if isinstance(message, dict) else {}
+    if choice.get("finish_reason") == "content_filter" or message.get("refusal"):
         raise ModelError("filtered", "the server's content filter refused this dialogue.")
-    text = message.get("content") if isinstance(message, dict) else None
-    if text is None and reason == "length" and isinstance(message, dict):
-        text = ""  # a reasoning model that thought until its limit
+    text = message.get("content" if kind == "chat" else "text")
+    if text is None and kind == "chat" and message and choice.get("finish_reason") == "length":
+        return ""  # a reasoning model that thought until its limit
     if not isinstance(text, str):
         raise _malformed("the server's reply has no text")
-    return Completion(text, None, None, _reason(reason), *usage)
+    return text
 
 
-def _text_completion(choice: dict, usage: tuple[int, int], chat: ChatFormat | None) -> Completion:
-    reason, text = choice.get("finish_reason"), choice.get("text")
-    if reason == "content_filter":
-        raise ModelError("filtered", "the server's content filter refused this dialogue.")
-    if not isinstance(text, str):
-        raise _malformed("the server's reply has no text")
+def _token_ids(choice: dict) -> list[int] | None:
     ids = choice.get("token_ids")
-    if chat is None or not ids or not isinstance(ids, list) or any(type(token) is not int for token in ids):
-        ids = None
+    whole = isinstance(ids, list) and ids and all(type(token) is int for token in ids)
+    return ids if whole else None
+
+
+def _logprobs(choice: dict, ids: list[int] | None) -> list[float] | None:
+    """Return the log-probs of a text completion, if there is one for each token."""
     reported = choice.get("logprobs")
     logprobs = reported.get("token_logprobs") if isinstance(reported, dict) else None
-    logprobs = logprobs if isinstance(logprobs, list) else []
-    if any(type(value) not in (int, float) for value in logprobs) or (ids is not None and len(logprobs) != len(ids)):
-        logprobs = []
-    counts = usage if ids is None else (usage[0], len(ids))
-    return Completion(text if ids is None else chat.decode(ids), ids, logprobs or None, _reason(reason), *counts)
-
-
-def _reason(finish_reason: Any) -> str:
-    return "length" if finish_reason == "length" else "stop"
+    if not isinstance(logprobs, list) or any(type(value) not in (int, float) for value in logprobs):
+        return None
+    return logprobs if logprobs and (ids is None or len(logprobs) == len(ids)) else None
 
 
 def _count(value: Any) -> int:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from sweet_rl.errors import RecordError
+from sweet_rl.names import local_path
 from sweet_rl.records.checks import shown
 from sweet_rl.records.schema import PreferencePair, Task, Trajectory, TurnCandidates
 
@@ -22,7 +23,7 @@ def read_records(path: str | Path, kind: type[Record], limit: int | None = None)
     order of the file; of other records with equal content, the later ones get `-1`, `-2`, ....
 
     Args:
-        path: the file.
+        path: the file, or a name of one on the hub (`sweet_rl.names`).
         kind: Task, Trajectory, TurnCandidates or PreferencePair.
         limit: read only the first `limit` records; the rest of the file is not checked.
 
@@ -80,11 +81,12 @@ def parse_row(line: bytes | str, where: str) -> dict:
 
 def _rows(path: str | Path) -> Iterator[tuple[int, int, dict]]:
     """(line number, byte at which it starts, row) of each line that is not blank."""
-    if not Path(path).is_file():
-        found = "is a directory" if Path(path).is_dir() else "does not exist"
+    local = local_path(path)
+    if not local.is_file():
+        found = "is a directory" if local.is_dir() else "does not exist"
         raise RecordError(f"{path} {found}. A JSONL file of records was expected: check the path.")
     end = 0
-    with open(path, "rb") as file:
+    with open(local, "rb") as file:
         for number, line in enumerate(file, start=1):
             start, end = end, end + len(line)
             line = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line

@@ -16,9 +16,10 @@ from typing import Any
 import sweet_rl
 from sweet_rl.chat import TEMPLATE_DATE
 from sweet_rl.errors import UserError
+from sweet_rl.names import local_path
 
 DIRECTORY_MANIFEST = "manifest.json"
-_PACKAGES = ("torch", "transformers", "tokenizers", "datasets", "aiohttp", "accelerate", "vllm", "deepspeed", "numpy")
+_PACKAGES = ("torch", "transformers", "tokenizers", "datasets", "openai", "accelerate", "vllm", "deepspeed", "numpy")
 _BIG = 64 * 2**20  # bytes
 _END = 2**20  # bytes
 
@@ -117,7 +118,7 @@ def hash_input(path: str | Path) -> str:
     Of files above 64 MB in a directory only the size and the first and last MB are hashed: hashing a large model would
     take minutes. Raises UserError if there is nothing at the path.
     """
-    path, digest = Path(path), hashlib.sha256()
+    path, digest = local_path(path), hashlib.sha256()
     if path.is_file():
         with open(path, "rb") as file:
             while chunk := file.read(_END):

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from sweet_rl.errors import RecordError, UserError
+from sweet_rl.names import local_path
 from sweet_rl.records import parse_row
 from sweet_rl.runs.manifest import DIRECTORY_MANIFEST, Manifest, manifest_of, replace_text
 
@@ -308,13 +309,15 @@ def _check_apart(path: Path, inputs: Sequence[str | Path | None]) -> None:
     """Raises UserError if an input is the output or lies in it: replacing the output would lose it."""
     output = path.resolve()
     for name in filter(None, inputs):
-        source = Path(name).resolve()
+        source = local_path(name).resolve()
         if output in (source, *source.parents):
             where = "also the input" if source == output else f"where the input {name} lies"
             raise UserError(f"{path} is {where}: choose another output path, so that nothing is lost.")
 
 
 def _check_writable(path: Path) -> None:
+    if path.parts[:1] == ("hf:",):
+        raise UserError(f"{path} is on the hub; an output is a local path. Give --push_to_hub OWNER/NAME to upload it.")
     if path.is_dir():
         raise UserError(f"{path} is a directory; the output must be a file path.")
     above = next(folder for folder in path.absolute().parents if folder.exists())

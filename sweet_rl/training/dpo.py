@@ -13,8 +13,9 @@ import torch
 
 from sweet_rl.chat import ChatFormat
 from sweet_rl.cli import to_settings
-from sweet_rl.models.load import model_input, model_path
+from sweet_rl.models.load import model_input
 from sweet_rl.models.loadable import check_loadable
+from sweet_rl.names import model_path
 from sweet_rl.records import PreferencePair
 from sweet_rl.runs.manifest import hash_input
 from sweet_rl.scoring.load import freeze

@@ -8,8 +8,9 @@ from itertools import islice
 from pathlib import Path
 
 from sweet_rl.errors import UserError
-from sweet_rl.models.load import model_input, model_path
+from sweet_rl.models.load import model_input
 from sweet_rl.models.loadable import check_loadable
+from sweet_rl.names import model_path
 from sweet_rl.progress import progress_bar
 from sweet_rl.records import Trajectory, TurnCandidates, parse_row
 from sweet_rl.runs.run import open_run

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from sweet_rl.errors import UserError
+from sweet_rl.names import local_path
 from sweet_rl.records import PreferencePair, Trajectory, TurnCandidates, parse_row, scan_records
 
 Kind = TypeVar("Kind", Trajectory, TurnCandidates, PreferencePair)
@@ -30,7 +31,7 @@ class RecordFile(Generic[Kind]):
     """
 
     def __init__(self, path: str | Path, kind: type[Kind], limit: int | None = None) -> None:
-        self.path, self.kind, self.limit = Path(path), kind, limit
+        self.path, self.kind, self.limit = local_path(path), kind, limit
         self._seen = self._state()
 
     def scan(self) -> Iterator[tuple[Place, Kind]]:
@@ -63,7 +64,7 @@ def kind_of(path: str | Path) -> type:
     Raises:
         UserError: the file is missing, empty or holds something else.
     """
-    path = Path(path)
+    path = local_path(path)
     if not path.is_file():
         found = "is a directory" if path.is_dir() else "does not exist"
         raise UserError(f"{path} {found}. Give a file of trajectories, candidates or pairs (JSONL).")

@@ -118,7 +118,7 @@ class ApiServer:
         if not port:
             self._http.server_bind()
         self.url = f"http://127.0.0.1:{port or self._http.server_port}/v1"
-        self._thread = threading.Thread(target=self._http.serve_forever, daemon=True)
+        self._thread = threading.Thread(target=self._http.serve_forever, args=[0.01], daemon=True)
         self._bound = not port
 
     def __enter__(self) -> ApiServer:

@@ -13,7 +13,7 @@ from sweet_rl.mini import pretraining
 from sweet_rl.mini.imitation import BAD, INFORMED, imitation_dialogue
 from sweet_rl.mini.oracle import told_topics, usefulness
 from sweet_rl.mini.tasks import make_tasks, rules_of
-from sweet_rl.models.load import model_path
+from sweet_rl.names import model_path
 from sweet_rl.scoring.privileged_information import hint_text, with_hint
 
 

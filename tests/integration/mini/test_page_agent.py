@@ -11,7 +11,7 @@ from sweet_rl.mini import pretraining
 from sweet_rl.mini.page_tasks import make_page_tasks
 from sweet_rl.mini.pages import read_page
 from sweet_rl.models import Sampling, load_model
-from sweet_rl.models.load import model_path
+from sweet_rl.names import model_path
 from sweet_rl.prompts import load_prompt
 from sweet_rl.scoring.privileged_information import hint_text
 

@@ -8,17 +8,16 @@ import pytest
 from sweet_rl.errors import UserError
 from sweet_rl.models.base import ModelError, Sampling
 from sweet_rl.models.openai_server import OpenAIServer
-from sweet_rl.models.retries import RetryPolicy
 from tests.integration.scripts.test_chaos import free_port
 from tests.support.api_server import MODEL, ApiServer, Reply, chat_reply, refusal
 
 ASKED = [{"role": "user", "content": "how many?"}]
-QUICK = RetryPolicy(attempts=4, overloaded_attempts=6, first_wait=0.01, longest_wait=0.05)
+QUICK = {"attempts": 4, "overloaded_attempts": 6, "longest_wait": 0.05}
 
 
 def test_a_server_that_does_nothing_but_refuse_for_overload_does_not_draw_all_calls_to_itself():
     with ApiServer(lambda _: refusal(503, "full")) as full, ApiServer(lambda _: chat_reply("x")) as good:
-        model = OpenAIServer(MODEL, [full.url, good.url], retries=QUICK, concurrency=4)
+        model = OpenAIServer(MODEL, [full.url, good.url], **QUICK, concurrency=4)
         assert asyncio.run(asked(model, 120)) == ["x"] * 120
         assert len(full.requests) < 60
 
@@ -39,7 +38,7 @@ def test_a_real_server_that_is_dead_costs_no_call_and_one_that_starts_later_is_u
     dead = f"http://127.0.0.1:{port}/v1"
 
     async def work(url, late):
-        model = OpenAIServer(MODEL, [dead, url], retries=QUICK, timeout=5)
+        model = OpenAIServer(MODEL, [dead, url], **QUICK, timeout=5)
         model.endpoints._first_pause = 0.02
         await model.check()
         replies = await asyncio.gather(*(model.complete(ASKED, Sampling()) for _ in range(20)))
@@ -59,7 +58,7 @@ def test_a_real_server_that_is_dead_costs_no_call_and_one_that_starts_later_is_u
 
 def test_a_server_that_answers_errors_only_is_avoided_and_no_call_is_lost():
     with ApiServer(lambda _: refusal(500, "broken")) as bad, ApiServer(lambda _: chat_reply("x")) as good:
-        model = OpenAIServer(MODEL, [bad.url, good.url], retries=QUICK, concurrency=4)
+        model = OpenAIServer(MODEL, [bad.url, good.url], **QUICK, concurrency=4)
         assert asyncio.run(asked(model, 40)) == ["x"] * 40
         assert len(bad.requests) < 25
 
@@ -70,18 +69,18 @@ def test_a_key_refused_for_a_moment_is_no_end_but_one_never_taken_is():
         return refusal(401, "who are you?") if len(seen) == 2 else chat_reply("x")
 
     with ApiServer(answer) as server:
-        model = OpenAIServer(MODEL, [server.url], retries=QUICK, concurrency=1)
+        model = OpenAIServer(MODEL, [server.url], **QUICK, concurrency=1)
         assert asyncio.run(asked(model, 3)) == ["x"] * 3
     with ApiServer(lambda _: refusal(401, "who are you?")) as server:
         with pytest.raises(ModelError) as caught:
-            asyncio.run(asked(OpenAIServer(MODEL, [server.url], retries=QUICK), 1))
+            asyncio.run(asked(OpenAIServer(MODEL, [server.url], **QUICK), 1))
         assert caught.value.kind == "auth" and len(server.requests) == 1
 
 
 def test_a_wait_that_is_longer_than_our_patience_ends_the_run_with_a_message():
     with ApiServer(lambda _: refusal(429, "come back tomorrow", retry_after="86400")) as server:
         with pytest.raises(UserError, match="86400 s .*continues"):
-            asyncio.run(asked(OpenAIServer(MODEL, [server.url], retries=QUICK, patience=10), 1))
+            asyncio.run(asked(OpenAIServer(MODEL, [server.url], **QUICK, patience=10), 1))
 
 
 def test_a_file_of_servers_is_read_again_while_calls_go_on(tmp_path):
@@ -89,7 +88,7 @@ def test_a_file_of_servers_is_read_again_while_calls_go_on(tmp_path):
 
     async def work(one, two):
         hosts.write_text(f"{one.url}\n")
-        model = OpenAIServer(MODEL, [f"@{hosts}"], retries=QUICK)
+        model = OpenAIServer(MODEL, [f"@{hosts}"], **QUICK)
         model.endpoints._poll_hosts = 0.02
 
         async def becomes(*servers):
@@ -113,6 +112,6 @@ def test_a_file_of_servers_is_read_again_while_calls_go_on(tmp_path):
 
 def test_a_stalled_server_is_a_timeout_and_the_other_one_takes_over():
     with ApiServer(lambda _: Reply({}, wait=5.0)) as slow, ApiServer(lambda _: chat_reply("x")) as good:
-        model = OpenAIServer(MODEL, [slow.url, good.url], retries=QUICK, timeout=1.5)
+        model = OpenAIServer(MODEL, [slow.url, good.url], **QUICK, timeout=1.5)
         assert asyncio.run(asked(model, 12)) == ["x"] * 12
         assert model.summary()["servers"][slow.url]["failed"]["timeout"] >= 3

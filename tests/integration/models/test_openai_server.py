@@ -12,11 +12,10 @@ from sweet_rl.chat import ChatFormat
 from sweet_rl.errors import UserError
 from sweet_rl.models.base import ModelError, Sampling
 from sweet_rl.models.openai_server import OpenAIServer
-from sweet_rl.models.retries import RetryPolicy
 from tests.support.api_server import MODEL, ApiServer, Reply, chat_reply, in_turn, refusal, text_reply
 from tests.support.tiny_models import save_tiny_chat_model
 
-QUICK = RetryPolicy(attempts=3, overloaded_attempts=3, first_wait=0.01, longest_wait=0.5)
+QUICK = {"attempts": 3, "overloaded_attempts": 5, "longest_wait": 0.05}
 ASKED = [{"role": "user", "content": "how many?"}]
 
 
@@ -29,7 +28,7 @@ def ask(answer, sampling=None, messages=ASKED, **settings):
     """One call to a server with this behaviour: (completions or ModelError, the requests it saw)."""
 
     async def work(url):
-        model = OpenAIServer(MODEL, [url], retries=QUICK, **settings)
+        model = OpenAIServer(MODEL, [url], **QUICK, **settings)
         try:
             return await model.complete(messages, sampling or Sampling())
         except ModelError as error:
@@ -149,8 +148,8 @@ def test_passing_trouble_is_retried(trouble):
     "trouble, kind, calls",
     [
         (refusal(500, "internal"), "server", 3),
-        (refusal(503, "starting"), "overloaded", 3),
-        (refusal(429, "slow down"), "overloaded", 3),
+        (refusal(503, "starting"), "overloaded", 5),
+        (refusal(429, "slow down"), "overloaded", 5),
         (Reply(drop=True), "connection", 3),
         (Reply(b"<html>"), "malformed", 3),
         (Reply(json.dumps([1]).encode()), "malformed", 3),
@@ -177,7 +176,7 @@ def test_retry_after_is_honoured():
 
 def test_calls_are_spread_over_the_servers():
     async def work(urls):
-        model = OpenAIServer(MODEL, urls, retries=QUICK)
+        model = OpenAIServer(MODEL, urls, **QUICK)
         await asyncio.gather(*(model.complete(ASKED, Sampling()) for _ in range(10)))
         await model.close()
 
@@ -216,7 +215,7 @@ def test_a_cancelled_call_frees_its_place_and_is_no_failure_of_the_server():
         return chat_reply("Three.")
 
     async def work(url):
-        model = OpenAIServer(MODEL, [url], retries=QUICK, concurrency=1)
+        model = OpenAIServer(MODEL, [url], **QUICK, concurrency=1)
         (endpoint,) = model.endpoints.all
         cancelled = asyncio.ensure_future(model.complete(ASKED, Sampling()))
         await asyncio.to_thread(reached.wait, 60)

@@ -8,7 +8,6 @@ from sweet_rl.environments import AnswerEnvironment
 from sweet_rl.humans import LLMHuman
 from sweet_rl.models.base import Sampling
 from sweet_rl.models.openai_server import OpenAIServer
-from sweet_rl.models.retries import RetryPolicy
 from sweet_rl.records import Task
 from sweet_rl.rollout.collect import summarise
 from sweet_rl.rollout.play import Collaboration, play_all
@@ -33,7 +32,7 @@ def test_agent_and_human_on_a_server_that_fails_for_one_task():
         return chat_reply("What is it?" if not turns else "I WANT TO ANSWER:\ndef f(x): return x")
 
     async def work(url):
-        model = OpenAIServer(MODEL, [url], retries=RetryPolicy(attempts=2, first_wait=0.01))
+        model = OpenAIServer(MODEL, [url], attempts=2, longest_wait=0.01)
         begin = partial(AnswerEnvironment, agent_prompt="{problem_description}", max_turns=3)
         human = LLMHuman(model, "hidden_code {problem_description} {ground_truth} {dialogue}")
         found = [t async for t in play_all(JOBS, Collaboration(model, human, begin, Sampling(max_tokens=25)), 8)]

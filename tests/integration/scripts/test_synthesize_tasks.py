@@ -6,11 +6,11 @@ import signal
 import subprocess
 import threading
 import time
+from functools import partial
 
 import pytest
 
 from sweet_rl.models import openai_server
-from sweet_rl.models.retries import RetryPolicy
 from tests.support.api_server import MODEL, ApiServer, Reply, chat_reply, refusal
 from tests.support.command_line import call, call_process, process, read_rows, write_rows
 
@@ -108,7 +108,8 @@ def test_tasks_like_those_of_another_file_are_left_out(flags, made, tmp_path):
 
 
 def test_proposals_that_could_not_be_had_are_asked_for_again(flags, made, monkeypatch):
-    monkeypatch.setattr(openai_server, "RetryPolicy", lambda: RetryPolicy(attempts=2, first_wait=0.01))
+    quick = partial(openai_server.OpenAIServer, attempts=2, longest_wait=0.01)
+    monkeypatch.setattr(openai_server, "OpenAIServer", quick)
     down = threading.Event()
     down.set()
 

@@ -10,7 +10,7 @@ from sweet_rl.chat import ChatFormat
 from sweet_rl.credit.log_ratio import LogRatioCritic, load_scorer
 from sweet_rl.credit.turn_credit import TurnCredit, token_texts
 from sweet_rl.errors import UserError
-from sweet_rl.models.load import model_path
+from sweet_rl.names import model_path
 from sweet_rl.records import Trajectory, TurnCandidates
 from sweet_rl.scoring.load import load_frozen
 from sweet_rl.scoring.privileged_information import with_hint

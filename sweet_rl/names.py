@@ -1,0 +1,72 @@
+"""Names that stand for files on this disk: records on the Hugging Face hub, and the packaged models.
+
+- `hf://datasets/OWNER/NAME/FILE`, with `@REVISION` after NAME if wanted: a file of a dataset on the hub. A copy in the
+  hub's cache is used as it is; `hf download` brings it up to date.
+- `colbench/backend/train`, `colbench/backend/test`, `colbench/backend/offline`: files of the published ColBench.
+- `mini`, `mini_html`: the packaged agents.
+
+A path that exists is always that path.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+from sweet_rl.errors import UserError
+
+HUB = "hf://"
+COLBENCH = "hf://datasets/facebook/collaborative_agent_bench/"
+SHORT_NAMES = {
+    "colbench/backend/train": COLBENCH + "backend_tasks/train.jsonl",
+    "colbench/backend/test": COLBENCH + "backend_tasks/test.jsonl",
+    "colbench/backend/offline": COLBENCH + "colbench_code_offline_15k_llama8b.jsonl",
+}
+PACKAGED = Path(__file__).parent / "models" / "packaged"
+_DATASET_FILE = re.compile(r"hf://datasets/([^/@]+/[^/@]+)(?:@([^/]+))?/(.+)")
+
+
+def local_path(name: str | Path) -> Path:
+    """Return the file that a name means; one on the hub is downloaded if needed. A path is returned as it is.
+
+    Raises:
+        UserError: The name is no file of a dataset on the hub, or it is neither in the cache nor can be downloaded.
+    """
+    text = str(name)
+    if not text.startswith((HUB, "colbench/")) or Path(name).exists():
+        return Path(name)
+    uri = SHORT_NAMES.get(text, text)
+    parts = _DATASET_FILE.fullmatch(uri)
+    if parts is None:
+        raise UserError(
+            f"{text}: no such file. Give a path, hf://datasets/OWNER/NAME/FILE, or one of {', '.join(SHORT_NAMES)}."
+        )
+    return _downloaded(text, *parts.groups())
+
+
+def model_path(name: str) -> str:
+    """Return the folder of a packaged model (`mini`, `mini_html`); any other name is returned unchanged."""
+    packaged = PACKAGED / name
+    return str(packaged) if re.fullmatch(r"\w+", name) and packaged.is_dir() else name
+
+
+@cache
+def _downloaded(name: str, repository: str, revision: str | None, file: str) -> Path:
+    from huggingface_hub import hf_hub_download
+    from huggingface_hub.errors import HFValidationError, HTTPError, LocalEntryNotFoundError
+
+    try:
+        try:
+            found = hf_hub_download(repository, file, repo_type="dataset", revision=revision, local_files_only=True)
+        except LocalEntryNotFoundError:
+            found = hf_hub_download(repository, file, repo_type="dataset", revision=revision)
+        return Path(found)
+    except (HFValidationError, HTTPError, OSError) as error:
+        command = f"hf download {repository} {file} --repo-type dataset"
+        command += f" --revision {revision}" if revision else ""
+        reason = str(error).strip().partition("\n")[0]
+        raise UserError(
+            f"{name} is not in the cache of the Hugging Face hub and cannot be downloaded ({reason}). With a network, "
+            f"`{command}` puts it there; a private dataset needs `hf auth login` before."
+        ) from error

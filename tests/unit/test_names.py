@@ -1,0 +1,44 @@
+"""What a name stands for, without a hub."""
+
+import pytest
+
+from sweet_rl.chat import ChatFormat
+from sweet_rl.errors import UserError
+from sweet_rl.names import SHORT_NAMES, local_path, model_path
+from sweet_rl.records import Task, read_records
+from sweet_rl.runs.run import open_run
+
+
+def test_a_path_is_a_path_also_if_it_is_spelt_like_a_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("tasks.jsonl", "no/such/file", "colbench/backend/train"):
+        (tmp_path / "colbench/backend").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "colbench/backend/train").touch()
+        assert str(local_path(name)) == name
+
+
+@pytest.mark.parametrize("name", ["colbench/backend/dev", "hf://owner/name/file", "hf://datasets/name", "hf://"])
+def test_a_name_that_means_nothing_is_answered_with_those_that_do(name):
+    with pytest.raises(UserError, match=f"{name}: no such file.*hf://datasets/OWNER/NAME/FILE.*colbench/backend/test"):
+        local_path(name)
+
+
+@pytest.mark.parametrize("name", [*SHORT_NAMES, "hf://datasets/owner/name@v1/a/b.jsonl"])
+def test_without_a_network_the_message_names_the_command_that_downloads(name, tmp_path, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    asked = "owner/name a/b.jsonl --repo-type dataset --revision v1"
+    if name in SHORT_NAMES:
+        asked = r"facebook/collaborative_agent_bench (backend_tasks/|colbench_code_)\w+.jsonl --repo-type dataset"
+    with pytest.raises(UserError, match=f"^{name} is not in the cache.*`hf download {asked}`"):
+        read_records(name, Task)
+
+
+def test_an_output_is_no_name_on_the_hub():
+    with pytest.raises(UserError, match="an output is a local path. Give --push_to_hub"):
+        open_run("hf://datasets/owner/name/tasks.jsonl", {})
+
+
+def test_the_packaged_models_are_known_by_their_names_also_as_tokenizers():
+    assert model_path("mini").endswith("packaged/mini") and model_path("owner/mini") == "owner/mini"
+    assert ChatFormat.from_pretrained("mini").fingerprint == ChatFormat.from_pretrained(model_path("mini")).fingerprint
