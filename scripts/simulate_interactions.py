@@ -47,7 +47,7 @@ from sweet_rl.models.cache import CallCache
 from sweet_rl.models.load import model_input
 from sweet_rl.models.prefixed import PrefixedModel
 from sweet_rl.models.settings import CallSettings, ModelSettings
-from sweet_rl.records import Task, hash_rows, read_records
+from sweet_rl.records import Task, hash_rows, read_records, without_excluded
 from sweet_rl.rollout.collect import CollectionSettings, collect
 from sweet_rl.rollout.play import Choose, Collaboration
 from sweet_rl.runs.run import open_run
@@ -113,7 +113,7 @@ def main(
     human = replace(human, max_chars=human.max_chars or domain.max_reply_chars)
     if critic is not None:
         critic = replace(critic, seed=seed)
-    tasks = read_records(input_path, Task, limit=collection.num_tasks)
+    tasks = without_excluded(read_records(input_path, Task, limit=collection.num_tasks), collection.exclude)
     domain.check(tasks, input_path, env_model)
     jobs = collection.jobs(tasks)
     settings = {
@@ -146,7 +146,8 @@ def main(
         "shard": collection.shard,
     }  # fmt: skip
     settings |= {name: value for name, value in choices.items() if value is not None}
-    inputs = [input_path, model_input(agent_model), None if scripted else model_input(env_model), domain.source]
+    inputs = [input_path, collection.exclude, model_input(agent_model), domain.source]
+    inputs += [None if scripted else model_input(env_model)]
     inputs += critic.inputs() if critic else []
     with open_run(output_path, settings, inputs, overwrite, _failed if retry_failed else None) as output:
         if output.complete:

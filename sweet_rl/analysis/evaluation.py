@@ -19,7 +19,7 @@ from sweet_rl.cli import alias, to_settings
 from sweet_rl.credit.trajectory_pairs import check_apart, check_texts, write_pairs
 from sweet_rl.environments.base import Domain
 from sweet_rl.errors import UserError
-from sweet_rl.records import Task, Trajectory, read_records
+from sweet_rl.records import Task, Trajectory, read_records, without_excluded
 from sweet_rl.rewards.base import Grader
 from sweet_rl.rewards.evaluate import best_of_tasks, first_tasks, grade_trajectories, reference_answers
 from sweet_rl.rewards.graded_file import GradedFile, check_comparable, grader_of, read_graded
@@ -43,6 +43,7 @@ class Evaluation:
             domain's by default: for code only a reward of 1 is preferred, to any lower one.
         baseline: graded file of another run on the same tasks: print the win rate against it.
         num_tasks: grade only the first so many tasks.
+        exclude: list of tasks to leave out, JSONL, as audit_tasks.py --exclude_path writes it.
         grade_references: the input is a tasks file; its reference solutions are graded as answers.
         in_place: replace the input by the graded dialogues, once all of them are graded.
         retry_failed: grade those answers again that failed by the machine (see `Grade.machine`).
@@ -59,6 +60,7 @@ class Evaluation:
     min_gap: float | None = None
     baseline: str | None = None
     num_tasks: int | None = None
+    exclude: str | None = None
     grade_references: bool = False
     in_place: bool = False
     retry_failed: bool = False
@@ -74,7 +76,7 @@ class Evaluation:
             if self.output_path is None:
                 raise UserError("missing: --output_path (or --in_place, which replaces the input). See --help.")
             return
-        for flag in ("output_path", "num_tasks", "grade_references", "retry_failed"):
+        for flag in ("output_path", "num_tasks", "exclude", "grade_references", "retry_failed"):
             if getattr(self, flag):
                 raise UserError(
                     f"--in_place replaces the input by the same dialogues, graded anew: leave out --{flag}."
@@ -147,7 +149,7 @@ def evaluate(domain: Domain, evaluation: Evaluation, texts: DialogueTexts, gradi
         if baseline is not None:
             _check_baseline(domain, evaluation, trajectories, settings, baseline)
         drop = _machine_failed if evaluation.retry_failed else None
-        inputs = [source, domain.source]
+        inputs = [source, evaluation.exclude, domain.source]
         with open_run(evaluation.target, settings, inputs, evaluation.overwrite, drop) as output:
             graded, summary = _grade(output, trajectories, grader, evaluation)
     if evaluation.in_place:
@@ -170,7 +172,7 @@ def _read(domain: Domain, evaluation: Evaluation) -> list[Trajectory]:
         trajectories = reference_answers(read_records(evaluation.input_path, Task))
     else:
         trajectories = read_records(evaluation.input_path, Trajectory)
-    trajectories = first_tasks(trajectories, evaluation.num_tasks)
+    trajectories = without_excluded(first_tasks(trajectories, evaluation.num_tasks), evaluation.exclude)
     domain.check([trajectory.task for trajectory in trajectories], evaluation.input_path)
     return trajectories
 

@@ -33,6 +33,7 @@ class CollectionSettings:
         num_tasks: the first so many tasks; all by default.
         best_of_n: number of dialogues per task.
         max_turns: number of messages of the agent in one dialogue.
+        exclude: list of tasks to leave out, JSONL, as audit_tasks.py --exclude_path writes it.
         shard: i/n: the i-th of n parts of the dialogues; the parts' outputs, one after the other, are the whole.
         concurrency: largest number of dialogues in progress.
     """
@@ -40,6 +41,7 @@ class CollectionSettings:
     num_tasks: int | None = None
     best_of_n: int = 1
     max_turns: int = 10
+    exclude: str | None = None
     shard: str | None = None
     concurrency: Annotated[int, UNRECORDED] = 256
 
