@@ -100,7 +100,8 @@ def main(
             names = ",".join(Path(path).name for path in input_path)
             kind = "" if task_type == "code" else f" --task_type {task_type}"
             done = "drawn" if domain.draws_pages else "run"
-            command = f"python scripts/audit_tasks.py --input_path {names} --output_path audit.jsonl --page_path audit.md{kind}"
+            outputs = "--output_path audit.jsonl --page_path audit.md"
+            command = f"python scripts/audit_tasks.py --input_path {names}{kind} {outputs}"
             texts[page_path] = audit_page(rows, command, f"Each reference was {done} {repeats} times")
         write_texts(texts, overwrite)
         print_summary(output.summary or {})

@@ -64,6 +64,9 @@ def note(comparison: Comparison) -> str:
         text += "; ±: standard deviation over seeds"
     if comparison.baselines or comparison.steps:
         text += "; p: sign-flip test over tasks, Holm-corrected; wins: ties count half"
+    humans = {human for row in comparison.rows for human in row.humans}
+    if len(humans) == 1:
+        text += f"; simulated human: {humans.pop()}"
     if encoder := comparison.grader.get("encoder"):
         text += f"; similarity by {encoder}"
     if comparison.left_out:
@@ -106,6 +109,8 @@ def _runs(comparison: Comparison, paper: Mapping[str, Mapping[str, float]]) -> T
     heading += ["turns", *(["agent tokens"] if tokens else []), *(f"paper: {text}" for _, text in shown)]
     numbers = len(heading) - 1
     heading += [f"{comparison.measure} vs {name}" for name in comparison.baselines]
+    mixed = len({human for row in comparison.rows for human in row.humans}) > 1
+    heading += ["simulated human"] if mixed else []
     cells = [heading]
     for row in comparison.rows:
         line = [row.name, str(row.seeds), *([f"{100 * row.tests_passed.mean:.1f}"] if code else [])]
@@ -115,13 +120,15 @@ def _runs(comparison: Comparison, paper: Mapping[str, Mapping[str, float]]) -> T
         line += [("" if row.tokens is None else f"{row.tokens:.0f}")] if tokens else []
         line += [_figure(paper.get(row.name, {}), key) for key, _ in shown]
         line += [_difference(comparison.against.get((row.name, baseline))) for baseline in comparison.baselines]
+        line += [", ".join(row.humans)] if mixed else []
         cells.append(line)
     known = {row.name for row in comparison.rows}
-    empty = len(heading) - 1 - len(shown) - len(comparison.baselines)
+    after = len(comparison.baselines) + mixed
+    empty = len(heading) - 1 - len(shown) - after
     for name, figures in paper.items():
         values = [_figure(figures, key) for key, _ in shown]
         if name not in known and any(values):
-            cells.append([name, *[""] * empty, *values, *[""] * len(comparison.baselines)])
+            cells.append([name, *[""] * empty, *values, *[""] * after])
     return Table(cells, numbers)
 
 

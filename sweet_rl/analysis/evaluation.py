@@ -13,7 +13,7 @@ from tqdm import tqdm
 
 from sweet_rl.analysis.comparison import compare
 from sweet_rl.analysis.report import summarise, summary_text
-from sweet_rl.analysis.statistics import check_k
+from sweet_rl.analysis.statistics import Estimate, check_k
 from sweet_rl.chat import ChatFormat
 from sweet_rl.cli import alias, to_settings
 from sweet_rl.credit.trajectory_pairs import check_apart, check_texts, write_pairs
@@ -42,6 +42,7 @@ class Evaluation:
         min_gap: smallest difference of rewards between the two dialogues of a pair (the paper: 0.1 for frontend). The
             domain's by default: for code only a reward of 1 is preferred, to any lower one.
         baseline: graded file of another run on the same tasks: print the win rate against it.
+        mix_humans: print the win rate also if the baseline was played with another simulated human.
         num_tasks: grade only the first so many tasks.
         exclude: list of tasks to leave out, JSONL, as audit_tasks.py --exclude_path writes it.
         grade_references: the input is a tasks file; its reference solutions are graded as answers.
@@ -59,6 +60,7 @@ class Evaluation:
     best_path: str | None = None
     min_gap: float | None = None
     baseline: str | None = None
+    mix_humans: bool = False
     num_tasks: int | None = None
     exclude: str | None = None
     grade_references: bool = False
@@ -157,7 +159,7 @@ def evaluate(domain: Domain, evaluation: Evaluation, texts: DialogueTexts, gradi
         manifest_of(Path(evaluation.target)).unlink()
     if baseline is not None:
         runs = {"this run": [read_graded(evaluation.result)], "the baseline": [baseline]}
-        wins = compare(runs, ["the baseline"], seed=evaluation.seed).against["this run", "the baseline"].wins
+        wins = _wins(runs, evaluation)
         summary["win_rate"] = wins.to_dict() | {"baseline": evaluation.baseline}
     print(summary_text(summary))
     for path, hint in zip(pair_paths, (False, True), strict=True):
@@ -165,6 +167,11 @@ def evaluate(domain: Domain, evaluation: Evaluation, texts: DialogueTexts, gradi
             write_pairs(path, evaluation.result, graded, hint, loaded_texts, evaluation.overwrite, min_gap)
     if evaluation.best_path is not None:
         _write_best(evaluation, graded)
+
+
+def _wins(runs: dict[str, list[GradedFile]], evaluation: Evaluation) -> Estimate:
+    compared = compare(runs, ["the baseline"], seed=evaluation.seed, mix_humans=evaluation.mix_humans)
+    return compared.against["this run", "the baseline"].wins
 
 
 def _read(domain: Domain, evaluation: Evaluation) -> list[Trajectory]:
@@ -190,7 +197,7 @@ def _check_baseline(
     if "image_encoder" in settings:
         grader["encoder"] = settings["image_encoder"]
     own = GradedFile(evaluation.result, trajectories, grader)
-    check_comparable({"this run": [own], "the baseline": [baseline]})
+    check_comparable({"this run": [own], "the baseline": [baseline]}, evaluation.mix_humans)
 
 
 def _grade(

@@ -15,9 +15,18 @@ Files are UTF-8 JSONL with flat rows and the released field names. Fields that a
 from sweet_rl.records.exclusion import without_excluded
 from sweet_rl.records.files import parse_row, read_records, scan_records
 from sweet_rl.records.ids import content_id, hash_rows, seed_for
-from sweet_rl.records.schema import ENDINGS, Message, Part, PreferencePair, Task, Trajectory, TurnCandidates
+from sweet_rl.records.schema import (
+    ENDINGS,
+    Message,
+    Part,
+    PreferencePair,
+    Task,
+    Trajectory,
+    TurnCandidates,
+    human_label,
+)
 
 __all__ = [
     "ENDINGS", "Message", "Part", "PreferencePair", "Task", "Trajectory", "TurnCandidates", "content_id", "hash_rows",
-    "parse_row", "read_records", "scan_records", "seed_for", "without_excluded",
+    "human_label", "parse_row", "read_records", "scan_records", "seed_for", "without_excluded",
 ]  # fmt: skip
