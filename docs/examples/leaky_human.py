@@ -1,4 +1,4 @@
-"""A simulated human of the mini tasks that answers with lines of the hidden code (docs/simulated_humans.md).
+"""A simulated human of the mini tasks that shows lines of the hidden code in its answers (docs/simulated_humans.md).
 
     python scripts/simulate_interactions.py --task_type docs/examples/leaky_human.py --agent_model mini \
         --env_model leaky --input_path runs/mini/tasks/test.jsonl --output_path runs/leaky.jsonl
@@ -17,8 +17,11 @@ from sweet_rl.mini.tasks import family_of, rules_of
 class LeakyHuman:
     async def reply(self, task, dialogue, seed):
         topic, mini = topic_of(dialogue[-1]["content"]), task.extra["mini"]
-        lines = [rule.line(family_of(mini).flag) for rule in rules_of(mini) if rule.topic == topic]
-        return HumanReply(f"My code for that is: {lines[0]}" if lines else "I don't know.")
+        flag = family_of(mini).flag
+        for rule in rules_of(mini):
+            if rule.topic == topic:
+                return HumanReply(f"{rule.sentences(flag)[0]} In my code: {rule.line(flag)}")
+        return HumanReply("I don't know.")
 
 
 DOMAIN = replace(MINI, name="leaky", scripted_humans={"leaky": ScriptedHuman(LeakyHuman, check_tasks)})

@@ -18,7 +18,7 @@ _ENDS_HELP = re.compile(
     r"|\byou (?:now |already )?(?:have|know) (?:everything|all|enough)\b"
     r"|\b(?:i|we)(?: have|['’]ve)? (?:already )?told you (?:everything|all|enough)\b"
     r"|\b(?:just|please|now|can|should|go ahead and) (?:now )?(?:write|implement|finish|submit|hand in|give me) "
-    r"(?:it|the (?:code|function|page|answer|solution)|your (?:code|answer|page|solution))\b|\bgo ahead\b",
+    r"(?:it|the (?:code|function|page|answer|solution)|your (?:code|answer|page|solution))\b|\bgo ahead(?= *[.!]|$)",
     re.IGNORECASE,
 )
 

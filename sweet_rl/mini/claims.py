@@ -1,8 +1,9 @@
 """What a human's reply says about a mini task, as code: the reference solution as it would be if the reply were true.
 
 The sandbox runs it on the tests of the task, which detect every rule that is missing or slightly wrong. The sentences
-of the scripted human and lines of code are read exactly. Of other sentences the numbers are read, and the form of the
-rule from the words that only one of its forms uses; a reply with more or fewer numbers than the rule has is not read.
+of the scripted human and lines of code are read exactly. Of other sentences the numbers (in digits) are read, and the
+form of the rule from the words that only one of its forms uses; a reply with more or fewer numbers than the rule has is
+not read.
 """
 
 from __future__ import annotations
@@ -15,9 +16,7 @@ from sweet_rl.mini.tasks import Rule, family_of, rules_of, source
 from sweet_rl.mini.topics import TOPIC_BY_NAME, Topic
 from sweet_rl.records import Message, Task
 
-WORDS = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")  # "one": a pronoun
 COMMON = {"by", "for", "from", "if", "it", "the", "us", "we", "with"}
-NUMBER = re.compile(rf"\b(\d+|{'|'.join(WORDS)})\b", re.IGNORECASE)
 
 
 def claimed_solution(task: Task, messages_before: Sequence[Message], reply: str) -> str | None:
@@ -55,7 +54,7 @@ def claimed_rule(topic: Topic, reply: str, flag: str) -> Rule | None:
             if match := re.search(pattern, reply):
                 numbers = match.groupdict()
                 return Rule(topic.name, form, int(numbers["a"]), int(numbers.get("b", 0)))
-    numbers = [_number(text) for text in NUMBER.findall(reply)]
+    numbers = [int(text) for text in re.findall(r"\b\d{1,9}\b", reply)]
     form = _form(topic, reply)
     if form is None or len(numbers) != 1 + ("{b}" in topic.forms[form][0]):
         return None
@@ -75,7 +74,3 @@ def _form(topic: Topic, reply: str) -> int | None:
 
 def _words(text: str) -> set[str]:
     return set(re.findall(r"[a-z]+", text.lower())) - COMMON
-
-
-def _number(text: str) -> int:
-    return int(text) if text.isdigit() else WORDS.index(text.lower()) + 2
