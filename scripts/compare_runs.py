@@ -19,11 +19,12 @@ from sweet_rl.analysis.comparison import compare
 from sweet_rl.analysis.comparison_table import as_latex, as_markdown, as_text, paper_results
 from sweet_rl.analysis.human_matrix import measure_matrix
 from sweet_rl.cli import run
+from sweet_rl.cli.configs import packaged_config
 from sweet_rl.errors import UserError
 from sweet_rl.rewards.graded_file import read_graded
 from sweet_rl.runs.run import write_texts
 
-PAPER = Path(__file__).resolve().parents[1] / "configs" / "paper" / "results.yaml"
+PAPER = packaged_config("paper/results.yaml")
 
 
 def main(

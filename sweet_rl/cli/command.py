@@ -18,12 +18,16 @@ import fire
 import yaml
 from fire.decorators import SetParseFn
 
+from sweet_rl.cli.configs import find_config
 from sweet_rl.cli.groups import Flag, arguments, flags_of
 from sweet_rl.cli.values import coerce, name_of, takes_bool
 from sweet_rl.errors import UserError
 
 _FLAG = re.compile(r"--|-[a-zA-Z]")  # what Fire reads as a flag: not a negative number
-_CONFIG = Flag("config", str | None, None, "YAML file of settings; a flag on the command line wins", (), "config")
+_CONFIG = Flag(
+    "config", str | None, None, "YAML file of settings, or a packaged one (paper/backend/critic.yaml); a flag on the "
+    "command line wins", (), "config",
+)  # fmt: skip
 
 
 def run(main: Callable[..., Any], command: Sequence[str] | None = None) -> None:
@@ -161,9 +165,11 @@ def _unknown(where: str, name: str, names: Mapping[str, Flag]) -> UserError:
 
 def _read_config(path: str) -> dict[str, Any]:
     try:
-        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        content = yaml.safe_load(find_config(path).read_text(encoding="utf-8"))
     except OSError as error:
-        raise UserError(f"--config {path}: {error.strerror}. Give the path of a YAML file.") from error
+        raise UserError(
+            f"--config {path}: {error.strerror}. Give the path of a YAML file, or the name of a packaged one."
+        ) from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise UserError(f"--config {path}: not a YAML file. {error}") from error
     if content is None:

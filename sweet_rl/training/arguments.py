@@ -9,12 +9,13 @@ from accelerate.utils import get_int_from_env
 from transformers import TrainingArguments
 from transformers.integrations import get_available_reporting_integrations
 
+from sweet_rl.cli.configs import packaged_config
 from sweet_rl.errors import UserError
 from sweet_rl.training.lora import require_peft
 from sweet_rl.training.settings import TrainingSettings
 
 CHECKPOINTS = "checkpoints"
-DEEPSPEED = Path(__file__).resolve().parents[2] / "configs" / "deepspeed"
+DEEPSPEED = packaged_config("deepspeed")
 
 
 def weights_dtype(settings: TrainingSettings) -> torch.dtype:
