@@ -16,13 +16,12 @@ import json
 from pathlib import Path
 from typing import Annotated
 
-from tqdm import tqdm
-
 from sweet_rl.cli import prefix, print_summary, run, to_settings
 from sweet_rl.domains import load_domain
 from sweet_rl.environments.backend import CodeGrading
 from sweet_rl.environments.frontend import PageGrading
 from sweet_rl.errors import UserError
+from sweet_rl.progress import progress_bar
 from sweet_rl.records import Task, read_records
 from sweet_rl.runs.run import open_run, write_texts
 from sweet_rl.tasks.audit import audit_code, audit_page, audit_pages, count_reasons, duplicates
@@ -67,7 +66,7 @@ def main(
         if not output.complete:
             graders = [resources.enter_context(domain.grader(grading)) for _ in range(repeats)]
             print(graders[0].describe())
-            with tqdm(total=sum(map(len, files.values())), initial=len(output.done), unit=" tasks") as bar:
+            with progress_bar(total=sum(map(len, files.values())), initial=len(output.done), unit=" tasks") as bar:
                 for number, (path, tasks) in enumerate(files.items(), start=1):
                     left = [task for task in tasks if f"{number}-{task.id}" not in output.done]
                     audits = (

@@ -18,8 +18,6 @@ import asyncio
 import os
 from typing import Annotated
 
-from tqdm import tqdm
-
 from sweet_rl.analysis.human_quality import check_claims, quality, quality_table, replies_of
 from sweet_rl.cli import prefix, run
 from sweet_rl.domains import load_domain
@@ -28,6 +26,7 @@ from sweet_rl.errors import UserError
 from sweet_rl.humans.reply_judge import PROMPT_VALUES, contradicts
 from sweet_rl.models import ModelError, load_model
 from sweet_rl.models.settings import CallSettings, ModelSettings
+from sweet_rl.progress import progress_bar
 from sweet_rl.prompts import load_prompt
 from sweet_rl.records import Trajectory, hash_rows, read_records
 from sweet_rl.rollout.play import as_they_finish
@@ -77,7 +76,7 @@ def main(
             others = [row for row in left if row["claim"] is None]
             if claims:
                 with domain.grader(grading) as grader:
-                    for start in tqdm(range(0, len(claims), CHUNK), desc="claims", unit=f" {CHUNK} claims"):
+                    for start in progress_bar(range(0, len(claims), CHUNK), desc="claims", unit=f" {CHUNK} claims"):
                         chunk = claims[start : start + CHUNK]
                         jobs = [(trajectories[row["dialogue"]].task, row["claim"]) for row in chunk]
                         for row, wrong in zip(chunk, check_claims(jobs, grader), strict=True):
@@ -121,7 +120,7 @@ async def _judge(
     failures = []
     try:
         await model.check()
-        with tqdm(total=len(rows), desc="judgements", unit="reply") as bar:
+        with progress_bar(total=len(rows), desc="judgements", unit="reply") as bar:
             async for result in as_they_finish(rows, judged, concurrency):
                 bar.update()
                 if isinstance(result, ModelError):
