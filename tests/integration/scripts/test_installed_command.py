@@ -5,16 +5,14 @@ import subprocess
 import sys
 import zipfile
 
-import pytest
+import yaml
 
-from sweet_rl.mini.tasks import make_tasks
 from tests.support.command_line import ROOT, read_rows, write_rows
 
 RUN = "import sys; from sweet_rl.commands import main; sys.argv = ['sweet-rl', *sys.argv[1:]]; main()"
 
 
-@pytest.mark.slow
-def test_a_wheel_plays_dialogues_with_packaged_settings_in_an_empty_folder(tmp_path):
+def test_a_wheel_runs_its_scripts_with_its_settings_in_an_empty_folder(tmp_path):
     # 1. The wheel is built, without writing to the repository.
     build = ["egg_info", "-e", tmp_path, "build", "-b", tmp_path / "build", "bdist_wheel", "-d", tmp_path / "wheel"]
     (tmp_path / "wheel").mkdir()
@@ -35,12 +33,13 @@ def test_a_wheel_plays_dialogues_with_packaged_settings_in_an_empty_folder(tmp_p
     # 3. It runs without the repository, by the short name of its own settings.
     place = tmp_path / "empty"
     place.mkdir()
-    write_rows(place / "tasks.jsonl", make_tasks(1, seed=4))
+    row = {"input": "p", "older_output": "a", "additional_outputs": list("abcdefgh"), "judge_result": list(range(8))}
+    write_rows(place / "ranked.jsonl", [row])
     environment = {**os.environ, "PYTHONPATH": str(tmp_path / "site"), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-    words = "simulate --config mini/evaluation.yaml --agent_model mini --input_path tasks.jsonl "
-    words += "--output_path made.jsonl --max_turns 1"
+    words = "pairs --config mini/turn_pairs.yaml --input_path ranked.jsonl --output_path made.jsonl --eos_text |"
     done = subprocess.run(
         [sys.executable, "-c", RUN, *words.split()], cwd=place, env=environment, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-    assert [row["human"]["name"] for row in read_rows(place / "made.jsonl")] == ["mini"]
+    settings = yaml.safe_load((ROOT / "configs" / "mini" / "turn_pairs.yaml").read_text())
+    assert len(read_rows(place / "made.jsonl")) == settings["num_pairs"]
