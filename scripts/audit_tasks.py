@@ -63,7 +63,9 @@ def main(
     settings = {"task_type": domain.name, "repeats": repeats, "num_tasks": num_tasks} | to_settings(grading)
     with open_run(output_path, settings, input_path, overwrite) as output, contextlib.ExitStack() as resources:
         failed = 0
-        if not output.complete:
+        if output.complete:
+            print(f"{output_path}: already complete")
+        else:
             graders = [resources.enter_context(domain.grader(grading)) for _ in range(repeats)]
             print(graders[0].describe())
             with progress_bar(total=sum(map(len, files.values())), initial=len(output.done), unit=" tasks") as bar:

@@ -24,7 +24,7 @@ from sweet_rl.domains import load_domain
 from sweet_rl.environments.backend import CodeGrading
 from sweet_rl.errors import UserError
 from sweet_rl.humans.reply_judge import PROMPT_VALUES, contradicts
-from sweet_rl.models import ModelError, load_model
+from sweet_rl.models import ChatModel, ModelError, load_model
 from sweet_rl.models.settings import CallSettings, ModelSettings
 from sweet_rl.progress import progress_bar
 from sweet_rl.prompts import load_prompt
@@ -70,7 +70,12 @@ def main(
     if judge_model is not None:
         settings |= {"judge_prompt": hash_rows([template])[:16], **judge.to_settings()}
     with open_run(output_path, settings, [*input_path, domain.source], overwrite) as output:
-        if not output.complete:
+        if output.complete:
+            print(f"{output_path}: already complete")
+        else:
+            model = None
+            if judge_model is not None:
+                model = load_model(judge_model, judge, calls, os.environ.get(judge.api_key_variable))
             left = [row for row in replies if row["id"] not in output.done]
             claims = [row for row in left if row["claim"] is not None]
             others = [row for row in left if row["claim"] is None]
@@ -81,8 +86,7 @@ def main(
                         jobs = [(trajectories[row["dialogue"]].task, row["claim"]) for row in chunk]
                         for row, wrong in zip(chunk, check_claims(jobs, grader), strict=True):
                             output.write(row | {"contradicts": wrong, "checked_by": "sandbox"})
-            if judge_model is not None:
-                model = load_model(judge_model, judge, calls, os.environ.get(judge.api_key_variable))
+            if model is not None:
                 asyncio.run(_judge(output, others, trajectories, model, template, concurrency))
             else:
                 for row in others:
@@ -105,7 +109,7 @@ def _read(path: str, number: int) -> list[Trajectory]:
 
 
 async def _judge(
-    output: Run, rows: list[dict], trajectories: dict[str, Trajectory], model, template: str, concurrency: int
+    output: Run, rows: list[dict], trajectories: dict[str, Trajectory], model: ChatModel, template: str, concurrency: int
 ) -> None:
     """Judge the replies that the output lacks. Raises UserError if some could not be judged; the others are kept."""
 
