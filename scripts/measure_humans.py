@@ -109,7 +109,12 @@ def _read(path: str, number: int) -> list[Trajectory]:
 
 
 async def _judge(
-    output: Run, rows: list[dict], trajectories: dict[str, Trajectory], model: ChatModel, template: str, concurrency: int
+    output: Run,
+    rows: list[dict],
+    trajectories: dict[str, Trajectory],
+    model: ChatModel,
+    template: str,
+    concurrency: int,
 ) -> None:
     """Judge the replies that the output lacks. Raises UserError if some could not be judged; the others are kept."""
 
