@@ -1,4 +1,5 @@
-"""Installs `sweet_rl` with all its sub-packages, prompts and the packaged tiny agent."""
+"""Installs `sweet_rl` with all its sub-packages, prompts and packaged agents, the scripts as `sweet_rl.commands`, the
+visualizers and the configs beside them, and the command `sweet-rl`."""
 
 import re
 from itertools import chain
@@ -22,6 +23,12 @@ EXTRAS = {
     "lora": ["peft>=0.18"],
     "plots": ["matplotlib>=3.9"],
 }
+# Folders of the repository that are packages of an install.
+BESIDE = {
+    "sweet_rl.commands": "scripts",
+    "sweet_rl.configs": "configs",
+    "sweet_rl.visualizers": "visualizers",
+}
 
 setup(
     name="sweet_rl",
@@ -32,9 +39,12 @@ setup(
     license="Apache-2.0",
     license_files=["LICENSE.md"],
     python_requires=">=3.10",
-    packages=find_packages(include=["sweet_rl", "sweet_rl.*"]),
+    packages=[*find_packages(include=["sweet_rl", "sweet_rl.*"]), *BESIDE],
+    package_dir=BESIDE,
+    entry_points={"console_scripts": ["sweet-rl = sweet_rl.commands:main"]},
     package_data={
         "sweet_rl": ["prompts/*.txt"],
+        "sweet_rl.configs": ["**/*.yaml", "**/*.json"],
         "sweet_rl.models": ["packaged/*/*"],
         "sweet_rl.viewer": ["assets/*"],
     },

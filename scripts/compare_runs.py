@@ -5,6 +5,8 @@
     python scripts/compare_runs.py --runs "zero-shot=a.jsonl,DPO=d1.jsonl+d2.jsonl,SWEET-RL=b1.jsonl+b2.jsonl" \
         --chains "SWEET-RL>DPO>zero-shot" --paper table2 --output_path results.json --markdown_path results.md
 
+    python scripts/compare_runs.py --runs "SWEET-RL=a_on_a.jsonl+a_on_b.jsonl+b_on_a.jsonl+b_on_b.jsonl" --human_matrix
+
 The files are outputs of evaluate_code.py or evaluate_html.py; files joined by + are seeds of one method.
 """
 
@@ -15,12 +17,14 @@ from pathlib import Path
 
 from sweet_rl.analysis.comparison import compare
 from sweet_rl.analysis.comparison_table import as_latex, as_markdown, as_text, paper_results
+from sweet_rl.analysis.human_matrix import measure_matrix
 from sweet_rl.cli import run
+from sweet_rl.cli.configs import packaged_config
 from sweet_rl.errors import UserError
 from sweet_rl.rewards.graded_file import read_graded
 from sweet_rl.runs.run import write_texts
 
-PAPER = Path(__file__).resolve().parents[1] / "configs" / "paper" / "results.yaml"
+PAPER = packaged_config("paper/results.yaml")
 
 
 def main(
@@ -31,6 +35,8 @@ def main(
     output_path: str | None = None,
     markdown_path: str | None = None,
     latex_path: str | None = None,
+    mix_humans: bool = False,
+    human_matrix: bool = False,
     seed: int = 0,
     overwrite: bool = False,
 ) -> None:
@@ -45,6 +51,8 @@ def main(
         output_path: write the figures here as JSON.
         markdown_path: write the tables here as Markdown.
         latex_path: write the tables here as LaTeX (booktabs).
+        mix_humans: compare also runs that were played with different simulated humans.
+        human_matrix: print a matrix instead: trained with the dialogues of which human, evaluated with which.
         seed: of the bootstrap.
         overwrite: replace outputs that exist with other content.
     """
@@ -54,15 +62,23 @@ def main(
         raise UserError(f"two outputs are written to one of {', '.join(outputs)}: choose different files.")
     figures = paper_results(PAPER, paper).get("rows") if paper else None
     graded = {name: [read_graded(path) for path in files] for name, files in paths.items()}
-    comparison = compare(graded, list(baselines), [parse_chain(chain) for chain in chains], seed)
-    content = {**comparison.to_dict(), "paper": figures, "files": paths, "seed": seed}
+    if human_matrix:
+        matrix = measure_matrix(graded, seed)
+        content, shown = matrix.to_dict(), matrix.table().text()
+        markdown, latex = matrix.table().markdown() + "\n", matrix.table().latex() + "\n"
+    else:
+        chained = [parse_chain(chain) for chain in chains]
+        comparison = compare(graded, list(baselines), chained, seed, mix_humans)
+        content, shown = comparison.to_dict() | {"paper": figures}, as_text(comparison, figures)
+        markdown, latex = as_markdown(comparison, figures), as_latex(comparison, figures)
+    content |= {"files": paths, "seed": seed}
     texts = {
         output_path: json.dumps(content, indent=2, ensure_ascii=False) + "\n",
-        markdown_path: as_markdown(comparison, figures),
-        latex_path: as_latex(comparison, figures),
+        markdown_path: markdown,
+        latex_path: latex,
     }
     write_texts({path: text for path, text in texts.items() if path is not None}, overwrite)
-    print(as_text(comparison, figures))
+    print(shown)
 
 
 def parse_runs(runs: dict | str) -> dict[str, list[str]]:

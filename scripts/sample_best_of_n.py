@@ -22,7 +22,7 @@ from sweet_rl.models import Sampling, load_model
 from sweet_rl.models.cache import CallCache
 from sweet_rl.models.load import model_input
 from sweet_rl.models.settings import CallSettings, ModelSettings
-from sweet_rl.records import Trajectory, read_records
+from sweet_rl.records import Trajectory, read_records, without_excluded
 from sweet_rl.runs.push import pushed
 from sweet_rl.runs.run import open_run
 from sweet_rl.runs.shards import shard_of
@@ -41,6 +41,7 @@ def main(
     top_p: float = 1.0,
     max_tokens: int = 1024,
     concurrency: int = 64,
+    exclude: str | None = None,
     shard: str | None = None,
     seed: int = 0,
     overwrite: bool = False,
@@ -59,6 +60,7 @@ def main(
         top_p: of sampling; 1 keeps every token.
         max_tokens: longest candidate, in tokens.
         concurrency: turns in progress at the same time.
+        exclude: list of tasks to leave out, JSONL, as audit_tasks.py --exclude_path writes it.
         shard: i/n: the i-th of n parts of the trajectories; the parts' outputs, one after the other, are the whole.
         seed: of the sample of tasks and of the candidates.
         overwrite: replace an output of other settings.
@@ -68,7 +70,7 @@ def main(
         if value < 1:
             raise UserError(f"--{name} is {value}; it must be at least 1.")
     sampling = Sampling(temperature, top_p, max_tokens, n=best_of_n, seed=seed)
-    read = read_records(input_path, Trajectory)
+    read = without_excluded(read_records(input_path, Trajectory), exclude)
     trajectories = shard_of(sample_tasks(read, data_fraction, seed), shard)
     settings = {
         "model_id": model_id,
@@ -81,7 +83,7 @@ def main(
         **model.to_settings(),
         **({} if shard is None else {"shard": shard}),
     }
-    opened = open_run(output_path, settings, [input_path, model_input(model_id)], overwrite)
+    opened = open_run(output_path, settings, [input_path, exclude, model_input(model_id)], overwrite)
     with pushed(opened, push_to_hub) as output:
         if output.complete:
             print(f"already complete: {output_path}")

@@ -48,7 +48,7 @@ from sweet_rl.models.cache import CallCache
 from sweet_rl.models.load import model_input
 from sweet_rl.models.prefixed import PrefixedModel
 from sweet_rl.models.settings import CallSettings, ModelSettings
-from sweet_rl.records import Task, hash_rows, read_records
+from sweet_rl.records import Task, hash_rows, read_records, without_excluded
 from sweet_rl.rollout.collect import CollectionSettings, collect
 from sweet_rl.rollout.play import Choose, Collaboration
 from sweet_rl.runs.push import pushed
@@ -78,6 +78,7 @@ def main(
     agent_prompt_path: str | None = None,
     user_prompt_path: str | None = None,
     agent_prefix: str | None = None,
+    human_name: str | None = None,
     retry_failed: bool = False,
     to_continue: bool = False,
     seed: int = 0,
@@ -96,6 +97,7 @@ def main(
         agent_prompt_path: template with {problem_description} and, if wanted, {max_turns}; the domain's by default.
         user_prompt_path: template of a human that a model plays; the domain's by default.
         agent_prefix: text that each of the agent's replies begins with (to answer immediately: 'I WANT TO ANSWER:').
+        human_name: the human's name in rows and tables; default: that of its model or script.
         retry_failed: play the dialogues again that are recorded as failed.
         to_continue: accepted for older command lines; a stopped run is continued in any case.
         seed: of everything that is random.
@@ -117,7 +119,7 @@ def main(
     human = replace(human, max_chars=human.max_chars or domain.max_reply_chars)
     if critic is not None:
         critic = replace(critic, seed=seed)
-    tasks = read_records(input_path, Task, limit=collection.num_tasks)
+    tasks = without_excluded(read_records(input_path, Task, limit=collection.num_tasks), collection.exclude)
     domain.check(tasks, input_path, env_model)
     jobs = collection.jobs(tasks)
     settings = {
@@ -142,7 +144,11 @@ def main(
             "retry_leaks": human.retry_leaks,
         }
     if domain.draws_pages:
-        settings |= {"browser": pages.browser, "page_width": pages.page_width, "page_height": pages.page_height}
+        settings |= _window(pages)
+    limits = {"request": env.request, **vars(human)} | (_window(pages) if domain.draws_pages else {})
+    folder = None if scripted else model_input(env_model)
+    identity = domain.human_identity(human_name, env_model, folder, human_prompt, **limits).as_dict()
+    settings["human"] = identity
     if critic is not None:
         settings |= {"candidates": sampling.n, "critic": critic.to_settings()}
     choices = {
@@ -150,7 +156,8 @@ def main(
         "shard": collection.shard,
     }  # fmt: skip
     settings |= {name: value for name, value in choices.items() if value is not None}
-    inputs = [input_path, model_input(agent_model), None if scripted else model_input(env_model), domain.source]
+    inputs = [input_path, collection.exclude, model_input(agent_model), domain.source]
+    inputs += [folder]
     inputs += critic.inputs() if critic else []
     opened = open_run(output_path, settings, inputs, overwrite, _failed if retry_failed else None)
     with pushed(opened, push_to_hub) as output:
@@ -166,7 +173,9 @@ def main(
                 renderer = resources.enter_context(pages.renderer(cache=PICTURES_KEPT))
             player = domain.make_human(env_model, models["human"], human_prompt, renderer, **vars(human))
             begin = domain.begin(agent_prompt, collection.max_turns)
-            collaboration = Collaboration(policy, player, begin, sampling, _choose(critic), domain.label_turn)
+            collaboration = Collaboration(
+                policy, player, begin, sampling, _choose(critic), domain.label_turn, identity
+            )
             named = {name: model for name, model in models.items() if model is not None}
             if models["human"] is models["agent"]:
                 named = {"agent and human": models["agent"]}
@@ -193,6 +202,10 @@ def _models(
             key = os.environ.get(settings.api_key_variable)
             loaded[side] = load_model(name, settings, calls, key, cache)
     return loaded
+
+
+def _window(pages: BrowserSettings) -> dict[str, Any]:
+    return {"browser": pages.browser, "page_width": pages.page_width, "page_height": pages.page_height}
 
 
 def _same(one: tuple[str, ModelSettings], other: tuple[str, ModelSettings]) -> bool:

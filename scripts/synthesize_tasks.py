@@ -31,6 +31,7 @@ from sweet_rl.rollout.play import as_they_finish
 from sweet_rl.runs.push import pushed
 from sweet_rl.runs.run import Run, check_output, open_run, write_texts
 from sweet_rl.tasks import synthesis
+from sweet_rl.tasks.duplicates import Duplicates
 
 SAMPLING = Sampling(max_tokens=2048)
 
@@ -170,7 +171,7 @@ async def _collect(
     Returns:
         The kinds of the errors of proposals that are worth asking for again.
     """
-    seen, found, failures, goal = synthesis.Duplicates(), 0, [], num_tasks
+    seen, found, failures, goal = Duplicates(), 0, [], num_tasks
     last = max(map(int, candidates.done), default=-1)
 
     def count(row: dict) -> int:

@@ -42,7 +42,13 @@ def _packaged(name: str) -> Domain:
     if name == mini.name:
         return mini
     prompts = {mini.name: mini.agent_prompt}
-    return replace(domain, agent_prompts=prompts, scripted_humans=mini.scripted_humans, label_turn=mini.label_turn)
+    return replace(
+        domain,
+        agent_prompts=prompts,
+        scripted_humans=mini.scripted_humans,
+        label_turn=mini.label_turn,
+        claimed_solution=mini.claimed_solution,
+    )
 
 
 def _from_file(path: Path) -> Domain:

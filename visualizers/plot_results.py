@@ -14,10 +14,11 @@ from sweet_rl.analysis import figures
 from sweet_rl.analysis.budget import budget_points
 from sweet_rl.analysis.comparison_table import paper_results
 from sweet_rl.cli import run
+from sweet_rl.cli.configs import packaged_config
 from sweet_rl.errors import UserError
 from sweet_rl.records import Trajectory, read_records
 
-PAPER = Path(__file__).resolve().parents[1] / "configs" / "paper" / "results.yaml"
+PAPER = packaged_config("paper/results.yaml")
 
 
 def main(

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from sweet_rl.errors import UserError
+from sweet_rl.records import human_label
 from sweet_rl.runs.manifest import DIRECTORY_MANIFEST, manifest_of
 
 TIMES = "times.jsonl"
@@ -40,14 +41,19 @@ def budget_points(comparison: Mapping) -> list[dict]:
 
 def cost_of(graded_path: str | Path, spent: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
     """{cpu_seconds, gpu_seconds, dialogues} of everything that the dialogues of a graded file were played with."""
-    (played, *_) = inputs_of(graded_path) or [graded_path]
-    before = [path for source in inputs_of(played) for path in behind(source)]
+    before = behind_dialogues(graded_path)
     total = {"cpu_seconds": 0.0, "gpu_seconds": 0.0, "dialogues": 0.0}
     for path in dict.fromkeys(before):
         for key, value in spent.get(_key(path), {}).items():
             total[key] += value
         total["dialogues"] += dialogues_in(path)
     return total
+
+
+def behind_dialogues(graded_path: str | Path) -> list[str]:
+    """All outputs that the dialogues of a graded file were played with, without these dialogues themselves."""
+    (played, *_) = inputs_of(graded_path) or [graded_path]
+    return [path for source in inputs_of(played) for path in behind(source)]
 
 
 def behind(path: str | Path) -> list[str]:
@@ -70,10 +76,14 @@ def inputs_of(path: str | Path) -> list[str]:
 
 def dialogues_in(path: str | Path) -> int:
     """The number of dialogues that were collected into a file; 0 for anything else, also for a graded copy."""
-    manifest = _manifest(path)
-    if not manifest or not {"agent_model", "env_model"} <= manifest.get("settings", {}).keys():
-        return 0
-    return int(manifest.get("summary", {}).get("dialogues", 0))
+    manifest = _collection(path)
+    return int(manifest.get("summary", {}).get("dialogues", 0)) if manifest else 0
+
+
+def human_of(path: str | Path) -> str | None:
+    """The simulated human of the dialogues that were collected into a file; None for anything else."""
+    manifest = _collection(path)
+    return human_label(manifest["settings"].get("human")) if manifest else None
 
 
 def seconds_by_output(times: Iterable[Path]) -> dict[str, dict[str, float]]:
@@ -107,6 +117,12 @@ def find_times(outputs: Iterable[str]) -> list[Path]:
     if not found:
         raise UserError(f"no {TIMES} is beside the runs or their inputs: the times of the steps are not known.")
     return list(found)
+
+
+def _collection(path: str | Path) -> dict | None:
+    """The manifest of a file into which dialogues were collected; None for anything else, also for a graded copy."""
+    manifest = _manifest(path)
+    return manifest if manifest and {"agent_model", "env_model"} <= manifest.get("settings", {}).keys() else None
 
 
 def _manifest(path: str | Path) -> dict | None:

@@ -70,6 +70,7 @@ class Row:
         spread: standard deviation of `by_seed`; None for one seed.
         turns: mean number of the agent's messages per dialogue.
         tokens: mean number of the agent's tokens per dialogue; None if a seed's file does not hold them.
+        humans: the simulated humans who replied, "name (hash)".
     """
 
     name: str
@@ -81,6 +82,7 @@ class Row:
     spread: float | None
     turns: float
     tokens: float | None
+    humans: list[str]
 
 
 @dataclass(frozen=True)
@@ -123,6 +125,7 @@ class Comparison:
         figures = {
             "name": row.name,
             "seeds": row.seeds,
+            "humans": row.humans,
             self.measure: row.main.to_dict(),
             f"{self.measure}_by_seed": row.by_seed,
             f"{self.measure}_spread": row.spread,
@@ -143,6 +146,7 @@ def compare(
     baselines: Sequence[str] = (),
     chains: Sequence[Sequence[str]] = (),
     seed: int = 0,
+    mix_humans: bool = False,
 ) -> Comparison:
     """Compare graded runs on the same tasks.
 
@@ -155,16 +159,17 @@ def compare(
         baselines: names of runs that every other run is compared with.
         chains: lists of names; each run is compared with the next of its list.
         seed: seed of the bootstrap and of the tests.
+        mix_humans: compare also runs whose simulated humans differ.
 
     Raises:
-        UserError: runs on different tasks or by different graders, a name that is none of the runs, nothing graded.
+        UserError: runs that are not comparable (tasks, graders, humans), a name that is none of them, nothing graded.
     """
     if not runs or not all(runs.values()):
         raise UserError("Every run needs a name and at least one file of graded trajectories.")
     for name in (*baselines, *(name for chain in chains for name in chain)):
         if name not in runs:
             raise UserError(f"{name!r} is none of the runs: {', '.join(runs)}.")
-    grader = check_comparable(runs)
+    grader = check_comparable(runs, mix_humans)
     measure = "similarity" if grader.get("kind") == "page" else "success"
     tasks = {t.task.id for files in runs.values() for file in files for t in file.trajectories}
     counted = set(tasks)
@@ -186,14 +191,15 @@ def compare(
 
     against = family([(name, baseline) for baseline in baselines for name in runs if name != baseline])
     steps = family([pair for chain in chains for pair in zip(chain, chain[1:], strict=False)])
-    rows = [_row(name, values[name], measure, seed) for name in runs]
+    humans = {name: sorted({human for file in files for human in file.humans}) for name, files in runs.items()}
+    rows = [_row(name, values[name], measure, seed, humans[name]) for name in runs]
     against_by_pair = {(d.better, d.worse): d for d in against}
     return Comparison(
         measure, rows, list(baselines), against_by_pair, steps, len(counted), sorted(tasks - counted), grader
     )
 
 
-def _row(name: str, seeds: list[dict], measure: str, seed: int) -> Row:
+def _row(name: str, seeds: list[dict], measure: str, seed: int, humans: list[str]) -> Row:
     main, tests = _matrix(seeds, "main"), _matrix(seeds, "reward") if measure == "success" else None
     tokens = [task_means(values["tokens"]) for values in seeds]
     return Row(
@@ -206,6 +212,7 @@ def _row(name: str, seeds: list[dict], measure: str, seed: int) -> Row:
         spread=float(np.std(main.mean(1), ddof=1)) if len(seeds) > 1 else None,
         turns=float(_matrix(seeds, "turns").mean()),
         tokens=float(np.mean([np.mean(list(t.values())) for t in tokens])) if all(tokens) else None,
+        humans=humans,
     )
 
 

@@ -71,6 +71,9 @@ def note(comparison: Comparison) -> str:
         paired = {d.seeds > 1 for d in differences}
         tests = [name for kind, name in ((True, SEEDS_AND_TASKS), (False, TASKS_ONLY)) if kind in paired]
         text += f"; p: {' or '.join(tests)}, Holm-corrected; wins: ties count half"
+    humans = {human for row in comparison.rows for human in row.humans}
+    if len(humans) == 1:
+        text += f"; simulated human: {humans.pop()}"
     if encoder := comparison.grader.get("encoder"):
         text += f"; similarity by {encoder}"
     if comparison.left_out:
@@ -118,6 +121,8 @@ def _runs(comparison: Comparison, paper: Mapping[str, Mapping[str, float]]) -> T
     heading += ["turns", *(["agent tokens"] if tokens else []), *(f"paper: {text}" for _, text in shown)]
     numbers = len(heading) - 1
     heading += [f"{comparison.measure} vs {name}" for name in comparison.baselines]
+    mixed = len({human for row in comparison.rows for human in row.humans}) > 1
+    heading += ["simulated human"] if mixed else []
     cells = [heading]
     for row in comparison.rows:
         line = [row.name, str(row.seeds), *([f"{100 * row.tests_passed.mean:.1f}"] if code else [])]
@@ -127,13 +132,15 @@ def _runs(comparison: Comparison, paper: Mapping[str, Mapping[str, float]]) -> T
         line += [("" if row.tokens is None else f"{row.tokens:.0f}")] if tokens else []
         line += [_figure(paper.get(row.name, {}), key) for key, _ in shown]
         line += [_difference(comparison.against.get((row.name, baseline))) for baseline in comparison.baselines]
+        line += [", ".join(row.humans)] if mixed else []
         cells.append(line)
     known = {row.name for row in comparison.rows}
-    empty = len(heading) - 1 - len(shown) - len(comparison.baselines)
+    after = len(comparison.baselines) + mixed
+    empty = len(heading) - 1 - len(shown) - after
     for name, figures in paper.items():
         values = [_figure(figures, key) for key, _ in shown]
         if name not in known and any(values):
-            cells.append([name, *[""] * empty, *values, *[""] * len(comparison.baselines)])
+            cells.append([name, *[""] * empty, *values, *[""] * after])
     return Table(cells, numbers)
 
 

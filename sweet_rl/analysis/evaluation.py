@@ -11,14 +11,14 @@ from typing import Annotated, Any
 
 from sweet_rl.analysis.comparison import compare
 from sweet_rl.analysis.report import summarise, summary_text
-from sweet_rl.analysis.statistics import check_k
+from sweet_rl.analysis.statistics import Estimate, check_k
 from sweet_rl.chat import ChatFormat
 from sweet_rl.cli import alias, to_settings
 from sweet_rl.credit.trajectory_pairs import check_apart, check_texts, write_pairs
 from sweet_rl.environments.base import Domain
 from sweet_rl.errors import UserError
 from sweet_rl.progress import progress_bar
-from sweet_rl.records import Task, Trajectory, read_records
+from sweet_rl.records import Task, Trajectory, read_records, without_excluded
 from sweet_rl.rewards.base import Grader
 from sweet_rl.rewards.evaluate import best_of_tasks, first_tasks, grade_trajectories, reference_answers
 from sweet_rl.rewards.graded_file import GradedFile, check_comparable, grader_of, read_graded
@@ -42,7 +42,9 @@ class Evaluation:
         min_gap: smallest difference of rewards between the two dialogues of a pair (the paper: 0.1 for frontend). The
             domain's by default: for code only a reward of 1 is preferred, to any lower one.
         baseline: graded file of another run on the same tasks: print the win rate against it.
+        mix_humans: print the win rate also if the baseline was played with another simulated human.
         num_tasks: grade only the first so many tasks.
+        exclude: list of tasks to leave out, JSONL, as audit_tasks.py --exclude_path writes it.
         grade_references: the input is a tasks file; its reference solutions are graded as answers.
         in_place: replace the input by the graded dialogues, once all of them are graded.
         retry_failed: grade those answers again that failed by the machine (see `Grade.machine`).
@@ -59,7 +61,9 @@ class Evaluation:
     best_path: str | None = None
     min_gap: float | None = None
     baseline: str | None = None
+    mix_humans: bool = False
     num_tasks: int | None = None
+    exclude: str | None = None
     grade_references: bool = False
     in_place: bool = False
     retry_failed: bool = False
@@ -72,7 +76,7 @@ class Evaluation:
             raise UserError("missing: --input_path (the trajectories to grade). See --help.")
         if self.min_gap is not None and self.min_gap <= 0:
             raise UserError(f"--min_gap is {self.min_gap}; it must be above 0.")
-        for flag in ("output_path", "num_tasks", "grade_references", "retry_failed", "push_to_hub"):
+        for flag in ("output_path", "num_tasks", "exclude", "grade_references", "retry_failed", "push_to_hub"):
             if self.in_place and getattr(self, flag):
                 raise UserError(
                     f"--in_place replaces the input by the same dialogues, graded anew: leave out --{flag}."
@@ -148,7 +152,7 @@ def evaluate(domain: Domain, evaluation: Evaluation, texts: DialogueTexts, gradi
         if baseline is not None:
             _check_baseline(domain, evaluation, trajectories, settings, baseline)
         drop = _machine_failed if evaluation.retry_failed else None
-        inputs = [source, domain.source]
+        inputs = [source, evaluation.exclude, domain.source]
         opened = open_run(evaluation.target, settings, inputs, evaluation.overwrite, drop)
         with pushed(opened, evaluation.push_to_hub) as output:
             graded, summary = _grade(output, trajectories, grader, evaluation)
@@ -157,7 +161,7 @@ def evaluate(domain: Domain, evaluation: Evaluation, texts: DialogueTexts, gradi
         manifest_of(Path(evaluation.target)).unlink()
     if baseline is not None:
         runs = {"this run": [read_graded(evaluation.result)], "the baseline": [baseline]}
-        wins = compare(runs, ["the baseline"], seed=evaluation.seed).against["this run", "the baseline"].wins
+        wins = _wins(runs, evaluation)
         summary["win_rate"] = wins.to_dict() | {"baseline": evaluation.baseline}
     print(summary_text(summary))
     print(f"{evaluation.result}: {len(graded)} graded dialogues")
@@ -168,12 +172,17 @@ def evaluate(domain: Domain, evaluation: Evaluation, texts: DialogueTexts, gradi
         _write_best(evaluation, graded)
 
 
+def _wins(runs: dict[str, list[GradedFile]], evaluation: Evaluation) -> Estimate:
+    compared = compare(runs, ["the baseline"], seed=evaluation.seed, mix_humans=evaluation.mix_humans)
+    return compared.against["this run", "the baseline"].wins
+
+
 def _read(domain: Domain, evaluation: Evaluation) -> list[Trajectory]:
     if evaluation.grade_references:
         trajectories = reference_answers(read_records(evaluation.input_path, Task))
     else:
         trajectories = read_records(evaluation.input_path, Trajectory)
-    trajectories = first_tasks(trajectories, evaluation.num_tasks)
+    trajectories = without_excluded(first_tasks(trajectories, evaluation.num_tasks), evaluation.exclude)
     domain.check([trajectory.task for trajectory in trajectories], evaluation.input_path)
     return trajectories
 
@@ -191,7 +200,7 @@ def _check_baseline(
     if "image_encoder" in settings:
         grader["encoder"] = settings["image_encoder"]
     own = GradedFile(evaluation.result, trajectories, grader)
-    check_comparable({"this run": [own], "the baseline": [baseline]})
+    check_comparable({"this run": [own], "the baseline": [baseline]}, evaluation.mix_humans)
 
 
 def _grade(

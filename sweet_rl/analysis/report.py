@@ -31,9 +31,9 @@ def summarise(trajectories: Sequence[Trajectory], k: int = 1, seed: int = 0) -> 
         seed: seed of the bootstrap.
 
     Returns:
-        {dialogues, graded, tasks, turns?, encoder?, failed_dialogues, machine_failures, ungradable_tasks, failures,
-        failed_tests, best_of_k?} and one estimate {mean, low, high, tasks} per measure. The measures are absent if no
-        dialogue is graded.
+        {dialogues, humans, graded, tasks, turns?, encoder?, failed_dialogues, machine_failures, ungradable_tasks,
+        failures, failed_tests, best_of_k?} and one estimate {mean, low, high, tasks} per measure. The
+        measures are absent if no dialogue is graded.
     """
     graded = [trajectory for trajectory in trajectories if trajectory.is_graded]
     finished = [trajectory for trajectory in trajectories if trajectory.ending != "failed"]
@@ -51,6 +51,7 @@ def summarise(trajectories: Sequence[Trajectory], k: int = 1, seed: int = 0) -> 
     kinds = [(t.grade or {}).get("failure") or default for t in graded if t.reward != 1.0]
     summary = {
         "dialogues": len(trajectories),
+        "humans": _counts(sorted(label for t in trajectories if (label := t.human_label) is not None)),
         "graded": len(graded),
         "tasks": len({trajectory.task.id for trajectory in trajectories}),
         "failed_dialogues": _counts((t.failure or {}).get("kind", "unknown") for t in failed),
@@ -76,6 +77,8 @@ def summarise(trajectories: Sequence[Trajectory], k: int = 1, seed: int = 0) -> 
 def summary_text(summary: Mapping) -> str:
     """The summary as lines for people. `rules` and `win_rate` are shown if the caller has added them."""
     lines = [f"{'dialogues':<17} {summary['dialogues']} of {summary['tasks']} tasks, {summary['graded']} graded"]
+    if summary["humans"]:
+        lines.append(f"{'simulated human':<17} {', '.join(summary['humans'])}")
     if "encoder" in summary:
         lines.append(f"{'image encoder':<17} {summary['encoder']}")
     lines += [f"{label:<17} {percent_text(summary[key])}" for key, label in MEASURES.items() if key in summary]

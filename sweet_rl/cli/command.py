@@ -18,13 +18,17 @@ import fire
 import yaml
 from fire.decorators import SetParseFn
 
+from sweet_rl.cli.configs import find_config
 from sweet_rl.cli.groups import Flag, arguments, flags_of
 from sweet_rl.cli.quiet import quiet_libraries
 from sweet_rl.cli.released import Released, words_of
 from sweet_rl.cli.values import coerce, is_flag, name_of, takes_bool
 from sweet_rl.errors import UserError
 
-_CONFIG = Flag("config", str | None, None, "YAML file of settings; a flag on the command line wins", (), "config")
+_CONFIG = Flag(
+    "config", str | None, None, "YAML file of settings, or a packaged one (paper/backend/critic.yaml); a flag on the "
+    "command line wins", (), "config",
+)  # fmt: skip
 
 
 def run(main: Callable[..., Any], command: Sequence[str] | None = None, released: Released | None = None) -> None:
@@ -195,9 +199,11 @@ def _unknown(where: str, name: str, names: Mapping[str, Flag]) -> UserError:
 
 def _read_config(path: str) -> dict[str, Any]:
     try:
-        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        content = yaml.safe_load(find_config(path).read_text(encoding="utf-8"))
     except OSError as error:
-        raise UserError(f"--config {path}: {error.strerror}. Give the path of a YAML file.") from error
+        raise UserError(
+            f"--config {path}: {error.strerror}. Give the path of a YAML file, or the name of a packaged one."
+        ) from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise UserError(f"--config {path}: not a YAML file. {error}") from error
     if content is None:

@@ -14,6 +14,7 @@ from sweet_rl.credit.critics import CriticSettings
 from sweet_rl.models.base import ChatModel, Message, Sampling
 from sweet_rl.models.load import load_model
 from sweet_rl.models.settings import ModelSettings
+from sweet_rl.models.thinking import without_thinking
 from sweet_rl.prompts import fill, load_prompt
 from sweet_rl.records import TurnCandidates, seed_for
 
@@ -109,7 +110,11 @@ class JudgeCritic:
         """The place, 1 or 2, of the better message; None if the reply does not name it."""
         solution = fill(SOLUTION, ground_truth=record.task.ground_truth) if self._hint else ""
         text = fill(
-            self._template, dialogue=conversation(record), first=first, second=second, ground_truth=solution
+            self._template,
+            dialogue=conversation(record),
+            first=without_thinking(first),
+            second=without_thinking(second),
+            ground_truth=solution,
         )
         sampling = Sampling(temperature=0.0, max_tokens=VERDICT_TOKENS, seed=seed_for(self._seed, record.id))
         (completion,) = await self.model.complete([{"role": "user", "content": text}], sampling)

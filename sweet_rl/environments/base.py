@@ -10,8 +10,10 @@ from typing import Any, Protocol
 
 from sweet_rl.errors import UserError
 from sweet_rl.humans.base import Human
+from sweet_rl.humans.identity import HumanIdentity
 from sweet_rl.humans.llm import PROMPT_VALUES, LLMHuman
 from sweet_rl.models.base import ChatModel, Completion, Message
+from sweet_rl.models.thinking import without_thinking
 from sweet_rl.prompts import fill, load_prompt
 from sweet_rl.records import Task
 from sweet_rl.rewards.base import Grader
@@ -89,10 +91,14 @@ class AnswerEnvironment:
         return list(self.dialogue)
 
     def step(self, completion: Completion, prompt_text: str | None = None) -> None:
-        """Take the agent's message. Raises ValueError if the dialogue has ended."""
+        """Take the agent's message. Raises ValueError if the dialogue has ended.
+
+        `output` keeps all that was sampled; `content`, which the human sees, and the answer are without the reasoning.
+        """
         if self.over:
             raise ValueError("this dialogue has ended: it takes no message of the agent.")
-        message: dict[str, Any] = {"role": "assistant", "content": completion.text}
+        spoken = without_thinking(completion.text, prompt_text)
+        message: dict[str, Any] = {"role": "assistant", "content": spoken}
         if prompt_text is not None:
             message["input"] = prompt_text
         message["output"] = completion.text
@@ -100,7 +106,7 @@ class AnswerEnvironment:
             message["token_ids"] = completion.token_ids
         message["finish_reason"] = completion.finish_reason
         self.dialogue.append(message)
-        _, marker, answer = completion.text.partition(ANSWER_MARKER)
+        _, marker, answer = spoken.partition(ANSWER_MARKER)
         if marker:
             self.ending, self.answer = "answered", self.read_answer(answer.strip())
         elif self.turns >= self.max_turns:
@@ -124,10 +130,12 @@ class ScriptedHuman:
     Attributes:
         make: makes the human: `make()`, or `make(renderer=PageRenderer)` in a domain that draws pages.
         check_tasks: `check_tasks(tasks, path)` raises UserError if the human cannot play a task of the file `path`.
+        revision: raised whenever the human's replies change: then its figures are those of another human.
     """
 
     make: Callable[..., Human]
     check_tasks: Callable[[Sequence[Task], str], None] | None = None
+    revision: int = 1
 
 
 @dataclass(frozen=True)
@@ -151,6 +159,8 @@ class Domain:
         scripted_humans: humans without a model, by `--env_model`.
         label_turn: `label_turn(task, messages_before, text)` returns a word that judges a turn of the agent by what the
             task hides, or None. It is recorded as `oracle` in the message; no agent, human or critic sees it.
+        claimed_solution: `claimed_solution(task, messages_before, reply)` returns the reference solution as it would be
+            if the human's reply were true, or None. The grader compares it with the reference (measure_humans.py).
         check_tasks: `check_tasks(tasks, path)` raises UserError if the file `path` holds tasks of another domain.
         draws_pages: whether the human and the grader look at pictures of pages. A model that plays the human then has
             to see pictures.
@@ -170,6 +180,7 @@ class Domain:
     max_reply_chars: int = 400
     scripted_humans: Mapping[str, ScriptedHuman] = field(default_factory=dict)
     label_turn: Callable[[Task, list[Message], str], str | None] | None = None
+    claimed_solution: Callable[[Task, list[Message], str], str | None] | None = None
     check_tasks: Callable[[Sequence[Task], str], None] | None = None
     draws_pages: bool = False
     min_gap: float | None = None
@@ -206,6 +217,14 @@ class Domain:
         if name in self.scripted_humans:
             return self.scripted_humans[name].make(**pages)
         return self.human(model, human_prompt, **pages, **settings)
+
+    def human_identity(
+        self, name: str | None, model: str, folder: str | None = None, human_prompt: str = "", **settings: Any
+    ) -> HumanIdentity:
+        """Name and hash of the scripted human called `model`, or of the one that `model` plays with `settings`."""
+        if model in self.scripted_humans:
+            return HumanIdentity.of_script(name, model, self.scripted_humans[model].revision, self.source)
+        return HumanIdentity.of_model(name, model, folder, human_prompt, self.source, **settings)
 
     def check(self, tasks: Sequence[Task], path: str, human: str | None = None) -> None:
         """Check the tasks of the file `path`, also for the scripted human `human`. Raises UserError."""

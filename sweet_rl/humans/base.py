@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from sweet_rl.models.base import ChatModel, Message, ModelError, Sampling
+from sweet_rl.models.thinking import without_thinking
 from sweet_rl.records import Task
 
 _SENTENCE_END = re.compile(r"[.!?…][\"'”’)\]]*(?=\s|$)|\n")
@@ -106,7 +107,8 @@ class ModelHuman:
             (completion,) = await self.model.complete([{"role": "user", "content": content(leaks > 0)}], sampling)
             prompt_tokens += completion.prompt_tokens
             completion_tokens += completion.completion_tokens
-            text = cut_at_sentence(completion.text, self.max_chars, finished=completion.finish_reason != "length")
+            finished = completion.finish_reason != "length"
+            text = cut_at_sentence(without_thinking(completion.text), self.max_chars, finished)
             if not text:
                 empty += 1
                 if empty == 2:

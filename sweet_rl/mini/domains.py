@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from sweet_rl.environments import ScriptedHuman, backend, frontend
 from sweet_rl.mini import oracle, page_oracle
+from sweet_rl.mini.claims import claimed_solution
 from sweet_rl.mini.designer import ScriptedDesigner, check_page_tasks
 from sweet_rl.mini.human import MiniHuman, check_tasks
 
@@ -15,6 +16,7 @@ MINI = replace(
     agent_prompt="mini_agent.txt",
     scripted_humans={"mini": ScriptedHuman(MiniHuman, check_tasks)},
     label_turn=oracle.label_turn,
+    claimed_solution=claimed_solution,
 )
 MINI_HTML = replace(
     frontend.DOMAIN,

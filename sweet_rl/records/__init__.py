@@ -12,11 +12,21 @@ Files are UTF-8 JSONL with flat rows and the released field names. Fields that a
 - `turn`: an earlier turn of the agent, in a text in which it is not trained.
 """
 
+from sweet_rl.records.exclusion import without_excluded
 from sweet_rl.records.files import holds_pairs, parse_row, read_records, scan_records
 from sweet_rl.records.ids import content_id, hash_rows, seed_for
-from sweet_rl.records.schema import ENDINGS, Message, Part, PreferencePair, Task, Trajectory, TurnCandidates
+from sweet_rl.records.schema import (
+    ENDINGS,
+    Message,
+    Part,
+    PreferencePair,
+    Task,
+    Trajectory,
+    TurnCandidates,
+    human_label,
+)
 
 __all__ = [
     "ENDINGS", "Message", "Part", "PreferencePair", "Task", "Trajectory", "TurnCandidates", "content_id", "hash_rows",
-    "holds_pairs", "parse_row", "read_records", "scan_records", "seed_for",
+    "holds_pairs", "human_label", "parse_row", "read_records", "scan_records", "seed_for", "without_excluded",
 ]  # fmt: skip

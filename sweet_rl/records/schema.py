@@ -114,6 +114,7 @@ class Trajectory(_Record):
         grade: evidence for the reward (`rewards.base.Grade.as_dict`).
         usage: tokens by side: {"agent": {"prompt_tokens", "completion_tokens"}, "human": ...}.
         leaks: number of the human's replies that gave the reference solution away.
+        human: {name, hash} of the simulated human (`humans.identity.HumanIdentity`).
     """
 
     task: Task
@@ -128,6 +129,7 @@ class Trajectory(_Record):
     grade: dict | None = None
     usage: dict[str, dict[str, int]] | None = None
     leaks: int | None = None
+    human: dict[str, str] | None = None
     extra: dict[str, Any] = field(default_factory=dict)
 
     _always_written: ClassVar[tuple[str, ...]] = ("answer", "reward")
@@ -144,6 +146,19 @@ class Trajectory(_Record):
     def turns(self) -> int:
         """Number of messages of the agent, the answer included."""
         return sum(message["role"] == "assistant" for message in self.dialogue_history)
+
+    @property
+    def human_label(self) -> str | None:
+        """The human who replied, "name (hash)" or "not recorded"; None if no human replied in this dialogue."""
+        roles = [message["role"] for message in self.dialogue_history]
+        if ("assistant", "user") not in zip(roles, roles[1:], strict=False):
+            return None
+        return human_label(self.human)
+
+
+def human_label(human: dict[str, str] | None) -> str:
+    """The text that stands for a human in tables and messages."""
+    return "not recorded" if human is None else f"{human.get('name')} ({human.get('hash', '')[:8]})"
 
 
 @dataclass

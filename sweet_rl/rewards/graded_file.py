@@ -30,6 +30,11 @@ class GradedFile:
     trajectories: Sequence[Trajectory]
     grader: Mapping[str, object] = field(default_factory=dict)
 
+    @property
+    def humans(self) -> list[str]:
+        """The humans who replied in its dialogues (`Trajectory.human_label`), sorted."""
+        return sorted({label for t in self.trajectories if (label := t.human_label) is not None})
+
 
 def read_graded(path: str) -> GradedFile:
     """Read a file of evaluate_code.py or evaluate_html.py.
@@ -62,15 +67,19 @@ def grader_of(path: str, trajectories: Iterable[Trajectory], settings: Mapping[s
     return grader
 
 
-def check_comparable(runs: Mapping[str, Sequence[GradedFile]]) -> dict:
+def check_comparable(runs: Mapping[str, Sequence[GradedFile]], mix_humans: bool = False) -> dict:
     """How all of the runs were graded.
 
     Args:
         runs: the files of each run by its name, one per seed.
+        mix_humans: allow runs whose simulated humans differ.
 
     Raises:
-        UserError: two files have different tasks, or were graded differently; the message names the difference.
+        UserError: two files have different tasks, were graded differently or had different humans; the message names
+            the difference.
     """
+    if not mix_humans:
+        _check_humans(runs)
     (first_name, first), *others = [(name, file) for name, files in runs.items() for file in files]
     tasks = {t.task.id: t.task for t in first.trajectories}
     for name, file in others:
@@ -97,6 +106,19 @@ def check_comparable(runs: Mapping[str, Sequence[GradedFile]]) -> dict:
             differences = "; ".join(f"{key}: {one} and {two}" for key, (one, two) in differing.items())
             raise UserError(f"{what} were graded differently ({differences}). Evaluate all in the same way.")
     return dict(first.grader)
+
+
+def _check_humans(runs: Mapping[str, Sequence[GradedFile]]) -> None:
+    found: dict[str, str] = {}
+    for name, file in ((name, file) for name, files in runs.items() for file in files):
+        for human in file.humans:
+            found.setdefault(human, f"{name!r} ({file.path})")
+    if len(found) > 1:
+        known = "; ".join(f"{human} in {where}" for human, where in found.items())
+        raise UserError(
+            f"The dialogues were played with different simulated humans: {known}. Their figures cannot be compared: "
+            "play all runs with one human, or give --mix_humans."
+        )
 
 
 def _content(task) -> str:

@@ -14,7 +14,7 @@ from sweet_rl.cli import UNRECORDED
 from sweet_rl.errors import UserError
 from sweet_rl.models.base import ChatModel
 from sweet_rl.progress import TERMINAL_INTERVAL, progress_bar
-from sweet_rl.records import Task
+from sweet_rl.records import Task, human_label
 from sweet_rl.rollout.play import Collaboration, play_all, trajectory_id
 from sweet_rl.runs.run import Run
 from sweet_rl.runs.shards import shard_of
@@ -31,6 +31,7 @@ class CollectionSettings:
         num_tasks: the first so many tasks; all by default.
         best_of_n: number of dialogues per task.
         max_turns: number of messages of the agent in one dialogue.
+        exclude: list of tasks to leave out, JSONL, as audit_tasks.py --exclude_path writes it.
         shard: i/n: the i-th of n parts of the dialogues; the parts' outputs, one after the other, are the whole.
         concurrency: largest number of dialogues in progress.
     """
@@ -38,6 +39,7 @@ class CollectionSettings:
     num_tasks: int | None = None
     best_of_n: int = 1
     max_turns: int = 10
+    exclude: str | None = None
     shard: str | None = None
     concurrency: Annotated[int, UNRECORDED] = 256
 
@@ -152,11 +154,12 @@ def summarise(rows: Iterable[dict], seconds: float | None = None, before: int = 
         seconds: time that all rows but the first `before` took.
         before: number of rows of an earlier, interrupted process; they are left out of the speeds.
     """
-    endings, failures, tokens, fresh = Counter(), Counter(), Counter(), Counter()
+    endings, failures, tokens, fresh, humans = Counter(), Counter(), Counter(), Counter(), Counter()
     dialogues = turns = leaks = with_leaks = 0
     for row in rows:
         dialogues += 1
         endings[row.get("ending") or "unknown"] += 1
+        humans[human_label(row.get("human"))] += 1
         if row.get("failure"):
             failures[f"{row['failure'].get('side')}: {row['failure'].get('kind')}"] += 1
         own_turns = sum(message["role"] == "assistant" for message in row["dialogue_history"])
@@ -169,6 +172,7 @@ def summarise(rows: Iterable[dict], seconds: float | None = None, before: int = 
             fresh.update({"dialogues": 1, "turns": own_turns, **used_tokens})
     summary: dict[str, Any] = {
         "dialogues": dialogues,
+        "humans": dict(sorted(humans.items())),
         "endings": dict(sorted(endings.items())),
         "failures": dict(sorted(failures.items())),
         "turns": turns,

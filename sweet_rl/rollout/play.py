@@ -52,6 +52,7 @@ class Collaboration:
         sampling: of the agent's messages; `seed` is the seed of the run, `n` the number of candidates per turn.
         choose: chooses the candidate that is played (the paper, figure 3a); None plays the only one.
         label_turn: see `Domain.label_turn`.
+        human_identity: {name, hash} of the human, which the trajectories carry.
         on_message: callback(side, completion_tokens), called after each message; side is "agent" or "human".
     """
 
@@ -61,6 +62,7 @@ class Collaboration:
     sampling: Sampling
     choose: Choose | None = None
     label_turn: Callable[[Task, list[Message], str], str | None] | None = None
+    human_identity: dict[str, str] | None = None
     on_message: Callable[[str, int], None] | None = None
 
     def __post_init__(self) -> None:
@@ -114,7 +116,7 @@ async def play(task: Task, sample: int, collaboration: Collaboration) -> Traject
                 side = "agent"
             environment.step(completion, None if parts is None else parts_text(parts))
             if collaboration.label_turn is not None:
-                word = collaboration.label_turn(task, messages, completion.text)
+                word = collaboration.label_turn(task, messages, environment.dialogue[-1]["content"])
                 if word is not None:
                     environment.dialogue[-1]["oracle"] = word
             if not environment.over:
@@ -131,7 +133,7 @@ async def play(task: Task, sample: int, collaboration: Collaboration) -> Traject
         raise
     except Exception as error:  # an unexpected error is recorded in this dialogue and does not end the batch
         failure = {"kind": type(error).__name__, "message": str(error)[:1000], "side": side}
-    return _record(task, key, environment, collaboration.agent, failure, usage, leaks)
+    return _record(task, key, environment, collaboration, failure, usage, leaks)
 
 
 async def _candidates(
@@ -149,12 +151,12 @@ def _record(
     task: Task,
     key: str,
     environment: Environment,
-    agent: ChatModel,
+    collaboration: Collaboration,
     failure: dict | None,
     usage: dict,
     leaks: int,
 ) -> Trajectory:
-    history, parts = environment.dialogue, None
+    history, parts, agent = environment.dialogue, None, collaboration.agent
     if agent.chat is not None and environment.turns:
         last = max(index for index, message in enumerate(history) if message["role"] == "assistant")
         parts = agent.chat.dialogue(history[: last + 1])
@@ -170,6 +172,7 @@ def _record(
         tokenizer=None if agent.chat is None else agent.chat.fingerprint,
         usage=usage,
         leaks=leaks,
+        human=collaboration.human_identity,
     )
 
 

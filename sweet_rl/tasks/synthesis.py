@@ -21,10 +21,13 @@ from sweet_rl.errors import UserError
 from sweet_rl.humans.leaks import gives_away
 from sweet_rl.records import Task, seed_for
 from sweet_rl.rewards.unit_tests import CodeGrader
+from sweet_rl.tasks.duplicates import Duplicates
 
 LONGEST_REFERENCE = 50  # lines (the paper, section on ColBench)
-ALIKE = 0.7  # share of common word trigrams from which on two descriptions are the same task
-TRIVIAL = ("None", "True", "False", "0", "1", "''", "[]", "{}", "a[0] if a else None", "a[-1] if a else None")
+TRIVIAL = (
+    "None", "True", "False", "0", "1", "-1", "0.0", "''", "[]", "{}", "a[0] if a else None", "a[-1] if a else None",
+    "list(a)", "len(a[0])", "sum(a)", "max(a)",
+)  # fmt: skip
 
 
 class Dropped(Exception):
@@ -107,34 +110,12 @@ def check(task: Task, grader: CodeGrader) -> None:
 
 
 def trivial_answers(task: Task, name: str) -> Iterable[str]:
-    """Functions that ignore what the task asks: constants, one of the arguments, and the reference's result for the
-    first test."""
+    """Functions that ignore what the task asks: constants, plain uses of the arguments, and the reference's result for
+    the first test."""
     for value in TRIVIAL:
         yield f"def {name}(*a, **k):\n    return {value}\n"
     first = next(iter(task.test_cases.values()))
     yield f"{task.ground_truth}\n_reference = {name}\n\n\ndef {name}(*a, **k):\n    return {_renamed(first, name)}\n"
-
-
-class Duplicates:
-    """The tasks so far, compared by their code (names and comments aside) and by word trigrams of the description."""
-
-    def __init__(self) -> None:
-        self._codes: set[str] = set()
-        self._by_trigram: dict[tuple[str, ...], list[int]] = {}
-        self._sizes: list[int] = []
-
-    def add(self, task: Task) -> bool:
-        """Add a task. False, and nothing is added, if there is one like it."""
-        code, trigrams = _shape(task.ground_truth), _trigrams(task.problem_description)
-        common = Counter(number for trigram in trigrams for number in self._by_trigram.get(trigram, ()))
-        alike = any(n / (len(trigrams) + self._sizes[number] - n) >= ALIKE for number, n in common.items())
-        if alike or code in self._codes:
-            return False
-        self._codes.add(code)
-        for trigram in trigrams:
-            self._by_trigram.setdefault(trigram, []).append(len(self._sizes))
-        self._sizes.append(len(trigrams))
-        return True
 
 
 def select(
@@ -195,30 +176,6 @@ def _function(reference: str, calls: Sequence[str]) -> ast.FunctionDef:
 
 def _renamed(call: str, name: str) -> str:
     return re.sub(rf"^\s*{re.escape(name)}\b", "_reference", call)
-
-
-def _shape(code: str) -> str:
-    """The code without comments and docstrings, with its own names replaced by n0, n1, ...."""
-    tree, names = ast.parse(code), {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef):
-            if node.body and isinstance(node.body[0], ast.Expr) and isinstance(node.body[0].value, ast.Constant):
-                node.body = node.body[1:] or [ast.Pass()]
-            node.name = names.setdefault(node.name, f"n{len(names)}")
-        elif isinstance(node, ast.arg):
-            node.arg, node.annotation = names.setdefault(node.arg, f"n{len(names)}"), None
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            names.setdefault(node.id, f"n{len(names)}")
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name):
-            node.id = names.get(node.id, node.id)
-    return ast.dump(tree)
-
-
-def _trigrams(text: str) -> set[tuple[str, ...]]:
-    text = text.partition("The signature of the function is:")[0]
-    words = re.findall(r"\w+", text.lower())
-    return {tuple(words[start : start + 3]) for start in range(max(1, len(words) - 2))}
 
 
 def _texts(file: Path, field: str) -> list[str]:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from transformers import TrainingArguments
 
+from sweet_rl.cli.configs import packaged_config
 from sweet_rl.errors import UserError
 from sweet_rl.training.settings import TrainingSettings
 
-CONFIGS = Path(__file__).resolve().parents[2] / "configs" / "deepspeed"
+CONFIGS = packaged_config("deepspeed")
 
 
 def deepspeed_config(settings: TrainingSettings, accumulates: bool = False) -> dict[str, Any] | None:

@@ -11,6 +11,14 @@ LLAMA3 = (
     "{% set content = bos_token + content %}{% endif %}{{ content }}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{% endif %}"
 )
+LLAMA31 = (  # a system block with the date, always; a system message stands in it
+    "{{ bos_token }}{% if messages[0]['role'] == 'system' %}{% set system = messages[0]['content'] | trim %}"
+    "{% set messages = messages[1:] %}{% else %}{% set system = '' %}{% endif %}"
+    "{{ '<|start_header_id|>system<|end_header_id|>\n\nToday Date: ' + (date_string or '26 Jul 2024') + '\n\n' + "
+    "system + '<|eot_id|>' }}{% for message in messages %}{{ '<|start_header_id|>' + message['role'] + "
+    "'<|end_header_id|>\n\n' + message['content'] | trim + '<|eot_id|>' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{% endif %}"
+)
 CHATML = (
     "{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}"
     "{{ '<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n' }}{% endif %}"
@@ -23,6 +31,7 @@ QWEN3 = (  # replies lose their reasoning in the history, and the generation hea
     "{{ '<|im_start|>' + message['role'] + '\n' + content + '<|im_end|>\n' }}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n<think>\n\n</think>\n\n' }}{% endif %}"
 )
+QWEN3_THINKING = QWEN3.replace("<think>\n\n</think>\n\n", "<think>\n")  # the header opens the reasoning
 GEMMA = (
     "{{ bos_token }}{% if messages[0]['role'] == 'system' %}"
     "{{ raise_exception('System role not supported') }}{% endif %}"
@@ -30,6 +39,14 @@ GEMMA = (
     "{{ raise_exception('Conversation roles must alternate user/assistant/user/assistant/...') }}{% endif %}"
     "{% set role = 'model' if message['role'] == 'assistant' else message['role'] %}"
     "{{ '<start_of_turn>' + role + '\n' + message['content'] | trim + '<end_of_turn>\n' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<start_of_turn>model\n' }}{% endif %}"
+)
+GEMMA3 = (  # a system message becomes the beginning of the first user message
+    "{{ bos_token }}{% if messages[0]['role'] == 'system' %}{% set prefix = messages[0]['content'] + '\n\n' %}"
+    "{% set messages = messages[1:] %}{% else %}{% set prefix = '' %}{% endif %}{% for message in messages %}"
+    "{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('Roles must alternate') }}"
+    "{% endif %}{{ '<start_of_turn>' + ('model' if message['role'] == 'assistant' else message['role']) + '\n' + "
+    "(prefix if loop.first else '') + message['content'] | trim + '<end_of_turn>\n' }}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<start_of_turn>model\n' }}{% endif %}"
 )
 MISTRAL = (
@@ -58,6 +75,14 @@ FAMILIES = {
         True,
         "<|eot_id|>",
     ),
+    "llama31": (
+        LLAMA31,
+        ["<|begin_of_text|>", "<|end_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"],
+        "<|begin_of_text|>",
+        "<|end_of_text|>",
+        True,
+        "<|eot_id|>",
+    ),
     "chatml": (
         CHATML,
         ["<|endoftext|>", "<|im_start|>", "<|im_end|>"],
@@ -75,8 +100,24 @@ FAMILIES = {
         False,
         "<|im_end|>",
     ),
+    "qwen3_thinking": (
+        QWEN3_THINKING,
+        ["<|endoftext|>", "<|im_start|>", "<|im_end|>"],
+        None,
+        "<|im_end|>",
+        False,
+        "<|im_end|>",
+    ),
     "gemma": (
         GEMMA,
+        ["<bos>", "<eos>", "<start_of_turn>", "<end_of_turn>"],
+        "<bos>",
+        "<eos>",
+        True,
+        "<end_of_turn>",
+    ),
+    "gemma3": (
+        GEMMA3,
         ["<bos>", "<eos>", "<start_of_turn>", "<end_of_turn>"],
         "<bos>",
         "<eos>",
@@ -113,7 +154,7 @@ def small_tokenizer(family: str) -> PreTrainedTokenizerFast:
         ),
     )
     core.add_special_tokens([AddedToken(text, special=True, normalized=False) for text in special])
-    if family == "qwen3":
+    if family.startswith("qwen3"):
         core.add_tokens([AddedToken(text, special=False, normalized=False) for text in THINK])
     if adds_bos:
         core.post_processor = processors.TemplateProcessing(

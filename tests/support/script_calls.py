@@ -112,6 +112,19 @@ SCRIPTS = (
         ("output_path", "markdown_path"), "seed", "runs", "dialogue_history", 7,
     ),
     Script(
+        "audit_tasks.py",
+        {"input_path": "{place}/tasks.jsonl", "output_path": "{out}/made.jsonl", "exclude_path": "{out}/exclude.jsonl",
+         "sandbox": "limits", "workers": "1", "repeats": "1"},
+        ("output_path",), "repeats", "input_path", "problem_description", 7, (), {"timeout": "2"},
+    ),
+    Script(
+        "measure_humans.py",
+        {"input_path": "{place}/dialogues.jsonl", "output_path": "{out}/made.jsonl", "sandbox": "limits",
+         "task_type": "mini"},
+        ("output_path",), "concurrency", "input_path", "dialogue_history", "no list", ("judge_model",),
+        {"task_type": "code"},
+    ),
+    Script(
         "make_mini_tasks.py",
         {"num_train": "3", "num_test": "2", "output_dir": "{out}/made"},
         ("output_dir",), "num_train", other={"num_test": "3"},
@@ -155,6 +168,10 @@ def place(tmp_path_factory) -> Path:
         for row, reward in zip(rows, [1.0, 0.0] * 2, strict=True)
     ]
     write_rows(place / "graded.jsonl", graded)
+    replied = [row["dialogue_history"] + [{"role": "user", "content": "I don't know."}] for row in rows]
+    write_rows(
+        place / "dialogues.jsonl", [row | {"dialogue_history": h} for row, h in zip(rows, replied, strict=True)]
+    )
     chat = ChatFormat.from_pretrained(model)
     prompt = chat.prompt(rows[0]["dialogue_history"][:1])
     texts = [[*prompt, {"text": text + chat.eos_text, "train": True}] for text in ("a", "b", "c", "d")]

@@ -120,6 +120,7 @@ def test_servers_that_take_other_parameters_are_told_by_flag_or_learned(place):
         left_out = '{"temperature": null, "top_p": null, "max_tokens": null, "max_completion_tokens": 64}'
         told = simulate(place, "told", server, agent_request=left_out, env_request=left_out)
         fresh = [body for _, body in server.requests[before:]]
+        assert len({row.pop("human")["hash"] for row in (*learned.values(), *told.values())}) == 2  # other requests
         assert told == learned and len(fresh) == 18 * 3
         assert all(body["max_completion_tokens"] == 64 and "temperature" not in body for body in fresh)
     settings = json.loads((place / "told.jsonl.manifest.json").read_text())["settings"]

@@ -11,7 +11,7 @@ from sweet_rl.cli import flags_of
 from sweet_rl.cli.groups import argument_docs
 from tests.support.command_line import ROOT
 
-PROGRAMS = sorted(path for folder in ("scripts", "visualizers") for path in (ROOT / folder).glob("*.py"))
+PROGRAMS = sorted(path for folder in ("scripts", "visualizers") for path in (ROOT / folder).glob("[a-z]*.py"))
 RELEASED = {
     "simulate_interactions.py": "agent_model hostname task_type num_tasks input_path output_path env_model best_of_n "
     "to_continue",

@@ -94,6 +94,7 @@ ROWS = [
 def test_the_summary_counts_endings_failures_turns_tokens_and_leaks():
     assert summarise(ROWS) == {
         "dialogues": 3,
+        "humans": {"not recorded": 3},
         "endings": {"answered": 1, "failed": 1, "turn_limit": 1},
         "failures": {"human: timeout": 1},
         "turns": 7,

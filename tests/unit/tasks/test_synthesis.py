@@ -7,7 +7,8 @@ import pytest
 
 from sweet_rl.errors import UserError
 from sweet_rl.records import Task
-from sweet_rl.tasks.synthesis import Dropped, Duplicates, Passages, propose, select, trivial_answers
+from sweet_rl.tasks.duplicates import Duplicates
+from sweet_rl.tasks.synthesis import Dropped, Passages, propose, select, trivial_answers
 
 REFERENCE = "def fee(amount, member):\n    rate = 3 if member else 7\n    return min(amount * rate, 500)\n"
 CALLS = [f"fee({number}, {number % 2 == 0})" for number in range(1, 11)]

@@ -1,0 +1,1 @@
+"""Pages and pictures of results; in an install the package `sweet_rl.visualizers`."""
