@@ -33,6 +33,8 @@ setup(
     license_files=["LICENSE.md"],
     python_requires=">=3.10",
     packages=find_packages(include=["sweet_rl", "sweet_rl.*"]),
+    py_modules=["sweet_rl_colbench"],
+    entry_points={"inspect_ai": ["sweet_rl = sweet_rl.integrations.inspect_ai"]},
     package_data={
         "sweet_rl": ["prompts/*.txt"],
         "sweet_rl.models": ["packaged/*/*"],
@@ -63,6 +65,9 @@ setup(
             "tensorboard>=2.15",
             *chain.from_iterable(EXTRAS.values()),
         ],
+        # Apart from [test]: the two need different major versions of openai.
+        "inspect": ["inspect_ai>=0.3.285"],
+        "verifiers": ["verifiers>=0.4,<0.5"],
         "vllm": ["vllm>=0.11"],
     },
 )
