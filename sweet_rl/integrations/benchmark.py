@@ -26,6 +26,7 @@ from sweet_rl.rollout.play import Collaboration, play
 
 Call = Callable[[list[Message], Sampling], Awaitable[Completion]]
 MINI_TASKS = {"mini": (make_tasks, 400), "mini_html": (make_page_tasks, 200)}
+DIALOGUE, TASK = "dialogue", "task"  # names of the trajectory and of the task's row in the logs of the tools
 PICTURES_KEPT = 1024  # so that a reference page is not drawn again at every turn
 
 

@@ -19,10 +19,8 @@ from inspect_ai.solver import Generate, Solver, TaskState, solver
 from inspect_ai.util import LimitExceededError
 
 from sweet_rl import records
-from sweet_rl.integrations.benchmark import Benchmark, CalledModel, DialogueFailed, LimitReached
+from sweet_rl.integrations.benchmark import DIALOGUE, TASK, Benchmark, CalledModel, DialogueFailed, LimitReached
 from sweet_rl.models.base import Completion, Message, ModelError, Sampling
-
-ROW, DIALOGUE = "task", "dialogue"  # keys of the task's row in a sample's metadata, and of the trajectory in its store
 
 
 @task
@@ -62,7 +60,7 @@ def domain(task_type: str, **settings: Any) -> Task:
     """
     benchmark = Benchmark(task_type, **settings)
     samples = [
-        Sample(benchmark.opening(one), target=one.ground_truth, id=one.id, metadata={ROW: one.to_dict()})
+        Sample(benchmark.opening(one), target=one.ground_truth, id=one.id, metadata={TASK: one.to_dict()})
         for one in benchmark.load_tasks()
     ]
     sampling = benchmark.sampling
@@ -84,12 +82,12 @@ def dialogue(task_type: str, **settings: Any) -> Solver:
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         agent = agent_model(state, generate)
         human = None if benchmark.scripted_human else human_model()
-        played = records.Task.from_dict(state.metadata[ROW])
+        played = records.Task.from_dict(state.metadata[TASK])
         try:
             trajectory = await benchmark.play(played, state.epoch - 1, agent, human)
         except DialogueFailed as error:
             raise error.__cause__ or error from None
-        state.store.set(DIALOGUE, {name: value for name, value in trajectory.to_dict().items() if name != "task"})
+        state.store.set(DIALOGUE, {name: value for name, value in trajectory.to_dict().items() if name != TASK})
         for model in filter(None, (agent, human)):
             if isinstance(model.error, LimitReached):
                 raise model.error.__cause__
@@ -104,7 +102,7 @@ def reward(task_type: str, **settings: Any) -> Scorer:
     benchmark = Benchmark(task_type, **settings)
 
     async def score(state: TaskState, target: Target) -> Score:
-        row = {**state.store.get(DIALOGUE), "task": state.metadata[ROW]}
+        row = {**state.store.get(DIALOGUE), TASK: state.metadata[TASK]}
         graded = await benchmark.grade(records.Trajectory.from_dict(row, f"sample {state.sample_id}"))
         if graded.reward is None:
             return Score.unscored(reason="scoring_failed", explanation=graded.grade["ungradable"])

@@ -19,12 +19,11 @@ from openai import AsyncOpenAI
 from pydantic import Field
 
 from sweet_rl.errors import UserError
-from sweet_rl.integrations.benchmark import Benchmark, CalledModel, DialogueFailed, LimitReached
+from sweet_rl.integrations.benchmark import DIALOGUE, Benchmark, CalledModel, DialogueFailed, LimitReached
 from sweet_rl.integrations.turn_critic import TurnCritic
 from sweet_rl.models.base import Completion, Message, ModelError, Sampling
 from sweet_rl.records import Task, Trajectory
 
-DIALOGUE = "dialogue"  # key of the trajectory in trace.info
 NOT_THE_RUNS = dict.fromkeys(("temperature", "top_p", "max_tokens", "seed"))  # the human's requests carry their own
 
 
