@@ -41,7 +41,11 @@ setup(
     python_requires=">=3.10",
     packages=[*find_packages(include=["sweet_rl", "sweet_rl.*"]), *BESIDE],
     package_dir=BESIDE,
-    entry_points={"console_scripts": ["sweet-rl = sweet_rl.commands:main"]},
+    py_modules=["sweet_rl_colbench"],
+    entry_points={
+        "console_scripts": ["sweet-rl = sweet_rl.commands:main"],
+        "inspect_ai": ["sweet_rl = sweet_rl.integrations.inspect_ai"],
+    },
     package_data={
         "sweet_rl": ["prompts/*.txt"],
         "sweet_rl.configs": ["**/*.yaml", "**/*.json"],
@@ -76,6 +80,9 @@ setup(
             "tensorboard>=2.15",
             *chain.from_iterable(EXTRAS.values()),
         ],
+        # Apart from [test]: the two need different major versions of openai.
+        "inspect": ["inspect_ai>=0.3.285"],
+        "verifiers": ["verifiers>=0.4,<0.5"],
         "vllm": ["vllm>=0.11"],
     },
 )

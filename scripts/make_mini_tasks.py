@@ -13,12 +13,10 @@ from typing import Literal
 from sweet_rl.cli import run
 from sweet_rl.errors import UserError
 from sweet_rl.mini.page_tasks import make_page_tasks
-from sweet_rl.mini.tasks import make_tasks
+from sweet_rl.mini.tasks import TEST_SEED, make_tasks
 from sweet_rl.progress import progress_bar
 from sweet_rl.records import content_id
 from sweet_rl.runs.run import check_output, open_run
-
-TEST_SEED = 1_000_003
 
 
 def main(

@@ -1,0 +1,198 @@
+"""A domain's tasks, dialogues and grades, for a tool that calls the models itself."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields, replace
+from functools import cached_property
+from typing import Any
+
+from sweet_rl.domains import load_domain
+from sweet_rl.environments.backend import CodeGrading
+from sweet_rl.environments.frontend import PageGrading
+from sweet_rl.errors import UserError
+from sweet_rl.humans.base import HumanSettings
+from sweet_rl.mini.page_tasks import make_page_tasks
+from sweet_rl.mini.tasks import TEST_SEED, make_tasks
+from sweet_rl.models.base import Completion, Message, Sampling
+from sweet_rl.records import Task, Trajectory, read_records
+from sweet_rl.rendering.renderer import PageRenderer
+from sweet_rl.rewards.base import Grader
+from sweet_rl.rewards.evaluate import grade_trajectories
+from sweet_rl.rollout.play import Collaboration, play
+
+Call = Callable[[list[Message], Sampling], Awaitable[Completion]]
+MINI_TASKS = {"mini": (make_tasks, 400), "mini_html": (make_page_tasks, 200)}
+DIALOGUE, TASK = "dialogue", "task"  # names of the trajectory and of the task's row in the logs of the tools
+PICTURES_KEPT = 1024  # so that a reference page is not drawn again at every turn
+
+
+class LimitReached(Exception):
+    """A limit of the tool (tokens, messages, time) ended the dialogue."""
+
+
+class DialogueFailed(Exception):
+    """A dialogue that has no reward, because one side or the machine failed."""
+
+
+class CalledModel:
+    """A `ChatModel` whose calls the tool makes. It has no chat format, so that only `complete` is ever asked for.
+
+    Args:
+        call: `call(messages, sampling)` returns one reply to the messages {role, content}.
+
+    Attributes:
+        error: the exception that the last call ended with, for the tool's own error handling; None if it replied.
+    """
+
+    chat = None
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+        self.error: Exception | None = None
+
+    async def complete(self, messages: list[Message], sampling: Sampling) -> list[Completion]:
+        self.error = None
+        try:
+            plain = [{"role": message["role"], "content": message["content"]} for message in messages]
+            return [await self._call(plain, sampling)]
+        except Exception as error:
+            self.error = error
+            raise
+
+
+class Benchmark:
+    """Tasks of one domain, and how they are played and graded. The grader is made when it is first needed.
+
+    Args:
+        task_type: the domain: code, html, mini, mini_html, or the path of a Python file with a DOMAIN.
+        input_path: tasks, JSONL. The mini tasks need none: those of make_mini_tasks.py's test.jsonl are made.
+        scripted_human: name of a human of the domain that needs no model; None: a model plays the human. `auto`: the
+            scripted one of mini and mini_html, elsewhere a model.
+        max_turns: number of messages that the agent may write.
+        agent_prompt_path: template with {problem_description}; the domain's by default.
+        user_prompt_path: template of a human that a model plays; the domain's by default.
+        human: fields of `HumanSettings`.
+        grading: fields of `CodeGrading`, or of `PageGrading` in a domain that draws pages.
+        seed: of everything that is random.
+
+    Raises:
+        UserError: an unknown domain or setting, or a prompt that cannot be used.
+    """
+
+    def __init__(
+        self,
+        task_type: str,
+        input_path: str | None = None,
+        scripted_human: str | None = "auto",
+        max_turns: int = 10,
+        agent_prompt_path: str | None = None,
+        user_prompt_path: str | None = None,
+        human: Mapping[str, Any] | None = None,
+        grading: Mapping[str, Any] | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.domain = domain = load_domain(task_type)
+        if scripted_human == "auto":
+            scripted_human = next(iter(domain.scripted_humans)) if domain.name in MINI_TASKS else None
+        if scripted_human is not None and scripted_human not in domain.scripted_humans:
+            raise UserError(
+                f"{scripted_human!r} is no scripted human of the domain {domain.name!r}, which has "
+                f"{', '.join(domain.scripted_humans) or 'none'}. Without one, a model plays the human."
+            )
+        if max_turns < 1:
+            raise UserError(f"max_turns is {max_turns}; it must be at least 1.")
+        self.input_path, self.scripted_human, self.sampling = input_path, scripted_human, Sampling(seed=seed)
+        self._grading = _settings(PageGrading if domain.draws_pages else CodeGrading, grading, "grading")
+        human_settings = _settings(HumanSettings, human, "human")
+        self._human = replace(human_settings, max_chars=human_settings.max_chars or domain.max_reply_chars)
+        self._human_prompt = "" if scripted_human else domain.human_template(user_prompt_path)
+        self._begin = domain.begin(domain.agent_template(path=agent_prompt_path), max_turns)
+
+    def load_tasks(self) -> list[Task]:
+        """The tasks. Raises UserError if the file cannot be read or its tasks are of another domain."""
+        if self.input_path is not None:
+            tasks = read_records(self.input_path, Task)
+        elif self.domain.name in MINI_TASKS:
+            make, count = MINI_TASKS[self.domain.name]
+            tasks = [Task.from_dict(row) for row in make(count, TEST_SEED)]
+        else:
+            raise UserError(f"the domain {self.domain.name!r} has no tasks of its own: give input_path, a JSONL file.")
+        self.domain.check(tasks, self.input_path or self.domain.name, self.scripted_human)
+        return tasks
+
+    def opening(self, task: Task) -> str:
+        """The first message that the agent sees."""
+        return self._begin(task).observe()[0]["content"]
+
+    async def play(self, task: Task, sample: int, agent: CalledModel, human: CalledModel | None) -> Trajectory:
+        """Play one dialogue, as simulate_interactions.py does.
+
+        Args:
+            task: the task.
+            sample: number of this dialogue among those of its task; it determines the seeds of all calls.
+            agent: the policy.
+            human: the model that plays the human; None for a scripted human.
+
+        Returns:
+            The trajectory, not graded. One that a limit of the tool ended has the ending "turn_limit".
+
+        Raises:
+            DialogueFailed: one side failed; the cause is the exception of its call, if that is where it failed.
+        """
+        renderer = self._renderer if self.domain.draws_pages else None
+        player = self.domain.make_human(
+            self.scripted_human or "", human, self._human_prompt, renderer, **vars(self._human)
+        )
+        collaboration = Collaboration(agent, player, self._begin, self.sampling, label_turn=self.domain.label_turn)
+        trajectory = await play(task, sample, collaboration)
+        if trajectory.ending != "failed":
+            return trajectory
+        cause = agent.error or (human and human.error)
+        if isinstance(cause, LimitReached):
+            return replace(trajectory, ending="turn_limit", failure=None)
+        raise DialogueFailed("{side}: {kind}: {message}".format(**trajectory.failure)) from cause
+
+    async def grade(self, trajectory: Trajectory) -> Trajectory:
+        """The trajectory with its reward and the evidence for it, as evaluate_code.py or evaluate_html.py gives them.
+
+        The reward is None if the reference cannot be graded against (`grade["ungradable"]`).
+
+        Raises:
+            DialogueFailed: the machine failed; grading again may work.
+        """
+        grader, threads = self._grader
+
+        def grade() -> Trajectory:
+            (graded,) = grade_trajectories([trajectory], grader)
+            return graded
+
+        graded = await asyncio.get_running_loop().run_in_executor(threads, grade)
+        if "machine" in graded.grade:
+            raise DialogueFailed(f"{trajectory.id} was not graded: {graded.grade['machine']}")
+        return graded
+
+    @cached_property
+    def _renderer(self) -> PageRenderer:
+        renderer = self._grading.renderer(cache=PICTURES_KEPT)
+        atexit.register(renderer.close)
+        return renderer
+
+    @cached_property
+    def _grader(self) -> tuple[Grader, ThreadPoolExecutor]:
+        """The grader, and the threads that call it: as many as it has workers, or one."""
+        grader = self.domain.grader(self._grading)
+        atexit.register(grader.close)
+        return grader, ThreadPoolExecutor(getattr(grader, "workers", 1))
+
+
+def _settings(kind: type, given: Mapping[str, Any] | None, name: str) -> Any:
+    """An instance of a dataclass of settings. Raises UserError naming settings that it does not have."""
+    known = [one.name for one in fields(kind)]
+    unknown = sorted(set(given or {}) - set(known))
+    if unknown:
+        raise UserError(f"{name} has no setting {', '.join(unknown)}; it takes {', '.join(known)}.")
+    return kind(**(given or {}))

@@ -1,0 +1,166 @@
+"""ColBench in inspect_ai: its tasks, a solver that plays the dialogue, and a scorer on this package's graders.
+
+    inspect eval sweet_rl/mini --model openai-api/local/MODEL --max-retries 3
+    inspect eval sweet_rl/colbench_backend -T input_path=test.jsonl \
+        --model openai-api/local/MODEL --model-role human=openai-api/local/HUMAN --max-retries 3
+
+`-T` takes the arguments of `Benchmark`. See docs/integrations.md.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from inspect_ai import Task, task
+from inspect_ai.dataset import MemoryDataset, Sample
+from inspect_ai.model import ChatMessageUser, ContentImage, ContentText, GenerateConfig, ModelOutput, get_model
+from inspect_ai.scorer import Score, Scorer, Target, mean, scorer, stderr
+from inspect_ai.solver import Generate, Solver, TaskState, solver
+from inspect_ai.util import LimitExceededError
+
+from sweet_rl import records
+from sweet_rl.integrations.benchmark import DIALOGUE, TASK, Benchmark, CalledModel, DialogueFailed, LimitReached
+from sweet_rl.models.base import Completion, Message, ModelError, Sampling
+
+
+@task
+def colbench_backend(**settings: Any) -> Task:
+    """Backend Programming: hidden unit tests. Needs input_path; a model plays the human."""
+    return domain("code", **settings)
+
+
+@task
+def colbench_frontend(**settings: Any) -> Task:
+    """Frontend Design: similarity of pages. Needs input_path; a vision model plays the human."""
+    return domain("html", **settings)
+
+
+@task
+def mini(**settings: Any) -> Task:
+    """The embedded small tasks, with their scripted human."""
+    return domain("mini", **settings)
+
+
+@task
+def mini_frontend(**settings: Any) -> Task:
+    """The embedded small page tasks, with their scripted human."""
+    return domain("mini_html", **settings)
+
+
+@task
+def domain(task_type: str, **settings: Any) -> Task:
+    """Any domain, also one's own.
+
+    Args:
+        task_type: code, html, mini, mini_html, or the path of a Python file with a DOMAIN.
+        settings: other arguments of `Benchmark`.
+
+    Raises:
+        UserError: see `Benchmark`.
+    """
+    benchmark = Benchmark(task_type, **settings)
+    samples = [
+        Sample(benchmark.opening(one), target=one.ground_truth, id=one.id, metadata={TASK: one.to_dict()})
+        for one in benchmark.load_tasks()
+    ]
+    sampling = benchmark.sampling
+    return Task(
+        dataset=MemoryDataset(samples, name=benchmark.domain.name),
+        solver=dialogue(task_type, **settings),
+        scorer=reward(task_type, **settings),
+        config=GenerateConfig(
+            temperature=sampling.temperature, top_p=sampling.top_p, max_tokens=sampling.max_tokens
+        ),
+    )
+
+
+@solver
+def dialogue(task_type: str, **settings: Any) -> Solver:
+    """Plays the dialogue between the model and the simulated human (a script, or the model of the role `human`)."""
+    benchmark = Benchmark(task_type, **settings)
+
+    async def solve(state: TaskState, generate: Generate) -> TaskState:
+        agent = agent_model(state, generate)
+        human = None if benchmark.scripted_human else human_model()
+        played = records.Task.from_dict(state.metadata[TASK])
+        try:
+            trajectory = await benchmark.play(played, state.epoch - 1, agent, human)
+        except DialogueFailed as error:
+            raise error.__cause__ or error from None
+        state.store.set(DIALOGUE, {name: value for name, value in trajectory.to_dict().items() if name != TASK})
+        for model in filter(None, (agent, human)):
+            if isinstance(model.error, LimitReached):
+                raise model.error.__cause__
+        return state
+
+    return solve
+
+
+@scorer(metrics={"reward": [mean(), stderr()], "success": [mean(), stderr()]})
+def reward(task_type: str, **settings: Any) -> Scorer:
+    """The reward in [0, 1], and success: a reward of 1. A task that cannot be graded is left unscored."""
+    benchmark = Benchmark(task_type, **settings)
+
+    async def score(state: TaskState, target: Target) -> Score:
+        row = {**state.store.get(DIALOGUE), TASK: state.metadata[TASK]}
+        graded = await benchmark.grade(records.Trajectory.from_dict(row, f"sample {state.sample_id}"))
+        if graded.reward is None:
+            return Score.unscored(reason="scoring_failed", explanation=graded.grade["ungradable"])
+        value = {"reward": graded.reward, "success": float(graded.reward == 1.0)}
+        return Score(
+            value=value, answer=graded.answer, explanation=graded.grade["failure"], metadata={"grade": graded.grade}
+        )
+
+    return score
+
+
+def agent_model(state: TaskState, generate: Generate) -> CalledModel:
+    """The model that is evaluated, which continues the messages of `state`."""
+
+    async def call(messages: list[Message], sampling: Sampling) -> Completion:
+        if len(messages) > 1:
+            state.messages.append(ChatMessageUser(content=messages[-1]["content"]))
+        try:
+            after = await generate(state, tool_calls="none", seed=sampling.seed % 2**31)
+        except LimitExceededError as error:
+            raise LimitReached(str(error)) from error
+        return completion_of(after.output)
+
+    return CalledModel(call)
+
+
+def human_model() -> CalledModel:
+    """The model of the role `human`."""
+    model = get_model(role="human", required=True)
+
+    async def call(messages: list[Message], sampling: Sampling) -> Completion:
+        (message,) = messages
+        content = message["content"]
+        if not isinstance(content, str):
+            content = [
+                ContentText(text=part["text"])
+                if part["type"] == "text"
+                else ContentImage(image=part["image_url"]["url"])
+                for part in content
+            ]
+        config = GenerateConfig(
+            temperature=sampling.temperature, top_p=sampling.top_p, max_tokens=sampling.max_tokens,
+            seed=sampling.seed % 2**31,
+        )  # fmt: skip
+        try:
+            return completion_of(await model.generate([ChatMessageUser(content=content)], config=config))
+        except LimitExceededError as error:
+            raise LimitReached(str(error)) from error
+
+    return CalledModel(call)
+
+
+def completion_of(output: ModelOutput) -> Completion:
+    """A reply as `rollout.play` takes it. Raises ModelError if there is none."""
+    if output.empty or output.stop_reason in ("content_filter", "model_length"):
+        reason = output.error or ("no choices" if output.empty else output.stop_reason)
+        raise ModelError("refused", f"{output.model} gave no reply: {reason}")
+    usage = output.usage
+    tokens = (usage.input_tokens, usage.output_tokens) if usage else (0, 0)
+    reason = "length" if output.stop_reason == "max_tokens" else "stop"
+    return Completion(output.completion, None, None, reason, *tokens)

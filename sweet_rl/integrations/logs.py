@@ -1,0 +1,64 @@
+"""Dialogues out of the logs of verifiers and inspect_ai, as trajectories for every script of this package."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from sweet_rl.errors import UserError
+from sweet_rl.integrations.benchmark import DIALOGUE, TASK
+from sweet_rl.records import Trajectory, parse_row
+from sweet_rl.rollout.play import trajectory_id
+
+
+def read_dialogues(path: str | Path) -> tuple[list[Trajectory], int]:
+    """Read the dialogues in `traces.jsonl` of verifiers, or in an `.eval` or `.json` log of inspect_ai.
+
+    The dialogues of a task are numbered anew in the order of the log if two have the same id: verifiers starts at 0
+    again when it resumes a run.
+
+    Returns:
+        The dialogues that have a reward, and the number of those that have none: they failed, or could not be graded.
+
+    Raises:
+        UserError: there is no such file, it holds no dialogue of this package, or it needs inspect_ai.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise UserError(f"there is no log {path}: give traces.jsonl of verifiers, or a log of inspect_ai.")
+    rows = list(_traces(path) if path.suffix == ".jsonl" else _samples(path))
+    if not rows:
+        raise UserError(f"{path} holds no dialogue. Was it written by the tasks of sweet_rl?")
+    found = [Trajectory.from_dict(row, str(path)) for row in rows if row is not None]
+    if len({trajectory.id for trajectory in found}) < len(found):
+        seen: Counter[str] = Counter()
+        for number, trajectory in enumerate(found):
+            found[number] = replace(trajectory, id=trajectory_id(trajectory.task, seen[trajectory.task.id]))
+            seen[trajectory.task.id] += 1
+    return found, len(rows) - len(found)
+
+
+def _traces(path: Path) -> Iterator[dict | None]:
+    """The dialogue of each episode of verifiers; None if the agent's trace is not `ok`."""
+    with open(path, "rb") as lines:
+        for number, line in enumerate(lines, start=1):
+            traces = parse_row(line, f"{path}, line {number}").get("traces", [])
+            agent = next((trace for trace in traces if trace["agent"]["name"] == "agent"), None)
+            yield agent["info"][DIALOGUE] if agent is not None and agent["ok"] else None
+
+
+def _samples(path: Path) -> Iterator[dict | None]:
+    """The dialogue of each sample of inspect_ai; None if it has an error or no score."""
+    try:
+        from inspect_ai.log import read_eval_log
+    except ImportError as error:
+        raise UserError(f"{path} is a log of inspect_ai, which reads it: pip install inspect_ai") from error
+    for sample in read_eval_log(str(path)).samples or ():
+        score = (sample.scores or {}).get("reward")
+        if sample.error is not None or score is None or not isinstance(score.value, dict):
+            yield None
+        else:
+            row = {"task": sample.metadata[TASK], "reward": score.value["reward"], "grade": score.metadata["grade"]}
+            yield sample.store[DIALOGUE] | row

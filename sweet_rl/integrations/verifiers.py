@@ -1,0 +1,216 @@
+"""ColBench in verifiers: a taskset, its two-sided environment, and a harness that calls the models from this process.
+
+    vf-eval sweet-rl-colbench -m MODEL --client.base-url http://localhost:8000/v1 --no-push -n 20 -r 4
+
+A task is one row of a tasks file. The environment plays the dialogue between the agents `agent` and `human`; the
+trace of `agent` gets the reward and, with a critic, the credit of its turns. See docs/integrations.md.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
+from functools import cached_property
+from typing import Any
+
+import verifiers.v1 as vf
+from openai import AsyncOpenAI
+from pydantic import Field
+
+from sweet_rl.errors import UserError
+from sweet_rl.integrations.benchmark import DIALOGUE, Benchmark, CalledModel, DialogueFailed, LimitReached
+from sweet_rl.integrations.turn_critic import TurnCritic
+from sweet_rl.models.base import Completion, Message, ModelError, Sampling
+from sweet_rl.records import Task, Trajectory
+
+NOT_THE_RUNS = dict.fromkeys(("temperature", "top_p", "max_tokens", "seed"))  # the human's requests carry their own
+
+
+class RequestState(vf.State):
+    """Runtime state of a trace: the fields of its next request beside model and messages."""
+
+    request: dict[str, Any] = Field(default_factory=dict)
+
+
+class TurnHarnessConfig(vf.HarnessConfig):
+    omit: list[str] = Field(default_factory=list)
+    """Fields that a server refuses and that are left out of its requests: temperature, top_p, max_tokens, seed."""
+
+
+class TurnHarness(vf.Harness[TurnHarnessConfig]):
+    """One model call per turn, with exactly the messages of that turn, made from this process."""
+
+    EXECUTES_CODE = False
+    NEEDS_CONTAINER = False
+
+    @cached_property
+    def _client(self) -> AsyncOpenAI:
+        return AsyncOpenAI(base_url="http://localhost", api_key="EMPTY", timeout=None)
+
+    async def resume(self, ctx, trace, runtime, endpoint, secret, mcp_urls, data, messages, tool_interception_url=None):
+        turn = data.model_copy(update={"prompt": messages})
+        return await self.launch(ctx, trace, runtime, endpoint, secret, mcp_urls, turn)
+
+    async def launch(self, ctx, trace, runtime, endpoint, secret, mcp_urls, data):
+        prompt = [vf.UserMessage(content=data.prompt)] if isinstance(data.prompt, str) else data.prompt
+        messages = [message.model_dump(exclude_none=True) for message in prompt]
+        request = {name: value for name, value in trace.state.request.items() if name not in self.config.omit}
+        client = self._client.with_options(base_url=endpoint, api_key=secret)
+        await client.chat.completions.create(model=ctx.model, messages=messages, **request)
+        return vf.ProgramResult(exit_code=0, stdout="", stderr="")
+
+
+class ColBenchData(vf.TaskData):
+    row: dict[str, Any]
+    """The task as in its file."""
+
+
+class ColBenchTaskConfig(vf.TaskConfig):
+    grading: dict[str, Any] = Field(default_factory=dict)
+    """Grading flags of evaluate_code.py (timeout, memory_mb, workers, sandbox) or, for pages, of evaluate_html.py."""
+
+
+class ColBenchTask(vf.Task[ColBenchData, RequestState, ColBenchTaskConfig]):
+    """A task with its benchmark, which grades the dialogue that the environment has put into `trace.info`."""
+
+    def __init__(self, data: ColBenchData, config: ColBenchTaskConfig, benchmark: Benchmark) -> None:
+        super().__init__(data, config)
+        self.benchmark = benchmark
+
+    @vf.reward
+    async def reward(self, trace: vf.Trace) -> float:
+        """The reward of this package. A raise leaves the trace without a reward, and not `ok`."""
+        graded = await self.benchmark.grade(trajectory_of(trace))
+        if graded.reward is None:
+            raise DialogueFailed(f"the task cannot be graded: {graded.grade['ungradable']}")
+        trace.info[DIALOGUE] = graded.to_dict()
+        return graded.reward
+
+
+class ColBenchConfig(vf.TasksetConfig):
+    task: ColBenchTaskConfig = ColBenchTaskConfig()
+    task_type: str = "mini"
+    """code (Backend Programming), html (Frontend Design), mini, mini_html, or a Python file with a DOMAIN."""
+    input_path: str | None = None
+    """Tasks, JSONL; the mini tasks need none."""
+    scripted_human: str | None = "auto"
+    """A human of the domain that needs no model. `auto`: the one of mini and mini_html; elsewhere None, a model."""
+    max_turns: int = 10
+    agent_prompt_path: str | None = None
+    user_prompt_path: str | None = None
+    human: dict[str, Any] = Field(default_factory=dict)
+    """How a model plays the human: temperature, max_tokens, max_chars, retry_leaks."""
+    seed: int = 0
+
+
+class ColBench(vf.Taskset[ColBenchTask, ColBenchConfig]):
+    """The tasks of one domain."""
+
+    @cached_property
+    def benchmark(self) -> Benchmark:
+        config = self.config
+        return Benchmark(
+            config.task_type, config.input_path, config.scripted_human, config.max_turns, config.agent_prompt_path,
+            config.user_prompt_path, config.human, config.task.grading, config.seed,
+        )  # fmt: skip
+
+    def load(self) -> Iterator[ColBenchTask]:
+        for task in self.benchmark.load_tasks():
+            data = ColBenchData(id=task.id, description=task.problem_description, row=task.to_dict())
+            yield ColBenchTask(data, self.config.task, self.benchmark)
+
+
+class ColBenchEnvConfig(vf.EnvConfig):
+    agent: vf.AgentConfig = vf.AgentConfig(runtime=vf.SubprocessConfig())
+    human: vf.AgentConfig = vf.AgentConfig(runtime=vf.SubprocessConfig(), sampling=NOT_THE_RUNS)
+    """The model that plays the human: `--env.human.model`, `--env.human.client.base-url`."""
+    critic: dict[str, Any] | None = None
+    """The critic that gives the turns their credit: fields of `CriticSettings`, at least model_id."""
+
+
+class ColBenchEnv(vf.Env[ColBenchEnvConfig]):
+    """The dialogue of an agent and a human about a task."""
+
+    def __init__(self, config: ColBenchEnvConfig) -> None:
+        super().__init__(config)
+        self.benchmark: Benchmark = self.taskset.benchmark
+        if self.benchmark.scripted_human is None and config.human.model is None:
+            raise UserError("a model has to play the human: name it with --env.human.model (and its server with "
+                            "--env.human.client.base-url, if it is not that of the agent).")  # fmt: skip
+        self._critic = None if config.critic is None else TurnCritic(config.critic)
+        self._samples: Counter[str] = Counter()
+
+    async def setup(self, agents: vf.Agents) -> None:
+        agents.human.trainable = False
+
+    async def run(self, task: ColBenchTask, agents: vf.Agents) -> None:
+        played = Task.from_dict(task.data.row)
+        sample = self._samples[played.id]
+        self._samples[played.id] += 1
+        async with AsyncExitStack() as exchanges:
+            agent = await exchanges.enter_async_context(agents.agent.interaction(task))
+            human = None
+            if self.benchmark.scripted_human is None:
+                human = await exchanges.enter_async_context(agents.human.interaction(HumanTask(vf.TaskData())))
+            try:
+                trajectory = await self.benchmark.play(played, sample, model_of(agent), human and model_of(human))
+            except DialogueFailed:
+                if not agent.trace.errors:
+                    raise  # fails the agent's trace too, so that it is not rewarded
+            else:
+                agent.trace.info[DIALOGUE] = trajectory.to_dict()
+
+    async def finalize(self, task: ColBenchTask, episode: vf.Episode) -> None:
+        """Credit of the turns: in `trace.info`, and per token in the nodes that have tokens (the training client's)."""
+        if self._critic is None:
+            return
+        for trace in episode.traces:
+            if trace.agent.name == "agent" and trace.ok:
+                credit = await self._critic.credit(trajectory_of(trace))
+                record_credit(trace, credit)
+
+
+class HumanTask(vf.Task[vf.TaskData, RequestState]):
+    """The human's side: nothing is rewarded."""
+
+
+def model_of(interaction: vf.Interaction) -> CalledModel:
+    """The model at the other end of an interaction, as a `ChatModel`."""
+    trace = interaction.trace
+
+    async def call(messages: list[Message], sampling: Sampling) -> Completion:
+        trace.state.request = {
+            "temperature": sampling.temperature, "top_p": sampling.top_p, "max_tokens": sampling.max_tokens,
+            "seed": sampling.seed % 2**31,
+        }  # fmt: skip
+        segment = await interaction.turn(messages)
+        if segment.terminated and trace.errors:
+            raise ModelError("server", trace.errors[-1].message)
+        if segment.terminated:
+            raise LimitReached(trace.stop_condition)
+        last = trace.calls[-1]
+        text = segment.messages[-1].content or ""
+        reason = "length" if last.finish_reason == "length" else "stop"
+        usage = (last.usage.prompt_tokens, last.usage.completion_tokens) if last.usage else (0, 0)
+        return Completion(text, None, None, reason, *usage)
+
+    return CalledModel(call)
+
+
+def trajectory_of(trace: vf.Trace) -> Trajectory:
+    """The dialogue that `ColBenchEnv` recorded in an agent's trace."""
+    return Trajectory.from_dict(trace.info[DIALOGUE], f"trace {trace.id}")
+
+
+def record_credit(trace: vf.Trace, credit: list[float]) -> None:
+    """Write the credit of each turn into the trace: `info["turn_credit"]`, and `advantages` of the turn's tokens.
+
+    Raises:
+        ValueError: the trace has another number of sampled messages than there are turns.
+    """
+    nodes = [node for node in trace.nodes if node.sampled]
+    trace.info["turn_credit"] = credit
+    for node, value in zip(nodes, credit, strict=True):
+        if node.token_ids:
+            node.advantages = [value] * sum(node.mask)

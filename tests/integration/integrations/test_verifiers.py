@@ -1,0 +1,94 @@
+"""verifiers' own command on a real server: the dialogues and rewards are those of the scripts; credit on the trace."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from sweet_rl.integrations.turn_critic import TurnCritic
+from sweet_rl.models.load import model_path
+from sweet_rl.records import Trajectory
+from tests.support.api_server import MODEL, ApiServer
+from tests.support.command_line import ROOT, Result, call, read_rows
+from tests.support.other_tools import (
+    graded_by_scripts,
+    imported,
+    plays_colbench,
+    run_tool,
+    tool,
+    write_colbench_tasks,
+)
+from tests.support.perturbed_model import save_perturbed_mini
+
+pytestmark = pytest.mark.slow
+
+
+def evaluate(folder: Path, url: str, *words: str) -> Result:
+    """`vf-eval sweet-rl-colbench` on tasks.jsonl; the traces are in FOLDER/outputs/run/traces.jsonl."""
+    return run_tool(
+        tool("vf-eval", "verifiers"), "sweet-rl-colbench", "-m", MODEL, "--client.base-url", url, "--no-push",
+        "--no-rich", "--run.name", "run", "--env.taskset.input-path", folder / "tasks.jsonl", *words,
+        cwd=folder, PYTHONPATH=str(ROOT),
+    )  # fmt: skip
+
+
+def traces_of(folder: Path) -> Path:
+    return folder / "outputs" / "run" / "traces.jsonl"
+
+
+def test_mini_dialogues_and_rewards_equal_those_of_the_scripts(served, folder):
+    done = evaluate(folder, served.url, "-r", "2")
+    assert done.code == 0, done.err
+    ours = graded_by_scripts(folder, served.url, "mini", task_type="mini", best_of_n=2)
+    assert imported(traces_of(folder), folder / "imported.jsonl") == ours
+    assert len({row["reward"] for row in ours.values()}) > 1
+    for episode in read_rows(traces_of(folder)):
+        (trace,) = episode["traces"]
+        assert trace["rewards"]["reward"]["score"] == trace["info"]["dialogue"]["reward"]
+
+
+def test_colbench_with_a_model_as_the_human_equals_the_scripts(tmp_path):
+    tasks = write_colbench_tasks(tmp_path, 4)
+    with ApiServer(plays_colbench(tasks)) as server:
+        words = ("--env.taskset.task-type", "code", "--sampling.temperature", "0.5")
+        refused = evaluate(tmp_path, server.url, *words)
+        assert refused.code != 0 and "--env.human.model" in refused.err
+        done = evaluate(tmp_path, server.url, *words, "--env.human.model", MODEL, "--clean")
+        assert done.code == 0, done.err
+        asked = [body for _, body in server.requests]
+        ours = graded_by_scripts(tmp_path, server.url, MODEL, temperature=0.5)
+    assert imported(traces_of(tmp_path), tmp_path / "imported.jsonl") == ours
+    assert sorted(row["reward"] for row in ours.values()) == [0, 0, 1, 1]
+    for body in asked:  # the temperature of the run is the agent's
+        assert body["temperature"] == (0 if "<hidden_code>" in body["messages"][-1]["content"] else 0.5)
+    assert {t["agent"]["trainable"] for e in read_rows(traces_of(tmp_path)) for t in e["traces"]} == {True, False}
+
+
+def test_a_dead_server_gives_no_reward(folder):
+    done = evaluate(folder, "http://127.0.0.1:9/v1")
+    assert done.code == 0, done.err
+    for episode in read_rows(traces_of(folder)):
+        assert not episode["ok"] and not any(trace["ok"] or trace["rewards"] for trace in episode["traces"])
+    result = call("import_dialogues.py", input_path=traces_of(folder), output_path=folder / "imported.jsonl")
+    assert result.code == 0 and "3 dialogues" in result.out and "have no reward" in result.out
+
+
+def test_the_training_client_gets_the_credit_of_each_turn_as_advantages_of_its_tokens(served, folder):
+    critic = save_perturbed_mini(folder / "critic")
+    settings = {"model_id": critic, "reference_model_id": "mini"}
+    done = evaluate(
+        folder, served.url, "-n", "1", "--client.type", "train", "--client.renderer-model-name", model_path("mini"),
+        "--env.critic", json.dumps(settings),
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    (episode,) = read_rows(traces_of(folder))
+    (trace,) = episode["traces"]
+    turns = [node for node in trace["nodes"] if node["sampled"]]
+    dialogue = Trajectory.from_dict(trace["info"]["dialogue"])
+    credit = asyncio.run(TurnCritic(settings).credit(dialogue))
+    assert trace["info"]["turn_credit"] == pytest.approx(credit, abs=1e-3) and any(credit)
+    for node, value in zip(turns, trace["info"]["turn_credit"], strict=True):
+        assert node["advantages"] == pytest.approx([value] * sum(node["mask"]), abs=1e-4) and any(node["mask"])

@@ -1,0 +1,90 @@
+"""A benchmark whose models are called by another tool."""
+
+import asyncio
+
+import pytest
+
+from sweet_rl.errors import UserError
+from sweet_rl.integrations.benchmark import Benchmark, CalledModel, DialogueFailed, LimitReached
+from sweet_rl.mini.tasks import TEST_SEED, make_tasks
+from sweet_rl.models.base import Completion, ModelError
+from tests.support.command_line import write_rows
+
+
+def agent_that_says(*replies: str | Exception) -> CalledModel:
+    """An agent with these replies, in turn; an exception is raised."""
+    left = list(replies)
+
+    async def call(messages, sampling) -> Completion:
+        reply = left.pop(0)
+        if isinstance(reply, Exception):
+            raise reply
+        return Completion(reply, None, None, "stop", len(messages), 1)
+
+    return CalledModel(call)
+
+
+@pytest.fixture(scope="module")
+def benchmark() -> Benchmark:
+    return Benchmark("mini", grading={"sandbox": "limits", "workers": 1})
+
+
+@pytest.fixture(scope="module")
+def task(benchmark):
+    return benchmark.load_tasks()[0]
+
+
+def test_the_mini_tasks_are_those_of_the_test_file(benchmark):
+    tasks = benchmark.load_tasks()
+    assert [task.ground_truth for task in tasks[:3]] == [row["ground_truth"] for row in make_tasks(3, TEST_SEED)]
+    assert len(tasks) == 400 and benchmark.opening(tasks[0]) == tasks[0].problem_description
+
+
+def test_a_right_answer_gets_a_reward_of_1(benchmark, task):
+    agent = agent_that_says("Is there a maximum?", f"I WANT TO ANSWER:\n{task.ground_truth}")
+    trajectory = asyncio.run(benchmark.play(task, 3, agent, None))
+    assert (trajectory.id, trajectory.ending, trajectory.turns) == (f"{task.id}-3", "answered", 2)
+    graded = asyncio.run(benchmark.grade(trajectory))
+    assert graded.reward == 1.0 and len(graded.grade["tests"]) == 10
+
+
+def test_a_limit_of_the_tool_ends_the_dialogue_without_an_answer(benchmark, task):
+    trajectory = asyncio.run(benchmark.play(task, 0, agent_that_says("Why?", LimitReached("tokens")), None))
+    assert (trajectory.ending, trajectory.failure, trajectory.turns) == ("turn_limit", None, 1)
+    assert asyncio.run(benchmark.grade(trajectory)).reward == 0.0
+
+
+def test_a_failed_call_is_raised_with_its_cause_and_not_graded(benchmark, task):
+    error = ModelError("server", "the server is gone")
+    with pytest.raises(DialogueFailed, match="agent: server: the server is gone") as caught:
+        asyncio.run(benchmark.play(task, 0, agent_that_says(error), None))
+    assert caught.value.__cause__ is error
+
+
+def test_a_task_that_cannot_be_graded_has_no_reward(benchmark, task):
+    broken = agent_that_says("I WANT TO ANSWER:\nx")
+    trajectory = asyncio.run(benchmark.play(task, 0, broken, None))
+    trajectory.task.ground_truth, saved = "def f(:", task.ground_truth
+    try:
+        graded = asyncio.run(benchmark.grade(trajectory))
+    finally:
+        trajectory.task.ground_truth = saved
+    assert graded.reward is None and graded.grade["ungradable"]
+
+
+def test_what_cannot_work_is_one_message(tmp_path):
+    for settings, words in (
+        ({"task_type": "code", "scripted_human": "robot"}, "robot.*mini"),
+        ({"task_type": "code", "grading": {"time": 1}}, "grading.*time.*timeout"),
+        ({"task_type": "code", "human": {"chars": 1}}, "human.*chars.*max_chars"),
+        ({"task_type": "mini", "max_turns": 0}, "max_turns"),
+    ):
+        with pytest.raises(UserError, match=words):
+            Benchmark(**settings)
+    with pytest.raises(UserError, match="input_path"):
+        Benchmark("code").load_tasks()
+    plain = {"problem_description": "p", "ground_truth": "def f(): return 1", "test_cases": {"test1": "f()"}}
+    path = str(write_rows(tmp_path / "tasks.jsonl", [plain]))
+    with pytest.raises(UserError, match="mini"):
+        Benchmark("mini", path).load_tasks()
+    assert Benchmark("code", path).load_tasks()[0].ground_truth == plain["ground_truth"]
