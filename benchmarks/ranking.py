@@ -34,7 +34,7 @@ def one_by_one(model, texts: list[EncodedText], together: int, everywhere: bool)
     device, found = next(model.parameters()).device, []
     for start in range(0, len(texts), together):
         part = texts[start : start + together]
-        ids = torch.from_numpy(np.stack([text.ids for text in part])).to(device)
+        ids = torch.from_numpy(np.stack([text.ids for text in part])).long().to(device)
         kept = len(part[0].targets) + 1
         logits = model(input_ids=ids, use_cache=False, logits_to_keep=0 if everywhere else kept).logits.float()
         logps = logits.log_softmax(-1)[:, -kept:-1].gather(-1, ids[:, -kept + 1 :, None])[..., 0]

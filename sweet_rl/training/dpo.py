@@ -21,6 +21,7 @@ from sweet_rl.scoring.logps import ROW_TOKENS
 from sweet_rl.scoring.rows import lay_out
 from sweet_rl.scoring.shared_prefix import share_prompts
 from sweet_rl.training.arguments import CHECKPOINTS
+from sweet_rl.training.encoded_once import encoded_once
 from sweet_rl.training.examples import PreferenceExamples, encode_pairs
 from sweet_rl.training.loop import Training
 from sweet_rl.training.losses import preference_losses
@@ -75,7 +76,9 @@ def train_preferences(
     ref_pretrain = ref_pretrain or pretrain
     weights, frozen = training.weights, model_path(ref_pretrain)
     chat = ChatFormat.from_pretrained(weights)
-    examples = encode_pairs(training.read(PreferencePair), chat, data, dataset)
+    examples = encoded_once(
+        lambda: encode_pairs(training.read(PreferencePair), chat, data, dataset), training.args
+    )
     for path in {weights, frozen}:
         check_loadable(path)
 
