@@ -25,6 +25,7 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 from transformers.utils import is_torch_flex_attn_available
 
+from sweet_rl.scoring.projection import unwrapped
 from sweet_rl.scoring.rows import Block
 
 log = logging.getLogger(__name__)
@@ -269,6 +270,7 @@ def share_prompts(model: torch.nn.Module) -> bool:
     If not, a warning gives the reason, and prompts are computed once per text. Calls without rows (generation) do not
     change.
     """
+    model = unwrapped(model)
     reason = why_not_shared(model)
     if reason is None:
         model.set_attn_implementation(NAME)

@@ -21,6 +21,7 @@ from sweet_rl.scoring.logps import ROW_TOKENS
 from sweet_rl.scoring.rows import lay_out
 from sweet_rl.scoring.shared_prefix import share_prompts
 from sweet_rl.training.arguments import CHECKPOINTS
+from sweet_rl.training.divided_reference import load_divided
 from sweet_rl.training.encoded_once import encoded_once
 from sweet_rl.training.examples import PreferenceExamples, encode_pairs
 from sweet_rl.training.loop import Training
@@ -105,12 +106,14 @@ def _reference(examples: PreferenceExamples, load, path: str, training: Training
     with torch.autocast(args.device.type, torch.bfloat16, enabled=reduced):
         return reference_logps(
             Path(training.save_path) / CHECKPOINTS, examples.texts, key, load, args.process_index, args.world_size,
-            torch.distributed.barrier if args.world_size > 1 else lambda: None,
+            torch.distributed.barrier if args.world_size > 1 else lambda: None, divided=settings.zero_stage == 3,
         )  # fmt: skip
 
 
 def _load_reference(path: str, training: Training) -> torch.nn.Module:
-    """The frozen model, whole in every process: it is released before ZeRO-3 splits up the trained one."""
+    """The frozen model: whole in every process, or divided among them if the trained one is."""
+    if training.settings.zero_stage == 3:
+        return load_divided(path, training.dtype, training.args.device)
     if training.settings.zero_stage is None:
         return load_frozen(path, training.dtype, training.args.device)
     from transformers.integrations.deepspeed import set_hf_deepspeed_config, unset_hf_deepspeed_config
