@@ -51,9 +51,9 @@ class LogRatioCritic:
         if settings.engine == "vllm":
             from sweet_rl.scoring.vllm_logps import load_vllm_scorers
 
-            critic, reference = load_vllm_scorers(paths, settings.bf16)
+            critic, reference = load_vllm_scorers(paths, settings.reduced)
         else:
-            critic, reference = (path and load_scorer(path, settings.bf16, settings.token_budget) for path in paths)
+            critic, reference = (path and load_scorer(path, settings.reduced, settings.token_budget) for path in paths)
         return cls(ChatFormat.from_pretrained(paths[0]), critic, reference, settings.hint, settings.normalize)
 
     async def scores(self, records: Sequence[TurnCandidates]) -> list[list[float]]:

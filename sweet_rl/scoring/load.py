@@ -9,12 +9,16 @@ from transformers import AutoModelForCausalLM
 
 from sweet_rl.errors import UserError
 from sweet_rl.models.loadable import check_loadable
+from sweet_rl.models.placement import gpu_memory, gpus_for, parameter_count
 
 
-def load_pretrained(kind: Any, path: str, dtype: torch.dtype) -> torch.nn.Module:
-    """The model at `path`, loaded by the Auto class `kind`. Raises UserError if it cannot be loaded."""
+def load_pretrained(kind: Any, path: str, dtype: torch.dtype, **how: Any) -> torch.nn.Module:
+    """The model at `path`, loaded by the Auto class `kind`; `how`: other arguments of `from_pretrained`.
+
+    Raises UserError if it cannot be loaded.
+    """
     try:
-        return kind.from_pretrained(path, dtype=dtype)
+        return kind.from_pretrained(path, dtype=dtype, **how)
     except (OSError, ValueError) as error:
         raise UserError(f"{path}: no model can be loaded from there. {error}") from error
 
@@ -35,5 +39,18 @@ def load_weights(path: str, dtype: torch.dtype = torch.float32) -> torch.nn.Modu
 def load_frozen(
     path: str, dtype: torch.dtype = torch.float32, device: torch.device | str | None = None
 ) -> torch.nn.Module:
-    """The causal language model at `path` for scoring (`freeze`)."""
+    """The causal language model at `path` for scoring (`freeze`).
+
+    If no device is given and one GPU is too small for the weights, they are divided among all visible GPUs by layers.
+    """
+    if device is None and needs_several_gpus(path, dtype):
+        check_loadable(path)
+        model = load_pretrained(AutoModelForCausalLM, path, dtype, device_map="auto")
+        return model.eval().requires_grad_(False)
     return freeze(load_weights(path, dtype), device)
+
+
+def needs_several_gpus(path: str, dtype: torch.dtype) -> bool:
+    """Whether there are several GPUs and the model's weights do not fit into what is free on one of them."""
+    memory = gpu_memory(free=True)
+    return len(memory) > 1 and gpus_for(parameter_count(path) * dtype.itemsize, memory) > 1

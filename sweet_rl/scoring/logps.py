@@ -45,14 +45,19 @@ def completion_logps(model: torch.nn.Module, batch: dict[str, Any]) -> Tensor:
     Equal, with its gradients, to one plain forward pass per text. A batch
     with shared prompts needs a model that `share_prompts` has switched.
     """
-    rows, columns, targets = batch["rows"], batch["columns"], batch["targets"]
+    targets = batch["targets"]
+
+    def scored(hidden: Tensor) -> Tensor:  # a model on several GPUs ends on another one than it begins
+        return hidden[batch["rows"].to(hidden.device), batch["columns"].to(hidden.device)]
+
     if not has_plain_head(model):
-        with projection_replaced(model, lambda project, hidden: project(hidden[rows, columns][None])):
+        with projection_replaced(model, lambda project, hidden: project(scored(hidden)[None])):
             return token_logps(run_rows(model, batch)[0], targets)
+
     vocabulary = unwrapped(model).config.vocab_size
 
     def score(project: Callable[[Tensor], Tensor], hidden: Tensor) -> Tensor:
-        return chunked_logps(project, hidden[rows, columns], targets, vocabulary)[None, :, None]
+        return chunked_logps(project, scored(hidden), targets, vocabulary)[None, :, None]
 
     with projection_replaced(model, score):
         return run_rows(model, batch)[0, :, 0]

@@ -44,7 +44,7 @@ def token_logps(logits: Tensor, targets: Tensor) -> Tensor:
     """logits [S, V], targets int64 [S] -> log-probs [S], float32, or float64 if the logits are."""
     if logits.dtype != torch.float64:
         logits = logits.float()
-    return logits.gather(-1, targets[:, None])[:, 0] - logits.logsumexp(-1)
+    return logits.gather(-1, targets.to(logits.device)[:, None])[:, 0] - logits.logsumexp(-1)
 
 
 def chunked_logps(

@@ -55,6 +55,16 @@ class RowAttention:
     positions: Tensor
     _made: dict = field(default_factory=dict)
 
+    def to(self, device: torch.device | str | int, **_) -> RowAttention:
+        """The same on another device, made once; accelerate calls it in a model that lies on several GPUs."""
+        device = torch.device(device)
+        if device == self.blocks.device:
+            return self
+        if device not in self._made:
+            moved = (x.to(device) for x in (self.blocks, self.completions, self.positions))
+            self._made[device] = RowAttention(self.layout, *moved)
+        return self._made[device]
+
     def longest(self) -> int:
         """Tokens of the longest text."""
         return max(block.prompt + max(block.completions, default=0) for block in self.layout)

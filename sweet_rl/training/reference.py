@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from tqdm import tqdm
 
+from sweet_rl.progress import progress_bar
 from sweet_rl.scoring.logps import batch_count, score_texts
 from sweet_rl.scoring.rows import EncodedText
 
@@ -59,7 +59,7 @@ def reference_logps(
     if not all(path.exists() for path in needed):
         mine = [texts[i] for i in shares[process] or order[:1]]  # a process without a share computes along
         count = max(batch_count([texts[i] for i in share], token_budget) for share in shares if share) if divided else 0
-        with tqdm(total=len(mine), desc="reference log-probs", disable=process > 0) as bar:
+        with progress_bar(total=len(mine), desc="reference log-probs", disable=process > 0) as bar:
             values = score_texts(load(), mine, token_budget, progress=bar.update, at_least=count)
         _release()
         if shares[process]:
