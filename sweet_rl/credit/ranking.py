@@ -47,6 +47,8 @@ def rank_file(
     Raises:
         UserError: before anything is written; or, after the other records were written, because a server failed.
     """
+    if processes is not None and processes < 1:
+        raise UserError(f"--processes is {processes}; it must be at least 1.")
     records = list(shard_of(read_records(input_path, TurnCandidates, limit), shard))
     if not records:
         raise UserError(f"--shard {shard}: there are fewer records in {input_path} than shards. Use fewer.")
@@ -59,7 +61,7 @@ def rank_file(
             print(f"{output_path}: already complete")
             return run.summary or {}
         todo = [record for record in records if record.id not in run.done]
-        environments = _environments(critic, processes, shard)[: len(records)]
+        environments = processes_of(critic, processes, shard)[: len(records)]
         failed = 0
         if len(environments) > 1 and todo:
             run_parts(run, partial(_rank_part, critic, input_path, limit), environments)
@@ -79,7 +81,7 @@ def rank_file(
         return summary
 
 
-def _environments(critic: CriticSettings, processes: int | None, shard: str | None) -> list[dict[str, str]]:
+def processes_of(critic: CriticSettings, processes: int | None, shard: str | None) -> list[dict[str, str]]:
     """The environment of each process that ranks; one is this process."""
     if shard is not None or critic.critic_type == "judge":  # a judge in this process has the GPUs that it needs
         return [{}]

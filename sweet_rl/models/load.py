@@ -106,8 +106,8 @@ def _load(
 
     if (count := _gpus()) > 1:
         logger.warning(
-            "the engine transformers uses one of %d GPUs. Install vLLM, which uses all of them, or start one process per "
-            "GPU with CUDA_VISIBLE_DEVICES and --shard i/%d.", count, count,
+            "the engine transformers uses one of %d GPUs. Install vLLM, which uses all of them, or start one process "
+            "per GPU with CUDA_VISIBLE_DEVICES and --shard i/%d.", count, count,
         )  # fmt: skip
     return TransformersModel.from_pretrained(path, **engine_settings)
 

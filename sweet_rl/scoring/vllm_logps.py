@@ -58,8 +58,8 @@ def shares_of(paths: Sequence[str], size: int, memory: Sequence[int]) -> list[fl
     for path, one in zip(paths, needed, strict=True):
         if one > capacity:
             raise UserError(
-                f"--engine vllm: {path} needs about {one / 1e9:.0f} GB and the visible GPUs have {capacity / 1e9:.0f} GB "
-                "for it. Use more GPUs, or --bf16."
+                f"--engine vllm: {path} needs about {one / 1e9:.0f} GB and the visible GPUs have "
+                f"{capacity / 1e9:.0f} GB for it. Use more GPUs, or --bf16."
             )
     if sum(needed) > capacity:
         return [SHARE_OF_MEMORY] * len(paths)
