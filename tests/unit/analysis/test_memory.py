@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+
 import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
@@ -22,6 +24,7 @@ from sweet_rl.scoring.logps import completion_logps
 from sweet_rl.scoring.rows import EncodedText, lay_out
 from sweet_rl.scoring.shared_prefix import share_prompts
 from sweet_rl.training.lora import with_adapter
+from tests.support.command_line import ROOT
 
 
 def config_of(layers: int, tied: bool = True) -> LlamaConfig:
@@ -103,3 +106,9 @@ def test_the_cache_of_a_token_and_of_an_engine():
     assert cache_bytes(LLAMA_8B) == 2 * 32 * 8 * 128 * 2
     left = 2 * (0.9 * 80e9 - RESERVE / 2) - 2 * LLAMA_70B.parameters
     assert cache_tokens(LLAMA_70B, 80e9, gpus=2) == left / (2 * 80 * 8 * 128 * 2) < 0
+
+
+def test_the_page_on_hardware_holds_the_tables_as_they_are_calculated(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    memory_table = importlib.import_module("memory_table")
+    assert f"{memory_table.BEGIN}\n\n{memory_table.tables()}\n\n{memory_table.END}" in memory_table.PAGE.read_text()
