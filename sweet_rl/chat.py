@@ -12,6 +12,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Sequence
+from datetime import date
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -22,8 +23,12 @@ from sweet_rl.records import Part
 # Placeholders in the rendered text: an assistant turn, and the fence around special-token text in a content.
 # If a content holds these characters itself, they are fenced as well.
 _TURN, _OPEN, _CLOSE = "\ue0f0", "\ue0f1", "\ue0f2"
+_TODAY = re.compile(r"""\bstrftime_now\(\s*(?:'([^']*)'|"([^"]*)")\s*\)""")
 _FENCED = re.compile(f"{_OPEN}([0-9a-f]+){_CLOSE}")
 _CACHED = 16384
+TEMPLATE_DATE = date(2024, 7, 26)
+"""What chat templates get for today's date (Llama 3.2, 3.3), so that a prompt is the same on every day. It is the date
+that Llama's own templates fall back to."""
 
 
 class ChatFormat:
@@ -53,6 +58,7 @@ class ChatFormat:
                 f"{self.name} has no chat template, so the format of its prompts is not known. "
                 "Use an instruction-tuned model, or set tokenizer.chat_template and save the tokenizer."
             )
+        self._template = _dated(tokenizer.get_chat_template(), self.name)
         self._rendered = lru_cache(maxsize=_CACHED)(self._render)
         self._ids_of = lru_cache(maxsize=_CACHED)(self._tokenize)
         vocabulary = tokenizer.get_vocab()
@@ -197,7 +203,7 @@ class ChatFormat:
 
         try:
             return self.tokenizer.apply_chat_template(
-                rows, tokenize=False, add_generation_prompt=add_generation_prompt
+                rows, chat_template=self._template, tokenize=False, add_generation_prompt=add_generation_prompt
             )
         except TemplateError as error:
             roles = ", ".join(row["role"] for row in rows)
@@ -292,6 +298,17 @@ def parts_from_text(text: str, response_template: str, eos_text: str, bos_text: 
 def parts_text(parts: Sequence[Part]) -> str:
     """The text of all parts together."""
     return "".join(part["text"] for part in parts)
+
+
+def _dated(template: str, name: str) -> str:
+    """The chat template with TEMPLATE_DATE in place of its calls for the time. Raises UserError if one is computed."""
+    dated = _TODAY.sub(lambda call: repr(TEMPLATE_DATE.strftime(call[1] or call[2] or "")), template)
+    if "strftime_now(" in dated:
+        raise UserError(
+            f"the chat template of {name} computes the format of today's date, so its prompts would change from day to "
+            "day. Write the format as text: strftime_now('%d %b %Y')."
+        )
+    return dated
 
 
 def _any_of(texts: Iterable[str]) -> re.Pattern[str]:

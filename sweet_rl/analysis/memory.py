@@ -74,6 +74,7 @@ class TrainingSetup:
         zero_stage: of DeepSpeed; None is plain torch.
         lora_rank: of the adapter; None trains all weights.
         offload: keep the optimiser in the host's memory.
+        accumulates: add up the gradients of several micro-batches, in float32 under ZeRO-2 and ZeRO-3.
         checkpointing: keep only the inputs of the layers, and compute the rest again in the backward pass.
     """
 
@@ -83,6 +84,7 @@ class TrainingSetup:
     zero_stage: int | None = None
     lora_rank: int | None = None
     offload: bool = False
+    accumulates: bool = False
     checkpointing: bool = True
 
 
@@ -115,7 +117,8 @@ def training_memory(shape: ModelShape, setup: TrainingSetup) -> Memory:
         copies = 2 * trained if setup.bf16 and not setup.lora_rank else 0
         weights, gradients, optimizer = 4 * trained + copies + size * frozen, 4 * trained, 8 * trained
     else:
-        weights, gradients, optimizer = size * (trained + frozen), size * trained, 12 * trained
+        wide = setup.accumulates and setup.zero_stage >= 2
+        weights, gradients, optimizer = size * (trained + frozen), (4 if wide else size) * trained, 12 * trained
         optimizer /= setup.gpus if setup.zero_stage >= 1 else 1
         gradients /= setup.gpus if setup.zero_stage >= 2 else 1
         weights /= setup.gpus if setup.zero_stage >= 3 else 1

@@ -40,7 +40,7 @@ def run(main: Callable[..., Any], command: Sequence[str] | None = None) -> None:
     """
     quiet_libraries()
     try:
-        main(**parse(main, sys.argv[1:] if command is None else command))
+        main(**parse(main, _without_local_rank(sys.argv[1:] if command is None else command)))
         _leave_process_group()
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -48,6 +48,12 @@ def run(main: Callable[..., Any], command: Sequence[str] | None = None) -> None:
     except KeyboardInterrupt:
         print("\ninterrupted: run the same command again to continue", file=sys.stderr)
         sys.exit(130)
+
+
+def _without_local_rank(command: Sequence[str]) -> list[str]:
+    """The command without the `--local_rank=N` that DeepSpeed's launcher adds; LOCAL_RANK says the same."""
+    launched = "LOCAL_RANK" in os.environ
+    return [word for word in command if not (launched and re.fullmatch(r"--local[_-]rank=\d+", word))]
 
 
 def parse(main: Callable[..., Any], command: Sequence[str]) -> dict[str, Any]:

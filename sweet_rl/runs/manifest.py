@@ -1,4 +1,5 @@
-"""The manifest of an output: its settings, the hashes of its inputs, versions, and whether it is finished."""
+"""The manifest of an output: its settings, the hashes of its inputs, versions, the date in its prompts, and whether it
+is finished."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import sweet_rl
+from sweet_rl.chat import TEMPLATE_DATE
 from sweet_rl.errors import UserError
 
 DIRECTORY_MANIFEST = "manifest.json"
@@ -38,6 +40,7 @@ class Manifest:
             "seed": settings.get("seed"),
             "inputs": {str(name): hash_input(name) for name in inputs if name is not None},
             "versions": _versions(),
+            "template_date": TEMPLATE_DATE.isoformat(),
             "started": _now(),
         }
 

@@ -13,7 +13,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sweet_rl.scoring.projection import chunked_logps, has_plain_head, projection_replaced, token_logps, unwrapped
+from sweet_rl.scoring.projection import (
+    chunked_logps,
+    has_plain_head,
+    projection_replaced,
+    token_logps,
+    unwrapped,
+    wide_projection,
+)
 from sweet_rl.scoring.rows import EncodedText, lay_out
 from sweet_rl.scoring.shared_prefix import NAME, RowAttention, share_prompts
 
@@ -46,18 +53,21 @@ def completion_logps(model: torch.nn.Module, batch: dict[str, Any]) -> Tensor:
     with shared prompts needs a model that `share_prompts` has switched.
     """
     targets = batch["targets"]
+    head, vocabulary = unwrapped(model).get_output_embeddings(), unwrapped(model).config.vocab_size
 
     def scored(hidden: Tensor) -> Tensor:  # a model on several GPUs ends on another one than it begins
         return hidden[batch["rows"].to(hidden.device), batch["columns"].to(hidden.device)]
 
-    if not has_plain_head(model):
-        with projection_replaced(model, lambda project, hidden: project(scored(hidden)[None])):
-            return token_logps(run_rows(model, batch)[0], targets)
+    def logits(projection: Callable[[Tensor], Tensor], hidden: Tensor) -> Tensor:
+        return wide_projection(head, projection)(scored(hidden))[None]
 
-    vocabulary = unwrapped(model).config.vocab_size
-
-    def score(project: Callable[[Tensor], Tensor], hidden: Tensor) -> Tensor:
+    def score(projection: Callable[[Tensor], Tensor], hidden: Tensor) -> Tensor:
+        project = wide_projection(head, projection)
         return chunked_logps(project, scored(hidden), targets, vocabulary)[None, :, None]
+
+    if not has_plain_head(model):
+        with projection_replaced(model, logits):
+            return token_logps(run_rows(model, batch)[0], targets)
 
     with projection_replaced(model, score):
         return run_rows(model, batch)[0, :, 0]

@@ -31,6 +31,9 @@ from sweet_rl.scoring.rows import Block
 log = logging.getLogger(__name__)
 
 NAME = "shared_prefix"
+BLOCK = 128  # tokens of a block of FlexAttention
+MASK_ELEMENTS = 2**26  # pairs (q, k) of which the visibility is computed at a time, on the way to a block mask
+COMPILED = 64  # most variants of FlexAttention to compile: beyond Dynamo's 8 it would run uncompiled, with all scores
 # Families whose attention takes the rows unchanged, each held equal to the plain way by a test.
 FAMILIES = frozenset(
     {"gemma", "gemma3_text", "gpt_neox", "granite", "llama", "mistral", "olmo2", "phi3", "qwen2", "qwen3"}
@@ -91,15 +94,36 @@ class RowAttention:
         return mask
 
     def block_mask(self, window: int | None = None):
-        """FlexAttention's BlockMask of `mask_mod`."""
-        from torch.nn.attention.flex_attention import create_block_mask
+        """FlexAttention's BlockMask of `mask_mod`.
+
+        Equal to that of `create_block_mask`, which holds the whole mask in memory; here it is MASK_ELEMENTS at a time.
+        """
+        from torch.nn.attention.flex_attention import BlockMask
 
         if ("block", window) not in self._made:
-            rows, length = self.blocks.shape
-            self._made["block", window] = create_block_mask(
-                self.mask_mod(window), rows, None, length, length, device=self.blocks.device
+            length = self.blocks.shape[1]
+            seen = self._seen_in_blocks(self.mask_mod(window))
+            full = seen == BLOCK**2
+            ordered = [
+                part for mask in ((seen > 0) & ~full, full)
+                for part in (mask.sum(-1, dtype=torch.int32), mask.int().argsort(descending=True, stable=True).int())
+            ]  # fmt: skip
+            self._made["block", window] = BlockMask.from_kv_blocks(
+                *ordered, BLOCK_SIZE=BLOCK, mask_mod=self.mask_mod(window), seq_lengths=(length, length)
             )
         return self._made["block", window]
+
+    def _seen_in_blocks(self, mask_mod: Callable[..., Tensor]) -> Tensor:
+        """Visible pairs (q, k) of each pair of blocks of BLOCK tokens: int64 [R, 1, L / BLOCK, L / BLOCK]."""
+        (rows, length), device = self.blocks.shape, self.blocks.device
+        row, at = (torch.arange(size, device=device) for size in (rows, length))
+        padding = -length % BLOCK
+        found = []
+        for queries in at.split(BLOCK * max(1, MASK_ELEMENTS // (rows * length * BLOCK))):
+            mask = mask_mod(row[:, None, None], None, queries[:, None], at)
+            mask = F.pad(mask, (0, padding, 0, -len(queries) % BLOCK))
+            found.append(mask.unflatten(-1, (-1, BLOCK)).sum(-1).unflatten(1, (-1, BLOCK)).sum(2))
+        return torch.cat(found, 1)[:, None]
 
 
 def attend(
@@ -150,8 +174,10 @@ def attend_flex(
     window: int | None = None,
 ) -> tuple[Tensor, None]:
     """FlexAttention, compiled by transformers if there is a GPU; blocks that no token sees are skipped."""
+    from torch._dynamo import config
     from transformers.integrations.flex_attention import flex_attention_forward
 
+    config.recompile_limit = max(config.recompile_limit, COMPILED)
     out, _ = flex_attention_forward(module, query, key, value, rows.block_mask(window), scaling=scaling)
     return out, None
 

@@ -31,10 +31,11 @@ HEAD = "value_head"
 def attach_value_head(model: nn.Module, seed: int = 0) -> nn.Module:
     """Give the model a new `value_head`, Linear(hidden size, 1), drawn by `seed`.
 
+    It is float32, or float64 if the model is: in bfloat16 it could not take steps as small as the learning rate.
     Values do not depend on the vocabulary projection: it is frozen, unless it is the input embedding as well.
     """
     width = model.config.get_text_config().hidden_size
-    head = nn.Linear(width, 1, dtype=model.dtype)
+    head = nn.Linear(width, 1, dtype=torch.promote_types(model.dtype, torch.float32))
     with torch.no_grad():
         draw = torch.Generator().manual_seed(seed)
         head.weight.copy_(torch.randn(1, width, generator=draw) / (width + 1) ** 0.5)
@@ -73,7 +74,7 @@ def load_value_model(
     model = load(path, dtype, device)
     attach_value_head(model)
     with safe_open(file, "pt") as weights:
-        state = {name: weights.get_tensor(f"{HEAD}.{name}").to(dtype) for name in ("weight", "bias")}
+        state = {name: weights.get_tensor(f"{HEAD}.{name}") for name in ("weight", "bias")}
     model.value_head.load_state_dict(state)
     return model.requires_grad_(False)
 

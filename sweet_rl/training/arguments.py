@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import torch
 from accelerate.utils import get_int_from_env
@@ -10,11 +11,16 @@ from transformers import TrainingArguments
 from transformers.integrations import get_available_reporting_integrations
 
 from sweet_rl.errors import UserError
+from sweet_rl.scoring.load import require_bitsandbytes
+from sweet_rl.training.deepspeed import deepspeed_config
 from sweet_rl.training.lora import require_peft
 from sweet_rl.training.settings import TrainingSettings
 
 CHECKPOINTS = "checkpoints"
-DEEPSPEED = Path(__file__).resolve().parents[2] / "configs" / "deepspeed"
+NEVER = 10**9  # steps: CheckpointSchedule says when checkpoints are written
+# transformers 5.23 renamed it, and warns about the old name.
+_RENAMED = hasattr(TrainingArguments, "activation_checkpointing")
+ACTIVATION_CHECKPOINTING = "activation_checkpointing" if _RENAMED else "gradient_checkpointing"
 
 
 def weights_dtype(settings: TrainingSettings) -> torch.dtype:
@@ -27,9 +33,22 @@ def weights_dtype(settings: TrainingSettings) -> torch.dtype:
     return torch.bfloat16 if reduced else torch.float32
 
 
-def training_arguments(
-    settings: TrainingSettings, save_path: str | Path, evaluate: bool = False
-) -> TrainingArguments:
+def divided_batch(settings: TrainingSettings, processes: int) -> tuple[int, int]:
+    """The examples of a micro-batch, and the micro-batches of a step, of each process.
+
+    Raises UserError if the batch cannot be divided like this.
+    """
+    share, rest = divmod(settings.train_batch_size, processes)
+    micro = min(settings.micro_train_batch_size or share, share)
+    if rest or share < 1 or share % micro:
+        raise UserError(
+            f"--train_batch_size {settings.train_batch_size} is not a multiple of --micro_train_batch_size "
+            f"{settings.micro_train_batch_size or 1} times {processes} process(es). Choose sizes that divide."
+        )
+    return micro, share // micro
+
+
+def training_arguments(settings: TrainingSettings, save_path: str | Path, evaluate: bool = False) -> TrainingArguments:
     """The arguments of the Trainer.
 
     Args:
@@ -44,38 +63,35 @@ def training_arguments(
         raise UserError("--keep best needs tasks to evaluate on: give --eval_fraction, for example 0.1.")
     if settings.lora_rank:
         require_peft()
+    if settings.load_in_4bit:
+        require_bitsandbytes("--load_in_4bit")
     # The sizes must be known before the arguments are made: DeepSpeed's configuration is filled in from them then.
-    processes = get_int_from_env(("WORLD_SIZE",), 1)
-    share, rest = divmod(settings.train_batch_size, processes)
-    micro = settings.micro_train_batch_size or share
-    if rest or share < 1 or share % micro:
-        raise UserError(
-            f"--train_batch_size {settings.train_batch_size} is not a multiple of --micro_train_batch_size "
-            f"{micro} times {processes} process(es). Choose sizes that divide."
-        )
+    micro, accumulated = divided_batch(settings, get_int_from_env(("WORLD_SIZE",), 1))
     on_gpu = torch.cuda.is_available()
-    deepspeed = _deepspeed_config(settings.zero_stage)
+    deepspeed = deepspeed_config(settings, accumulates=accumulated > 1)
     report_to = _report_to(settings.report_to)
     try:
         args = TrainingArguments(
             output_dir=str(Path(save_path) / CHECKPOINTS),
             per_device_train_batch_size=micro,
-            gradient_accumulation_steps=share // micro,
-            learning_rate=settings.learning_rate,
+            gradient_accumulation_steps=accumulated,
+            learning_rate=settings.peak_learning_rate,
+            adam_beta1=settings.adam_betas[0],
+            adam_beta2=settings.adam_betas[1],
+            **_optimizer(settings),
             num_train_epochs=settings.max_epochs,
             bf16=settings.bf16,
-            **({"gradient_checkpointing": True} if settings.gradient_checkpointing else {}),
+            **({ACTIVATION_CHECKPOINTING: True} if settings.gradient_checkpointing else {}),
             deepspeed=deepspeed,
-            lr_scheduler_type=settings.lr_scheduler,
+            **_schedule(settings),
             warmup_steps=settings.warmup_ratio,
             weight_decay=settings.weight_decay,
             max_grad_norm=settings.max_norm,
             seed=settings.seed,
             data_seed=settings.seed,
-            save_steps=settings.save_steps,
-            save_total_limit=1,
+            save_steps=NEVER,
             eval_strategy="steps" if evaluate else "no",
-            eval_steps=settings.save_steps,
+            eval_steps=NEVER,
             load_best_model_at_end=settings.keep == "best",
             metric_for_best_model="eval_loss" if evaluate else None,
             greater_is_better=False if evaluate else None,
@@ -89,11 +105,30 @@ def training_arguments(
         )
     except (ValueError, ImportError) as error:
         raise UserError(f"the training settings do not work: {error}") from error
+    if args.n_gpu > 1:
+        print(f"one of {args.n_gpu} GPUs is used; torchrun --nproc_per_node {args.n_gpu} uses all of them")
+        args._n_gpu = 1  # transformers would use DataParallel, which divides the rows of a batch
     if deepspeed:
         from deepspeed import init_distributed
 
         init_distributed()  # ZeRO-3 splits weights while they load, before the Trainer starts DeepSpeed
     return args
+
+
+def _schedule(settings: TrainingSettings) -> dict[str, Any]:
+    """The learning rate's schedule. A cosine ends at `min_learning_rate_ratio` of the peak, others as they are."""
+    if settings.lr_scheduler not in ("cosine", "cosine_with_min_lr"):
+        return {"lr_scheduler_type": settings.lr_scheduler}
+    ratio = {"min_lr_rate": settings.min_learning_rate_ratio}
+    return {"lr_scheduler_type": "cosine_with_min_lr", "lr_scheduler_kwargs": ratio}
+
+
+def _optimizer(settings: TrainingSettings) -> dict[str, str]:
+    """The Trainer's optimiser, unless it is its default. Raises UserError if bitsandbytes is missing."""
+    if settings.optim == "adamw":
+        return {}
+    require_bitsandbytes(f"--optim {settings.optim}")
+    return {"optim": "adamw_bnb_8bit"}
 
 
 def _report_to(names: str) -> list[str]:
@@ -106,19 +141,3 @@ def _report_to(names: str) -> list[str]:
                 f"--report_to {name} is not known or not installed. Known here: {', '.join(['none', *installed])}."
             )
     return wanted
-
-
-def _deepspeed_config(zero_stage: int | None) -> str | None:
-    """The path of a ZeRO stage's configuration, None without one. Raises UserError if DeepSpeed is missing."""
-    if zero_stage is None:
-        return None
-    try:
-        import deepspeed  # noqa: F401
-    except ImportError as error:
-        raise UserError(
-            "--zero_stage needs DeepSpeed: pip install deepspeed. Without --zero_stage plain torch trains."
-        ) from error
-    config = DEEPSPEED / f"zero{zero_stage}.json"
-    if not config.is_file():
-        raise UserError(f"the DeepSpeed configuration {config} does not exist.")
-    return str(config)

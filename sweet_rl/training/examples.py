@@ -20,6 +20,7 @@ from sweet_rl.training.settings import DataSettings
 
 DROPPED, SHORTENED = "longer than max_len, left out", "longer than max_len, oldest turns left out"
 EQUAL = "chosen equals rejected, left out"
+NO_EOS = "whose last turn has no end-of-turn token in the file, trained without one (the release appends one)"
 
 
 @dataclass
@@ -130,6 +131,10 @@ class Encoder:
         except UserError as error:
             raise UserError(f"{where}: {error}") from error
 
+    def ends_open(self, parts: list[Part]) -> bool:
+        """Whether the last part is a turn without an end-of-turn token."""
+        return parts[-1]["train"] and not parts[-1]["text"].endswith(self.chat.eos_text)
+
     def encode(self, parts: list[Part], tokenizer: str | None, where: str) -> EncodedText:
         """The ids and the mask of trained tokens. Raises UserError naming `where` if there is nothing to train on."""
         return EncodedText.build(*self.chat.encode(parts, tokenizer), where)
@@ -187,6 +192,8 @@ def encode_pairs(
         if both[0].key == both[1].key:
             counts[EQUAL] += 1
             continue
+        if any(isinstance(text, str) for text in (pair.chosen, pair.rejected)) and any(map(encoder.ends_open, parts)):
+            counts[NO_EOS] += 1
         kept.append([texts.setdefault(text.key, (len(texts), text))[0] for text in both])
         tasks.append(pair.task_id)
     if not kept:
@@ -217,6 +224,8 @@ def encode_trajectories(
             parts = with_hint(parts, trajectory.task.ground_truth)
         fitting = encoder.fitting([parts], trajectory.tokenizer, [where], found.counts)
         if fitting is not None:
+            if not trajectory.parts and data.response_template and encoder.ends_open(parts):
+                found.counts[NO_EOS] += 1
             found.texts += fitting
             found.labels.append(float(trajectory.reward == 1.0))
             found.tasks.append(trajectory.task.id)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import logging
 import shutil
 import time
 from collections.abc import Callable, Sequence
@@ -22,12 +21,12 @@ from sweet_rl.runs.run import DirectoryRun, directory_manifest
 from sweet_rl.scoring.load import load_weights
 from sweet_rl.scoring.value_head import attach_value_head
 from sweet_rl.training.arguments import CHECKPOINTS, training_arguments, weights_dtype
+from sweet_rl.training.checkpoints import CheckpointSchedule, check_continuable, full_disk_named, last_checkpoint
+from sweet_rl.training.deepspeed import whole_weights
 from sweet_rl.training.examples import split_by_task
 from sweet_rl.training.lora import FOLDER, merge_adapter, with_adapter
 from sweet_rl.training.settings import DataSettings, TrainingSettings
 from sweet_rl.training.trainer import GroupedTrainer, Objective
-
-log = logging.getLogger(__name__)
 
 
 class Training:
@@ -54,6 +53,9 @@ class Training:
         self.weights = model_path(pretrain)
         self.dtype = weights_dtype(settings)
         self.args = training_arguments(settings, save_path, evaluate=data.eval_fraction > 0)
+        self.checkpoints = Path(save_path) / CHECKPOINTS
+        if settings.ref_offload and self.is_first:
+            print("--ref_offload is not needed: the reference model is not in memory during the training")
 
     @property
     def is_first(self) -> bool:
@@ -67,12 +69,18 @@ class Training:
     def trainable(self, model: torch.nn.Module) -> torch.nn.Module:
         """The model in training mode, with an adapter if one was asked for."""
         model.train()
-        rank = self.settings.lora_rank
-        return with_adapter(model, rank, self.settings.lora_alpha, self.settings.seed) if rank else model
+        how = self.settings
+        if not how.lora_rank:
+            return model
+        return with_adapter(model, how.lora_rank, how.lora_alpha, how.seed, how.target_modules, how.lora_dropout)
 
-    def value_model(self, load: Callable[..., torch.nn.Module] = load_weights) -> torch.nn.Module:
-        """The model to start from, with a new value head."""
-        return self.trainable(attach_value_head(load(self.weights, self.dtype), self.settings.seed))
+    def load_weights(self, path: str) -> torch.nn.Module:
+        """The causal language model at `path` in the precision of this training."""
+        return load_weights(path, self.dtype, self.settings.load_in_4bit)
+
+    def value_model(self, load: Callable[[str], torch.nn.Module] | None = None) -> torch.nn.Module:
+        """The model to start from (by `load`, default: `load_weights`), with a new value head."""
+        return self.trainable(attach_value_head((load or self.load_weights)(self.weights), self.settings.seed))
 
     def run(
         self,
@@ -99,26 +107,33 @@ class Training:
             The summary, or None if the run was finished before.
 
         Raises:
-            UserError: an output or settings that cannot be used. Then nothing is overwritten.
+            UserError: an output or settings that cannot be used (then nothing is overwritten), or a full disk.
         """
         split = split_by_task(examples.tasks, self.data.eval_fraction, self.settings.seed, self.dataset)
         recorded = {"pretrain": self.pretrain, "dataset": self.dataset, **settings}
         recorded |= to_settings(self.data, self.settings)
+        recorded["learning_rate"] = self.settings.peak_learning_rate
         if self.settings.keep == "best":
             recorded["save_steps"] = self.settings.save_steps  # decides which weights can be the best
         inputs = [self.dataset, model_input(self.pretrain), *inputs]
         # Names on a hub are settings, not inputs. The first process alone writes.
         run = directory_manifest(self.save_path, recorded, inputs, self.overwrite) if self.is_first else None
-        with run or contextlib.nullcontext():
-            if self._is_complete(run):
+        with run or contextlib.nullcontext(), full_disk_named(self.save_path):
+            if self._from_first(run is not None and run.complete):
                 if self.is_first:
                     print(f"{self.save_path}: already complete")
                 return None
+            checkpoint = self._checkpoint(run)
+            if self.settings.learning_rate is None and self.is_first:
+                print(f"--learning_rate: {self.settings.peak_learning_rate:g}, the default")
             model, objective = make()
             together = self.settings.pairs_together if together is None else together
             trainer = GroupedTrainer(model, self.args, objective, examples, split, chat, together)
+            trainer.add_callback(
+                CheckpointSchedule(self.settings.save_steps, self.settings.save_minutes, self._from_first)
+            )
             summary = {**counts, "held_out": len(split[1]), "dropped": dict(examples.counts)}
-            summary = self._fit(trainer, run, summary)
+            summary = self._fit(trainer, run, checkpoint, summary)
             if self.is_first:
                 for why, count in examples.counts.items():
                     tqdm.write(f"{count} {why}")
@@ -126,29 +141,44 @@ class Training:
                 print(f"{self.save_path}: {summary['steps']} steps in {summary['seconds']} s; last logged: {figures}")
             return summary
 
-    def _is_complete(self, run: DirectoryRun | None) -> bool:
-        """Whether the run was finished before; the first process tells the others."""
-        answer = [run is not None and run.complete]
+    def _from_first(self, value: Any) -> Any:
+        """The value that the first process has; called in all processes."""
+        values = [value]
         if self.args.world_size > 1:
-            torch.distributed.broadcast_object_list(answer)
-        return answer[0]
+            torch.distributed.broadcast_object_list(values)
+        return values[0]
 
-    def _fit(self, trainer: GroupedTrainer, run: DirectoryRun | None, summary: dict) -> dict:
-        """Train from the last checkpoint or from the start, save model and tokenizer, and finish the run.
+    def _checkpoint(self, run: DirectoryRun | None) -> str | None:
+        """The checkpoint to continue from. Prints where a training goes on that was started before.
+
+        Raises:
+            UserError: this training cannot continue from it.
+        """
+        checkpoint = self._from_first(last_checkpoint(self.checkpoints) if run else None)
+        if checkpoint:
+            check_continuable(checkpoint, self.args.world_size, self.settings.zero_stage)
+        if run and run.resuming:
+            step = Path(checkpoint).name.split("-")[1] if checkpoint else 0
+            where = checkpoint or "no checkpoint had been written"
+            print(f"{self.save_path}: going on from step {step} ({where})")
+        return checkpoint
+
+    def _fit(self, trainer: GroupedTrainer, run: DirectoryRun | None, checkpoint: str | None, summary: dict) -> dict:
+        """Train from a checkpoint or from the start, save model and tokenizer, and finish the run.
 
         An adapter is saved twice: by itself in `adapter/`, and merged into the whole model. Writes
-        `training_log.jsonl` (one line per logged step or evaluation). Returns the summary with the last figures.
+        `training_log.jsonl` (one line per logged step or evaluation). The checkpoint of the last step is removed at the
+        very end, so that the same command finishes a run that failed while it saved. Returns the summary with the last
+        figures.
         """
-        save_path, checkpoints = Path(self.save_path), Path(self.save_path) / CHECKPOINTS
-        checkpoint = whole_checkpoint(checkpoints)
-        if checkpoint:
-            log.warning("continuing from %s", checkpoint)
+        save_path = Path(self.save_path)
         trainer.since = time.perf_counter()
         result = trainer.train(resume_from_checkpoint=checkpoint)
         if self.settings.lora_rank:
             trainer.save_model(str(save_path / FOLDER))
             if run is not None:
-                merge_adapter(self.weights, save_path / FOLDER, save_path, self.dtype)
+                with whole_weights(self.args):
+                    merge_adapter(self.weights, save_path / FOLDER, save_path, self.dtype)
                 (save_path / FOLDER / "training_args.bin").unlink(missing_ok=True)
         else:
             trainer.save_model(str(save_path))
@@ -167,7 +197,7 @@ class Training:
                 file.writelines(json.dumps(line) + "\n" for line in history)
             (save_path / "training_args.bin").unlink(missing_ok=True)  # a pickle with paths of this machine
             run.finish(summary)
-            shutil.rmtree(checkpoints, ignore_errors=True)
+            shutil.rmtree(self.checkpoints, ignore_errors=True)
         return summary
 
 
@@ -177,15 +207,3 @@ def last_figures(history: Sequence[dict]) -> dict[str, Any]:
     for kind in ("loss", "eval_loss"):
         last |= next((line for line in reversed(history) if kind in line), {})
     return {name: value for name, value in last.items() if name not in ("epoch", "step", "learning_rate")}
-
-
-def whole_checkpoint(folder: Path) -> str | None:
-    """The newest complete checkpoint; incomplete ones are removed."""
-    whole = []
-    for path in folder.glob("checkpoint-*"):
-        try:
-            json.loads((path / "trainer_state.json").read_text())  # the Trainer writes it last
-            whole.append(path)
-        except (OSError, ValueError):
-            shutil.rmtree(path)
-    return str(max(whole, key=lambda path: int(path.name.split("-")[1]))) if whole else None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -21,8 +23,15 @@ def require_peft() -> None:
         raise UserError("--lora_rank needs peft: pip install peft. Without it all weights are trained.") from error
 
 
-def with_adapter(model: torch.nn.Module, rank: int, alpha: float | None = None, seed: int = 0) -> torch.nn.Module:
-    """The model, frozen, with a new adapter on every linear layer but the vocabulary projection.
+def with_adapter(
+    model: torch.nn.Module,
+    rank: int,
+    alpha: float | None = None,
+    seed: int = 0,
+    target_modules: Sequence[str] = ("all-linear",),
+    dropout: float = 0.0,
+) -> torch.nn.Module:
+    """The model, frozen, with a new adapter on its linear layers.
 
     A value head is trained whole. With the adapter switched off the model is the one it was: the reference.
 
@@ -31,6 +40,11 @@ def with_adapter(model: torch.nn.Module, rank: int, alpha: float | None = None, 
         rank: of the adapter.
         alpha: the adapter's scale times its rank; default: twice the rank.
         seed: of the adapter's first weights.
+        target_modules: names of the layers that get one; all-linear: all but the vocabulary projection.
+        dropout: probability that an input of the adapter is dropped in training.
+
+    Raises:
+        UserError: the model has no layer of these names.
     """
     from peft import LoraConfig, get_peft_model
 
@@ -39,18 +53,23 @@ def with_adapter(model: torch.nn.Module, rank: int, alpha: float | None = None, 
     config = LoraConfig(
         r=rank,
         lora_alpha=2 * rank if alpha is None else alpha,
-        target_modules="all-linear",
+        target_modules="all-linear" if "all-linear" in target_modules else list(target_modules),
+        lora_dropout=dropout,
         exclude_modules=[HEAD] if has_head else None,
         modules_to_save=[HEAD] if has_head else None,
         task_type="CAUSAL_LM",
     )
-    return get_peft_model(model, config)
+    try:
+        return get_peft_model(model, config)
+    except ValueError as error:  # no layer has such a name
+        raise UserError(f"--target_modules {','.join(target_modules)}: {error}") from error
 
 
 def merge_adapter(base: str, adapter: str | Path, save_path: str | Path, dtype: torch.dtype = torch.float32) -> None:
     """Write the model at `base` with the adapter added to its weights to `save_path`, an ordinary model folder.
 
-    The sum is made in float32 and then rounded to `dtype`. Raises UserError if the base cannot be loaded.
+    The sum is made in float32 and then rounded to `dtype`; a value head stays float32. Raises UserError if the base
+    cannot be loaded.
     """
     from peft import PeftModel
     from safetensors import safe_open
@@ -60,4 +79,8 @@ def merge_adapter(base: str, adapter: str | Path, save_path: str | Path, dtype: 
         if any(HEAD in name for name in weights.keys()):  # noqa: SIM118
             attach_value_head(model)
     merged = PeftModel.from_pretrained(model, str(adapter)).merge_and_unload()
-    merged.to(dtype).save_pretrained(str(save_path))
+    head = copy.deepcopy(getattr(merged, HEAD, None))
+    merged.to(dtype)
+    if head is not None:
+        setattr(merged, HEAD, head)
+    merged.save_pretrained(str(save_path))

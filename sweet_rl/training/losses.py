@@ -13,6 +13,8 @@ sums over the items of other figures by name.
 
 from __future__ import annotations
 
+import math
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -41,12 +43,34 @@ def log_ratios(
     return sum_by_text(weights * (policy_logps - reference_logps), text, texts)
 
 
-def dpo_loss(chosen_ratios: Tensor, rejected_ratios: Tensor, beta: float) -> Tensor:
+def dpo_loss(chosen_ratios: Tensor, rejected_ratios: Tensor, beta: float, label_smoothing: float = 0.0) -> Tensor:
     """-log sigmoid(beta * chosen - beta * rejected) per pair (equations 3 and 4).
+
+    Args:
+        chosen_ratios, rejected_ratios: [P], the log-ratios of each pair's two texts.
+        beta: scale of the log-ratios.
+        label_smoothing: weight of the loss with chosen and rejected exchanged (conservative DPO).
+
+    Returns:
+        [P].
+    """
+    margins = beta * (chosen_ratios - rejected_ratios)
+    if not label_smoothing:
+        return -F.logsigmoid(margins)
+    return -(1 - label_smoothing) * F.logsigmoid(margins) - label_smoothing * F.logsigmoid(-margins)
+
+
+def ipo_loss(chosen_ratios: Tensor, rejected_ratios: Tensor, beta: float) -> Tensor:
+    """(chosen - rejected - 1 / (2 beta))^2 per pair (Azar et al. 2023, equation 17).
 
     chosen_ratios, rejected_ratios: [P], the log-ratios of each pair's two texts. Returns [P].
     """
-    return -F.logsigmoid(beta * (chosen_ratios - rejected_ratios))
+    return (chosen_ratios - rejected_ratios - 1 / (2 * beta)).square()
+
+
+def expected_first_loss(how: PreferenceSettings) -> float:
+    """The mean `preference_loss` of a policy that equals its reference: all log-ratios are 0."""
+    return 1 / (4 * how.beta**2) if how.ipo else math.log(2)
 
 
 def nll_loss(policy_logps: Tensor, text: Tensor, texts: int) -> Tensor:
@@ -71,18 +95,21 @@ def _pair_figures(chosen: Tensor, rejected: Tensor) -> dict[str, Tensor]:
 def preference_losses(
     logps: Tensor, reference: Tensor, text: Tensor, turn: Tensor, texts: int, pairs: Tensor, how: PreferenceSettings
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """DPO with the NLL of the chosen texts (equations 3 and 4), summed over pairs.
+    """DPO or IPO with the NLL of the chosen texts (equations 3 and 4), summed over pairs.
 
     Args:
         logps, reference: [S] log-probs under the trained model and under the reference model.
         text, turn: int64 [S].
         texts: N.
         pairs: int64 [P, 2], the texts (chosen, rejected) of each pair.
-        how: beta, the weight of the NLL, and the length normalisation.
+        how: the loss of a pair, its beta, the weight of the NLL, and the length normalisation.
     """
     ratios = log_ratios(logps, reference, text, turn, texts, how.normalization)
     chosen, rejected = ratios[pairs[:, 0]], ratios[pairs[:, 1]]
-    loss = dpo_loss(chosen, rejected, how.beta).sum()
+    if how.ipo:
+        loss = ipo_loss(chosen, rejected, how.beta).sum()
+    else:
+        loss = dpo_loss(chosen, rejected, how.beta, how.label_smoothing).sum()
     nll = nll_loss(logps, text, texts)[pairs[:, 0]].sum()
     figures = {"preference_loss": loss, "nll": nll} | _pair_figures(how.beta * chosen, how.beta * rejected)
     return (loss + how.nll_loss_coef * nll if how.nll_loss_coef else loss), figures

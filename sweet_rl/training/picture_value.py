@@ -168,7 +168,7 @@ def train_picture_value(
     examples = encode_picture_pairs(graded, form, folder, pictures.min_gap, data.max_len, dataset)
 
     def make() -> tuple[torch.nn.Module, Objective]:
-        model = training.value_model(load_vision_weights)
+        model = training.value_model(lambda path: load_vision_weights(path, training.dtype))
         if training.is_first:
             form.save(save_path)
         return model, picture_objective(examples, how, form)

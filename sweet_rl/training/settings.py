@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from sweet_rl.cli import UNRECORDED
+from sweet_rl.cli import UNRECORDED, alias
 from sweet_rl.errors import UserError
 from sweet_rl.scoring.length_normalization import NORMALIZE
 
@@ -16,6 +16,9 @@ OBJECTIVES = ("preference", "classification")
 UNITS = ("turn", "trajectory")
 TOO_LONG = ("drop", "oldest_turns")
 KEEP = ("last", "best")
+OPTIMIZERS = ("adamw", "adamw_8bit")
+LEARNING_RATE = 2e-7  # the paper, table 5
+LORA_LEARNING_RATE = 5e-6  # of DPO with an adapter in TRL and LLaMA-Factory, where all weights take 5e-7
 SMALLEST_PICTURE = 28 * 28  # pixels of one visual token
 
 
@@ -40,17 +43,24 @@ class PreferenceSettings:
             critic), trajectory (one mean, the released critic), none (summed log-probs, plain DPO) or auto:
             trajectory with --mean_log_prob, else none.
         mean_log_prob: the released name of --normalize trajectory.
+        label_smoothing: probability that a pair's label is wrong (conservative DPO, Mitchell 2023).
+        ipo: the squared loss of IPO (Azar et al. 2023, equation 17) in place of the log-sigmoid.
     """
 
     beta: float = 0.1
     nll_loss_coef: float = 0.0
     normalize: str = "auto"
     mean_log_prob: Annotated[bool, UNRECORDED] = False
+    label_smoothing: float = 0.0
+    ipo: bool = False
 
     def __post_init__(self) -> None:
         _check("beta", self.beta, self.beta > 0, "be above 0")
         _check("nll_loss_coef", self.nll_loss_coef, self.nll_loss_coef >= 0, "not be negative")
         _check_choice("normalize", self.normalize, (*NORMALIZE, "auto"))
+        _check("label_smoothing", self.label_smoothing, 0 <= self.label_smoothing < 0.5, "be at least 0 and below 0.5")
+        if self.ipo and self.label_smoothing:
+            raise UserError("--label_smoothing is for the log-sigmoid loss; --ipo has none. Give one of them.")
         if self.mean_log_prob and self.normalize not in ("auto", "trajectory"):
             raise UserError(
                 f"--mean_log_prob means --normalize trajectory, but --normalize is {self.normalize}. Give one."
@@ -126,7 +136,8 @@ class DataSettings:
         too_long: what becomes of an example with a longer text: drop (left out) or oldest_turns (its dialogue loses
             its oldest turns; the task and the last turn stay). Counted and reported either way.
         max_samples: number of records to read from the beginning of the dataset; default: all.
-        eval_fraction: share of the tasks, with all their examples, held out and evaluated at every checkpoint.
+        eval_fraction: share of the tasks, with all their examples, held out; evaluated at each epoch's end and every
+            --save_steps steps.
     """
 
     response_template: str | None = None
@@ -146,30 +157,43 @@ class TrainingSettings:
     """How a model is trained, whatever the loss.
 
     Attributes:
-        learning_rate: of AdamW, at its peak.
+        learning_rate: of AdamW, at its peak; default: 2e-7 (paper), and 5e-6 for an adapter.
+        min_learning_rate_ratio: share of the peak at which the cosine schedule ends.
+        adam_betas: decay of AdamW's two moments, as 0.9,0.95.
+        optim: adamw, or adamw_8bit (its moments in 8 bits; needs bitsandbytes).
         max_epochs: passes over the examples.
         train_batch_size: examples per optimiser step, over all processes.
-        micro_train_batch_size: examples that one process computes at the same time; default: its whole share of the
-            batch.
+        micro_train_batch_size: the most examples that one process computes at the same time; default: its whole
+            share of the batch.
         pairs_together: the most examples with the same prompt that stay together in a batch, so that it is computed
-            once for them.
+            once for them. At 4, a batch of 8 may hold two distinct prompts only.
         lr_scheduler: name of a schedule of transformers (SchedulerType).
         warmup_ratio: share of the steps in which the learning rate rises to its peak.
-        weight_decay: of AdamW.
+        weight_decay: of AdamW, on all weights but biases and norms.
         max_norm: the most that the norm of the gradient may be; it is clipped to this.
         bf16: compute in bfloat16.
         gradient_checkpointing: compute activations again in the backward pass: less memory, more time.
         zero_stage: train with DeepSpeed ZeRO 0-3; default: plain torch.
+        adam_offload: with --zero_stage 1, 2 or 3: keep the optimiser's state in the memory of the CPU.
+        ref_offload: has no effect: log-probs of the reference model are computed once, before the training.
         lora_rank: train a LoRA adapter of this rank; saved by itself in adapter/ and, merged, as a whole model.
         lora_alpha: the adapter's scale times its rank; default: twice the rank.
-        save_steps: optimiser steps between checkpoints.
+        lora_dropout: probability that an input of the adapter is dropped.
+        target_modules: names of the linear layers that get an adapter, as q_proj,v_proj; all-linear: all but the
+            vocabulary projection.
+        load_in_4bit: keep the frozen weights in 4 bits beside the adapter (QLoRA); needs bitsandbytes.
+        save_steps: optimiser steps between checkpoints, beside those at each epoch's end; none or -1: only these.
+        save_minutes: minutes between checkpoints; none: not by time. Only the newest checkpoint is kept.
         keep: last (the weights at the end) or best (those of the checkpoint with the lowest evaluation loss).
         logging_steps: optimiser steps between lines of the log.
         report_to: none, tensorboard, wandb, or several separated by commas.
         seed: of the order of the examples, the held-out tasks and new weights.
     """
 
-    learning_rate: float = 2e-7
+    learning_rate: float | None = None
+    min_learning_rate_ratio: float = 0.1
+    adam_betas: tuple[float, ...] = (0.9, 0.95)
+    optim: str = "adamw"
     max_epochs: int = 1
     train_batch_size: int = 8
     micro_train_batch_size: Annotated[int | None, UNRECORDED] = None
@@ -179,28 +203,65 @@ class TrainingSettings:
     weight_decay: float = 0.0
     max_norm: float = 1.0
     bf16: bool = False
-    gradient_checkpointing: Annotated[bool, UNRECORDED] = False
+    gradient_checkpointing: Annotated[bool, UNRECORDED, alias("activation_checkpointing")] = False
     zero_stage: int | None = None
+    adam_offload: Annotated[bool, UNRECORDED] = False
+    ref_offload: Annotated[bool, UNRECORDED] = False
     lora_rank: int | None = None
     lora_alpha: float | None = None
-    save_steps: Annotated[int, UNRECORDED] = 100
+    lora_dropout: float = 0.0
+    target_modules: tuple[str, ...] = ("all-linear",)
+    load_in_4bit: bool = False
+    save_steps: Annotated[int | None, UNRECORDED] = None
+    save_minutes: Annotated[float | None, UNRECORDED] = 10.0
     keep: str = "last"
     logging_steps: Annotated[int, UNRECORDED] = 10
     report_to: Annotated[str, UNRECORDED] = "none"
     seed: int = 0
 
     def __post_init__(self) -> None:
-        at_least_one = ("max_epochs", "train_batch_size", "micro_train_batch_size", "save_steps", "logging_steps")
+        at_least_one = ("max_epochs", "train_batch_size", "micro_train_batch_size", "logging_steps")
         for name in (*at_least_one, "pairs_together", "lora_rank"):
             value = getattr(self, name)
             _check(name, value, value is None or value >= 1, "be at least 1")
-        for name in ("learning_rate", "lora_alpha"):
+        regular = self.save_steps in (None, -1) or self.save_steps >= 1
+        _check("save_steps", self.save_steps, regular, "be at least 1, or none")
+        if self.save_steps == -1:
+            object.__setattr__(self, "save_steps", None)
+        for name in ("learning_rate", "lora_alpha", "save_minutes"):
             value = getattr(self, name)
             _check(name, value, value is None or value > 0, "be above 0")
         for name in ("weight_decay", "max_norm"):
             _check(name, getattr(self, name), getattr(self, name) >= 0, "not be negative")
-        if self.lora_alpha is not None and not self.lora_rank:
-            raise UserError("--lora_alpha is for an adapter: give --lora_rank, or leave it out.")
+        self._check_adapter()
+        betas = len(self.adam_betas) == 2 and all(0 <= beta < 1 for beta in self.adam_betas)
+        _check("adam_betas", self.adam_betas, betas, "be two numbers, each at least 0 and below 1: 0.9,0.95")
+        ratio = self.min_learning_rate_ratio
+        _check("min_learning_rate_ratio", ratio, 0 <= ratio <= 1, "be at least 0 and at most 1")
+        _check_choice("optim", self.optim, OPTIMIZERS)
         _check_choice("keep", self.keep, KEEP)
         _check("warmup_ratio", self.warmup_ratio, 0 <= self.warmup_ratio < 1, "be at least 0 and below 1")
+        if self.adam_offload and not self.zero_stage:
+            raise UserError("--adam_offload is done by DeepSpeed ZeRO: give --zero_stage 1, 2 or 3, or leave it out.")
         _check("zero_stage", self.zero_stage, self.zero_stage in (0, 1, 2, 3), "be 0, 1, 2 or 3")
+
+    def _check_adapter(self) -> None:
+        _check("lora_dropout", self.lora_dropout, 0 <= self.lora_dropout < 1, "be at least 0 and below 1")
+        _check("target_modules", self.target_modules, len(self.target_modules) > 0, "name a layer")
+        changed = {
+            "lora_alpha": self.lora_alpha is not None,
+            "lora_dropout": self.lora_dropout > 0,
+            "target_modules": self.target_modules != ("all-linear",),
+            "load_in_4bit": self.load_in_4bit,
+        }
+        for name in (name for name, given in changed.items() if given and not self.lora_rank):
+            raise UserError(f"--{name} is for an adapter: give --lora_rank, or leave it out.")
+        if self.load_in_4bit and self.zero_stage is not None:
+            raise UserError("--load_in_4bit is for training without DeepSpeed: leave out --zero_stage.")
+
+    @property
+    def peak_learning_rate(self) -> float:
+        """`learning_rate`, or its default: an adapter needs a higher rate than all weights."""
+        if self.learning_rate is not None:
+            return self.learning_rate
+        return LORA_LEARNING_RATE if self.lora_rank else LEARNING_RATE

@@ -9,7 +9,6 @@ import torch
 from sweet_rl.chat import ChatFormat
 from sweet_rl.models.loadable import check_loadable
 from sweet_rl.records import Trajectory
-from sweet_rl.scoring.load import load_weights
 from sweet_rl.scoring.logps import ROW_TOKENS
 from sweet_rl.scoring.rows import lay_out
 from sweet_rl.scoring.shared_prefix import share_prompts
@@ -55,7 +54,7 @@ def train_imitation(
     check_loadable(training.weights)
 
     def make() -> tuple[torch.nn.Module, Objective]:
-        model = training.trainable(load_weights(training.weights, training.dtype))
+        model = training.trainable(training.load_weights(training.weights))
         return model, imitation_objective(examples, share_prompts(model))
 
     return training.run(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import resource
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -13,13 +13,17 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils.data import DataLoader
 from transformers import Trainer, TrainingArguments
 from transformers.integrations import TensorBoardCallback
-from transformers.trainer_callback import PrinterCallback, ProgressCallback
+from transformers.trainer_callback import PrinterCallback, ProgressCallback, TrainerCallback
 
 from sweet_rl.chat import ChatFormat
 from sweet_rl.progress import progress_bar
 from sweet_rl.scoring.logps import completion_logps
+from sweet_rl.training.batches import FILLER, ProcessBatches
+from sweet_rl.training.checkpoints import mark_complete
+from sweet_rl.training.first_loss import check_first_loss, has_dropout
 from sweet_rl.training.order import EpochOrder, prompt_groups
 
 
@@ -32,11 +36,13 @@ class Objective:
             a mean: pairs, dialogues or tokens.
         losses: (outputs, batch) -> the sum of the items' losses, and sums over the items of figures for the log.
         outputs: (model, batch) -> what the losses are computed from: log-probs of the trained tokens, or values.
+        first_loss: mean `preference_loss` of the first step, if the model starts as its reference; else None.
     """
 
     collate: Callable[[list[int]], dict[str, Any]]
     losses: Callable[[Tensor, dict[str, Any]], tuple[Tensor, dict[str, Tensor]]]
     outputs: Callable[[torch.nn.Module, dict[str, Any]], Tensor] = completion_logps
+    first_loss: float | None = None
 
 
 class Examples(Protocol):
@@ -79,10 +85,11 @@ class GroupedTrainer(Trainer):
         self.evaluation = np.asarray(sorted(evaluation.tolist(), key=lambda i: (prompts[i], i)), dtype=np.int64)
         self.objective, self.chat = objective, chat
         self.sums: dict[str, Tensor] = {}
+        self.first: Tensor | None = None  # sums over the first step for check_first_loss
         self.since = time.perf_counter()
         # No processing_class: the Trainer would write the tokenizer's EOS over those of the generation config.
         super().__init__(
-            model=model, args=args, train_dataset=_Indices(len(prompts)), data_collator=objective.collate,
+            model=model, args=args, train_dataset=_Indices(len(prompts)), data_collator=self._collate,
             eval_dataset=_Indices(len(evaluation)) if len(evaluation) else None,
         )  # fmt: skip
         self.loss_is_scaled_for_ga = True
@@ -93,28 +100,76 @@ class GroupedTrainer(Trainer):
             self.remove_callback(PrinterCallback)
         self.remove_callback(ProgressCallback)
         self.add_callback(_Progress)
+        if objective.first_loss is not None:
+            self.add_callback(_FirstStep(self))
 
-    def _get_train_sampler(self, train_dataset=None):
-        batch_size = self.args.per_device_train_batch_size * self.args.gradient_accumulation_steps
-        return EpochOrder(
-            self.groups, self.costs, batch_size * self.args.world_size, self.args.seed,
-            epoch=lambda: int(self.state.epoch or 0),
+    def get_train_dataloader(self) -> DataLoader:
+        """The micro-batches of this process. Not prepared by accelerate, which would repeat examples in the last."""
+        order = EpochOrder(
+            self.groups, self.costs, self._step_size(), self.args.seed, epoch=lambda: int(self.state.epoch or 0)
+        )
+        return DataLoader(
+            self.train_dataset, batch_sampler=self._batches(order, self._step_size()), collate_fn=self._collate,
+            pin_memory=self.args.dataloader_pin_memory,
         )  # fmt: skip
+
+    def _step_size(self) -> int:
+        """Examples per optimiser step, over all processes."""
+        args = self.args
+        return args.per_device_train_batch_size * args.gradient_accumulation_steps * args.world_size
+
+    def _batches(self, order: Collection[int], step_size: int) -> ProcessBatches:
+        args = self.args
+        return ProcessBatches(order, step_size, args.per_device_train_batch_size, args.process_index, args.world_size)
+
+    def _collate(self, indices: list[int]) -> dict[str, Any]:
+        if indices[0] != FILLER:
+            return self.objective.collate(indices)
+        return self.objective.collate(indices[1:]) | {"items": 0, "counted": 0.0}
+
+    def _prepare_inputs(self, inputs: dict[str, Any]) -> dict[str, Any]:
+        """The batch on the device. Under DeepSpeed `model_inputs` get the dtype of the model.
+
+        The Trainer would cast every float of the batch, the reference log-probs too.
+        """
+        device = self.args.device
+        return {
+            name: value.to(device, non_blocking=True) if isinstance(value, Tensor) else self._prepare_input(value)
+            for name, value in inputs.items()
+        }
 
     def _get_num_items_in_batch(self, batch_samples: list, device: torch.device) -> Tensor:
         count = torch.tensor(float(sum(batch["items"] for batch in batch_samples)), device=device)
         return self.accelerator.gather(count).sum() if self.args.world_size > 1 else count
 
     def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
-        loss, figures = self._losses(model, inputs)
-        for name, value in (figures | {"tokens": (inputs["blocks"] >= 0).sum()}).items():
+        loss, figures, outputs = self._losses(model, inputs)
+        for name, value in figures.items():
             self.sums[name] = self.sums.get(name, 0) + value.detach()
+        if self.first is not None:
+            distance = inputs.get("counted", 1.0) * (outputs.detach() - inputs["reference"]).abs().double()
+            parts = figures["preference_loss"], figures["items"], distance.sum(), distance.new_tensor(distance.numel())
+            self.first += torch.stack([part.detach().double() for part in parts])
         return loss * self.args.world_size / num_items_in_batch  # gradients are averaged over processes
 
-    def _losses(self, model: torch.nn.Module, batch: dict) -> tuple[Tensor, dict[str, Tensor]]:
-        """The sum of the items' losses, and the sums for the log with the number of items."""
-        loss, figures = self.objective.losses(self.objective.outputs(model, batch), batch)
-        return loss, figures | {"items": torch.tensor(float(batch["items"]), device=loss.device)}
+    def check_first_step(self) -> None:
+        """Check the first step's loss before it moves a weight. Raises UserError in all processes."""
+        if self.first is not None:
+            sums = self.accelerator.gather(self.first[None]).sum(0) if self.args.world_size > 1 else self.first
+            self.first = None
+            loss, items, distance, tokens = sums.tolist()
+            check_first_loss(loss / items, self.objective.first_loss, distance / tokens, exact=not self.args.bf16)
+
+    def _losses(self, model: torch.nn.Module, batch: dict) -> tuple[Tensor, dict[str, Tensor], Tensor]:
+        """The sum of the items' losses; sums for the log, with the numbers of items and tokens; the model's outputs."""
+        outputs = self.objective.outputs(model, batch)
+        loss, figures = self.objective.losses(outputs, batch)
+        figures = figures | {
+            "items": torch.tensor(float(batch["items"]), device=loss.device),
+            "tokens": (batch["blocks"] >= 0).sum(),
+        }
+        counted = batch.get("counted", 1.0)
+        return counted * loss, {name: counted * value for name, value in figures.items()}, outputs
 
     def evaluate(self, eval_dataset=None, ignore_keys=None, metric_key_prefix: str = "eval") -> dict[str, float]:
         """The means of loss and figures over the held-out examples, each computed once; logged as `eval_...`."""
@@ -123,29 +178,20 @@ class GroupedTrainer(Trainer):
         training = model.training
         model.eval()
         sums: dict[str, Tensor] = {}
-        for indices, counted in self._own_evaluation():
-            batch = self._prepare_inputs(self.objective.collate(indices))
+        size = self.args.per_device_train_batch_size * self.args.world_size
+        for indices in self._batches(self.evaluation.tolist(), size):
+            batch = self._prepare_inputs(self._collate(indices))
             with torch.no_grad():
-                loss, figures = self._losses(model, batch)
+                loss, figures, _ = self._losses(model, batch)
             for name, value in (figures | {"loss": loss}).items():
-                sums[name] = sums.get(name, 0) + counted * value
+                sums[name] = sums.get(name, 0) + value
+        sums.pop("tokens")
         model.train(training)
         figures = {f"{metric_key_prefix}_{name}": value for name, value in self._means(sums).items()}
         self.since += time.perf_counter() - began
         self.log(figures)
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, figures)
         return figures
-
-    def _own_evaluation(self) -> list[tuple[list[int], float]]:
-        """This process's batches of held-out examples, and the weight of each.
-
-        All processes have the same number of batches, because ZeRO-3 gathers weights in step; a process without a
-        batch repeats one with weight 0.
-        """
-        size, processes = self.args.per_device_train_batch_size, self.args.world_size
-        chunks = [self.evaluation[i : i + size].tolist() for i in range(0, len(self.evaluation), size)]
-        own = [(chunk, 1.0) for chunk in chunks[self.args.process_index :: processes]]
-        return own + [(chunks[0], 0.0)] * (-(-len(chunks) // processes) - len(own))
 
     def _means(self, sums: dict[str, Tensor]) -> dict[str, float]:
         """Totals over all processes, divided by the number of items; "tokens" is not divided."""
@@ -167,6 +213,16 @@ class GroupedTrainer(Trainer):
             logs |= means
             self.sums, self.since = {}, now
         super().log(logs, start_time)
+
+    def _save_checkpoint(self, model, trial):
+        super()._save_checkpoint(model, trial)
+        self.accelerator.wait_for_everyone()
+        if self.args.should_save:
+            plugin = getattr(self.accelerator.state, "deepspeed_plugin", None)
+            mark_complete(
+                self.args.output_dir, self.state.global_step, self.state.best_model_checkpoint, self.args.world_size,
+                plugin.zero_stage if plugin else None,
+            )  # fmt: skip
 
     def floating_point_ops(self, inputs) -> int:
         return 0  # the Trainer's formula does not hold for shared prompts
@@ -194,7 +250,7 @@ class _Indices(torch.utils.data.Dataset):
 class _Progress(ProgressCallback):
     """A progress bar with the last figures beside it, instead of a printed dictionary every few steps.
 
-    The last step is logged too, so that a short training has figures, and evaluated if there are held-out examples.
+    The last step is logged too, so that a short training has figures.
     """
 
     def on_train_begin(self, args, state, control, **kwargs):
@@ -205,13 +261,25 @@ class _Progress(ProgressCallback):
 
     def on_step_end(self, args, state, control, **kwargs):
         super().on_step_end(args, state, control, **kwargs)
-        if state.global_step >= state.max_steps:
-            control.should_log = True
-            control.should_evaluate = args.eval_strategy != "no"
-            control.should_save = control.should_save or args.load_best_model_at_end
+        control.should_log = control.should_log or state.global_step >= state.max_steps
 
     def on_log(self, args, state, control, logs=None, **kwargs):
         if state.is_world_process_zero and self.training_bar is not None and "loss" in (logs or {}):
             shown = ("loss", "margin", "accuracy")
             text = ", ".join(f"{name} {logs[name]:.4g}" for name in shown if name in logs)
             self.training_bar.set_postfix_str(text, refresh=False)
+
+
+class _FirstStep(TrainerCallback):
+    """Has the first step checked before it moves a weight."""
+
+    def __init__(self, trainer: GroupedTrainer):
+        self.trainer = trainer
+
+    def on_train_begin(self, args, state, control, **kwargs):
+        trainer = self.trainer
+        if trainer.objective.first_loss is not None and state.global_step == 0 and not has_dropout(trainer.model):
+            trainer.first = torch.zeros(4, dtype=torch.float64, device=args.device)
+
+    def on_pre_optimizer_step(self, args, state, control, **kwargs):
+        self.trainer.check_first_step()

@@ -1,3 +1,5 @@
+import copy
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -5,7 +7,7 @@ from hypothesis import strategies as st
 from sweet_rl.chat import ChatFormat, parts_from_text, parts_text
 from sweet_rl.errors import UserError
 from sweet_rl.scoring.privileged_information import with_hint
-from tests.support.chat_families import FAMILIES, small_tokenizer
+from tests.support.chat_families import FAMILIES, LLAMA3, small_tokenizer
 
 EVERY = pytest.mark.parametrize("family", FAMILIES)
 _FORMATS: dict[str, ChatFormat] = {}
@@ -67,6 +69,25 @@ def test_a_finished_dialogue_reads_as_the_template_writes_it(family):
     ]
     expected = chat.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
     assert parts_text(chat.prompt(messages)) == expected
+
+
+def dated(date: str) -> ChatFormat:
+    tokenizer = copy.deepcopy(small_tokenizer("llama3"))
+    tokenizer.chat_template = f"{{{{ 'Today is ' + ({date}) + '.' }}}}" + LLAMA3
+    return ChatFormat(tokenizer)
+
+
+@pytest.mark.parametrize("date, found", [
+    ("strftime_now('%d %b %Y')", "26 Jul 2024"), ('strftime_now( "%Y-%m-%d" )', "2024-07-26"),
+    ("date_string if date_string is defined else strftime_now('%B')", "July"),
+])  # fmt: skip
+def test_a_template_that_asks_for_todays_date_gets_the_same_one_every_day(date, found):
+    assert parts_text(dated(date).prompt([user("fee?")])).startswith(f"Today is {found}.<|begin_of_text|>")
+
+
+def test_a_date_that_cannot_be_fixed_is_refused():
+    with pytest.raises(UserError, match="strftime_now"):
+        dated("strftime_now('%d' + ' %b')")
 
 
 @EVERY

@@ -157,3 +157,22 @@ def test_a_trainings_losses_and_weights_are_those_of_the_plain_way_step_by_step(
     np.testing.assert_allclose(losses[0], losses[1], rtol=0, atol=1e-9)
     for name in weights[0]:
         torch.testing.assert_close(weights[0][name], weights[1][name], rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("flags", [
+    {"lora_rank": 4, "load_in_4bit": True, "lora_dropout": 0.1, "target_modules": ("q_proj", "up_proj")},
+    {"optim": "adamw_8bit"},
+], ids=["QLoRA", "8-bit Adam"])  # fmt: skip
+def test_with_bitsandbytes_a_model_learns_from_four_bit_weights_and_with_an_eight_bit_optimizer(pairs, tmp_path, flags):
+    pytest.importorskip("bitsandbytes")
+    model = save_tiny_chat_model(tmp_path / "model", hidden_size=64, intermediate_size=128)  # blocks of 64
+    train(
+        pretrain=model, dataset=str(pairs), save_path=str(tmp_path / "out"), learning_rate=1e-2, max_epochs=2,
+        train_batch_size=8, logging_steps=1, **flags,
+    )  # fmt: skip
+    lines = log_of(tmp_path / "out")
+    assert lines[0]["loss"] == pytest.approx(math.log(2), abs=1e-4), "the reference has the same weights"
+    assert lines[-1]["loss"] < 0.9 * lines[0]["loss"]
+    merged, base = (AutoModelForCausalLM.from_pretrained(path).state_dict() for path in (tmp_path / "out", model))
+    changed = {name.split(".")[-2] for name in base if not torch.equal(base[name], merged[name])}
+    assert changed == {"q_proj", "up_proj"} if "lora_rank" in flags else {"q_proj", "down_proj", "norm"} < changed

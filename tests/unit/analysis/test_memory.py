@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 
 import pytest
@@ -81,7 +82,7 @@ def saved_bytes(layers: int, setup: TrainingSetup, dtype: torch.dtype) -> int:
     (TrainingSetup(bf16=True, lora_rank=2), torch.bfloat16),
 ])  # fmt: skip
 def test_activations_of_a_layer_are_what_autograd_keeps_of_it(setup, dtype):
-    setup = TrainingSetup(512, 1, setup.bf16, setup.zero_stage, setup.lora_rank, checkpointing=False)
+    setup = dataclasses.replace(setup, tokens=512, checkpointing=False)
     measured = saved_bytes(3, setup, dtype) - saved_bytes(2, setup, dtype)
     calculated = [activation_bytes(ModelShape.of(config_of(layers)), setup) for layers in (2, 3)]
     assert calculated[1] - calculated[0] == pytest.approx(measured, rel=0.03)
@@ -99,6 +100,8 @@ def test_zero_divides_optimizer_then_gradients_then_weights():
     assert sizes[3] == (parameters / 4, parameters / 4, 1.5 * parameters)
     offloaded = training_memory(LLAMA_8B, TrainingSetup(gpus=8, zero_stage=3, offload=True))
     assert (offloaded.optimizer, offloaded.host) == (0, 1.5 * parameters)
+    accumulated = training_memory(LLAMA_8B, TrainingSetup(gpus=8, zero_stage=3, accumulates=True))
+    assert accumulated.gradients == parameters / 2
     assert parts[3].total - offloaded.total == offloaded.host
 
 

@@ -33,16 +33,17 @@ def test_what_is_no_model_is_named(tmp_path):
         load_weights(str(tmp_path))
 
 
-def test_a_model_that_lies_in_several_places_scores_as_in_one(tmp_path):
+@pytest.mark.parametrize("dtype, tolerance", [(torch.float32, 1e-6), (torch.bfloat16, 0.05)])
+def test_a_model_that_lies_in_several_places_scores_as_in_one(tmp_path, dtype, tolerance):
     path = save_tiny_chat_model(tmp_path / "model", tie_word_embeddings=False)
     places = dict.fromkeys(("model.embed_tokens", "model.layers.0", "model.norm", "model.rotary_emb"), "cpu")
     places |= {"model.layers.1": "disk", "lm_head": "disk"}
     how = {"device_map": places, "offload_folder": tmp_path / "offloaded"}
-    divided = load_pretrained(AutoModelForCausalLM, path, torch.float32, **how)
+    divided = load_pretrained(AutoModelForCausalLM, path, dtype, **how)
     assert divided.lm_head.weight.device.type == "meta"
     found = score_texts(divided, dialogue_texts())
-    for one, other in zip(found, score_texts(load_frozen(path, device="cpu"), dialogue_texts()), strict=True):
-        np.testing.assert_allclose(one, other, rtol=0, atol=1e-6)
+    for one, other in zip(found, score_texts(load_frozen(path, dtype, "cpu"), dialogue_texts()), strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=tolerance)
 
 
 def test_the_rows_of_a_batch_follow_a_model_to_its_other_devices_once():

@@ -77,6 +77,7 @@ def test_a_sliding_window_that_cuts_texts_is_exact_too(family, window):
 
 
 def test_log_probs_in_many_chunks_are_those_of_one(monkeypatch):
+    monkeypatch.setattr(projection, "CHUNK_TOKENS", 1)
     monkeypatch.setattr(projection, "CHUNK_ELEMENTS", 3 * VOCABULARY)
     assert_equal_to_the_plain_way("llama", 2048)
 
@@ -135,7 +136,8 @@ def test_the_vocabulary_is_projected_only_where_a_token_is_scored_and_in_chunks(
     texts = dialogue_texts()
     completion_logps(model, lay_out(texts))
     assert seen == [sum(len(text.targets) for text in texts)]
-    monkeypatch.setattr(projection, "CHUNK_ELEMENTS", 4 * VOCABULARY)
+    monkeypatch.setattr(projection, "CHUNK_ELEMENTS", VOCABULARY)
+    monkeypatch.setattr(projection, "CHUNK_TOKENS", 4)
     completion_logps(model, lay_out(texts))
     assert sum(seen[1:]) == seen[0] and max(seen[1:]) == 4
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
+from torch._dynamo.testing import CompileCounter
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
+from sweet_rl.scoring import shared_prefix
 from sweet_rl.scoring.rows import EncodedText, lay_out
 from sweet_rl.scoring.shared_prefix import RowAttention, Segments, attend_flex, attend_masked
 
@@ -121,3 +124,45 @@ def test_the_block_mask_of_flex_attention_is_the_mask(window):
     for r, q, k in torch.ones_like(attention.visible(window)[:, 0]).nonzero().tolist():
         dense[r, 0, q, k] = mask_mod(torch.tensor(r), torch.tensor(0), torch.tensor(q), torch.tensor(k))
     assert torch.equal(dense, attention.visible(window))
+
+
+@pytest.mark.parametrize("window", [None, 40])
+def test_the_block_mask_is_that_of_torch_without_the_whole_mask_in_memory(window, monkeypatch):
+    texts = []
+    for prompt, completions in ((300, (150, 20, 90)), (10, (700,)), (129, (1, 130))):
+        texts += [
+            EncodedText.build([number, *range(1, prompt + tail)], [False] * prompt + [True] * tail, "text")
+            for number in (prompt,) for tail in completions
+        ]  # fmt: skip
+    batch = lay_out(texts, row_tokens=900)
+    attention = RowAttention(*(batch[name] for name in ("layout", "blocks", "completions", "position_ids")))
+    rows, length = attention.blocks.shape
+    assert rows == 2 and length % shared_prefix.BLOCK
+    expected = create_block_mask(attention.mask_mod(window), rows, None, length, length, device="cpu")
+    assert (expected.full_kv_num_blocks.sum() > 0) == (window is None)
+    monkeypatch.setattr(shared_prefix, "MASK_ELEMENTS", 1)
+    made, mask_mod = [], attention.mask_mod(window)
+    monkeypatch.setattr(attention, "mask_mod", lambda _: lambda *at: made.append(mask_mod(*at)) or made[-1])
+    found = attention.block_mask(window)
+    assert max(mask.numel() for mask in made) == rows * length * shared_prefix.BLOCK
+    for name in ("kv_num_blocks", "kv_indices", "full_kv_num_blocks", "full_kv_indices", "q_num_blocks", "q_indices"):
+        assert torch.equal(getattr(found, name), getattr(expected, name)), name
+    assert found.seq_lengths == expected.seq_lengths and found.BLOCK_SIZE == expected.BLOCK_SIZE
+
+
+def test_flex_attention_stays_compiled_beyond_dynamos_limit_of_variants(monkeypatch):
+    """Windows, precisions, gradients, one row or more: each is compiled. The limit of 8 is lowered to 2 here."""
+    compiled = torch.compile(flex_attention, backend=(counter := CompileCounter()))
+    monkeypatch.setattr(
+        "transformers.integrations.flex_attention.WrappedFlexAttention", lambda training: lambda: compiled
+    )
+    monkeypatch.setattr(torch._dynamo.config, "fail_on_recompile_limit_hit", True)
+    monkeypatch.setattr(torch._dynamo.config, "recompile_limit", 2)
+    torch._dynamo.reset()
+    attention, _ = rows(20)
+    for dtype in (torch.float32, torch.bfloat16):
+        for window in (None, 4):
+            q, k, v = (x.detach() for x in heads(attention, dtype))
+            attend_flex(torch.nn.Module().eval(), q, k, v, attention, 0.3, window)
+    assert counter.frame_count == 4
+    torch._dynamo.reset()

@@ -72,6 +72,19 @@ def test_a_head_is_drawn_by_its_seed_and_only_a_projection_of_its_own_is_frozen(
     assert attach_value_head(tiny_model("llama", tie_word_embeddings=True)).lm_head.weight.requires_grad
 
 
+def test_the_head_of_a_bfloat16_model_is_float32_and_takes_steps_as_small_as_a_learning_rate():
+    model = attach_value_head(tiny_model("llama", torch.bfloat16), seed=5)
+    assert model.value_head.weight.dtype == torch.float32 and model.dtype == torch.bfloat16
+    before = model.value_head.weight.detach().clone()
+    optimizer = torch.optim.AdamW(model.value_head.parameters(), lr=3e-5)
+    values = turn_values(model, value_batch(dialogue_texts(), share=False))
+    assert values.dtype == torch.float32
+    values.sum().backward()
+    optimizer.step()
+    moved = (model.value_head.weight - before).abs()
+    torch.testing.assert_close(moved, torch.full_like(before, 3e-5), rtol=0.02, atol=0)
+
+
 @pytest.mark.parametrize("shards", [{}, {"max_shard_size": "20KB"}])
 def test_a_saved_head_is_found_and_loaded_frozen(tmp_path, shards):
     path = save_tiny_chat_model(tmp_path / "model")
@@ -82,6 +95,9 @@ def test_a_saved_head_is_found_and_loaded_frozen(tmp_path, shards):
     model.save_pretrained(tmp_path / "value", **shards)
     assert (tmp_path / "value" / "model.safetensors.index.json").exists() == bool(shards)
     assert has_value_head(tmp_path / "value")
+    reduced = load_value_model(str(tmp_path / "value"), torch.bfloat16, "cpu")
+    assert reduced.dtype == torch.bfloat16
+    torch.testing.assert_close(reduced.value_head.weight, model.value_head.weight, rtol=0, atol=0)
     found = load_value_model(str(tmp_path / "value"), torch.float64, "cpu")
     assert found.value_head.weight.dtype == torch.float64
     torch.testing.assert_close(found.value_head.weight, model.value_head.weight.double(), rtol=0, atol=0)

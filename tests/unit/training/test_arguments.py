@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
+from transformers import get_scheduler
 
 from sweet_rl.errors import UserError
-from sweet_rl.training.arguments import training_arguments, weights_dtype
+from sweet_rl.training.arguments import ACTIVATION_CHECKPOINTING, divided_batch, training_arguments, weights_dtype
 from sweet_rl.training.settings import TrainingSettings
 
 
@@ -15,9 +16,8 @@ def test_a_batch_is_divided_among_processes_and_micro_batches(tmp_path, monkeypa
     assert (args.per_device_train_batch_size, args.gradient_accumulation_steps) == (3, 4)
     args = training_arguments(TrainingSettings(train_batch_size=12), tmp_path)
     assert (args.per_device_train_batch_size, args.gradient_accumulation_steps) == (12, 1)
-    for changes in ({"micro_train_batch_size": 5}, {"micro_train_batch_size": 24}):
-        with pytest.raises(UserError, match="multiple"):
-            training_arguments(TrainingSettings(train_batch_size=12, **changes), tmp_path)
+    with pytest.raises(UserError, match="multiple"):
+        training_arguments(TrainingSettings(train_batch_size=12, micro_train_batch_size=5), tmp_path)
     monkeypatch.setenv("WORLD_SIZE", "8")
     with pytest.raises(UserError, match="times 8 process"):
         training_arguments(TrainingSettings(train_batch_size=12), tmp_path)
@@ -26,19 +26,50 @@ def test_a_batch_is_divided_among_processes_and_micro_batches(tmp_path, monkeypa
 def test_the_settings_reach_the_trainer(tmp_path):
     settings = TrainingSettings(
         learning_rate=3e-4, max_epochs=7, lr_scheduler="linear", warmup_ratio=0.25, weight_decay=0.125, max_norm=0.5,
-        save_steps=9, logging_steps=11, seed=13, gradient_checkpointing=True, keep="best",
+        logging_steps=11, seed=13, gradient_checkpointing=True, keep="best",
+        adam_betas=(0.8, 0.99),
     )  # fmt: skip
     args = training_arguments(settings, tmp_path, evaluate=True)
     found = (
         args.learning_rate, args.num_train_epochs, args.lr_scheduler_type, args.warmup_steps, args.weight_decay,
-        args.max_grad_norm, args.save_steps, args.eval_steps, args.logging_steps, args.seed, args.data_seed,
+        args.max_grad_norm, args.logging_steps, args.seed, args.data_seed, args.adam_beta1, args.adam_beta2,
     )  # fmt: skip
-    assert found == (3e-4, 7, "linear", 0.25, 0.125, 0.5, 9, 9, 11, 13, 13)
-    assert args.gradient_checkpointing and args.load_best_model_at_end and args.greater_is_better is False
+    assert found == (3e-4, 7, "linear", 0.25, 0.125, 0.5, 11, 13, 13, 0.8, 0.99)
+    assert getattr(args, ACTIVATION_CHECKPOINTING) and args.load_best_model_at_end and args.greater_is_better is False
     assert args.metric_for_best_model == "eval_loss" and args.eval_strategy == "steps"
     assert args.output_dir == str(tmp_path / "checkpoints") and args.report_to == []
     plain = training_arguments(TrainingSettings(), tmp_path)
     assert plain.eval_strategy == "no" and not plain.load_best_model_at_end
+
+
+@pytest.mark.parametrize("ratio, expected", [(0.1, [0.5, 1, 0.55, 0.1]), (0.0, [0.5, 1, 0.5, 0])])
+def test_the_cosine_ends_at_the_ratio_of_the_peak(tmp_path, ratio, expected):
+    settings = TrainingSettings(warmup_ratio=0.2, learning_rate=1.0, min_learning_rate_ratio=ratio)
+    args = training_arguments(settings, tmp_path)
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=args.learning_rate)
+    schedule = get_scheduler(
+        args.lr_scheduler_type, optimizer, args.get_warmup_steps(10), 10, args.lr_scheduler_kwargs
+    )  # 2 steps of warm-up, 8 of the cosine
+    rates = []
+    for _ in range(11):
+        rates.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        schedule.step()
+    assert [rates[step] for step in (1, 2, 6, 10)] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("micro, processes, expected", [
+    (None, 1, (8, 1)), (None, 4, (2, 1)), (4, 1, (4, 2)), (4, 2, (4, 1)), (4, 4, (2, 1)), (4, 8, (1, 1)),
+])  # fmt: skip
+def test_a_micro_batch_is_at_most_the_share_of_its_process(micro, processes, expected):
+    settings = TrainingSettings(train_batch_size=8, micro_train_batch_size=micro)
+    assert divided_batch(settings, processes) == expected
+
+
+@pytest.mark.filterwarnings("error")
+def test_activation_checkpointing_has_its_name_in_this_version_of_transformers(tmp_path):
+    args = training_arguments(TrainingSettings(gradient_checkpointing=True), tmp_path)
+    assert getattr(args, ACTIVATION_CHECKPOINTING)
 
 
 @pytest.mark.parametrize("changes, message", [
@@ -51,7 +82,10 @@ def test_what_the_trainer_cannot_do_is_refused(tmp_path, changes, message):
 
 
 @pytest.mark.parametrize("module, settings, message", [
-    ("peft", {"lora_rank": 4}, "pip install peft"), ("deepspeed", {"zero_stage": 2}, "pip install deepspeed"),
+    ("peft", {"lora_rank": 4}, "pip install peft"),
+    ("bitsandbytes", {"lora_rank": 4, "load_in_4bit": True}, "--load_in_4bit needs bitsandbytes"),
+    ("bitsandbytes", {"optim": "adamw_8bit"}, "--optim adamw_8bit needs bitsandbytes"),
+    ("deepspeed", {"zero_stage": 2}, "pip install deepspeed"),
 ])  # fmt: skip
 def test_a_package_that_is_missing_is_named(tmp_path, monkeypatch, module, settings, message):
     monkeypatch.setitem(__import__("sys").modules, module, None)

@@ -14,6 +14,7 @@ from sweet_rl.records import PreferencePair, Task, Trajectory, TurnCandidates
 from sweet_rl.training.examples import (
     DROPPED,
     EQUAL,
+    NO_EOS,
     SHORTENED,
     encode_pairs,
     encode_trajectories,
@@ -213,3 +214,17 @@ def test_a_string_needs_the_markup_that_opens_a_turn(chat):
     examples = encode_pairs([pair], chat, DataSettings(response_template="<|assistant|>"))
     trained = [chat.tokenizer.decode(text.ids[text.targets].tolist()) for text in examples.texts]
     assert trained == ["yes<|end|>", "no"]
+
+
+def test_a_string_whose_last_turn_has_no_end_of_turn_token_is_counted_and_a_reply_that_was_cut_is_not(chat):
+    asked = "<|bos|><|user|>q<|end|><|assistant|>"
+    closed, open_end = asked + "yes<|end|>", asked + "no"
+    pairs = [PreferencePair(closed, open_end, id="a"), PreferencePair(closed, asked + "no<|end|>", id="b")]
+    data = DataSettings(response_template="<|assistant|>")
+    assert encode_pairs(pairs, chat, data).counts == {NO_EOS: 1}
+    cut = PreferencePair(conversation(chat, "yes"), conversation(chat, "no", cut=True), id="c")
+    assert encode_pairs([cut], chat, data).counts == {}
+    history = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "no", "input": asked, "output": "no"}]
+    released = Trajectory(task=Task("q", "s", id="t"), dialogue_history=history, reward=1.0)
+    assert encode_trajectories([released], chat, data).counts == {NO_EOS: 1}
+    assert encode_trajectories([released], chat, DataSettings()).counts == {}

@@ -1,19 +1,8 @@
-"""Which checkpoint is continued, and which figures end a summary."""
+"""Which figures end a summary."""
 
 from __future__ import annotations
 
-from sweet_rl.training.loop import last_figures, whole_checkpoint
-
-
-def test_the_newest_whole_checkpoint_is_continued_and_torn_ones_are_removed(tmp_path):
-    assert whole_checkpoint(tmp_path) is None
-    for step, state in ((9, "{}"), (10, "{}"), (100, '{"torn'), (101, None)):
-        folder = tmp_path / f"checkpoint-{step}"
-        folder.mkdir()
-        if state is not None:
-            (folder / "trainer_state.json").write_text(state)
-    assert whole_checkpoint(tmp_path) == str(tmp_path / "checkpoint-10")
-    assert {path.name for path in tmp_path.iterdir()} == {"checkpoint-9", "checkpoint-10"}
+from sweet_rl.training.loop import last_figures
 
 
 def test_the_last_figures_are_those_of_the_last_step_and_the_last_evaluation():

@@ -5,12 +5,14 @@ from __future__ import annotations
 import pytest
 import torch
 
+from sweet_rl.errors import UserError
+from sweet_rl.scoring.load import load_weights
 from sweet_rl.scoring.logps import completion_logps
 from sweet_rl.scoring.rows import lay_out
 from sweet_rl.scoring.shared_prefix import share_prompts
-from sweet_rl.scoring.value_head import attach_value_head
-from sweet_rl.training.lora import with_adapter
-from tests.support.tiny_models import tiny_model
+from sweet_rl.scoring.value_head import attach_value_head, load_value_model
+from sweet_rl.training.lora import merge_adapter, with_adapter
+from tests.support.tiny_models import save_tiny_chat_model, tiny_model
 from tests.unit.scoring.test_logps import dialogue_texts
 
 pytest.importorskip("peft")
@@ -48,3 +50,28 @@ def test_rank_scale_and_seed_are_those_asked_for_and_only_adapter_and_value_head
         return next(parameter for name, parameter in named if "lora_A" in name)
 
     assert torch.equal(first(0), first(0)) and not torch.equal(first(0), first(1))
+
+
+def test_the_layers_of_the_adapter_and_its_dropout_are_those_asked_for():
+    model = with_adapter(tiny_model("llama"), 2, target_modules=("q_proj", "v_proj"), dropout=0.25)
+    names = {name.split(".lora_A")[0].split(".")[-1] for name, _ in model.named_parameters() if "lora_A" in name}
+    assert names == {"q_proj", "v_proj"}
+    inputs = torch.ones(1, 1000, 32, dtype=torch.float64)
+    layer = model.get_submodule("base_model.model.model.layers.0.self_attn.q_proj")
+    dropped = layer.lora_dropout["default"].train()(inputs)
+    assert set(dropped.unique().tolist()) == {0.0, 1 / 0.75}
+    with pytest.raises(UserError, match="--target_modules no_proj"):
+        with_adapter(tiny_model("llama"), 2, target_modules=("no_proj",))
+
+
+def test_a_merged_value_head_keeps_what_bfloat16_would_round_away(tmp_path):
+    path = save_tiny_chat_model(tmp_path / "base")
+    model = with_adapter(attach_value_head(load_weights(path, torch.bfloat16)), 2)
+    with torch.no_grad():
+        trained = model.base_model.model.value_head.modules_to_save["default"]
+        trained.weight += 3e-5
+    model.save_pretrained(tmp_path / "adapter")
+    merge_adapter(path, tmp_path / "adapter", tmp_path / "merged", torch.bfloat16)
+    merged = load_value_model(str(tmp_path / "merged"), torch.bfloat16, "cpu")
+    torch.testing.assert_close(merged.value_head.weight, trained.weight, rtol=0, atol=0)
+    assert merged.dtype == torch.bfloat16

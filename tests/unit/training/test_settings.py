@@ -29,12 +29,15 @@ def test_the_released_flag_means_one_mean_over_the_dialogue(normalize, mean_log_
 def test_flags_that_contradict_each_other_are_refused():
     with pytest.raises(UserError, match="Give one"):
         PreferenceSettings(normalize="turn", mean_log_prob=True)
+    with pytest.raises(UserError, match="Give one"):
+        PreferenceSettings(ipo=True, label_smoothing=0.1)
 
 
 @pytest.mark.parametrize("group, field, values", [
     (PreferenceSettings, "beta", (0.0, -1.0)),
     (PreferenceSettings, "nll_loss_coef", (-0.1,)),
     (PreferenceSettings, "normalize", ("word",)),
+    (PreferenceSettings, "label_smoothing", (-0.1, 0.5)),
     (ValueSettings, "objective", ("other",)),
     (ValueSettings, "unit", ("word",)),
     (ValueSettings, "beta", (0.0,)),
@@ -52,11 +55,19 @@ def test_flags_that_contradict_each_other_are_refused():
     (TrainingSettings, "logging_steps", (0,)),
     (TrainingSettings, "lora_rank", (0,)),
     (TrainingSettings, "lora_alpha", (2.0,)),
+    (TrainingSettings, "lora_dropout", (1.0, -0.1, 0.5)),
+    (TrainingSettings, "target_modules", ((), ("q_proj",))),
+    (TrainingSettings, "load_in_4bit", (True,)),
+    (TrainingSettings, "adam_betas", ((0.9,), (0.9, 0.95, 0.99), (1.0, 0.9), (0.9, -0.1))),
+    (TrainingSettings, "min_learning_rate_ratio", (-0.1, 1.1)),
+    (TrainingSettings, "optim", ("sgd",)),
     (TrainingSettings, "keep", ("first",)),
     (TrainingSettings, "warmup_ratio", (1.0, -0.1)),
     (TrainingSettings, "weight_decay", (-1.0,)),
     (TrainingSettings, "max_norm", (-1.0,)),
     (TrainingSettings, "zero_stage", (4, -1)),
+    (TrainingSettings, "save_steps", (0, -2)),
+    (TrainingSettings, "save_minutes", (0.0, -1.0)),
 ])  # fmt: skip
 def test_a_value_that_means_nothing_is_refused_by_the_name_of_its_flag(group, field, values):
     for value in values:
@@ -76,13 +87,27 @@ def test_the_least_and_the_most_that_make_sense_are_taken():
     assert [TrainingSettings(zero_stage=stage).zero_stage for stage in range(4)] == [0, 1, 2, 3]
     with pytest.raises(UserError, match="--lora_alpha"):
         TrainingSettings(lora_rank=1, lora_alpha=0.0)
+    assert TrainingSettings(save_steps=-1).save_steps is None
+
+
+def test_an_adapter_has_a_learning_rate_of_its_own_unless_one_is_given():
+    assert TrainingSettings().peak_learning_rate == 2e-7
+    assert TrainingSettings(lora_rank=4).peak_learning_rate == 5e-6
+    assert TrainingSettings(lora_rank=4, learning_rate=2e-7).peak_learning_rate == 2e-7
+
+
+def test_four_bit_weights_are_refused_beside_deepspeed():
+    TrainingSettings(lora_rank=4, load_in_4bit=True)
+    with pytest.raises(UserError, match="--zero_stage"):
+        TrainingSettings(lora_rank=4, load_in_4bit=True, zero_stage=2)
 
 
 def test_what_changes_the_pace_only_is_not_recorded():
     recorded = to_settings(TrainingSettings(seed=3))
     assert recorded["seed"] == 3 and {"learning_rate", "pairs_together", "zero_stage", "keep"} <= recorded.keys()
-    pace = {"micro_train_batch_size", "gradient_checkpointing", "save_steps", "logging_steps", "report_to"}
-    assert not pace & recorded.keys()
+    memory = {"micro_train_batch_size", "gradient_checkpointing", "adam_offload", "ref_offload"}
+    assert not memory & recorded.keys()
+    assert not {"save_steps", "save_minutes", "logging_steps", "report_to"} & recorded.keys()
     assert to_settings(PictureSettings()).keys() == {
         "reference_picture", "min_gap", "max_pixels", "page_width", "page_height",
     }  # fmt: skip
@@ -91,6 +116,7 @@ def test_what_changes_the_pace_only_is_not_recorded():
 def test_the_defaults_are_those_that_are_documented():
     assert asdict(PreferenceSettings()) == {
         "beta": 0.1, "nll_loss_coef": 0.0, "normalize": "auto", "mean_log_prob": False,
+        "label_smoothing": 0.0, "ipo": False,
     }  # fmt: skip
     assert asdict(ValueSettings()) == {"objective": "preference", "unit": "turn", "beta": 1.0}
     assert asdict(PictureSettings()) == {
@@ -101,10 +127,13 @@ def test_the_defaults_are_those_that_are_documented():
         "response_template": None, "max_len": None, "too_long": "drop", "max_samples": None, "eval_fraction": 0.0,
     }  # fmt: skip
     assert asdict(TrainingSettings()) == {
-        "learning_rate": 2e-7, "max_epochs": 1, "train_batch_size": 8, "micro_train_batch_size": None,
+        "learning_rate": None, "min_learning_rate_ratio": 0.1, "adam_betas": (0.9, 0.95), "optim": "adamw",
+        "max_epochs": 1, "train_batch_size": 8, "micro_train_batch_size": None,
         "pairs_together": 4, "lr_scheduler": "cosine", "warmup_ratio": 0.03, "weight_decay": 0.0, "max_norm": 1.0,
-        "bf16": False, "gradient_checkpointing": False, "zero_stage": None, "lora_rank": None, "lora_alpha": None,
-        "save_steps": 100, "keep": "last", "logging_steps": 10, "report_to": "none", "seed": 0,
+        "bf16": False, "gradient_checkpointing": False, "zero_stage": None, "adam_offload": False,
+        "ref_offload": False, "lora_rank": None, "lora_alpha": None, "lora_dropout": 0.0,
+        "target_modules": ("all-linear",), "load_in_4bit": False, "save_steps": None, "save_minutes": 10.0,
+        "keep": "last", "logging_steps": 10, "report_to": "none", "seed": 0,
     }  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from types import SimpleNamespace
 
@@ -9,9 +10,11 @@ import numpy as np
 import pytest
 import torch
 
+from sweet_rl.errors import UserError
 from sweet_rl.training.arguments import training_arguments
+from sweet_rl.training.batches import FILLER
 from sweet_rl.training.settings import TrainingSettings
-from sweet_rl.training.trainer import GroupedTrainer, Objective
+from sweet_rl.training.trainer import GroupedTrainer, Objective, _FirstStep
 from tests.support.tiny_models import tiny_model
 
 
@@ -36,7 +39,7 @@ def collate(indices: list[int]) -> dict:
 
 OBJECTIVE = Objective(
     collate,
-    lambda values, batch: (values.sum(), {"double": 2 * values.sum()}),
+    lambda values, batch: (values.sum(), {"double": 2 * values.sum(), "preference_loss": values.sum()}),
     lambda model, batch: batch["values"],
 )
 
@@ -80,24 +83,82 @@ def test_held_out_examples_count_once_each_whatever_the_batches(make):
     assert trainer.evaluation.tolist() == [6, 9, 12, 7, 8]  # by prompt
 
 
-@pytest.mark.parametrize("processes", [1, 2, 3, 4])
-def test_all_processes_have_as_many_evaluation_batches_and_each_example_counts_once(processes):
-    weights = np.zeros(5)
-    lengths = set()
-    for process in range(processes):
-        args = SimpleNamespace(per_device_train_batch_size=2, world_size=processes, process_index=process)
-        own = GroupedTrainer._own_evaluation(SimpleNamespace(args=args, evaluation=np.arange(5)))
-        lengths.add(len(own))
-        for indices, weight in own:
-            weights[indices] += weight
-    assert weights.tolist() == [1] * 5 and lengths == {-(-3 // processes)}
+def test_an_example_that_only_fills_up_a_process_counts_nowhere(make):
+    trainer = make()
+    batches = [trainer._collate([3, 5]), trainer._collate([FILLER, 7])]
+    items = trainer._get_num_items_in_batch(batches, torch.device("cpu"))
+    losses = [trainer.compute_loss(trainer.model, batch, num_items_in_batch=items) for batch in batches]
+    assert items == 2 and [loss.item() for loss in losses] == [4, 0]
+    logs = {"loss": 4.0}
+    trainer.log(logs)
+    assert logs["double"] == 8
+
+
+def test_only_inputs_of_the_model_are_cast_under_deepspeed(make):
+    trainer = make()
+    trainer.is_deepspeed_enabled = True
+    plugin = SimpleNamespace(hf_ds_config=SimpleNamespace(dtype=lambda: torch.bfloat16))
+    trainer.accelerator = SimpleNamespace(state=SimpleNamespace(deepspeed_plugin=plugin))
+    floats = torch.rand(3)
+    batch = trainer._prepare_inputs({"reference": floats, "items": 3, "model_inputs": {"pixel_values": floats}})
+    assert batch["items"] == 3 and torch.equal(batch["reference"], floats)
+    assert batch["model_inputs"]["pixel_values"].dtype == torch.bfloat16
+
+
+def test_the_first_step_is_checked_against_the_loss_of_equal_models(make):
+    trainer = make()
+    trainer.objective = dataclasses.replace(OBJECTIVE, first_loss=2.0)
+    check = _FirstStep(trainer)
+
+    def first_step(values: list[int]) -> None:
+        check.on_train_begin(trainer.args, trainer.state, trainer.control)
+        batch = trainer._collate(values) | {"reference": torch.zeros(len(values))}
+        trainer.compute_loss(trainer.model, batch, num_items_in_batch=len(values))
+        check.on_pre_optimizer_step(trainer.args, trainer.state, trainer.control)
+
+    first_step([1, 3])  # mean 2
+    with pytest.raises(UserError, match="2.500000 instead of 2.000000.*differ by 2.5 per token"):
+        first_step([1, 4])
+    trainer.state.global_step = 7  # continued: the policy has moved
+    first_step([1, 4])  # not checked
+    trainer.state.global_step, trainer.model.config.attention_dropout = 0, 0.1
+    first_step([1, 4])
+
+
+def order_of(trainer: GroupedTrainer) -> list[int]:
+    return [i for batch in trainer.get_train_dataloader().batch_sampler for i in batch]
 
 
 def test_the_order_is_that_of_the_seed_with_equal_prompts_together(make):
-    order = list(make(together=4)._get_train_sampler())
+    order = order_of(make(together=4))
     assert sorted(order) == list(range(12))
     assert all(len({i % 3 for i in order[start : start + 4]}) == 1 for start in (0, 4, 8))
-    assert order == list(make(together=4)._get_train_sampler())
-    assert order != list(make(together=4, seed=1)._get_train_sampler())
+    assert order == order_of(make(together=4))
+    assert order != order_of(make(together=4, seed=1))
     trainer = make((range(2, 6), ()))
-    assert sorted(trainer._get_train_sampler()) == [2, 3, 4, 5] and sorted(trainer.costs) == [12, 13, 14, 15]
+    assert sorted(order_of(trainer)) == [2, 3, 4, 5] and sorted(trainer.costs) == [12, 13, 14, 15]
+
+
+def test_weight_decay_shrinks_all_weights_but_norms_and_biases_beside_the_gradient(make):
+    trainer = make(weight_decay=0.5, learning_rate=0.1)
+    optimizer = trainer.create_optimizer()
+    before = {name: parameter.detach().clone() for name, parameter in trainer.model.named_parameters()}
+    for parameter in trainer.model.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    optimizer.step()
+    for name, parameter in trainer.model.named_parameters():
+        kept = 1.0 if "norm" in name or name.endswith("bias") else 1 - 0.1 * 0.5
+        torch.testing.assert_close(parameter.detach(), kept * before[name])
+
+
+def test_the_first_steps_of_adam_follow_the_given_betas(make):
+    trainer = make(learning_rate=0.1, adam_betas=(0.5, 0.75))
+    weight = trainer.model.lm_head.weight
+    optimizer = trainer.create_optimizer()
+    before = weight.detach().clone()
+    for gradient in (1.0, 3.0):
+        weight.grad = torch.full_like(weight, gradient)
+        optimizer.step()
+    # Step 1 moves by the rate. Step 2: moments 0.5 * 0.5 + 0.5 * 3 and 0.75 * 0.25 + 0.25 * 9, over 1 - beta^2.
+    second = (1.75 / 0.75) / (2.4375 / 0.4375) ** 0.5
+    torch.testing.assert_close(weight.detach(), before - 0.1 * (1 + second))

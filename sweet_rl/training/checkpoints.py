@@ -1,0 +1,115 @@
+"""Checkpoints: when they are written, which one a training continues from, and a disk that is full."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from transformers.trainer_callback import TrainerCallback
+
+from sweet_rl.errors import UserError
+
+COMPLETE = "complete.json"
+"""Written into a checkpoint after all processes have written their parts."""
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+# torch.save and safetensors raise errors of their own, without an errno.
+_FULL_TEXTS = ("No space left on device", "iostream error", "unexpected pos", "PytorchStreamWriter failed")
+
+
+class CheckpointSchedule(TrainerCallback):
+    """Asks the Trainer for a checkpoint at each epoch's end, every `steps` steps and every `minutes` minutes.
+
+    Held-out examples are evaluated at the first two, which do not depend on the machine.
+
+    Args:
+        steps: optimiser steps between checkpoints; None: none are written for this reason.
+        minutes: minutes between checkpoints; None: none are written for this reason.
+        agreed: the value of the first process, from that of each process; called in all processes at the same step.
+    """
+
+    def __init__(self, steps: int | None, minutes: float | None, agreed: Callable[[Any], Any] = lambda value: value):
+        self.steps, self.minutes, self.agreed = steps, minutes, agreed
+        self.last = time.monotonic()
+
+    def on_train_begin(self, args, state, control, **kwargs):
+        self.last = time.monotonic()
+
+    def on_step_end(self, args, state, control, **kwargs):
+        regular = float(state.epoch).is_integer() or bool(self.steps and state.global_step % self.steps == 0)
+        if regular:
+            control.should_evaluate = args.eval_strategy != "no"
+        control.should_save = regular or self._late()
+
+    def on_save(self, args, state, control, **kwargs):
+        self.last = time.monotonic()
+
+    def _late(self) -> bool:
+        return self.minutes is not None and self.agreed(time.monotonic() - self.last >= 60 * self.minutes)
+
+
+def mark_complete(folder: str | Path, step: int, best: str | None, processes: int, zero_stage: int | None) -> None:
+    """Declare the checkpoint of `step` complete and remove older ones, all but `best`.
+
+    Called by the first process after all processes have written their parts; until then the older checkpoint stays.
+
+    Args:
+        folder: of the checkpoints.
+        step: of the checkpoint.
+        best: path of another checkpoint that is kept.
+        processes, zero_stage: of the training that wrote it.
+    """
+    checkpoint = Path(folder) / f"checkpoint-{step}"
+    partial = checkpoint / f"{COMPLETE}.partial"
+    partial.write_text(json.dumps({"processes": processes, "zero_stage": zero_stage}))
+    partial.replace(checkpoint / COMPLETE)
+    for path in Path(folder).glob("checkpoint-*"):
+        if path != checkpoint and (best is None or path != Path(best)):
+            shutil.rmtree(path)
+
+
+def last_checkpoint(folder: Path) -> str | None:
+    """The newest complete checkpoint. Incomplete ones are removed: of several processes only the first calls this."""
+    complete = []
+    for path in folder.glob("checkpoint-*"):
+        if (path / COMPLETE).exists():
+            complete.append(path)
+        else:
+            shutil.rmtree(path)
+    return str(max(complete, key=lambda path: int(path.name.split("-")[1]))) if complete else None
+
+
+def check_continuable(checkpoint: str, processes: int, zero_stage: int | None) -> None:
+    """Raise UserError if DeepSpeed wrote the checkpoint with another number of processes: each holds its share."""
+    written = json.loads((Path(checkpoint) / COMPLETE).read_text())
+    if zero_stage is not None and written["processes"] != processes:
+        raise UserError(
+            f"{checkpoint} was written by {written['processes']} process(es) of DeepSpeed, and this training has "
+            f"{processes}. DeepSpeed continues with the same number only: start {written['processes']} process(es), "
+            "or give --overwrite to train from the start."
+        )
+
+
+@contextlib.contextmanager
+def full_disk_named(folder: str | Path) -> Iterator[None]:
+    """Turn an error of a write to a full disk into a UserError that names `folder`."""
+    try:
+        yield
+    except Exception as error:
+        if not _is_full_disk(error):
+            raise
+        free = shutil.disk_usage(folder).free
+        raise UserError(
+            f"{folder}: the disk is full ({free / 1e9:.1f} GB free). The last complete checkpoint stays. Make room on "
+            "this disk, then give the same command again: the training goes on from there."
+        ) from error
+
+
+def _is_full_disk(error: BaseException) -> bool:
+    return getattr(error, "errno", None) in _FULL or any(text in str(error) for text in _FULL_TEXTS)

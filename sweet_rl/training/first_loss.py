@@ -1,0 +1,45 @@
+"""The first loss of preference training shows whether policy and reference are computed in the same way."""
+
+from __future__ import annotations
+
+import torch
+
+from sweet_rl.errors import UserError
+
+TOLERANCE = 1e-4  # of the mean loss, in float32
+BF16_DISTANCE = 0.2  # mean |log-prob - reference log-prob| per token: bfloat16 rounds a token by its place in a batch
+
+
+def check_first_loss(loss: float, expected: float, distance: float, exact: bool) -> None:
+    """Check the mean preference loss of the first step, in which policy and reference are the same model.
+
+    Args:
+        loss: mean over the pairs.
+        expected: of equal models (`losses.expected_first_loss`).
+        distance: mean over the trained tokens of |log-prob under the policy - log-prob under the reference|.
+        exact: whether log-probs are computed in float32 or better. In bfloat16 rounding may move
+            the loss of long texts by more than TOLERANCE, so that there the distance per token decides.
+
+    Raises:
+        UserError: the two sides are not the same model.
+    """
+    if abs(loss - expected) <= TOLERANCE or (not exact and distance <= BF16_DISTANCE):
+        return
+    raise UserError(
+        f"the preference loss of the first step is {loss:.6f} instead of {expected:.6f}: the model that is trained and "
+        f"its reference are the same, but their log-probs differ by {distance:.2g} per token. Training is stopped, "
+        "because every later loss would be wrong too. Give --overwrite to compute the reference again; if the error "
+        "stays, this model computes something else in training than in evaluation and cannot be trained here."
+    )
+
+
+def has_dropout(model: torch.nn.Module) -> bool:
+    """Whether the model's outputs are random in training. A new adapter's dropout is not: its output is 0."""
+    modules = (
+        module for name, module in model.named_modules() if isinstance(module, torch.nn.Dropout) and "lora_" not in name
+    )
+    settings = model.config.to_dict().items()
+    return any(module.p > 0 for module in modules) or any(
+        name.endswith(("dropout", "pdrop", "dropout_prob")) and isinstance(value, float) and value > 0
+        for name, value in settings
+    )
