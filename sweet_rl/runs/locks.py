@@ -28,7 +28,7 @@ def lock_file(path: str | Path, wait: bool = True) -> int | None:
 
 
 def lock_gpus(count: int, pool: Sequence[str], folder: str | Path | None = None) -> dict[str, int]:
-    """Lock `count` GPUs of this machine. Whoever asks first is served first, so that small steps do not starve a large one.
+    """Lock `count` GPUs of this machine. Whoever asks first is served first: small steps do not starve a large one.
 
     Args:
         pool: numbers of the GPUs to choose from.
