@@ -1,10 +1,10 @@
 """Run one command as a step of a pipeline: never twice at the same time, on GPUs of its own, with a clock.
 
-    python -m sweet_rl.runs.timed --name NAME --output FILE --log FILE --times FILE [--gpus N --pool 0,1,2] -- COMMAND...
+    python -m sweet_rl.pipeline.timed --name NAME --output FILE --log FILE --times FILE [--gpus N --pool 0,1] -- COMMAND...
 
-It outlives the engine that started it. The log is locked as long as the command runs, even if this process is killed, so
-a second start of the step waits for the first. What the step took is appended to the times file as one line, which
-sweet_rl/analysis/budget.py reads. Environment variables in the command are filled in here, on the machine that runs it.
+It outlives the engine that started it. The log is locked as long as the command runs, even if this process is killed,
+so that a second start of the step waits for the first. What the step took is appended to the times file as one line,
+which sweet_rl/analysis/budget.py reads. Environment variables in the command are filled in on the machine that runs it.
 """
 
 import argparse
@@ -26,7 +26,7 @@ def main(words: Sequence[str] | None = None) -> int:
     for flag, text in FLAGS.items():
         parser.add_argument(flag, required=True, help=text)
     parser.add_argument("--gpus", type=int, default=0, help="GPUs that it takes")
-    parser.add_argument("--pool", default="", help="numbers of the GPUs that all steps share; none are locked without it")
+    parser.add_argument("--pool", default="", help="the GPUs that all steps share; none is locked without it")
     parser.add_argument("command", nargs="+")
     step = parser.parse_args(words)
     log = lock_file(step.log)
@@ -34,9 +34,8 @@ def main(words: Sequence[str] | None = None) -> int:
     gpus = lock_gpus(step.gpus, step.pool.split(",")) if step.pool and step.gpus else {}
     environment = os.environ | ({"CUDA_VISIBLE_DEVICES": ",".join(gpus)} if gpus else {})
     started, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
-    status = subprocess.call(
-        list(map(os.path.expandvars, step.command)), stdout=log, stderr=log, pass_fds=list(gpus.values()), env=environment
-    )
+    words = list(map(os.path.expandvars, step.command))
+    status = subprocess.call(words, stdout=log, stderr=log, pass_fds=list(gpus.values()), env=environment)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     row = {
         "step": step.name, "output": step.output, "seconds": round(time.monotonic() - started, 3),

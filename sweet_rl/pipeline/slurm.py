@@ -21,28 +21,22 @@ def job_name(output: str | Path) -> str:
     return f"{re.sub('[^a-z0-9]+', '-', Path(path).name.lower())}-{hashlib.sha256(path.encode()).hexdigest()[:10]}"
 
 
-def submit(name: str, script: str, log: str | Path, options: Mapping[str, object], wait: bool) -> int:
-    """Submit a shell script with sbatch.
+def submit(name: str, script: str, log: str | Path, options: Mapping[str, object]) -> int:
+    """Submit a shell script and return the exit status of sbatch.
 
     Args:
         name: of the job.
         script: lines of sh; they run in the current folder.
         log: file of the job's output; the number of the job is added.
         options: of sbatch, by their long names.
-        wait: whether to wait for the end of the job.
-
-    Returns:
-        The exit status of the job, or of sbatch if it does not wait or loses the controller.
     """
     Path(log).parent.mkdir(parents=True, exist_ok=True)
     flags = [f"--{key}={value}" for key, value in options.items()]
-    return subprocess.call(
-        ["sbatch", "--quiet", "--job-name", name, "--output", f"{log}.%j", *flags, *["--wait"][: int(wait)], "--wrap", script]
-    )
+    return subprocess.call(["sbatch", "--quiet", "--job-name", name, "--output", f"{log}.%j", *flags, "--wrap", script])
 
 
 def queued(name: str, poll: float) -> bool:
-    """Whether a job of this name waits or runs. A controller that does not answer is asked again after `poll` seconds."""
+    """Whether a job of this name waits or runs. If the controller does not answer, it is asked every `poll` seconds."""
     command = ["squeue", "--noheader", "--format", "%i", "--name", name, "--user", str(os.getuid())]
     while True:
         try:
