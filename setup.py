@@ -22,6 +22,7 @@ EXTRAS = {
     ],
     "lora": ["peft>=0.18"],
     "plots": ["matplotlib>=3.9"],
+    "workflow": ["doit>=0.37", "matplotlib>=3.9"],
 }
 # Folders of the repository that are packages of an install.
 BESIDE = {

@@ -1,50 +1,65 @@
 #!/usr/bin/env bash
-# Backend Programming with the paper's settings (configs/paper/backend): zero-shot, rejection fine-tuning, multi-turn
-# DPO and SWEET-RL, evaluated on the same test tasks. The steps are those of run_mini.sh, on GPUs.
+# Backend Programming with the paper's settings (configs/paper/backend), on a machine with eight GPUs, in an environment
+# with pip install -e '.[vllm,deepspeed]'. Stopped at any point, the same command continues.
 #
-#   vllm serve meta-llama/Llama-3.1-70B-Instruct --tensor-parallel-size 4     # the simulated human, on node1
-#   bash scripts/run_backend.sh --hostname node1:8000 --train_tasks train.jsonl --test_tasks test.jsonl
+#   vllm serve meta-llama/Llama-3.1-70B-Instruct --tensor-parallel-size 4             # the simulated human, on node1
+#   HUMAN_SERVER=node1:8000 TRAIN_TASKS=train.jsonl TEST_TASKS=test.jsonl bash scripts/run_backend.sh
 #
-# From the released trajectories, without collecting any:
-#
-#   bash scripts/run_backend.sh --hostname node1:8000 --test_tasks test.jsonl \
-#       --trajectories colbench_code_offline_15k_llama8b.jsonl \
-#       --response_template '<|start_header_id|>assistant<|end_header_id|>'
-#
-#   --dry_run                print every command with its settings, run none
-#   --hostname LIST          server(s) of the simulated human, host:port, several separated by commas
-#   --train_tasks FILE       tasks to collect trajectories on           --test_tasks FILE   tasks to evaluate on
-#   --trajectories FILE      use these trajectories instead of collecting (released file, or an earlier run's)
-#   --response_template TEXT what stands before the agent's turns in such a file's texts
-#   --agent_model NAME       the model to train                         --env_model NAME    the simulated human
-#   --agent_hostname LIST    server(s) of the untrained agent; without them, and for trained policies: this process
-#   --engine NAME            in this process: auto, vllm or transformers
-#   --gpus N                 GPUs to train on (default: all of this machine; 0: CPU, without DeepSpeed)
-#   --launcher COMMAND       starts trainings instead of torchrun, e.g. "deepspeed --hostfile hosts"
-#   --methods LIST           of: rejection_fine_tuning multi_turn_dpo sweet (default: all; zero-shot is always there)
-#   --num_tasks N            only so many tasks of each file, to try the set-up
-#   --agent_prompt_path FILE, --user_prompt_path FILE, --seed N, --output DIR
-#
-# Needs `pip install -e '.[vllm,deepspeed]'` in the active environment. Stopped at any point, the same command continues.
+# From released dialogues: leave out step 1, set DIALOGUES to their file, and give evaluate_code.py in step 2 and
+# train_sft.py --response_template '<|start_header_id|>assistant<|end_header_id|>'. All tables: scripts/reproduce.sh.
 set -euo pipefail
 
-me=run_backend.sh methods="rejection_fine_tuning multi_turn_dpo sweet"
-source "$(dirname "$0")/backend.sh"
-known="${known}methods "
-pipeline_options "$@"
-backend_setup
+HUMAN="${HUMAN:-meta-llama/Llama-3.1-70B-Instruct}" HUMAN_SERVER="${HUMAN_SERVER:-localhost:8000}"
+AGENT="${AGENT:-meta-llama/Llama-3.1-8B-Instruct}"
+TRAIN_TASKS="$(realpath -m "${TRAIN_TASKS:-data/backend_tasks/train.jsonl}")"
+TEST_TASKS="$(realpath -m "${TEST_TASKS:-data/backend_tasks/test.jsonl}")"
+OUT="$(realpath -m "${OUT:-runs/backend}")" DIALOGUES="${DIALOGUES:-$OUT/trajectories.jsonl}" SEED="${SEED:-0}"
+read -ra LAUNCH <<<"${LAUNCH:-torchrun --nproc_per_node 8}" # or "deepspeed --hostfile hosts"
+CONFIGS=configs/paper/backend
+cd "$(dirname "$0")/.."
 
-collect
-grade
-evaluate zero_shot "$agent"
-runs="zero-shot=$dir/zero_shot.graded.jsonl" baselines="zero-shot"
-for method in $methods; do
-    "$method"
-    case "$method" in
-        rejection_fine_tuning) runs="$runs,rejection fine-tuning=$dir/rft.graded.jsonl" ;;
-        multi_turn_dpo) runs="$runs,multi-turn DPO=$dir/dpo.graded.jsonl" baselines="zero-shot,multi-turn DPO" ;;
-        sweet) runs="$runs,SWEET-RL=$dir/sweet.graded.jsonl" ;;
-    esac
+# 1. Three dialogues of the untrained agent on each of 5,000 tasks. The agent plays in this process, in vLLM.
+python scripts/simulate_interactions.py --config $CONFIGS/collection.yaml --agent_model "$AGENT" --env_model "$HUMAN" \
+    --hostname "$HUMAN_SERVER" --input_path "$TRAIN_TASKS" --output_path "$DIALOGUES" --seed $((SEED + 1000))
+
+# 2. Rewards by hidden unit tests; pairs of dialogues, as they were and with the reference solution for the critic.
+python scripts/evaluate_code.py --input_path "$DIALOGUES" --output_path "$OUT/rewarded.jsonl" --tokenizer "$AGENT" \
+    --preference_path "$OUT/pairs.jsonl" --ground_truth_preference_path "$OUT/pairs_with_c.jsonl"
+
+# Baselines: imitate the dialogues that succeeded; DPO on whole dialogues.
+"${LAUNCH[@]}" scripts/train_sft.py --config $CONFIGS/rejection_fine_tuning.yaml --pretrain "$AGENT" \
+    --dataset "$OUT/rewarded.jsonl" --save_path "$OUT/rft" --seed "$SEED"
+"${LAUNCH[@]}" scripts/train_dpo.py --config $CONFIGS/multi_turn_dpo.yaml --pretrain "$AGENT" \
+    --dataset "$OUT/pairs.jsonl" --save_path "$OUT/dpo" --seed "$SEED"
+
+# 3. The critic: DPO on the dialogues with the reference solution, log-probs as means over turns.
+"${LAUNCH[@]}" scripts/train_dpo.py --config $CONFIGS/critic.yaml --pretrain "$AGENT" \
+    --dataset "$OUT/pairs_with_c.jsonl" --save_path "$OUT/critic" --seed "$SEED"
+
+# 4. Sixteen candidates for each turn of a tenth of the tasks.
+python scripts/sample_best_of_n.py --config $CONFIGS/sampling.yaml --model_id "$AGENT" --seed "$SEED" \
+    --input_path "$OUT/rewarded.jsonl" --output_path "$OUT/candidates.jsonl"
+
+# 5. Their order by the critic's advantage over the untrained agent.
+python scripts/rank_best_of_n.py --config $CONFIGS/ranking.yaml --model_id "$OUT/critic" --reference_model_id "$AGENT" \
+    --input_path "$OUT/candidates.jsonl" --output_path "$OUT/ranked.jsonl"
+
+# 6. Turn pairs: one of the better half over one of the worse half.
+python scripts/generate_random_pairs_from_ranks.py --config $CONFIGS/turn_pairs.yaml --seed "$SEED" \
+    --input_path "$OUT/ranked.jsonl" --output_path "$OUT/turn_pairs.jsonl"
+
+# 7. The policy of SWEET-RL: DPO on the turn pairs.
+"${LAUNCH[@]}" scripts/train_dpo.py --config $CONFIGS/actor.yaml --pretrain "$AGENT" \
+    --dataset "$OUT/turn_pairs.jsonl" --save_path "$OUT/sweet" --seed "$SEED"
+
+# 8. Steps 1 and 2 on the test tasks, for the untrained agent (zero-shot) and the three trained ones; their comparison.
+for name in zero_shot rft dpo sweet; do
+    model="$OUT/$name"
+    [ $name != zero_shot ] || model="$AGENT"
+    python scripts/simulate_interactions.py --config $CONFIGS/evaluation.yaml --agent_model "$model" --env_model "$HUMAN" \
+        --hostname "$HUMAN_SERVER" --input_path "$TEST_TASKS" --output_path "$OUT/$name.test.jsonl" --seed "$SEED"
+    python scripts/evaluate_code.py --input_path "$OUT/$name.test.jsonl" --output_path "$OUT/$name.graded.jsonl"
 done
-step "results" python scripts/compare_runs.py --runs "$runs" --baselines "$baselines" \
-    --output_path "$dir/results.json" --markdown_path "$dir/results.md" --overwrite
+python scripts/compare_runs.py --baselines "zero-shot,multi-turn DPO" --runs "zero-shot=$OUT/zero_shot.graded.jsonl,\
+rejection fine-tuning=$OUT/rft.graded.jsonl,multi-turn DPO=$OUT/dpo.graded.jsonl,SWEET-RL=$OUT/sweet.graded.jsonl" \
+    --output_path "$OUT/results.json" --markdown_path "$OUT/results.md" --overwrite

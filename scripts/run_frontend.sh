@@ -1,83 +1,67 @@
 #!/usr/bin/env bash
-# Frontend Design with the paper's settings (configs/paper/frontend): zero-shot, rejection fine-tuning, multi-turn DPO
-# and SWEET-RL, evaluated on the same test tasks. The steps are those of run_backend.sh, with pages.
+# Frontend Design with the paper's settings (configs/paper/frontend), on a machine with eight GPUs and a browser, in an
+# environment with pip install -e '.[vllm,deepspeed,frontend]'. Stopped at any point, the same command continues.
 #
 #   python scripts/prepare_websight.py --output_dir data/frontend_tasks
 #   vllm serve Qwen/Qwen2-VL-72B-Instruct --tensor-parallel-size 8 --limit-mm-per-prompt '{"image": 2}' \
-#       --mm-processor-kwargs '{"max_pixels": 1003520}'                      # the simulated human, on node1
-#   bash scripts/run_frontend.sh --hostname node1:8000
-#
-#   --dry_run                print every command with its settings, run none
-#   --hostname LIST          server(s) of the simulated human, host:port, several separated by commas
-#   --train_tasks FILE       tasks to collect trajectories on           --test_tasks FILE   tasks to evaluate on
-#   --trajectories FILE      use these trajectories instead of collecting (released file, or an earlier run's)
-#   --response_template TEXT what stands before the agent's turns in such a file's texts
-#   --agent_model NAME       the model to train
-#   --env_model NAME         the simulated human: a vision model, or designer, the scripted one
-#   --agent_hostname LIST    server(s) of the untrained agent; without them, and for trained policies: this process
-#   --critic NAME            value: the paper's, a vision model that sees the reference page; log_ratio: a language model
-#                            that reads its HTML
-#   --critic_model NAME      what the value critic is trained from (default: Qwen/Qwen2-VL-7B-Instruct)
-#   --image_encoder NAME     of the similarity (default: CLIP ViT-B/32, as in the paper)
-#   --engine NAME            in this process: auto, vllm or transformers
-#   --gpus N                 GPUs to train on (default: all of this machine; 0: CPU, without DeepSpeed)
-#   --launcher COMMAND       starts trainings instead of torchrun, e.g. "deepspeed --hostfile hosts"
-#   --methods LIST           of: rejection_fine_tuning multi_turn_dpo sweet (default: all; zero-shot is always there)
-#   --num_tasks N            only so many tasks of each file, to try the set-up
-#   --agent_prompt_path FILE, --user_prompt_path FILE, --seed N, --output DIR
-#
-# Needs `pip install -e '.[vllm,deepspeed,frontend]'` and a browser. Stopped at any point, the same command continues.
+#       --mm-processor-kwargs '{"max_pixels": 1003520}'                               # the simulated human, on node1
+#   HUMAN_SERVER=node1:8000 bash scripts/run_frontend.sh
 set -euo pipefail
 
-me=run_frontend.sh methods="rejection_fine_tuning multi_turn_dpo sweet"
-source "$(dirname "$0")/backend.sh"
-known="${known}methods critic critic_model image_encoder "
-train_tasks=data/frontend_tasks/train.jsonl test_tasks=data/frontend_tasks/test.jsonl output=runs/frontend
-env_model=Qwen/Qwen2-VL-72B-Instruct critic=value critic_model=Qwen/Qwen2-VL-7B-Instruct image_encoder=""
-pipeline_options "$@"
-[[ "$critic" =~ ^(value|log_ratio)$ ]] || fail "unknown critic $critic (there are value, log_ratio)"
-for model in critic_model image_encoder; do [ ! -d "${!model}" ] || printf -v "$model" %s "$(realpath "${!model}")"; done
-backend_setup
+HUMAN="${HUMAN:-Qwen/Qwen2-VL-72B-Instruct}" HUMAN_SERVER="${HUMAN_SERVER:-localhost:8000}"
+AGENT="${AGENT:-meta-llama/Llama-3.1-8B-Instruct}" CRITIC="${CRITIC:-Qwen/Qwen2-VL-7B-Instruct}" # that the critic starts from
+TRAIN_TASKS="$(realpath -m "${TRAIN_TASKS:-data/frontend_tasks/train.jsonl}")"
+TEST_TASKS="$(realpath -m "${TEST_TASKS:-data/frontend_tasks/test.jsonl}")"
+OUT="$(realpath -m "${OUT:-runs/frontend}")" SEED="${SEED:-0}"
+read -ra LAUNCH <<<"${LAUNCH:-torchrun --nproc_per_node 8}" # or "deepspeed --hostfile hosts"
+CONFIGS=configs/paper/frontend
+cd "$(dirname "$0")/.."
 
-configs=configs/paper/frontend evaluator=evaluate_html imitated=best
-evaluating=(--config "$configs/grading.yaml")
-[ -z "$image_encoder" ] || evaluating+=(--image_encoder "$image_encoder")
+# 1. Six dialogues of the untrained agent on each of 1,000 tasks. The agent plays in this process, in vLLM.
+python scripts/simulate_interactions.py --config $CONFIGS/collection.yaml --agent_model "$AGENT" --env_model "$HUMAN" \
+    --hostname "$HUMAN_SERVER" --input_path "$TRAIN_TASKS" --output_path "$OUT/trajectories.jsonl" --seed $((SEED + 1000))
 
-value_critic() { # the paper's frontend critic, and the candidates ranked with it
-    step "train the critic (value)" "${launcher[@]}" scripts/train_value.py --config "$configs/value_critic.yaml" \
-        --pretrain "$critic_model" --dataset "$dir/rewarded.jsonl" --save_path "$dir/value_critic" --seed "$seed" \
-        "${training[@]}"
-    candidates
-    local precision=()
-    [ "$gpus" != 0 ] || precision=(--nobf16)
-    step "rank candidates (value)" python scripts/rank_best_of_n.py --config "$configs/value_ranking.yaml" \
-        --model_id "$dir/value_critic" --input_path "$dir/candidates.jsonl" --output_path "$dir/ranked.jsonl" \
-        "${precision[@]}"
-}
+# 2. Rewards by the likeness of the pages; pairs of dialogues a tenth apart, and the best dialogue of each task.
+python scripts/evaluate_html.py --config $CONFIGS/grading.yaml --tokenizer "$AGENT" --input_path "$OUT/trajectories.jsonl" \
+    --output_path "$OUT/rewarded.jsonl" --best_path "$OUT/best.jsonl" \
+    --preference_path "$OUT/pairs.jsonl" --ground_truth_preference_path "$OUT/pairs_with_c.jsonl"
 
-log_ratio_critic() { # the same with the log-ratio critic
-    critic critic pairs_with_c
-    candidates
-    rank "" "$dir/critic"
-}
+# Baselines: imitate the best dialogues; DPO on whole dialogues.
+"${LAUNCH[@]}" scripts/train_sft.py --config $CONFIGS/rejection_fine_tuning.yaml --pretrain "$AGENT" \
+    --dataset "$OUT/best.jsonl" --save_path "$OUT/rft" --seed "$SEED"
+"${LAUNCH[@]}" scripts/train_dpo.py --config $CONFIGS/multi_turn_dpo.yaml --pretrain "$AGENT" \
+    --dataset "$OUT/pairs.jsonl" --save_path "$OUT/dpo" --seed "$SEED"
 
-collect
-grade --best_path "$dir/best.jsonl"
-evaluate zero_shot "$agent"
-runs="zero-shot=$dir/zero_shot.graded.jsonl" baselines="zero-shot"
-for method in $methods; do
-    case "$method" in
-        rejection_fine_tuning)
-            rejection_fine_tuning
-            runs="$runs,rejection fine-tuning=$dir/rft.graded.jsonl" ;;
-        multi_turn_dpo)
-            multi_turn_dpo
-            runs="$runs,multi-turn DPO=$dir/dpo.graded.jsonl" baselines="zero-shot,multi-turn DPO" ;;
-        sweet)
-            "${critic}_critic"
-            policy
-            runs="$runs,SWEET-RL=$dir/sweet.graded.jsonl" ;;
-    esac
+# 3. The critic: a value head on a vision model that is shown the reference page. (One that reads its HTML instead:
+#    train_dpo.py --config $CONFIGS/critic.yaml on pairs_with_c.jsonl, and ranking.yaml in step 5.)
+"${LAUNCH[@]}" scripts/train_value.py --config $CONFIGS/value_critic.yaml --pretrain "$CRITIC" \
+    --dataset "$OUT/rewarded.jsonl" --save_path "$OUT/critic" --seed "$SEED"
+
+# 4. Sixteen candidates for each turn of a tenth of the tasks.
+python scripts/sample_best_of_n.py --config $CONFIGS/sampling.yaml --model_id "$AGENT" --seed "$SEED" \
+    --input_path "$OUT/rewarded.jsonl" --output_path "$OUT/candidates.jsonl"
+
+# 5. Their order by the critic.
+python scripts/rank_best_of_n.py --config $CONFIGS/value_ranking.yaml --model_id "$OUT/critic" \
+    --input_path "$OUT/candidates.jsonl" --output_path "$OUT/ranked.jsonl"
+
+# 6. Turn pairs: one of the better half over one of the worse half.
+python scripts/generate_random_pairs_from_ranks.py --config $CONFIGS/turn_pairs.yaml --seed "$SEED" \
+    --input_path "$OUT/ranked.jsonl" --output_path "$OUT/turn_pairs.jsonl"
+
+# 7. The policy of SWEET-RL: DPO on the turn pairs.
+"${LAUNCH[@]}" scripts/train_dpo.py --config $CONFIGS/actor.yaml --pretrain "$AGENT" \
+    --dataset "$OUT/turn_pairs.jsonl" --save_path "$OUT/sweet" --seed "$SEED"
+
+# 8. Steps 1 and 2 on the test tasks, for the untrained agent (zero-shot) and the three trained ones; their comparison.
+for name in zero_shot rft dpo sweet; do
+    model="$OUT/$name"
+    [ $name != zero_shot ] || model="$AGENT"
+    python scripts/simulate_interactions.py --config $CONFIGS/evaluation.yaml --agent_model "$model" --env_model "$HUMAN" \
+        --hostname "$HUMAN_SERVER" --input_path "$TEST_TASKS" --output_path "$OUT/$name.test.jsonl" --seed "$SEED"
+    python scripts/evaluate_html.py --config $CONFIGS/grading.yaml --input_path "$OUT/$name.test.jsonl" \
+        --output_path "$OUT/$name.graded.jsonl"
 done
-step "results" python scripts/compare_runs.py --runs "$runs" --baselines "$baselines" \
-    --output_path "$dir/results.json" --markdown_path "$dir/results.md" --overwrite
+python scripts/compare_runs.py --baselines "zero-shot,multi-turn DPO" --runs "zero-shot=$OUT/zero_shot.graded.jsonl,\
+rejection fine-tuning=$OUT/rft.graded.jsonl,multi-turn DPO=$OUT/dpo.graded.jsonl,SWEET-RL=$OUT/sweet.graded.jsonl" \
+    --output_path "$OUT/results.json" --markdown_path "$OUT/results.md" --overwrite

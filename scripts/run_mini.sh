@@ -1,70 +1,74 @@
 #!/usr/bin/env bash
-# Trains an agent that learns to ask, on two CPU cores and without a download: zero-shot, rejection fine-tuning,
-# multi-turn DPO and SWEET-RL on the mini tasks, all evaluated on the same held-out tasks.
+# The whole method on two CPU cores, without a download: a tiny agent learns to ask a scripted human before it writes a
+# function. At most five minutes with the installation. Stopped at any point, the same command continues.
 #
-#   bash scripts/run_mini.sh                    # one seed; results.json, results.md and the table at the end
-#   bash scripts/run_mini.sh --task_type html   # the same with web pages: an agent that learns to listen to a designer
-#   bash scripts/run_mini.sh --seeds "0 1 2"    # several seeds, one table
-#   bash scripts/run_mini.sh --num_train 100    # on more or fewer training tasks (default 50; 200 pages)
-#   bash scripts/run_mini.sh --smoke            # every step on a handful of tasks
-#   bash scripts/run_mini.sh --credit           # also: how well the critic credits turns, with and without c
+#   bash scripts/run_mini.sh                                 the table is printed at the end
+#   OUT=runs/more NUM_TRAIN=100 bash scripts/run_mini.sh     on more training tasks
+#   bash scripts/run_mini.sh --smoke                         every step on a handful of tasks
 #
-# Other options: --output DIR (default runs/mini, runs/mini-100 with --num_train 100, runs/mini-smoke; runs/mini-html for
-# pages). Stopped at any point, the same command continues: finished steps are passed over and a half-done one goes on
-# where it was.
-# The virtual environment is .venv, or the folder that SWEET_RL_VENV names.
+# Several seeds, other critics, web pages: scripts/reproduce.sh.
 set -euo pipefail
 
-seeds="0" output="" smoke="" train_count="" credit="" task_type=code
-while [ $# -gt 0 ]; do
-    case "$1" in
-        --seeds) seeds="${2:?--seeds needs a list such as \"0 1 2\"}"; shift 2 ;;
-        --output) output="$(realpath -m "${2:?--output needs a folder}")"; shift 2 ;;
-        --task_type) task_type="${2:?--task_type needs code or html}"; shift 2 ;;
-        --num_train) train_count="${2:?--num_train needs a number of tasks}"; shift 2 ;;
-        --smoke) smoke=1; shift ;;
-        --credit) credit=1; shift ;;
-        *) echo "run_mini.sh: unknown option $1 (there are --task_type, --seeds, --num_train, --output, --smoke, --credit)" >&2; exit 2 ;;
-    esac
-done
-case "$task_type" in
-    code) html="" ;;
-    html) html=1 ;;
-    *) echo "run_mini.sh: --task_type is $task_type; it must be code or html" >&2; exit 2 ;;
+SEED="${SEED:-0}" NUM_TRAIN="${NUM_TRAIN:-50}" NUM_TEST=400 AGENT=mini # the packaged agent
+TRAIN=() SAMPLE=()                                                     # more flags of the trainings, of the candidates
+case "$*" in
+    "") OUT="$(realpath -m "${OUT:-runs/mini}")" ;; # where everything is written
+    --smoke)
+        OUT="$(realpath -m "${OUT:-runs/mini-smoke}")" NUM_TRAIN=16 NUM_TEST=8
+        TRAIN=(--max_epochs 1) SAMPLE=(--data_fraction 0.1 --best_of_n 4) ;;
+    *) echo "run_mini.sh: unknown option $* (there is --smoke)" >&2 && exit 2 ;;
 esac
-
 cd "$(dirname "$0")/.."
-out="${output:-runs/mini${html:+-html}${train_count:+-$train_count}${smoke:+-smoke}}"
-source scripts/mini.sh
-mini_environment
-mkdir -p "$out"
+# shellcheck source-path=SCRIPTDIR source=environment.sh
+source scripts/environment.sh
+install "" sweet_rl
+export OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1 # so small a model gains nothing from more threads
 
-measure_credit() { # ranks the same candidates in other ways, and asks the oracle
-    critic critic_without_c pairs
-    rank seed "$dir/critic" --reference seed --reference_model_id "$agent"
-    rank untrained "$agent"
-    rank without_c "$dir/critic_without_c" --no_prompt
-    python scripts/measure_mini_credit.py --output_path "$dir/credit.json" --overwrite --runs \
-"critic without c=$dir/ranked_without_c.jsonl,untrained=$dir/ranked_untrained.jsonl,\
-critic (seed reference)=$dir/ranked_seed.jsonl,critic=$dir/ranked.jsonl"
-}
+# 0. Tasks: a vague description, a reference solution, ten hidden test calls.
+python scripts/make_mini_tasks.py --num_train "$NUM_TRAIN" --num_test "$NUM_TEST" --output_dir "$OUT/tasks"
 
-mini_tasks
-for seed in $seeds; do
-    dir="$out/seed$seed"
-    mkdir -p "$dir"
-    beside "$dir/zero_shot.log" evaluate zero_shot "$agent"
-    collect
-    if [ "$imitated" = best ]; then grade --best_path "$dir/best.jsonl"; else grade; fi
-    joined "$dir/zero_shot.log"
-    echo "-- candidates and multi-turn DPO run beside the critic; their output is in $dir/beside.log and follows"
-    sweet_and multi_turn_dpo
-    [ -z "$credit" ] || measure_credit
+# 1. Dialogues of the untrained agent with the human.
+python scripts/simulate_interactions.py --config configs/mini/collection.yaml --agent_model "$AGENT" \
+    --input_path "$OUT/tasks/train.jsonl" --output_path "$OUT/trajectories.jsonl" --seed $((SEED + 1000))
+
+# 2. Rewards, and pairs of dialogues: as they were, and with the reference solution in front for the critic.
+python scripts/evaluate_code.py --input_path "$OUT/trajectories.jsonl" --output_path "$OUT/rewarded.jsonl" --k 4 \
+    --preference_path "$OUT/pairs.jsonl" --ground_truth_preference_path "$OUT/pairs_with_c.jsonl"
+
+# Baselines: imitate the dialogues that succeeded; DPO on whole dialogues.
+python scripts/train_sft.py --config configs/mini/rejection_fine_tuning.yaml --pretrain "$AGENT" \
+    --dataset "$OUT/rewarded.jsonl" --save_path "$OUT/rft" --seed "$SEED" "${TRAIN[@]}"
+python scripts/train_dpo.py --config configs/mini/multi_turn_dpo.yaml --pretrain "$AGENT" \
+    --dataset "$OUT/pairs.jsonl" --save_path "$OUT/dpo" --seed "$SEED" "${TRAIN[@]}"
+
+# 3. The critic: DPO on the dialogues with the reference solution.
+python scripts/train_dpo.py --config configs/mini/critic.yaml --pretrain "$AGENT" \
+    --dataset "$OUT/pairs_with_c.jsonl" --save_path "$OUT/critic" --seed "$SEED" "${TRAIN[@]}"
+
+# 4. Candidates: what else the agent could have said at each turn.
+python scripts/sample_best_of_n.py --config configs/mini/sampling.yaml --model_id "$AGENT" --seed "$SEED" \
+    --input_path "$OUT/rewarded.jsonl" --output_path "$OUT/candidates.jsonl" "${SAMPLE[@]}"
+
+# 5. Their order by the critic's advantage.
+python scripts/rank_best_of_n.py --config configs/mini/ranking.yaml --model_id "$OUT/critic" \
+    --input_path "$OUT/candidates.jsonl" --output_path "$OUT/ranked.jsonl"
+
+# 6. Turn pairs: one of the better half over one of the worse half.
+python scripts/generate_random_pairs_from_ranks.py --config configs/mini/turn_pairs.yaml --seed "$SEED" \
+    --input_path "$OUT/ranked.jsonl" --output_path "$OUT/turn_pairs.jsonl"
+
+# 7. The policy of SWEET-RL: DPO on the turn pairs.
+python scripts/train_dpo.py --config configs/mini/actor.yaml --pretrain "$AGENT" \
+    --dataset "$OUT/turn_pairs.jsonl" --save_path "$OUT/sweet" --seed "$SEED" "${TRAIN[@]}"
+
+# 8. Steps 1 and 2 on the test tasks, for the untrained agent and the three trained ones, and their comparison.
+for model in "$AGENT" "$OUT/rft" "$OUT/dpo" "$OUT/sweet"; do
+    test="$OUT/$(basename "$model").test.jsonl"
+    python scripts/simulate_interactions.py --config configs/mini/evaluation.yaml --agent_model "$model" \
+        --input_path "$OUT/tasks/test.jsonl" --output_path "$test" --seed "$SEED"
+    python scripts/evaluate_code.py --input_path "$test" --output_path "${test/.test./.graded.}"
 done
-
-echo "== results on $num_test held-out tasks, seeds: $seeds"
-python scripts/compare_runs.py --overwrite --output_path "$out/results.json" --markdown_path "$out/results.md" \
-    --baselines "zero-shot,multi-turn DPO" --runs \
-"zero-shot=$(seed_files zero_shot),rejection fine-tuning=$(seed_files rft),multi-turn DPO=$(seed_files dpo),\
-SWEET-RL=$(seed_files sweet)"
-echo "written: $out/results.json, $out/results.md; $SECONDS s in all"
+python scripts/compare_runs.py --baselines "zero-shot,multi-turn DPO" --runs "zero-shot=$OUT/mini.graded.jsonl,\
+rejection fine-tuning=$OUT/rft.graded.jsonl,multi-turn DPO=$OUT/dpo.graded.jsonl,SWEET-RL=$OUT/sweet.graded.jsonl" \
+    --output_path "$OUT/results.json" --markdown_path "$OUT/results.md" --overwrite
+echo "written: $OUT/results.json, $OUT/results.md; $SECONDS s in all"

@@ -5,9 +5,10 @@
 # installed by apt-get where it is missing and this user may (root, or sudo without a password).
 set -euo pipefail
 cd "$(dirname "$0")/.."
+# shellcheck source-path=SCRIPTDIR source=environment.sh
 source scripts/environment.sh
 
-pip_install -c constraints.txt -e '.[test]'
+install "[test]"
 install_browser
 ruff check .
 lint-imports

@@ -135,7 +135,7 @@ def candidate_fields(completions: Sequence[Completion]) -> dict[str, list | None
 async def sample_file(
     output: Run, trajectories: Sequence[Trajectory], model: ChatModel, sampling: Sampling, concurrency: int
 ) -> dict[str, Any]:
-    """Sample candidates for every turn that `output` does not have yet, and write them there.
+    """Sample candidates for every turn that `output` does not have yet, and write them there, in the turns' order.
 
     Args:
         concurrency: turns in progress at the same time.
@@ -171,6 +171,7 @@ async def sample_file(
                 bar.update()
     finally:
         await model.close()
+    output.sort(f"{row.id}-{turn}" for row in played for turn in range(len(row.dialogue_history)))
     seconds = time.monotonic() - start
     reasons = Counter()
     for row in output.records():

@@ -57,7 +57,7 @@ class CollectionSettings:
 async def collect(
     output: Run, jobs: Sequence[Job], collaboration: Collaboration, concurrency: int, models: Mapping[str, ChatModel]
 ) -> dict:
-    """Play the `jobs` that the output does not hold.
+    """Play the `jobs` that the output does not hold; in the end its records are in their order.
 
     Args:
         output: the open output; trajectories are appended to it.
@@ -91,6 +91,7 @@ async def collect(
             if hasattr(closable, "close"):
                 await closable.close()
     summary = summarise(output.records(), time.monotonic() - start, before)
+    output.sort(trajectory_id(task, sample) for task, sample in jobs)
     for name, model in models.items():
         if facts := getattr(model, "summary", dict)():
             summary[name] = facts

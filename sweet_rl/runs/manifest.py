@@ -105,6 +105,21 @@ def manifest_of(path: Path) -> Path:
     return path.with_name(path.name + ".manifest.json")
 
 
+def is_current(path: Path) -> bool | None:
+    """Whether an output (a file or a directory) is finished and its inputs have the content that they had then.
+
+    None if the output has no manifest.
+    """
+    try:
+        manifest = Manifest(path / DIRECTORY_MANIFEST if path.is_dir() else manifest_of(path), {}, []).read()
+        if manifest is None:
+            return None
+        made_from = manifest["inputs"].items()
+        return manifest["status"] == "finished" and all(hash_input(name) == digest for name, digest in made_from)
+    except UserError:  # a broken manifest, or an input that is not there any more
+        return False
+
+
 def replace_text(path: Path, text: str) -> None:
     """Write a file atomically: at any moment it has its old or its new content."""
     partial = path.with_name(path.name + ".partial")

@@ -6,7 +6,7 @@ import fcntl
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from sweet_rl.errors import RecordError, UserError
@@ -93,6 +93,22 @@ class Run(_Output):
         """The records on disk, in the order in which they were written."""
         if not self._replaces:
             yield from (row for _, row in _lines(self.path))
+
+    def sort(self, ids: Iterable[str]) -> None:
+        """Put the records in the order of `ids`, so that it does not tell which one was made first."""
+        self._remove_replaced()
+        places, end = {}, 0
+        for line, row in _lines(self.path):
+            places[row["id"]] = (end, len(line))
+            end += len(line)
+        order = [key for key in ids if key in places]
+        if order != list(places):
+            listed = set(order)
+            order += [key for key in places if key not in listed]
+            with open(self.path, "rb") as old:
+                self._lock = _replace(self._lock, self.path, (
+                    os.pread(old.fileno(), size, start) for start, size in map(places.__getitem__, order)
+                ))  # fmt: skip
 
     def finish(self, summary: dict | None = None) -> None:
         self._remove_replaced()
@@ -250,24 +266,20 @@ def write_texts(texts: Mapping[str | Path, str], overwrite: bool = False) -> Non
 
 
 def _without(lock: int, path: Path, manifest: Manifest, drop: Callable[[dict], bool]) -> int:
-    """Replace the output by one without the dropped records, if there are any, and return its lock.
+    """Replace the output by one without the dropped records, if there are any, and return its lock."""
+    if not any(drop(row) for _, row in _lines(path)):
+        return lock
+    manifest.reopen()  # before any record goes
+    return _replace(lock, path, (line for line, row in _lines(path) if not drop(row)))
 
-    Killed at any moment, the output is the old one or the new one; the manifest says "running" before any record goes.
-    """
+
+def _replace(lock: int, path: Path, lines: Iterable[bytes]) -> int:
+    """Replace the output by these lines and return its lock. Killed at any moment, it is the old one or the new one."""
     partial = path.with_name(path.name + ".partial")
-    dropped = 0
     with open(partial, "wb") as kept:
-        for line, row in _lines(path):
-            if drop(row):
-                dropped += 1
-            else:
-                kept.write(line)
+        kept.writelines(lines)
         kept.flush()
         os.fsync(kept.fileno())
-    if not dropped:
-        partial.unlink()
-        return lock
-    manifest.reopen()
     new = os.open(partial, os.O_RDWR | os.O_APPEND)
     try:
         _take(new, path)  # before the rename, so that no other process can write to the output in between

@@ -1,13 +1,17 @@
-"""`--shard i/n`: the part of the work that one of n processes does. The concatenated outputs of all shards are the
-records of one run over everything."""
+"""`--shard i/n`: the part of the work that one of n processes does. The outputs of all shards, one after the other, are
+the records of one run over everything."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TypeVar
 
 from sweet_rl.errors import UserError
+from sweet_rl.records import parse_row
+from sweet_rl.runs.manifest import Manifest, manifest_of
+from sweet_rl.runs.run import open_run
 
 Item = TypeVar("Item")
 
@@ -29,3 +33,49 @@ def shard_of(items: Sequence[Item], shard: str | None) -> Sequence[Item]:
     if not 1 <= number <= count:
         raise UserError(f"--shard is {shard!r}; it must be i/n with i from 1 to n, for example 1/4, 2/4, 3/4 and 4/4.")
     return items[len(items) * (number - 1) // count : len(items) * number // count]
+
+
+def gather(shards: Sequence[str | Path], output_path: str | Path, overwrite: bool = False) -> int:
+    """Join the outputs of all shards of a run, in their order.
+
+    Args:
+        shards: outputs of the shards 1/n to n/n, in any order.
+        output_path: the records of all of them.
+        overwrite: replace an output of other shards.
+
+    Returns:
+        The number of records.
+
+    Raises:
+        UserError: a shard is unfinished, missing, given twice, or has other settings than the first.
+    """
+    parts: dict[str, Path] = {}
+    common: dict = {}
+    for path in map(Path, shards):
+        manifest = Manifest(manifest_of(path), {}, []).read()
+        if manifest is None or manifest["status"] != "finished":
+            raise UserError(f"{path} is not finished: run its shard to the end first.")
+        settings = manifest["settings"] | {"inputs": sorted(manifest["inputs"].values())}
+        shard = settings.pop("shard", None)
+        if shard is None:
+            raise UserError(f"{path} was not made with --shard.")
+        common = common or settings
+        if changed := [key for key in {*common, *settings} if common.get(key) != settings.get(key)]:
+            raise UserError(f"{path} has another {', '.join(sorted(changed))} than {shards[0]}: no shards of one run.")
+        if shard in parts:
+            raise UserError(f"{parts[shard]} and {path} are both shard {shard}.")
+        parts[shard] = path
+    count = next(iter(parts), "0/0").rpartition("/")[2]
+    wanted = [f"{number}/{count}" for number in range(1, int(count) + 1)]
+    if not parts or sorted(parts) != sorted(wanted):
+        raise UserError(f"found the shards {', '.join(parts) or 'none'}; expected {', '.join(wanted) or '1/n to n/n'}.")
+    with open_run(output_path, {"gathered": common}, [parts[shard] for shard in wanted], overwrite) as output:
+        if not output.complete:
+            for shard in wanted:
+                with open(parts[shard], encoding="utf-8") as lines:
+                    for number, line in enumerate(lines, start=1):
+                        row = parse_row(line, f"{parts[shard]}, line {number}")
+                        if row["id"] not in output.done:
+                            output.write(row)
+            output.finish({"records": len(output.done)})
+        return len(output.done)

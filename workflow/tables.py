@@ -1,0 +1,130 @@
+"""The tables and figures: which runs they compare, and how they are drawn."""
+
+from __future__ import annotations
+
+from sweet_rl.pipeline.plan import Plan, values_of
+
+METHODS = {"zero-shot": "zero_shot", "rejection fine-tuning": "rft", "multi-turn DPO": "dpo", "SWEET-RL": "sweet"}
+ABLATIONS = {
+    "SWEET-RL": "sweet", "regression head": "sweet_regression_head",
+    "without training-time information": "sweet_without_c",
+    "without length normalisation": "sweet_without_normalisation",
+}  # fmt: skip
+MINI_ABLATIONS = {
+    "one mean for the dialogue": "sweet_one_mean", "no critic training": "sweet_untrained",
+    "seed model as reference": "sweet_seed",
+}  # fmt: skip
+ACTORS = {"SWEET critic": "sweet", "value function": "value", "without training-time information": "without_c"}
+CREDIT = {
+    "SWEET critic": "ranked", "SWEET critic (seed reference)": "ranked_seed",
+    "regression head": "ranked_regression_head", "value function": "ranked_value_function",
+    "without training-time information": "ranked_without_c", "no critic training": "ranked_untrained",
+    "without length normalisation": "ranked_without_normalisation", "one mean for the dialogue": "ranked_one_mean",
+}  # fmt: skip
+HOSTED = {"gpt-4o": "GPT-4o", "o1-mini": "o1-mini"}  # models behind the hosted API, by their names in tables
+CHAIN = "SWEET-RL>multi-turn DPO>rejection fine-tuning"
+
+
+class Tables(Plan):
+    """The plan of experiments.yaml. Each target has a method; `targets` has the outputs of those that were called."""
+
+    def __init__(self, config: dict, options: dict, sizes: list[str], shards: dict[str, int]):
+        super().__init__(config, options, sizes, shards)
+        servers = {"env_model": "hostname", "agent_model": "agent_hostname"}
+        self.servers = {options[model]: options[host] for model, host in servers.items() if options[host]}
+        self.values["shared_dialogues"] = "{trajectories}" if options["trajectories"] else "{top}/trajectories.jsonl"
+        self.results, self.paper = f"{self.out}/results", bool(options["paper"])
+        self.targets: dict[str, list[str]] = {}
+
+    def place(self, kind: str, words: list[str]) -> list[str]:
+        """Say where the agent is played: behind the hosted API, on a server, or in the process of the step."""
+        places = {"dialogues": ("--agent_model", "--agent_"), "candidates": ("--model_id", "--")}
+        flag, prefix = places.get(kind, ("", ""))
+        engine = self.options["engine"] if self.paper else "auto" if kind == "candidates" else ""
+        for model in values_of(words, flag):
+            if model in HOSTED:
+                return [*words, f"{prefix}engine", "openai"]
+            if model in self.servers:
+                return [*words, f"{prefix}hostname", self.servers[model]]
+            return [*words, f"{prefix}engine", engine] if engine else words
+        return words
+
+    def table(self, target: str, rows: dict, *flags: str, name: str = "", script: str = "compare_runs") -> None:
+        """Plan a table of runs by what they are called; the seeds of a run are joined by +."""
+        name, code = name or target, script == "compare_runs"
+        seeds, ending = range(self.options["seeds"]), ".graded.jsonl" if code else ".jsonl"
+        runs = {row: "+".join(f"{self.out}/seed{seed}/{run}{ending}" for seed in seeds) for row, run in rows.items()}
+        path = f"{self.results}/{name}"
+        words = "--runs", ",".join(map("=".join, runs.items())), "--overwrite", "--output_path", f"{path}.json"
+        words += "--markdown_path", f"{path}.md", *(("--latex_path", f"{path}.tex") if code else ()), *flags
+        self._show(target, f"results: {name}", f"scripts/{script}.py", *words)
+
+    def plot(self, target: str, kind: str, *flags: str, table: str = "", name: str = "") -> None:
+        """Plan a figure of a table; by default beside the paper's figures of that name."""
+        table, name = table or target, name or table or target
+        title = target.replace("table", "Table ").replace("figure", "Figure ")
+        flags = flags or ("--paper", target, *(() if self.paper else ("--title", f"{title}, on the mini tasks")))
+        words = "--kind", kind, "--results", f"{self.results}/{table}.json", "--output_path", f"{self.results}/{name}"
+        self._show(target, f"plot: {name}", "visualizers/plot_results.py", *words, *flags)
+
+    def _show(self, target: str, name: str, *words: str, after: tuple[str, ...] = ()) -> None:
+        self.targets.setdefault(target, []).append(self.add(name, "other", self.out, "python", *words, after=after))
+
+    def table2(self) -> None:
+        others = {"strong": "Llama-3.1-70B-Instruct"} | (HOSTED if self.options["hosted"] else {}) if self.paper else {}
+        rows, flags = {"single turn": "single_turn"}, ("--paper", "table2", "--baselines", "zero-shot")
+        for name, title in others.items():
+            rows |= {f"single turn ({title})": f"single_turn_{name}", f"multi-turn ({title})": f"multi_turn_{name}"}
+        rounds = range(2, self.options["iterations"] + 1)
+        rows |= METHODS | {f"SWEET-RL (round {number})": f"round{number}/sweet" for number in rounds}
+        self.table("table2", rows, *flags, "--chains", f"{CHAIN}>zero-shot")
+        self.plot("table2", "bars")
+        self.plot("table2", "budget", "--title", "Success against cost", name="budget")
+        if self.options["frontend_hostname"]:
+            pages = {name: f"frontend/{run}" for name, run in METHODS.items()}
+            self.table("table2", pages, *flags, "--chains", f"{CHAIN}>zero-shot", name="table2_frontend")
+            self.plot("table2", "bars", "--paper", "table2", table="table2_frontend")
+
+    def table3(self) -> None:
+        rows = ABLATIONS if self.paper else ABLATIONS | MINI_ABLATIONS
+        self.table("table3", rows, "--paper", "table3", "--baselines", "SWEET-RL")
+        self.plot("table3", "bars")
+        self.plot("table3", "lengths", "--title", "Length of the agent's messages", name="table3_lengths")
+
+    def table4(self) -> None:
+        flags = "--paper", "table4", "--baselines", "zero-shot", "--chains", f"{CHAIN},SWEET-RL>zero-shot"
+        self.table("table4", {name: f"strong/{run}" for name, run in METHODS.items()}, *flags)
+        self.plot("table4", "bars")
+
+    def figure3a(self) -> None:
+        rows, numbers = {}, self.values["best_of"]
+        for critic, run in (ACTORS | ({"LLM as a judge": "judge"} if self.options["judge"] else {})).items():
+            rows |= {f"{critic}@1": "act_1", **{f"{critic}@{n}": f"act_{run}_{n}" for n in numbers}}
+        others = dict.fromkeys(row.partition("@")[0] for row in rows if not row.startswith("SWEET"))
+        chains = [f"SWEET critic@{n}>{critic}@{n}" for n in numbers for critic in others]
+        self.table("figure3a", rows, "--chains", ",".join([*chains, f"SWEET critic@{numbers[-1]}>SWEET critic@1"]))
+        self.plot("figure3a", "curves")
+
+    def figure3b(self) -> None:
+        rows = {}
+        for method, run in list(METHODS.items())[1:]:
+            shares = {f"{method}@{n}": f"first_{tasks}_tasks/{run}" for tasks, n in self.values["shares"].items()}
+            rows |= {f"{method}@0": "zero_shot", **shares, f"{method}@{self.values['all_dialogues']}": run}
+        self.table("figure3b", rows)
+        self.plot("figure3b", "curves")
+
+    def credit(self) -> None:
+        self.table("credit", CREDIT, script="measure_mini_credit")
+        self.plot("credit", "credit", "--title", "Agreement with the oracle")
+
+    def pages(self) -> None:
+        rows = {name: f"pages/{run}" for name, run in METHODS.items()}
+        self.table("pages", rows, "--baselines", "zero-shot,multi-turn DPO")
+
+    def page(self) -> None:
+        """Plan a page of the results of all other targets."""
+        smoke = " --smoke" if self.options["smoke"] else ""
+        command = f"bash scripts/reproduce.sh {{target}} --mini --seeds {{seeds}}{smoke}"
+        words = "--input_dir", self.results, "--output_dir", self.options["page"], "--command", command, "--overwrite"
+        after = tuple(sum(self.targets.values(), []))
+        self._show("page", "page of results", "scripts/write_results_page.py", *words, after=after)
