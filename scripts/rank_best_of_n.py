@@ -39,7 +39,7 @@ def main(
     """
     from sweet_rl.credit.ranking import rank_file
 
-    rank_file(critic, input_path, output_path, limit, shard, overwrite, push_to_hub, processes)
+    rank_file(critic, input_path, output_path, limit, shard, overwrite, processes, push_to_hub)
 
 
 if __name__ == "__main__":

@@ -32,17 +32,17 @@ def rank_file(
     limit: int | None = None,
     shard: str | None = None,
     overwrite: bool = False,
-    push_to_hub: str | None = None,
     processes: int | None = None,
+    push_to_hub: str | None = None,
 ) -> dict:
     """Rank every record of a file, in its order. A killed run continues with the same call.
 
     Args:
         limit: number of records that are read; None reads all.
         shard: "i/n": only the i-th of n parts of the records.
-        push_to_hub: repository to which the finished output is uploaded.
         processes: that rank a part each, on CPUs or on GPUs of their own; None: as many as the GPUs of this machine
             hold critics, without a shard.
+        push_to_hub: repository to which the finished output is uploaded.
 
     Returns:
         The summary: turns, candidates.

@@ -12,7 +12,8 @@ from tests.support.chat_families import FAMILIES, small_tokenizer
 HEADERS = {
     "llama3": "<|start_header_id|>assistant<|end_header_id|>", "chatml": "<|im_start|>assistant",
     "smollm2": "<|im_start|>assistant", "qwen3": "<|im_start|>assistant", "gemma": "<start_of_turn>model",
-    "mistral": "[/INST]", "llama2": "[/INST]", "phi3": "<|assistant|>",
+    "llama31": "<|start_header_id|>assistant<|end_header_id|>", "qwen3_thinking": "<|im_start|>assistant",
+    "gemma3": "<start_of_turn>model", "mistral": "[/INST]", "llama2": "[/INST]", "phi3": "<|assistant|>",
 }  # fmt: skip
 
 
