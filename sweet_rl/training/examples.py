@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from sweet_rl.errors import UserError
 from sweet_rl.records import Part, PreferencePair, Trajectory, seed_for
 from sweet_rl.scoring.privileged_information import with_hint
 from sweet_rl.scoring.rows import EncodedText
+from sweet_rl.scoring.text_store import TextStore
 from sweet_rl.scoring.trajectory_parts import trajectory_parts
 from sweet_rl.training.settings import DataSettings
 
@@ -27,13 +28,13 @@ class PreferenceExamples:
     """Pairs of texts.
 
     Attributes:
-        texts: the distinct texts.
+        texts: the distinct texts; a TextStore, or a list.
         pairs: int64 [P, 2], indices of (chosen, rejected).
         tasks: each pair's task; None if its row does not name one.
         counts: number of pairs by what happened to them.
     """
 
-    texts: list[EncodedText]
+    texts: Sequence[EncodedText]
     pairs: np.ndarray
     tasks: list[str | None]
     counts: Counter
@@ -43,8 +44,8 @@ class PreferenceExamples:
 
     @property
     def prompts(self) -> list[bytes]:
-        """The prompt of each pair's chosen text."""
-        return [self.texts[chosen].prompt for chosen, _ in self.pairs]
+        """A digest of the prompt of each pair's chosen text."""
+        return [self.texts[chosen].prompt for chosen in self.pairs[:, 0]]
 
     @property
     def lengths(self) -> list[int]:
@@ -63,7 +64,7 @@ class DialogueExamples:
         counts: number of dialogues by what happened to them.
     """
 
-    texts: list[EncodedText]
+    texts: Sequence[EncodedText]
     labels: list[float]
     tasks: list[str | None]
     counts: Counter
@@ -73,7 +74,7 @@ class DialogueExamples:
 
     @property
     def prompts(self) -> list[bytes]:
-        """Each dialogue up to the agent's first turn."""
+        """A digest of each dialogue up to the agent's first turn."""
         return [text.prompt for text in self.texts]
 
     @property
@@ -197,7 +198,8 @@ def encode_pairs(
         tasks.append(pair.task_id)
     if not kept:
         raise UserError(_nothing_left(path, len(pairs), "pairs", counts, data))
-    return PreferenceExamples([text for _, text in texts.values()], np.asarray(kept, dtype=np.int64), tasks, counts)
+    store = TextStore.pack([text for _, text in texts.values()])
+    return PreferenceExamples(store, np.asarray(kept, dtype=np.int64), tasks, counts)
 
 
 def encode_trajectories(
@@ -229,7 +231,7 @@ def encode_trajectories(
             found.tasks.append(trajectory.task.id)
     if not found.texts:
         raise UserError(_nothing_left(path, seen, "trajectories", found.counts, data))
-    return found
+    return replace(found, texts=TextStore.pack(found.texts))
 
 
 def _nothing_left(path: str, count: int, what: str, counts: Counter, data: DataSettings) -> str:
