@@ -6,11 +6,12 @@
 Three kinds of data: `turn`, four pairs of one turn (a prompt of 1,000 tokens, eight completions of 60); `tasks`,
 trajectory pairs of 5 turns as the paper's data have them, three dialogues of a task of which one succeeded, hence two
 pairs that share it; `lone`, trajectory pairs that share nothing but their own prompt. Same random model, tokens, dtype,
-optimiser and batch; both sides have their reference log-probs precomputed, and no text needs padding. TRL runs with
-each of `--peer_micro` pairs at once, and the fastest counts. Time is that of whole optimiser steps, the first left
-out; beside it that of the processors alone, which other work on the machine disturbs less. On turn pairs the two must
-also agree in their losses. (TRL has no masks for several turns: on trajectory pairs it trains on the replies too, at
-the same cost.) The last lines are the ratios.
+optimiser and batch; both sides have their reference log-probs precomputed, and no text needs padding. TRL runs once
+with each of `--peer_micro` pairs at once; then the two sides take turns `--repeats` times, TRL with the fastest of
+them, and each ratio is given as the median and the range over these repeats. Time is that of whole optimiser steps,
+the first left out; beside it that of the processors alone, which other work on the machine disturbs less. On turn
+pairs the two must also agree in their losses. (TRL has no masks for several turns: on trajectory pairs it trains on
+the replies too, at the same cost.) The last lines are the ratios.
 """
 
 from __future__ import annotations
@@ -21,17 +22,37 @@ import random
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from random_model import SHAPES, config_of, save_random_model, word_of
+from timing import ratios, spread
 
 from sweet_rl.cli import run
 from sweet_rl.errors import UserError
 
 HERE = Path(__file__).resolve().parent
 KINDS = ("turn", "tasks", "lone")
-TARGETS = {"turn": 4.0, "tasks": 1.5}
+TARGETS = {"turn": (4.0, 0.3), "tasks": (1.5, None)}  # times the speed, times the memory
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """Lengths in tokens.
+
+    Attributes:
+        prompt: of turn pairs.
+        tokens: of each of the agent's turns.
+        task_prompt: what stands before a dialogue (instructions, task, reference solution).
+        reply: between two turns.
+    """
+
+    prompt: int = 1000
+    tokens: int = 60
+    task_prompt: int = 450
+    reply: int = 50
 
 
 def completion(draw: random.Random, tokens: int, vocabulary: int) -> str:
@@ -96,18 +117,57 @@ def measured(python: str, program: str, job: dict, folder: Path) -> dict:
     }
 
 
+def rows_of(kind: str, pairs: int, vocabulary: int, lengths: Lengths, seed: int) -> list[dict]:
+    """At least `pairs` pairs of a kind, in whole turns or tasks, numbered."""
+    draw, rows = random.Random(seed), []
+    while len(rows) < pairs:
+        if kind == "turn":
+            rows += turn_pairs(draw, lengths.prompt, lengths.tokens, vocabulary)
+        else:
+            rejected = 2 if kind == "tasks" else 1
+            rows += trajectory_pairs(draw, lengths.task_prompt, lengths.tokens, lengths.reply, vocabulary, rejected)
+    return [row | {"id": str(number)} for number, row in enumerate(rows)]
+
+
+def compare(kind: str, job: dict, peer_python: str, peer_micro: Sequence[int], repeats: int, folder: Path) -> str:
+    """Measure both sides of one kind of data, print each figure, and return the line with the ratios."""
+    ours = [measured(sys.executable, "sweet_dpo.py", job, folder)]
+    peer = job | {"pairs": [job["pairs"][i] for i in ours[0]["order"]]}
+    tried = {micro: measured(peer_python, "trl_dpo.py", peer | {"micro": micro}, folder) for micro in peer_micro}
+    for micro, result in tried.items():
+        print(f"{kind}: trl, {micro} pairs at once: {figures(result)}", flush=True)
+    fastest = max(tried, key=lambda micro: tried[micro]["pairs_per_second"])
+    ours, theirs = [], []
+    for _ in range(repeats):
+        ours.append(measured(sys.executable, "sweet_dpo.py", job, folder))
+        print(f"{kind}: sweet_rl: {figures(ours[-1])}", flush=True)
+        theirs.append(measured(peer_python, "trl_dpo.py", peer | {"micro": fastest}, folder))
+        print(f"{kind}: trl: {figures(theirs[-1])}", flush=True)
+    if kind == "turn":
+        gap = max(abs(a - b) for a, b in zip(ours[0]["losses"], theirs[0]["losses"], strict=True))
+        print(f"{kind}: largest difference between the losses of {len(ours[0]['losses'])} steps: {gap:.1e}")
+    speed, cpu, memory = (
+        spread(ratios([one[name] for one in ours], [one[name] for one in theirs]))
+        for name in ("pairs_per_second", "pairs_per_cpu_second", "peak_bytes")
+    )
+    targets = zip(("speed", "memory"), TARGETS.get(kind, ()), strict=False)
+    wanted = [f"{what} {value}" for what, value in targets if value]
+    return (
+        f"{kind}: {speed} times the pairs/s of TRL's fastest ({cpu} times by processor time), {memory} times its peak "
+        "memory" + (f"; wanted {', '.join(wanted)}" if wanted else "")
+    )
+
+
 def main(
     peer_python: str,
+    lengths: Lengths,
     shape: str = "25m",
     dtype: str = "auto",
     kinds: list[str] = KINDS,
     steps: int = 3,
+    repeats: int = 5,
     batch: int = 4,
     peer_micro: list[int] = (4, 1),
-    prompt: int = 1000,
-    tokens: int = 60,
-    task_prompt: int = 450,
-    reply: int = 50,
     gradient_checkpointing: bool = False,
     threads: int = 2,
     seed: int = 0,
@@ -120,58 +180,28 @@ def main(
         dtype: of weights and optimiser: float32, bfloat16, or auto (bfloat16 on a GPU)
         kinds: turn, tasks, lone
         steps: optimiser steps that are timed, after one that is not
+        repeats: processes of each side, in turns
         batch: pairs an optimiser step
         peer_micro: pairs that TRL takes at once; each is tried
-        prompt, tokens: of turn pairs; tokens also of each turn of a dialogue
-        task_prompt, reply: what stands before a dialogue (instructions, task, reference solution), and between turns
     """
     if shape not in SHAPES:
         raise UserError(f"--shape is {shape!r}; it must be one of {', '.join(SHAPES)}.")
+    device = "cuda" if torch.cuda.is_available() else "cpu"
     if dtype == "auto":
-        dtype = "bfloat16" if torch.cuda.is_available() else "float32"
-    vocabulary = config_of(shape).vocab_size
-    draw = random.Random(seed)
-    ratios = []
+        dtype = "bfloat16" if device == "cuda" else "float32"
+    lines = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        save_random_model(
-            str(folder / "model"), shape, getattr(torch, dtype), "cuda" if torch.cuda.is_available() else "cpu"
-        )
+        save_random_model(str(folder / "model"), shape, getattr(torch, dtype), device)
         for kind in kinds:
-            rows: list[dict] = []
-            while len(rows) < batch * (steps + 1):
-                if kind == "turn":
-                    rows += turn_pairs(draw, prompt, tokens, vocabulary)
-                else:
-                    rejected = 2 if kind == "tasks" else 1
-                    rows += trajectory_pairs(draw, task_prompt, tokens, reply, vocabulary, rejected)
-            for number, one in enumerate(rows):
-                one["id"] = str(number)
             job = {
-                "model": str(folder / "model"), "folder": str(folder / "out"), "pairs": rows, "batch": batch,
-                "dtype": dtype, "learning_rate": 1e-5, "beta": 0.1, "threads": threads,
+                "model": str(folder / "model"), "folder": str(folder / "out"), "batch": batch, "dtype": dtype,
+                "pairs": rows_of(kind, batch * (steps + 1), config_of(shape).vocab_size, lengths, seed),
+                "learning_rate": 1e-5, "beta": 0.1, "threads": threads,
                 "gradient_checkpointing": gradient_checkpointing,
             }  # fmt: skip
-            ours = measured(sys.executable, "sweet_dpo.py", job, folder)
-            print(f"{kind}: sweet_rl: {figures(ours)}", flush=True)
-            job["pairs"] = [rows[i] for i in ours["order"]]
-            theirs = []
-            for micro in peer_micro:
-                theirs.append(measured(peer_python, "trl_dpo.py", job | {"micro": micro}, folder))
-                print(f"{kind}: trl, {micro} pairs at once: {figures(theirs[-1])}", flush=True)
-                if kind == "turn":
-                    gap = max(abs(a - b) for a, b in zip(ours["losses"], theirs[-1]["losses"], strict=True))
-                    print(f"{kind}: largest difference between the losses of {len(ours['losses'])} steps: {gap:.1e}")
-            best = max(theirs, key=lambda result: result["pairs_per_second"])
-            speed, cpu, memory = (
-                ours[name] / best[name] for name in ("pairs_per_second", "pairs_per_cpu_second", "peak_bytes")
-            )
-            ratios.append(
-                f"{kind}: {speed:.2f} times the pairs/s of TRL's fastest ({cpu:.2f} times by processor time), "
-                f"{memory:.2f} times its peak memory"
-                + (f"; wanted {TARGETS[kind]} and 0.6" if kind in TARGETS else "")
-            )
-    print("\n".join(ratios))
+            lines.append(compare(kind, job, peer_python, peer_micro, repeats, folder))
+    print("\n".join(lines))
 
 
 def figures(result: dict) -> str:

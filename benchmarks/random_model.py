@@ -14,6 +14,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 EOS = "</s>"
 TEMPLATE = "{% for m in messages %}{{ m.content }} </s> {% endfor %}"
 SHAPES = {  # hidden, layers, heads, key heads, feed-forward, vocabulary, tied
+    "tiny": (64, 2, 4, 2, 96, 512, True),
     "25m": (512, 8, 8, 4, 1408, 16384, True),
     "135m": (576, 30, 9, 3, 1536, 49152, True),
     "1b": (2048, 16, 32, 8, 8192, 128256, True),
@@ -23,7 +24,7 @@ SHAPES = {  # hidden, layers, heads, key heads, feed-forward, vocabulary, tied
 
 
 def config_of(shape: str) -> LlamaConfig:
-    """The configuration of a named shape: 135m is SmolLM2's, 1b, 3b and 8b those of Llama 3."""
+    """The configuration of a named shape: tiny is for tests, 135m is SmolLM2's, 1b, 3b and 8b those of Llama 3."""
     hidden, layers, heads, key_heads, feed_forward, vocabulary, tied = SHAPES[shape]
     return LlamaConfig(
         hidden_size=hidden, num_hidden_layers=layers, num_attention_heads=heads, num_key_value_heads=key_heads,

@@ -4,18 +4,21 @@
 
 Sixteen candidates of 60 tokens after a prompt of 1,000, as the critic ranks them. The peer is the same model in
 transformers with its own attention kernel, one sequence a candidate, prompt included: as released, with the
-vocabulary's log-probs at every position, and, harder to beat, with logits at the candidate's tokens only. Of each the
-fastest of `--peer_batch` candidates at once counts. All must give the same log-probs. The last lines are the ratios.
+vocabulary's log-probs at every position, and, harder to beat, with logits at the candidate's tokens only. All ways take
+turns `--repeats` times; of each peer the fastest of `--peer_batch` candidates at once (by its median) counts. All must
+give the same log-probs. The last lines are the ratios: median and range over the repeats.
 """
 
 from __future__ import annotations
 
+import statistics
 import tempfile
-import time
+from functools import partial
 
 import numpy as np
 import torch
 from random_model import SHAPES, config_of, save_random_model
+from timing import in_turns, ratios, spread
 
 from sweet_rl.cli import run
 from sweet_rl.errors import UserError
@@ -31,25 +34,12 @@ def one_by_one(model, texts: list[EncodedText], together: int, everywhere: bool)
     device, found = next(model.parameters()).device, []
     for start in range(0, len(texts), together):
         part = texts[start : start + together]
-        ids = torch.from_numpy(np.stack([text.ids for text in part])).to(device)
+        ids = torch.from_numpy(np.stack([text.ids for text in part])).long().to(device)
         kept = len(part[0].targets) + 1
         logits = model(input_ids=ids, use_cache=False, logits_to_keep=0 if everywhere else kept).logits.float()
         logps = logits.log_softmax(-1)[:, -kept:-1].gather(-1, ids[:, -kept + 1 :, None])[..., 0]
         found += list(logps.cpu().numpy())
     return found
-
-
-def timed(work, repeats: int) -> tuple[list[np.ndarray], float, float]:
-    """What `work` gives, and its shortest wall-clock and processor times; once before, untimed."""
-    found, walls, cpus = work(), [], []
-    for _ in range(repeats):
-        wall, cpu = time.perf_counter(), time.process_time()
-        work()
-        if torch.cuda.is_available():
-            torch.cuda.synchronize()
-        walls.append(time.perf_counter() - wall)
-        cpus.append(time.process_time() - cpu)
-    return found, min(walls), min(cpus)
 
 
 def main(
@@ -59,7 +49,7 @@ def main(
     prompt: int = 1000,
     tokens: int = 60,
     peer_batch: list[int] = (1, 4, 16),
-    repeats: int = 3,
+    repeats: int = 5,
     threads: int = 2,
     seed: int = 0,
 ) -> None:
@@ -86,28 +76,22 @@ def main(
     with tempfile.TemporaryDirectory() as folder:
         save_random_model(folder, shape, kind, device)
         ours, plain = load_frozen(folder, kind), load_weights(folder, kind).to(device).eval()
-    found, wall, cpu = timed(lambda: score_texts(ours, texts, token_budget=16384), repeats)
-    print(f"sweet_rl: {candidates / wall:.2f} candidates/s ({candidates / cpu:.2f} a processor second)", flush=True)
-    ratios = []
-    peers = ((True, "as released, the vocabulary everywhere", 6), (False, "logits at the candidate only", 0))
-    for everywhere, name, wanted in peers:
-        best = None
-        for together in peer_batch:
-            expected, *times = timed(
-                lambda together=together, everywhere=everywhere: one_by_one(plain, texts, together, everywhere), repeats
-            )
-            gap = max(float(np.abs(a - b).max()) for a, b in zip(found, expected, strict=True))
-            print(
-                f"one sequence a candidate, {name}, {together} at once: {candidates / times[0]:.2f} candidates/s, "
-                f"log-probs differ by {gap:.1e} at most",
-                flush=True,
-            )
-            best = times if best is None else min(best, times)
-        ratios.append(
-            f"{best[0] / wall:.2f} times the candidates/s of one sequence a candidate, {name} "
-            f"({best[1] / cpu:.2f} by processor time)" + (f"; wanted {wanted}" if wanted else "")
+    peers = {"as released, the vocabulary everywhere": (True, 6), "logits at the candidate only": (False, 5)}
+    works = {"sweet_rl": lambda: score_texts(ours, texts, token_budget=16384)}
+    for name, (everywhere, _) in peers.items():
+        works |= {f"{name}, {n} at once": partial(one_by_one, plain, texts, n, everywhere) for n in peer_batch}
+    times = in_turns(works, repeats)
+    own = times["sweet_rl"]
+    for name, found in times.items():
+        gap = max(float(np.abs(a - b).max()) for a, b in zip(own.result, found.result, strict=True))
+        speed = spread([candidates / seconds for seconds in found.wall])
+        print(f"{name}: {speed} candidates/s, log-probs differ by {gap:.1e} at most")
+    for name, (_, wanted) in peers.items():
+        best = min((times[f"{name}, {n} at once"] for n in peer_batch), key=lambda found: statistics.median(found.wall))
+        print(
+            f"{spread(ratios(best.wall, own.wall))} times the candidates/s of one sequence a candidate, {name} "
+            f"({spread(ratios(best.cpu, own.cpu))} times by processor time); wanted {wanted}"
         )
-    print("\n".join(ratios))
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ def main(
     output_path: str,
     limit: int | None = None,
     shard: str | None = None,
+    processes: int | None = None,
     overwrite: bool = False,
 ) -> None:
     """Rank candidates: by the advantage log pi_critic - log pi_reference, by a value head, or by a judge.
@@ -29,13 +30,14 @@ def main(
         input_path: candidates of sample_best_of_n.py.
         output_path: the same records, ranked.
         limit: number of records that are read; default: all.
-        shard: i/n: the i-th of n parts of the records, for one process per GPU, each with its own output. The outputs
-            one after the other (cat) are the output of one process.
+        shard: i/n: the i-th of n parts of the records, for one process per machine, each with its own output. The
+            outputs one after the other (cat) are the output of one process.
+        processes: that rank a part each; default: as many as the GPUs of this machine hold critics.
         overwrite: replace an output of other settings.
     """
     from sweet_rl.credit.ranking import rank_file
 
-    rank_file(critic, input_path, output_path, limit, shard, overwrite)
+    rank_file(critic, input_path, output_path, limit, shard, overwrite, processes)
 
 
 if __name__ == "__main__":

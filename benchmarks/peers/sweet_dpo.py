@@ -33,6 +33,7 @@ def main(job_path: str, result_path: str) -> None:
         gradient_checkpointing=job["gradient_checkpointing"],
     )  # fmt: skip
     args = training_arguments(settings, job["folder"])
+    args.save_strategy = "no"
     pairs = [PreferencePair(row["chosen_parts"], row["rejected_parts"], id=row["id"]) for row in job["pairs"]]
     chat = ChatFormat.from_pretrained(job["model"])
     examples = encode_pairs(pairs, chat, DataSettings())

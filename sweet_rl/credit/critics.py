@@ -58,7 +58,7 @@ class CriticSettings:
         reference_model_id: For log_ratio with reference seed: that model. Default: the one in the critic's manifest.
         no_prompt: Do not show the reference solution to the critic.
         normalize: For log_ratio: turn or trajectory (mean over the turn's tokens) or none (sum).
-        bf16: Load the weights of a log_ratio or value critic in bfloat16.
+        bf16: Load the weights of a log_ratio or value critic in bfloat16. Default: if there is a GPU.
         token_budget: Tokens in one forward pass of a log_ratio or value critic.
         hostname: Server of the judge (several separated by commas). Without one it runs in this process.
         engine: auto; transformers; vllm, which scores the whole text of each candidate; for a judge also openai (the
@@ -78,7 +78,7 @@ class CriticSettings:
     reference_model_id: str | None = None
     no_prompt: bool = False
     normalize: Normalize = "turn"
-    bf16: bool = False
+    bf16: bool | None = None
     token_budget: Annotated[int, UNRECORDED] = 16384
     hostname: Annotated[str | None, UNRECORDED] = None
     engine: Literal["auto", "transformers", "vllm", "openai"] = "auto"
@@ -132,6 +132,15 @@ class CriticSettings:
                 return None
             raise
 
+    @property
+    def reduced(self) -> bool:
+        """`bf16`, or its default on this machine."""
+        if self.bf16 is None:
+            import torch
+
+            return torch.cuda.is_available()
+        return self.bf16
+
     def to_settings(self) -> dict[str, Any]:
         """The settings that the scores depend on, for a run's manifest."""
         common = {"model_id": self.model_id, "critic_type": self.critic_type, "hint": self.hint}
@@ -142,10 +151,11 @@ class CriticSettings:
             prompt = hash_rows([judge_prompt(self.judge_prompt_path)])[:16]
             return common | {"judge_prompt": prompt, "seed": self.seed}
         if self.critic_type == "value":
-            return common | {"bf16": self.bf16}
+            return common | {"bf16": self.reduced}
         return common | {
             "reference": "seed" if self.seed_model else "sampled", "reference_model_id": self.seed_model,
-            "normalize": self.normalize, "bf16": self.bf16, **({"engine": "vllm"} if self.engine == "vllm" else {}),
+            "normalize": self.normalize, "bf16": self.reduced,
+            **({"engine": "vllm"} if self.engine == "vllm" else {}),
         }  # fmt: skip
 
     def inputs(self) -> list[str]:

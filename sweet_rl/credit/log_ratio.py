@@ -18,6 +18,7 @@ from sweet_rl.records import TurnCandidates
 from sweet_rl.scoring.rows import EncodedText
 
 logger = logging.getLogger(__name__)
+VLLM_TURNS = 4096  # per call: an engine is started for the longest text of a call, and perhaps stopped for another one
 Score = Callable[[Sequence[EncodedText]], list[np.ndarray]]
 """Texts -> for each text the log-probs [L] of its L trained tokens."""
 
@@ -59,10 +60,13 @@ class LogRatioCritic:
         if settings.engine == "vllm":
             from sweet_rl.scoring.vllm_logps import load_vllm_scorers
 
-            critic, reference = load_vllm_scorers(paths, settings.bf16)
+            scorers = load_vllm_scorers(paths, settings.reduced)
         else:
-            critic, reference = (path and load_scorer(path, settings.bf16, settings.token_budget) for path in paths)
-        return cls(ChatFormat.from_pretrained(paths[0]), critic, reference, settings.hint, settings.normalize)
+            scorers = [path and load_scorer(path, settings.reduced, settings.token_budget) for path in paths]
+        critic = cls(ChatFormat.from_pretrained(paths[0]), *scorers, settings.hint, settings.normalize)
+        if settings.engine == "vllm":
+            critic.turns_per_call = VLLM_TURNS
+        return critic
 
     async def scores(self, records: Sequence[TurnCandidates]) -> list[list[float]]:
         texts = [encoded_candidates(record, self.chat, self._hint) for record in records]

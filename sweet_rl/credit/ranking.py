@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+from functools import partial
 from itertools import islice
 
 from tqdm import tqdm
@@ -14,9 +15,11 @@ from sweet_rl.errors import UserError
 from sweet_rl.models.base import ModelError
 from sweet_rl.models.load import model_path
 from sweet_rl.models.loadable import check_loadable
+from sweet_rl.models.placement import gpu_memory, gpus_for, parameter_count, visible_groups
 from sweet_rl.progress import progress_bar
 from sweet_rl.records import TurnCandidates, read_records
 from sweet_rl.rollout.play import as_they_finish
+from sweet_rl.runs.parts import run_parts
 from sweet_rl.runs.run import Run, open_run
 from sweet_rl.runs.shards import shard_of
 
@@ -28,12 +31,15 @@ def rank_file(
     limit: int | None = None,
     shard: str | None = None,
     overwrite: bool = False,
+    processes: int | None = None,
 ) -> dict:
     """Rank every record of a file, in its order. A killed run continues with the same call.
 
     Args:
         limit: number of records that are read; None reads all.
         shard: "i/n": only the i-th of n parts of the records.
+        processes: that rank a part each, on CPUs or on GPUs of their own; None: as many as the GPUs of this machine
+            hold critics, without a shard.
 
     Returns:
         The summary: turns, candidates.
@@ -41,6 +47,8 @@ def rank_file(
     Raises:
         UserError: before anything is written; or, after the other records were written, because a server failed.
     """
+    if processes is not None and processes < 1:
+        raise UserError(f"--processes is {processes}; it must be at least 1.")
     records = list(shard_of(read_records(input_path, TurnCandidates, limit), shard))
     if not records:
         raise UserError(f"--shard {shard}: there are fewer records in {input_path} than shards. Use fewer.")
@@ -53,7 +61,12 @@ def rank_file(
             print(f"{output_path}: already complete")
             return run.summary or {}
         todo = [record for record in records if record.id not in run.done]
-        failed = asyncio.run(_rank(run, load_critic(critic), todo))
+        environments = processes_of(critic, processes, shard)[: len(records)]
+        failed = 0
+        if len(environments) > 1 and todo:
+            run_parts(run, partial(_rank_part, critic, input_path, limit), environments)
+        else:
+            failed = asyncio.run(_rank(run, load_critic(critic), todo))
         if failed:
             raise UserError(
                 f"{failed} turns could not be ranked; the others are in {output_path}. Run the same command again to "
@@ -66,6 +79,23 @@ def rank_file(
         run.finish(summary)
         print(f"{output_path}: {summary['candidates']} candidates of {summary['turns']} turns ranked")
         return summary
+
+
+def processes_of(critic: CriticSettings, processes: int | None, shard: str | None) -> list[dict[str, str]]:
+    """The environment of each process that ranks; one is this process."""
+    if shard is not None or critic.critic_type == "judge":  # a judge in this process has the GPUs that it needs
+        return [{}]
+    memory = gpu_memory()
+    if not memory:
+        return [{}] * (processes or 1)
+    models = filter(None, (critic.model_id, critic.seed_model))
+    weights = sum(parameter_count(model_path(model)) for model in models) * (2 if critic.reduced else 4)
+    groups = visible_groups(gpus_for(weights, memory))
+    return groups[:processes]
+
+
+def _rank_part(critic: CriticSettings, input_path: str, limit: int | None, output_path: str, shard: str) -> None:
+    rank_file(critic, input_path, output_path, limit, shard)
 
 
 def ranked(record: TurnCandidates, scores: list[float], eos_text: str | None) -> TurnCandidates:

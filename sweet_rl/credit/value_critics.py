@@ -51,7 +51,7 @@ class ValueHeadCritic:
         from sweet_rl.scoring.value_head import load_value_model, value_texts
 
         path = model_path(settings.model_id)
-        model = load_value_model(path, torch.bfloat16 if settings.bf16 else torch.float32)
+        model = load_value_model(path, torch.bfloat16 if settings.reduced else torch.float32)
         share = share_prompts(model)
 
         def value(texts: Sequence[EncodedText]) -> list[float]:
@@ -101,7 +101,7 @@ class PictureValueCritic:
         if not settings.hint:
             raise UserError("a vision critic ranks with the reference page's picture: leave out --no_prompt.")
         path = model_path(settings.model_id)
-        dtype = torch.bfloat16 if settings.bf16 else torch.float32
+        dtype = torch.bfloat16 if settings.reduced else torch.float32
         model = load_value_model(path, dtype, load=load_vision_frozen)
         renderer = PageRenderer(**_window(path), timeout=PAGE_TIMEOUT)
         return cls(model, VisionFormat.from_pretrained(path), renderer, settings.token_budget)

@@ -98,12 +98,17 @@ def _load(
             f"fields of a request ({', '.join(settings.request)}) are for a model on a server: name its host."
         )
     path = model_path(name)
-    if engine == "vllm" or (engine == "auto" and _gpu() and find_spec("vllm")):
+    if engine == "vllm" or (engine == "auto" and _gpus() and find_spec("vllm")):
         from sweet_rl.models.vllm_local import VLLMModel
 
         return VLLMModel(path, **engine_settings)
     from sweet_rl.models.transformers_local import TransformersModel
 
+    if (count := _gpus()) > 1:
+        logger.warning(
+            "the engine transformers uses one of %d GPUs. Install vLLM, which uses all of them, or start one process "
+            "per GPU with CUDA_VISIBLE_DEVICES and --shard i/%d.", count, count,
+        )  # fmt: skip
     return TransformersModel.from_pretrained(path, **engine_settings)
 
 
@@ -126,7 +131,7 @@ def _server_chat(name: str, tokenizer: str | None) -> ChatFormat | None:
         return None
 
 
-def _gpu() -> bool:
+def _gpus() -> int:
     import torch
 
-    return torch.cuda.is_available()
+    return torch.cuda.device_count() if torch.cuda.is_available() else 0

@@ -11,8 +11,23 @@ from sweet_rl.models.base import CONTEXT_WORDS, Completion, ModelError, Sampling
 from sweet_rl.records import Message, Part
 
 
+def parallel_sizes(path: str) -> dict[str, int]:
+    """How vLLM uses all visible GPUs: as many engines as they hold, each on as few GPUs as hold its weights.
+
+    Returns:
+        The fields of AsyncEngineArgs; none with fewer than two GPUs.
+    """
+    from sweet_rl.models.placement import gpu_memory, gpus_for, parameter_count
+
+    memory = gpu_memory()
+    if len(memory) < 2:
+        return {}
+    each = gpus_for(2 * parameter_count(path), memory)
+    return {"tensor_parallel_size": each, "data_parallel_size": len(memory) // each}
+
+
 class VLLMModel:
-    """A checkpoint in vLLM's asynchronous engine.
+    """A checkpoint in vLLM's asynchronous engine, on all visible GPUs (`parallel_sizes`).
 
     Args:
         path: Checkpoint folder or hub name.
@@ -43,7 +58,8 @@ class VLLMModel:
             from vllm.engine.arg_utils import AsyncEngineArgs
             from vllm.v1.engine.async_llm import AsyncLLM
 
-            settings = {"model": self.path, "logprobs_mode": "processed_logprobs", **self.engine_settings}
+            settings = {"model": self.path, "logprobs_mode": "processed_logprobs", **parallel_sizes(self.path)}
+            settings |= self.engine_settings
             self._engine = AsyncLLM.from_engine_args(AsyncEngineArgs(**settings))
         return self._engine
 

@@ -52,15 +52,18 @@ def completion_logps(model: torch.nn.Module, batch: dict[str, Any]) -> Tensor:
     Equal, with its gradients, to one plain forward pass per text. A batch
     with shared prompts needs a model that `share_prompts` has switched.
     """
-    rows, columns, targets = batch["rows"], batch["columns"], batch["targets"]
+    targets = batch["targets"]
     head, vocabulary = unwrapped(model).get_output_embeddings(), unwrapped(model).config.vocab_size
 
+    def scored(hidden: Tensor) -> Tensor:  # a model on several GPUs ends on another one than it begins
+        return hidden[batch["rows"].to(hidden.device), batch["columns"].to(hidden.device)]
+
     def logits(projection: Callable[[Tensor], Tensor], hidden: Tensor) -> Tensor:
-        return wide_projection(head, projection)(hidden[rows, columns])[None]
+        return wide_projection(head, projection)(scored(hidden))[None]
 
     def score(projection: Callable[[Tensor], Tensor], hidden: Tensor) -> Tensor:
         project = wide_projection(head, projection)
-        return chunked_logps(project, hidden[rows, columns], targets, vocabulary)[None, :, None]
+        return chunked_logps(project, scored(hidden), targets, vocabulary)[None, :, None]
 
     if not has_plain_head(model):
         with projection_replaced(model, logits):
@@ -90,6 +93,19 @@ def batches_by_tokens(texts: Sequence[EncodedText], token_budget: int) -> list[l
     return batches
 
 
+def _distinct(texts: Sequence[EncodedText]) -> list[int]:
+    """Indices of the first of each group of equal texts."""
+    first: dict[bytes, int] = {}
+    for i, text in enumerate(texts):
+        first.setdefault(text.key, i)
+    return list(first.values())
+
+
+def batch_count(texts: Sequence[EncodedText], token_budget: int) -> int:
+    """Number of batches in which `in_batches` computes the texts."""
+    return len(batches_by_tokens([texts[i] for i in _distinct(texts)], token_budget))
+
+
 def on_device(batch: dict[str, Any], device: torch.device) -> dict[str, Any]:
     """The batch with its tensors on `device`, those in dictionaries of it too."""
 
@@ -108,6 +124,7 @@ def in_batches(
     token_budget: int,
     compute: Callable[[list[EncodedText], Callable[[dict], dict]], Sequence],
     progress: Callable[[int], None] | None = None,
+    at_least: int = 0,
 ) -> list:
     """The result of `compute` for each text, in the order of `texts`; no gradients. Equal texts are computed once.
 
@@ -117,18 +134,18 @@ def in_batches(
         token_budget: tokens per batch.
         compute: (some texts, a function that moves a batch to the device) -> one result per text.
         progress: is called after each batch with the number of its texts.
+        at_least: number of batches; the first one is repeated until there are so many. Processes that divide a model
+            by ZeRO-3 must compute equally many.
     """
-    first: dict[bytes, int] = {}
-    for i, text in enumerate(texts):
-        first.setdefault(text.key, i)
-    unique = list(first.values())
+    unique = _distinct(texts)
     device = next(model.parameters()).device
     found: dict[bytes, Any] = {}
-    for members in batches_by_tokens([texts[i] for i in unique], token_budget):
-        chosen = [texts[unique[m]] for m in members]
+    batches = batches_by_tokens([texts[i] for i in unique], token_budget)
+    for number in range(max(len(batches), at_least)):
+        chosen = [texts[unique[m]] for m in batches[number if number < len(batches) else 0]]
         values = compute(chosen, lambda batch: on_device(batch, device))
         found.update(zip((text.key for text in chosen), values, strict=True))
-        if progress:
+        if progress and number < len(batches):
             progress(len(chosen))
     return [found[text.key] for text in texts]
 
@@ -140,6 +157,7 @@ def score_texts(
     share: bool | None = None,
     row_tokens: int = ROW_TOKENS,
     progress: Callable[[int], None] | None = None,
+    at_least: int = 0,
 ) -> list[np.ndarray]:
     """Log-probs of each text's trained tokens, float32 [n_i], in the order of `texts`; no gradients.
 
@@ -152,4 +170,4 @@ def score_texts(
         logps = completion_logps(model, to_device(lay_out(chosen, share, row_tokens))).cpu().numpy()
         return np.split(logps, np.cumsum([len(text.targets) for text in chosen])[:-1])
 
-    return in_batches(model, texts, token_budget, compute, progress)
+    return in_batches(model, texts, token_budget, compute, progress, at_least)

@@ -51,10 +51,11 @@ def wide_projection(head: torch.nn.Module, projection: Callable[[Tensor], Tensor
     """The projection of hidden states [S, H] with logits [S, V] that are not rounded to a reduced precision.
 
     Args:
-        head: the vocabulary projection. If it is not a plain linear layer (adapter, 4 bits), its own precision is kept.
+        head: the vocabulary projection. If it is not a plain linear layer (adapter, 4 bits, moved by accelerate), its
+            own precision is kept.
         projection: its forward.
     """
-    if type(head) is not torch.nn.Linear:
+    if type(head) is not torch.nn.Linear or hasattr(head, "_hf_hook"):
         return projection
     device = head.weight.device.type
     reduced = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else head.weight.dtype
@@ -64,7 +65,7 @@ def wide_projection(head: torch.nn.Module, projection: Callable[[Tensor], Tensor
 
     def project(hidden: Tensor) -> Tensor:
         with torch.autocast(device, enabled=False):
-            logits = _WideProduct.apply(hidden.to(reduced), weight)
+            logits = _WideProduct.apply(hidden.to(weight), weight)
             return logits if head.bias is None else logits + head.bias
 
     return project
@@ -91,7 +92,7 @@ def token_logps(logits: Tensor, targets: Tensor) -> Tensor:
     """logits [S, V], targets int64 [S] -> log-probs [S], float32, or float64 if the logits are."""
     if logits.dtype != torch.float64:
         logits = logits.float()
-    return logits.gather(-1, targets[:, None])[:, 0] - logits.logsumexp(-1)
+    return logits.gather(-1, targets.to(logits.device)[:, None])[:, 0] - logits.logsumexp(-1)
 
 
 def chunked_logps(

@@ -11,6 +11,7 @@ that predict a trained token are scored.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,7 +25,7 @@ from sweet_rl.errors import UserError
 
 @dataclass(frozen=True, eq=False)
 class EncodedText:
-    """Token ids [L] of a text, and which of them are trained, bool [L]."""
+    """Token ids int32 [L] of a text, and which of them are trained, bool [L]."""
 
     ids: np.ndarray
     train: np.ndarray
@@ -48,7 +49,7 @@ class EncodedText:
                 f"{where}: its first token is to be trained, but nothing precedes it to predict it from."
             )
         end = trained[-1] + 1
-        return cls(np.asarray(ids[:end], dtype=np.int64), mask[:end])
+        return cls(np.asarray(ids[:end], dtype=np.int32), mask[:end])
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -60,8 +61,8 @@ class EncodedText:
 
     @cached_property
     def prompt(self) -> bytes:
-        """The ids before the first trained token; texts with the same ones can share a block."""
-        return self.ids[: self.prompt_length].tobytes()
+        """Digest of the ids before the first trained token; texts with the same one can share a block."""
+        return _digest(self.ids[: self.prompt_length])
 
     @cached_property
     def targets(self) -> np.ndarray:
@@ -75,8 +76,12 @@ class EncodedText:
 
     @cached_property
     def key(self) -> bytes:
-        """Equal for equal texts."""
-        return self.ids.tobytes() + self.train.tobytes()
+        """Digest of the text: equal for equal texts."""
+        return _digest(self.ids, self.train)
+
+
+def _digest(*arrays: np.ndarray) -> bytes:
+    return hashlib.blake2b(b"".join(array.tobytes() for array in arrays), digest_size=16).digest()
 
 
 @dataclass(frozen=True)
@@ -201,7 +206,7 @@ def lay_out(
         "completions": completions,
         "rows": np.concatenate(rows),
         "columns": np.concatenate(columns),
-        "targets": np.concatenate([text.ids[text.targets] for text in texts]),
+        "targets": np.concatenate([text.ids[text.targets] for text in texts]).astype(np.int64),
         "text": np.repeat(np.arange(len(texts)), [len(text.targets) for text in texts]),
         "turn": np.concatenate([text.turns + before for text, before in zip(texts, turns_before, strict=False)]),
         "starts": starts,

@@ -25,6 +25,7 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 from transformers.utils import is_torch_flex_attn_available
 
+from sweet_rl.scoring.projection import unwrapped
 from sweet_rl.scoring.rows import Block
 
 log = logging.getLogger(__name__)
@@ -56,6 +57,16 @@ class RowAttention:
     completions: Tensor
     positions: Tensor
     _made: dict = field(default_factory=dict)
+
+    def to(self, device: torch.device | str | int, **_) -> RowAttention:
+        """The same on another device, made once; accelerate calls it in a model that lies on several GPUs."""
+        device = torch.device(device)
+        if device == self.blocks.device:
+            return self
+        if device not in self._made:
+            moved = (x.to(device) for x in (self.blocks, self.completions, self.positions))
+            self._made[device] = RowAttention(self.layout, *moved)
+        return self._made[device]
 
     def longest(self) -> int:
         """Tokens of the longest text."""
@@ -295,6 +306,7 @@ def share_prompts(model: torch.nn.Module) -> bool:
     If not, a warning gives the reason, and prompts are computed once per text. Calls without rows (generation) do not
     change.
     """
+    model = unwrapped(model)
     reason = why_not_shared(model)
     if reason is None:
         model.set_attn_implementation(NAME)

@@ -23,6 +23,8 @@ from sweet_rl.scoring.rows import lay_out
 from sweet_rl.scoring.shared_prefix import share_prompts
 from sweet_rl.training.arguments import CHECKPOINTS
 from sweet_rl.training.deepspeed import whole_weights
+from sweet_rl.training.divided_reference import load_divided
+from sweet_rl.training.encoded_once import encoded_once
 from sweet_rl.training.examples import PreferenceExamples, encode_pairs
 from sweet_rl.training.loop import Training
 from sweet_rl.training.losses import expected_first_loss, preference_losses
@@ -77,7 +79,9 @@ def train_preferences(
     ref_pretrain = ref_pretrain or pretrain
     weights, frozen = training.weights, model_path(ref_pretrain)
     chat = ChatFormat.from_pretrained(weights)
-    examples = encode_pairs(training.read(PreferencePair), chat, data, dataset)
+    examples = encoded_once(
+        lambda: encode_pairs(training.read(PreferencePair), chat, data, dataset), training.args
+    )
     for path in {weights, frozen}:
         check_loadable(path)
 
@@ -106,11 +110,13 @@ def _reference(examples: PreferenceExamples, load, path: str, training: Training
     with torch.autocast(args.device.type, torch.bfloat16, enabled=reduced):
         return reference_logps(
             Path(training.save_path) / CHECKPOINTS, examples.texts, key, load, args.process_index, args.world_size,
-            torch.distributed.barrier if args.world_size > 1 else lambda: None,
+            torch.distributed.barrier if args.world_size > 1 else lambda: None, divided=settings.zero_stage == 3,
         )  # fmt: skip
 
 
 def _load_reference(path: str, training: Training) -> torch.nn.Module:
-    """The frozen model, whole in every process: it is released before ZeRO-3 splits up the trained one."""
+    """The frozen model: whole in every process, or divided among them if the trained one is."""
+    if training.settings.zero_stage == 3:
+        return load_divided(path, training.dtype, training.args.device)
     with whole_weights(training.args):
         return freeze(training.load_weights(path), training.args.device)

@@ -6,7 +6,7 @@ import logging
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from sweet_rl.records import Part, PreferencePair, Trajectory, seed_for
 from sweet_rl.scoring.markup import last_reply_parts
 from sweet_rl.scoring.privileged_information import with_hint
 from sweet_rl.scoring.rows import EncodedText
+from sweet_rl.scoring.text_store import TextStore
 from sweet_rl.scoring.trajectory_parts import text_markup, trajectory_parts
 from sweet_rl.training.settings import DataSettings
 
@@ -30,13 +31,13 @@ class PreferenceExamples:
     """Pairs of texts.
 
     Attributes:
-        texts: the distinct texts.
+        texts: the distinct texts; a TextStore, or a list.
         pairs: int64 [P, 2], indices of (chosen, rejected).
         tasks: each pair's task; None if its row does not name one.
         counts: number of pairs by what happened to them.
     """
 
-    texts: list[EncodedText]
+    texts: Sequence[EncodedText]
     pairs: np.ndarray
     tasks: list[str | None]
     counts: Counter
@@ -46,8 +47,8 @@ class PreferenceExamples:
 
     @property
     def prompts(self) -> list[bytes]:
-        """The prompt of each pair's chosen text."""
-        return [self.texts[chosen].prompt for chosen, _ in self.pairs]
+        """A digest of the prompt of each pair's chosen text."""
+        return [self.texts[chosen].prompt for chosen in self.pairs[:, 0]]
 
     @property
     def lengths(self) -> list[int]:
@@ -66,7 +67,7 @@ class DialogueExamples:
         counts: number of dialogues by what happened to them.
     """
 
-    texts: list[EncodedText]
+    texts: Sequence[EncodedText]
     labels: list[float]
     tasks: list[str | None]
     counts: Counter
@@ -76,7 +77,7 @@ class DialogueExamples:
 
     @property
     def prompts(self) -> list[bytes]:
-        """Each dialogue up to the agent's first turn."""
+        """A digest of each dialogue up to the agent's first turn."""
         return [text.prompt for text in self.texts]
 
     @property
@@ -217,7 +218,8 @@ def encode_pairs(
         tasks.append(pair.task_id)
     if not kept:
         raise UserError(_nothing_left(path, len(pairs), "pairs", counts, data))
-    return PreferenceExamples([text for _, text in texts.values()], np.asarray(kept, dtype=np.int64), tasks, counts)
+    store = TextStore.pack([text for _, text in texts.values()])
+    return PreferenceExamples(store, np.asarray(kept, dtype=np.int64), tasks, counts)
 
 
 def encode_trajectories(
@@ -249,7 +251,7 @@ def encode_trajectories(
             found.tasks.append(trajectory.task.id)
     if not found.texts:
         raise UserError(_nothing_left(path, seen, "trajectories", found.counts, data))
-    return found
+    return replace(found, texts=TextStore.pack(found.texts))
 
 
 def encode_replies(
@@ -268,7 +270,7 @@ def encode_replies(
             found.tasks.append(pair.task_id)
     if not found.texts:
         raise UserError(_nothing_left(path, len(pairs), "texts", found.counts, data))
-    return found
+    return replace(found, texts=TextStore.pack(found.texts))
 
 
 def _nothing_left(path: str, count: int, what: str, counts: Counter, data: DataSettings) -> str:

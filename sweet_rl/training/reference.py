@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import os
 from collections.abc import Callable, Sequence
@@ -11,7 +12,7 @@ import numpy as np
 import torch
 
 from sweet_rl.progress import progress_bar
-from sweet_rl.scoring.logps import score_texts
+from sweet_rl.scoring.logps import batch_count, score_texts
 from sweet_rl.scoring.rows import EncodedText
 
 
@@ -24,20 +25,23 @@ def reference_logps(
     processes: int = 1,
     wait: Callable[[], None] = lambda: None,
     token_budget: int = 8192,
+    divided: bool = False,
 ) -> list[np.ndarray]:
     """Log-probs of each text's trained tokens under the frozen model.
 
-    Each process computes its share and reads the others'. A share on disk is used only if it was made from the same
-    texts and `model_key`, so a killed training that is started again does not compute it twice.
+    Each process computes its share and maps those of the others into its memory. A share on disk is used only if it was
+    made from the same texts and `model_key`, so a killed training that is started again does not compute it twice.
 
     Args:
-        folder: of the shares.
+        folder: of the shares, the same for all processes.
         texts: of all processes.
         model_key: identifies the model's weights and precision.
         load: returns the model; called only if something must be computed.
         process, processes: number of this process, from 0, and how many there are.
         wait: returns when all processes have called it.
         token_budget: tokens per batch.
+        divided: whether the processes hold one model together (ZeRO-3), so that they must compute in step: all of them
+            or none, and equally many batches.
 
     Returns:
         float32 [n_i] for each text, in the order of `texts`.
@@ -47,33 +51,35 @@ def reference_logps(
     digest = hashlib.sha256(model_key.encode())
     for text in texts:
         digest.update(text.key)
-    key = digest.hexdigest()
     folder.mkdir(parents=True, exist_ok=True)
-    paths = [folder / f"reference_logps-{n}-of-{processes}.npz" for n in range(processes)]
+    name = f"reference_logps-{digest.hexdigest()[:32]}"
+    paths = [folder / f"{name}-{n}-of-{processes}.npy" for n, share in enumerate(shares) if share]
 
-    if _read(paths[process], key) is None and shares[process]:
-        mine = [texts[i] for i in shares[process]]
+    needed = paths if divided else paths[process : process + 1]
+    if not all(path.exists() for path in needed):
+        mine = [texts[i] for i in shares[process] or order[:1]]  # a process without a share computes along
+        count = max(batch_count([texts[i] for i in share], token_budget) for share in shares if share) if divided else 0
         with progress_bar(total=len(mine), desc="reference log-probs", disable=process > 0) as bar:
-            values = score_texts(load(), mine, token_budget, progress=bar.update)
-        partial = paths[process].with_suffix(".partial")
-        with open(partial, "wb") as file:
-            np.savez(file, key=np.asarray(key), logps=np.concatenate(values))
-        os.replace(partial, paths[process])
+            values = score_texts(load(), mine, token_budget, progress=bar.update, at_least=count)
+        _release()
+        if shares[process]:
+            partial = paths[process].with_suffix(".partial")
+            with open(partial, "wb") as file:
+                np.save(file, np.concatenate(values))
+            os.replace(partial, paths[process])
     wait()
 
     found: list = [None] * len(texts)
-    for path, share in zip(paths, shares, strict=True):
-        if not share:
-            continue
+    for path, share in zip(paths, shares, strict=False):  # shares without texts, the last ones, have no file
         ends = np.cumsum([len(texts[i].targets) for i in share])
-        for i, values in zip(share, np.split(_read(path, key), ends[:-1]), strict=True):
+        stored = np.asarray(np.load(path, mmap_mode="r"))
+        for i, values in zip(share, np.split(stored, ends[:-1]), strict=True):
             found[i] = values
     return found
 
 
-def _read(path: Path, key: str) -> np.ndarray | None:
-    """The log-probs of a share, None if it was not made for `key`."""
-    if not path.exists():
-        return None
-    with np.load(path) as stored:
-        return stored["logps"] if str(stored["key"]) == key else None
+def _release() -> None:
+    """Free the memory of a model that is no longer used; a DeepSpeed engine refers to itself."""
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()

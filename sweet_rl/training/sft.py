@@ -12,6 +12,7 @@ from sweet_rl.records import PreferencePair, Trajectory, holds_pairs
 from sweet_rl.scoring.logps import ROW_TOKENS
 from sweet_rl.scoring.rows import lay_out
 from sweet_rl.scoring.shared_prefix import share_prompts
+from sweet_rl.training.encoded_once import encoded_once
 from sweet_rl.training.examples import DialogueExamples, encode_replies, encode_trajectories, successful
 from sweet_rl.training.loop import Training
 from sweet_rl.training.losses import imitation_losses
@@ -43,11 +44,15 @@ def train_imitation(
     Arguments, result and errors are those of `loop.Training`.
     """
     training = Training(pretrain, dataset, save_path, settings, data, overwrite)
-    pairs = holds_pairs(dataset)
-    records = training.read(PreferencePair if pairs else Trajectory)
-    kept = records if pairs else successful(records, min_reward, dataset)
     chat = ChatFormat.from_pretrained(training.weights)
-    examples = (encode_replies if pairs else encode_trajectories)(kept, chat, data, dataset)
+
+    def encode() -> DialogueExamples:
+        if holds_pairs(dataset):
+            return encode_replies(training.read(PreferencePair), chat, data, dataset)
+        kept = successful(training.read(Trajectory), min_reward, dataset)
+        return encode_trajectories(kept, chat, data, dataset)
+
+    examples = encoded_once(encode, training.args)
     check_loadable(training.weights)
 
     def make() -> tuple[torch.nn.Module, Objective]:

@@ -16,6 +16,7 @@ from sweet_rl.models.loadable import check_loadable
 from sweet_rl.records import PreferencePair, Trajectory
 from sweet_rl.scoring.shared_prefix import share_prompts
 from sweet_rl.scoring.value_head import turn_values, value_batch
+from sweet_rl.training.encoded_once import encoded_once
 from sweet_rl.training.examples import (
     DialogueExamples,
     PreferenceExamples,
@@ -79,11 +80,17 @@ def train_value(
     training = Training(pretrain, dataset, save_path, settings, data, overwrite)
     chat = ChatFormat.from_pretrained(training.weights)
     if how.objective == "preference":
-        examples = encode_pairs(training.read(PreferencePair), chat, data, dataset)
+        examples = encoded_once(
+            lambda: encode_pairs(training.read(PreferencePair), chat, data, dataset), training.args
+        )
         counts = {"pairs": len(examples), "texts": len(examples.texts)}
     else:
-        graded = successful(training.read(Trajectory), 0.0, dataset)
-        examples = encode_trajectories(graded, chat, data, dataset, hint)
+
+        def encode() -> DialogueExamples:
+            graded = successful(training.read(Trajectory), 0.0, dataset)
+            return encode_trajectories(graded, chat, data, dataset, hint)
+
+        examples = encoded_once(encode, training.args)
         counts = {"trajectories": len(examples), "successes": int(sum(examples.labels))}
     check_loadable(training.weights)
 

@@ -26,7 +26,11 @@ def test_vllm_scores_as_the_shared_pass_does(tmp_path):
     from sweet_rl.scoring.vllm_logps import VLLMScorer
 
     path = save_tiny_chat_model(tmp_path / "model", hidden_size=128, intermediate_size=128)
-    found = VLLMScorer(path, dtype="float32", max_model_len=256, enforce_eager=True)(texts())
+    scorers = [VLLMScorer(path, dtype="float32", enforce_eager=True) for _ in range(2)]
+    scorers[0].others, scorers[1].others = scorers[1:], scorers[:1]
     expected = score_texts(load_frozen(path, device="cpu"), texts())
-    for one, other in zip(found, expected, strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-3)
+    for scorer in (*scorers, scorers[0]):  # one engine after the other, and the first one again
+        for one, other in zip(scorer(texts()), expected, strict=True):
+            np.testing.assert_allclose(one, other, atol=1e-3)
+    for scorer in scorers:
+        scorer.stop()

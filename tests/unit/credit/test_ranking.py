@@ -9,9 +9,10 @@ import pytest
 import torch
 
 from sweet_rl.chat import ChatFormat
+from sweet_rl.credit import ranking
 from sweet_rl.credit.candidate_texts import encoded_candidates, prompt_parts
 from sweet_rl.credit.critics import CriticSettings
-from sweet_rl.credit.ranking import rank_file, ranked
+from sweet_rl.credit.ranking import processes_of, rank_file, ranked
 from sweet_rl.credit.turn_pairs import pair_file
 from sweet_rl.errors import UserError
 from sweet_rl.records import PreferencePair, TurnCandidates, read_records
@@ -22,8 +23,8 @@ from tests.support.tiny_models import EOS, save_tiny_chat_model
 TASK = {"problem_description": "fee", "ground_truth": "def fee(x): return 2 * x", "test_cases": {}}
 
 
-def rank(input_path, output_path, limit=None, shard=None, **settings):
-    return rank_file(CriticSettings(**settings), str(input_path), str(output_path), limit, shard)
+def rank(input_path, output_path, limit=None, shard=None, processes=None, **settings):
+    return rank_file(CriticSettings(**settings), str(input_path), str(output_path), limit, shard, False, processes)
 
 
 @pytest.fixture(scope="module")
@@ -127,11 +128,41 @@ def test_a_killed_ranking_is_continued_and_a_finished_one_left_alone(world, tmp_
         rank(**flags, output_path=str(tmp_path / "cut.jsonl"), no_prompt=True)
 
 
+@pytest.mark.slow
+def test_two_processes_rank_as_one(world, tmp_path):
+    flags = {"model_id": world["critic"], "input_path": world["path"], "reference": "sampled"}
+    summaries = [rank(**flags, output_path=tmp_path / f"{n}.jsonl", processes=n) for n in (1, 2)]
+    assert (tmp_path / "1.jsonl").read_text() == (tmp_path / "2.jsonl").read_text()
+    assert summaries[0] == summaries[1] == {"turns": 3, "candidates": 13}
+    assert len(list(tmp_path.iterdir())) == 4  # two outputs with their manifests, no parts
+
+
+@pytest.mark.parametrize("critic_type, memory, shard, each", [
+    ("log_ratio", [80e9] * 4, None, ["0", "1", "2", "3"]),
+    ("log_ratio", [1e6] * 4, None, ["0,1", "2,3"]),  # critic and reference, bfloat16: 0.8 MB of 1 MB is too much
+    ("value", [1e6] * 4, None, ["0", "1", "2", "3"]),
+    ("log_ratio", [80e9] * 4, "1/2", None),
+    ("judge", [80e9] * 4, None, None),
+    ("log_ratio", [], None, None),
+])  # fmt: skip
+def test_every_gpu_ranks_as_far_as_they_hold_critics(world, monkeypatch, critic_type, memory, shard, each):
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setattr(ranking, "gpu_memory", lambda: memory)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: len(memory))
+    monkeypatch.setattr(ranking, "parameter_count", lambda path: 225_000)
+    seed = world["seed"] if critic_type == "log_ratio" else None
+    critic = CriticSettings(world["critic"], critic_type, reference_model_id=seed, bf16=True)
+    expected = [{}] if each is None else [{"CUDA_VISIBLE_DEVICES": names} for names in each]
+    assert processes_of(critic, None, shard) == expected
+    assert processes_of(critic, 1, shard) == expected[:1]
+
+
 @pytest.mark.parametrize("changes, message", [
     ({"reference": "other"}, "--reference"),
     ({"reference": "seed"}, "--reference_model_id"),
     ({"normalize": "word"}, "--normalize"),
     ({"model_id": "/nowhere"}, "/nowhere"),
+    ({"processes": 0}, "--processes"),
     ({"input_path": "/nowhere.jsonl"}, "/nowhere.jsonl"),
 ])  # fmt: skip
 def test_what_cannot_work_is_one_message_and_nothing_is_written(world, tmp_path, changes, message):

@@ -9,8 +9,15 @@ import numpy as np
 import pytest
 
 from sweet_rl.errors import UserError
+from sweet_rl.models.placement import parameter_count
 from sweet_rl.scoring.rows import EncodedText
-from sweet_rl.scoring.vllm_logps import VLLMScorer, load_vllm_scorers
+from sweet_rl.scoring.vllm_logps import CACHE, SHARE_OF_MEMORY, VLLMScorer, shares_of
+from tests.support.tiny_models import save_tiny_chat_model
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory) -> str:
+    return save_tiny_chat_model(tmp_path_factory.mktemp("model"))
 
 
 @pytest.fixture
@@ -21,6 +28,8 @@ def engines(monkeypatch) -> list[dict]:
     class LLM:
         def __init__(self, **settings):
             made.append(settings)
+            core = SimpleNamespace(shutdown=lambda: made.append({"stopped": settings["model"]}))
+            self.llm_engine = SimpleNamespace(engine_core=core)
 
         def generate(self, prompts, settings, use_tqdm):
             assert settings.prompt_logprobs == 0 and settings.max_tokens == 1
@@ -36,24 +45,46 @@ def engines(monkeypatch) -> list[dict]:
     return made
 
 
-def test_the_log_probs_are_those_of_the_trained_tokens_at_their_places(engines):
+def test_the_log_probs_are_those_of_the_trained_tokens_at_their_places(engines, model):
     texts = [
         EncodedText.build([5, 6, 7, 8], [False, True, False, True], "a"),
         EncodedText.build([9, 3], [False, True], "b"),
     ]
-    found = VLLMScorer("model", dtype="float32")(texts)
+    found = VLLMScorer(model, dtype="float32")(texts)
     assert [values.tolist() for values in found] == [[-106.0, -308.0], [-103.0]]
     assert all(values.dtype == np.float32 for values in found)
-    assert engines == [{"model": "model", "dtype": "float32"}]
+    assert engines == [{"model": model, "dtype": "float32", "max_model_len": 1024, "max_num_batched_tokens": 2048}]
 
 
-def test_engines_share_the_memory_of_the_gpu(engines):
-    critic, reference = load_vllm_scorers(["critic", None], bf16=True)
-    assert reference is None and isinstance(critic, VLLMScorer)
-    load_vllm_scorers(["critic", "reference"], bf16=False)
-    assert [(made["model"], made["dtype"], made["gpu_memory_utilization"]) for made in engines] == [
-        ("critic", "bfloat16", 0.85), ("critic", "float32", 0.425), ("reference", "float32", 0.425),
-    ]  # fmt: skip
+def text_of(length: int) -> EncodedText:
+    return EncodedText.build([1] * length, [False] * (length - 1) + [True], "a text")
+
+
+def test_an_engine_is_made_for_the_longest_text_and_again_only_for_longer_ones(engines, model):
+    scorer = VLLMScorer(model)
+    for length in (7, 1023, 1024, 9, 2047):
+        scorer([text_of(5), text_of(length)])
+    # With the token that is sampled; 2048 is the most that the model takes.
+    assert [made.get("max_model_len", "stopped") for made in engines] == [1024, "stopped", 2048]
+
+
+def test_engines_that_do_not_fit_beside_each_other_take_turns(engines, model):
+    one, other = VLLMScorer(model), VLLMScorer(model)
+    one.others, other.others = [other], [one]
+    for scorer in (one, other, other, one):
+        scorer([text_of(5)])
+    assert ["stopped" in made for made in engines] == [False, True, False, True, False]
+
+
+def test_engines_share_the_memory_of_the_gpu_by_their_weights(model):
+    weights = parameter_count(model) * 2
+    gpu = int((2 * weights + 2 * CACHE + 1e9) / SHARE_OF_MEMORY)
+    assert shares_of([model], 2, [gpu]) == [pytest.approx(SHARE_OF_MEMORY)]
+    assert shares_of([model] * 2, 2, [gpu]) == [pytest.approx(SHARE_OF_MEMORY / 2)] * 2
+    # Half of the memory holds one engine, but not two: each gets all of it, in turns.
+    assert shares_of([model] * 2, 2, [gpu // 2 + 10**9]) == [SHARE_OF_MEMORY] * 2
+    with pytest.raises(UserError, match="needs about 8 GB"):
+        shares_of([model], 2, [int(CACHE)])
 
 
 def test_without_vllm_the_error_says_what_to_leave_out(monkeypatch):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections import Counter
+
 import numpy as np
 import pytest
 
@@ -55,20 +58,40 @@ def test_processes_compute_shares_of_their_own_and_give_the_same(tmp_path, proce
         with pytest.raises(Waiting):
             reference_logps(tmp_path, texts, "key", load, process, processes, wait)
     assert len(computed) == min(processes, len(texts))
-    files = {path.name for path in tmp_path.iterdir()}
-    assert files == {f"reference_logps-{n}-of-{processes}.npz" for n in range(len(computed))}
+    files = {path.name.split("-", 2)[2] for path in tmp_path.iterdir()}
+    assert files == {f"{n}-of-{processes}.npy" for n in range(len(computed))}
     for process in range(processes):
         assert_same(reference_logps(tmp_path, texts, "key", refuse, process, processes), expected)
 
 
 def test_another_model_or_other_texts_are_computed_anew(tmp_path):
     texts = shuffled_texts()
-    reference_logps(tmp_path, texts, "one model", lambda: tiny_model("llama"))
-    other = tiny_model("llama", seed=1)
-    assert_same(reference_logps(tmp_path, texts, "another model", lambda: other), score_texts(other, texts))
-    with pytest.raises(AssertionError, match="was loaded"):
-        reference_logps(tmp_path, texts, "one model", refuse)
+    one, other = tiny_model("llama"), tiny_model("llama", seed=1)
+    for model, key in ((one, "one model"), (other, "another model")):
+        assert_same(reference_logps(tmp_path, texts, key, lambda model=model: model), score_texts(model, texts))
     masked = EncodedText(texts[0].ids, np.roll(texts[0].train, -1))
     for changed in (texts[:-1], texts[::-1], [masked, *texts[1:]]):
         with pytest.raises(AssertionError, match="was loaded"):
             reference_logps(tmp_path, changed, "another model", refuse)
+
+
+@pytest.mark.parametrize("processes, batches", [(2, 3), (7, 1)])
+def test_processes_that_divide_a_model_compute_equally_many_batches_all_of_them_or_none(tmp_path, processes, batches):
+    texts = shuffled_texts()  # of two processes one has two equal texts; of seven the last has none
+    expected = score_texts(tiny_model("llama"), texts)
+    calls = []
+
+    def load():
+        model = tiny_model("llama")
+        model.register_forward_hook(lambda *_: calls.append(process))
+        return model
+
+    for process in reversed(range(processes)):
+        with pytest.raises(FileNotFoundError) if process else contextlib.nullcontext():
+            reference_logps(tmp_path, texts, "key", load, process, processes, token_budget=1, divided=True)
+    assert Counter(calls) == dict.fromkeys(range(processes), batches)
+    for process in range(processes):
+        assert_same(reference_logps(tmp_path, texts, "key", refuse, process, processes, divided=True), expected)
+    next(tmp_path.glob("*-1-of-*")).unlink()
+    with pytest.raises(AssertionError, match="was loaded"):
+        reference_logps(tmp_path, texts, "key", refuse, 0, processes, divided=True)

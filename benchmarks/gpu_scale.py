@@ -1,0 +1,72 @@
+"""What the checks of gpu_check.py share: their sizes, random data and models, and the lines that they return."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from random_model import config_of
+from transformers import LlamaForCausalLM
+
+from sweet_rl.scoring.rows import EncodedText
+
+LORA_RANK = 16
+
+
+@dataclass(frozen=True)
+class Line:
+    """One figure: what was measured, what was found, what was wanted, and whether it is right (None: no wish)."""
+
+    name: str
+    found: str
+    wanted: str = ""
+    right: bool | None = None
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The sizes of a run of the checks.
+
+    Attributes:
+        device: cuda or cpu.
+        small: shape for exactness (float32) and first losses.
+        trained: shapes that are trained, timed and counted.
+        ranked: shape that ranks.
+        prompt, tokens: lengths of a prompt and of a completion.
+        turns: turns of eight completions in a training step, and in the ranking.
+        steps: timed training steps, and repeats of timed work.
+        peer_python: interpreter that has TRL.
+    """
+
+    device: str = "cuda"
+    small: str = "25m"
+    trained: tuple[str, ...] = ("1b", "8b")
+    ranked: str = "8b"
+    prompt: int = 1000
+    tokens: int = 60
+    turns: int = 8
+    steps: int = 5
+    peer_python: str | None = None
+
+
+CPU = Scale("cpu", "tiny", ("tiny",), "tiny", prompt=40, tokens=6, turns=2, steps=2)
+
+
+def random_turns(scale: Scale, turns: int, vocabulary: int, completions: int = 8, seed: int = 0) -> list[EncodedText]:
+    """`completions` random texts for each of `turns` prompts; lengths vary a little."""
+    draw, texts = np.random.default_rng(seed), []
+    for _ in range(turns):
+        prompt = draw.integers(3, vocabulary, scale.prompt - draw.integers(0, scale.prompt // 8))
+        for _ in range(completions):
+            own = draw.integers(3, vocabulary, scale.tokens - draw.integers(0, scale.tokens // 4 + 1))
+            train = [False] * len(prompt) + [True] * len(own)
+            texts.append(EncodedText.build(np.concatenate([prompt, own]), train, "a random turn"))
+    return texts
+
+
+def random_llama(shape: str, dtype: torch.dtype, device: str) -> torch.nn.Module:
+    """A Llama of a named shape with random weights, on the device."""
+    torch.manual_seed(0)
+    with torch.device(device):
+        return LlamaForCausalLM._from_config(config_of(shape), dtype=dtype)

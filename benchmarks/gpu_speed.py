@@ -1,0 +1,176 @@
+"""Checks of gpu_check.py: how fast are training and ranking, and how much memory do they take?"""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from dpo import Lengths, compare, rows_of
+from gpu_scale import LORA_RANK, Line, Scale, random_llama, random_turns
+from random_model import config_of, save_random_model
+from ranking import one_by_one
+from timing import in_turns, ratios, spread
+from transformers import TrainerCallback
+
+from sweet_rl.analysis.memory import ModelShape, TrainingSetup, training_memory
+from sweet_rl.scoring.load import freeze
+from sweet_rl.scoring.logps import ROW_TOKENS, score_texts
+from sweet_rl.scoring.rows import EncodedText, lay_out
+from sweet_rl.scoring.shared_prefix import share_prompts
+from sweet_rl.training.arguments import training_arguments, weights_dtype
+from sweet_rl.training.dpo import preference_objective
+from sweet_rl.training.examples import PreferenceExamples
+from sweet_rl.training.lora import with_adapter
+from sweet_rl.training.settings import PreferenceSettings, TrainingSettings
+from sweet_rl.training.trainer import GroupedTrainer
+
+
+class Counting(TrainerCallback):
+    """Bytes of weights, gradients and optimiser states at the first step."""
+
+    def __init__(self) -> None:
+        self.bytes: dict[str, int] = {}
+
+    def on_pre_optimizer_step(self, args, state, control, model=None, **kwargs):
+        self.bytes["weights"] = _bytes(model.parameters())
+        self.bytes["gradients"] = _bytes(p.grad for p in model.parameters() if p.grad is not None)
+
+    def on_step_end(self, args, state, control, optimizer=None, **kwargs):
+        states = [x for one in optimizer.state.values() for x in one.values()]
+        self.bytes["optimizer"] = _bytes(x for x in states if torch.is_tensor(x) and x.dim())
+
+
+def train_shape(scale: Scale, shape: str, lora: bool) -> list[Line]:
+    """Training steps of one shape in bfloat16: speed, memory, and both against the calculation."""
+    config = config_of(shape)
+    texts = random_turns(scale, scale.turns * (scale.steps + 1), config.vocab_size)
+    tokens = int((lay_out(texts[: 8 * scale.turns], True, ROW_TOKENS)["blocks"] >= 0).sum())
+    setup = TrainingSetup(tokens, lora_rank=LORA_RANK if lora else None)
+    wanted = training_memory(ModelShape.of(config), setup)
+    name = f"{shape}, {'LoRA' if lora else 'all weights'}"
+    capacity = torch.cuda.get_device_properties(0).total_memory if scale.device == "cuda" else math.inf
+    too_large = not lora and wanted.total > capacity
+    if too_large:  # for its speed: weights and optimiser in bfloat16, half as much
+        parameters = ModelShape.of(config).parameters
+        name += f" in bfloat16 ({wanted.total / 1e9:.0f} GB calculated with float32)"
+        wanted = replace(wanted, weights=2 * parameters, gradients=2 * parameters, optimizer=4 * parameters)
+    settings = TrainingSettings(
+        learning_rate=1e-6, train_batch_size=4 * scale.turns, pairs_together=4, logging_steps=1, bf16=not too_large,
+        gradient_checkpointing=True, lora_rank=setup.lora_rank, lr_scheduler="constant", warmup_ratio=0.0,
+    )  # fmt: skip
+    model = random_llama(shape, torch.bfloat16 if too_large else weights_dtype(settings), scale.device)
+    pairs = np.arange(len(texts)).reshape(-1, 2)
+    examples = PreferenceExamples(texts, pairs, [None] * len(pairs), Counter())
+    share = share_prompts(model)
+    with torch.autocast(scale.device, torch.bfloat16, enabled=settings.bf16):
+        reference = score_texts(model.eval(), texts, 16384, share)
+    model.train()
+    model = with_adapter(model, LORA_RANK) if lora else model
+    lines, counting = [], Counting()
+    with tempfile.TemporaryDirectory() as folder:
+        args = training_arguments(settings, folder)
+        args.save_strategy = "no"  # a checkpoint has up to 16 bytes per parameter
+        objective = preference_objective(examples, reference, PreferenceSettings(), share)
+        trainer = GroupedTrainer(model, args, objective, examples, (np.arange(len(pairs)), pairs[:0, 0]), None, 4)
+        trainer.add_callback(counting)
+        trainer.train()
+    log = [row for row in trainer.state.log_history if "loss" in row]
+    counted, first = counting.bytes, abs(log[0]["loss"] - math.log(2))
+    copies = 0 if lora or too_large else 2 * ModelShape.of(config).parameters  # made while the model runs
+    for part, calculated in (
+        ("weights", wanted.weights - copies), ("gradients", wanted.gradients), ("optimizer", wanted.optimizer)
+    ):  # fmt: skip
+        lines.append(_against(f"{name}: {part}", counted[part], calculated))
+    lines.append(Line(f"{name}: first loss", f"{log[0]['loss']:.6f}", "ln 2 within 1e-4", first < 1e-4))
+    speeds = [row["tokens_per_second"] for row in log[1:]]
+    lines.append(Line(f"{name}: tokens per second", spread(speeds, 0)))
+    if scale.device == "cuda":
+        peak = torch.cuda.max_memory_allocated() / 1e9
+        lines.append(Line(f"{name}: peak memory", f"{peak:.1f} GB", f"{wanted.total / 1e9:.1f} GB calculated"))
+    return lines
+
+
+def _against(name: str, measured: float, calculated: float) -> Line:
+    return Line(name, f"{measured / 1e6:.3f} MB", f"{calculated / 1e6:.3f} MB calculated", measured == calculated)
+
+
+def _bytes(tensors: Iterable[torch.Tensor]) -> int:
+    return sum(x.numel() * x.element_size() for x in tensors)
+
+
+def ranking(scale: Scale) -> list[Line]:
+    """Candidates per second, prompts shared, against one whole sequence per candidate."""
+    dtype = torch.bfloat16 if scale.device == "cuda" else torch.float32
+    model = freeze(random_llama(scale.ranked, dtype, scale.device), scale.device)
+    plain = freeze(random_llama(scale.ranked, dtype, scale.device), scale.device)
+    draw, vocabulary = np.random.default_rng(0), config_of(scale.ranked).vocab_size
+    prompt = draw.integers(3, vocabulary, scale.prompt)
+    train = [False] * scale.prompt + [True] * scale.tokens
+    texts = [
+        EncodedText.build(np.concatenate([prompt, draw.integers(3, vocabulary, scale.tokens)]), train, "a candidate")
+        for _ in range(16)
+    ]
+    times = in_turns(
+        {
+            "shared": lambda: score_texts(model, texts, 16384),
+            "whole": lambda: one_by_one(plain, texts, 16, everywhere=False),
+        },
+        scale.steps,
+    )
+    ours, theirs = times["shared"], times["whole"]
+    gap = max(float(np.abs(a - b).mean()) for a, b in zip(ours.result, theirs.result, strict=True))
+    limit = 1e-4 if scale.device == "cpu" else 5e-2
+    return [
+        Line(f"{scale.ranked}: candidates per second", spread([16 / t for t in ours.wall], 1)),
+        Line("times one sequence per candidate", spread(ratios(theirs.wall, ours.wall))),
+        Line("mean difference between log-probs, worst text", f"{gap:.1e}", f"below {limit:.0e}", gap < limit),
+    ]
+
+
+def vllm(scale: Scale) -> list[Line]:
+    """Prompt log-probs of vLLM in this process against this package's."""
+    if importlib.util.find_spec("vllm") is None:
+        return [Line("vLLM", "not installed")]
+    from sweet_rl.scoring.vllm_logps import load_vllm_scorers
+
+    shape = scale.trained[0]
+    texts = random_turns(scale, 4, config_of(shape).vocab_size)
+    dtype = torch.bfloat16 if scale.device == "cuda" else torch.float32
+    with tempfile.TemporaryDirectory() as folder:
+        save_random_model(folder, shape, dtype, scale.device)
+        model = freeze(random_llama(shape, dtype, scale.device), scale.device)
+        expected = score_texts(model, texts)
+        del model
+        torch.cuda.empty_cache()
+        scorer, _ = load_vllm_scorers([folder, None], bf16=scale.device == "cuda")
+        found = scorer(texts)
+    gap = max(float(np.abs(a - b).mean()) for a, b in zip(found, expected, strict=True))
+    return [Line("mean difference between log-probs, worst text", f"{gap:.1e}", "below 5e-02", gap < 5e-2)]
+
+
+def trl(scale: Scale) -> list[Line]:
+    """Pairs per second on turn pairs beside TRL's DPOTrainer (benchmarks/dpo.py)."""
+    python = scale.peer_python or (sys.executable if importlib.util.find_spec("trl") else None)
+    if python is None:
+        return [Line("TRL", "not installed: give --peer_python")]
+    shape, micro = scale.trained[0], 4
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        dtype = "bfloat16" if scale.device == "cuda" else "float32"
+        save_random_model(str(folder / "model"), shape, getattr(torch, dtype), scale.device)
+        lengths = Lengths(prompt=scale.prompt, tokens=scale.tokens)
+        job = {
+            "model": str(folder / "model"), "folder": str(folder / "out"), "batch": micro, "dtype": dtype,
+            "pairs": rows_of("turn", 4 * micro, config_of(shape).vocab_size, lengths, 0), "learning_rate": 1e-5,
+            "beta": 0.1, "threads": 2, "gradient_checkpointing": False,
+        }  # fmt: skip
+        line = compare("turn", job, python, [micro], 2, folder)
+    return [Line("turn pairs", line)]

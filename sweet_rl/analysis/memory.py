@@ -1,0 +1,158 @@
+"""Memory that a training, a ranking or an engine needs, calculated from the shape of a Llama-like model.
+
+Bytes of weights, gradients, optimiser states and kept activations follow from shapes and dtypes. `RESERVE` is assumed.
+benchmarks/gpu_check.py compares the calculation with the tensors of a real training.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+RESERVE = 4e9  # bytes of a GPU for the CUDA context, communication, logits, gathered layers and fragmentation
+
+
+@dataclass(frozen=True)
+class ModelShape:
+    """The sizes of a Llama-like model: RMS norms, gated feed-forward, grouped keys, no biases.
+
+    Attributes:
+        hidden, layers, heads, key_heads, feed_forward, vocabulary: as in its configuration.
+        head_size: of one attention head.
+        tied: whether the vocabulary projection is the embedding.
+    """
+
+    hidden: int
+    layers: int
+    heads: int
+    key_heads: int
+    feed_forward: int
+    vocabulary: int
+    head_size: int
+    tied: bool = False
+
+    @classmethod
+    def of(cls, config: Any) -> ModelShape:
+        """The shape of a model with this `transformers` configuration."""
+        return cls(
+            config.hidden_size, config.num_hidden_layers, config.num_attention_heads, config.num_key_value_heads,
+            config.intermediate_size, config.vocab_size, config.head_dim, config.tie_word_embeddings,
+        )  # fmt: skip
+
+    @property
+    def linears(self) -> list[tuple[int, int]]:
+        """(inputs, outputs) of the linear maps of one layer."""
+        queries, keys = self.heads * self.head_size, self.key_heads * self.head_size
+        attention = [(self.hidden, queries), (self.hidden, keys), (self.hidden, keys), (queries, self.hidden)]
+        return attention + [(self.hidden, self.feed_forward)] * 2 + [(self.feed_forward, self.hidden)]
+
+    @property
+    def parameters(self) -> int:
+        """Number of weights."""
+        layer = sum(inputs * outputs for inputs, outputs in self.linears) + 2 * self.hidden
+        vocabularies = 1 if self.tied else 2
+        return self.layers * layer + self.hidden + vocabularies * self.vocabulary * self.hidden
+
+    def adapter_parameters(self, rank: int) -> int:
+        """Number of weights of a LoRA adapter on every linear map of the layers."""
+        return self.layers * rank * sum(inputs + outputs for inputs, outputs in self.linears)
+
+
+LLAMA_1B = ModelShape(2048, 16, 32, 8, 8192, 128256, 64, tied=True)
+LLAMA_8B = ModelShape(4096, 32, 32, 8, 14336, 128256, 128)
+LLAMA_70B = ModelShape(8192, 80, 64, 8, 28672, 128256, 128)
+
+
+@dataclass(frozen=True)
+class TrainingSetup:
+    """What decides the memory of a training.
+
+    Attributes:
+        tokens: that one GPU has in a micro-batch.
+        gpus: over which ZeRO divides.
+        bf16: compute in bfloat16.
+        zero_stage: of DeepSpeed; None is plain torch.
+        lora_rank: of the adapter; None trains all weights.
+        offload: keep the optimiser in the host's memory.
+        accumulates: add up the gradients of several micro-batches, in float32 under ZeRO-2 and ZeRO-3.
+        checkpointing: keep only the inputs of the layers, and compute the rest again in the backward pass.
+    """
+
+    tokens: int = 8192
+    gpus: int = 1
+    bf16: bool = True
+    zero_stage: int | None = None
+    lora_rank: int | None = None
+    offload: bool = False
+    accumulates: bool = False
+    checkpointing: bool = True
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes on one GPU, and in `host` the bytes in the memory of the host for that GPU's share."""
+
+    weights: float
+    gradients: float
+    optimizer: float
+    activations: float
+    host: float = 0.0
+
+    @property
+    def total(self) -> float:
+        """Bytes on the GPU, with `RESERVE`."""
+        return self.weights + self.gradients + self.optimizer + self.activations + RESERVE
+
+
+def training_memory(shape: ModelShape, setup: TrainingSetup) -> Memory:
+    """Memory of a training with AdamW.
+
+    Plain torch keeps trained weights in float32, and with bf16 a copy of them in bfloat16 (autocast). DeepSpeed keeps
+    them in bfloat16, with a float32 copy in the optimiser. Frozen weights under an adapter have the computing dtype.
+    """
+    size = 2 if setup.bf16 else 4
+    trained = shape.adapter_parameters(setup.lora_rank) if setup.lora_rank else shape.parameters
+    frozen = shape.parameters if setup.lora_rank else 0
+    if setup.zero_stage is None:
+        copies = 2 * trained if setup.bf16 and not setup.lora_rank else 0
+        weights, gradients, optimizer = 4 * trained + copies + size * frozen, 4 * trained, 8 * trained
+    else:
+        wide = setup.accumulates and setup.zero_stage >= 2
+        weights, gradients, optimizer = size * (trained + frozen), (4 if wide else size) * trained, 12 * trained
+        optimizer /= setup.gpus if setup.zero_stage >= 1 else 1
+        gradients /= setup.gpus if setup.zero_stage >= 2 else 1
+        weights /= setup.gpus if setup.zero_stage >= 3 else 1
+    host = optimizer if setup.offload else 0
+    return Memory(weights, gradients, optimizer - host, activation_bytes(shape, setup), host)
+
+
+def activation_bytes(shape: ModelShape, setup: TrainingSetup) -> float:
+    """Activations kept for the backward pass: what autograd saves in the layers of a Llama of transformers, counted.
+
+    With checkpointing: the inputs of all layers, and everything of one layer, which is computed again.
+    """
+    autocast = setup.bf16 and setup.zero_stage is None
+    hidden, keys, forward = (20, 4, 8) if setup.bf16 else (32, 8, 16)
+    if autocast:
+        hidden = 24 if setup.lora_rank else 30  # the residual stream of float32 weights is float32
+    row = 2 if setup.bf16 and (not autocast or setup.lora_rank) else 4
+    layer = hidden * shape.hidden + keys * shape.key_heads * shape.head_size + forward * shape.feed_forward
+    layer += 4 * shape.heads  # log-sum-exp of the attention
+    kept = row * shape.hidden * shape.layers + layer if setup.checkpointing else layer * shape.layers
+    return setup.tokens * kept
+
+
+def cache_bytes(shape: ModelShape, size: int = 2) -> int:
+    """Key-value cache of one token, all layers; `size` is the bytes of a number."""
+    return 2 * shape.layers * shape.key_heads * shape.head_size * size
+
+
+def cache_tokens(shape: ModelShape, capacity: float, gpus: int = 1, share: float = 0.9) -> float:
+    """Tokens that the cache of an engine holds in bfloat16; negative if the weights alone do not fit.
+
+    Args:
+        capacity: bytes of a GPU.
+        gpus: among which the engine divides weights and cache (tensor parallelism).
+        share: of each GPU's memory that the engine may take.
+    """
+    return (gpus * (share * capacity - RESERVE / 2) - 2 * shape.parameters) / cache_bytes(shape)

@@ -1,0 +1,51 @@
+"""benchmarks/gpu_check.py on the CPU: every check passes, and a failed one does not stop the others."""
+
+from __future__ import annotations
+
+import importlib
+
+import pytest
+
+from tests.support.command_line import ROOT
+
+
+@pytest.fixture
+def gpu_check(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    return importlib.import_module("gpu_check")
+
+
+@pytest.mark.slow
+def test_every_check_passes_with_tiny_shapes(gpu_check, tmp_path):
+    gpu_check.main(cpu=True, output_dir=str(tmp_path))
+    page = (tmp_path / "cpu.md").read_text()
+    assert "FAILED" not in page and "WRONG" not in page
+    # 1. The first loss of all six modes. 2. Both kinds of attention. 3. Counted bytes are the calculated ones.
+    assert page.count("| ln 2 = 0.693147 within 1e-4 | ok |") == 6
+    assert page.count("largest relative difference") == 2
+    for part in ("weights", "gradients", "optimizer"):
+        assert page.count(f": {part} |") == 2
+    assert page.count("MB calculated | ok |") == 6
+
+
+def test_a_failed_check_is_on_the_page_and_the_others_go_on(gpu_check, tmp_path, monkeypatch):
+    def broken(scale):
+        """Breaks."""
+        raise ZeroDivisionError("no GPU could do this")
+
+    def wrong(scale):
+        """Finds 1 | 2."""
+        return [gpu_check.Line("a figure", "1 | 2", "3", False)]
+
+    monkeypatch.setattr(gpu_check.gpu_speed, "ranking", broken)
+    monkeypatch.setattr(gpu_check.gpu_speed, "vllm", wrong)
+    monkeypatch.setattr(gpu_check.gpu_speed, "trl", lambda scale: [gpu_check.Line("fine", "4")])
+    gpu_check.gpu_speed.trl.__doc__ = "Goes on."
+    with pytest.raises(SystemExit) as ended:
+        gpu_check.main(cpu=True, output_dir=str(tmp_path), only=["ranking", "vllm", "trl"])
+    assert ended.value.code == 1
+    page = (tmp_path / "cpu.md").read_text()
+    assert "no GPU could do this" in page and "| a figure | 1 \\| 2 | 3 | WRONG |" in page
+    assert [row.split(" | ")[2] for row in page.splitlines() if row.startswith(("| ranking", "| vllm", "| trl"))] == [
+        "FAILED |", "FAILED |", "ok |"
+    ]  # fmt: skip
