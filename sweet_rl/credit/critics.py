@@ -155,7 +155,8 @@ class CriticSettings:
             return common | {"bf16": self.reduced}
         return common | {
             "reference": "seed" if self.seed_model else "sampled", "reference_model_id": self.seed_model,
-            "normalize": self.normalize, "bf16": self.reduced, **({"engine": "vllm"} if self.engine == "vllm" else {}),
+            "normalize": self.normalize, "bf16": self.reduced,
+            **({"engine": "vllm"} if self.engine == "vllm" else {}),
         }  # fmt: skip
 
     def inputs(self) -> list[str]:

@@ -17,8 +17,8 @@ from sweet_rl.names import model_path
 from sweet_rl.records import TurnCandidates
 from sweet_rl.scoring.rows import EncodedText
 
-VLLM_TURNS = 4096  # per call: an engine is started for the longest text of a call, and perhaps stopped for another one
 logger = logging.getLogger(__name__)
+VLLM_TURNS = 4096  # per call: an engine is started for the longest text of a call, and perhaps stopped for another one
 Score = Callable[[Sequence[EncodedText]], list[np.ndarray]]
 """Texts -> for each text the log-probs [L] of its L trained tokens."""
 

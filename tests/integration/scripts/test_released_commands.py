@@ -1,13 +1,12 @@
 """Every command line of the release's users, on small files in its formats, through to a trained critic, ranked
-candidates, pairs, a policy and an evaluation. Words are added only to keep the runs small.
+candidates, pairs, a policy and an evaluation. Words are added only to keep the runs small; --zero_stage 3 and the
+launcher of DeepSpeed are in tests/integration/training/test_deepspeed.py.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 from unittest import mock
@@ -18,7 +17,7 @@ import torch
 from tests.support.api_server import MODEL, ApiServer, chat_reply
 from tests.support.browsers import renderer_or_skip
 from tests.support.chat_families import small_tokenizer
-from tests.support.command_line import ROOT, call, read_rows, write_rows
+from tests.support.command_line import call, read_rows, write_rows
 from tests.support.released_files import (
     LLAMA,
     PAGE_TASK,
@@ -168,19 +167,3 @@ def test_files_that_the_release_made_are_ranked_paired_and_trained_on(place, cap
 
 def losses(folder: str) -> list[float]:
     return [json.loads(line)["loss"] for line in open(Path(folder, "training_log.jsonl"))]
-
-
-@pytest.mark.slow
-def test_the_launcher_of_deepspeed_trains_the_critic_with_zero_3(place):
-    pytest.importorskip("deepspeed")
-    words = [word.strip('"') for word in CRITIC.format("g_released.jsonl", HEADER).split()]
-    launcher = [str(Path(sys.executable).with_name("deepspeed")), str(ROOT / "scripts" / "train_dpo.py")]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-    environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
-    ran = subprocess.run(
-        [*launcher, "--save_path", "Z", *words, "--zero_stage", "3"], env=environment, capture_output=True, text=True,
-        timeout=600,
-    )  # fmt: skip
-    assert ran.returncode == 0, ran.stderr[-3000:]
-    assert finished("Z")["pairs"] == 4
-    assert ran.stdout.count("--flash_attn is not needed") == 1
