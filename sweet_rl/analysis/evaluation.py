@@ -17,6 +17,7 @@ from sweet_rl.cli import alias, to_settings
 from sweet_rl.credit.trajectory_pairs import check_apart, check_texts, write_pairs
 from sweet_rl.environments.base import Domain
 from sweet_rl.errors import UserError
+from sweet_rl.names import local_path
 from sweet_rl.progress import progress_bar
 from sweet_rl.records import Task, Trajectory, read_records
 from sweet_rl.rewards.base import Grader
@@ -131,6 +132,8 @@ def evaluate(domain: Domain, evaluation: Evaluation, texts: DialogueTexts, gradi
     """
     source, pair_paths = evaluation.input_path, (evaluation.preference_path, evaluation.ground_truth_preference_path)
     min_gap = domain.min_gap if evaluation.min_gap is None else evaluation.min_gap
+    if evaluation.in_place and local_path(source) != Path(source):
+        raise UserError(f"--in_place replaces a local file, and {source} is on the hub: give --output_path.")
     check_apart(source, evaluation.output_path, *pair_paths, evaluation.best_path, evaluation.baseline)
     for path in filter(None, (*pair_paths, evaluation.best_path)):
         check_output(path, evaluation.overwrite)
