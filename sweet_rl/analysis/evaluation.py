@@ -17,6 +17,7 @@ from sweet_rl.cli import alias, to_settings
 from sweet_rl.credit.trajectory_pairs import check_apart, check_texts, write_pairs
 from sweet_rl.environments.base import Domain
 from sweet_rl.errors import UserError
+from sweet_rl.names import local_path
 from sweet_rl.progress import progress_bar
 from sweet_rl.records import Task, Trajectory, read_records, without_excluded
 from sweet_rl.rewards.base import Grader
@@ -133,6 +134,8 @@ def evaluate(domain: Domain, evaluation: Evaluation, texts: DialogueTexts, gradi
     """
     source, pair_paths = evaluation.input_path, (evaluation.preference_path, evaluation.ground_truth_preference_path)
     min_gap = domain.min_gap if evaluation.min_gap is None else evaluation.min_gap
+    if evaluation.output_path is None and local_path(source) != Path(source):
+        raise UserError(f"{source} is on the hub, where the result cannot be written beside it: give --output_path.")
     output = None if evaluation.in_place else evaluation.result
     check_apart(source, output, *pair_paths, evaluation.best_path, evaluation.baseline)
     for path in filter(None, (*pair_paths, evaluation.best_path)):

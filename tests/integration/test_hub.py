@@ -61,6 +61,12 @@ def test_a_file_that_the_hub_does_not_have_is_one_message(hub):
         read_records("colbench/backend/test", Task)
 
 
+def test_a_file_on_the_hub_is_not_graded_in_place(hub, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = call("evaluate_code.py", input_path="colbench/backend/train", in_place=True)
+    assert done.code == 2 and "colbench/backend/train is on the hub: give --output_path" in done.err
+
+
 def test_a_process_finds_the_hub_by_its_environment(hub, tmp_path):
     program = "import sys; from sweet_rl.records import Task, read_records; print(len(read_records(sys.argv[1], Task)))"
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "0"}
