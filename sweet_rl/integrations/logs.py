@@ -56,7 +56,7 @@ def _samples(path: Path) -> Iterator[dict | None]:
     except ImportError as error:
         raise UserError(f"{path} is a log of inspect_ai, which reads it: pip install inspect_ai") from error
     for sample in read_eval_log(str(path)).samples or ():
-        score = (sample.scores or {}).get("reward")
+        score = (sample.scores or {}).get("grade")
         if sample.error is not None or score is None or not isinstance(score.value, dict):
             yield None
         else:
