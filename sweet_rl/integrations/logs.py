@@ -16,8 +16,8 @@ from sweet_rl.rollout.play import trajectory_id
 def read_dialogues(path: str | Path) -> tuple[list[Trajectory], int]:
     """Read the dialogues in `traces.jsonl` of verifiers, or in an `.eval` or `.json` log of inspect_ai.
 
-    The dialogues of a task are numbered anew in the order of the log if two have the same id: verifiers starts at 0
-    again when it resumes a run.
+    The dialogues of a task are numbered anew in the order of the log if two have the same id (logs of several runs in
+    one file).
 
     Returns:
         The dialogues that have a reward, and the number of those that have none: they failed, or could not be graded.
