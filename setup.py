@@ -20,6 +20,7 @@ EXTRAS = {
         "selenium>=4.20",
         "websocket-client>=1.6",
     ],
+    "inspect": ['inspect_ai>=0.3.285; python_version >= "3.11"', "openai>=3.4"],
     "lora": ["peft>=0.18"],
     "plots": ["matplotlib>=3.9"],
     "workflow": ["doit>=0.37", "matplotlib>=3.9"],
@@ -81,8 +82,7 @@ setup(
             "tensorboard>=2.15",
             *chain.from_iterable(EXTRAS.values()),
         ],
-        # Apart from [test]: the two need different major versions of openai.
-        "inspect": ["inspect_ai>=0.3.285"],
+        # Not in [test]: it needs another major version of openai than inspect_ai does.
         "verifiers": ["verifiers>=0.4,<0.5"],
         "vllm": ["vllm>=0.11"],
     },

@@ -67,7 +67,7 @@ def domain(task_type: str, **settings: Any) -> Task:
     return Task(
         dataset=MemoryDataset(samples, name=benchmark.domain.name),
         solver=dialogue(task_type, **settings),
-        scorer=reward(task_type, **settings),
+        scorer=grade(task_type, **settings),
         config=GenerateConfig(
             temperature=sampling.temperature, top_p=sampling.top_p, max_tokens=sampling.max_tokens
         ),
@@ -97,7 +97,7 @@ def dialogue(task_type: str, **settings: Any) -> Solver:
 
 
 @scorer(metrics={"reward": [mean(), stderr()], "success": [mean(), stderr()]})
-def reward(task_type: str, **settings: Any) -> Scorer:
+def grade(task_type: str, **settings: Any) -> Scorer:
     """The reward in [0, 1], and success: a reward of 1. A task that cannot be graded is left unscored."""
     benchmark = Benchmark(task_type, **settings)
 

@@ -16,8 +16,8 @@ from sweet_rl.rollout.play import trajectory_id
 def read_dialogues(path: str | Path) -> tuple[list[Trajectory], int]:
     """Read the dialogues in `traces.jsonl` of verifiers, or in an `.eval` or `.json` log of inspect_ai.
 
-    The dialogues of a task are numbered anew in the order of the log if two have the same id: verifiers starts at 0
-    again when it resumes a run.
+    The dialogues of a task are numbered anew in the order of the log if two have the same id (logs of several runs in
+    one file).
 
     Returns:
         The dialogues that have a reward, and the number of those that have none: they failed, or could not be graded.
@@ -56,7 +56,7 @@ def _samples(path: Path) -> Iterator[dict | None]:
     except ImportError as error:
         raise UserError(f"{path} is a log of inspect_ai, which reads it: pip install inspect_ai") from error
     for sample in read_eval_log(str(path)).samples or ():
-        score = (sample.scores or {}).get("reward")
+        score = (sample.scores or {}).get("grade")
         if sample.error is not None or score is None or not isinstance(score.value, dict):
             yield None
         else:

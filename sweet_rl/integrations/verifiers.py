@@ -8,10 +8,10 @@ trace of `agent` gets the reward and, with a critic, the credit of its turns. Se
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from functools import cached_property
+from itertools import count
 from typing import Any
 
 import verifiers.v1 as vf
@@ -23,6 +23,7 @@ from sweet_rl.integrations.benchmark import DIALOGUE, Benchmark, CalledModel, Di
 from sweet_rl.integrations.turn_critic import TurnCritic
 from sweet_rl.models.base import Completion, Message, ModelError, Sampling
 from sweet_rl.records import Task, Trajectory
+from sweet_rl.rollout.play import trajectory_id
 
 NOT_THE_RUNS = dict.fromkeys(("temperature", "top_p", "max_tokens", "seed"))  # the human's requests carry their own
 
@@ -139,15 +140,22 @@ class ColBenchEnv(vf.Env[ColBenchEnvConfig]):
             raise UserError("a model has to play the human: name it with --env.human.model (and its server with "
                             "--env.human.client.base-url, if it is not that of the agent).")  # fmt: skip
         self._critic = None if config.critic is None else TurnCritic(config.critic)
-        self._samples: Counter[str] = Counter()
+        self._taken: set[str] = set()  # ids of dialogues, so that each of a task has a number and seeds of its own
 
     async def setup(self, agents: vf.Agents) -> None:
         agents.human.trainable = False
 
+    def complete(self, episode: vf.Episode) -> bool:
+        """Whether `--resume` keeps a saved episode, whose number is then taken."""
+        kept = super().complete(episode)
+        if kept:
+            self._taken |= {trace.info[DIALOGUE]["id"] for trace in episode.traces if trace.agent.name == "agent"}
+        return kept
+
     async def run(self, task: ColBenchTask, agents: vf.Agents) -> None:
         played = Task.from_dict(task.data.row)
-        sample = self._samples[played.id]
-        self._samples[played.id] += 1
+        sample = next(number for number in count() if trajectory_id(played, number) not in self._taken)
+        self._taken.add(trajectory_id(played, sample))
         async with AsyncExitStack() as exchanges:
             agent = await exchanges.enter_async_context(agents.agent.interaction(task))
             human = None
@@ -156,6 +164,7 @@ class ColBenchEnv(vf.Env[ColBenchEnvConfig]):
             try:
                 trajectory = await self.benchmark.play(played, sample, model_of(agent), human and model_of(human))
             except DialogueFailed:
+                self._taken.discard(trajectory_id(played, sample))
                 if not agent.trace.errors:
                     raise  # fails the agent's trace too, so that it is not rewarded
             else:

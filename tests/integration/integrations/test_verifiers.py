@@ -39,9 +39,14 @@ def traces_of(folder: Path) -> Path:
     return folder / "outputs" / "run" / "traces.jsonl"
 
 
-def test_mini_dialogues_and_rewards_equal_those_of_the_scripts(served, folder):
+def test_a_run_that_was_continued_has_the_dialogues_and_rewards_of_the_scripts(served, folder):
     done = evaluate(folder, served.url, "-r", "2")
     assert done.code == 0, done.err
+    lines = traces_of(folder).read_text().splitlines(keepends=True)
+    traces_of(folder).write_text("".join(lines[::2]))  # as if killed before the others were written
+    config = folder / "outputs" / "run" / "configs" / "resolved" / "eval.json"
+    resumed = run_tool(tool("vf-eval", "verifiers"), "@", config, "--resume", cwd=folder, PYTHONPATH=str(ROOT))
+    assert resumed.code == 0, resumed.err
     ours = graded_by_scripts(folder, served.url, "mini", task_type="mini", best_of_n=2)
     assert imported(traces_of(folder), folder / "imported.jsonl") == ours
     assert len({row["reward"] for row in ours.values()}) > 1
