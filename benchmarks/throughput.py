@@ -29,6 +29,7 @@ from sweet_rl.scoring.shared_prefix import share_prompts
 from sweet_rl.training.lora import with_adapter
 
 BILLION = 1e9
+BATCH, MICRO, PAIRS_TOGETHER = 8, 4, 4  # of configs/paper
 PARAMETERS = 8.03 * BILLION
 
 
@@ -54,39 +55,44 @@ class Workload:
     actor_share: float = 0.1
 
     @property
-    def critic_tokens(self) -> float:
-        """Of one epoch over trajectory pairs, each task's dialogues in one row."""
-        mixed = 1 - self.success**self.dialogues - (1 - self.success) ** self.dialogues
-        return self.tasks * mixed * (self.prompt + self.dialogues * self.rest)
+    def mixed_tasks(self) -> float:
+        """Tasks with a success and a failure, each with two pairs of three dialogues."""
+        return self.tasks * (1 - self.success**self.dialogues - (1 - self.success) ** self.dialogues)
+
+    def critic_tokens(self, together: int) -> float:
+        """Of one epoch over trajectory pairs; `together` pairs of a task share a row, so that its prompt and the
+        dialogue that both pairs have are computed once."""
+        if together == 1:
+            return self.mixed_tasks * 2 * (self.prompt + 2 * self.rest)
+        return self.mixed_tasks * (self.prompt + self.dialogues * self.rest)
 
     @property
     def actor_turns(self) -> float:
         return self.tasks * self.actor_share * self.dialogues * self.turns
 
-    @property
-    def actor_tokens(self) -> float:
-        """Of one epoch over turn pairs, each turn's pairs in one row."""
-        return self.actor_turns * (self.turn_prompt + 2 * self.pairs_a_turn * self.reply)
+    def actor_tokens(self, together: int) -> float:
+        """Of one epoch over turn pairs; `together` pairs of a turn share a row, so that its prompt is computed once."""
+        prompts = -(-self.pairs_a_turn // together)
+        return self.actor_turns * (prompts * self.turn_prompt + 2 * self.pairs_a_turn * self.reply)
 
     @property
     def ranked_tokens(self) -> float:
         """Through critic and reference, each turn's candidates in one row."""
         return 2 * self.actor_turns * (self.turn_prompt + self.candidates * self.reply)
 
-    @property
-    def trained_tokens(self) -> float:
-        return self.critic_epochs * self.critic_tokens + self.actor_tokens
+    def trained_tokens(self, together: int) -> float:
+        return self.critic_epochs * self.critic_tokens(together) + self.actor_tokens(together)
 
     @property
     def scored_tokens(self) -> float:
-        """Ranking, and both trainings' reference log-probs."""
-        return self.ranked_tokens + self.critic_tokens + self.actor_tokens
+        """Ranking, and both trainings' reference log-probs, for which all texts with the same prompt share it."""
+        return self.ranked_tokens + self.critic_tokens(self.pairs_a_turn) + self.actor_tokens(self.pairs_a_turn)
 
 
 @dataclass(frozen=True)
 class Hardware:
     """GPUs with `tflops` (bfloat16, dense, of the data sheet) and `memory` GB each, of whose peak `used` is reached;
-    `lora`: an adapter is trained."""
+    `lora`: an adapter is trained; `micro`: --micro_train_batch_size."""
 
     name: str
     gpus: int
@@ -94,24 +100,37 @@ class Hardware:
     used: float
     memory: float
     lora: bool
+    micro: int = MICRO
+
+    @property
+    def share(self) -> int:
+        """Pairs of a batch that one process has."""
+        return max(1, BATCH // self.gpus)
+
+    @property
+    def together(self) -> int:
+        """Pairs with the same prompt that one process computes at the same time."""
+        return min(PAIRS_TOGETHER, self.micro, self.share)
 
     def hours(self, work: Workload, parameters: float) -> float:
         """Two operations a parameter and token forward, two more backward for the activations, two for the weights
         unless they are frozen, and two because activations are computed again (gradient checkpointing)."""
         training = 6 if self.lora else 8
-        operations = parameters * (training * work.trained_tokens + 2 * work.scored_tokens)
+        operations = parameters * (training * work.trained_tokens(self.together) + 2 * work.scored_tokens)
         return operations / (self.gpus * self.tflops * 1e12 * self.used) / 3600
 
     def gigabytes(self, parameters: float, row: int = 8192, hidden: int = 4096, layers: int = 32) -> float:
-        """A GPU's share: bfloat16 weights; where they are trained, bfloat16 gradients and float32 weights and Adam
-        moments, split by ZeRO-3; an adapter of rank 16; kept activations of a row; 2 GB for what is in work."""
-        state = 2 * parameters + 16 * 42e6 if self.lora else 16 * parameters / self.gpus
+        """A GPU's share: bfloat16 weights; where they are trained, gradients (bfloat16; float32 if those of several
+        micro-batches add up) and float32 weights and Adam moments, split by ZeRO-3; an adapter of rank 16; kept
+        activations of a row; 2 GB for what is in work."""
+        gradients = 4 if self.micro < self.share else 2
+        state = 2 * parameters + 16 * 42e6 if self.lora else (14 + gradients) * parameters / self.gpus
         return (state + 2 * row * hidden * layers) / BILLION + 2
 
 
 KNOWN = (
     Hardware("one H200, LoRA", 1, 989, 0.35, 141, True),
-    Hardware("one H200, all weights", 1, 989, 0.35, 141, False),
+    Hardware("one H200, all weights, ZeRO-2, --micro_train_batch_size 8", 1, 989, 0.35, 141, False, micro=8),
     Hardware("one 24 GB GPU (RTX 4090), LoRA", 1, 165, 0.35, 24, True),
     Hardware("8 H100, all weights, ZeRO-3", 8, 989, 0.30, 80, False),
 )
@@ -195,11 +214,13 @@ def main(
     lines = [*KNOWN, *([hardware_of(hardware)] if hardware else [])]
     torch.set_num_threads(threads)
     work = Workload()
-    print(
-        f"the paper's Backend run: {work.trained_tokens / 1e6:.1f} million tokens trained "
-        f"({work.critic_epochs} x {work.critic_tokens / 1e6:.1f} critic, {work.actor_tokens / 1e6:.1f} policy), "
-        f"{work.scored_tokens / 1e6:.1f} million scored"
-    )
+    for together in (4, 1):
+        print(
+            f"the paper's Backend run, {together} pair(s) together in a process: "
+            f"{work.trained_tokens(together) / 1e6:.1f} million tokens trained ({work.critic_epochs} x "
+            f"{work.critic_tokens(together) / 1e6:.1f} critic, {work.actor_tokens(together) / 1e6:.1f} policy), "
+            f"{work.scored_tokens / 1e6:.1f} million scored"
+        )
     print("| hardware (8B parameters) | GB a GPU, rows of 8,192 tokens | fits | hours, estimated |")
     print("| --- | ---: | --- | ---: |")
     for one in lines:
@@ -221,7 +242,7 @@ def main(
         f"{f', LoRA of rank {lora_rank}' if lora_rank else ''}: {speed:.0f} tokens/s trained"
         + (f", peak {memory:.1f} GB" if memory else "")
     )
-    seconds = work.trained_tokens / speed + work.scored_tokens / (3 * speed)
+    seconds = work.trained_tokens(4) / speed + work.scored_tokens / (3 * speed)
     print(
         f"the paper's run at that speed, scoring taken as three times as fast: {seconds / 3600:.1f} hours for a model "
         f"of this size; for 8B {PARAMETERS / parameters:.0f} times as long"

@@ -30,7 +30,7 @@ def main(job_path: str, result_path: str) -> None:
     settings = TrainingSettings(
         learning_rate=job["learning_rate"], train_batch_size=job["batch"], micro_train_batch_size=job["batch"],
         lr_scheduler="constant", warmup_ratio=0.0, logging_steps=1, pairs_together=job["batch"], save_steps=10**6,
-        gradient_checkpointing=job["gradient_checkpointing"],
+        gradient_checkpointing=job["gradient_checkpointing"], adam_betas=(0.9, 0.999),  # TRL's
     )  # fmt: skip
     args = training_arguments(settings, job["folder"])
     args.save_strategy = "no"

@@ -65,7 +65,7 @@ def wide_projection(head: torch.nn.Module, projection: Callable[[Tensor], Tensor
 
     def project(hidden: Tensor) -> Tensor:
         with torch.autocast(device, enabled=False):
-            logits = _WideProduct.apply(hidden.to(reduced), weight)
+            logits = _WideProduct.apply(hidden.to(weight), weight)
             return logits if head.bias is None else logits + head.bias
 
     return project

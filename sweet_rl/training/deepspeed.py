@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,15 @@ def deepspeed_config(settings: TrainingSettings, accumulates: bool = False) -> d
     if settings.adam_offload:
         config["zero_optimization"]["offload_optimizer"] = {"device": "cpu", "pin_memory": True}
     return config
+
+
+def start_deepspeed() -> None:
+    """Join the other processes: ZeRO-3 splits weights while they load, before the Trainer starts DeepSpeed."""
+    from deepspeed import init_distributed
+
+    # DeepSpeed 0.19 calls collectives by names that torch 2.13 warns of, hundreds of times.
+    warnings.filterwarnings("ignore", r"`torch\.distributed\.\w+` is deprecated", FutureWarning)
+    init_distributed()
 
 
 @contextlib.contextmanager

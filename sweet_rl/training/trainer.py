@@ -103,15 +103,16 @@ class GroupedTrainer(Trainer):
         if objective.first_loss is not None:
             self.add_callback(_FirstStep(self))
 
-    def get_train_dataloader(self) -> DataLoader:
-        """The micro-batches of this process. Not prepared by accelerate, which would repeat examples in the last."""
-        order = EpochOrder(
+    def _get_train_sampler(self, train_dataset=None) -> EpochOrder:
+        return EpochOrder(
             self.groups, self.costs, self._step_size(), self.args.seed, epoch=lambda: int(self.state.epoch or 0)
         )
-        return DataLoader(
-            self.train_dataset, batch_sampler=self._batches(order, self._step_size()), collate_fn=self._collate,
-            pin_memory=self.args.dataloader_pin_memory,
-        )  # fmt: skip
+
+    def get_train_dataloader(self) -> DataLoader:
+        """The micro-batches of this process. Not prepared by accelerate, which would repeat examples in the last."""
+        batches = self._batches(self._get_train_sampler(), self._step_size())
+        pin = self.args.dataloader_pin_memory
+        return DataLoader(self.train_dataset, batch_sampler=batches, collate_fn=self._collate, pin_memory=pin)
 
     def _step_size(self) -> int:
         """Examples per optimiser step, over all processes."""

@@ -1,63 +1,92 @@
-"""DeepSpeed on two processes reproduces the losses and the weights of plain torch in one."""
+"""DeepSpeed on two processes trains as plain torch does in one, by each launcher, killed and continued."""
 
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
+import math
+from pathlib import Path
 
 import pytest
 import torch
+from transformers import AutoModelForCausalLM
 
 from sweet_rl.chat import ChatFormat
-from tests.integration.training.test_train_dpo import ENVIRONMENT, SCRIPT, command, settings, weights, write_pairs
+from tests.integration.training.test_train_dpo import (
+    KILLED_BEFORE_A_STEP,
+    SCRIPT,
+    losses,
+    train,
+    weights,
+    write_pairs,
+)
+from tests.support.launched import deepspeed, run_together, torchrun
 from tests.support.tiny_models import save_tiny_chat_model
 
 pytest.importorskip("deepspeed")
 pytestmark = pytest.mark.slow
 
+FLAGS = {
+    "learning_rate": 3e-3, "max_epochs": 1, "train_batch_size": 8, "micro_train_batch_size": 2, "logging_steps": 1,
+    "max_samples": 21,
+}  # fmt: skip
+
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    """A model, pairs, and what one process makes of them."""
+def place(tmp_path_factory) -> Path:
+    """A model, 21 pairs (two whole batches and five pairs), and in one/ what one process makes of them."""
     place = tmp_path_factory.mktemp("place")
     model = save_tiny_chat_model(place / "model")
-    pairs = write_pairs(place / "pairs.jsonl", ChatFormat.from_pretrained(model), turns=6)
-    flags = [*settings(model, pairs, place / "one"), "--max_epochs", "1"]
-    done = subprocess.run(command(*flags), capture_output=True, text=True, env=ENVIRONMENT, timeout=300)
-    assert done.returncode == 0, done.stderr
+    write_pairs(place / "pairs.jsonl", ChatFormat.from_pretrained(model), turns=6)
+    train(**paths(place, "one"), **FLAGS)
     return place
 
 
-def losses(folder) -> list[float]:
-    return [json.loads(line)["loss"] for line in open(folder / "training_log.jsonl")]
+def paths(place: Path, name: str) -> dict[str, str]:
+    return {
+        "pretrain": str(place / "model"), "dataset": str(place / "pairs.jsonl"), "save_path": str(place / name),
+    }  # fmt: skip
 
 
-def run_together(words: list[str], output) -> None:
-    """A launcher and its processes, all of them ended if they take too long. DeepSpeed compiles a C++ module the
-    first time that it is used."""
-    with (
-        open(output, "w") as file,
-        subprocess.Popen(words, stdout=file, stderr=file, env=ENVIRONMENT, start_new_session=True) as launched,
-    ):
-        try:
-            code = launched.wait(timeout=900)
-        except subprocess.TimeoutExpired:
-            os.killpg(launched.pid, signal.SIGKILL)
-            raise
-    assert code == 0, output.read_text()[-3000:]
+def words(place: Path, name: str, *more: object) -> list[object]:
+    settings = {**paths(place, name), **FLAGS}
+    return [word for flag, value in settings.items() for word in (f"--{flag}", value)] + list(more)
 
 
-@pytest.mark.parametrize("stage", [2, 3])
-def test_two_processes_of_zero_train_as_one_of_plain_torch(place, stage):
-    flags = [str(flag) for flag in settings(place / "model", place / "pairs.jsonl", place / f"zero{stage}")]
-    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", str(SCRIPT)]
-    run_together([*launch, *flags, "--max_epochs", "1", "--zero_stage", str(stage)], place / f"zero{stage}.txt")
-    expected, found = losses(place / "one"), losses(place / f"zero{stage}")
-    assert len(found) == 3 and found == pytest.approx(expected, abs=1e-5)
-    one, sharded = weights(place / "one"), weights(place / f"zero{stage}")
+def test_zero_3_on_two_nodes_killed_and_continued_by_the_other_launcher_trains_as_one_process(place):
+    flags = words(place, "three", "--zero_stage", 3, "--save_steps", 1)
+    killed = place / "killed.py"
+    killed.write_text(KILLED_BEFORE_A_STEP.format(step=2, script=SCRIPT))
+    code, printed = run_together(torchrun(killed, flags, nodes=2))
+    assert code != 0 and (place / "three" / "checkpoints" / "checkpoint-2").is_dir(), printed
+    (place / "three" / "checkpoints" / "checkpoint-5").mkdir()  # torn
+
+    code, printed = run_together(deepspeed(SCRIPT, flags, place))
+    assert code == 0 and "going on from step 2" in printed, printed[-3000:]
+    assert losses(place / "three") == pytest.approx(losses(place / "one"), abs=1e-5)
+    one, sharded = weights(place / "one"), weights(place / "three")
     assert one.keys() == sharded.keys()
     for name in one:
         torch.testing.assert_close(sharded[name], one[name], rtol=0, atol=2e-4)
+
+
+def test_zero_2_in_bfloat16_begins_at_ln_2_and_stays_near_float32(place):
+    flags = words(place, "two", "--zero_stage", 2, "--bf16", "--save_steps", "none")
+    code, printed = run_together(torchrun(SCRIPT, flags))
+    assert code == 0, printed[-3000:]
+    found = losses(place / "two")
+    assert found[0] == pytest.approx(math.log(2), abs=1e-4)
+    assert found == pytest.approx(losses(place / "one"), abs=0.02)
+
+
+def test_an_adapter_under_zero_3_is_merged_into_a_whole_model(place):
+    from peft import PeftModel
+
+    flags = words(place, "lora", "--zero_stage", 3, "--bf16", "--lora_rank", 2, "--activation_checkpointing")
+    code, printed = run_together(torchrun(SCRIPT, flags))
+    assert code == 0 and "gradient_checkpointing` is deprecated" not in printed, printed[-3000:]
+    log = [json.loads(line) for line in open(place / "lora" / "training_log.jsonl")]
+    assert log[0]["loss"] == pytest.approx(math.log(2), abs=1e-4) and log[-1]["loss"] < math.log(2)
+    base = AutoModelForCausalLM.from_pretrained(place / "model")
+    merged = PeftModel.from_pretrained(base, str(place / "lora" / "adapter")).merge_and_unload().state_dict()
+    for name, weight in weights(place / "lora").items():
+        torch.testing.assert_close(weight, merged[name].bfloat16(), rtol=0, atol=0)

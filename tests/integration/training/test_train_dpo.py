@@ -1,37 +1,40 @@
-"""train_dpo.py by its command line: it learns, saves, continues, and refuses what cannot work."""
+"""train_dpo.py: it learns, saves, continues, and refuses what cannot work."""
 
 from __future__ import annotations
 
 import json
 import math
-import os
 import random
 import runpy
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
 
 from sweet_rl.chat import ChatFormat
 from sweet_rl.cli.groups import arguments
 from sweet_rl.errors import UserError
+from sweet_rl.training.trainer import GroupedTrainer
+from tests.support.launched import run_together, torchrun
 from tests.support.tiny_models import EOS, save_tiny_chat_model
 
-ROOT = Path(__file__).resolve().parents[3]
-SCRIPT = ROOT / "scripts" / "train_dpo.py"
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+SCRIPT = Path(__file__).resolve().parents[3] / "scripts" / "train_dpo.py"
 
 
-def command(*flags) -> list[str]:
-    return [sys.executable, str(SCRIPT), *map(str, flags)]
+def train(**flags) -> None:
+    main = runpy.run_path(str(SCRIPT))["main"]
+    main(**arguments(main, flags))
 
 
-def run(*flags) -> subprocess.CompletedProcess:
-    return subprocess.run(command(*flags), capture_output=True, text=True, env=ENVIRONMENT, timeout=600)
+def losses(folder: Path) -> list[float]:
+    return [json.loads(line)["loss"] for line in open(folder / "training_log.jsonl")]
+
+
+def weights(path: Path) -> dict[str, torch.Tensor]:
+    return AutoModelForCausalLM.from_pretrained(path).state_dict()
 
 
 def write_pairs(path: Path, chat: ChatFormat, turns: int = 10) -> Path:
@@ -62,113 +65,140 @@ def pairs(model, tmp_path_factory) -> Path:
     return write_pairs(tmp_path_factory.mktemp("data") / "pairs.jsonl", ChatFormat.from_pretrained(model))
 
 
-def settings(model, pairs, save_path) -> list:
-    return [
-        "--pretrain", model, "--dataset", pairs, "--save_path", save_path, "--learning_rate", "3e-3",
-        "--max_epochs", "3", "--train_batch_size", "8", "--logging_steps", "1",
-    ]  # fmt: skip
+def settings(model, pairs, save_path) -> dict:
+    return {
+        "pretrain": model, "dataset": str(pairs), "save_path": str(save_path), "learning_rate": 3e-3, "max_epochs": 3,
+        "train_batch_size": 8, "logging_steps": 1,
+    }  # fmt: skip
 
 
-def weights(path) -> dict[str, torch.Tensor]:
-    return AutoModelForCausalLM.from_pretrained(path).state_dict()
+def words(flags: dict) -> list[str]:
+    return [str(word) for flag, value in flags.items() for word in (f"--{flag}", value)]
 
 
-@pytest.mark.slow
-def test_training_lowers_the_loss_moves_the_margin_and_saves_a_loadable_model(model, pairs, tmp_path):
-    done = run(*settings(model, pairs, tmp_path / "out"), "--micro_train_batch_size", "4")
-    assert done.returncode == 0, done.stderr
-    lines = [json.loads(line) for line in open(tmp_path / "out" / "training_log.jsonl")]
+@pytest.fixture(scope="module")
+def whole(model, pairs, tmp_path_factory) -> Path:
+    """37 pairs, so that the last batch of an epoch has five, in micro-batches of 4: 15 steps."""
+    folder = tmp_path_factory.mktemp("whole") / "out"
+    train(**settings(model, pairs, folder), micro_train_batch_size=4, max_samples=37)
+    return folder
+
+
+def test_training_lowers_the_loss_moves_the_margin_and_saves_a_loadable_model(whole, model, pairs, capsys):
+    lines = [json.loads(line) for line in open(whole / "training_log.jsonl")]
     assert len(lines) == 15
-    assert lines[0]["loss"] == pytest.approx(math.log(2), abs=1e-3), "the policy starts as the reference"
-    assert lines[0]["margin"] == pytest.approx(0, abs=1e-3)
+    assert lines[0]["loss"] == pytest.approx(math.log(2), abs=1e-4), "the policy starts as the reference"
+    assert lines[0]["margin"] == pytest.approx(0, abs=1e-4)
     assert lines[-1]["loss"] < 0.8 * lines[0]["loss"] and lines[-1]["margin"] > 0 and lines[-1]["accuracy"] == 1
-    assert not (tmp_path / "out" / "checkpoints").exists()
-    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "out")
+    assert not (whole / "checkpoints").exists()
+    tokenizer = AutoTokenizer.from_pretrained(whole)
     assert tokenizer.chat_template == AutoTokenizer.from_pretrained(model).chat_template
-    before, after = weights(model), weights(tmp_path / "out")
+    before, after = weights(model), weights(whole)
     assert any(not torch.equal(before[name], after[name]) for name in before)
 
-    again = run(*settings(model, pairs, tmp_path / "out"))
-    assert again.returncode == 0 and "already complete" in again.stdout
-    other = run(*settings(model, pairs, tmp_path / "out"), "--beta", "0.5")
-    assert other.returncode != 0 and "beta" in other.stderr
+    train(**settings(model, pairs, whole), max_samples=37)
+    assert "already complete" in capsys.readouterr().out
+    with pytest.raises(UserError, match="beta"):
+        train(**settings(model, pairs, whole), max_samples=37, beta=0.5)
 
 
-KILLED_BEFORE_STEP_7 = """
-import os, runpy, signal, sys
+KILLED_BEFORE_A_STEP = """
+import os, runpy, signal
 
 from sweet_rl.training.trainer import GroupedTrainer
 
 training_step = GroupedTrainer.training_step
 
 
-def killed_before_step_7(self, *arguments, **named):
-    if self.state.global_step == 6:
+def killed_before_a_step(self, *arguments, **named):
+    if self.state.global_step == {step}:
         os.kill(os.getpid(), signal.SIGKILL)
     return training_step(self, *arguments, **named)
 
 
-GroupedTrainer.training_step = killed_before_step_7
-sys.argv = sys.argv[1:]
-runpy.run_path(sys.argv[0], run_name="__main__")
+GroupedTrainer.training_step = killed_before_a_step
+runpy.run_path("{script}", run_name="__main__")
 """
 
 
 @pytest.mark.slow
-def test_killed_and_continued_ends_with_the_same_weights(model, pairs, tmp_path):
-    flags = settings(model, pairs, tmp_path / "killed")
-    words = [sys.executable, "-c", KILLED_BEFORE_STEP_7, str(SCRIPT), *map(str, flags), "--save_steps", "1"]
-    killed = subprocess.run(words, env=ENVIRONMENT, capture_output=True, text=True, timeout=600)
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
-    assert (tmp_path / "killed" / "checkpoints" / "checkpoint-6").is_dir()
-    torn = tmp_path / "killed" / "checkpoints" / "checkpoint-99"
-    torn.mkdir()
-    (reference,) = (tmp_path / "killed" / "checkpoints").glob("reference_logps-*-0-of-1.npy")
-    stamp = reference.stat().st_mtime_ns
+def test_killed_and_continued_ends_with_the_same_weights(whole, model, pairs, tmp_path, capsys):
+    flags = settings(model, pairs, tmp_path / "killed") | {"max_samples": 37, "save_minutes": 1e-9}
+    killed = tmp_path / "killed.py"
+    killed.write_text(KILLED_BEFORE_A_STEP.format(step=6, script=SCRIPT))
+    code, printed = run_together([[sys.executable, str(killed), *words(flags)]])
+    checkpoints = tmp_path / "killed" / "checkpoints"
+    assert code == signal.SIGKILL and (checkpoints / "checkpoint-6").is_dir(), printed
+    assert [path.name for path in checkpoints.glob("checkpoint-*")] == ["checkpoint-6"], "one is kept"
+    (checkpoints / "checkpoint-99").mkdir()  # torn
+    capsys.readouterr()
 
-    process = run(*flags, "--save_steps", "4")
-    assert process.returncode == 0, process.stderr
-    assert "continuing from" in process.stderr
-    assert stamp and "reference log-probs" not in process.stderr, "the reference is computed once"
-    whole = run(*settings(model, pairs, tmp_path / "whole"))
-    assert whole.returncode == 0, whole.stderr
-    first, second = weights(tmp_path / "killed"), weights(tmp_path / "whole")
+    train(**flags | {"save_minutes": None, "micro_train_batch_size": 2})
+    printed = capsys.readouterr()
+    assert "going on from step 6" in printed.out
+    assert "reference log-probs" not in printed.err, "the reference is computed once"
+    first, second = weights(tmp_path / "killed"), weights(whole)
     for name in first:
         torch.testing.assert_close(first[name], second[name], rtol=0, atol=1e-6)
 
 
-@pytest.mark.slow
-def test_micro_batches_change_the_pace_and_nothing_else(model, pairs, tmp_path):
-    for micro in (1, 8):
-        done = run(
-            *settings(model, pairs, tmp_path / str(micro)),
-            "--micro_train_batch_size",
-            micro,
-            "--max_epochs",
-            1,
-        )
-        assert done.returncode == 0, done.stderr
-    losses = [
-        [json.loads(line)["loss"] for line in open(tmp_path / micro / "training_log.jsonl")]
-        for micro in ("1", "8")
-    ]
-    assert losses[0] == pytest.approx(losses[1], abs=1e-4)
+def test_a_training_killed_before_its_first_checkpoint_says_that_it_starts_again(model, pairs, tmp_path, capsys):
+    class Killed(BaseException):
+        pass
+
+    def kill(*arguments):
+        raise Killed
+
+    flags = settings(model, pairs, tmp_path / "out") | {"max_samples": 8, "max_epochs": 1}
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(GroupedTrainer, "training_step", kill)
+        train(**flags)
+    train(**flags)
+    assert "going on from step 0 (no checkpoint had been written)" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_disk_that_fills_up_is_named_and_the_training_goes_on_when_there_is_room(model, pairs, tmp_path, capsys):
+    class Full(TrainerCallback):
+        """From the fourth step on there is no room for the optimiser's state."""
+
+        def on_step_end(self, args, state, control, **kwargs):
+            if state.global_step == 4:
+                folder = Path(args.output_dir) / "checkpoint-4"
+                folder.mkdir()
+                (folder / "optimizer.pt").symlink_to("/dev/full")
+
+    make = GroupedTrainer.__init__
+
+    def make_on_a_full_disk(self, *arguments, **named):
+        make(self, *arguments, **named)
+        self.add_callback(Full())
+
+    flags = settings(model, pairs, tmp_path / "out") | {"max_samples": 32, "max_epochs": 1, "save_steps": 2}
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(UserError, match=f"{tmp_path}/out: the disk is full"):
+        patch.setattr(GroupedTrainer, "__init__", make_on_a_full_disk)
+        train(**flags)
+    train(**flags)
+    assert "going on from step 2" in capsys.readouterr().out
+    assert len(losses(tmp_path / "out")) == 4
 
 
 @pytest.mark.slow
-def test_two_processes_train_as_one_does(model, pairs, tmp_path):
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
-    flags = [str(flag) for flag in settings(model, pairs, tmp_path / "two")]
-    done = subprocess.run(
-        [*torchrun, str(SCRIPT), *flags], capture_output=True, text=True, env=ENVIRONMENT, timeout=600
-    )
-    assert done.returncode == 0, done.stderr
-    assert run(*settings(model, pairs, tmp_path / "one")).returncode == 0
-    losses = [
-        [json.loads(line)["loss"] for line in open(tmp_path / name / "training_log.jsonl")]
-        for name in ("one", "two")
-    ]
-    assert losses[0] == pytest.approx(losses[1], abs=1e-5)
+def test_two_processes_train_as_one_does_whatever_the_micro_batches(whole, model, pairs, tmp_path):
+    flags = settings(model, pairs, tmp_path / "two") | {"max_samples": 37, "micro_train_batch_size": 1}
+    code, printed = run_together(torchrun(SCRIPT, words(flags)))
+    assert code == 0, printed
+    assert losses(tmp_path / "two") == pytest.approx(losses(whole), abs=1e-5)
+    train(**settings(model, pairs, tmp_path / "one"), max_samples=37)
+    assert losses(tmp_path / "one") == pytest.approx(losses(whole), abs=1e-5)
+
+
+@pytest.mark.parametrize("mode", [
+    {"bf16": True}, {"lora_rank": 2}, {"lora_rank": 2, "bf16": True, "gradient_checkpointing": True},
+])  # fmt: skip
+def test_the_first_loss_is_ln_2_in_every_mode(model, pairs, tmp_path, mode):
+    train(**settings(model, pairs, tmp_path / "out") | {"max_samples": 8, "max_epochs": 1} | mode)
+    assert losses(tmp_path / "out") == pytest.approx([math.log(2)], abs=1e-4)
 
 
 @pytest.mark.parametrize("changes, message", [
@@ -184,15 +214,8 @@ def test_two_processes_train_as_one_does(model, pairs, tmp_path):
 def test_what_cannot_work_is_one_message_and_nothing_is_written(model, pairs, tmp_path, changes, message):
     flags = {"pretrain": model, "dataset": str(pairs), "save_path": str(tmp_path / "out"), **changes}
     with pytest.raises(UserError, match=message):
-        main = runpy.run_path(str(SCRIPT))["main"]
-        main(**arguments(main, flags))
+        train(**flags)
     assert not (tmp_path / "out").exists()
-
-
-def test_the_command_line_says_what_is_wrong_in_one_message(model, pairs, tmp_path):
-    done = run(*settings(model, pairs, tmp_path / "out"), "--normalize", "none", "--mean_log_prob")
-    assert done.returncode == 2
-    assert "Give one" in done.stderr and "Traceback" not in done.stderr
 
 
 def test_an_example_without_a_trained_token_is_named(model, tmp_path):
@@ -202,16 +225,16 @@ def test_an_example_without_a_trained_token_is_named(model, tmp_path):
         "rejected": [{"text": "b", "train": True}],
     }
     (tmp_path / "pairs.jsonl").write_text(json.dumps(row) + "\n")
-    done = run("--pretrain", model, "--dataset", tmp_path / "pairs.jsonl", "--save_path", tmp_path / "out")
-    assert done.returncode == 2 and "odd one" in done.stderr
+    with pytest.raises(UserError, match="odd one"):
+        train(pretrain=model, dataset=str(tmp_path / "pairs.jsonl"), save_path=str(tmp_path / "out"))
 
 
-@pytest.mark.slow
 def test_strings_train_with_a_response_template_and_are_refused_without(model, tmp_path):
     head = "<|bos|><|user|>hello<|end|><|assistant|>"
     rows = [{"chosen": f"{head}good {i}{EOS}", "rejected": f"{head}bad {i}{EOS}"} for i in range(4)]
     (tmp_path / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    flags = ["--pretrain", model, "--dataset", tmp_path / "pairs.jsonl", "--save_path", tmp_path / "out"]
-    assert "--response_template" in run(*flags).stderr
-    done = run(*flags, "--response_template", "<|assistant|>")
-    assert done.returncode == 0, done.stderr
+    flags = {"pretrain": model, "dataset": str(tmp_path / "pairs.jsonl"), "save_path": str(tmp_path / "out")}
+    with pytest.raises(UserError, match="--response_template"):
+        train(**flags)
+    train(**flags, response_template="<|assistant|>")
+    assert (tmp_path / "out" / "training_log.jsonl").exists()

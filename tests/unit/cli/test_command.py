@@ -124,6 +124,22 @@ def test_run_calls_main_with_the_values():
     assert seen == {"a": 3, "b": "x"}
 
 
+@pytest.mark.parametrize("word", ["--local_rank=1", "--local-rank=1"])
+def test_the_word_that_a_launcher_adds_is_left_out_and_is_unknown_without_one(word, monkeypatch, capsys):
+    seen = []
+
+    def script(a: int):
+        seen.append(a)
+
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    run(script, [word, "--a", "3"])
+    assert seen == [3]
+    monkeypatch.delenv("LOCAL_RANK")
+    with pytest.raises(SystemExit):
+        run(script, [word, "--a", "3"])
+    assert "unknown setting --local_rank" in capsys.readouterr().err
+
+
 def test_a_user_error_is_its_message_alone_and_exit_code_2(capsys):
     def script():
         raise UserError("the file is empty")

@@ -125,18 +125,14 @@ def test_the_first_step_is_checked_against_the_loss_of_equal_models(make):
     first_step([1, 4])
 
 
-def order_of(trainer: GroupedTrainer) -> list[int]:
-    return [i for batch in trainer.get_train_dataloader().batch_sampler for i in batch]
-
-
 def test_the_order_is_that_of_the_seed_with_equal_prompts_together(make):
-    order = order_of(make(together=4))
+    order = list(make(together=4)._get_train_sampler())
     assert sorted(order) == list(range(12))
     assert all(len({i % 3 for i in order[start : start + 4]}) == 1 for start in (0, 4, 8))
-    assert order == order_of(make(together=4))
-    assert order != order_of(make(together=4, seed=1))
+    assert order == list(make(together=4)._get_train_sampler())
+    assert order != list(make(together=4, seed=1)._get_train_sampler())
     trainer = make((range(2, 6), ()))
-    assert sorted(order_of(trainer)) == [2, 3, 4, 5] and sorted(trainer.costs) == [12, 13, 14, 15]
+    assert sorted(trainer._get_train_sampler()) == [2, 3, 4, 5] and sorted(trainer.costs) == [12, 13, 14, 15]
 
 
 def test_weight_decay_shrinks_all_weights_but_norms_and_biases_beside_the_gradient(make):

@@ -1,0 +1,59 @@
+"""Scripts run by several processes: by torchrun, on one node or on two of this machine, and by DeepSpeed's launcher."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+
+
+def free_port() -> str:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return str(found.getsockname()[1])
+
+
+def torchrun(script: Path, flags: Sequence[object], nodes: int = 1, processes: int = 2) -> list[list[str]]:
+    """One command for each node; together they start `processes` processes."""
+    words = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", str(processes // nodes)]
+    words += ["--nnodes", str(nodes), "--master_addr", "127.0.0.1", "--master_port", free_port()]
+    return [[*words, "--node_rank", str(node), str(script), *map(str, flags)] for node in range(nodes)]
+
+
+def deepspeed(script: Path, flags: Sequence[object], folder: Path, processes: int = 2) -> list[list[str]]:
+    """The command of DeepSpeed's launcher with a host file, which is written to `folder`."""
+    (folder / "hosts").write_text(f"localhost slots={processes}\n")
+    words = [sys.executable, "-c", "from deepspeed.launcher.runner import main; main()"]
+    words += ["--hostfile", str(folder / "hosts"), "--no_ssh_check", "--master_addr", "127.0.0.1"]
+    return [[*words, "--master_port", free_port(), str(script), *map(str, flags)]]
+
+
+def run_together(commands: Sequence[Sequence[str]], timeout: float = 600) -> tuple[int, str]:
+    """Run the commands of all nodes to their end: the largest exit code and everything that was printed.
+
+    All processes are ended if they take too long. The first use of DeepSpeed compiles a C++ module.
+    """
+    with contextlib.ExitStack() as stack:
+        outputs = [stack.enter_context(tempfile.TemporaryFile("w+")) for _ in commands]
+        running = [
+            subprocess.Popen(words, stdout=output, stderr=output, env=ENVIRONMENT, start_new_session=True)
+            for words, output in zip(commands, outputs, strict=True)
+        ]
+        try:
+            codes = [abs(process.wait(timeout)) for process in running]
+        except subprocess.TimeoutExpired:
+            for process in running:
+                os.killpg(process.pid, signal.SIGKILL)
+            raise
+        for output in outputs:
+            output.seek(0)
+        return max(codes), "\n".join(output.read() for output in outputs)
