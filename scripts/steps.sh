@@ -6,7 +6,7 @@
 #   dir, seed    folder of this seed's files; seed of everything random
 #   train_tasks, test_tasks, trajectories   files; dialogues are collected where trajectories is empty
 #   launcher     array: what starts a training            training    array: more flags of every training
-#   scoring      array: more flags of every ranking       gpus        GPUs that a training takes (0: CPU)
+#   scoring      array: more flags of every ranking       gpus        GPUs that training, ranking and sampling take (0: CPU)
 #   collecting, playing, sampling, grading   arrays: more flags of collection, all dialogues, candidates, grades
 #   pairing, texts   arrays: more flags of turn pairs; how the texts of a released file are read
 #   dry_run      if not empty, every command is printed with its settings and none is run
@@ -28,6 +28,15 @@ settings() { # settings FILE COMMAND: the lines of a configuration that no flag 
     done <"$1"
 }
 
+gpus_of() { # gpus_of COMMAND: GPUs of this machine that it takes; one for a step whose models are on servers
+    case "$1" in
+        *scripts/train_* | *scripts/rank_*) echo "$gpus" ;;
+        *scripts/sample_*--hostname* | *scripts/simulate_*--agent_hostname*) echo 1 ;;
+        *scripts/sample_* | *scripts/simulate_*) echo "$gpus" ;;
+        *) echo 1 ;;
+    esac
+}
+
 # step NAME COMMAND...: says what is done, does it unless --dry_run, and appends to $dir/times.jsonl what it took
 step() {
     local name="$1" status=0 config="" output="" word spent devices=0 LC_ALL=C TIMEFORMAT='%R %U %S'
@@ -43,7 +52,7 @@ step() {
         case "$word" in --output_path | --save_path | --output_dir) [ -n "$output" ] || output=next ;; esac
     done
     [ -z "${dry_run:-}" ] || return 0
-    [ "${gpus:-0}" = 0 ] || { [[ "$*" == *scripts/train_* ]] && devices="$gpus" || devices=1; }
+    [ "${gpus:-0}" = 0 ] || devices=$(gpus_of "$*")
     # shellcheck disable=SC2261  # the command's own output goes around the clock's
     { spent=$({ time "$@" >&3 2>&4; } 2>&1) || status=$?; } 3>&1 4>&2
     spent="${spent##*$'\n'}"
