@@ -36,9 +36,13 @@ def test_a_step_that_fails_stops_the_pipeline_and_is_recorded(tmp_path):
     assert rows(tmp_path)[0]["status"] == 3
 
 
-def test_gpus_are_those_of_a_training_and_one_for_anything_else(tmp_path):
-    shell(tmp_path, 'gpus=8; step "a" echo scripts/train_dpo.py; step "b" echo scripts/rank_best_of_n.py')
-    assert [row["gpus"] for row in rows(tmp_path)] == [8, 1]
+def test_what_computes_with_a_model_here_takes_all_gpus_and_anything_else_one(tmp_path):
+    commands = (
+        "train_dpo.py", "rank_best_of_n.py", "sample_best_of_n.py", "simulate_interactions.py --hostname human",
+        "sample_best_of_n.py --hostname agent", "simulate_interactions.py --agent_hostname agent", "evaluate_code.py",
+    )  # fmt: skip
+    shell(tmp_path, "gpus=8; " + "; ".join(f'step "a step" echo scripts/{command}' for command in commands))
+    assert [row["gpus"] for row in rows(tmp_path)] == [8, 8, 8, 8, 1, 1, 1]
 
 
 FINISH = """echo '{"status": "finished"}' > made.manifest.json"""
