@@ -1,6 +1,6 @@
 """Run one command as a step of a pipeline: never twice at the same time, on GPUs of its own, with a clock.
 
-    python -m sweet_rl.pipeline.timed --name NAME --output FILE --log FILE --times FILE [--gpus N --pool 0,1] -- COMMAND...
+    python -m sweet_rl.pipeline.timed --name NAME --output FILE --log FILE --times FILE [--gpus N] -- COMMAND...
 
 It outlives the engine that started it. The log is locked as long as the command runs, even if this process is killed,
 so that a second start of the step waits for the first. What the step took is appended to the times file as one line,
