@@ -10,11 +10,10 @@
 set -euo pipefail
 
 HUMAN="${HUMAN:-meta-llama/Llama-3.1-70B-Instruct}" HUMAN_SERVER="${HUMAN_SERVER:-localhost:8000}"
-AGENT="${AGENT:-meta-llama/Llama-3.1-8B-Instruct}"
+AGENT="${AGENT:-meta-llama/Llama-3.1-8B-Instruct}" CONFIGS=configs/paper/backend
 TRAIN_TASKS="$(realpath -m "${TRAIN_TASKS:-data/backend_tasks/train.jsonl}")"
 TEST_TASKS="$(realpath -m "${TEST_TASKS:-data/backend_tasks/test.jsonl}")"
 OUT="$(realpath -m "${OUT:-runs/backend}")" DIALOGUES="${DIALOGUES:-$OUT/trajectories.jsonl}" SEED="${SEED:-0}"
-CONFIGS=configs/paper/backend
 read -ra LAUNCH <<<"${LAUNCH:-torchrun --nproc_per_node 8}" # or "deepspeed --hostfile hosts"
 cd "$(dirname "$0")/.."
 

@@ -104,24 +104,21 @@ def prepare(options: argparse.Namespace) -> tuple[Tables, Local]:
 
 def tasks(tables: Tables, launcher: Local):
     """The steps as tasks of doit, and a task for each target."""
+    names = {path: step.output.removeprefix(f"{tables.out}/") for path, step in tables.makers.items()}
     address = Path(tables.out, ADDRESS)
     if human := ["human"] * (tables.options["hostname"] == f"@{address}"):
         serve = [(_result, [launcher.serve, f"{address}.log", tables.options["env_model"], address])]
         yield {"basename": "human", "actions": serve, "io": {"capture": False}, "doc": "server of the simulated human"}
     for step in tables.steps.values():
         yield {
-            "basename": _name(tables, step.output), "doc": step.name, "title": lambda task: f"{task.name}: {task.doc}",
+            "basename": names[step.output], "doc": step.name, "title": lambda task: f"{task.name}: {task.doc}",
             "actions": [(_result, [launcher.run, step.log, step])], "io": {"capture": False},
             "uptodate": [step.finished], "targets": step.outputs, "meta": {"command": shlex.join(step.words)},
-            "task_dep": list(dict.fromkeys(_name(tables, path) for path in step.sources)),
+            "task_dep": list(dict.fromkeys(names[path] for path in step.sources)),
             "setup": human if step.kind == "dialogues" else [],
         }  # fmt: skip
     for target, made in tables.targets.items():
-        yield {"basename": target, "actions": None, "task_dep": [_name(tables, path) for path in made]}
-
-
-def _name(tables: Tables, path: str) -> str:
-    return tables.makers[path].output.removeprefix(f"{tables.out}/")
+        yield {"basename": target, "actions": None, "task_dep": [names[path] for path in made]}
 
 
 def _result(run, log: str, *arguments: object) -> TaskFailed | None:

@@ -118,6 +118,9 @@ class Tables(Plan):
     def pages(self) -> None:
         runs = {name: f"pages/{run}" for name, run in METHODS.items()}
         self.table("pages", runs, "--baselines", "zero-shot,multi-turn DPO")
+        runs = {"critic": "pages/ranked", "critic (seed reference)": "pages/ranked_seed"}
+        runs |= {"untrained": "pages/ranked_untrained", "critic without c": "pages/ranked_without_c"}
+        self.table("pages", runs, name="pages_credit", script="measure_mini_credit")
 
     def page(self) -> None:
         command = "bash scripts/reproduce.sh {target} --mini --seeds {seeds}" + " --smoke" * self.options["smoke"]

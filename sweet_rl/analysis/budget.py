@@ -1,7 +1,7 @@
 """Cost of a trained agent: the seconds of every step behind it, and the dialogues collected for it.
 
 The manifest beside each output names its inputs; following them finds all steps behind a graded file. The seconds of
-each step are in `times.jsonl`, by output; scripts/steps.sh writes them.
+each step are in `times.jsonl`, by output; sweet_rl/pipeline/timed.py writes them.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def dialogues_in(path: str | Path) -> int:
 def seconds_by_output(times: Iterable[Path]) -> dict[str, dict[str, float]]:
     """{cpu_seconds, gpu_seconds} by output, summed over all runs of a step up to its first success.
 
-    Later runs of the step found it complete. Raises UserError naming a line that steps.sh did not write.
+    Later runs of the step found it complete. Raises UserError naming a line that is none of timed.py.
     """
     spent: dict[str, dict[str, float]] = {}
     done: set[str] = set()
