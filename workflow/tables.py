@@ -76,23 +76,23 @@ class Tables(Plan):
         rounds = range(2, self.options["iterations"] + 1)
         rows |= METHODS | {f"SWEET-RL (round {number})": f"round{number}/sweet" for number in rounds}
         self.table("table2", rows, *flags, "--chains", f"{CHAIN}>zero-shot")
-        self.plot("table2", "bars")
+        self.plot("table2", "table")
         self.plot("table2", "budget", "--title", "Success against cost", name="budget")
         if self.options["frontend_hostname"]:
             pages = {name: f"frontend/{run}" for name, run in METHODS.items()}
             self.table("table2", pages, *flags, "--chains", f"{CHAIN}>zero-shot", name="table2_frontend")
-            self.plot("table2", "bars", "--paper", "table2", table="table2_frontend")
+            self.plot("table2", "table", "--paper", "table2", table="table2_frontend")
 
     def table3(self) -> None:
         rows = ABLATIONS if self.paper else ABLATIONS | MINI_ABLATIONS
         self.table("table3", rows, "--paper", "table3", "--baselines", "SWEET-RL")
-        self.plot("table3", "bars")
+        self.plot("table3", "table")
         self.plot("table3", "lengths", "--title", "Length of the agent's messages", name="table3_lengths")
 
     def table4(self) -> None:
         flags = "--paper", "table4", "--baselines", "zero-shot", "--chains", f"{CHAIN},SWEET-RL>zero-shot"
         self.table("table4", {name: f"strong/{run}" for name, run in METHODS.items()}, *flags)
-        self.plot("table4", "bars")
+        self.plot("table4", "table")
 
     def figure3a(self) -> None:
         rows, numbers = {}, self.values["best_of"]
