@@ -41,7 +41,8 @@ def budget_points(comparison: Mapping) -> list[dict]:
 def cost_of(graded_path: str | Path, spent: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
     """{cpu_seconds, gpu_seconds, dialogues} of everything that the dialogues of a graded file were played with."""
     (played, *_) = inputs_of(graded_path) or [graded_path]
-    before = [path for source in inputs_of(played) for path in behind(source)]
+    parts = inputs_of(played) if _is_gathered(played) else [played]
+    before = [path for part in parts for source in inputs_of(part) for path in behind(source)]
     total = {"cpu_seconds": 0.0, "gpu_seconds": 0.0, "dialogues": 0.0}
     for path in dict.fromkeys(before):
         for key, value in spent.get(_key(path), {}).items():
@@ -107,6 +108,11 @@ def find_times(outputs: Iterable[str]) -> list[Path]:
     if not found:
         raise UserError(f"no {TIMES} is beside the runs or their inputs: the times of the steps are not known.")
     return list(found)
+
+
+def _is_gathered(path: str | Path) -> bool:
+    """Whether the inputs of an output are its shards."""
+    return "gathered" in (_manifest(path) or {}).get("settings", {})
 
 
 def _manifest(path: str | Path) -> dict | None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sweet_rl.analysis.budget import behind, dialogues_in
+from sweet_rl.analysis.budget import behind, cost_of, dialogues_in
 from sweet_rl.errors import UserError
 from sweet_rl.runs.run import open_run
 from sweet_rl.runs.shards import gather, shard_of
@@ -50,6 +50,9 @@ def test_dialogues_of_shards_are_counted_once_as_cost(tmp_path, monkeypatch):
     both = {"agent_model": "mini", "env_model": "mini"}
     gather([shard(tmp_path / f"{number}.jsonl", number, 2, **both) for number in (1, 2)], tmp_path / "all.jsonl")
     assert sum(map(dialogues_in, behind("all.jsonl"))) == 2
+    with open_run(tmp_path / "graded.jsonl", {}, ["all.jsonl"]) as run:
+        run.finish({})
+    assert cost_of("graded.jsonl", {})["dialogues"] == 0  # playing the test is no cost of the agent
 
 
 @pytest.mark.parametrize(
