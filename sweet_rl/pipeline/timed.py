@@ -12,6 +12,7 @@ import json
 import os
 import resource
 import shlex
+import signal
 import subprocess
 import sys
 import time
@@ -58,4 +59,5 @@ FLAGS = {
 }
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, lambda *_: None)  # Ctrl-C ends the command, whose cost is still to be noted
     sys.exit(main())
