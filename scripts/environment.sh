@@ -1,8 +1,7 @@
 # shellcheck shell=bash
-# Sourced: makes and enters the virtual environment (SWEET_RL_VENV, default .venv), with torch first and pinned.
-# On Linux without an NVIDIA GPU torch is the CPU build if the package index has it (the default one brings gigabytes of
-# CUDA); PIP_EXTRA_INDEX_URL may name an index that does. PYTHON names the interpreter to start from.
-
+# Sourced: makes and enters the virtual environment (SWEET_RL_VENV, default .venv; PYTHON names the interpreter), with
+# torch first and pinned. On Linux without an NVIDIA GPU torch is the CPU build if the package index has it (the default
+# one brings gigabytes of CUDA); PIP_EXTRA_INDEX_URL may name an index that does.
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 environment="${SWEET_RL_VENV:-$here/.venv}"
 [ -f "$environment/bin/activate" ] || "${PYTHON:-python3}" -m venv "$environment"
@@ -12,9 +11,8 @@ source "$environment/bin/activate"
 install() { # install EXTRAS [MODULE...]: the package with these extras; nothing if it and the modules are there
     local pip="python -m pip install --quiet --disable-pip-version-check" extras="$1" pin build=""
     shift
-    if [ $# != 0 ] && (cd / && python -c "import importlib as i, sys; list(map(i.import_module, sys.argv[1:]))" "$@") 2>/dev/null; then
-        return
-    fi
+    [ $# = 0 ] || ! (cd / && python -c "import importlib, sys; list(map(importlib.import_module, sys.argv[1:]))" "$@") \
+        2>/dev/null || return 0
     pin=$(grep '^torch==' "$here/constraints.txt")
     if [ "$(uname -s)" = Linux ] && ! command -v nvidia-smi >/dev/null; then build="+cpu"; fi
     if ! python -m pip freeze --disable-pip-version-check | grep -q "^$pin\(+\|$\)"; then
@@ -22,7 +20,6 @@ install() { # install EXTRAS [MODULE...]: the package with these extras; nothing
     fi
     $pip -c "$here/constraints.txt" -e "$here$extras"
 }
-
 install_browser() { # the tests of pages need one; without one, and without the right to install it, they are skipped
     local program packages="chromium chromium-driver fonts-liberation fonts-dejavu-core" as_root=""
     for program in chromium chromium-browser google-chrome google-chrome-stable chrome firefox firefox-esr; do

@@ -10,18 +10,16 @@
 set -euo pipefail
 
 HUMAN="${HUMAN:-meta-llama/Llama-3.1-70B-Instruct}" HUMAN_SERVER="${HUMAN_SERVER:-localhost:8000}"
-AGENT="${AGENT:-meta-llama/Llama-3.1-8B-Instruct}"
+AGENT="${AGENT:-meta-llama/Llama-3.1-8B-Instruct}" CONFIGS=configs/paper/backend
 TRAIN_TASKS="$(realpath -m "${TRAIN_TASKS:-data/backend_tasks/train.jsonl}")"
 TEST_TASKS="$(realpath -m "${TEST_TASKS:-data/backend_tasks/test.jsonl}")"
 OUT="$(realpath -m "${OUT:-runs/backend}")" DIALOGUES="${DIALOGUES:-$OUT/trajectories.jsonl}" SEED="${SEED:-0}"
 read -ra LAUNCH <<<"${LAUNCH:-torchrun --nproc_per_node 8}" # or "deepspeed --hostfile hosts"
-CONFIGS=configs/paper/backend
 cd "$(dirname "$0")/.."
 
 # 1. Three dialogues of the untrained agent on each of 5,000 tasks. The agent plays in this process, in vLLM.
 python scripts/simulate_interactions.py --config $CONFIGS/collection.yaml --agent_model "$AGENT" --env_model "$HUMAN" \
     --hostname "$HUMAN_SERVER" --input_path "$TRAIN_TASKS" --output_path "$DIALOGUES" --seed $((SEED + 1000))
-
 # 2. Rewards by hidden unit tests; pairs of dialogues, as they were and with the reference solution for the critic.
 python scripts/evaluate_code.py --input_path "$DIALOGUES" --output_path "$OUT/rewarded.jsonl" --tokenizer "$AGENT" \
     --preference_path "$OUT/pairs.jsonl" --ground_truth_preference_path "$OUT/pairs_with_c.jsonl"
@@ -35,31 +33,26 @@ python scripts/evaluate_code.py --input_path "$DIALOGUES" --output_path "$OUT/re
 # 3. The critic: DPO on the dialogues with the reference solution, log-probs as means over turns.
 "${LAUNCH[@]}" scripts/train_dpo.py --config $CONFIGS/critic.yaml --pretrain "$AGENT" \
     --dataset "$OUT/pairs_with_c.jsonl" --save_path "$OUT/critic" --seed "$SEED"
-
 # 4. Sixteen candidates for each turn of a tenth of the tasks.
 python scripts/sample_best_of_n.py --config $CONFIGS/sampling.yaml --model_id "$AGENT" --seed "$SEED" \
     --input_path "$OUT/rewarded.jsonl" --output_path "$OUT/candidates.jsonl"
-
 # 5. Their order by the critic's advantage over the untrained agent.
 python scripts/rank_best_of_n.py --config $CONFIGS/ranking.yaml --model_id "$OUT/critic" --reference_model_id "$AGENT" \
     --input_path "$OUT/candidates.jsonl" --output_path "$OUT/ranked.jsonl"
-
 # 6. Turn pairs: one of the better half over one of the worse half.
 python scripts/generate_random_pairs_from_ranks.py --config $CONFIGS/turn_pairs.yaml --seed "$SEED" \
     --input_path "$OUT/ranked.jsonl" --output_path "$OUT/turn_pairs.jsonl"
-
 # 7. The policy of SWEET-RL: DPO on the turn pairs.
 "${LAUNCH[@]}" scripts/train_dpo.py --config $CONFIGS/actor.yaml --pretrain "$AGENT" \
     --dataset "$OUT/turn_pairs.jsonl" --save_path "$OUT/sweet" --seed "$SEED"
 
 # 8. Steps 1 and 2 on the test tasks, for the untrained agent (zero-shot) and the three trained ones; their comparison.
-for name in zero_shot rft dpo sweet; do
-    model="$OUT/$name"
-    [ $name != zero_shot ] || model="$AGENT"
+for model in "$AGENT" "$OUT/rft" "$OUT/dpo" "$OUT/sweet"; do
+    run="$OUT/$(basename "$model")"
     python scripts/simulate_interactions.py --config $CONFIGS/evaluation.yaml --agent_model "$model" --env_model "$HUMAN" \
-        --hostname "$HUMAN_SERVER" --input_path "$TEST_TASKS" --output_path "$OUT/$name.test.jsonl" --seed "$SEED"
-    python scripts/evaluate_code.py --input_path "$OUT/$name.test.jsonl" --output_path "$OUT/$name.graded.jsonl"
+        --hostname "$HUMAN_SERVER" --input_path "$TEST_TASKS" --output_path "$run.test.jsonl" --seed "$SEED"
+    python scripts/evaluate_code.py --input_path "$run.test.jsonl" --output_path "$run.graded.jsonl"
 done
-python scripts/compare_runs.py --baselines "zero-shot,multi-turn DPO" --runs "zero-shot=$OUT/zero_shot.graded.jsonl,\
-rejection fine-tuning=$OUT/rft.graded.jsonl,multi-turn DPO=$OUT/dpo.graded.jsonl,SWEET-RL=$OUT/sweet.graded.jsonl" \
-    --output_path "$OUT/results.json" --markdown_path "$OUT/results.md" --overwrite
+python scripts/compare_runs.py --baselines "zero-shot,multi-turn DPO" --output_path "$OUT/results.json" --overwrite \
+    --runs "zero-shot=$OUT/$(basename "$AGENT").graded.jsonl,rejection fine-tuning=$OUT/rft.graded.jsonl,\
+multi-turn DPO=$OUT/dpo.graded.jsonl,SWEET-RL=$OUT/sweet.graded.jsonl" --markdown_path "$OUT/results.md"

@@ -1,13 +1,10 @@
 #!/usr/bin/env bash
-# Sets up and runs lint and tests on a fresh machine (CPU is enough):
-#   bash scripts/run_tests.sh [arguments of pytest, such as -m "not slow"]
-# The virtual environment is .venv, or the folder that SWEET_RL_VENV names. A browser for the tests of pages is
-# installed by apt-get where it is missing and this user may (root, or sudo without a password).
+# Sets up and runs lint and tests on a fresh machine (CPU is enough): scripts/run_tests.sh [arguments of pytest].
+# Tests of pages need a browser: apt-get installs it if it is missing and this user may (root, sudo without password).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source-path=SCRIPTDIR source=environment.sh
 source scripts/environment.sh
-
 install "[test]"
 install_browser
 ruff check .

@@ -16,10 +16,8 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import yaml
@@ -27,10 +25,10 @@ from doit import get_var
 from doit.cmd_base import ModuleTaskLoader
 from doit.doit_cmd import DoitMain
 from doit.exceptions import TaskFailed
-from doit.reporter import ConsoleReporter
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
+from sweet_rl.errors import UserError  # noqa: E402
 from sweet_rl.pipeline import slurm  # noqa: E402
 from sweet_rl.pipeline.launch import Local, Slurm  # noqa: E402
 from sweet_rl.runs.locks import lock_file  # noqa: E402
@@ -38,128 +36,98 @@ from workflow.tables import Tables  # noqa: E402
 
 CONFIG = yaml.safe_load((ROOT / "workflow" / "experiments.yaml").read_text(encoding="utf-8"))
 TARGETS = ("table2", "table3", "table4", "figure3a", "figure3b", "credit", "pages")
-ADDRESS = "human.address"  # the file with the address of the human's server
+ADDRESS, SCRIPTED = "human.address", ("mini", "designer")  # file of the human's server; humans that need none
 
 
 def parse(words: list[str]) -> argparse.Namespace:
     """The command line, with paths as they are seen from the folder of the call."""
     purpose, _, details = __doc__.partition("\n")
-    raw = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser("reproduce.sh", None, purpose, details, formatter_class=raw, allow_abbrev=False)
+    parser = argparse.ArgumentParser("reproduce.sh", None, purpose, details, allow_abbrev=False)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("targets", nargs="+", metavar="TARGET")
     for name, (default, text) in {**CONFIG["options"], **CONFIG["paper_options"]}.items():
-        text = f"--paper: {text}" if name in CONFIG["paper_options"] else text
         kind = {"action": "store_true"} if default is False else {"type": type(default), "default": default or None}
-        parser.add_argument(f"--{name}", help=text, **kind)
+        kind |= {"choices": ["local", "slurm"]} if name == "launcher" else {}
+        parser.add_argument(f"--{name}", help="--paper: " * (name in CONFIG["paper_options"]) + text, **kind)
     options = parser.parse_args(words)
     for name, (default, _) in CONFIG["paper_options"].items():
         if not options.paper and (getattr(options, name) or default) != default:
             parser.error(f"--{name} needs --paper")
     known = TARGETS[:5] if options.paper else TARGETS
-    for target in () if options.targets[0] == "info" else options.targets[options.targets[0] == "list" :]:
-        if target not in (*known, "all"):
+    for target in options.targets[options.targets[0] in ("list", "info") :]:
+        if target not in (*known, "all") and "/" not in target:  # a step is named after its file: seed0/critic
             parser.error(f"unknown target {target} (there are {' '.join(known)} all; credit and pages need --mini)")
-    for name in ("seeds", "iterations", "cores"):
-        if getattr(options, name) is not None and getattr(options, name) < 1:
-            parser.error(f"--{name} must be a whole number above 0")
-    for name in ("output", "page", "profile", "train_tasks", "test_tasks", "trajectories"):
-        setattr(options, name, getattr(options, name) and os.path.abspath(getattr(options, name)))
-    for name in ("agent_model", "env_model", "strong_model", "judge", "agent_prompt_path", "user_prompt_path"):
-        value = getattr(options, name)  # or a name: on a hub, on a server, of a prompt of the package
-        setattr(options, name, os.path.abspath(value) if value and os.path.exists(value) else value)
-    if options.paper and not (options.hostname or options.dry_run or options.launcher == "slurm"):
-        if options.env_model not in ("mini", "designer") and not os.path.isdir(options.env_model):
-            parser.error(f"--hostname is missing: the server of the simulated human {options.env_model}")
+    if any(number is not None and number < 1 for number in (options.seeds, options.iterations, options.cores)):
+        parser.error("--seeds, --iterations and --cores must be whole numbers above 0")
+    names = ("agent_model", "env_model", "strong_model", "judge", "agent_prompt_path", "user_prompt_path")
+    for name in ("output", "page", "profile", "train_tasks", "test_tasks", "trajectories", *names):
+        value = getattr(options, name)  # some may be a name instead: on a hub, on a server, of a prompt of the package
+        if value and (name not in names or os.path.exists(value)):
+            setattr(options, name, os.path.abspath(value))
     return options
 
 
 def prepare(options: argparse.Namespace) -> tuple[Tables, Local]:
     """The planned targets, and the launcher of their steps."""
     os.chdir(ROOT)
-    profile = options.profile or ("workflow/slurm.yaml" if options.launcher == "slurm" else os.devnull)
-    resources, known = yaml.safe_load(Path(profile).read_text(encoding="utf-8")) or {}, dict(vars(options))
-    resources = {kind: own or {} for kind, own in resources.items()}
+    known, profile = dict(vars(options)), options.profile or "workflow/slurm.yaml" * (options.launcher == "slurm")
+    resources = yaml.safe_load(Path(profile).read_text(encoding="utf-8")) if profile else {}
     if options.paper:
-        found = subprocess.getstatusoutput("nvidia-smi --list-gpus")
-        gpus = len(found[1].splitlines()) if found[0] == 0 else 8 * options.dry_run
-        gpus = gpus if options.gpus is None else options.gpus
+        found = len(list(Path("/dev").glob("nvidia[0-9]*"))) or 8 * options.dry_run
+        gpus = found if options.gpus is None else options.gpus
         for kind, count in {"train": gpus, "dialogues": 1, "candidates": 1, "ranking": 1}.items():
             resources[kind] = {"gpus": min(count, gpus)} | resources.get(kind, {})
         known |= {"gpus": resources["train"]["gpus"], "judge": options.judge or options.agent_model}
-        for split in ("train", "test"):
-            known[f"frontend_{split}"] = os.path.abspath(f"data/frontend_tasks/{split}.jsonl")
-        if known["judge"] == options.agent_model:
-            known["judge_hostname"] = options.judge_hostname or options.agent_hostname
-        sizes = ["paper", "gpu" if known["gpus"] else "cpu"]
+        own = options.agent_hostname if known["judge"] == options.agent_model else None
+        known["judge_hostname"] = options.judge_hostname or own
+        sizes, default = ["paper", "gpu" if known["gpus"] else "cpu"], "runs/reproduce-paper"
     else:
-        cpu = {kind: {"gpus": 0, "nodes": 1, "command": ""} for kind in resources}
-        resources = {kind: own | cpu[kind] for kind, own in resources.items()}
-        sizes = ["mini", "smoke"] if options.smoke else ["mini"]
-    known["out"] = options.output or f"runs/reproduce-{'-'.join(size for size in sizes if size not in ('gpu', 'cpu'))}"
-    known["seeds"] = options.seeds or (1 if options.paper else 5)
-    if options.paper and options.launcher == "slurm" and not options.hostname:
-        known["hostname"] = f"@{known['out']}/{ADDRESS}"
+        resources = {kind: own | {"gpus": 0, "nodes": 1, "command": ""} for kind, own in resources.items()}
+        sizes = ["mini", *["smoke"] * options.smoke]
+        default = f"runs/reproduce-{'-'.join(sizes)}"
+    known |= {"out": options.output or default, "seeds": options.seeds or (1 if options.paper else 5)}
+    if options.paper and not (options.hostname or options.env_model in SCRIPTED or os.path.isdir(options.env_model)):
+        if options.launcher == "slurm" and "server" in resources:
+            known["hostname"] = f"@{known['out']}/{ADDRESS}"
+        elif not options.dry_run:
+            raise UserError(f"--hostname is missing: the server of the simulated human {options.env_model}.")
     tables = Tables(CONFIG, known, sizes, {kind: own.get("shards", 1) for kind, own in resources.items()})
     if command := resources.get("train", {}).get("command"):
         tables.values["launch"] = command
-    names = [name for name in options.targets if name in (*TARGETS, "all")] or ["all"]
-    everything = TARGETS[: 5 if options.paper else 6]
-    for name in dict.fromkeys(name for given in names for name in (everything if given == "all" else [given])):
+    for name in [name for name in options.targets if name in TARGETS] or TARGETS[: 5 if options.paper else 6]:
         getattr(tables, name)()
     if options.page and not options.paper:
         tables.page()
-    pool = os.environ.get("CUDA_VISIBLE_DEVICES") or ",".join(map(str, range(known["gpus"] or 0)))
-    return tables, Slurm(resources) if options.launcher == "slurm" else Local(resources, pool if options.paper else "")
+    pool = os.environ.get("CUDA_VISIBLE_DEVICES") or ",".join(map(str, range(gpus))) if options.paper else ""
+    return tables, Slurm(resources) if options.launcher == "slurm" else Local(resources, pool)
 
 
-def tasks(tables: Tables, launcher: Local) -> Iterator[dict]:
+def tasks(tables: Tables, launcher: Local):
     """The steps as tasks of doit, and a task for each target."""
+    names = {path: step.output.removeprefix(f"{tables.out}/") for path, step in tables.makers.items()}
     address = Path(tables.out, ADDRESS)
-    human = ["human"] if tables.options["hostname"] == f"@{address}" else []
-    if human:
+    if human := ["human"] * (tables.options["hostname"] == f"@{address}"):
         serve = [(_result, [launcher.serve, f"{address}.log", tables.options["env_model"], address])]
         yield {"basename": "human", "actions": serve, "io": {"capture": False}, "doc": "server of the simulated human"}
     for step in tables.steps.values():
         yield {
-            "basename": _name(tables, step.output), "doc": step.name, "meta": {"command": shlex.join(step.words)},
+            "basename": names[step.output], "doc": step.name, "title": lambda task: f"{task.name}: {task.doc}",
             "actions": [(_result, [launcher.run, step.log, step])], "io": {"capture": False},
-            "uptodate": [step.finished], "targets": list(step.outputs),
+            "uptodate": [step.finished], "targets": step.outputs, "meta": {"command": shlex.join(step.words)},
+            "task_dep": list(dict.fromkeys(names[path] for path in step.sources)),
             "setup": human if step.kind == "dialogues" else [],
-            "task_dep": list(dict.fromkeys(_name(tables, path) for path in step.sources)),
         }  # fmt: skip
     for target, made in tables.targets.items():
-        yield {"basename": target, "actions": None, "task_dep": [_name(tables, path) for path in made]}
+        yield {"basename": target, "actions": None, "task_dep": [names[path] for path in made]}
 
 
-def _name(tables: Tables, path: str) -> str:
-    return tables.makers[path].output.removeprefix(f"{tables.out}/")
-
-
-def _result(run: Callable[..., int], log: str, *arguments: object) -> TaskFailed | None:
+def _result(run, log: str, *arguments: object) -> TaskFailed | None:
     status = run(*arguments)
-    end = Path(log).read_text(encoding="utf-8", errors="replace")[-2000:] if status and Path(log).is_file() else ""
+    end = Path(log).read_text(errors="replace")[-2000:] if status and Path(log).is_file() else ""
     return TaskFailed(f"exit status {status}; its output is in {log} and ends so:\n{end}") if status else None
 
 
-class Report(ConsoleReporter):
-    """A line when a step begins and when it has ended; what failed; the number of steps that were done before."""
-
-    passed = 0
-
-    def execute_task(self, task):
-        self.write(f"== {task.name}: {task.doc}\n" if task.actions else "")
-
-    def add_success(self, task):
-        self.write(f"-- {task.name}: done\n" if task.actions else "")
-
-    def skip_uptodate(self, task):
-        self.passed += 1
-
-    def complete_run(self):
-        self.write(f"{self.passed} steps were done before\n" if self.passed else "")
-
-
-def task_workflow() -> Iterator[dict]:
+def task_workflow():
     """For doit itself."""
     yield from tasks(*prepare(parse(shlex.split(get_var("options", "all")))))
 
@@ -167,34 +135,42 @@ def task_workflow() -> Iterator[dict]:
 def main(words: list[str]) -> int:
     """Run doit on what the command line names; its exit status."""
     started, options = time.monotonic(), parse(words)
-    tables, launcher = prepare(options)
+    try:
+        tables, launcher = prepare(options)
+    except (UserError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
     if options.dry_run:
         for step in tables.steps.values():
             print("\n    ".join([f"== {step.name}\n$ {shlex.join(step.words)}", *step.settings()]))
         return 0
-    config = {"backend": "sqlite3", "dep_file": ":memory:", "reporter": Report, "verbosity": 2}
-    loader = ModuleTaskLoader({"task_workflow": lambda: tasks(tables, launcher), "DOIT_CONFIG": config})
-    doit = DoitMain(loader, config_filenames=())
-    if options.targets[0] == "list":
-        return doit.run(["list", "--all", "--status", "--sort", "definition"])
-    if options.targets[0] == "info":
-        return doit.run(["info", *options.targets[1:]])
+    config = {"backend": "sqlite3", "dep_file": ":memory:", "verbosity": 2}  # Step.finished remembers what is done
+    found = {"task_workflow": lambda: tasks(tables, launcher), "DOIT_CONFIG": config}
+    doit = DoitMain(ModuleTaskLoader(found), config_filenames=())
+    if options.targets[0] in ("list", "info"):
+        flags = {"list": ["--all", "--status", "--sort", "definition"], "info": options.targets[1:]}
+        return doit.run([options.targets[0], *flags[options.targets[0]]])
     os.environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     os.environ["PYTHONPATH"] = f"{ROOT}:{os.environ.get('PYTHONPATH', '')}".rstrip(":")
     if not options.paper:  # so small a model gains nothing from a second thread, two steps at the same time do
         os.environ |= {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1"}
-    if lock_file(Path(tables.out, "engine.lock"), wait=False) is None:
-        print(f"another call works in {tables.out}: wait for it, or give another --output", file=sys.stderr)
-        return 2
+    if (lock := lock_file(Path(tables.out, "engine.lock"), wait=False)) is None:
+        sys.exit(f"error: another call works in {tables.out}: wait for it, or give another --output")
     at_once = len(tables.steps) if options.launcher == "slurm" else options.cores or os.cpu_count()
-    status = doit.run(["run", "--continue", "-n", str(at_once), "-P", "thread", *tables.targets])
+    steps = [name for name in options.targets if "/" in name]
+    status = doit.run(["run", "--continue", "-P", "thread", "-n", str(at_once), *(steps or tables.targets)])
     if options.launcher == "slurm":
         slurm.cancel(slurm.job_name(Path(tables.out, ADDRESS)))
-    for table in [Path(tables.results, f"{target}.md") for target in tables.targets] if status == 0 else ():
-        print(f"\n{table.stem}\n\n{table.read_text(encoding='utf-8')}" if table.is_file() else "")
+    os.close(lock)
+    for target in tables.targets if status == 0 and not steps else ():
+        if (table := Path(tables.results, f"{target}.md")).is_file():
+            print(f"\n{target}\n\n{table.read_text(encoding='utf-8')}")
     print(f"tables and figures: {tables.results}; {time.monotonic() - started:.0f} s in all")
     return status
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        sys.exit("interrupted: the same command continues")

@@ -10,16 +10,15 @@ ABLATIONS = {
     "without training-time information": "sweet_without_c",
     "without length normalisation": "sweet_without_normalisation",
 }  # fmt: skip
-MINI_ABLATIONS = {
-    "one mean for the dialogue": "sweet_one_mean", "no critic training": "sweet_untrained",
-    "seed model as reference": "sweet_seed",
-}  # fmt: skip
+MINI_ABLATIONS = {"one mean for the dialogue": "sweet_one_mean", "no critic training": "sweet_untrained"}
+MINI_ABLATIONS |= {"seed model as reference": "sweet_seed"}
 ACTORS = {"SWEET critic": "sweet", "value function": "value", "without training-time information": "without_c"}
 CREDIT = {
     "SWEET critic": "ranked", "SWEET critic (seed reference)": "ranked_seed",
     "regression head": "ranked_regression_head", "value function": "ranked_value_function",
-    "without training-time information": "ranked_without_c", "no critic training": "ranked_untrained",
-    "without length normalisation": "ranked_without_normalisation", "one mean for the dialogue": "ranked_one_mean",
+    "without training-time information": "ranked_without_c",
+    "without length normalisation": "ranked_without_normalisation",
+    "one mean for the dialogue": "ranked_one_mean", "no critic training": "ranked_untrained",
 }  # fmt: skip
 HOSTED = {"gpt-4o": "GPT-4o", "o1-mini": "o1-mini"}  # models behind the hosted API, by their names in tables
 CHAIN = "SWEET-RL>multi-turn DPO>rejection fine-tuning"
@@ -42,21 +41,20 @@ class Tables(Plan):
         flag, prefix = places.get(kind, ("", ""))
         engine = self.options["engine"] if self.paper else "auto" if kind == "candidates" else ""
         for model in values_of(words, flag):
-            if model in HOSTED:
-                return [*words, f"{prefix}engine", "openai"]
+            engine = "openai" if model in HOSTED else engine
             if model in self.servers:
                 return [*words, f"{prefix}hostname", self.servers[model]]
-            return [*words, f"{prefix}engine", engine] if engine else words
-        return words
+        return [*words, f"{prefix}engine", engine] if engine and flag else words
 
     def table(self, target: str, rows: dict, *flags: str, name: str = "", script: str = "compare_runs") -> None:
         """Plan a table of runs by what they are called; the seeds of a run are joined by +."""
         name, code = name or target, script == "compare_runs"
-        seeds, ending = range(self.options["seeds"]), ".graded.jsonl" if code else ".jsonl"
-        runs = {row: "+".join(f"{self.out}/seed{seed}/{run}{ending}" for seed in seeds) for row, run in rows.items()}
-        path = f"{self.results}/{name}"
+        seeds = [f"{self.out}/seed{seed}" for seed in range(self.options["seeds"])]
+        end = ".graded.jsonl" if code else ".jsonl"
+        runs = {row: "+".join(f"{seed}/{run}{end}" for seed in seeds) for row, run in rows.items()}
+        path, latex = f"{self.results}/{name}", ("--latex_path", f"{self.results}/{name}.tex") if code else ()
         words = "--runs", ",".join(map("=".join, runs.items())), "--overwrite", "--output_path", f"{path}.json"
-        words += "--markdown_path", f"{path}.md", *(("--latex_path", f"{path}.tex") if code else ()), *flags
+        words += "--markdown_path", f"{path}.md", *latex, *flags
         self._show(target, f"results: {name}", f"scripts/{script}.py", *words)
 
     def plot(self, target: str, kind: str, *flags: str, table: str = "", name: str = "") -> None:
@@ -67,7 +65,7 @@ class Tables(Plan):
         words = "--kind", kind, "--results", f"{self.results}/{table}.json", "--output_path", f"{self.results}/{name}"
         self._show(target, f"plot: {name}", "visualizers/plot_results.py", *words, *flags)
 
-    def _show(self, target: str, name: str, *words: str, after: tuple[str, ...] = ()) -> None:
+    def _show(self, target: str, name: str, *words: str, after=()) -> None:
         self.targets.setdefault(target, []).append(self.add(name, "other", self.out, "python", *words, after=after))
 
     def table2(self) -> None:
@@ -118,13 +116,14 @@ class Tables(Plan):
         self.plot("credit", "credit", "--title", "Agreement with the oracle")
 
     def pages(self) -> None:
-        rows = {name: f"pages/{run}" for name, run in METHODS.items()}
-        self.table("pages", rows, "--baselines", "zero-shot,multi-turn DPO")
+        runs = {name: f"pages/{run}" for name, run in METHODS.items()}
+        self.table("pages", runs, "--baselines", "zero-shot,multi-turn DPO")
+        runs = {"critic": "pages/ranked", "critic (seed reference)": "pages/ranked_seed"}
+        runs |= {"untrained": "pages/ranked_untrained", "critic without c": "pages/ranked_without_c"}
+        self.table("pages", runs, name="pages_credit", script="measure_mini_credit")
 
     def page(self) -> None:
-        """Plan a page of the results of all other targets."""
-        smoke = " --smoke" if self.options["smoke"] else ""
-        command = f"bash scripts/reproduce.sh {{target}} --mini --seeds {{seeds}}{smoke}"
+        command = "bash scripts/reproduce.sh {target} --mini --seeds {seeds}" + " --smoke" * self.options["smoke"]
         words = "--input_dir", self.results, "--output_dir", self.options["page"], "--command", command, "--overwrite"
-        after = tuple(sum(self.targets.values(), []))
+        after = tuple(path for made in self.targets.values() for path in made)
         self._show("page", "page of results", "scripts/write_results_page.py", *words, after=after)

@@ -1,7 +1,7 @@
 """Cost of a trained agent: the seconds of every step behind it, and the dialogues collected for it.
 
 The manifest beside each output names its inputs; following them finds all steps behind a graded file. The seconds of
-each step are in `times.jsonl`, by output; scripts/steps.sh writes them.
+each step are in `times.jsonl`, by output; sweet_rl/pipeline/timed.py writes them.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ def cost_of(graded_path: str | Path, spent: Mapping[str, Mapping[str, float]]) -
 def behind_dialogues(graded_path: str | Path) -> list[str]:
     """All outputs that the dialogues of a graded file were played with, without these dialogues themselves."""
     (played, *_) = inputs_of(graded_path) or [graded_path]
-    return [path for source in inputs_of(played) for path in behind(source)]
+    parts = inputs_of(played) if _is_gathered(played) else [played]
+    return [path for part in parts for source in inputs_of(part) for path in behind(source)]
 
 
 def behind(path: str | Path) -> list[str]:
@@ -89,7 +90,7 @@ def human_of(path: str | Path) -> str | None:
 def seconds_by_output(times: Iterable[Path]) -> dict[str, dict[str, float]]:
     """{cpu_seconds, gpu_seconds} by output, summed over all runs of a step up to its first success.
 
-    Later runs of the step found it complete. Raises UserError naming a line that steps.sh did not write.
+    Later runs of the step found it complete. Raises UserError naming a line that is none of timed.py.
     """
     spent: dict[str, dict[str, float]] = {}
     done: set[str] = set()
@@ -123,6 +124,11 @@ def _collection(path: str | Path) -> dict | None:
     """The manifest of a file into which dialogues were collected; None for anything else, also for a graded copy."""
     manifest = _manifest(path)
     return manifest if manifest and {"agent_model", "env_model"} <= manifest.get("settings", {}).keys() else None
+
+
+def _is_gathered(path: str | Path) -> bool:
+    """Whether the inputs of an output are its shards."""
+    return "gathered" in (_manifest(path) or {}).get("settings", {})
 
 
 def _manifest(path: str | Path) -> dict | None:

@@ -16,6 +16,7 @@ from typing import Any
 
 import yaml
 
+from sweet_rl.errors import UserError
 from sweet_rl.runs.manifest import is_current
 
 COST = ("--output_path", "--save_path", "--output_dir")  # flags of the output that names a step and its cost
@@ -83,6 +84,14 @@ def _changed(path: str | Path) -> float:
     return Path(path).stat().st_mtime if Path(path).exists() else float("inf")
 
 
+def _parts(output: str, count: int) -> int:
+    """The number of parts in which an output is made: as it was begun, or `count`."""
+    path = Path(output)
+    if found := next(path.parent.glob(f"{path.stem}.*-of-*{path.suffix}"), None):
+        return int(re.search(r"-of-(\d+)", found.name)[1])
+    return 1 if path.exists() else count
+
+
 class Plan:
     """Steps in an order in which they can run.
 
@@ -97,6 +106,9 @@ class Plan:
         sizes: names of those that apply; a later one wins.
         shards: number of parts by kind of step; one more step joins them.
 
+    Raises:
+        UserError: the name of the folder cannot stand in a list of files.
+
     Attributes:
         steps: by the output that names them.
         makers: steps by each file and model that they make.
@@ -107,6 +119,8 @@ class Plan:
         self, config: Mapping[str, Any], options: Mapping[str, Any], sizes: Sequence[str], shards: Mapping[str, int]
     ):
         self.config, self.options, self.out, self.shards = config, options, options["out"], shards
+        if found := re.search("[=,+]", self.out):
+            raise UserError(f"--output {self.out}: {found[0]} separates the files of tables. Choose another folder.")
         self.values: dict[str, Any] = dict(config["values"])
         for size in sizes:
             self.values |= config["sizes"][size]
@@ -142,9 +156,10 @@ class Plan:
 
     def add(self, name: str, kind: str, folder: str, *words: str, after: Sequence[str] = ()) -> str:
         """Plan a command, what makes the files that it reads, and `after`; return its output."""
-        output, count = values_of(words, *COST)[0], self.shards.get(kind, 1)
+        output = values_of(words, *COST)[0]
         if output in self.steps:
             return output
+        count = _parts(output, self.shards.get(kind, 1))
         if count > 1 and "--shard" not in words:
             parts = []
             for shard in (f"{number}/{count}" for number in range(1, count + 1)):
@@ -155,7 +170,7 @@ class Plan:
             name, kind = f"{name}: shards joined", "other"
         endings = next((given for script, given in self.config["outputs"].items() if script in words), None)
         made = [f"{output}{ending}" for ending in endings] if endings else values_of(words, *OUTPUTS)
-        read = [part for word in words for part in (word, *re.split("[=,+]", word)) if part.startswith(f"{self.out}/")]
+        read = [part for word in words for part in re.split("[=,+]", word) if part.startswith(f"{self.out}/")]
         for path in read:
             if path not in self.makers and path not in (*made, output, f"{self.out}/results"):
                 self.make(path)

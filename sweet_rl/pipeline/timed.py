@@ -1,6 +1,6 @@
 """Run one command as a step of a pipeline: never twice at the same time, on GPUs of its own, with a clock.
 
-    python -m sweet_rl.pipeline.timed --name NAME --output FILE --log FILE --times FILE [--gpus N --pool 0,1] -- COMMAND...
+    python -m sweet_rl.pipeline.timed --name NAME --output FILE --log FILE --times FILE [--gpus N] -- COMMAND...
 
 It outlives the engine that started it. The log is locked as long as the command runs, even if this process is killed,
 so that a second start of the step waits for the first. What the step took is appended to the times file as one line,
@@ -12,6 +12,7 @@ import json
 import os
 import resource
 import shlex
+import signal
 import subprocess
 import sys
 import time
@@ -58,4 +59,5 @@ FLAGS = {
 }
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, lambda *_: None)  # Ctrl-C ends the command, whose cost is still to be noted
     sys.exit(main())

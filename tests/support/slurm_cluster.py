@@ -46,7 +46,7 @@ PartitionName=main Nodes={host} Default=YES State=UP DefMemPerCPU=500
 
 @contextlib.contextmanager
 def slurm_cluster(place: Path, cpus: int = 2) -> Iterator[None]:
-    """Start Slurm in a folder and point its clients at it; skip the test if Slurm or the right to start it is missing."""
+    """Start Slurm in a folder and point its clients at it; skip the test where that cannot be done."""
     if missing := [name for name in NEEDED if shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin") is None]:
         pytest.skip(f"no {', '.join(missing)}: apt-get install -y slurm-wlm munge")
     if os.getuid() != 0:

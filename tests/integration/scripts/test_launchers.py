@@ -1,8 +1,11 @@
-"""The launchers run_backend.sh and run_frontend.sh, and the commands of the README: each one is valid."""
+"""The recipes run_mini.sh, run_backend.sh and run_frontend.sh, and the commands of the README: each one is valid.
+
+The recipes' commands are those of the workflow, which test_reproduce.py runs; here they are only listed.
+"""
 
 from __future__ import annotations
 
-import json
+import os
 import re
 import shlex
 import shutil
@@ -12,11 +15,10 @@ from pathlib import Path
 import pytest
 
 from sweet_rl.cli import parse_flags
-from tests.support.command_line import call
 from tests.unit.test_configs import ROOT, main_of
 
 PROGRAMS = ("scripts", "visualizers")
-RELEASED = ("--trajectories", "offline.jsonl", "--response_template", "<|start_header_id|>assistant<|end_header_id|>")
+PLACES = ("agent_engine", "engine")  # of agents: auto, unless the workflow is told otherwise
 
 
 def parsed(words: list[str], monkeypatch) -> dict:
@@ -27,90 +29,90 @@ def parsed(words: list[str], monkeypatch) -> dict:
     return parse_flags(main_of(script if "/" not in script else f"../{script}"), words[place + 1 :])
 
 
-def dry_run(launcher: str, *options: str) -> list[list[str]]:
-    command = ["bash", f"scripts/{launcher}.sh", "--dry_run", *options]
-    output = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    return [shlex.split(line[2:]) for line in output.splitlines() if line.startswith("$ ")]
+def listed(recipe: str, place: Path, *words: str, **variables: str) -> tuple[list, subprocess.CompletedProcess]:
+    """The commands of a recipe, noted by programs that stand for python and torchrun."""
+    (place / "bin").mkdir(exist_ok=True)
+    for name in ("python", "torchrun"):
+        program = place / "bin" / name
+        note = f"{{ printf '%q ' {name} \"$@\"; echo; }} >>{place}/commands"
+        program.write_text(f"#!/bin/bash\n[ \"$1\" = -c ] || {note}\n")
+        program.chmod(0o755)
+    (place / "bin" / "activate").touch()  # a virtual environment, which is not entered
+    environment = os.environ | {"PATH": f"{place}/bin:{os.environ['PATH']}", "SWEET_RL_VENV": str(place)} | variables
+    command = ["bash", ROOT / "scripts" / f"{recipe}.sh", *words]
+    done = subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True, timeout=60)
+    noted = (place / "commands").read_text().splitlines() if (place / "commands").exists() else []
+    return [shlex.split(line) for line in noted], done
 
 
 @pytest.mark.parametrize(
-    "launcher, options",
+    ("recipe", "words", "target"),
     [
-        ("run_backend", ()),
-        ("run_backend", ("--hostname", "n1,n2", "--agent_hostname", "n3:8001", "--num_tasks", "8", "--gpus", "4")),
-        ("run_backend", (*RELEASED, "--gpus", "0", "--agent_prompt_path", "mini_agent.txt", "--seed", "7")),
-        ("run_backend", ("--methods", "sweet", "--launcher", "deepspeed --hostfile hosts", "--gpus", "8")),
-        ("run_frontend", ()),
-        ("run_frontend", ("--critic", "log_ratio", "--hostname", "n1,n2", "--agent_hostname", "n3:8001")),
-        ("run_frontend", ("--env_model", "designer", "--gpus", "0", "--image_encoder", "efficientnet-lite0")),
+        ("run_mini", (), ("table2", "--seeds", "1")),
+        ("run_mini", ("--smoke",), ("table2", "--seeds", "1", "--smoke")),
+        ("run_backend", (), ("table2", "--paper", "--hostname", "n1:8000")),
+        ("run_frontend", (), ("table2", "--paper", "--frontend_hostname", "n1:8000")),
     ],
+    ids=lambda value: "_".join(value) if isinstance(value, tuple) else value,
 )
-def test_every_command_of_the_dry_run_is_one_that_its_script_takes(launcher, options, monkeypatch):
-    commands = dry_run(launcher, *options)
-    assert len(commands) > 5
-    for words in commands:
-        parsed(words, monkeypatch)
+def test_the_commands_of_a_recipe_are_those_of_the_workflow(recipe, words, target, tmp_path, monkeypatch):
+    """They have the same settings and read and write files of the same names, in the order of the paper."""
+    from tests.integration.scripts.test_reproduce import dry_run
+
+    commands, done = listed(recipe, tmp_path, *words, OUT="/out", HUMAN_SERVER="n1:8000")
+    assert done.returncode == 0, done.stderr
+    untrained = ("mini", "Llama-3.1-8B-Instruct")
+    names = {f"{one}.{kind}.jsonl": f"zero_shot.{kind}.jsonl" for one in untrained for kind in ("test", "graded")}
+    names |= {"value_critic": "critic"}
+    agents = {"sweet_rl/models/packaged/mini": "mini"}
+
+    def plain(command: list[str], place: str) -> tuple:
+        """(launcher, script, settings), with the names of files that both have."""
+        settings = {k: v for k, v in parsed(command, monkeypatch).items() if k not in PLACES}
+        for key, value in settings.items():
+            if isinstance(value, str) and value.startswith(place):
+                name = value.removeprefix(place).removeprefix("/")
+                settings[key] = names.get(name, name)
+            elif isinstance(value, str):
+                settings[key] = agents.get(value, value.replace(f"{tmp_path}/", "").replace(f"{ROOT}/", ""))
+        script = next(word for word in command if word.endswith(".py"))
+        return command[: command.index(script)], script, settings
+
+    folder = "/out/seed0/frontend" if recipe == "run_frontend" else "/out/seed0"
+    known = [plain(command, folder) for _, command in dry_run(*target, "--output", "/out")]
+    if recipe == "run_mini":
+        known = [(a, b, {k: str(v).replace("/out/tasks", "tasks") for k, v in c.items()}) for a, b, c in known]
+    found = [plain(command, "/out") for command in commands]
+    if recipe == "run_mini":
+        found = [(a, b, {k: str(v) for k, v in c.items()}) for a, b, c in found]
+        known = [(a, b, {k: v for k, v in c.items() if k != "task_type" or "tasks" not in b}) for a, b, c in known]
+    assert [one for one in found[:-1] if one not in known] == []
+    assert "compare_runs" in found[-1][1]
+    steps = [Path(script).stem for _, script, _ in found if "make_mini" not in script]
+    played = ["simulate_interactions", "evaluate_html" if recipe == "run_frontend" else "evaluate_code"]
+    critic = "train_value" if recipe == "run_frontend" else "train_dpo"
+    assert steps == [
+        *played, "train_sft", "train_dpo", critic, "sample_best_of_n", "rank_best_of_n",
+        "generate_random_pairs_from_ranks", "train_dpo", *4 * played, "compare_runs",
+    ]  # fmt: skip
 
 
-def test_the_backend_launcher_chains_the_steps_of_the_method(monkeypatch):
-    settings = [parsed(words, monkeypatch) for words in dry_run("run_backend", "--hostname", "n1", "--output", "/out")]
-    scripts = [Path(next(word for word in words if word.endswith(".py"))).stem for words in dry_run("run_backend")]
-    assert scripts == [
-        *("simulate_interactions", "evaluate_code"),  # collect
-        *("simulate_interactions", "evaluate_code"),  # zero-shot
-        *("train_sft", "simulate_interactions", "evaluate_code"),
-        *("train_dpo", "simulate_interactions", "evaluate_code"),
-        *("train_dpo", "sample_best_of_n", "rank_best_of_n", "generate_random_pairs_from_ranks"),
-        *("train_dpo", "simulate_interactions", "evaluate_code"),
-        "compare_runs",
-    ]
-    critic, candidates, ranking, turn_pairs, actor = settings[10:15]
-    assert critic["dataset"] == settings[1]["ground_truth_preference_path"]
-    assert (ranking["model_id"], ranking["input_path"]) == (critic["save_path"], candidates["output_path"])
-    assert (turn_pairs["input_path"], actor["dataset"]) == (ranking["output_path"], turn_pairs["output_path"])
-    assert {setting["hostname"] for setting in settings if "env_model" in setting} == {"n1"}
+@pytest.mark.parametrize("words", [["--smok"], ["--seeds", "3"]], ids=" ".join)
+def test_an_unknown_option_of_the_mini_recipe_is_named_and_nothing_is_done(words, tmp_path):
+    commands, done = listed("run_mini", tmp_path, *words)
+    assert done.returncode == 2 and words[0] in done.stderr and commands == []
 
 
-def test_the_dry_run_shows_a_setting_once_with_the_value_that_counts():
-    output = subprocess.run(
-        ["bash", "scripts/run_backend.sh", "--dry_run", "--num_tasks", "8"],
-        cwd=ROOT, capture_output=True, text=True, check=True,
-    ).stdout  # fmt: skip
-    collection = output.split("== ")[1]
-    assert "--num_tasks 8" in collection and "num_tasks: 5000" not in collection
-    assert "    temperature: 1.0" in collection
-
-
-def test_the_frontend_launcher_chains_the_steps_of_the_method(monkeypatch):
-    lines = dry_run("run_frontend", "--methods", "sweet", "--output", "/out")
-    commands = [parsed(words, monkeypatch) for words in lines]
-    collect, grade, _, _, critic, candidates, ranking, turn_pairs, actor, test, graded, results = commands
-    assert (collect["task_type"], grade["input_path"]) == ("html", collect["output_path"])
-    assert critic["dataset"] == candidates["input_path"] == grade["output_path"]
-    assert (ranking["model_id"], ranking["input_path"]) == (critic["save_path"], candidates["output_path"])
-    assert (turn_pairs["input_path"], actor["dataset"]) == (ranking["output_path"], turn_pairs["output_path"])
-    assert (test["agent_model"], graded["input_path"]) == (actor["save_path"], test["output_path"])
-    assert graded["image_encoder"] == grade["image_encoder"] and graded["output_path"] in results["runs"]
-
-
-@pytest.mark.parametrize(
-    "launcher, options",
-    [
-        ("run_backend", ("--unknown", "1")),
-        ("run_backend", ("--hostname",)),
-        ("run_backend", ("--methods", "ppo")),
-        ("run_backend", ("stray",)),
-        ("run_backend", ("--gpus", "0")),
-        ("run_frontend", ("--critic", "judge")),
-        ("run_frontend", ("--methods", "ppo")),
-        ("run_frontend", ("--unknown", "1")),
-        ("run_frontend", ("--gpus", "0")),
-    ],
-)
-def test_a_bad_option_is_one_message_and_exit_code_2(launcher, options):
-    command = ["bash", f"scripts/{launcher}.sh", *options]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 2 and done.stderr.startswith(f"{launcher}.sh: ") and done.stderr.count("\n") == 1
+def test_shell_scripts_are_clean_and_short():
+    scripts = sorted((ROOT / "scripts").glob("*.sh"))
+    lines = {path: len(path.read_text().splitlines()) for path in scripts}
+    assert sum(lines.values()) < 300
+    workflow = [path for path in (ROOT / "workflow").iterdir() if path.is_file()]
+    assert sum(lines.values()) + sum(len(path.read_text().splitlines()) for path in workflow) < 700
+    if shutil.which("shellcheck") is None:
+        pytest.skip("no shellcheck: apt-get install -y shellcheck")
+    done = subprocess.run(["shellcheck", *scripts], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
 
 
 def test_every_command_in_the_readme_is_one_that_its_script_takes(monkeypatch):
@@ -120,29 +122,3 @@ def test_every_command_in_the_readme_is_one_that_its_script_takes(monkeypatch):
     assert len(scripts) > 10
     for words in scripts:
         parsed(words, monkeypatch)
-
-
-@pytest.mark.slow
-def test_the_pipeline_runs_on_the_tiny_agent_and_runs_again_without_work(tmp_path, monkeypatch):
-    """The launcher's commands run in this process, which saves their imports; test_run_mini.py runs all of one."""
-    monkeypatch.chdir(ROOT)
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    agent = shutil.copytree(ROOT / "sweet_rl" / "models" / "packaged" / "mini", tmp_path / "agent")
-    made = call("make_mini_tasks.py", num_train=16, num_test=4, output_dir=tmp_path)
-    assert made.code == 0, made.err
-    out = tmp_path / "out"
-    commands = dry_run(
-        "run_backend", "--agent_model", str(agent), "--env_model", "mini", "--agent_prompt_path", "mini_agent.txt",
-        "--gpus", "0", "--engine", "transformers", "--train_tasks", str(tmp_path / "train.jsonl"),
-        "--test_tasks", str(tmp_path / "test.jsonl"), "--output", str(out),
-    )  # fmt: skip
-    for expected in (False, True):
-        for words in commands:
-            done = call(f"../{words[1]}", *words[2:])
-            assert done.code == 0, f"{shlex.join(words)}\n{done.err[-2000:]}"
-            if "compare_runs" not in words[1]:
-                assert ("already complete" in done.out) is expected, words
-    results = json.loads((out / "results.json").read_text())
-    assert [row["name"] for row in results["runs"]] == [
-        *("zero-shot", "rejection fine-tuning", "multi-turn DPO", "SWEET-RL")
-    ]

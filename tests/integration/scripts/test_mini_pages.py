@@ -1,7 +1,6 @@
-"""The steps of `run_mini.sh --task_type html` with its settings, on a handful of pages, in one process."""
+"""The steps of `reproduce.sh pages --mini` with their settings, on a handful of pages, in one process."""
 
 import json
-import subprocess
 
 import pytest
 
@@ -70,9 +69,3 @@ def test_every_step_runs_on_pages_and_the_results_are_one_table(tmp_path, monkey
         assert all(read_page(row["task"]["ground_truth"]) is not None for row in rows(graded))
     table = done("compare_runs.py", runs=",".join(runs), baselines="zero-shot")
     assert "similarity by efficientnet-lite0" in table and "SWEET-RL" in table
-
-
-def test_another_task_type_is_refused(tmp_path):
-    words = ["bash", ROOT / "scripts" / "run_mini.sh", "--task_type", "page", "--output", tmp_path / "out"]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 2 and "must be code or html" in done.stderr and not (tmp_path / "out").exists()

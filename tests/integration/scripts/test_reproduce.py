@@ -1,41 +1,58 @@
-"""reproduce.sh: with --paper every setting is the paper's, with --mini every command works and ends in tables."""
+"""reproduce.sh: with --paper every setting is the paper's, with --mini every command works and ends in tables, also in
+jobs of Slurm and after kills."""
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 import time
 from functools import cache
 from pathlib import Path
+from unittest import mock
 
 import pytest
 import torch
 
+from sweet_rl.analysis.budget import cost_of, seconds_by_output
+from sweet_rl.pipeline import launch
 from tests.integration.scripts.test_launchers import parsed
-from tests.support.command_line import ROOT, call
+from tests.support.command_line import ROOT, Result, call
+from tests.support.slurm_cluster import slurm_cluster
 from tests.unit.test_configs import BACKEND, LLAMA_8B, LLAMA_70B
+
+dodo = pytest.importorskip("workflow.dodo", reason="needs: pip install -e '.[workflow]'")
 
 TARGETS = ("table2", "table3", "table4", "figure3a", "figure3b")
 PAPER_CONFIG = re.compile(r"configs/paper/backend/(\w+)\.yaml")
 
 
-def reproduce(*words: str | Path, limit: int = 60) -> subprocess.CompletedProcess:
-    environment = {**os.environ, "SWEET_RL_VENV": sys.prefix, "OMP_NUM_THREADS": "1"}
-    command = ["bash", ROOT / "scripts" / "reproduce.sh", *words]
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=limit)
+def reproduce(*words: str | Path) -> Result:
+    """Calls workflow/dodo.py in this process, which goes back to its folder."""
+    out, err, folder = io.StringIO(), io.StringIO(), os.getcwd()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), mock.patch.dict(os.environ):
+        try:
+            code = dodo.main([str(word) for word in words])
+        except SystemExit as end:
+            code = end.code
+        finally:
+            os.chdir(folder)
+    return Result(code, out.getvalue(), err.getvalue())
 
 
 @cache
 def dry_run(*words: str) -> list[tuple[str, list[str]]]:
     """(what the step is called, its words) of every command."""
     done = reproduce(*words, "--dry_run")
-    assert done.returncode == 0, done.stderr
-    names = re.findall(r"^== (.*)\n\$ (.*)$", done.stdout, re.MULTILINE)
-    assert len(names) == done.stdout.count("\n$ ") + done.stdout.startswith("$ ")
+    assert done.code == 0, done.err
+    names = re.findall(r"^== (.*)\n\$ (.*)$", done.out, re.MULTILINE)
+    assert len(names) == done.out.count("\n$ ") > 0
     return [(name, shlex.split(line)) for name, line in names]
 
 
@@ -111,7 +128,7 @@ def test_figure_3b_takes_20_60_and_100_percent_of_the_dialogues(monkeypatch):
     steps = paper("figure3b", monkeypatch)
     tasks, each = BACKEND["collection"]["num_tasks"], BACKEND["collection"]["best_of_n"]
     graded = [settings.get("num_tasks") for name, _, settings in steps if name == "grade, pair"]
-    assert graded == [None, 0.2 * tasks, 0.6 * tasks]
+    assert sorted(graded, key=str) == [0.2 * tasks, 0.6 * tasks, None]
     (runs,) = [settings["runs"] for name, _, settings in steps if name == "results: figure3b"]
     assert all(f"SWEET-RL@{share * tasks * each:.0f}=" in runs for share in (0, 0.2, 0.6, 1))
 
@@ -141,41 +158,67 @@ def test_released_dialogues_are_used_instead_of_collecting():
         assert "collect" not in names and "grade, pair" in names
 
 
+def test_the_dry_run_shows_a_setting_once_with_the_value_that_counts():
+    shown = reproduce("table2", "--paper", "--num_tasks", "8", "--dry_run").out
+    collection = shown.split("== collect")[1].split("==")[0]
+    assert "--num_tasks 8" in collection and "num_tasks: 5000" not in collection
+    assert "    temperature: 1.0" in collection
+
+
 @pytest.mark.parametrize("words, said", [
-    ([], "no target"), (["table9"], "table9"), (["table2", "--seeds", "0"], "--seeds"),
+    (["table9"], "table9"), (["table2", "--seeds", "0"], "--seeds"), (["list", "table9"], "table9"),
     (["table2", "--hostname", "n1"], "--hostname"), (["table2", "--seeds"], "--seeds"),
-    (["table2", "--paper", "--odd", "1"], "--odd"), (["table2", "--paper", "--dry_run", "--seed", "1"], "--seeds N"),
-    (["credit", "--paper", "--dry_run"], "--mini"),
+    (["table2", "--paper", "--odd", "1"], "--odd"), (["table2", "--paper", "--dry_run", "--seed", "1"], "--seed"),
+    (["credit", "--paper", "--dry_run"], "--mini"), (["table2", "--paper"], "--hostname is missing"),
+    (["table2", "--output", "/a,b"], "/a,b"), (["table2", "--profile", "/none.yaml"], "/none.yaml"),
 ])  # fmt: skip
-def test_a_bad_option_is_one_message(words, said):
+def test_a_bad_option_is_one_message_and_exit_code_2(words, said):
     done = reproduce(*words)
-    assert done.returncode == 2 and said in done.stderr and done.stderr.startswith("reproduce.sh: "), done.stderr
+    assert done.code == 2 and said in done.err.splitlines()[-1] and "Traceback" not in done.err
+
+
+def test_the_command_of_the_readme_calls_the_workflow(tmp_path):
+    """Through bash, in the environment of this test instead of a new one."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "activate").write_text(f"PATH={Path(sys.executable).parent}:$PATH\n")
+    command = ["bash", ROOT / "scripts" / "reproduce.sh", "table4", "--smoke", "--dry_run", "--output", "here"]
+    environment = {**os.environ, "SWEET_RL_VENV": str(tmp_path)}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert f"--save_path {tmp_path}/here/seed0/strong/sweet" in done.stdout
+
+
+SMOKE = ("--mini", "--smoke", "--seeds", "1")
+
+
+@pytest.fixture(scope="module")
+def smoke(tmp_path_factory) -> Path:
+    """Everything of a smoke run, whose commands run one after the other in this process, which saves their imports."""
+    pytest.importorskip("matplotlib")
+    place = tmp_path_factory.mktemp("smoke")
+    out = place / "out"
+    torch.set_num_threads(1)  # as the workflow does
+    words = (*SMOKE, "--output", str(out), "--iterations", "2", "--page", str(place / "page"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(ROOT)
+        patch.setenv("HF_HUB_OFFLINE", "1")
+        for name, command in dry_run("all", *words):
+            started = time.monotonic()
+            done = call(f"../{command[1]}", *command[2:])
+            assert done.code == 0, f"{name}: {shlex.join(command)}\n{done.err[-2000:]}"
+            flags = dict(zip(command, command[1:], strict=False))
+            spent, made = time.monotonic() - started, flags.get("--output_path", flags.get("--save_path", ""))
+            row = {"step": name, "output": made, "gpus": 0, "status": 0, "command": shlex.join(command)}
+            row |= {"seconds": spent, "user_seconds": spent, "system_seconds": 0}
+            folder = Path(made).parent if made else out
+            with open(folder / "times.jsonl", "a", encoding="utf-8") as times:
+                times.write(json.dumps(row) + "\n")
+    return place
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(sys.prefix == sys.base_prefix, reason="not in a virtual environment: the script would make one")
-def test_every_mini_command_works_and_ends_in_tables_figures_and_a_page(tmp_path, monkeypatch):
-    """The commands of the smoke run, one after the other in this process, which saves each its imports."""
-    pytest.importorskip("matplotlib")
-    out, page = tmp_path / "out", tmp_path / "page"
-    words = ("--mini", "--smoke", "--seeds", "1", "--output", str(out))
-    monkeypatch.chdir(ROOT)
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    torch.set_num_threads(1)  # as the script does
-    for name, command in dry_run("all", *words, "--iterations", "2", "--page", str(page)):
-        before, started = os.times(), time.monotonic()
-        done = call(f"../{command[1]}", *command[2:])
-        assert done.code == 0, f"{name}: {shlex.join(command)}\n{done.err[-2000:]}"
-        spent = os.times()
-        flags = dict(zip(command, command[1:], strict=False))
-        row = {
-            "step": name, "output": flags.get("--output_path", flags.get("--save_path", "")), "gpus": 0, "status": 0,
-            "seconds": time.monotonic() - started, "user_seconds": spent.user - before.user,
-            "system_seconds": spent.system - before.system, "command": shlex.join(command),
-        }  # fmt: skip
-        place = Path(row["output"]).parent if row["output"] else out
-        with open(place / "times.jsonl", "a", encoding="utf-8") as times:
-            times.write(json.dumps(row) + "\n")
+def test_every_mini_command_works_and_ends_in_tables_figures_and_a_page(smoke):
+    out, page = smoke / "out", smoke / "page"
     for target in (*TARGETS, "credit"):
         assert {path.suffix for path in (out / "results").glob(f"{target}.*")} >= {".json", ".md", ".png", ".svg"}
     runs = {row["name"]: row for row in json.loads((out / "results" / "table2.json").read_text())["runs"]}
@@ -187,3 +230,84 @@ def test_every_mini_command_works_and_ends_in_tables_figures_and_a_page(tmp_path
     for part in ("reproduce.sh table2 --mini --seeds 1 --smoke", "![", "seeds 0", "torch", "CPU minutes", "## Times"):
         assert part in text
     assert all((page / name).is_file() for name in re.findall(r"!\[.*?\]\((.*?)\)", text))
+
+
+def artefacts(out: Path) -> dict[str, object]:
+    """The records and weights of a seed's folder, without the shards; numbers with a fraction rounded, because what is
+    computed beside a text changes its log-probs a little."""
+    found: dict[str, object] = {}
+    for path in sorted((out / "seed0").rglob("*")):
+        name = str(path.relative_to(out))
+        if path.suffix == ".safetensors":
+            found[name] = path.read_bytes()
+        elif path.suffix == ".jsonl" and "-of-" not in name and path.name not in ("times.jsonl", "training_log.jsonl"):
+            text = path.read_text().replace(str(out), "OUT")
+            lines = text.splitlines()
+            found[name] = [json.loads(line, parse_float=lambda number: round(float(number), 3)) for line in lines]
+    return found
+
+
+@pytest.mark.slow
+def test_jobs_of_slurm_with_shards_end_in_the_same_table(smoke, tmp_path, monkeypatch):
+    """1. The table and all records and weights are the same. 2. The cost of the shards is counted. 3. The same command
+    again passes over everything, also without Slurm."""
+    out, profile = tmp_path / "out", tmp_path / "profile.yaml"
+    profile.write_text("all: {mem: 50M}\ndialogues: {shards: 2}\ncandidates: {shards: 2}\nranking: {shards: 2}\n")
+    monkeypatch.setattr(launch.Slurm.__init__, "__defaults__", (0.5,))
+    with slurm_cluster(tmp_path / "slurm"):
+        done = reproduce("table2", *SMOKE, "--output", out, "--launcher", "slurm", "--profile", profile)
+        assert done.code == 0, done.out[-3000:]
+    whole, ours = artefacts(smoke / "out"), artefacts(out)
+    assert ours.keys() <= whole.keys() and len(ours) > 20
+    assert [name for name in ours if ours[name] != whole[name]] == []  # 1
+    rows = [json.loads((place / "results" / "table2.json").read_text())["runs"] for place in (out, smoke / "out")]
+    assert rows[0] == [row for row in rows[1] if "round" not in row["name"]]
+    assert (out / "seed0" / "trajectories.2-of-2.jsonl").is_file()
+    monkeypatch.chdir(ROOT)
+    cost = cost_of(out / "seed0" / "sweet.graded.jsonl", seconds_by_output([out / "seed0" / "times.jsonl"]))
+    assert cost["dialogues"] == 64 and cost["cpu_seconds"] > 1  # 2
+    again = reproduce("table2", *SMOKE, "--output", out)
+    assert again.code == 0 and "SWEET-RL" in again.out  # 3
+    assert {line[:2] for line in again.out.split("\ntable2\n")[0].splitlines()} == {"--"}  # doit's mark for what is done
+
+
+@pytest.mark.slow
+def test_an_engine_and_a_step_that_are_killed_leave_nothing_that_differs(smoke, tmp_path):
+    """The engine is killed while dialogues are played, then the step that plays them, then both are started again."""
+    out = tmp_path / "out"
+    command = [sys.executable, ROOT / "workflow" / "dodo.py", "seed0/rewarded.jsonl", "table2", *SMOKE, "--output", out]
+    dialogues = out / "seed0" / "trajectories.jsonl"
+
+    def killed(which: str) -> None:
+        with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, start_new_session=True) as engine:
+            before = dialogues.stat().st_size if dialogues.exists() else 0
+            while not (dialogues.exists() and dialogues.stat().st_size > before):
+                assert engine.poll() is None, "it ended before it could be killed"
+                time.sleep(0.005)
+            if which == "engine":
+                engine.kill()
+            for pid in players(out) if which == "step" else ():
+                os.kill(pid, signal.SIGKILL)
+        assert engine.returncode == (-signal.SIGKILL if which == "engine" else 1)
+
+    killed("engine")
+    assert players(out)  # goes on, and keeps a second one from starting
+    for pid in players(out):
+        os.kill(pid, signal.SIGKILL)
+    killed("step")
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+    whole, ours = artefacts(smoke / "out"), artefacts(out)
+    assert len(ours) == 4 and all(ours[name] == whole[name] for name in ours)
+
+
+def players(out: Path) -> list[int]:
+    """The processes that play the training dialogues."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            words = (folder / "cmdline").read_text().split("\0")
+            made = str(out / "seed0" / "trajectories.jsonl")
+            if words[1:2] == ["scripts/simulate_interactions.py"] and made in words:
+                found.append(int(folder.name))
+    return found

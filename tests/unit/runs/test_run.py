@@ -320,3 +320,24 @@ def test_a_line_that_could_not_be_written_is_taken_back(tmp_path, monkeypatch):
         monkeypatch.undo()
         run.write({"id": "2"})
     assert [json.loads(line)["id"] for line in path.read_text().splitlines()] == ["1", "2"]
+
+
+def test_sorted_records_do_not_tell_which_was_made_first(tmp_path):
+    path = tmp_path / "out.jsonl"
+    with open_run(path, {}) as run:
+        for name in "cadb":
+            run.write({"id": name, "text": f"ünï {name}"})
+        run.sort("abcz")
+        assert [row["id"] for row in run.records()] == ["a", "b", "c", "d"]  # what is not listed comes last
+        run.write({"id": "e"})
+        run.finish({})
+    assert [json.loads(line)["id"] for line in path.read_text().splitlines()] == ["a", "b", "c", "d", "e"]
+
+
+def test_a_sorted_output_is_still_locked(tmp_path):
+    with open_run(tmp_path / "out.jsonl", {}) as run:
+        run.write({"id": "b"})
+        run.write({"id": "a"})
+        run.sort("ab")
+        with pytest.raises(UserError, match="another process"):
+            open_run(tmp_path / "out.jsonl", {})
