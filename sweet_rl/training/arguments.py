@@ -10,7 +10,7 @@ from transformers import TrainingArguments
 from transformers.integrations import get_available_reporting_integrations
 
 from sweet_rl.errors import UserError
-from sweet_rl.training.deepspeed import deepspeed_config, start_deepspeed
+from sweet_rl.training.deepspeed import deepspeed_config, name_lone_process, start_deepspeed
 from sweet_rl.training.lora import require_peft
 from sweet_rl.training.settings import TrainingSettings
 
@@ -57,6 +57,8 @@ def training_arguments(settings: TrainingSettings, save_path: str | Path, evalua
         )
     on_gpu = torch.cuda.is_available()
     deepspeed = deepspeed_config(settings)
+    if deepspeed:
+        name_lone_process()
     report_to = _report_to(settings.report_to)
     try:
         args = TrainingArguments(
