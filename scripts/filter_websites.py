@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from collections import Counter
 
-from tqdm import tqdm
-
 from sweet_rl.cli import print_summary, run
 from sweet_rl.credit.trajectory_pairs import check_apart
 from sweet_rl.environments.frontend import BrowserSettings
 from sweet_rl.errors import UserError
+from sweet_rl.progress import progress_bar
 from sweet_rl.records import Task, read_records
 from sweet_rl.runs.run import open_run
 
@@ -60,7 +59,8 @@ def main(
             print(f"{output_path}: already complete")
         else:
             drawn = renderer.render_all(task.ground_truth for task in left)
-            bar = tqdm(zip(left, drawn, strict=True), total=len(tasks), initial=len(tasks) - len(left), unit=" pages")
+            before = len(tasks) - len(left)
+            bar = progress_bar(zip(left, drawn, strict=True), total=len(tasks), initial=before, unit="page")
             failed_by_machine = 0
             for task, rendered in bar:
                 if rendered.failure is None:

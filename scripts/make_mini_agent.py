@@ -19,6 +19,7 @@ from sweet_rl.cli import run
 from sweet_rl.errors import UserError
 from sweet_rl.mini import pretraining
 from sweet_rl.mini.imitation import BETTER, imitation_stream
+from sweet_rl.progress import progress_bar
 from sweet_rl.runs.run import directory_manifest
 
 
@@ -100,7 +101,7 @@ def _imitate(
             optimizer.load_state_dict(saved)
     stream = pretraining.batches(encoder, lessons, batch_size, seed=seed + start)
     held_out = next(pretraining.batches(encoder, lessons, 128, seed=-2))
-    progress = tqdm(range(start, num_steps), initial=start, total=num_steps, desc="imitation", mininterval=10)
+    progress = progress_bar(range(start, num_steps), initial=start, total=num_steps, desc="imitation")
     for step in progress:
         for optimizer in optimizers:
             for group in optimizer.param_groups:

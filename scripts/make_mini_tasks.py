@@ -10,12 +10,11 @@ the training tasks, so that more training tasks do not change the test tasks.
 from pathlib import Path
 from typing import Literal
 
-from tqdm import tqdm
-
 from sweet_rl.cli import run
 from sweet_rl.errors import UserError
 from sweet_rl.mini.page_tasks import make_page_tasks
 from sweet_rl.mini.tasks import make_tasks
+from sweet_rl.progress import progress_bar
 from sweet_rl.records import content_id
 from sweet_rl.runs.run import check_output, open_run
 
@@ -55,7 +54,7 @@ def main(
             if output.complete:
                 print(f"{path}: already complete")
                 continue
-            for task in tqdm(tasks, desc=f"{name} tasks"):
+            for task in progress_bar(tasks, desc=f"{name} tasks"):
                 record = {"id": content_id(task), **task}
                 if record["id"] not in output.done:
                     output.write(record)

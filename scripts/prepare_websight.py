@@ -11,10 +11,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tqdm import tqdm
-
 from sweet_rl.cli import run
 from sweet_rl.errors import UserError
+from sweet_rl.progress import progress_bar
 from sweet_rl.runs.run import open_run
 from sweet_rl.tasks.websight import CONFIGURATION, HUB_NAME, SPLITS, stream_rows, task_of
 
@@ -53,7 +52,7 @@ def main(
             done = len(output.done)
             if done < count:
                 rows = stream_rows(input_path, first + done, first + count)
-                for number, row in tqdm(rows, total=count, initial=done, desc=split, unit=" rows"):
+                for number, row in progress_bar(rows, total=count, initial=done, desc=split, unit=" rows"):
                     output.write(task_of(row, number, source).to_dict())
             output.finish({"tasks": len(output.done)})
             print(f"{path}: {len(output.done)} tasks")

@@ -321,7 +321,7 @@ table2() {
     for number in $(seq 2 "$iterations"); do add "SWEET-RL (round $number)" "round$number/sweet"; done
     table table2 --paper table2 --baselines "zero-shot" \
         --chains "SWEET-RL>multi-turn DPO>rejection fine-tuning>zero-shot"
-    plot_as_paper bars table2
+    plot_as_paper table table2
     plot budget table2 budget --title "Success against cost"
     [ -n "$frontend_hostname" ] || return 0
     runs=""
@@ -331,7 +331,7 @@ table2() {
     add "SWEET-RL" frontend/sweet
     table table2_frontend --paper table2 --baselines "zero-shot" \
         --chains "SWEET-RL>multi-turn DPO>rejection fine-tuning>zero-shot"
-    plot bars table2_frontend table2_frontend --paper table2
+    plot table table2_frontend table2_frontend --paper table2
 }
 
 table3_seed() {
@@ -357,7 +357,7 @@ table3() {
         add "seed model as reference" sweet_seed
     fi
     table table3 --paper table3 --baselines SWEET-RL
-    plot_as_paper bars table3
+    plot_as_paper table table3
     plot lengths table3 table3_lengths --title "Length of the agent's messages"
 }
 
@@ -373,7 +373,7 @@ table4() {
     add "SWEET-RL" strong/sweet
     table table4 --paper table4 --baselines "zero-shot" \
         --chains "SWEET-RL>multi-turn DPO>rejection fine-tuning,SWEET-RL>zero-shot"
-    plot_as_paper bars table4
+    plot_as_paper table table4
 }
 
 table4_seed() {

@@ -18,13 +18,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
-from tqdm import tqdm
-
 from sweet_rl.cli import prefix, print_summary, run, to_settings
 from sweet_rl.errors import UserError
 from sweet_rl.models import ChatModel, ModelError, Sampling, load_model
 from sweet_rl.models.cache import CallCache
 from sweet_rl.models.settings import CallSettings, ModelSettings
+from sweet_rl.progress import progress_bar
 from sweet_rl.prompts import fill, load_prompt
 from sweet_rl.records import Task, hash_rows, read_records, seed_for
 from sweet_rl.rewards.unit_tests import CodeGrader
@@ -186,7 +185,7 @@ async def _collect(
         found += count(row)
     try:
         await propose.model.check()
-        with tqdm(total=num_tasks, initial=min(found, num_tasks), desc="tasks", unit="task") as bar:
+        with progress_bar(total=num_tasks, initial=min(found, num_tasks), desc="tasks", unit="task") as bar:
             while True:
                 async for result in as_they_finish(missing(), propose, concurrency):
                     if isinstance(result, ModelError):

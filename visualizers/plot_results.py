@@ -1,6 +1,6 @@
-"""Draw figures of results as PNG and SVG: tables as bars, curves, lengths of messages, credit per turn, budget.
+"""Draw figures of results as PNG and SVG: tables, curves, lengths of messages, credit per turn, budget.
 
-    python visualizers/plot_results.py --kind bars --results results.json --output_path table2.png
+    python visualizers/plot_results.py --kind table --results results.json --output_path table2.png
     python visualizers/plot_results.py --kind curves --results figure3a.json --paper figure3a --output_path figure3a.png
 
 --results is what compare_runs.py wrote with --output_path (for credit: measure_mini_credit.py). Needs matplotlib.
@@ -21,7 +21,7 @@ PAPER = Path(__file__).resolve().parents[1] / "configs" / "paper" / "results.yam
 
 
 def main(
-    kind: Literal["bars", "curves", "lengths", "credit", "budget"],
+    kind: Literal["table", "curves", "lengths", "credit", "budget"],
     results: str,
     output_path: str,
     paper: str | None = None,
@@ -31,7 +31,7 @@ def main(
     """Draw one figure, written with .png and with .svg.
 
     Args:
-        kind: bars (a table of runs), curves (runs named series@x), lengths (of the agent's messages, read from the
+        kind: table (of runs), curves (runs named series@x), lengths (of the agent's messages, read from the
             runs' files), credit (agreement with the oracle per turn), budget (success against cost, from the
             times.jsonl beside the runs' files)
         results: JSON written by compare_runs.py; for credit, by measure_mini_credit.py
@@ -53,8 +53,8 @@ def main(
 
 
 def _draw(kind: str, found: dict, paper: dict, title: str, x_label: str):
-    if kind == "bars":
-        return figures.bars({**found, "paper": paper.get("rows") or found.get("paper")}, title)
+    if kind == "table":
+        return figures.table({**found, "paper": paper.get("rows") or found.get("paper")}, title)
     if kind == "curves":
         return figures.curves(found, title, x_label, paper.get("points", ()))
     if kind == "credit":

@@ -13,6 +13,7 @@ from sweet_rl.analysis.statistics import (
     task_means,
     win_share,
 )
+from sweet_rl.analysis.two_level import two_level_interval, two_level_p
 from sweet_rl.errors import UserError
 from sweet_rl.records import Trajectory
 from sweet_rl.rewards.graded_file import GradedFile, check_comparable
@@ -22,25 +23,37 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True)
 class Difference:
-    """Run `better` minus run `worse`, paired by task.
+    """Run `better` minus run `worse`, paired by task and, if both have the same number of seeds, by seed.
 
     Attributes:
         better: name of the first run; nothing requires it to be the better one.
         worse: name of the second run.
-        difference: in the main measure, with the p-value of a sign-flip test.
+        seeds: number of seeds that the interval and the test are over; 1 if they are over tasks only.
+        difference: in the main measure, with its p-value.
         wins: how often a dialogue of `better` earns more than one of `worse` on the same task; ties count half.
+        p_tasks: p-value of the sign-flip test over tasks, which does not cover another training.
         p_holm: difference.p, Holm-corrected for all comparisons of its family.
     """
 
     better: str
     worse: str
+    seeds: int
     difference: Estimate
     wins: Estimate
+    p_tasks: float
     p_holm: float
+
+    @property
+    def significant(self) -> str:
+        """yes or no at 5 %; "too few seeds" if the difference is clear on these tasks but may be one of the seeds."""
+        if self.p_holm < 0.05:
+            return "yes" if self.difference.mean > 0 else "no"
+        return "too few seeds" if self.seeds > 1 and self.p_tasks < 0.05 else "no"
 
     def to_dict(self) -> dict:
         estimates = {"difference": self.difference.to_dict(), "wins": self.wins.to_dict()}
-        return {"better": self.better, "worse": self.worse, **estimates, "p_holm": self.p_holm}
+        p_values = {"p_tasks": self.p_tasks, "p_holm": self.p_holm, "significant": self.significant}
+        return {"better": self.better, "worse": self.worse, "seeds": self.seeds, **estimates, **p_values}
 
 
 @dataclass(frozen=True)
@@ -53,6 +66,7 @@ class Row:
         main: success of code, similarity of frontends.
         tests_passed: of code only.
         by_seed: the main measure of each seed.
+        tests_by_seed: of code only: the share of tests passed of each seed.
         spread: standard deviation of `by_seed`; None for one seed.
         turns: mean number of the agent's messages per dialogue.
         tokens: mean number of the agent's tokens per dialogue; None if a seed's file does not hold them.
@@ -63,6 +77,7 @@ class Row:
     main: Estimate
     tests_passed: Estimate | None
     by_seed: list[float]
+    tests_by_seed: list[float] | None
     spread: float | None
     turns: float
     tokens: float | None
@@ -113,10 +128,14 @@ class Comparison:
             f"{self.measure}_spread": row.spread,
             "turns": row.turns,
             "tokens": row.tokens,
-            "difference_to": {b: d.difference.to_dict() | {"p_holm": d.p_holm} for b, d in against.items()},
+            "difference_to": {
+                b: d.difference.to_dict() | {"p_holm": d.p_holm, "seeds": d.seeds} for b, d in against.items()
+            },
             "wins_against": {b: d.wins.to_dict() for b, d in against.items()},
         }
-        return figures if row.tests_passed is None else figures | {"tests_passed": row.tests_passed.to_dict()}
+        if row.tests_passed is None:
+            return figures
+        return figures | {"tests_passed": row.tests_passed.to_dict(), "tests_passed_by_seed": row.tests_by_seed}
 
 
 def compare(
@@ -127,7 +146,8 @@ def compare(
 ) -> Comparison:
     """Compare graded runs on the same tasks.
 
-    The value of a task is the mean over its dialogues in each seed, then over seeds; every interval resamples tasks.
+    Runs of several seeds have intervals and tests over seeds and tasks together (`two_level`); the seeds of two runs
+    are paired in their order. With one seed, or with different numbers of seeds, a difference is over tasks only.
     p-values are Holm-corrected in two families: all comparisons with baselines, and all steps of the chains.
 
     Args:
@@ -154,43 +174,76 @@ def compare(
         raise UserError("No task has a graded dialogue in every run: were the files made by evaluate_code.py?")
     values = {name: [_values(file.trajectories, counted, measure) for file in files] for name, files in runs.items()}
 
-    main = {name: _over_seeds(seeds, "main") for name, seeds in values.items()}
-    rewards = {
-        name: {task: np.concatenate([seed["reward"][task] for seed in seeds]) for task in sorted(counted)}
-        for name, seeds in values.items()
-    }
+    main = {name: _matrix(seeds, "main") for name, seeds in values.items()}
 
     def family(pairs: Sequence[Pair]) -> list[Difference]:
-        found = []
-        for one, other in pairs:
-            wins = {task: win_share(rewards[one][task], rewards[other][task]) for task in sorted(counted)}
-            difference = paired_difference(main[one], main[other], seed=seed)
-            found.append(Difference(one, other, difference, bootstrap_interval(wins, seed=seed), difference.p))
+        found = [
+            _difference(one, other, main[one], main[other], _wins(values[one], values[other]), seed)
+            for one, other in pairs
+        ]
         adjusted = holm([difference.p_holm for difference in found])
         return [replace(difference, p_holm=p) for difference, p in zip(found, adjusted, strict=True)]
 
     against = family([(name, baseline) for baseline in baselines for name in runs if name != baseline])
     steps = family([pair for chain in chains for pair in zip(chain, chain[1:], strict=False)])
-    rows = [_row(name, values[name], main[name], measure, seed) for name in runs]
+    rows = [_row(name, values[name], measure, seed) for name in runs]
     against_by_pair = {(d.better, d.worse): d for d in against}
     return Comparison(
         measure, rows, list(baselines), against_by_pair, steps, len(counted), sorted(tasks - counted), grader
     )
 
 
-def _row(name: str, seeds: list[dict], main: dict[str, float], measure: str, seed: int) -> Row:
-    by_seed = [float(np.mean([np.mean(v) for v in values["main"].values()])) for values in seeds]
-    tokens = [_over_seeds([values], "tokens") for values in seeds]
+def _row(name: str, seeds: list[dict], measure: str, seed: int) -> Row:
+    main, tests = _matrix(seeds, "main"), _matrix(seeds, "reward") if measure == "success" else None
+    tokens = [task_means(values["tokens"]) for values in seeds]
     return Row(
         name=name,
         seeds=len(seeds),
-        main=bootstrap_interval(main, seed=seed),
-        tests_passed=bootstrap_interval(_over_seeds(seeds, "reward"), seed=seed) if measure == "success" else None,
-        by_seed=by_seed,
-        spread=float(np.std(by_seed, ddof=1)) if len(seeds) > 1 else None,
-        turns=float(np.mean(list(_over_seeds(seeds, "turns").values()))),
+        main=_interval(main, seed),
+        tests_passed=None if tests is None else _interval(tests, seed),
+        by_seed=main.mean(1).tolist(),
+        tests_by_seed=None if tests is None else tests.mean(1).tolist(),
+        spread=float(np.std(main.mean(1), ddof=1)) if len(seeds) > 1 else None,
+        turns=float(_matrix(seeds, "turns").mean()),
         tokens=float(np.mean([np.mean(list(t.values())) for t in tokens])) if all(tokens) else None,
     )
+
+
+def _difference(
+    better: str, worse: str, one: np.ndarray, other: np.ndarray, wins: np.ndarray, seed: int
+) -> Difference:
+    by_task = [dict(enumerate(values.mean(0).tolist())) for values in (one, other)]
+    over_tasks = paired_difference(*by_task, seed=seed)
+    if len(one) != len(other) or len(one) == 1 or one.shape[1] == 1:
+        p = over_tasks.p
+        return Difference(better, worse, 1, over_tasks, _interval(wins.mean(0, keepdims=True), seed), p, p)
+    estimate = replace(_interval(one - other, seed), p=two_level_p(one - other))
+    return Difference(better, worse, len(one), estimate, _interval(wins, seed), over_tasks.p, estimate.p)
+
+
+def _interval(values: np.ndarray, seed: int) -> Estimate:
+    """The interval of values [S, T]: over tasks if there is one seed, else over seeds and tasks."""
+    if len(values) > 1:
+        return two_level_interval(values, seed=seed)
+    return bootstrap_interval(dict(enumerate(values[0].tolist())), seed=seed)
+
+
+def _matrix(seeds: Sequence[Mapping], name: str) -> np.ndarray:
+    """[S, T]: for each seed and task the mean over its dialogues. Tasks are in sorted order."""
+    means = [task_means(values[name]) for values in seeds]
+    return np.array([[mean[task] for task in sorted(mean)] for mean in means], dtype=np.float64)
+
+
+def _wins(one: Sequence[Mapping], other: Sequence[Mapping]) -> np.ndarray:
+    """[S, T]: the share of wins of each seed on each task; [1, T] over all dialogues if the seeds are not paired."""
+    if len(one) != len(other):
+        one, other = [_joined(one)], [_joined(other)]
+    pairs = [(a["reward"], b["reward"]) for a, b in zip(one, other, strict=True)]
+    return np.array([[win_share(a[task], b[task]) for task in sorted(a)] for a, b in pairs])
+
+
+def _joined(seeds: Sequence[Mapping]) -> dict[str, dict[str, list[float]]]:
+    return {"reward": {task: sum((seed["reward"][task] for seed in seeds), []) for task in seeds[0]["reward"]}}
 
 
 def _values(trajectories: Sequence[Trajectory], tasks: set[str], measure: str) -> dict[str, dict[str, list[float]]]:
@@ -207,9 +260,3 @@ def _values(trajectories: Sequence[Trajectory], tasks: set[str], measure: str) -
             if value is not None:
                 found[name].setdefault(task, []).append(float(value))
     return found
-
-
-def _over_seeds(seeds: Sequence[Mapping], name: str) -> dict[str, float]:
-    """For each task the mean over seeds of the mean over its dialogues."""
-    means = [task_means(values[name]) for values in seeds]
-    return {task: float(np.mean([mean[task] for mean in means if task in mean])) for task in means[0]}

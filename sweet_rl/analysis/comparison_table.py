@@ -15,6 +15,9 @@ _LATEX = str.maketrans(
 )  # fmt: skip
 
 
+SEEDS_AND_TASKS, TASKS_ONLY = "quasi-F test over seeds and tasks", "sign-flip test over tasks"
+
+
 @dataclass(frozen=True)
 class Table:
     """Rows of cells, the heading first. The `numbers` columns after the first are right-aligned."""
@@ -58,17 +61,26 @@ def tables(comparison: Comparison, paper: Mapping[str, Mapping[str, float]] | No
 
 
 def note(comparison: Comparison) -> str:
-    """One sentence on how to read the figures: tasks, intervals, tests."""
-    text = f"{comparison.tasks} tasks; intervals: 95 %, bootstrap over tasks"
-    if any(row.spread is not None for row in comparison.rows):
+    """How to read the figures: tasks, seeds, intervals, tests."""
+    differences = [*comparison.against.values(), *comparison.steps]
+    several = any(row.seeds > 1 for row in comparison.rows)
+    text = f"{comparison.tasks} tasks; intervals: 95 %, bootstrap over {'seeds and tasks' if several else 'tasks'}"
+    if several:
         text += "; ±: standard deviation over seeds"
-    if comparison.baselines or comparison.steps:
-        text += "; p: sign-flip test over tasks, Holm-corrected; wins: ties count half"
+    if differences:
+        paired = {d.seeds > 1 for d in differences}
+        tests = [name for kind, name in ((True, SEEDS_AND_TASKS), (False, TASKS_ONLY)) if kind in paired]
+        text += f"; p: {' or '.join(tests)}, Holm-corrected; wins: ties count half"
     if encoder := comparison.grader.get("encoder"):
         text += f"; similarity by {encoder}"
     if comparison.left_out:
         text += f". Tasks left out because a run has no graded dialogue of them: {len(comparison.left_out)}"
-    return text + "."
+    text += "."
+    if not several:
+        text += " One seed per run: the intervals do not cover another training."
+    elif unpaired := [f"{d.better} and {d.worse}" for d in differences if d.seeds == 1]:
+        text += f" Different numbers of seeds, compared over tasks only: {'; '.join(unpaired)}."
+    return text
 
 
 def paper_results(path: str | Path, name: str) -> dict:
@@ -134,7 +146,7 @@ def _steps(comparison: Comparison) -> Table:
             f"{100 * step.difference.low:+.1f} to {100 * step.difference.high:+.1f}",
             _p(step.p_holm),
             f"{100 * step.wins.mean:.1f}",
-            "yes" if step.p_holm < 0.05 and step.difference.mean > 0 else "no",
+            step.significant,
         ]
         for step in comparison.steps
     ]

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from tqdm import tqdm
-
 from sweet_rl.analysis.comparison import compare
 from sweet_rl.analysis.report import summarise, summary_text
 from sweet_rl.analysis.statistics import check_k
@@ -19,6 +17,7 @@ from sweet_rl.cli import alias, to_settings
 from sweet_rl.credit.trajectory_pairs import check_apart, check_texts, write_pairs
 from sweet_rl.environments.base import Domain
 from sweet_rl.errors import UserError
+from sweet_rl.progress import progress_bar
 from sweet_rl.records import Task, Trajectory, read_records
 from sweet_rl.rewards.base import Grader
 from sweet_rl.rewards.evaluate import best_of_tasks, first_tasks, grade_trajectories, reference_answers
@@ -199,7 +198,7 @@ def _grade(
         print(f"{output.path}: already complete")
     else:
         missing = [trajectory for trajectory in trajectories if trajectory.id not in output.done]
-        with tqdm(total=len(trajectories), initial=len(output.done), unit=" answers") as bar:
+        with progress_bar(total=len(trajectories), initial=len(output.done), unit="answer") as bar:
             for graded in grade_trajectories(missing, grader):
                 output.write(graded.to_dict())
                 bar.update()

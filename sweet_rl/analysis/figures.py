@@ -1,12 +1,14 @@
 """Figures of results, drawn with matplotlib, and one function that saves them as PNG and SVG.
 
-Series are told apart by marker, line and hatch, not by colour alone. Every drawing function returns the figure.
+Every point is a mean with its interval, and behind it a small circle for each seed. The method of the paper has the one
+colour; everything else is grey and told apart by marker and line, so that a print in black and white can be read.
+Every drawing function returns the figure.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,14 +17,14 @@ from sweet_rl.environments.base import ANSWER_MARKER
 from sweet_rl.errors import UserError
 from sweet_rl.records import Trajectory
 
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">")
-LINES = ("-", "--", ":", "-.", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 2)), (0, (8, 2)), (0, (3, 1, 1, 1)))
-GREYS = ("#000000", "#404040", "#707070", "#1a1a1a", "#595959", "#8c8c8c", "#303030", "#7a7a7a")
-HATCHES = ("", "//", "..", "xx", "\\\\", "++", "--", "oo", "||", "**")
-FACES = ("#d9d9d9", "#ffffff", "#bdbdbd", "#f0f0f0")
+ACCENT = "#0a58a8"  # of the method: names that begin with SWEET
+PAPER = "#9a9a9a"  # of the paper's own figures
+MARKERS = ("s", "^", "D", "v", "P", "X", "<", ">")
+LINES = ("--", ":", "-.", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 2)), (0, (8, 2)), (0, (3, 1, 1, 1)))
+GREYS = ("#303030", "#5a5a5a", "#7a7a7a", "#444444", "#6a6a6a", "#8c8c8c")
 SETTINGS = {
     "font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "axes.axisbelow": True,
-    "grid.color": "#dddddd", "grid.linewidth": 0.6, "hatch.linewidth": 0.6, "legend.frameon": False,
+    "axes.edgecolor": "#606060", "grid.color": "#e4e4e4", "grid.linewidth": 0.6, "legend.frameon": False,
     "legend.fontsize": 8, "figure.dpi": 150, "svg.hashsalt": "sweet_rl", "svg.fonttype": "path",
 }  # fmt: skip
 PANELS = {"success": (("tests_passed", "tests", "tests passed %"), ("success", "success", "success %")),
@@ -31,8 +33,8 @@ SERIES_NAME = re.compile(r"(.+)@(\d+(?:\.\d+)?)")
 FEWEST_PAIRS = 30  # of a point in the figure of credit
 
 
-def bars(comparison: Mapping, title: str = ""):
-    """A table of runs as bars, with the paper's figures as marks beside them.
+def table(comparison: Mapping, title: str = ""):
+    """A table of runs: for each the mean with its interval and its seeds, and the paper's figure as a grey mark.
 
     Args:
         comparison: `Comparison.to_dict()`, with the paper's rows under `paper` (or None).
@@ -40,22 +42,29 @@ def bars(comparison: Mapping, title: str = ""):
     """
     runs, paper = comparison["runs"], comparison.get("paper") or {}
     panels = PANELS[comparison["measure"]]
-    figure, axes = _new_figure(len(panels), width=2.2 + 2.6 * len(panels), height=0.9 + 0.42 * len(runs))
+    figure, axes = _new_figure(len(panels), width=2.2 + 2.8 * len(panels), height=1.0 + 0.36 * len(runs))
     places = list(range(len(runs)))[::-1]
     for axis, (key, paper_key, label) in zip(axes, panels, strict=True):
-        for number, (place, run) in enumerate(zip(places, runs, strict=True)):
+        for place, run in zip(places, runs, strict=True):
             mean, errors = _percent(run[key])
-            axis.barh(place, mean, **_bar_style(number))
-            axis.errorbar(mean, place, xerr=errors, color="black", capsize=3, linewidth=1.2)
+            color = _color(run["name"])
+            seeds = [100 * value for value in run.get(f"{key}_by_seed") or []]
+            if len(seeds) > 1:
+                axis.plot(seeds, [place] * len(seeds), **_seed_style(color))
+            axis.errorbar(mean, place, xerr=errors, fmt="o", color=color, markersize=6, linewidth=1.6, capsize=3)
+            axis.annotate(f"{mean:.1f}", (mean, place), xytext=(0, 6), textcoords="offset points", ha="center",
+                          fontsize=7.5, color=color)  # fmt: skip
         marks = [(paper[run["name"]][paper_key], place) for place, run in zip(places, runs, strict=True)
                  if paper_key in paper.get(run["name"], {})]  # fmt: skip
         if marks:
-            axis.plot(*zip(*marks, strict=True), "D", color="black", markerfacecolor="white", markersize=6,
-                      label="the paper, its own models and tasks")  # fmt: skip
+            axis.plot(*zip(*marks, strict=True), "|", color=PAPER, markersize=13, markeredgewidth=2,
+                      label="the paper (its own models and tasks)")  # fmt: skip
         axis.set_xlabel(label)
-        axis.set_xlim(left=0)
+        axis.set_xlim(-3, 103)
+        axis.set_ylim(-0.6, len(runs) - 0.4)
         axis.grid(axis="y", visible=False)
         axis.set_yticks(places, [run["name"] for run in runs] if axis is axes[0] else [""] * len(runs))
+        axis.tick_params(axis="y", length=0)
     return _finished(figure, axes[0], title, columns=1)
 
 
@@ -72,65 +81,70 @@ def curves(comparison: Mapping, title: str = "", x_label: str = "", paper: Seque
     Raises:
         UserError: no run is named series@x.
     """
-    series = series_of(comparison)
+    series, measure = series_of(comparison), comparison["measure"]
     panels = 2 if any("x" in point for point in paper) else 1
     figure, axes = _new_figure(panels, width=5.6 * panels**0.7, height=3.6)
     xs = sorted({x for points in series.values() for x, _ in points})
     doubling = len(xs) > 2 and min(xs) > 0 and all(b == 2 * a for a, b in zip(xs, xs[1:], strict=False))
+    styles = _line_styles(series)
     for number, (name, points) in enumerate(series.items()):
         shift = (number - (len(series) - 1) / 2) * 0.012  # keeps the error bars of series at the same x apart
         at = [x * (1 + 2 * shift) if doubling else x + shift * (xs[-1] - xs[0]) for x, _ in points]
-        means, errors = zip(*(_percent(value) for _, value in points), strict=True)
-        axes[0].errorbar(at, means, yerr=np.hstack(errors), label=name, capsize=2.5, **_line_style(number))
+        for x, (_, run) in zip(at, points, strict=True):
+            seeds = [100 * value for value in run.get(f"{measure}_by_seed") or []]
+            if len(seeds) > 1:
+                axes[0].plot([x] * len(seeds), seeds, **_seed_style(styles[name]["color"]))
+        means, errors = zip(*(_percent(run[measure]) for _, run in points), strict=True)
+        axes[0].errorbar(at, means, yerr=np.hstack(errors), label=name, capsize=2.5, **styles[name])
     if doubling:
         axes[0].set_xscale("log", base=2)
         axes[0].minorticks_off()
     axes[0].set_xticks(xs, [f"{x:g}" for x in xs])
     for point in paper:
         if "x" not in point:
-            axes[0].axhline(point["success"], color="black", linewidth=0.8, linestyle=(0, (1, 3)))
+            axes[0].axhline(point["success"], color=PAPER, linewidth=1.2)
             axes[0].annotate(f"the paper: {point['series']}, {point.get('note', '')} {point['success']} %",
                              (0.99, point["success"]), xycoords=("axes fraction", "data"), fontsize=7.5, ha="right",
-                             xytext=(0, 2), textcoords="offset points", zorder=9,
+                             xytext=(0, 2), textcoords="offset points", color="#606060", zorder=9,
                              bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1})  # fmt: skip
     if panels == 2:
         names = list(dict.fromkeys(point["series"] for point in paper))
-        order = [*series, *(name for name in names if name not in series)]
+        styles = _line_styles([*series, *names])
         for name in names:
             known = sorted((point["x"], point["success"]) for point in paper if point["series"] == name)
-            axes[1].plot(*zip(*known, strict=True), label=name, **_line_style(order.index(name)))
+            axes[1].plot(*zip(*known, strict=True), label=name, **styles[name])
         axes[1].set_title("the paper (its own models and tasks)", fontsize=9)
         axes[1].set_ylim(bottom=0)
         axes[1].margins(x=0.06)
         axes[1].set_xlabel(x_label)
-    axes[0].set_ylabel(f"{comparison['measure']} %")
+    axes[0].set_ylabel(f"{measure} %")
     axes[0].set_xlabel(x_label)
     return _finished(figure, axes[0], title)
 
 
 def series_of(comparison: Mapping) -> dict[str, list[tuple[float, dict]]]:
-    """For each series its points (x, estimate of the main measure), sorted by x. Raises UserError if no run is named
-    series@x."""
+    """For each series its points (x, run), sorted by x. Raises UserError if no run is named series@x."""
     found: dict[str, list[tuple[float, dict]]] = {}
     for run in comparison["runs"]:
         if match := SERIES_NAME.fullmatch(run["name"]):
-            found.setdefault(match[1], []).append((float(match[2]), run[comparison["measure"]]))
+            found.setdefault(match[1], []).append((float(match[2]), run))
     if not found:
         raise UserError("no run is named series@x (e.g. 'SWEET critic@4'), so there is nothing to draw as a curve.")
     return {name: sorted(points, key=lambda point: point[0]) for name, points in found.items()}
 
 
 def lengths(runs: Mapping[str, Sequence[Trajectory]], title: str = ""):
-    """Lengths of the agent's messages: questions per turn as lines, answers as bars with the share of dialogues that
+    """Lengths of the agent's messages: questions per turn as lines; answers as bars, with the share of dialogues that
     have one."""
     measured = {name: message_lengths(trajectories) for name, trajectories in runs.items()}
     unit = next(iter(measured.values()))["unit"]
     figure, (by_turn, answers) = _new_figure(2, width=8.6, height=3.6)
     places = list(range(len(measured)))[::-1]
-    for number, (name, found) in enumerate(measured.items()):
-        by_turn.plot(list(found["questions"]), list(found["questions"].values()), label=name, **_line_style(number))
-        answers.barh(places[number], found["answers"] or 0.0, **_bar_style(number))
-        answers.annotate(f"{100 * found['answered']:.0f} % answer", (found["answers"] or 0.0, places[number]),
+    styles = _line_styles(measured)
+    for place, (name, found) in zip(places, measured.items(), strict=True):
+        by_turn.plot(list(found["questions"]), list(found["questions"].values()), label=name, **styles[name])
+        answers.barh(place, found["answers"] or 0.0, height=0.5, color=styles[name]["color"])
+        answers.annotate(f"{100 * found['answered']:.0f} % answer", (found["answers"] or 0.0, place),
                          xytext=(3, -3), textcoords="offset points", fontsize=7.5)  # fmt: skip
     by_turn.set(xlabel="turn", ylabel=f"{unit} of a question", ylim=(0, 1.1 * by_turn.dataLim.y1))
     answers.set(xlabel=f"{unit} of an answer", yticks=places, yticklabels=list(measured))
@@ -179,13 +193,14 @@ def credit(results: Mapping[str, Mapping], title: str = ""):
     """
     groups = list(next(iter(results.values()))["groups"])
     figure, axes = _new_figure(len(groups), width=3.3 * len(groups), height=3.8)
+    styles = _line_styles(results)
     for axis, group in zip(axes, groups, strict=True):
-        for number, (name, result) in enumerate(results.items()):
+        for name, result in results.items():
             by_turn = {int(turn): value for turn, value in result["groups"][group]["by_turn"].items()}
             turns = [turn for turn in sorted(by_turn) if by_turn[turn]["pairs"] >= FEWEST_PAIRS]
             shares = [100 * by_turn[turn]["accuracy"] for turn in turns]
-            axis.plot([turn + 1 for turn in turns], shares, label=name, **_line_style(number))
-        axis.axhline(50, color="black", linewidth=0.7, linestyle=(0, (1, 3)))
+            axis.plot([turn + 1 for turn in turns], shares, label=name, **styles[name])
+        axis.axhline(50, color=PAPER, linewidth=0.8)
         axis.set(xlabel="turn", ylim=(0, 102), title=group)
         axis.xaxis.get_major_locator().set_params(integer=True)
         axis.title.set_fontsize(9)
@@ -204,10 +219,11 @@ def budget(points: Sequence[Mapping], title: str = "", measure: str = "success")
     compute = "gpu_seconds" if any(point["gpu_seconds"] for point in points) else "cpu_seconds"
     panels = ((compute, f"{compute[:3].upper()} seconds per seed"), ("dialogues", "dialogues collected per seed"))
     figure, axes = _new_figure(2, width=8.0, height=3.6)
+    styles = _line_styles([point["name"] for point in points])
     for axis, (key, label) in zip(axes, panels, strict=True):
-        for number, point in enumerate(points):
+        for point in points:
             mean, errors = _percent(point)
-            style = _line_style(number) | {"linestyle": "none"}
+            style = styles[point["name"]] | {"linestyle": "none"}
             axis.errorbar(point[key], mean, yerr=errors, label=point["name"], capsize=2.5, **style)
         most = max(1, *(point[key] for point in points))
         axis.set(xlabel=label, xlim=(-0.05 * most, 1.05 * most))
@@ -254,16 +270,29 @@ def _percent(estimate: Mapping[str, float]) -> tuple[float, list[list[float]]]:
     return mean, [[mean - low], [high - mean]]
 
 
-def _line_style(number: int) -> dict:
-    grey = GREYS[number % len(GREYS)]
-    return {
-        "color": grey, "linestyle": LINES[number % len(LINES)], "marker": MARKERS[number % len(MARKERS)],
-        "markersize": 5, "linewidth": 1.3, "markerfacecolor": "white" if number % 2 else grey,
-    }  # fmt: skip
+def _color(name: str, number: int = 0) -> str:
+    return ACCENT if name.startswith("SWEET") else GREYS[number % len(GREYS)]
 
 
-def _bar_style(number: int) -> dict:
+def _line_styles(names: Iterable[str]) -> dict[str, dict]:
+    """For each name its colour, line and marker. All of the method's names have its colour and a filled marker."""
+    styles: dict[str, dict] = {}
+    methods = others = 0
+    for name in dict.fromkeys(names):
+        method = name.startswith("SWEET")
+        number = methods if method else others
+        color = _color(name, number)
+        styles[name] = {
+            "color": color, "linestyle": ("-", *LINES)[number % 8] if method else LINES[number % len(LINES)],
+            "marker": ("o", *MARKERS)[number % 9] if method else MARKERS[number % len(MARKERS)], "markersize": 5,
+            "linewidth": 1.8 if method else 1.2, "markerfacecolor": color if method else "white",
+        }  # fmt: skip
+        methods, others = methods + method, others + (not method)
+    return styles
+
+
+def _seed_style(color: str) -> dict:
     return {
-        "height": 0.62, "color": FACES[number % len(FACES)], "hatch": HATCHES[number % len(HATCHES)],
-        "edgecolor": "black", "linewidth": 0.8,
+        "linestyle": "none", "marker": "o", "markersize": 3.2, "markerfacecolor": "none", "markeredgecolor": color,
+        "markeredgewidth": 0.7, "alpha": 0.55,
     }  # fmt: skip

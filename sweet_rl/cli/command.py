@@ -19,6 +19,7 @@ import yaml
 from fire.decorators import SetParseFn
 
 from sweet_rl.cli.groups import Flag, arguments, flags_of
+from sweet_rl.cli.quiet import quiet_libraries
 from sweet_rl.cli.values import coerce, name_of, takes_bool
 from sweet_rl.errors import UserError
 
@@ -37,6 +38,7 @@ def run(main: Callable[..., Any], command: Sequence[str] | None = None) -> None:
         main: see the docstring of this package.
         command: words of the command line; default: those of this process.
     """
+    quiet_libraries()
     try:
         main(**parse(main, _without_local_rank(sys.argv[1:] if command is None else command)))
         _leave_process_group()

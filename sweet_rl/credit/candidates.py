@@ -12,10 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tqdm import tqdm
-
 from sweet_rl.errors import UserError
 from sweet_rl.models.base import ChatModel, Completion, Message, ModelError, Sampling
+from sweet_rl.progress import progress_bar
 from sweet_rl.records import Part, Task, Trajectory, TurnCandidates, seed_for
 from sweet_rl.rollout.play import as_they_finish
 from sweet_rl.runs.run import Run
@@ -162,7 +161,7 @@ async def sample_file(
     waiting = (turn for row in played for turn in turns_of(row, model) if turn.id not in output.done)
     try:
         await model.check()
-        with tqdm(total=total, initial=len(output.done), desc="turns", unit="turn", mininterval=1.0) as bar:
+        with progress_bar(total=total, initial=len(output.done), desc="turns", unit="turn") as bar:
             async for result in as_they_finish(waiting, sample, concurrency):
                 if isinstance(result, ModelError):
                     failures[result.kind] += 1

@@ -14,6 +14,7 @@ from sweet_rl.errors import UserError
 from sweet_rl.models.base import ModelError
 from sweet_rl.models.load import model_path
 from sweet_rl.models.loadable import check_loadable
+from sweet_rl.progress import progress_bar
 from sweet_rl.records import TurnCandidates, read_records
 from sweet_rl.rollout.play import as_they_finish
 from sweet_rl.runs.run import Run, open_run
@@ -94,7 +95,7 @@ async def _rank(run: Run, critic: Critic, todo: list[TurnCandidates]) -> int:
 
     try:
         total = sum(len(record.additional_outputs) for record in todo)
-        with tqdm(total=total, desc="candidates ranked") as bar:
+        with progress_bar(total=total, desc="candidates ranked") as bar:
             async for chunk, scores in as_they_finish(chunks, score, critic.calls_at_once):
                 if scores is None:
                     failed += len(chunk)

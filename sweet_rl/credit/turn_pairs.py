@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import random
 
-from tqdm import tqdm
-
 from sweet_rl.credit.candidate_texts import completion_part, prompt_parts
 from sweet_rl.errors import UserError
+from sweet_rl.progress import progress_bar
 from sweet_rl.records import PreferencePair, TurnCandidates, read_records, seed_for
 from sweet_rl.runs.run import open_run
 
@@ -95,7 +94,7 @@ def pair_file(
         if output.complete:
             print(f"{output_path}: already complete")
             return
-        for pair in tqdm([pair for pairs in drawn for pair in pairs], desc="turn pairs"):
+        for pair in progress_bar([pair for pairs in drawn for pair in pairs], desc="turn pairs"):
             if pair.id not in output.done:
                 output.write(pair.to_dict())
         summary = {

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 import time
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
-from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
 
 from sweet_rl.cli import UNRECORDED
 from sweet_rl.errors import UserError
 from sweet_rl.models.base import ChatModel
+from sweet_rl.progress import TERMINAL_INTERVAL, progress_bar
 from sweet_rl.records import Task
 from sweet_rl.rollout.play import Collaboration, play_all, trajectory_id
 from sweet_rl.runs.run import Run
@@ -22,7 +21,6 @@ from sweet_rl.runs.shards import shard_of
 
 Job = tuple[Task, int]  # a task and the number of its sample
 SPEED_WINDOW = 60.0  # seconds that speeds are averaged over
-TERMINAL_INTERVAL, FILE_INTERVAL = 1.0, 30.0  # seconds between two updates of the progress line
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,12 +102,7 @@ class Progress:
     """
 
     def __init__(self, total: int, before: int = 0, file: Any = None) -> None:
-        file = file or sys.stderr
-        self._interval = TERMINAL_INTERVAL if file.isatty() else FILE_INTERVAL
-        self._bar = tqdm(
-            total=total, initial=before, desc="dialogues", unit="dialogue", smoothing=0, file=file,
-            mininterval=self._interval, dynamic_ncols=True,
-        )  # fmt: skip
+        self._bar = progress_bar(file=file, total=total, initial=before, desc="dialogues", unit="dialogue")
         self._counts: Counter[str] = Counter()
         self._history: deque[tuple[float, Counter[str]]] = deque([(time.monotonic(), Counter())])
         self._shown = time.monotonic()
@@ -118,7 +111,7 @@ class Progress:
         """Count a message; one of the agent is a turn."""
         self._counts[side] += tokens
         self._counts["turns"] += side == "agent"
-        if time.monotonic() - self._shown >= self._interval:
+        if time.monotonic() - self._shown >= TERMINAL_INTERVAL:
             self._show()
 
     def on_dialogue(self, failed: bool) -> None:

@@ -8,7 +8,6 @@ import json
 import os
 import shutil
 import socket
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -60,8 +59,6 @@ def start_deepspeed() -> None:
     """Join the other processes: ZeRO-3 splits weights while they load, before the Trainer starts DeepSpeed."""
     from deepspeed import init_distributed
 
-    # DeepSpeed 0.19 calls collectives by names that torch 2.13 warns of, hundreds of times.
-    warnings.filterwarnings("ignore", r"`torch\.distributed\.\w+` is deprecated", FutureWarning)
     init_distributed()
 
 

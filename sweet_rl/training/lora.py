@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import warnings
-from collections.abc import Iterator
 from pathlib import Path
 
 import torch
@@ -47,8 +44,7 @@ def with_adapter(model: torch.nn.Module, rank: int, alpha: float | None = None, 
         modules_to_save=[HEAD] if has_head else None,
         task_type="CAUSAL_LM",
     )
-    with _without_peft_warning():
-        return get_peft_model(model, config)
+    return get_peft_model(model, config)
 
 
 def merge_adapter(base: str, adapter: str | Path, save_path: str | Path, dtype: torch.dtype = torch.float32) -> None:
@@ -63,14 +59,5 @@ def merge_adapter(base: str, adapter: str | Path, save_path: str | Path, dtype: 
     with safe_open(Path(adapter) / "adapter_model.safetensors", "pt") as weights:
         if any(HEAD in name for name in weights.keys()):  # noqa: SIM118
             attach_value_head(model)
-    with _without_peft_warning():
-        merged = PeftModel.from_pretrained(model, str(adapter)).merge_and_unload()
+    merged = PeftModel.from_pretrained(model, str(adapter)).merge_and_unload()
     merged.to(dtype).save_pretrained(str(save_path))
-
-
-@contextlib.contextmanager
-def _without_peft_warning() -> Iterator[None]:
-    """peft 0.21 asks models of transformers 5.23 for an attribute by its old name, which warns."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "`is_gradient_checkpointing` is deprecated", FutureWarning)
-        yield

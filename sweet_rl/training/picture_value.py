@@ -14,10 +14,10 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from tqdm import tqdm
 
 from sweet_rl.cli import to_settings
 from sweet_rl.errors import UserError
+from sweet_rl.progress import progress_bar
 from sweet_rl.records import Trajectory
 from sweet_rl.rewards.evaluate import sibling_pairs
 from sweet_rl.scoring.rows import EncodedText
@@ -71,7 +71,8 @@ def draw_pages(pages: Iterable[str], folder: Path, settings: PictureSettings) ->
     window = (settings.page_width, settings.page_height)
     with PageRenderer(2, settings.browser, *window, timeout=settings.page_timeout, cache=0) as renderer:
         drawn = renderer.render_all(missing)
-        for page, rendered in tqdm(zip(missing, drawn, strict=True), total=len(missing), desc="reference pages"):
+        pages = zip(missing, drawn, strict=True)
+        for page, rendered in progress_bar(pages, total=len(missing), desc="reference pages"):
             if rendered.png is not None:
                 partial = picture_file(folder, page).with_suffix(".partial")
                 partial.write_bytes(rendered.png)

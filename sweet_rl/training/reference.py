@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from tqdm import tqdm
 
+from sweet_rl.progress import progress_bar
 from sweet_rl.scoring.logps import score_texts
 from sweet_rl.scoring.rows import EncodedText
 
@@ -53,7 +53,7 @@ def reference_logps(
 
     if _read(paths[process], key) is None and shares[process]:
         mine = [texts[i] for i in shares[process]]
-        with tqdm(total=len(mine), desc="reference log-probs", disable=process > 0) as bar:
+        with progress_bar(total=len(mine), desc="reference log-probs", disable=process > 0) as bar:
             values = score_texts(load(), mine, token_budget, progress=bar.update)
         partial = paths[process].with_suffix(".partial")
         with open(partial, "wb") as file:

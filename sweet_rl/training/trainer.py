@@ -19,6 +19,7 @@ from transformers.integrations import TensorBoardCallback
 from transformers.trainer_callback import PrinterCallback, ProgressCallback, TrainerCallback
 
 from sweet_rl.chat import ChatFormat
+from sweet_rl.progress import progress_bar
 from sweet_rl.scoring.logps import completion_logps
 from sweet_rl.training.batches import FILLER, ProcessBatches
 from sweet_rl.training.checkpoints import mark_complete
@@ -250,6 +251,12 @@ class _Progress(ProgressCallback):
     The last step is logged too, so that a short training has figures.
     """
 
+    def on_train_begin(self, args, state, control, **kwargs):
+        if state.is_world_process_zero:
+            done, steps = state.global_step, state.max_steps
+            self.training_bar = progress_bar(total=steps, initial=done, desc="steps", unit="step")
+        self.current_step = state.global_step
+
     def on_step_end(self, args, state, control, **kwargs):
         super().on_step_end(args, state, control, **kwargs)
         control.should_log = control.should_log or state.global_step >= state.max_steps
@@ -257,7 +264,8 @@ class _Progress(ProgressCallback):
     def on_log(self, args, state, control, logs=None, **kwargs):
         if state.is_world_process_zero and self.training_bar is not None and "loss" in (logs or {}):
             shown = ("loss", "margin", "accuracy")
-            self.training_bar.set_postfix({k: f"{logs[k]:.4g}" for k in shown if k in logs}, refresh=False)
+            text = ", ".join(f"{name} {logs[name]:.4g}" for name in shown if name in logs)
+            self.training_bar.set_postfix_str(text, refresh=False)
 
 
 class _FirstStep(TrainerCallback):

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from tqdm import tqdm
-
 from sweet_rl.errors import UserError
 from sweet_rl.models.load import model_input, model_path
 from sweet_rl.models.loadable import check_loadable
+from sweet_rl.progress import progress_bar
 from sweet_rl.records import Trajectory, TurnCandidates, parse_row
 from sweet_rl.runs.run import open_run
 from sweet_rl.scoring.length_normalization import NORMALIZE
@@ -95,7 +94,7 @@ def write_credit(settings: CreditSettings, records: RecordFile, path: str | Path
             return
         scorer = _turn_credit(settings, seed, records.kind)
         todo = (record for _, record in records.scan() if record.id not in run.done)
-        with tqdm(total=total, initial=len(run.done), desc="credit", unit=" records") as bar:
+        with progress_bar(total=total, initial=len(run.done), desc="credit", unit=" records") as bar:
             for group in iter(lambda: list(islice(todo, RECORDS_AT_ONCE)), []):
                 score = scorer.of_trajectories if records.kind is Trajectory else scorer.of_candidates
                 for record, turns in zip(group, score(group), strict=True):

@@ -17,8 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from tqdm import tqdm
-
+from sweet_rl.progress import progress_bar
 from sweet_rl.viewer.entries import Collection
 
 ASSETS = Path(__file__).parent / "assets"
@@ -31,12 +30,13 @@ CHUNK = 1 << 18  # characters of JSON per compressed block; opening one entry un
 
 def write_page(collection: Collection, pictures: Any = None, progress: bool = True) -> str:
     """The whole page of a collection as HTML. Raises UserError at the first bad line of its files."""
-    rows = [row for row, _ in tqdm(collection.scan(), desc="read", unit=" entries", disable=not progress)]
+    rows = [row for row, _ in progress_bar(collection.scan(), desc="read", unit="entry", disable=not progress)]
     blocks: list[str] = []
     chunks: list[int] = []
     drawn: set[str] = set()
     views = (collection.view(number) for number in range(len(rows)))
-    for count, text in _chunks(tqdm(views, desc="written", total=len(rows), unit=" entries", disable=not progress)):
+    shown = progress_bar(views, desc="written", total=len(rows), unit="entry", disable=not progress)
+    for count, text in _chunks(shown):
         chunks.append(count)
         blocks.append(_block(f"chunk-{len(chunks) - 1}", text))
     if pictures is not None:

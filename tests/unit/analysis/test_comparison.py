@@ -2,10 +2,12 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from sweet_rl.analysis.comparison import compare
 from sweet_rl.analysis.comparison_table import as_latex, as_markdown, as_text, paper_results
+from sweet_rl.analysis.two_level import two_level_p
 from sweet_rl.errors import UserError
 from sweet_rl.records import Task, Trajectory
 from sweet_rl.rewards.graded_file import GradedFile, grader_of, read_graded
@@ -69,14 +71,15 @@ def test_all_comparisons_with_baselines_are_one_family():
 def test_seeds_are_averaged_within_each_task_and_their_spread_is_told():
     row = compare({"m": [run_of(1, 0, 0, 0), run_of(1, 1, 0, 0)]}).rows[0]
     assert row.main.mean == 0.375 and row.by_seed == [0.25, 0.5] and row.main.tasks == 4 and row.seeds == 2
-    assert row.spread == pytest.approx(0.25 / 2**0.5)
+    assert row.spread == pytest.approx(0.25 / 2**0.5) and row.tests_by_seed == [0.25, 0.5]
 
 
 def test_more_seeds_or_dialogues_of_a_task_are_no_more_tasks_for_the_interval():
     rewards = (1, 0, 0, 1, 0, 1)
     single = compare({"m": [run_of(*rewards)]}).rows[0].main
     doubled = graded([dialogue(i, sample, reward) for i, reward in enumerate(rewards) for sample in (0, 1)])
-    assert compare({"m": [run_of(*rewards)] * 3}).rows[0].main == single
+    tripled = compare({"m": [run_of(*rewards)] * 3}).rows[0].main
+    assert (tripled.low, tripled.high) == pytest.approx((single.low, single.high)) and tripled.tasks == 6
     assert compare({"m": [doubled]}).rows[0].main == single and single.tasks == 6 and single.low < single.high
 
 
@@ -210,3 +213,51 @@ def test_the_papers_figures_are_those_of_the_paper():
     assert table3 == [(56.8, 40.4), (45.3, 36.2), (44.0, 31.2), (4.2, 3.6)]
     assert table4 == [(48.0, 35.0), (45.5, 31.9), (56.7, 41.8), (60.2, 45.6)]
     assert paper_results(path, "figure3a")["points"][0]["success"] == 44.3
+
+
+def test_tables_show_wins_in_percent():
+    comparison = compare({"base": [run_of(0, 0, 0, 1)], "new": [run_of(1, 1, 0.5, 1)]}, ["base"], [["new", "base"]])
+    text = as_markdown(comparison)
+    # three of four tasks won, one tie
+    assert "wins 88 %" in text and "| 87.5 |" in text
+
+
+def test_a_task_that_only_the_second_file_has_is_refused_too():
+    few, many = run_of(1, 1), run_of(1, 1, 0)
+    for one, other in ((few, many), (many, few)):
+        with pytest.raises(UserError, match="1 are in only one of them, the first is t2"):
+            compare({"a": [one], "b": [other]})
+
+
+def shifted(*shares):
+    """A run of seeds: in each, this share of the 12 tasks is solved."""
+    return [run_of(*[1] * round(12 * share), *[0] * (12 - round(12 * share))) for share in shares]
+
+
+def test_runs_of_several_seeds_are_paired_by_seed_and_tested_over_seeds_and_tasks():
+    comparison = compare({"a": shifted(0.75, 1.0), "b": shifted(0.25, 0.25)}, chains=[["a", "b"]])
+    (step,) = comparison.steps
+    differences = np.array([[0] * 3 + [1] * 6 + [0] * 3, [0] * 3 + [1] * 9], dtype=float)
+    assert (step.seeds, step.difference.mean) == (2, pytest.approx(0.625))
+    assert step.difference.p == pytest.approx(two_level_p(differences))
+    assert step.p_tasks == 2 / 2**9  # nine tasks differ, all one way
+    # 6 and 9 wins of 12, the rest ties
+    assert step.wins.mean == pytest.approx((0.75 + 0.875) / 2)
+
+
+def test_a_difference_that_holds_on_these_tasks_but_not_over_the_seeds_says_too_few_seeds():
+    comparison = compare({"a": shifted(1.0, 0.25, 1.0), "b": shifted(0.25, 0.25, 0.25)}, chains=[["a", "b"]])
+    (step,) = comparison.steps
+    assert step.p_tasks < 0.05 < step.p_holm and step.significant == "too few seeds"
+    assert "too few seeds" in as_text(comparison) and "bootstrap over seeds and tasks" in as_text(comparison)
+    assert comparison.to_dict()["steps"][0]["significant"] == "too few seeds"
+    clear = compare({"a": shifted(1, 1, 1), "b": shifted(0.1, 0.2, 0.1)}, chains=[["a", "b"], ["b", "a"]])
+    assert [step.significant for step in clear.steps] == ["yes", "no"]
+
+
+def test_one_seed_or_different_numbers_of_seeds_are_compared_over_tasks_and_it_is_said():
+    one = compare({"a": shifted(1.0), "b": shifted(0.5)}, ["b"])
+    assert "One seed per run" in as_text(one) and "sign-flip test over tasks" in as_text(one)
+    uneven = compare({"a": shifted(1.0, 1.0), "b": shifted(0.5)}, ["b"])
+    assert uneven.against["a", "b"].difference.p == 2 / 2**6 and uneven.against["a", "b"].seeds == 1
+    assert "Different numbers of seeds, compared over tasks only: a and b." in as_text(uneven)

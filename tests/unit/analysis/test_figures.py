@@ -7,8 +7,9 @@ import pytest
 
 pytest.importorskip("matplotlib")
 
+from matplotlib.colors import to_rgb
+
 from sweet_rl.analysis.figures import (
-    bars,
     budget,
     credit,
     curves,
@@ -16,6 +17,7 @@ from sweet_rl.analysis.figures import (
     message_lengths,
     save_figure,
     series_of,
+    table,
 )
 from sweet_rl.errors import UserError
 from sweet_rl.records import Task, Trajectory
@@ -34,20 +36,33 @@ def results(*names):
     return {"measure": "success", "runs": runs, "files": {}, "paper": {"SWEET-RL": {"tests": 56.8, "success": 40.4}}}
 
 
-def test_bars_are_as_long_as_the_figures_and_the_papers_marks_stand_beside_them():
-    tests, success = bars(results("zero-shot", "SWEET-RL")).axes
-    assert [round(bar.get_width(), 6) for bar in success.patches] == [20.0, 30.0]
-    assert [round(bar.get_width(), 6) for bar in tests.patches] == [30.0, 40.0]
+def test_a_table_has_a_labelled_point_for_each_run_its_seeds_behind_it_and_the_papers_mark_beside_it():
+    found = results("zero-shot", "SWEET-RL")
+    found["runs"][1]["success_by_seed"] = [0.25, 0.35]
+    _, success = table(found).axes
+    points = [box.lines[0].get_xydata().round(6).tolist() for box in success.containers]
+    assert points == [[[20.0, 1.0]], [[30.0, 0.0]]]
+    assert [text.get_text() for text in success.texts] == ["20.0", "30.0"]
+    seeds, *_ = [line for line in success.lines if line.get_markerfacecolor() == "none"]
+    assert seeds.get_xydata().tolist() == [[25.0, 0], [35.0, 0]]
     (mark,) = [line for line in success.lines if line.get_label().startswith("the paper")]
-    assert mark.get_xydata().tolist() == [[40.4, success.patches[1].get_y() + success.patches[1].get_height() / 2]]
+    assert mark.get_xydata().tolist() == [[40.4, 0]]
 
 
-def test_bars_and_curves_differ_by_hatch_marker_and_line_not_only_in_colour():
-    _, success = bars(results(*"abcdefgh")).axes
-    assert len({bar.get_hatch() for bar in success.patches}) == 8
-    axis = curves(results(*(f"{name}@{x}" for name in "abcde" for x in (1, 2, 4)))).axes[0]
-    looks = {(box.lines[0].get_marker(), str(box.lines[0].get_linestyle())) for box in axis.containers}
-    assert len(looks) == 5
+def test_only_the_method_has_a_colour_and_all_lines_differ_without_it():
+    axis = curves(results(*(f"{name}@{x}" for name in ("SWEET a", "SWEET b", *"cdef") for x in (1, 2, 4)))).axes[0]
+    lines = [box.lines[0] for box in axis.containers]
+    looks = {(line.get_marker(), str(line.get_linestyle()), line.get_markerfacecolor() == "white") for line in lines}
+    assert len(looks) == 6
+    red_green_blue = [to_rgb(line.get_color()) for line in lines]
+    assert [len(set(color)) > 1 for color in red_green_blue] == [True] * 2 + [False] * 4
+
+
+def test_curves_show_the_seeds_of_each_point():
+    found = results("a@1", "a@2")
+    found["runs"][0]["success_by_seed"] = [0.1, 0.3]
+    seeds, *_ = [line for line in curves(found).axes[0].lines if line.get_markerfacecolor() == "none"]
+    assert seeds.get_ydata().tolist() == [10.0, 30.0]
 
 
 def test_runs_named_series_at_x_are_curves_in_the_order_of_x():
@@ -102,7 +117,7 @@ def test_a_budget_is_drawn_against_compute_and_against_dialogues():
 
 
 def test_the_same_figure_gives_the_same_files(tmp_path):
-    first, second = (save_figure(bars(results("a", "b")), tmp_path / name / "figure.png") for name in "xy")
+    first, second = (save_figure(table(results("a", "b")), tmp_path / name / "figure.png") for name in "xy")
     assert [path.name for path in first] == ["figure.png", "figure.svg"]
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
     import matplotlib.image
@@ -113,7 +128,7 @@ def test_the_same_figure_gives_the_same_files(tmp_path):
 
 def test_the_command_draws_what_compare_runs_wrote(tmp_path):
     (tmp_path / "r.json").write_text(json.dumps(results("zero-shot", "SWEET-RL")))
-    flags = {"kind": "bars", "results": tmp_path / "r.json", "output_path": tmp_path / "out" / "table2"}
+    flags = {"kind": "table", "results": tmp_path / "r.json", "output_path": tmp_path / "out" / "table2"}
     done = call("../visualizers/plot_results.py", paper="table2", **flags)
     assert done.code == 0, done.err
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"table2.png", "table2.svg"}

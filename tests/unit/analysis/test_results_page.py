@@ -66,3 +66,11 @@ def test_credit_names_the_seeds_that_it_was_measured_on(results):
     (results / "credit.md").write_text("| a |\n")
     page, _ = results_page(results, "reproduce.sh {target} --seeds {seeds}")
     assert "reproduce.sh credit --seeds 1" in page and "reproduce.sh table2 --seeds 2" in page
+
+
+def test_gpu_hours_are_seconds_times_gpus_per_seed(results):
+    for times in results.parent.glob("seed*/times.jsonl"):
+        rows = [json.loads(line) | {"gpus": 2} for line in times.read_text().splitlines()]
+        write_rows(times, rows)
+    # 120 and 240 seconds on two GPUs: 720 GPU seconds, two seeds
+    assert "0.1 GPU hours per seed (2 seeds)" in results_page(results, "{target} {seeds}")[0]

@@ -3,7 +3,15 @@
 import numpy as np
 import pytest
 
-from sweet_rl.analysis.statistics import best_of_k, bootstrap_interval, check_k, holm, paired_difference, win_share
+from sweet_rl.analysis.statistics import (
+    Estimate,
+    best_of_k,
+    bootstrap_interval,
+    check_k,
+    holm,
+    paired_difference,
+    win_share,
+)
 from sweet_rl.errors import UserError
 
 
@@ -166,3 +174,8 @@ def test_holm_agrees_with_the_definition_for_random_p_values():
         steps = [(6 - place) * p[index] for place, index in enumerate(ranked)]
         expected = {index: min(1.0, max(steps[: place + 1])) for place, index in enumerate(ranked)}
         assert holm(list(p)) == pytest.approx([expected[i] for i in range(6)])
+
+
+def test_an_estimate_writes_its_p_value_only_if_it_is_a_difference():
+    assert Estimate(0.5, 0.4, 0.6, 3).to_dict() == {"mean": 0.5, "low": 0.4, "high": 0.6, "tasks": 3}
+    assert Estimate(0.5, 0.4, 0.6, 3, p=0.0).to_dict()["p"] == 0.0

@@ -4,7 +4,13 @@ import time
 
 import pytest
 
-from sweet_rl.rewards.extract_code import call_prelude, code_candidates, function_name, imported_names
+from sweet_rl.rewards.extract_code import (
+    _fenced_blocks,
+    call_prelude,
+    code_candidates,
+    function_name,
+    imported_names,
+)
 from sweet_rl.rewards.unit_tests import CHANCE
 
 CODE = "def f(x):\n    return x + 1\n"
@@ -170,3 +176,13 @@ def test_long_texts_take_no_longer_than_they_are():
         call_prelude(text, {"t": "f(x)"})
         CHANCE.search(text)
     assert time.perf_counter() - began < 20
+
+
+@pytest.mark.parametrize(
+    ("opening", "closing", "closes"),
+    [("", "   ", True), ("", "    ", False), ("\t", " " * 7, True), ("\t", " " * 8, False), ("", "\t", False)],
+)
+def test_a_closing_fence_is_at_most_three_columns_further_right_and_a_tab_is_four(opening, closing, closes):
+    text = f"{opening}```\n{opening}def f(x):\n{opening}    return 1\n{closing}```\nprose\n"
+    blocks, rest = _fenced_blocks(text)
+    assert (len(blocks), rest is None) == ((1, True) if closes else (0, False))

@@ -307,3 +307,9 @@ def test_colbench_references_pass_all_their_tests():
     with CodeGrader() as grader:
         grades = list(grader.grade_many((task, task.ground_truth) for task in tasks))
     assert [graded for graded in grades if graded.reward != 1.0] == [] and len(grades) == 150
+
+
+@pytest.mark.parametrize("flags", [{"timeout": 0}, {"memory_mb": 0}, {"workers": 0}])
+def test_a_limit_of_zero_is_refused(flags):
+    with pytest.raises(UserError, match="must be more than 0"):
+        CodeGrader(**flags)

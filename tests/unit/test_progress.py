@@ -1,0 +1,61 @@
+"""Progress in a file is whole lines, seldom; on a terminal a bar."""
+
+import io
+
+import pytest
+from tqdm import tqdm
+
+from sweet_rl import progress
+from sweet_rl.progress import progress_bar
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    return now
+
+
+def test_a_file_gets_a_line_every_half_minute_and_one_at_the_end_without_carriage_returns(clock):
+    file = io.StringIO()
+    with progress_bar(total=100, desc="turns", unit="turn", file=file) as bar:
+        for _ in range(90):
+            clock[0] += 1
+            bar.update()
+            bar.set_postfix_str("failed 0")
+    lines = file.getvalue().splitlines()
+    assert "\r" not in file.getvalue()
+    assert [line.split(" [")[0].split("| ")[-1] for line in lines] == [
+        "turns:  30% 30/100", "turns:  60% 60/100", "turns:  90% 90/100", "turns:  90% 90/100",
+    ]  # fmt: skip
+    assert "1.00turn/s" in lines[0] and lines[0].endswith("failed 0]")
+
+
+def test_items_pass_through_and_a_run_with_nothing_to_do_writes_nothing():
+    file = io.StringIO()
+    assert list(progress_bar([1, 2], file=file, desc="pairs")) == [1, 2]
+    assert file.getvalue().startswith("pairs: 100% 2/2")
+    silent = io.StringIO()
+    assert list(progress_bar([], file=silent)) == []
+    with progress_bar(total=5, initial=5, file=silent):
+        pass
+    assert list(progress_bar([1], file=silent, disable=True)) == [1]
+    assert silent.getvalue() == ""
+
+
+def test_items_done_before_are_not_part_of_the_speed(clock):
+    file = io.StringIO()
+    with progress_bar(total=100, initial=40, file=file) as bar:
+        clock[0] += 10
+        bar.update(20)
+    assert "60/100" in file.getvalue() and "2.00it/s" in file.getvalue()
+
+
+def test_a_terminal_gets_a_bar_that_is_drawn_at_most_every_second():
+    with progress_bar(total=3, file=Terminal()) as bar:
+        assert isinstance(bar, tqdm) and bar.mininterval == 1.0
