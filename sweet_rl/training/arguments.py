@@ -10,7 +10,7 @@ from transformers import TrainingArguments
 from transformers.integrations import get_available_reporting_integrations
 
 from sweet_rl.errors import UserError
-from sweet_rl.training.deepspeed import deepspeed_config, name_lone_process, start_deepspeed
+from sweet_rl.training.deepspeed import deepspeed_config, name_lone_process
 from sweet_rl.training.lora import require_peft
 from sweet_rl.training.settings import TrainingSettings
 
@@ -96,7 +96,9 @@ def training_arguments(settings: TrainingSettings, save_path: str | Path, evalua
         print(f"one of {args.n_gpu} GPUs is used; torchrun --nproc_per_node {args.n_gpu} uses all of them")
         args._n_gpu = 1  # transformers would use DataParallel, which divides the rows of a batch
     if deepspeed:
-        start_deepspeed()
+        from deepspeed import init_distributed
+
+        init_distributed()  # ZeRO-3 splits weights while they load, before the Trainer starts DeepSpeed
     return args
 
 

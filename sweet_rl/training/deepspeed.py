@@ -55,13 +55,6 @@ def name_lone_process() -> None:
         os.environ["MASTER_PORT"] = port
 
 
-def start_deepspeed() -> None:
-    """Join the other processes: ZeRO-3 splits weights while they load, before the Trainer starts DeepSpeed."""
-    from deepspeed import init_distributed
-
-    init_distributed()
-
-
 @contextlib.contextmanager
 def whole_weights(args: TrainingArguments) -> Iterator[None]:
     """Models loaded inside are whole in the process that loads them; ZeRO-3 would split them up among all."""

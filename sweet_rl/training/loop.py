@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from tqdm import tqdm
 
@@ -176,7 +177,7 @@ class Training:
         summary |= {
             "steps": trainer.state.global_step,
             "seconds": round(result.metrics["train_runtime"], 1),
-            "train_loss": result.metrics["train_loss"],
+            "train_loss": mean_loss(history),
             "last": last_figures(history),
         }
         if self.settings.keep == "best":
@@ -189,6 +190,12 @@ class Training:
             run.finish(summary)
             shutil.rmtree(self.checkpoints, ignore_errors=True)
         return summary
+
+
+def mean_loss(history: Sequence[dict]) -> float:
+    """Mean of the logged losses; each is that of the steps since the line before."""
+    lines = [line for line in history if "loss" in line]
+    return float(np.average([line["loss"] for line in lines], weights=np.diff([0, *(line["step"] for line in lines)])))
 
 
 def last_figures(history: Sequence[dict]) -> dict[str, Any]:
