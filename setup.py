@@ -82,6 +82,7 @@ setup(
             "tensorboard>=2.15",
             *chain.from_iterable(EXTRAS.values()),
         ],
+        "qlora": ["bitsandbytes>=0.50", "peft>=0.18"],
         # Not in [test]: it needs another major version of openai than inspect_ai does.
         "verifiers": ["verifiers>=0.4,<0.5"],
         "vllm": ["vllm>=0.11"],
