@@ -166,7 +166,7 @@ def main(words: list[str]) -> int:
         if (table := Path(tables.results, f"{target}.md")).is_file():
             print(f"\n{target}\n\n{table.read_text(encoding='utf-8')}")
     print(f"tables and figures: {tables.results}; {time.monotonic() - started:.0f} s in all")
-    return status
+    return min(status, 1)
 
 
 if __name__ == "__main__":
