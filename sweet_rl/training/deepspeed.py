@@ -9,6 +9,7 @@ import os
 import shutil
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from torch import Tensor
