@@ -63,6 +63,7 @@ setup(
             "tensorboard>=2.15",
             *chain.from_iterable(EXTRAS.values()),
         ],
+        "qlora": ["bitsandbytes>=0.50", "peft>=0.18"],
         "vllm": ["vllm>=0.11"],
     },
 )

@@ -12,7 +12,7 @@ from transformers.integrations import get_available_reporting_integrations
 
 from sweet_rl.errors import UserError
 from sweet_rl.scoring.load import require_bitsandbytes
-from sweet_rl.training.deepspeed import deepspeed_config, start_deepspeed
+from sweet_rl.training.deepspeed import deepspeed_config, name_lone_process
 from sweet_rl.training.lora import require_peft
 from sweet_rl.training.settings import TrainingSettings
 
@@ -69,6 +69,8 @@ def training_arguments(settings: TrainingSettings, save_path: str | Path, evalua
     micro, accumulated = divided_batch(settings, get_int_from_env(("WORLD_SIZE",), 1))
     on_gpu = torch.cuda.is_available()
     deepspeed = deepspeed_config(settings, accumulates=accumulated > 1)
+    if deepspeed:
+        name_lone_process()
     report_to = _report_to(settings.report_to)
     try:
         args = TrainingArguments(
@@ -109,7 +111,9 @@ def training_arguments(settings: TrainingSettings, save_path: str | Path, evalua
         print(f"one of {args.n_gpu} GPUs is used; torchrun --nproc_per_node {args.n_gpu} uses all of them")
         args._n_gpu = 1  # transformers would use DataParallel, which divides the rows of a batch
     if deepspeed:
-        start_deepspeed()
+        from deepspeed import init_distributed
+
+        init_distributed()  # ZeRO-3 splits weights while they load, before the Trainer starts DeepSpeed
     return args
 
 

@@ -54,7 +54,7 @@ class CheckpointSchedule(TrainerCallback):
         return self.minutes is not None and self.agreed(time.monotonic() - self.last >= 60 * self.minutes)
 
 
-def mark_complete(folder: str | Path, step: int, best: str | None, processes: int, zero_stage: int | None) -> None:
+def mark_complete(folder: str | Path, step: int, best: str | None, processes: int) -> None:
     """Declare the checkpoint of `step` complete and remove older ones, all but `best`.
 
     Called by the first process after all processes have written their parts; until then the older checkpoint stays.
@@ -63,11 +63,11 @@ def mark_complete(folder: str | Path, step: int, best: str | None, processes: in
         folder: of the checkpoints.
         step: of the checkpoint.
         best: path of another checkpoint that is kept.
-        processes, zero_stage: of the training that wrote it.
+        processes: number of those that wrote it.
     """
     checkpoint = Path(folder) / f"checkpoint-{step}"
     partial = checkpoint / f"{COMPLETE}.partial"
-    partial.write_text(json.dumps({"processes": processes, "zero_stage": zero_stage}))
+    partial.write_text(json.dumps({"processes": processes}))
     partial.replace(checkpoint / COMPLETE)
     for path in Path(folder).glob("checkpoint-*"):
         if path != checkpoint and (best is None or path != Path(best)):
@@ -85,15 +85,9 @@ def last_checkpoint(folder: Path) -> str | None:
     return str(max(complete, key=lambda path: int(path.name.split("-")[1]))) if complete else None
 
 
-def check_continuable(checkpoint: str, processes: int, zero_stage: int | None) -> None:
-    """Raise UserError if DeepSpeed wrote the checkpoint with another number of processes: each holds its share."""
-    written = json.loads((Path(checkpoint) / COMPLETE).read_text())
-    if zero_stage is not None and written["processes"] != processes:
-        raise UserError(
-            f"{checkpoint} was written by {written['processes']} process(es) of DeepSpeed, and this training has "
-            f"{processes}. DeepSpeed continues with the same number only: start {written['processes']} process(es), "
-            "or give --overwrite to train from the start."
-        )
+def processes_of(checkpoint: str) -> int:
+    """The number of processes that wrote the checkpoint."""
+    return json.loads((Path(checkpoint) / COMPLETE).read_text())["processes"]
 
 
 @contextlib.contextmanager

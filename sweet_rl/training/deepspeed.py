@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import json
-import warnings
+import os
+import shutil
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
 from transformers import TrainingArguments
+from transformers.trainer_callback import TrainerCallback
 
 from sweet_rl.errors import UserError
 from sweet_rl.training.settings import TrainingSettings
@@ -47,13 +52,14 @@ def deepspeed_config(settings: TrainingSettings, accumulates: bool = False) -> d
     return config
 
 
-def start_deepspeed() -> None:
-    """Join the other processes: ZeRO-3 splits weights while they load, before the Trainer starts DeepSpeed."""
-    from deepspeed import init_distributed
-
-    # DeepSpeed 0.19 calls collectives by names that torch 2.13 warns of, hundreds of times.
-    warnings.filterwarnings("ignore", r"`torch\.distributed\.\w+` is deprecated", FutureWarning)
-    init_distributed()
+def name_lone_process() -> None:
+    """Set what a launcher sets, for a script that was started by none: DeepSpeed would look for MPI."""
+    if not any(name in os.environ for name in ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK")):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = str(free.getsockname()[1])
+        os.environ |= {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1"}
+        os.environ["MASTER_PORT"] = port
 
 
 @contextlib.contextmanager
@@ -69,3 +75,37 @@ def whole_weights(args: TrainingArguments) -> Iterator[None]:
         yield
     finally:
         set_hf_deepspeed_config(args.hf_deepspeed_config)
+
+
+def make_universal(checkpoint: str) -> None:
+    """Add DeepSpeed's universal form to a checkpoint: any number of processes can continue it. Takes as much room."""
+    from deepspeed.checkpoint.ds_to_universal import main as convert
+
+    tag = (Path(checkpoint) / "latest").read_text().strip()
+    source, target = Path(checkpoint) / tag, Path(checkpoint) / f"{tag}_universal"
+    shutil.rmtree(target, ignore_errors=True)
+    convert(
+        argparse.Namespace(
+            input_folder=str(source), output_folder=str(target), num_extract_workers=1, num_merge_workers=1,
+            keep_temp_folder=False, strict=True, inject_missing_state=True,
+        )  # fmt: skip
+    )
+
+
+def load_universal(args: TrainingArguments) -> None:
+    """Have DeepSpeed read checkpoints in their universal form."""
+    args.hf_deepspeed_config.config["checkpoint"] = {"load_universal": True}
+
+
+class SeparateSteps(TrainerCallback):
+    """Gives each parameter group of AdamW its own count of steps.
+
+    DeepSpeed 0.19 reads a universal checkpoint of ZeRO-3 with one tensor for all groups, which each of them increments.
+    """
+
+    def on_train_begin(self, args, state, control, optimizer=None, **kwargs):
+        while hasattr(optimizer, "optimizer"):
+            optimizer = optimizer.optimizer
+        for values in optimizer.state.values():
+            if isinstance(values.get("step"), Tensor):
+                values["step"] = values["step"].clone()

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from tqdm import tqdm
 
@@ -21,8 +22,8 @@ from sweet_rl.runs.run import DirectoryRun, directory_manifest
 from sweet_rl.scoring.load import load_weights
 from sweet_rl.scoring.value_head import attach_value_head
 from sweet_rl.training.arguments import CHECKPOINTS, training_arguments, weights_dtype
-from sweet_rl.training.checkpoints import CheckpointSchedule, check_continuable, full_disk_named, last_checkpoint
-from sweet_rl.training.deepspeed import whole_weights
+from sweet_rl.training.checkpoints import CheckpointSchedule, full_disk_named, last_checkpoint, processes_of
+from sweet_rl.training.deepspeed import SeparateSteps, load_universal, make_universal, whole_weights
 from sweet_rl.training.examples import split_by_task
 from sweet_rl.training.lora import FOLDER, merge_adapter, with_adapter
 from sweet_rl.training.settings import DataSettings, TrainingSettings
@@ -132,6 +133,8 @@ class Training:
             trainer.add_callback(
                 CheckpointSchedule(self.settings.save_steps, self.settings.save_minutes, self._from_first)
             )
+            if self.args.deepspeed:
+                trainer.add_callback(SeparateSteps)
             summary = {**counts, "held_out": len(split[1]), "dropped": dict(examples.counts)}
             summary = self._fit(trainer, run, checkpoint, summary)
             if self.is_first:
@@ -149,14 +152,11 @@ class Training:
         return values[0]
 
     def _checkpoint(self, run: DirectoryRun | None) -> str | None:
-        """The checkpoint to continue from. Prints where a training goes on that was started before.
-
-        Raises:
-            UserError: this training cannot continue from it.
-        """
+        """The checkpoint to continue from. Prints where a training goes on that was started before."""
         checkpoint = self._from_first(last_checkpoint(self.checkpoints) if run else None)
-        if checkpoint:
-            check_continuable(checkpoint, self.args.world_size, self.settings.zero_stage)
+        if checkpoint and self.args.deepspeed and processes_of(checkpoint) != self.args.world_size:
+            self._from_first(make_universal(checkpoint) if run else None)
+            load_universal(self.args)
         if run and run.resuming:
             step = Path(checkpoint).name.split("-")[1] if checkpoint else 0
             where = checkpoint or "no checkpoint had been written"
@@ -186,7 +186,7 @@ class Training:
         summary |= {
             "steps": trainer.state.global_step,
             "seconds": round(result.metrics["train_runtime"], 1),
-            "train_loss": result.metrics["train_loss"],
+            "train_loss": mean_loss(history),
             "last": last_figures(history),
         }
         if self.settings.keep == "best":
@@ -199,6 +199,12 @@ class Training:
             run.finish(summary)
             shutil.rmtree(self.checkpoints, ignore_errors=True)
         return summary
+
+
+def mean_loss(history: Sequence[dict]) -> float:
+    """Mean of the logged losses; each is that of the steps since the line before."""
+    lines = [line for line in history if "loss" in line]
+    return float(np.average([line["loss"] for line in lines], weights=np.diff([0, *(line["step"] for line in lines)])))
 
 
 def last_figures(history: Sequence[dict]) -> dict[str, Any]:

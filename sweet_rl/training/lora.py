@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
-import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -62,8 +60,7 @@ def with_adapter(
         task_type="CAUSAL_LM",
     )
     try:
-        with _without_peft_warning():
-            return get_peft_model(model, config)
+        return get_peft_model(model, config)
     except ValueError as error:  # no layer has such a name
         raise UserError(f"--target_modules {','.join(target_modules)}: {error}") from error
 
@@ -81,18 +78,9 @@ def merge_adapter(base: str, adapter: str | Path, save_path: str | Path, dtype: 
     with safe_open(Path(adapter) / "adapter_model.safetensors", "pt") as weights:
         if any(HEAD in name for name in weights.keys()):  # noqa: SIM118
             attach_value_head(model)
-    with _without_peft_warning():
-        merged = PeftModel.from_pretrained(model, str(adapter)).merge_and_unload()
+    merged = PeftModel.from_pretrained(model, str(adapter)).merge_and_unload()
     head = copy.deepcopy(getattr(merged, HEAD, None))
     merged.to(dtype)
     if head is not None:
         setattr(merged, HEAD, head)
     merged.save_pretrained(str(save_path))
-
-
-@contextlib.contextmanager
-def _without_peft_warning() -> Iterator[None]:
-    """peft 0.21 asks models of transformers 5.23 for an attribute by its old name, which warns."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "`is_gradient_checkpointing` is deprecated", FutureWarning)
-        yield

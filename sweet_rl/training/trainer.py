@@ -219,11 +219,8 @@ class GroupedTrainer(Trainer):
         super()._save_checkpoint(model, trial)
         self.accelerator.wait_for_everyone()
         if self.args.should_save:
-            plugin = getattr(self.accelerator.state, "deepspeed_plugin", None)
-            mark_complete(
-                self.args.output_dir, self.state.global_step, self.state.best_model_checkpoint, self.args.world_size,
-                plugin.zero_stage if plugin else None,
-            )  # fmt: skip
+            best = self.state.best_model_checkpoint
+            mark_complete(self.args.output_dir, self.state.global_step, best, self.args.world_size)
 
     def floating_point_ops(self, inputs) -> int:
         return 0  # the Trainer's formula does not hold for shared prompts

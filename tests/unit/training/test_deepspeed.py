@@ -1,13 +1,54 @@
-"""DeepSpeed's configuration from the settings."""
+"""DeepSpeed's configuration and its counts of steps. DeepSpeed itself is not started."""
 
 from __future__ import annotations
 
-import pytest
+import os
+from types import SimpleNamespace
 
-from sweet_rl.training.deepspeed import deepspeed_config
+import pytest
+import torch
+
+from sweet_rl.errors import UserError
+from sweet_rl.training.deepspeed import SeparateSteps, deepspeed_config, name_lone_process
 from sweet_rl.training.settings import TrainingSettings
 
-pytest.importorskip("deepspeed")
+
+def test_the_optimisers_state_is_offloaded_if_asked_for():
+    pytest.importorskip("deepspeed")
+    assert deepspeed_config(TrainingSettings()) is None
+    config = deepspeed_config(TrainingSettings(zero_stage=3))
+    assert config["zero_optimization"]["stage"] == 3 and "offload_optimizer" not in config["zero_optimization"]
+    config = deepspeed_config(TrainingSettings(zero_stage=2, adam_offload=True))
+    assert config["zero_optimization"]["offload_optimizer"]["device"] == "cpu"
+    for stage in (None, 0):
+        with pytest.raises(UserError, match="--adam_offload is done by DeepSpeed ZeRO"):
+            TrainingSettings(zero_stage=stage, adam_offload=True)
+
+
+def test_counts_of_steps_that_are_one_tensor_are_separated():
+    weights = [torch.zeros(2, requires_grad=True) for _ in range(3)]
+    adam = torch.optim.AdamW(weights, foreach=False)
+    shared = torch.tensor(5.0)
+    for weight in weights:
+        weight.grad = torch.ones(2)
+        adam.state[weight] = {"step": shared, "exp_avg": torch.zeros(2), "exp_avg_sq": torch.zeros(2)}
+    wrapped = SimpleNamespace(optimizer=SimpleNamespace(optimizer=adam))
+    SeparateSteps().on_train_begin(None, None, None, optimizer=wrapped)
+    adam.step()
+    assert [adam.state[weight]["step"].item() for weight in weights] == [6, 6, 6]
+
+
+def test_a_script_without_a_launcher_is_the_only_process(monkeypatch):
+    names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+    with monkeypatch.context() as patch:
+        for name in names:
+            patch.delenv(name, raising=False)
+        name_lone_process()
+        found = [os.environ.pop(name) for name in names]
+    assert found[:4] == ["0", "0", "1", "127.0.0.1"] and int(found[4]) > 1023
+    monkeypatch.setenv("RANK", "3")
+    name_lone_process()
+    assert "MASTER_PORT" not in os.environ
 
 
 @pytest.mark.parametrize("stage, bf16, accumulates, expected", [
@@ -15,6 +56,6 @@ pytest.importorskip("deepspeed")
     (3, False, True, None),
 ])  # fmt: skip
 def test_sums_of_bfloat16_gradients_are_float32_where_gradients_are_added_up(stage, bf16, accumulates, expected):
+    pytest.importorskip("deepspeed")
     config = deepspeed_config(TrainingSettings(zero_stage=stage, bf16=bf16), accumulates)
-    assert config["zero_optimization"]["stage"] == stage
     assert config.get("data_types", {}).get("grad_accum_dtype") == expected

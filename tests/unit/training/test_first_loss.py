@@ -21,6 +21,12 @@ def test_what_rounding_does_is_taken(loss, distance, exact):
     check_first_loss(loss, LN2 if loss else 0.0, distance, exact)
 
 
+def test_the_loss_of_ipo_is_rounded_in_its_own_scale():
+    check_first_loss(2500.2, 2500.0, 1e-6, exact=True)
+    with pytest.raises(UserError, match="instead of 2500"):
+        check_first_loss(2500.3, 2500.0, 1e-6, exact=True)
+
+
 @pytest.mark.parametrize("loss, distance, exact", [
     (0.69358, 0.01, True),  # reference log-probs rounded to bfloat16 beside a float32 policy
     (math.nan, math.nan, True), (math.nan, math.nan, False), (LN2 + 0.2, 0.5, False),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sweet_rl.training.loop import last_figures
+from sweet_rl.training.loop import last_figures, mean_loss
 
 
 def test_the_last_figures_are_those_of_the_last_step_and_the_last_evaluation():
@@ -14,3 +14,8 @@ def test_the_last_figures_are_those_of_the_last_step_and_the_last_evaluation():
     assert last_figures(history) == {"loss": 2.0, "margin": 1.0, "eval_loss": 1.5, "eval_margin": 2.0}
     assert last_figures(history[2:3]) == {"loss": 2.0, "margin": 1.0}
     assert last_figures([]) == {}
+
+
+def test_the_mean_loss_is_over_steps_also_of_a_training_that_was_continued():
+    lines = [{"loss": 3.0, "step": 10}, {"eval_loss": 9.0, "step": 10}, {"loss": 1.0, "step": 15}]
+    assert mean_loss(lines) == (10 * 3.0 + 5 * 1.0) / 15
