@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import random
 import subprocess
 import sys
@@ -12,7 +11,7 @@ from pathlib import Path
 
 import torch
 from dpo import turn_pairs
-from gpu_scale import LORA_RANK, Line, Scale, random_llama, random_turns
+from gpu_scale import LORA_RANK, Line, Scale, first_loss_line, random_llama, random_turns
 from random_model import config_of, save_random_model
 
 from sweet_rl.scoring.logps import ROW_TOKENS, completion_logps, on_device
@@ -22,7 +21,6 @@ from sweet_rl.training.dpo import train_preferences
 from sweet_rl.training.settings import DataSettings, PreferenceSettings, TrainingSettings
 
 TRAIN = Path(__file__).resolve().parents[1] / "scripts" / "train_dpo.py"
-LN2 = math.log(2)
 
 
 def attention(scale: Scale) -> list[Line]:
@@ -107,11 +105,10 @@ def write_pairs(scale: Scale, folder: Path) -> tuple[str, str]:
     return str(folder / "model"), str(folder / "pairs.jsonl")
 
 
-def loss_line(name: str, folder: Path) -> Line:
+def logged_loss(folder: Path) -> float:
     """The first loss in a training's log."""
     lines = (folder / "training_log.jsonl").read_text().splitlines()
-    loss = next(row["loss"] for row in map(json.loads, lines) if "loss" in row)
-    return Line(name, f"{loss:.6f}", f"ln 2 = {LN2:.6f} within 1e-4", abs(loss - LN2) < 1e-4)
+    return next(row["loss"] for row in map(json.loads, lines) if "loss" in row)
 
 
 def first_loss(scale: Scale) -> list[Line]:
@@ -124,7 +121,7 @@ def first_loss(scale: Scale) -> list[Line]:
             settings = TrainingSettings(learning_rate=1e-6, train_batch_size=8, logging_steps=1, **changes)
             path = folder / str(number)
             train_preferences(model, pairs, str(path), PreferenceSettings(), settings, DataSettings())
-            lines.append(loss_line(mode, path))
+            lines.append(first_loss_line(scale, mode, logged_loss(path), settings.bf16))
         return lines
 
 
@@ -143,5 +140,6 @@ def parallel(scale: Scale) -> list[Line]:
             if done.returncode:
                 lines.append(Line(mode, done.stderr.strip()[-500:], "trains", False))
             else:
-                lines.append(loss_line(mode, folder / str(number)))
+                loss = logged_loss(folder / str(number))
+                lines.append(first_loss_line(scale, mode, loss, changes.get("bf16", False)))
         return lines

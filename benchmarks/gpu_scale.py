@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +13,7 @@ from transformers import LlamaForCausalLM
 from sweet_rl.scoring.rows import EncodedText
 
 LORA_RANK = 16
+LN2 = math.log(2)
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,15 @@ class Scale:
     turns: int = 8
     steps: int = 5
     peer_python: str | None = None
+
+
+def first_loss_line(scale: Scale, name: str, loss: float, bf16: bool) -> Line:
+    """The first loss of a training whose reference is the untrained policy: ln 2.
+
+    On a GPU the rounding of bfloat16 depends on a text's place in its row, and reference and training have other rows.
+    """
+    limit = 1e-2 if bf16 and scale.device == "cuda" else 1e-4
+    return Line(name, f"{loss:.6f}", f"ln 2 = {LN2:.6f} within {limit:.0e}", abs(loss - LN2) < limit)
 
 
 CPU = Scale("cpu", "tiny", ("tiny",), "tiny", prompt=40, tokens=6, turns=2, steps=2)

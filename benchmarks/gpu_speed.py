@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from dpo import Lengths, compare, rows_of
-from gpu_scale import LORA_RANK, Line, Scale, random_llama, random_turns
+from gpu_scale import LORA_RANK, Line, Scale, first_loss_line, random_llama, random_turns
 from random_model import config_of, save_random_model
 from ranking import one_by_one
 from timing import in_turns, ratios, spread
@@ -83,13 +83,13 @@ def train_shape(scale: Scale, shape: str, lora: bool) -> list[Line]:
         trainer.add_callback(counting)
         trainer.train()
     log = [row for row in trainer.state.log_history if "loss" in row]
-    counted, first = counting.bytes, abs(log[0]["loss"] - math.log(2))
+    counted = counting.bytes
     copies = 0 if lora or too_large else 2 * ModelShape.of(config).parameters  # made while the model runs
     for part, calculated in (
         ("weights", wanted.weights - copies), ("gradients", wanted.gradients), ("optimizer", wanted.optimizer)
     ):  # fmt: skip
         lines.append(_against(f"{name}: {part}", counted[part], calculated))
-    lines.append(Line(f"{name}: first loss", f"{log[0]['loss']:.6f}", "ln 2 within 1e-4", first < 1e-4))
+    lines.append(first_loss_line(scale, f"{name}: first loss", log[0]["loss"], bf16=True))
     speeds = [row["tokens_per_second"] for row in log[1:]]
     lines.append(Line(f"{name}: tokens per second", spread(speeds, 0)))
     if scale.device == "cuda":

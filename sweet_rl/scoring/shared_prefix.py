@@ -177,7 +177,8 @@ def attend_flex(
     from torch._dynamo import config
     from transformers.integrations.flex_attention import flex_attention_forward
 
-    config.recompile_limit = max(config.recompile_limit, COMPILED)
+    limit = "recompile_limit" if hasattr(config, "recompile_limit") else "cache_size_limit"  # torch 2.6
+    setattr(config, limit, max(getattr(config, limit), COMPILED))
     out, _ = flex_attention_forward(module, query, key, value, rows.block_mask(window), scaling=scaling)
     return out, None
 
