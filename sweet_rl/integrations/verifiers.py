@@ -119,7 +119,7 @@ class ColBench(vf.Taskset[ColBenchTask, ColBenchConfig]):
 class ColBenchEnvConfig(vf.EnvConfig):
     agent: vf.AgentConfig = vf.AgentConfig(runtime=vf.SubprocessConfig())
     human: vf.AgentConfig = vf.AgentConfig(runtime=vf.SubprocessConfig(), sampling=NOT_THE_RUNS)
-    """The model that plays the human: `--env.human.model`, `--env.human.client.base-url`."""
+    """The model that plays the human: `--env.human.model`."""
     omit: list[str] = Field(default_factory=list)
     """Fields that a server refuses and that are left out of all requests: temperature, top_p, max_tokens, seed."""
     critic: dict[str, Any] | None = None
@@ -133,8 +133,10 @@ class ColBenchEnv(vf.Env[ColBenchEnvConfig]):
         super().__init__(config)
         self.benchmark: Benchmark = self.taskset.benchmark
         if self.benchmark.scripted_human is None and config.human.model is None:
-            raise UserError("a model has to play the human: name it with --env.human.model (and its server with "
-                            "--env.human.client.base-url, if it is not that of the agent).")  # fmt: skip
+            raise UserError(
+                "a model has to play the human: name it with --env.human.model (and its server, if it is not that of "
+                "the agent, with --env.human.client.type eval --env.human.client.base-url URL)."
+            )
         self._critic = None if config.critic is None else TurnCritic(config.critic)
         self._taken: set[str] = set()  # ids of dialogues, so that each of a task has a number and seeds of its own
 

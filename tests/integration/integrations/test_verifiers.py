@@ -82,7 +82,7 @@ def test_a_dead_server_gives_no_reward(folder):
 
 
 def test_a_human_whose_server_is_dead_leaves_the_agent_without_a_reward(served, folder):
-    dead = ("--env.human.client.base-url", "http://127.0.0.1:9/v1")
+    dead = ("--env.human.client.type", "eval", "--env.human.client.base-url", "http://127.0.0.1:9/v1")
     model = ("--env.taskset.scripted-human", "None", "--env.human.model", MODEL)
     done = evaluate(folder, served.url, "-n", "1", *model, *dead)
     assert done.code == 0, done.err
