@@ -8,7 +8,7 @@ trace of `agent` gets the reward and, with a critic, the credit of its turns. Se
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import AsyncExitStack
 from functools import cached_property
 from itertools import count
@@ -34,12 +34,7 @@ class RequestState(vf.State):
     request: dict[str, Any] = Field(default_factory=dict)
 
 
-class TurnHarnessConfig(vf.HarnessConfig):
-    omit: list[str] = Field(default_factory=list)
-    """Fields that a server refuses and that are left out of its requests: temperature, top_p, max_tokens, seed."""
-
-
-class TurnHarness(vf.Harness[TurnHarnessConfig]):
+class TurnHarness(vf.Harness[vf.HarnessConfig]):
     """One model call per turn, with exactly the messages of that turn, made from this process."""
 
     EXECUTES_CODE = False
@@ -56,9 +51,8 @@ class TurnHarness(vf.Harness[TurnHarnessConfig]):
     async def launch(self, ctx, trace, runtime, endpoint, secret, mcp_urls, data):
         prompt = [vf.UserMessage(content=data.prompt)] if isinstance(data.prompt, str) else data.prompt
         messages = [message.model_dump(exclude_none=True) for message in prompt]
-        request = {name: value for name, value in trace.state.request.items() if name not in self.config.omit}
         client = self._client.with_options(base_url=endpoint, api_key=secret)
-        await client.chat.completions.create(model=ctx.model, messages=messages, **request)
+        await client.chat.completions.create(model=ctx.model, messages=messages, **trace.state.request)
         return vf.ProgramResult(exit_code=0, stdout="", stderr="")
 
 
@@ -125,7 +119,9 @@ class ColBench(vf.Taskset[ColBenchTask, ColBenchConfig]):
 class ColBenchEnvConfig(vf.EnvConfig):
     agent: vf.AgentConfig = vf.AgentConfig(runtime=vf.SubprocessConfig())
     human: vf.AgentConfig = vf.AgentConfig(runtime=vf.SubprocessConfig(), sampling=NOT_THE_RUNS)
-    """The model that plays the human: `--env.human.model`, `--env.human.client.base-url`."""
+    """The model that plays the human: `--env.human.model`."""
+    omit: list[str] = Field(default_factory=list)
+    """Fields that a server refuses and that are left out of all requests: temperature, top_p, max_tokens, seed."""
     critic: dict[str, Any] | None = None
     """The critic that gives the turns their credit: fields of `CriticSettings`, at least model_id."""
 
@@ -137,8 +133,10 @@ class ColBenchEnv(vf.Env[ColBenchEnvConfig]):
         super().__init__(config)
         self.benchmark: Benchmark = self.taskset.benchmark
         if self.benchmark.scripted_human is None and config.human.model is None:
-            raise UserError("a model has to play the human: name it with --env.human.model (and its server with "
-                            "--env.human.client.base-url, if it is not that of the agent).")  # fmt: skip
+            raise UserError(
+                "a model has to play the human: name it with --env.human.model (and its server, if it is not that of "
+                "the agent, with --env.human.client.type eval --env.human.client.base-url URL)."
+            )
         self._critic = None if config.critic is None else TurnCritic(config.critic)
         self._taken: set[str] = set()  # ids of dialogues, so that each of a task has a number and seeds of its own
 
@@ -161,8 +159,9 @@ class ColBenchEnv(vf.Env[ColBenchEnvConfig]):
             human = None
             if self.benchmark.scripted_human is None:
                 human = await exchanges.enter_async_context(agents.human.interaction(HumanTask(vf.TaskData())))
+            sides = [one and model_of(one, self.config.omit) for one in (agent, human)]
             try:
-                trajectory = await self.benchmark.play(played, sample, model_of(agent), human and model_of(human))
+                trajectory = await self.benchmark.play(played, sample, *sides)
             except DialogueFailed:
                 self._taken.discard(trajectory_id(played, sample))
                 if not agent.trace.errors:
@@ -184,15 +183,16 @@ class HumanTask(vf.Task[vf.TaskData, RequestState]):
     """The human's side: nothing is rewarded."""
 
 
-def model_of(interaction: vf.Interaction) -> CalledModel:
-    """The model at the other end of an interaction, as a `ChatModel`."""
+def model_of(interaction: vf.Interaction, omit: Collection[str] = ()) -> CalledModel:
+    """The model at the other end of an interaction, as a `ChatModel`. `omit` names fields that are not sent."""
     trace = interaction.trace
 
     async def call(messages: list[Message], sampling: Sampling) -> Completion:
-        trace.state.request = {
+        request = {
             "temperature": sampling.temperature, "top_p": sampling.top_p, "max_tokens": sampling.max_tokens,
             "seed": sampling.seed % 2**31,
         }  # fmt: skip
+        trace.state.request = {name: value for name, value in request.items() if name not in omit}
         segment = await interaction.turn(messages)
         if segment.terminated and trace.errors:
             raise ModelError("server", trace.errors[-1].message)

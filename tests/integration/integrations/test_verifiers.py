@@ -81,6 +81,16 @@ def test_a_dead_server_gives_no_reward(folder):
     assert result.code == 0 and "3 dialogues" in result.out and "have no reward" in result.out
 
 
+def test_a_human_whose_server_is_dead_leaves_the_agent_without_a_reward(served, folder):
+    dead = ("--env.human.client.type", "eval", "--env.human.client.base-url", "http://127.0.0.1:9/v1")
+    model = ("--env.taskset.scripted-human", "None", "--env.human.model", MODEL)
+    done = evaluate(folder, served.url, "-n", "1", *model, *dead)
+    assert done.code == 0, done.err
+    (episode,) = read_rows(traces_of(folder))
+    assert not episode["ok"] and {trace["agent"]["name"] for trace in episode["traces"]} == {"agent", "human"}
+    assert not any(trace["ok"] or trace["rewards"] for trace in episode["traces"])
+
+
 def test_the_training_client_gets_the_credit_of_each_turn_as_advantages_of_its_tokens(served, folder):
     critic = save_perturbed_mini(folder / "critic")
     settings = {"model_id": critic, "reference_model_id": "mini"}
