@@ -268,7 +268,7 @@ def test_jobs_of_slurm_with_shards_end_in_the_same_table(smoke, tmp_path, monkey
     assert cost["dialogues"] == 64 and cost["cpu_seconds"] > 1  # 2
     again = reproduce("table2", *SMOKE, "--output", out)
     assert again.code == 0 and "SWEET-RL" in again.out  # 3
-    assert {line[:2] for line in again.out.split("\ntable2\n")[0].splitlines()} == {"--"}  # doit's mark for what is done
+    assert {line[:2] for line in again.out.split("\ntable2\n")[0].splitlines()} == {"--"}  # doit: up to date
 
 
 @pytest.mark.slow
