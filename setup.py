@@ -39,7 +39,7 @@ setup(
         "sweet_rl.viewer": ["assets/*"],
     },
     install_requires=[
-        "accelerate>=1.2",
+        "accelerate>=1.3",
         "aiohttp>=3.9",
         "datasets>=3.0",
         "diskcache>=5.6",
