@@ -17,12 +17,14 @@ from tests.support.grading import colbench, colbench_tasks
 REPLY = "Whatever seems right to you. I have no more to say about that."
 
 
-def tool(name: str, extra: str) -> Path:
-    """The command `name` of this environment; the test is skipped if it is not there."""
-    path = Path(sys.executable).with_name(name)
-    if not path.is_file():
-        pytest.skip(f"needs {name}: pip install 'sweet_rl[{extra}]'")
-    return path
+def tool(name: str) -> Path:
+    """The command `name` of this environment."""
+    return Path(sys.executable).with_name(name)
+
+
+def needs(name: str, extra: str) -> pytest.MarkDecorator:
+    """A mark that skips tests if the command `name` is not installed."""
+    return pytest.mark.skipif(not tool(name).is_file(), reason=f"needs {name}: pip install 'sweet_rl[{extra}]'")
 
 
 def run_tool(*words: str | Path, cwd: Path, **variables: str) -> Result:

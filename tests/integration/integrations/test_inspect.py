@@ -12,24 +12,24 @@ from tests.support.command_line import Result, call
 from tests.support.other_tools import (
     graded_by_scripts,
     imported,
+    needs,
     plays_colbench,
     run_tool,
     tool,
     write_colbench_tasks,
 )
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, needs("inspect", "inspect")]
 NAME = f"openai-api/local/{MODEL}"
 
 
 def evaluate(folder: Path, url: str, task: str, *words: str) -> Result:
     """`inspect eval sweet_rl/TASK` on tasks.jsonl; the log is FOLDER/logs/*.eval."""
-    inspect = tool("inspect", "inspect")
     if not entry_points(group="inspect_ai", name="sweet_rl"):
         pytest.skip("needs the entry point of sweet_rl: pip install -e . again")
     # PYTHONPATH would put the folder of the sources first, which inspect_ai does not take for an installed package.
     return run_tool(
-        inspect, "eval", f"sweet_rl/{task}", "--model", NAME, "--max-retries", "0", "--display", "plain",
+        tool("inspect"), "eval", f"sweet_rl/{task}", "--model", NAME, "--max-retries", "0", "--display", "plain",
         "--log-dir", folder / "logs", "-T", f"input_path={folder / 'tasks.jsonl'}", *words,
         cwd=folder, LOCAL_BASE_URL=url, LOCAL_API_KEY="none", PYTHONPATH="",
     )  # fmt: skip

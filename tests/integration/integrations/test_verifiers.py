@@ -16,6 +16,7 @@ from tests.support.command_line import ROOT, Result, call, read_rows
 from tests.support.other_tools import (
     graded_by_scripts,
     imported,
+    needs,
     plays_colbench,
     run_tool,
     tool,
@@ -23,13 +24,13 @@ from tests.support.other_tools import (
 )
 from tests.support.perturbed_model import save_perturbed_mini
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, needs("vf-eval", "verifiers")]
 
 
 def evaluate(folder: Path, url: str, *words: str) -> Result:
     """`vf-eval sweet-rl-colbench` on tasks.jsonl; the traces are in FOLDER/outputs/run/traces.jsonl."""
     return run_tool(
-        tool("vf-eval", "verifiers"), "sweet-rl-colbench", "-m", MODEL, "--client.base-url", url, "--no-push",
+        tool("vf-eval"), "sweet-rl-colbench", "-m", MODEL, "--client.base-url", url, "--no-push",
         "--no-rich", "--run.name", "run", "--env.taskset.input-path", folder / "tasks.jsonl", *words,
         cwd=folder, PYTHONPATH=str(ROOT),
     )  # fmt: skip
@@ -45,7 +46,7 @@ def test_a_run_that_was_continued_has_the_dialogues_and_rewards_of_the_scripts(s
     lines = traces_of(folder).read_text().splitlines(keepends=True)
     traces_of(folder).write_text("".join(lines[::2]))  # as if killed before the others were written
     config = folder / "outputs" / "run" / "configs" / "resolved" / "eval.json"
-    resumed = run_tool(tool("vf-eval", "verifiers"), "@", config, "--resume", cwd=folder, PYTHONPATH=str(ROOT))
+    resumed = run_tool(tool("vf-eval"), "@", config, "--resume", cwd=folder, PYTHONPATH=str(ROOT))
     assert resumed.code == 0, resumed.err
     ours = graded_by_scripts(folder, served.url, "mini", task_type="mini", best_of_n=2)
     assert imported(traces_of(folder), folder / "imported.jsonl") == ours
