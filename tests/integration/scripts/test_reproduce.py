@@ -191,6 +191,19 @@ def test_the_command_of_the_readme_calls_the_workflow(tmp_path):
 SMOKE = ("--mini", "--smoke", "--seeds", "1")
 
 
+def test_what_is_missing_is_listed_and_a_step_tells_its_command(tmp_path):
+    shown = [
+        subprocess.run(
+            [sys.executable, ROOT / "workflow" / "dodo.py", *words, *SMOKE, "--output", tmp_path / "out"],
+            capture_output=True, text=True,
+        ).stdout
+        for words in (("list", "table2"), ("info", "seed0/critic"))
+    ]  # fmt: skip
+    assert re.search(r"^R seed0/critic +train the critic", shown[0], re.MULTILINE)
+    assert "scripts/train_dpo.py" in shown[1] and "- seed0/rewarded.jsonl" in shown[1]
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.fixture(scope="module")
 def smoke(tmp_path_factory) -> Path:
     """Everything of a smoke run, whose commands run one after the other in this process, which saves their imports."""
