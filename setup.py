@@ -55,14 +55,9 @@ setup(
         "sweet_rl.viewer": ["assets/*"],
     },
     install_requires=[
-<<<<<<< HEAD
-        "accelerate>=1.2",
+        "accelerate>=1.3",
         "aiohttp>=3.14",
         "anyio>=4.0",
-=======
-        "accelerate>=1.3",
-        "aiohttp>=3.9",
->>>>>>> t17a
         "datasets>=3.0",
         "diskcache>=5.6",
         "fire>=0.7",

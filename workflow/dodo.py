@@ -35,6 +35,7 @@ from sweet_rl.runs.locks import lock_file  # noqa: E402
 from workflow.tables import Tables  # noqa: E402
 
 CONFIG = yaml.safe_load((ROOT / "workflow" / "experiments.yaml").read_text(encoding="utf-8"))
+DOIT_CONFIG = {"backend": "sqlite3", "dep_file": ":memory:", "verbosity": 2}  # Step.finished knows what is done
 TARGETS = ("table2", "table3", "table4", "figure3a", "figure3b", "credit", "pages")
 ADDRESS, SCRIPTED = "human.address", ("mini", "designer")  # file of the human's server; humans that need none
 
@@ -144,8 +145,7 @@ def main(words: list[str]) -> int:
         for step in tables.steps.values():
             print("\n    ".join([f"== {step.name}\n$ {shlex.join(step.words)}", *step.settings()]))
         return 0
-    config = {"backend": "sqlite3", "dep_file": ":memory:", "verbosity": 2}  # Step.finished remembers what is done
-    found = {"task_workflow": lambda: tasks(tables, launcher), "DOIT_CONFIG": config}
+    found = {"task_workflow": lambda: tasks(tables, launcher), "DOIT_CONFIG": DOIT_CONFIG}
     doit = DoitMain(ModuleTaskLoader(found), config_filenames=())
     if options.targets[0] in ("list", "info"):
         flags = {"list": ["--all", "--status", "--sort", "definition"], "info": options.targets[1:]}

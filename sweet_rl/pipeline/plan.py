@@ -87,7 +87,7 @@ def _changed(path: str | Path) -> float:
 def _parts(output: str, count: int) -> int:
     """The number of parts in which an output is made: as it was begun, or `count`."""
     path = Path(output)
-    if found := next(path.parent.glob(f"{path.stem}.*-of-*{path.suffix}"), None):
+    if path.suffix and (found := next(path.parent.glob(f"{path.stem}.[0-9]*-of-[0-9]*{path.suffix}"), None)):
         return int(re.search(r"-of-(\d+)", found.name)[1])
     return 1 if path.exists() else count
 

@@ -80,6 +80,14 @@ def test_an_output_keeps_the_number_of_parts_that_it_was_begun_with(tmp_path):
     assert len(whole.steps) == 1
 
 
+def test_a_model_is_not_taken_for_one_that_was_begun_in_parts_because_its_dialogues_were(tmp_path):
+    (tmp_path / "seed0").mkdir()
+    (tmp_path / "seed0" / "sweet.test.1-of-2.jsonl").touch()
+    made = plan({"out": str(tmp_path)})
+    made.make(f"{tmp_path}/seed0/sweet")
+    assert [step.kind for step in made.steps.values()] == ["dialogues", "grading", "train"]
+
+
 def test_a_folder_whose_name_cannot_stand_in_a_list_is_refused():
     with pytest.raises(UserError, match="--output /a,b"):
         plan({"out": "/a,b"})
