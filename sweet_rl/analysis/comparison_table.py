@@ -15,6 +15,7 @@ _LATEX = str.maketrans(
 )  # fmt: skip
 
 
+FEW_TASKS = 30
 SEEDS_AND_TASKS, TASKS_ONLY = "quasi-F test over seeds and tasks", "sign-flip test over tasks"
 
 
@@ -79,6 +80,8 @@ def note(comparison: Comparison) -> str:
     if comparison.left_out:
         text += f". Tasks left out because a run has no graded dialogue of them: {len(comparison.left_out)}"
     text += "."
+    if comparison.tasks < FEW_TASKS:
+        text += f" With fewer than {FEW_TASKS} tasks this shows that the steps run, not which method is better."
     if not several:
         text += " One seed per run: the intervals do not cover another training."
     elif unpaired := [f"{d.better} and {d.worse}" for d in differences if d.seeds == 1]:

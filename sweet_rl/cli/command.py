@@ -22,6 +22,7 @@ from sweet_rl.cli.configs import find_config
 from sweet_rl.cli.groups import Flag, arguments, flags_of
 from sweet_rl.cli.quiet import quiet_libraries
 from sweet_rl.cli.released import Released, words_of
+from sweet_rl.cli.threads import share_cores
 from sweet_rl.cli.values import coerce, is_flag, name_of, takes_bool
 from sweet_rl.errors import UserError
 
@@ -44,6 +45,7 @@ def run(main: Callable[..., Any], command: Sequence[str] | None = None, released
         released: the script of the release whose command lines are taken too.
     """
     quiet_libraries()
+    share_cores()
     try:
         main(**parse(main, _without_local_rank(sys.argv[1:] if command is None else command), released))
         _leave_process_group()

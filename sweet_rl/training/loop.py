@@ -130,6 +130,8 @@ class Training:
             checkpoint = self._checkpoint(run)
             if self.settings.learning_rate is None and self.is_first:
                 print(f"--learning_rate: {self.settings.peak_learning_rate:g}, the default")
+            if self.is_first and not torch.cuda.is_available():
+                print(f"CPU threads: {torch.get_num_threads()} (OMP_NUM_THREADS sets their number)")
             model, objective = make()
             together = self.settings.pairs_together if together is None else together
             trainer = GroupedTrainer(model, self.args, objective, examples, split, chat, together)

@@ -1,12 +1,13 @@
 """Several runs on the same tasks: hand-computed differences, wins, Holm's correction, tables, and what is refused."""
 
+import dataclasses
 import json
 
 import numpy as np
 import pytest
 
 from sweet_rl.analysis.comparison import compare
-from sweet_rl.analysis.comparison_table import as_latex, as_markdown, as_text, paper_results
+from sweet_rl.analysis.comparison_table import as_latex, as_markdown, as_text, note, paper_results
 from sweet_rl.analysis.two_level import two_level_p
 from sweet_rl.errors import UserError
 from sweet_rl.records import Task, Trajectory
@@ -261,3 +262,9 @@ def test_one_seed_or_different_numbers_of_seeds_are_compared_over_tasks_and_it_i
     uneven = compare({"a": shifted(1.0, 1.0), "b": shifted(0.5)}, ["b"])
     assert uneven.against["a", "b"].difference.p == 2 / 2**6 and uneven.against["a", "b"].seeds == 1
     assert "Different numbers of seeds, compared over tasks only: a and b." in as_text(uneven)
+
+
+def test_a_table_of_a_handful_of_tasks_says_that_it_shows_nothing_about_the_methods():
+    few = compare({"a": [run_of(*[1] * 12)]})
+    assert "With fewer than 30 tasks" in as_text(few) and "With fewer than 30 tasks" in as_markdown(few)
+    assert "fewer than" not in note(dataclasses.replace(few, tasks=30))
