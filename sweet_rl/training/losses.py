@@ -31,8 +31,10 @@ def log_ratios(
     With "turn" it is the sum over turns of the advantage A (equation 3).
 
     Args:
-        policy_logps, reference_logps: [S] log-probs.
-        text, turn: int64 [S].
+        policy_logps: [S] log-probs under the policy.
+        reference_logps: [S] log-probs under the reference model.
+        text: int64 [S], the text of each token.
+        turn: int64 [S], the turn of each token.
         texts: N.
         normalize: see length_normalization.token_weights.
 
@@ -47,7 +49,8 @@ def dpo_loss(chosen_ratios: Tensor, rejected_ratios: Tensor, beta: float, label_
     """-log sigmoid(beta * chosen - beta * rejected) per pair (equations 3 and 4).
 
     Args:
-        chosen_ratios, rejected_ratios: [P], the log-ratios of each pair's two texts.
+        chosen_ratios: [P], the log-ratio of each pair's chosen text.
+        rejected_ratios: [P], that of the rejected text.
         beta: scale of the log-ratios.
         label_smoothing: weight of the loss with chosen and rejected exchanged (conservative DPO).
 
@@ -63,7 +66,13 @@ def dpo_loss(chosen_ratios: Tensor, rejected_ratios: Tensor, beta: float, label_
 def ipo_loss(chosen_ratios: Tensor, rejected_ratios: Tensor, beta: float) -> Tensor:
     """(chosen - rejected - 1 / (2 beta))^2 per pair (Azar et al. 2023, equation 17).
 
-    chosen_ratios, rejected_ratios: [P], the log-ratios of each pair's two texts. Returns [P].
+    Args:
+        chosen_ratios: [P], the log-ratio of each pair's chosen text.
+        rejected_ratios: [P], that of the rejected text.
+        beta: scale of the log-ratios.
+
+    Returns:
+        [P].
     """
     return (chosen_ratios - rejected_ratios - 1 / (2 * beta)).square()
 
@@ -98,8 +107,10 @@ def preference_losses(
     """DPO or IPO with the NLL of the chosen texts (equations 3 and 4), summed over pairs.
 
     Args:
-        logps, reference: [S] log-probs under the trained model and under the reference model.
-        text, turn: int64 [S].
+        logps: [S] log-probs under the trained model.
+        reference: [S] log-probs under the reference model.
+        text: int64 [S], the text of each token.
+        turn: int64 [S], the turn of each token.
         texts: N.
         pairs: int64 [P, 2], the texts (chosen, rejected) of each pair.
         how: the loss of a pair, its beta, the weight of the NLL, and the length normalisation.
