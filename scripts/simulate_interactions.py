@@ -144,8 +144,8 @@ def main(
             "retry_leaks": human.retry_leaks,
         }
     if domain.draws_pages:
-        settings |= _window(pages)
-    limits = {"request": env.request, **vars(human)} | (_window(pages) if domain.draws_pages else {})
+        settings |= pages.window()
+    limits = {"request": env.request, **vars(human)} | (pages.window() if domain.draws_pages else {})
     folder = None if scripted else model_input(env_model)
     identity = domain.human_identity(human_name, env_model, folder, human_prompt, **limits).as_dict()
     settings["human"] = identity
@@ -202,10 +202,6 @@ def _models(
             key = os.environ.get(settings.api_key_variable)
             loaded[side] = load_model(name, settings, calls, key, cache)
     return loaded
-
-
-def _window(pages: BrowserSettings) -> dict[str, Any]:
-    return {"browser": pages.browser, "page_width": pages.page_width, "page_height": pages.page_height}
 
 
 def _same(one: tuple[str, ModelSettings], other: tuple[str, ModelSettings]) -> bool:

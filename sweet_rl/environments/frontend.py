@@ -43,6 +43,10 @@ class BrowserSettings:
     page_height: int = 720
     page_timeout: Annotated[float, UNRECORDED] = 15.0
 
+    def window(self) -> dict[str, Any]:
+        """What the human's view of a page depends on."""
+        return {"browser": self.browser, "page_width": self.page_width, "page_height": self.page_height}
+
     def renderer(self, **settings: Any) -> PageRenderer:
         """A renderer with these settings, and with others of PageRenderer."""
         return PageRenderer(

@@ -43,6 +43,7 @@ class CalledModel:
 
     Args:
         call: `call(messages, sampling)` returns one reply to the messages {role, content}.
+        name: of the model, for the identity of the human that it plays.
 
     Attributes:
         error: the exception that the last call ended with, for the tool's own error handling; None if it replied.
@@ -50,8 +51,8 @@ class CalledModel:
 
     chat = None
 
-    def __init__(self, call: Call) -> None:
-        self._call = call
+    def __init__(self, call: Call, name: str = "") -> None:
+        self._call, self.name = call, name
         self.error: Exception | None = None
 
     async def complete(self, messages: list[Message], sampling: Sampling) -> list[Completion]:
@@ -147,7 +148,10 @@ class Benchmark:
         player = self.domain.make_human(
             self.scripted_human or "", human, self._human_prompt, renderer, **vars(self._human)
         )
-        collaboration = Collaboration(agent, player, self._begin, self.sampling, label_turn=self.domain.label_turn)
+        collaboration = Collaboration(
+            agent, player, self._begin, self.sampling, label_turn=self.domain.label_turn,
+            human_identity=self._identity(self.scripted_human or human.name),
+        )  # fmt: skip
         trajectory = await play(task, sample, collaboration)
         if trajectory.ending != "failed":
             return trajectory
@@ -155,6 +159,11 @@ class Benchmark:
         if isinstance(cause, LimitReached):
             return replace(trajectory, ending="turn_limit", failure=None)
         raise DialogueFailed("{side}: {kind}: {message}".format(**trajectory.failure)) from cause
+
+    def _identity(self, human: str) -> dict[str, str]:
+        """{name, hash} of the human, as simulate_interactions.py gives it for the same model and settings."""
+        settings = {"request": None, **vars(self._human)} | (self._grading.window() if self.domain.draws_pages else {})
+        return self.domain.human_identity(None, human, None, self._human_prompt, **settings).as_dict()
 
     async def grade(self, trajectory: Trajectory) -> Trajectory:
         """The trajectory with its reward and the evidence for it, as evaluate_code.py or evaluate_html.py gives them.

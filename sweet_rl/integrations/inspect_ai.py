@@ -152,7 +152,7 @@ def human_model() -> CalledModel:
         except LimitExceededError as error:
             raise LimitReached(str(error)) from error
 
-    return CalledModel(call)
+    return CalledModel(call, model.name)
 
 
 def completion_of(output: ModelOutput) -> Completion:

@@ -160,6 +160,8 @@ class ColBenchEnv(vf.Env[ColBenchEnvConfig]):
             if self.benchmark.scripted_human is None:
                 human = await exchanges.enter_async_context(agents.human.interaction(HumanTask(vf.TaskData())))
             sides = [one and model_of(one, self.config.omit) for one in (agent, human)]
+            if human is not None:
+                sides[1].name = self.config.human.model
             try:
                 trajectory = await self.benchmark.play(played, sample, *sides)
             except DialogueFailed:
