@@ -64,7 +64,7 @@ def test_a_file_that_the_hub_does_not_have_is_one_message(hub):
 def test_a_file_on_the_hub_is_not_graded_in_place(hub, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     done = call("evaluate_code.py", input_path="colbench/backend/train", in_place=True)
-    assert done.code == 2 and "colbench/backend/train is on the hub: give --output_path" in done.err
+    assert done.code == 2 and "colbench/backend/train is on the hub, where the result cannot be written" in done.err
 
 
 def test_a_process_finds_the_hub_by_its_environment(hub, tmp_path):

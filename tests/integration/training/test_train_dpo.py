@@ -229,12 +229,14 @@ def test_an_example_without_a_trained_token_is_named(model, tmp_path):
         train(pretrain=model, dataset=str(tmp_path / "pairs.jsonl"), save_path=str(tmp_path / "out"))
 
 
-def test_strings_train_with_a_response_template_and_are_refused_without(model, tmp_path):
+def test_strings_train_alike_with_a_response_template_and_with_the_header_of_the_chat_template(model, tmp_path):
     head = "<|bos|><|user|>hello<|end|><|assistant|>"
     rows = [{"chosen": f"{head}good {i}{EOS}", "rejected": f"{head}bad {i}{EOS}"} for i in range(4)]
     (tmp_path / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    flags = {"pretrain": model, "dataset": str(tmp_path / "pairs.jsonl"), "save_path": str(tmp_path / "out")}
-    with pytest.raises(UserError, match="--response_template"):
-        train(**flags)
-    train(**flags, response_template="<|assistant|>")
-    assert (tmp_path / "out" / "training_log.jsonl").exists()
+    flags = {"pretrain": model, "dataset": str(tmp_path / "pairs.jsonl"), "learning_rate": 1e-2, "max_epochs": 2}
+    train(**flags, save_path=str(tmp_path / "header"))
+    train(**flags, save_path=str(tmp_path / "template"), response_template="<|assistant|>")
+    header, template = (
+        [row["loss"] for row in read_rows(tmp_path / name / "training_log.jsonl")] for name in ("header", "template")
+    )
+    assert header == template and header[-1] != pytest.approx(math.log(2), abs=1e-3)
