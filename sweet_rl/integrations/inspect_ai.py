@@ -152,7 +152,7 @@ def human_model() -> CalledModel:
         except LimitExceededError as error:
             raise LimitReached(str(error)) from error
 
-    return CalledModel(call, model.name)
+    return CalledModel(call, model.api.service_model_name())
 
 
 def completion_of(output: ModelOutput) -> Completion:

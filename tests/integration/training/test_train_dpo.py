@@ -233,10 +233,8 @@ def test_strings_train_alike_with_a_response_template_and_with_the_header_of_the
     head = "<|bos|><|user|>hello<|end|><|assistant|>"
     rows = [{"chosen": f"{head}good {i}{EOS}", "rejected": f"{head}bad {i}{EOS}"} for i in range(4)]
     (tmp_path / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    flags = {"pretrain": model, "dataset": str(tmp_path / "pairs.jsonl"), "learning_rate": 1e-2, "max_epochs": 2}
+    flags = {"pretrain": model, "dataset": str(tmp_path / "pairs.jsonl"), "learning_rate": 1e-2, "max_epochs": 3}
     train(**flags, save_path=str(tmp_path / "header"))
     train(**flags, save_path=str(tmp_path / "template"), response_template="<|assistant|>")
-    header, template = (
-        [row["loss"] for row in read_rows(tmp_path / name / "training_log.jsonl")] for name in ("header", "template")
-    )
+    header, template = losses(tmp_path / "header"), losses(tmp_path / "template")
     assert header == template and header[-1] != pytest.approx(math.log(2), abs=1e-3)
