@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Iterable, Iterator
@@ -22,7 +23,7 @@ class ProgressLines:
         desc: what is counted; the beginning of each line.
         unit: name of one item.
         file: where the lines go; default: stderr.
-        disable: write nothing.
+        disable: write nothing. By default what TQDM_DISABLE says, which holds for bars too.
     """
 
     def __init__(
@@ -34,11 +35,12 @@ class ProgressLines:
         desc: str = "",
         unit: str = "it",
         file: TextIO | None = None,
-        disable: bool = False,
+        disable: bool | None = None,
     ) -> None:
         self.total = len(iterable) if total is None and hasattr(iterable, "__len__") else total
         self.n = self.initial = initial
-        self._iterable, self._desc, self._unit, self._disable = iterable, desc, unit, disable
+        self._iterable, self._desc, self._unit = iterable, desc, unit
+        self._disable = bool(os.environ.get("TQDM_DISABLE")) if disable is None else disable
         self._file, self._postfix = file or sys.stderr, ""
         self._start = self._shown = time.monotonic()
 

@@ -59,3 +59,10 @@ def test_items_done_before_are_not_part_of_the_speed(clock):
 def test_a_terminal_gets_a_bar_that_is_drawn_at_most_every_second():
     with progress_bar(total=3, file=Terminal()) as bar:
         assert isinstance(bar, tqdm) and bar.mininterval == 1.0
+
+
+def test_a_process_that_is_told_to_be_quiet_writes_neither_lines_nor_a_bar(monkeypatch):
+    monkeypatch.setenv("TQDM_DISABLE", "1")
+    file = io.StringIO()
+    assert list(progress_bar([1, 2], file=file)) == [1, 2] and file.getvalue() == ""
+    assert list(progress_bar([1], file=file, disable=False)) == [1] and "1/1" in file.getvalue()
