@@ -10,8 +10,8 @@ SPINS = "10000"  # of libgomp, whose default is 300,000
 def share_cores() -> None:
     """Let waiting OpenMP threads give up their core soon. Call before torch is imported; the environment wins.
 
-    With the default, threads that wait keep their core busy. Two small models trained side by side on two busy cores
-    then took up to twenty times as long as with this setting; one model alone is as fast with it.
+    With the default, threads that wait keep their core busy, so that two small models that are trained side by side
+    can take many times as long. One model alone is as fast with this setting.
     """
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", SPINS)

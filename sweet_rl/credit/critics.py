@@ -153,8 +153,9 @@ class CriticSettings:
             return common | {"judge_prompt": prompt, "seed": self.seed}
         if self.critic_type == "value":
             return common | {"bf16": self.reduced}
+        seed_model = self.seed_model
         return common | {
-            "reference": "seed" if self.seed_model else "sampled", "reference_model_id": self.seed_model,
+            "reference": "seed" if seed_model else "sampled", "reference_model_id": seed_model,
             "normalize": self.normalize, "bf16": self.reduced,
             **({"engine": "vllm"} if self.engine == "vllm" else {}),
         }  # fmt: skip

@@ -159,9 +159,8 @@ class ColBenchEnv(vf.Env[ColBenchEnvConfig]):
             human = None
             if self.benchmark.scripted_human is None:
                 human = await exchanges.enter_async_context(agents.human.interaction(HumanTask(vf.TaskData())))
-            sides = [one and model_of(one, self.config.omit) for one in (agent, human)]
-            if human is not None:
-                sides[1].name = self.config.human.model
+            names = ((agent, self.config.agent.model), (human, self.config.human.model))
+            sides = [one and model_of(one, self.config.omit, name) for one, name in names]
             try:
                 trajectory = await self.benchmark.play(played, sample, *sides)
             except DialogueFailed:
@@ -185,8 +184,8 @@ class HumanTask(vf.Task[vf.TaskData, RequestState]):
     """The human's side: nothing is rewarded."""
 
 
-def model_of(interaction: vf.Interaction, omit: Collection[str] = ()) -> CalledModel:
-    """The model at the other end of an interaction, as a `ChatModel`. `omit` names fields that are not sent."""
+def model_of(interaction: vf.Interaction, omit: Collection[str] = (), name: str | None = None) -> CalledModel:
+    """The model called `name` at the other end of an interaction, as a `ChatModel`. The fields `omit` are not sent."""
     trace = interaction.trace
 
     async def call(messages: list[Message], sampling: Sampling) -> Completion:
@@ -206,7 +205,7 @@ def model_of(interaction: vf.Interaction, omit: Collection[str] = ()) -> CalledM
         usage = (last.usage.prompt_tokens, last.usage.completion_tokens) if last.usage else (0, 0)
         return Completion(text, None, None, reason, *usage)
 
-    return CalledModel(call)
+    return CalledModel(call, name or "")
 
 
 def trajectory_of(trace: vf.Trace) -> Trajectory:

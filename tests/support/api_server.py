@@ -7,8 +7,10 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from typing import Any
+
+from tests.support.http_handler import ReplyHandler
 
 MODEL = "served-model"
 
@@ -70,12 +72,7 @@ class ApiServer:
         self.lock = threading.Lock()
         server = self
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def log_message(self, *_: Any) -> None:
-                pass
-
+        class Handler(ReplyHandler):
             def do_GET(self) -> None:
                 self._send(
                     Reply(
@@ -96,14 +93,8 @@ class ApiServer:
                     self.close_connection = True
                     self.connection.close()
                     return
-                data = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
                 try:
-                    self.send_response(reply.status)
-                    for name, value in {"content-type": "application/json", **reply.headers}.items():
-                        self.send_header(name, value)
-                    self.send_header("content-length", str(len(data)))
-                    self.end_headers()
-                    self.wfile.write(data)
+                    self.reply(reply.body, reply.status, reply.headers)
                 except OSError:
                     pass  # the client gave up waiting
 

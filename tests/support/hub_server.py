@@ -7,10 +7,12 @@ import hashlib
 import json
 import re
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
+
+from tests.support.http_handler import ReplyHandler
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 TOKEN = "hf_token_of_the_test"
@@ -33,12 +35,7 @@ class HubServer:
         self.broken = False
         server = self
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def log_message(self, *_: Any) -> None:
-                pass
-
+        class Handler(ReplyHandler):
             def do_HEAD(self) -> None:
                 self._resolve()
 
@@ -46,9 +43,9 @@ class HubServer:
                 if self.path == "/api/whoami-v2":
                     server.requests.append(("GET", self.path))
                     if self.headers.get("authorization") == f"Bearer {TOKEN}":
-                        self._send({"name": "me", "type": "user", "orgs": []})
+                        self.reply({"name": "me", "type": "user", "orgs": []})
                     else:
-                        self._send({"error": "who?"}, 401)
+                        self.reply({"error": "who?"}, 401)
                 else:
                     self._resolve()
 
@@ -61,18 +58,18 @@ class HubServer:
                     if "private" in (asked.get("visibility"), "private" * bool(asked.get("private"))):
                         server.private.append(name)
                     prefix = "datasets/" if asked.get("type") == "dataset" else ""
-                    self._send({"url": f"{server.url}/{prefix}{name}", "name": name})
+                    self.reply({"url": f"{server.url}/{prefix}{name}", "name": name})
                 elif self.path == "/api/validate-yaml":
-                    self._send({"errors": [], "warnings": []})
+                    self.reply({"errors": [], "warnings": []})
                 elif found := re.fullmatch(r"/api/(datasets|models)/([^/]+/[^/]+)/(preupload|commit)/main", self.path):
                     kind, name, action = found.groups()
                     place = f"datasets/{name}" if kind == "datasets" else name
                     if server.broken:
-                        self._send({"error": "out of order"}, 403)
+                        self.reply({"error": "out of order"}, 403)
                     else:
-                        self._send(self._commit(body, place) if action == "commit" else self._preupload(body))
+                        self.reply(self._commit(body, place) if action == "commit" else self._preupload(body))
                 else:
-                    self._send({"error": "no such address"}, 404)
+                    self.reply({"error": "no such address"}, 404)
 
             def _preupload(self, body: bytes) -> dict:
                 files = [{"path": file["path"], "uploadMode": "regular"} for file in json.loads(body)["files"]]
@@ -90,20 +87,10 @@ class HubServer:
                 found = re.fullmatch(r"/(.+)/resolve/([^/]+)/(.+)", unquote(self.path).partition("?")[0])
                 content = server.files.get(f"{found[1]}/{found[3]}") if found else None
                 if content is None:
-                    self._send({"error": "not found"}, 404, {"x-error-code": "EntryNotFound"})
+                    self.reply({"error": "not found"}, 404, {"x-error-code": "EntryNotFound"})
                     return
                 etag = hashlib.sha256(content).hexdigest()
-                self._send(content, headers={"etag": f'"{etag}"', "x-repo-commit": COMMIT})
-
-            def _send(self, body: Any, status: int = 200, headers: dict[str, str] | None = None) -> None:
-                data = body if isinstance(body, bytes) else json.dumps(body).encode()
-                self.send_response(status)
-                for name, value in {"content-type": "application/json", **(headers or {})}.items():
-                    self.send_header(name, value)
-                self.send_header("content-length", str(len(data)))
-                self.end_headers()
-                if self.command != "HEAD":
-                    self.wfile.write(data)
+                self.reply(content, headers={"etag": f'"{etag}"', "x-repo-commit": COMMIT})
 
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._http.daemon_threads = True

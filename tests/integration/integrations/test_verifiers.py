@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sweet_rl.integrations.turn_critic import TurnCritic
-from sweet_rl.models.load import model_path
+from sweet_rl.names import model_path
 from sweet_rl.records import Trajectory
 from tests.support.api_server import MODEL, ApiServer
 from tests.support.command_line import ROOT, Result, call, read_rows

@@ -9,7 +9,7 @@ from sweet_rl.credit.log_ratio import load_scorer
 from sweet_rl.credit.turn_credit import TurnCredit
 from sweet_rl.errors import UserError
 from sweet_rl.integrations.turn_critic import TurnCritic
-from sweet_rl.models.load import model_path
+from sweet_rl.names import model_path
 from tests.support.dialogues import graded
 from tests.support.perturbed_model import save_perturbed_mini
 
