@@ -1,6 +1,7 @@
 """Make a tiny agent of the mini tasks from nothing: tokenizer, random weights, imitation.
 
     python scripts/make_mini_agent.py --save_path runs/mini_agent
+    python scripts/make_mini_agent.py --save_path runs/mini_hard_agent --world hard --layers 4
     python scripts/make_mini_agent.py --save_path runs/mini_page_agent --task_type html --num_steps 1000
 
 Takes about half an hour on one core that is fast in bfloat16 (--nobf16 elsewhere). Killed, the same command
@@ -26,6 +27,7 @@ from sweet_rl.runs.run import directory_manifest
 def main(
     save_path: str,
     task_type: Literal["code", "html"] = "code",
+    world: Literal["quick", "hard"] = "quick",
     num_steps: int = 3000,
     batch_size: int = 32,
     lr: float = 3e-3,
@@ -42,6 +44,7 @@ def main(
     Args:
         save_path: folder of the model; `--agent_model save_path` plays it.
         task_type: what it is taught: to ask and write functions (code), or to draw pages and revise them (html).
+        world: of the functions (code), as of make_mini_tasks.py.
         num_steps: batches; the learning rate falls over the last quarter of them.
         batch_size: dialogues a batch.
         habits: of the imitated agent (code): bad (the packaged one's) or better (asks on purpose more often).
@@ -54,11 +57,13 @@ def main(
         width: width of its hidden state.
         overwrite: replace an existing model.
     """
-    if habits == "better" and task_type != "code":
-        raise UserError("--habits better is for --task_type code: page agents have one kind of habits.")
+    if habits == "better" and (task_type, world) != ("code", "quick"):
+        raise UserError("--habits better is for the functions of the quick world: others have one kind of habits.")
+    if world == "hard" and task_type != "code":
+        raise UserError("--world hard is for --task_type code: there is one world of pages.")
     settings = {
-        "task_type": task_type, "num_steps": num_steps, "batch_size": batch_size, "lr": lr, "layers": layers,
-        "width": width, "habits": habits, "bf16": bf16, "seed": seed,
+        "task_type": task_type, "world": world, "num_steps": num_steps, "batch_size": batch_size, "lr": lr,
+        "layers": layers, "width": width, "habits": habits, "bf16": bf16, "seed": seed,
     }  # fmt: skip
     with directory_manifest(save_path, settings, [], overwrite) as output:
         if output.complete:
@@ -70,6 +75,7 @@ def main(
 def _imitate(
     folder: Path,
     task_type: str,
+    world: str,
     num_steps: int,
     batch_size: int,
     lr: float,
@@ -84,7 +90,7 @@ def _imitate(
     torch.manual_seed(seed)
     folder.mkdir(parents=True, exist_ok=True)
     summary: dict = {}
-    lessons = pretraining.LESSONS[task_type]
+    lessons = pretraining.LESSONS["hard" if world == "hard" else task_type]
     tokenizer = pretraining.make_tokenizer(lessons)  # the same whatever the habits
     if habits == "better":
         lessons = replace(lessons, stream=partial(imitation_stream, own=BETTER))

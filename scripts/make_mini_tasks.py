@@ -7,6 +7,7 @@ Writes train.jsonl and test.jsonl; the two share no solution or page. The test t
 the training tasks, so that more training tasks do not change the test tasks.
 """
 
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -14,6 +15,7 @@ from sweet_rl.cli import run
 from sweet_rl.errors import UserError
 from sweet_rl.mini.page_tasks import make_page_tasks
 from sweet_rl.mini.tasks import TEST_SEED, make_tasks
+from sweet_rl.mini.worlds import WORLDS
 from sweet_rl.progress import progress_bar
 from sweet_rl.records import content_id
 from sweet_rl.runs.run import check_output, open_run
@@ -22,6 +24,7 @@ from sweet_rl.runs.run import check_output, open_run
 def main(
     output_dir: str,
     task_type: Literal["code", "html"] = "code",
+    world: Literal["quick", "hard"] = "quick",
     num_train: int = 600,
     num_test: int = 400,
     seed: int = 0,
@@ -32,6 +35,7 @@ def main(
     Args:
         output_dir: folder for train.jsonl and test.jsonl.
         task_type: functions (code) or pages (html).
+        world: of the functions: quick (three or four rules) or hard (four or five, two of them harder to find out).
         num_train: number of training tasks.
         num_test: number of test tasks.
         seed: of the generator.
@@ -39,15 +43,18 @@ def main(
     """
     if min(num_train, num_test) < 1:
         raise UserError(f"--num_train is {num_train} and --num_test {num_test}; both must be at least 1.")
+    if world == "hard" and task_type != "code":
+        raise UserError("--world hard is for --task_type code: there is one world of pages.")
     paths = {name: str(Path(output_dir) / f"{name}.jsonl") for name in ("test", "train")}
     for path in paths.values():
         check_output(path, overwrite)
-    make = {"code": make_tasks, "html": make_page_tasks}[task_type]
+    make = {"code": partial(make_tasks, world=WORLDS[world]), "html": make_page_tasks}[task_type]
     test = make(num_test, TEST_SEED + seed)
     train = make(num_train, seed, exclude={task["ground_truth"] for task in test})
     for name, tasks in {"test": test, "train": train}.items():
         path = paths[name]
         settings = {"num_tasks": len(tasks), "num_test": num_test, "split": name, "seed": seed, "task_type": task_type}
+        settings |= {"world": world} if task_type == "code" else {}
         with open_run(path, settings, [], overwrite) as output:
             if output.complete:
                 print(f"{path}: already complete")

@@ -37,6 +37,7 @@ from workflow.tables import Tables  # noqa: E402
 CONFIG = yaml.safe_load((ROOT / "workflow" / "experiments.yaml").read_text(encoding="utf-8"))
 DOIT_CONFIG = {"backend": "sqlite3", "dep_file": ":memory:", "verbosity": 2}  # Step.finished knows what is done
 TARGETS = ("table2", "table3", "table4", "figure3a", "figure3b", "credit", "pages")
+CHOICES = {"launcher": ["local", "slurm"], "world": ["quick", "hard"]}
 ADDRESS, SCRIPTED = "human.address", ("mini", "designer")  # file of the human's server; humans that need none
 
 
@@ -48,7 +49,7 @@ def parse(words: list[str]) -> argparse.Namespace:
     parser.add_argument("targets", nargs="+", metavar="TARGET")
     for name, (default, text) in {**CONFIG["options"], **CONFIG["paper_options"]}.items():
         kind = {"action": "store_true"} if default is False else {"type": type(default), "default": default or None}
-        kind |= {"choices": ["local", "slurm"]} if name == "launcher" else {}
+        kind |= {"choices": CHOICES[name]} if name in CHOICES else {}
         parser.add_argument(f"--{name}", help="--paper: " * (name in CONFIG["paper_options"]) + text, **kind)
     options = parser.parse_args(words)
     for name, (default, _) in CONFIG["paper_options"].items():
@@ -84,7 +85,7 @@ def prepare(options: argparse.Namespace) -> tuple[Tables, Local]:
         sizes, default = ["paper", "gpu" if known["gpus"] else "cpu"], "runs/reproduce-paper"
     else:
         resources = {kind: own | {"gpus": 0, "nodes": 1, "command": ""} for kind, own in resources.items()}
-        sizes = ["mini", *["smoke"] * options.smoke]
+        sizes = ["mini", *["hard"] * (options.world == "hard"), *["smoke"] * options.smoke]
         default = f"runs/reproduce-{'-'.join(sizes)}"
     known |= {"out": options.output or default, "seeds": options.seeds or (1 if options.paper else 5)}
     if options.paper and not (options.hostname or options.env_model in SCRIPTED or os.path.isdir(options.env_model)):

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 
 from sweet_rl.mini.oracle import topic_of
 from sweet_rl.mini.tasks import Rule, family_of, rules_of, source
-from sweet_rl.mini.topics import TOPIC_BY_NAME, Topic
+from sweet_rl.mini.topics import Topic
+from sweet_rl.mini.worlds import TOPIC_BY_NAME, world_of
 from sweet_rl.records import Message, Task
 
 COMMON = {"by", "for", "from", "if", "it", "the", "us", "we", "with"}
@@ -33,7 +34,7 @@ def claimed_solution(task: Task, messages_before: Sequence[Message], reply: str)
     mini = task.extra.get("mini")
     if mini is None:
         return None
-    name = topic_of(messages_before[-1]["content"])
+    name = topic_of(messages_before[-1]["content"], world_of(mini))
     family, rules = family_of(mini), rules_of(mini)
     if name is None:
         return None

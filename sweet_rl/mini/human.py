@@ -9,6 +9,7 @@ from sweet_rl.errors import UserError
 from sweet_rl.humans.base import HumanReply
 from sweet_rl.mini.oracle import topic_of
 from sweet_rl.mini.tasks import family_of, rules_of
+from sweet_rl.mini.worlds import TOPIC_BY_NAME, world_of
 from sweet_rl.models.base import Message
 from sweet_rl.records import Task
 
@@ -19,16 +20,33 @@ UNKNOWN = (
     "That I don't know.",
 )
 UNCLEAR = ("I don't know what you mean.", "Sorry, I don't know how to answer that.")
+MENTIONS = ("That is before the {noun}.", "The {noun} comes on top of that.", "And do not forget the {noun}.")
 
 
-def answer(mini: dict, question: str, rng: random.Random) -> str:
-    """Answer `question` from the rules of a task's `mini` field. Any other question is answered with "I don't know"."""
-    topic = topic_of(question)
+def answer(mini: dict, question: str, rng: random.Random, earlier: Sequence[str] = ()) -> str:
+    """Answer `question` from the rules of a task's `mini` field. Any other question is answered with "I don't know".
+
+    Args:
+        mini: of the task. A rule with parts is told one part at a time, the last one again and again.
+        question: the agent's message. Of several questions the first is answered.
+        rng: chooses the words.
+        earlier: the agent's messages before the question.
+    """
+    world = world_of(mini)
+    topic = topic_of(question, world)
     if topic is None:
         return rng.choice(UNCLEAR)
     for rule in rules_of(mini):
         if rule.topic == topic:
-            return rng.choice(rule.sentences(family_of(mini).flag))
+            flag = family_of(mini).flag
+            sentences = rule.sentences(flag)
+            if topic in mini.get("parts", ()):
+                parts, asked = rule.parts(flag), sum(topic_of(text, world) == topic for text in earlier)
+                sentences = parts[min(asked, len(parts) - 1)]
+            said = rng.choice(sentences)
+            if mentioned := mini.get("mentions", {}).get(topic):
+                said += " " + rng.choice(MENTIONS).format(noun=TOPIC_BY_NAME[mentioned].noun)
+            return said
     return rng.choice(UNKNOWN)
 
 
@@ -56,4 +74,5 @@ class MiniHuman:
                 f"task {task.id} has no field 'mini': the scripted human knows only the tasks of "
                 "scripts/make_mini_tasks.py. Name a language model as --env_model."
             )
-        return HumanReply(answer(task.extra["mini"], dialogue[-1]["content"], random.Random(seed)))
+        *earlier, question = [message["content"] for message in dialogue if message["role"] == "assistant"]
+        return HumanReply(answer(task.extra["mini"], question, random.Random(seed), earlier))

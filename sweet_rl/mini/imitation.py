@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from sweet_rl.environments.base import ANSWER_MARKER
 from sweet_rl.mini.human import answer
-from sweet_rl.mini.tasks import Rule, describe, draw_rules, family_of, rules_of, source
-from sweet_rl.mini.topics import FAMILIES, TOPIC_BY_NAME, TOPICS
+from sweet_rl.mini.tasks import Rule, describe, draw_rule, draw_rules, family_of, rules_of, source
+from sweet_rl.mini.worlds import QUICK, TOPIC_BY_NAME, World, world_of
 from sweet_rl.scoring.privileged_information import hint_text
 
 MAX_TURNS = 10
@@ -31,6 +31,9 @@ class Habits:
         early: answers although rules are missing, from its second turn on.
         finish: answers when all rules were told.
         last: answers in the last turn.
+        opens: says something before a question (one of its world's openings, from its second turn on).
+        doubles: asks a second question in the same breath.
+        invents: writes rules of its own into an answer in place of those of the family that it was not told.
     """
 
     useful: float
@@ -38,14 +41,22 @@ class Habits:
     early: float
     finish: float
     last: float
+    opens: float = 0.0
+    doubles: float = 0.0
+    invents: float = 0.0
 
 
 BAD = Habits(useful=0.25, repeat=0.1, early=0.03, finish=0.5, last=0.8)
 BETTER = Habits(useful=0.40, repeat=0.08, early=0.03, finish=0.6, last=0.85)  # of the stronger agent
 INFORMED = Habits(useful=0.90, repeat=0.0, early=0.0, finish=0.97, last=1.0)
+HARD_BAD = Habits(useful=0.40, repeat=0.1, early=0.03, finish=0.5, last=0.8, opens=0.35, doubles=0.1, invents=0.5)
+HARD_INFORMED = Habits(useful=0.90, repeat=0.0, early=0.0, finish=0.97, last=1.0, opens=0.35, doubles=0.1)
+HABITS = {"quick": (BAD, INFORMED), "hard": (HARD_BAD, HARD_INFORMED)}  # of the packaged agents
 
 
-def next_question(hidden: list[Rule], asked: list[str], told: set[str], habits: Habits, rng: random.Random) -> str:
+def next_topic(
+    hidden: list[Rule], asked: list[str], told: set[str], habits: Habits, rng: random.Random, world: World
+) -> str:
     """Return the topic that the imitated agent asks about next."""
     missing = [rule.topic for rule in hidden if rule.topic not in told]
     draw = rng.random()
@@ -53,21 +64,32 @@ def next_question(hidden: list[Rule], asked: list[str], told: set[str], habits: 
         return rng.choice(missing)
     if asked and draw < habits.useful + habits.repeat:
         return rng.choice(asked)
-    return rng.choice(TOPICS).name
+    return rng.choice(world.topics).name
 
 
-def imitation_dialogue(task: dict, informed: bool, rng: random.Random, own: Habits = BAD) -> list[dict]:
+def next_question(topic: str, first: bool, habits: Habits, rng: random.Random, world: World) -> str:
+    """Return a message that asks about `topic`, perhaps with words before it and another question after it."""
+    question = rng.choice(TOPIC_BY_NAME[topic].questions)
+    if world.openings and not first and rng.random() < habits.opens:
+        question = f"{rng.choice(world.openings)} {question}"
+    if world.openings and rng.random() < habits.doubles:
+        question += f" {rng.choice(rng.choice(world.topics).questions)}"
+    return question
+
+
+def imitation_dialogue(task: dict, informed: bool, rng: random.Random, own: Habits | None = None) -> list[dict]:
     """Return the messages of one imitated dialogue, the answer last.
 
     Args:
         task: record of a mini task.
-        informed: whether the agent sees the reference solution. Then its habits are `INFORMED` and its answer is that
-            solution; otherwise the answer holds the rules that it was told.
-        own: habits of an uninformed agent.
+        informed: whether the agent sees the reference solution. Then its habits are the informed ones of `HABITS` and
+            its answer is that solution; otherwise the answer holds the rules that it was told.
+        own: habits of an uninformed agent; default: those of `HABITS`.
     """
-    habits = INFORMED if informed else own
     mini = task["mini"]
-    hidden, family = rules_of(mini), family_of(mini)
+    world = world_of(mini)
+    habits = HABITS[world.name][1] if informed else own or HABITS[world.name][0]
+    hidden, family, parts = rules_of(mini), family_of(mini), mini.get("parts", {})
     told: set[str] = set()
     asked: list[str] = []
     messages = [{"role": "user", "content": task["problem_description"]}]
@@ -78,24 +100,29 @@ def imitation_dialogue(task: dict, informed: bool, rng: random.Random, own: Habi
             answers = turn > 1 and rng.random() < habits.early
         if answers or (turn == MAX_TURNS and rng.random() < habits.last):
             rules = hidden if informed else [rule for rule in hidden if rule.topic in told]
+            if len(rules) < len(hidden) and habits.invents and rng.random() < habits.invents:
+                rules += [draw_rule(topic, rng) for topic in family.topics if topic not in told]
             messages.append({"role": "assistant", "content": f"{ANSWER_MARKER}\n{source(family, rules)}"})
             return messages
-        topic = next_question(hidden, asked, told, habits, rng)
+        topic = next_topic(hidden, asked, told, habits, rng, world)
         asked.append(topic)
-        told |= {topic} & {rule.topic for rule in hidden}
-        question = rng.choice(TOPIC_BY_NAME[topic].questions)
+        told = {rule.topic for rule in hidden if asked.count(rule.topic) >= parts.get(rule.topic, 1)}
+        question = next_question(topic, turn == 1, habits, rng, world)
+        earlier = [message["content"] for message in messages if message["role"] == "assistant"]
         messages.append({"role": "assistant", "content": question})
         if turn < MAX_TURNS:
-            messages.append({"role": "user", "content": answer(mini, question, rng)})
+            messages.append({"role": "user", "content": answer(mini, question, rng, earlier)})
     return messages
 
 
-def imitation_stream(seed: int, own: Habits = BAD) -> Iterator[tuple[str, list[dict]]]:
+def imitation_stream(
+    seed: int, own: Habits | None = None, world: World = QUICK
+) -> Iterator[tuple[str, list[dict]]]:
     """Yield endlessly (hint, messages) of imitated dialogues; the hint is empty in uninformed ones."""
     rng = random.Random(f"imitation {seed}")
     while True:
-        family = rng.choice(FAMILIES)
-        task = describe(family, draw_rules(family, rng), rng)
+        family = rng.choice(world.families)
+        task = describe(family, draw_rules(family, rng, world), rng, world)
         informed = rng.random() < INFORMED_SHARE
         hint = hint_text(task["ground_truth"]) if informed else ""
         yield hint, imitation_dialogue(task, informed, rng, own)

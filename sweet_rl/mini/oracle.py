@@ -7,10 +7,11 @@ scripted human uses `topic_of` to find out what a question is about.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 
 from sweet_rl.environments.base import ANSWER_MARKER
-from sweet_rl.mini.topics import TOPICS
+from sweet_rl.mini.worlds import QUICK, WORLDS, World, world_of
 from sweet_rl.records import Task
 
 LONGEST_QUESTION = 2000  # characters; of a longer message the oracle reads the beginning
@@ -21,20 +22,29 @@ def normalised(text: str) -> str:
     return " ".join(text.lower().split()).strip(" .?!")
 
 
-EXACT = {normalised(question): topic.name for topic in TOPICS for question in topic.questions}
-PATTERNS = {topic.name: [re.compile(rf"\b{re.escape(keyword)}") for keyword in topic.keywords] for topic in TOPICS}
+EXACT = {
+    name: {normalised(question): topic.name for topic in world.topics for question in topic.questions}
+    for name, world in WORLDS.items()
+}
+PATTERNS = {
+    name: {topic.name: [re.compile(rf"\b{re.escape(keyword)}") for keyword in topic.keywords] for topic in world.topics}
+    for name, world in WORLDS.items()
+}
 
 
-def topic_of(question: str) -> str | None:
+def topic_of(question: str, world: World = QUICK) -> str | None:
     """Return the name of the topic that `question` is about, or None if it is about none.
 
-    A known phrasing belongs to its own topic. Any other question belongs to the topic with the most keywords in it;
-    of several such topics, to the first in the order of `TOPICS`.
+    A known phrasing belongs to its own topic; in the hard world it may be a sentence among others, and the first one
+    counts. Any other question belongs to the topic with the most keywords in it; of several such topics, to the first
+    in the order of the world's topics.
     """
-    text = normalised(question)
-    if text in EXACT:
-        return EXACT[text]
-    hits = {name: sum(bool(pattern.search(text)) for pattern in patterns) for name, patterns in PATTERNS.items()}
+    text, exact = normalised(question), EXACT[world.name]
+    for sentence in [text, *map(normalised, re.split(r"(?<=[.?!])\s", question) if world.openings else ())]:
+        if sentence in exact:
+            return exact[sentence]
+    patterns_of = PATTERNS[world.name]
+    hits = {name: sum(bool(pattern.search(text)) for pattern in patterns) for name, patterns in patterns_of.items()}
     best = max(hits, key=hits.__getitem__)
     return best if hits[best] else None
 
@@ -45,9 +55,10 @@ def is_answer(text: str) -> bool:
 
 
 def told_topics(mini: dict, dialogue: list[dict]) -> set[str]:
-    """Return the topics of the task's rules that the agent has asked about in `dialogue`."""
-    asked = {topic_of(row["content"]) for row in dialogue if row["role"] == "assistant"}
-    return asked & {rule[0] for rule in mini["rules"]}
+    """Return the topics of the task's rules that the human has told in `dialogue`, with all of their parts."""
+    world, parts = world_of(mini), mini.get("parts", {})
+    asked = Counter(topic_of(row["content"], world) for row in dialogue if row["role"] == "assistant")
+    return {rule[0] for rule in mini["rules"] if asked[rule[0]] >= parts.get(rule[0], 1)}
 
 
 def usefulness(mini: dict, dialogue: list[dict], turn: str) -> str:
@@ -59,14 +70,15 @@ def usefulness(mini: dict, dialogue: list[dict], turn: str) -> str:
         turn: text of the turn.
 
     Returns:
-        `useful` (asks about a rule that was not told yet), `repeated` (about a rule that was told already), `useless`
-        (any other question), `complete` (answers after every rule was told) or `early` (answers before that).
+        `useful` (asks about a rule that was not told yet, or not in all its parts), `repeated` (about a rule that was
+        told already), `useless` (any other question), `complete` (answers after every rule was told) or `early`
+        (answers before that).
     """
     told = told_topics(mini, dialogue)
     hidden = {rule[0] for rule in mini["rules"]}
     if is_answer(turn):
         return "complete" if told == hidden else "early"
-    topic = topic_of(turn)
+    topic = topic_of(turn, world_of(mini))
     if topic not in hidden:
         return "useless"
     return "repeated" if topic in told else "useful"

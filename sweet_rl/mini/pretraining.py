@@ -4,6 +4,7 @@ import random
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -11,6 +12,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from sweet_rl.mini import imitation, page_imitation
 from sweet_rl.mini.pages import fixed_texts
+from sweet_rl.mini.worlds import HARD
 
 BEGIN, END, PAD, USER, ASSISTANT = "<|begin|>", "<|end|>", "<|pad|>", "<|user|>", "<|assistant|>"
 CHAT_TEMPLATE = (
@@ -28,25 +30,26 @@ class Lessons:
 
     Attributes:
         stream: from a seed to an endless iterator of (hint or empty, messages).
+        vocab_size: of the tokenizer, without the whole texts.
         numbers: whether numbers below 100 are one token each, and those in an answer have a larger weight.
         whole: texts that are one token each, longest first.
     """
 
     stream: Callable[[int], Iterator[tuple[str, list[dict]]]]
+    vocab_size: int = 1024
     numbers: bool = False
     whole: tuple[str, ...] = ()
 
 
 LESSONS = {
     "code": Lessons(imitation.imitation_stream, numbers=True),
+    "hard": Lessons(partial(imitation.imitation_stream, world=HARD), vocab_size=1280, numbers=True),
     "html": Lessons(page_imitation.imitation_stream, whole=tuple(fixed_texts())),
 }
 
 
-def make_tokenizer(
-    lessons: Lessons, num_dialogues: int = 4000, vocab_size: int = 1024
-) -> PreTrainedTokenizerFast:
-    """Train a byte-level BPE tokenizer on imitated dialogues, of at most `vocab_size` tokens beside the whole ones."""
+def make_tokenizer(lessons: Lessons, num_dialogues: int = 4000) -> PreTrainedTokenizerFast:
+    """Train a byte-level BPE tokenizer on imitated dialogues."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.Split(WORDS, "isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
@@ -54,7 +57,7 @@ def make_tokenizer(
     tokenizer.decoder = decoders.ByteLevel()
     special = [PAD, BEGIN, END, USER, ASSISTANT]
     trainer = trainers.BpeTrainer(
-        vocab_size=vocab_size, special_tokens=special, initial_alphabet=pre_tokenizers.ByteLevel.alphabet()
+        vocab_size=lessons.vocab_size, special_tokens=special, initial_alphabet=pre_tokenizers.ByteLevel.alphabet()
     )
     stream = lessons.stream(-1)
     numbers = ["".join(f" {number}" for number in range(100))] if lessons.numbers else []

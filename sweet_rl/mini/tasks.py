@@ -3,7 +3,8 @@
 import random
 from dataclasses import dataclass
 
-from sweet_rl.mini.topics import FAMILIES, FAMILY_BY_NAME, PLACES, REQUESTS, TOPIC_BY_NAME, TOPICS, Family
+from sweet_rl.mini.topics import PLACES, REQUESTS, Family
+from sweet_rl.mini.worlds import FAMILY_BY_NAME, ORDER, QUICK, TOPIC_BY_NAME, World
 
 NUM_TESTS = 10
 MAX_QUANTITY = 60
@@ -25,7 +26,13 @@ class Rule:
 
     def sentences(self, flag: str) -> list[str]:
         """Return sentences that state the rule."""
-        answers = TOPIC_BY_NAME[self.topic].forms[self.form][1]
+        return self._filled(TOPIC_BY_NAME[self.topic].forms[self.form][1], flag)
+
+    def parts(self, flag: str) -> list[list[str]]:
+        """Return sentences that state the rule's first number, and its second; empty for a rule that is told whole."""
+        return [self._filled(answers, flag) for answers in TOPIC_BY_NAME[self.topic].parts]
+
+    def _filled(self, answers: tuple[str, ...], flag: str) -> list[str]:
         return [answer.format(a=self.a, b=self.b, flag=flag) for answer in answers]
 
 
@@ -36,9 +43,8 @@ def draw_rule(topic_name: str, rng: random.Random) -> Rule:
 
 
 def source(family: Family, rules: list[Rule]) -> str:
-    """Return the Python source that applies `rules` in the order of `TOPICS`."""
-    order = {topic.name: index for index, topic in enumerate(TOPICS)}
-    lines = [rule.line(family.flag) for rule in sorted(rules, key=lambda rule: order[rule.topic])]
+    """Return the Python source that applies `rules` in the order of their world's topics."""
+    lines = [rule.line(family.flag) for rule in sorted(rules, key=lambda rule: ORDER[rule.topic])]
     body = [f"total = {family.quantity}", *lines, "return total"]
     return signature(family) + ":\n" + "\n".join("    " + line for line in body)
 
@@ -104,39 +110,52 @@ def choose_tests(family: Family, rules: list[Rule], rng: random.Random) -> list[
     return chosen
 
 
-def describe(family: Family, rules: list[Rule], rng: random.Random) -> dict:
-    """Return a task record without tests: the released fields, and the rules under `mini`."""
+def describe(family: Family, rules: list[Rule], rng: random.Random, world: World = QUICK) -> dict:
+    """Return a task record without tests: the released fields, and under `mini` what the human knows.
+
+    In the hard world `mini` has two fields more: `parts`, the number of parts in which a rule is told, by topic, and
+    `mentions`, from a topic to the one that its answer mentions.
+    """
     wish = rng.choice(REQUESTS).format(place=rng.choice(PLACES), wish=family.wish)
+    mini: dict = {"family": family.name, "rules": [[rule.topic, rule.form, rule.a, rule.b] for rule in rules]}
+    if world is not QUICK:
+        more = [rule.topic for rule in rules if rule.topic not in family.topics]
+        mini["parts"] = {rule.topic: len(parts) for rule in rules if (parts := TOPIC_BY_NAME[rule.topic].parts)}
+        mini["mentions"] = dict(zip(rng.sample(family.topics, len(more)), more, strict=True))
     return {
         "problem_description": f"{wish}\n{signature(family)}",
         "ground_truth": source(family, rules),
-        "mini": {"family": family.name, "rules": [[rule.topic, rule.form, rule.a, rule.b] for rule in rules]},
+        "mini": mini,
     }
 
 
-def draw_rules(family: Family, rng: random.Random) -> list[Rule]:
-    """Draw the forms and numbers of a family's rules."""
-    return [draw_rule(topic, rng) for topic in family.topics]
+def draw_rules(family: Family, rng: random.Random, world: World = QUICK) -> list[Rule]:
+    """Draw the topics of the rules that are not the family's, and the forms and numbers of all."""
+    names = list(family.topics)
+    if world.more_rules[1]:
+        others = [topic.name for topic in world.topics if topic.forms and topic.name not in (*names, "label")]
+        names += rng.sample(others, rng.randint(*world.more_rules))
+    return [draw_rule(name, rng) for name in names]
 
 
-def make_task(rng: random.Random) -> dict:
+def make_task(rng: random.Random, world: World = QUICK) -> dict:
     """Draw one task with its ten tests."""
-    family = rng.choice(FAMILIES)
+    family = rng.choice(world.families)
     calls = None
     while calls is None:
-        rules = draw_rules(family, rng)
+        rules = draw_rules(family, rng, world)
         calls = choose_tests(family, rules, rng)
     tests = {f"test{i}": f"{family.name}({quantity}, {flag})" for i, (quantity, flag) in enumerate(calls, start=1)}
-    return {**describe(family, rules, rng), "test_cases": tests}
+    return {**describe(family, rules, rng, world), "test_cases": tests}
 
 
-def make_tasks(num_tasks: int, seed: int, exclude: set[str] | None = None) -> list[dict]:
+def make_tasks(num_tasks: int, seed: int, exclude: set[str] | None = None, world: World = QUICK) -> list[dict]:
     """Return `num_tasks` distinct tasks, drawn from `seed`; none has a solution that is in `exclude`."""
     rng = random.Random(f"mini tasks {seed}")
     seen = set(exclude or ())
     tasks = []
     while len(tasks) < num_tasks:
-        task = make_task(rng)
+        task = make_task(rng, world)
         if task["ground_truth"] not in seen:
             seen.add(task["ground_truth"])
             tasks.append(task)

@@ -26,6 +26,8 @@ class Topic:
     forms: tuple[tuple[str, tuple[str, ...]], ...] = ()
     a: tuple[int, int] = (2, 9)
     b: tuple[int, int] = (2, 9)
+    parts: tuple[tuple[str, ...], ...] = ()
+    noun: str = ""
 
 
 TOPICS: tuple[Topic, ...] = (
@@ -206,8 +208,6 @@ TOPICS: tuple[Topic, ...] = (
     ),
 )  # fmt: skip
 
-TOPIC_BY_NAME = {topic.name: topic for topic in TOPICS}
-
 
 @dataclass(frozen=True)
 class Family:
@@ -260,8 +260,6 @@ FAMILIES: tuple[Family, ...] = (
     Family("fuel_budget", "trips", "trailer", "the fuel money for a van", ("surcharge", "exception", "cap")),
     Family("quality_check", "errors", "prototype", "if a part passes the check", ("allowance", "rate", "label")),
 )
-
-FAMILY_BY_NAME = {family.name: family for family in FAMILIES}
 
 PLACES: tuple[str, ...] = (
     "our shop", "our club", "our school", "the office", "our town", "a friend", "my boss", "the team",

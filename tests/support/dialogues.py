@@ -10,7 +10,7 @@ from pathlib import Path
 from sweet_rl.mini.human import answer
 from sweet_rl.mini.oracle import usefulness
 from sweet_rl.mini.tasks import family_of, make_tasks, rules_of, source
-from sweet_rl.mini.topics import TOPIC_BY_NAME
+from sweet_rl.mini.worlds import TOPIC_BY_NAME
 from sweet_rl.records import Task, Trajectory
 from sweet_rl.rewards.evaluate import grade_trajectories
 from sweet_rl.rewards.unit_tests import CodeGrader

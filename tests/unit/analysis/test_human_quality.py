@@ -5,7 +5,7 @@ import pytest
 from sweet_rl.analysis.human_quality import check_claims, quality, quality_table, replies_of
 from sweet_rl.domains import load_domain
 from sweet_rl.mini.tasks import make_tasks, rules_of
-from sweet_rl.mini.topics import TOPIC_BY_NAME
+from sweet_rl.mini.worlds import TOPIC_BY_NAME
 from sweet_rl.records import Task, Trajectory
 from sweet_rl.rewards.unit_tests import CodeGrader
 

@@ -6,7 +6,8 @@ import pytest
 
 from sweet_rl.mini.claims import claimed_rule, claimed_solution
 from sweet_rl.mini.tasks import Rule, draw_rule
-from sweet_rl.mini.topics import TOPIC_BY_NAME, TOPICS
+from sweet_rl.mini.topics import TOPICS
+from sweet_rl.mini.worlds import TOPIC_BY_NAME
 from sweet_rl.records import Task
 
 CODE = "def parking_fee(hours, resident):\n    total = hours\n    total = max(total - 2, 0)\n    total = total * {}\n"

@@ -12,7 +12,8 @@ from sweet_rl.mini.tasks import (
     rules_of,
     source,
 )
-from sweet_rl.mini.topics import FAMILIES, TOPIC_BY_NAME, TOPICS
+from sweet_rl.mini.topics import FAMILIES, TOPICS
+from sweet_rl.mini.worlds import TOPIC_BY_NAME
 from sweet_rl.records import Task
 from sweet_rl.rewards.unit_tests import CodeGrader
 

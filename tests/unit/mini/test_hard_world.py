@@ -1,0 +1,138 @@
+"""The hard world: rules in two parts, rules that only another answer mentions, messages of several sentences."""
+
+import asyncio
+import random
+from itertools import islice
+
+import pytest
+
+from sweet_rl.mini.human import MiniHuman, answer
+from sweet_rl.mini.imitation import HABITS, Habits, imitation_dialogue, imitation_stream
+from sweet_rl.mini.oracle import normalised, topic_of, usefulness
+from sweet_rl.mini.tasks import describe, draw_rules, family_of, make_tasks, rules_of, source
+from sweet_rl.mini.worlds import FAMILY_BY_NAME, HARD, QUICK, TOPIC_BY_NAME, world_of
+from sweet_rl.records import Task
+from sweet_rl.rewards.unit_tests import CodeGrader
+
+MINI = {
+    "family": "hotel_bill",
+    "rules": [["rate", 0, 4, 0], ["surcharge", 0, 30, 7], ["tax", 0, 20, 0], ["cap", 0, 55, 0]],
+    "parts": {"surcharge": 2},
+    "mentions": {"tax": "cap"},
+}
+SURCHARGE = "Is there a surcharge for large amounts?"
+
+
+def said(*texts):
+    return [{"role": "assistant", "content": text} for text in texts]
+
+
+@pytest.fixture(scope="module")
+def tasks():
+    return make_tasks(60, seed=5, world=HARD)
+
+
+def test_a_rule_with_two_numbers_is_told_one_number_at_a_time():
+    first = {answer(MINI, SURCHARGE, random.Random(seed)) for seed in range(30)}
+    earlier = ["What is the rate for each one?", SURCHARGE]
+    second = {answer(MINI, SURCHARGE, random.Random(seed), earlier) for seed in range(30)}
+    assert all("30" in text and "7" not in text for text in first) and len(first) == 3
+    assert all("7" in text and "30" not in text for text in second) and len(second) == 3
+    third = answer(MINI, SURCHARGE, random.Random(0), [SURCHARGE, SURCHARGE])
+    assert third in second
+
+
+def test_the_human_reads_the_part_from_the_dialogue():
+    task = Task(problem_description="a bill", ground_truth="", test_cases={}, extra={"mini": MINI})
+    dialogue = [{"role": "user", "content": "a bill"}, *said(SURCHARGE)]
+    human = MiniHuman()
+    first = asyncio.run(human.reply(task, dialogue, 0)).text
+    dialogue += [{"role": "user", "content": first}, *said("What happens when it gets too high?")]
+    second = asyncio.run(human.reply(task, dialogue, 0)).text
+    assert "30" in first and "7" in second
+
+
+def test_an_answer_mentions_the_topic_that_nobody_would_guess():
+    told = {answer(MINI, "Is there a tax on it?", random.Random(seed)) for seed in range(30)}
+    assert all("20" in text and text.count("maximum") == 1 and "55" not in text for text in told)
+    assert "maximum" not in answer(MINI, "What is the rate for each one?", random.Random(0))
+
+
+@pytest.mark.parametrize("opening", ["", *HARD.openings])
+def test_the_first_known_question_of_a_message_counts(opening):
+    for topic in HARD.topics:
+        for question in topic.questions:
+            message = f"{opening} {question} Is it urgent?".strip()
+            assert topic_of(message, HARD) == topic.name, message
+
+
+def test_no_phrasing_belongs_to_two_topics():
+    phrasings = [normalised(question) for topic in HARD.topics for question in topic.questions]
+    assert len(phrasings) == len(set(phrasings))
+
+
+def test_the_oracle_wants_both_parts():
+    rate, tax, cap = "What is the rate for each one?", "Is there a tax on it?", "Is there a maximum?"
+    assert usefulness(MINI, said(rate), SURCHARGE) == "useful"
+    assert usefulness(MINI, said(rate, SURCHARGE), SURCHARGE) == "useful"
+    assert usefulness(MINI, said(rate, SURCHARGE, SURCHARGE), SURCHARGE) == "repeated"
+    assert usefulness(MINI, said(rate, SURCHARGE, tax, cap), "I WANT TO ANSWER:\n") == "early"
+    assert usefulness(MINI, said(rate, SURCHARGE, tax, cap, SURCHARGE), "I WANT TO ANSWER:\n") == "complete"
+    assert usefulness(MINI, [], "Is there a deadline for this work?") == "useless"
+    assert usefulness({"family": "parking_fee", "rules": [["rate", 0, 4, 0]]}, said(rate), rate) == "repeated"
+
+
+def test_tasks_have_the_rules_of_their_family_and_one_or_two_that_an_answer_mentions(tasks):
+    assert {len(task["mini"]["rules"]) for task in tasks} == {4, 5}
+    for task in tasks:
+        family, rules = family_of(task["mini"]), rules_of(task["mini"])
+        assert world_of(task["mini"]) is HARD
+        names = [rule.topic for rule in rules]
+        assert set(family.topics) < set(names) and len(set(names)) == len(names)
+        mentions = task["mini"]["mentions"]
+        assert set(mentions) <= set(family.topics) and set(mentions.values()) == set(names) - set(family.topics)
+        assert set(task["mini"]["parts"]) == set(names) & {"surcharge", "volume"}
+
+
+def test_the_reference_passes_its_tests_and_a_missing_rule_fails(tasks):
+    with CodeGrader() as grader:
+        for task in tasks[:8]:
+            family, rules = family_of(task["mini"]), rules_of(task["mini"])
+            assert grader.grade(Task.from_dict(task), task["ground_truth"]).reward == 1.0
+            for left_out in range(len(rules)):
+                code = source(family, rules[:left_out] + rules[left_out + 1 :])
+                assert grader.grade(Task.from_dict(task), code).reward < 1.0
+
+
+def test_each_topic_of_a_rule_can_be_mentioned_and_each_family_has_three():
+    assert all(topic.noun for topic in HARD.topics if topic.forms)
+    assert all(len(family.topics) == 3 for family in HARD.families)
+    assert {name for family in HARD.families for name in family.topics} <= set(TOPIC_BY_NAME)
+    assert not {family.name for family in HARD.families} & {family.name for family in QUICK.families}
+    assert len(FAMILY_BY_NAME) == len(HARD.families) + len(QUICK.families)
+
+
+def test_an_informed_agent_answers_with_the_solution_and_one_that_answers_early_may_make_rules_up():
+    rng = random.Random(3)
+    always_early = Habits(useful=1.0, repeat=0.0, early=1.0, finish=1.0, last=1.0, invents=1.0)
+    solved = invented = 0
+    for _ in range(100):
+        family = rng.choice(HARD.families)
+        task = describe(family, draw_rules(family, rng, HARD), rng, HARD)
+        informed = imitation_dialogue(task, True, rng)
+        solved += informed[-1]["content"] == f"I WANT TO ANSWER:\n{task['ground_truth']}"
+        code = imitation_dialogue(task, False, rng, always_early)[-1]["content"]
+        invented += len(code.splitlines()) >= 3 + len(family.topics) + 1
+    assert solved > 90 and invented == 100
+
+
+def test_openings_and_second_questions_do_not_depend_on_the_solution():
+    own, informed = HABITS["hard"]
+    assert (own.opens, own.doubles) == (informed.opens, informed.doubles)
+    shares = {True: [], False: []}
+    for hint, messages in islice(imitation_stream(1, world=HARD), 400):
+        for message in messages[3:]:
+            if message["role"] == "assistant" and not message["content"].startswith("I WANT"):
+                shares[bool(hint)].append(message["content"].startswith(HARD.openings))
+    for found in shares.values():
+        assert abs(sum(found) / len(found) - own.opens) < 0.06
