@@ -33,6 +33,7 @@ class Tables(Plan):
         self.servers = {options[model]: options[host] for model, host in servers.items() if options[host]}
         self.values["shared_dialogues"] = "{trajectories}" if options["trajectories"] else "{top}/trajectories.jsonl"
         self.results, self.paper = f"{self.out}/results", bool(options["paper"])
+        self.world = "hard mini" if options["world"] == "hard" else "mini"
         self.targets: dict[str, list[str]] = {}
 
     def place(self, kind: str, words: list[str]) -> list[str]:
@@ -61,7 +62,7 @@ class Tables(Plan):
         """Plan a figure of a table; by default beside the paper's figures of that name."""
         table, name = table or target, name or table or target
         title = target.replace("table", "Table ").replace("figure", "Figure ")
-        flags = flags or ("--paper", target, *(() if self.paper else ("--title", f"{title}, on the mini tasks")))
+        flags = flags or ("--paper", target, *(() if self.paper else ("--title", f"{title}, on the {self.world} tasks")))
         words = "--kind", kind, "--results", f"{self.results}/{table}.json", "--output_path", f"{self.results}/{name}"
         self._show(target, f"plot: {name}", "visualizers/plot_results.py", *words, *flags)
 
@@ -123,7 +124,8 @@ class Tables(Plan):
         self.table("pages", runs, name="pages_credit", script="measure_mini_credit")
 
     def page(self) -> None:
-        command = "bash scripts/reproduce.sh {target} --mini --seeds {seeds}" + " --smoke" * self.options["smoke"]
+        more = " --world hard" * (self.world == "hard mini") + " --smoke" * self.options["smoke"]
+        command = "bash scripts/reproduce.sh {target} --mini --seeds {seeds}" + more
         words = "--input_dir", self.results, "--output_dir", self.options["page"], "--command", command, "--overwrite"
         after = tuple(path for made in self.targets.values() for path in made)
         self._show("page", "page of results", "scripts/write_results_page.py", *words, after=after)

@@ -1,7 +1,7 @@
 """Loads a ChatModel by its name: a model on a server, a checkpoint in this process, or a packaged tiny agent.
 
-`packaged/` holds the tiny agents `mini` (Backend Programming) and `mini_html` (Frontend Design), one checkpoint folder
-each; `sweet_rl.names` finds them by these names.
+`packaged/` holds the tiny agents `mini` and `mini_hard` (Backend Programming) and `mini_html` (Frontend Design), one
+checkpoint folder each; `sweet_rl.names` finds them by these names.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def load_model(
     """Return the model called `name`.
 
     Args:
-        name: `mini` or `mini_html`, a checkpoint folder, a hub name, or the name under which a server has it.
+        name: `mini`, `mini_hard` or `mini_html`, a checkpoint folder, a hub name, or the name under which a server has it.
         settings: Where the model runs and how it is asked.
         calls: How calls to a server are made. Its `cache` is a folder's name, which is not read here.
         api_key: Key of the model's server. (`settings` only has the name of an environment variable.)

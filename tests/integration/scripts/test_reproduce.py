@@ -151,6 +151,18 @@ def test_what_the_targets_share_is_made_once_and_rounds_build_on_each_other(monk
     }
 
 
+def test_the_hard_world_has_its_own_tasks_agent_and_settings(monkeypatch):
+    quick, hard = (
+        [parsed(words, monkeypatch) for _, words in dry_run("table2", "--mini", "--output", "/out", *world)]
+        for world in ([], ["--world", "hard"])
+    )
+    assert [step.get("save_path") for step in quick] == [step.get("save_path") for step in hard]
+    assert [step["world"] for step in hard if "num_train" in step] == ["hard"]
+    for steps, name in ((quick, "mini"), (hard, "mini_hard")):
+        agents = {step["pretrain"] for step in steps if "pretrain" in step}
+        assert agents == {f"sweet_rl/models/packaged/{name}"}
+
+
 def test_released_dialogues_are_used_instead_of_collecting():
     options = ("--trajectories", "/t.jsonl", "--response_template", "<|assistant|>", "--output", "/out")
     for target in ("table2", "table4"):
