@@ -62,7 +62,8 @@ class Tables(Plan):
         """Plan a figure of a table; by default beside the paper's figures of that name."""
         table, name = table or target, name or table or target
         title = target.replace("table", "Table ").replace("figure", "Figure ")
-        flags = flags or ("--paper", target, *(() if self.paper else ("--title", f"{title}, on the {self.world} tasks")))
+        title = () if self.paper else ("--title", f"{title}, on the {self.world} tasks")
+        flags = flags or ("--paper", target, *title)
         words = "--kind", kind, "--results", f"{self.results}/{table}.json", "--output_path", f"{self.results}/{name}"
         self._show(target, f"plot: {name}", "visualizers/plot_results.py", *words, *flags)
 
