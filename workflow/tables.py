@@ -72,7 +72,7 @@ class Tables(Plan):
         path, latex = f"{self.results}/{name}", ("--latex_path", f"{self.results}/{name}.tex") if code else ()
         words = "--runs", ",".join(map("=".join, runs.items())), "--overwrite", "--output_path", f"{path}.json"
         words += "--markdown_path", f"{path}.md", *latex, *flags
-        words += ("--settings", f"{self.log} {hash_input(self.log)[:12]}") if self.chosen and code else ()
+        words += ("--settings", f"{hash_input(self.log)[:12]} ({self.log})") if self.chosen and code else ()
         self._show(target, f"results: {name}", f"scripts/{script}.py", *words)
 
     def plot(self, target: str, kind: str, *flags: str, table: str = "", name: str = "") -> None:

@@ -99,7 +99,7 @@ class Plan:
     is left out). What is known: the options, and of the file that is made dir (its folder), top (the folder of its
     seed), seed, collection_seed, title (the group of the rule in brackets) and before (the folder of the round before).
 
-    Of folders with the value `share` each takes what another one makes by the same command from the same files.
+    A folder with the value `share` takes what another one of its seed makes by the same command from the same files.
 
     Args:
         config: rules {pattern of a file: [name of the step, kind, command]}, values {name: words}, sizes {name:
@@ -179,7 +179,8 @@ class Plan:
                 self.make(path)
         words = tuple("".join(self.same.get(part, part) for part in re.split("([=,+])", word)) for word in words)
         if share:
-            command = tuple(Path(word).name if word in (output, *made) else word for word in words)
+            own = (Path(word).name if word in (output, *made) else word for word in words)
+            command = (str(Path(folder).parent), *own)
             first = self._first.setdefault(command, output)
             if first != output:
                 self.same |= {path: str(Path(first).with_name(Path(path).name)) for path in (output, *made)}

@@ -9,6 +9,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -243,6 +244,32 @@ def test_every_mini_command_works_and_ends_in_tables_figures_and_a_page(smoke):
     for part in ("reproduce.sh table2 --mini --seeds 1 --smoke", "![", "seeds 0", "torch", "CPU minutes", "## Times"):
         assert part in text
     assert all((page / name).is_file() for name in re.findall(r"!\[.*?\]\((.*?)\)", text))
+
+
+@pytest.mark.slow
+def test_settings_are_tried_and_logged_also_those_that_fail(tmp_path, monkeypatch):
+    """1. One try fails; the other one is chosen. 2. The same command again runs only what failed. 3. A table with the
+    chosen settings says so. The configurations are of a world of the user's own."""
+    configs, out = tmp_path / "configs", tmp_path / "out"
+    shutil.copytree(ROOT / "configs" / "mini", configs)
+    tries = "imitation: {run: rft, settings: [rft.learning_rate], tries: [[-1.0], [2.0e-4]]}"
+    (configs / "tries.yaml").write_text(tries)
+    monkeypatch.setitem(dodo.CONFIG["sizes"]["smoke"], "configs", str(configs))
+    assert reproduce("settings", *SMOKE, "--output", out).code == 1
+    log = json.loads((out / "results" / "settings.json").read_text())
+    failed, chosen = log["methods"]["imitation"]["tries"]
+    assert (failed["status"], chosen["status"], chosen["chosen"]) == ("failed", "finished", True)  # 1
+    assert chosen["cpu_seconds"] > 1 and log["validation_tasks"] == 8
+    assert "learning_rate" in (out / "seed100" / "try1_rft" / "logs" / "rft.log").read_text()
+    ran = len((out / "seed100" / "try2_rft" / "times.jsonl").read_text().splitlines())
+    assert reproduce("settings", *SMOKE, "--output", out).code == 1
+    assert len((out / "seed100" / "try2_rft" / "times.jsonl").read_text().splitlines()) == ran  # 2
+    assert json.loads((out / "results" / "settings.json").read_text())["methods"]["imitation"]["tries"][1] == chosen
+    assert not (out / "results" / "test_ledger.jsonl").exists()  # no test task was met
+    options = ("--settings", str(out / "results" / "settings.json"), "--output", str(out))
+    steps = dict(dry_run("table2", *SMOKE, *options))
+    words = steps["train rejection fine-tuning"]
+    assert words[words.index("--learning_rate") + 1] == "0.0002" and "--settings" in steps["results: table2"]  # 3
 
 
 def artefacts(out: Path) -> dict[str, object]:
