@@ -59,6 +59,8 @@ def parse(words: list[str]) -> argparse.Namespace:
     for target in options.targets[options.targets[0] in ("list", "info") :]:
         if target not in (*known, "all") and "/" not in target:  # a step is named after its file: seed0/critic
             parser.error(f"unknown target {target} (there are {' '.join(known)} all; others need --mini)")
+    if "settings" in options.targets and {*TARGETS[:7], "all"} & {*options.targets}:
+        parser.error("settings is a call of its own: the tables take what it has chosen")
     counts = options.seeds, options.iterations, options.cores, options.try_seeds
     if any(number is not None and number < 1 for number in counts) or (options.seeds or 1) > FIRST_TRY:
         parser.error("--seeds (to 100), --iterations, --cores and --try_seeds must be whole numbers above 0")
@@ -160,7 +162,7 @@ def main(words: list[str]) -> int:
         sys.exit(f"error: another call works in {tables.out}: wait for it, or give another --output")
     at_once = len(tables.steps) if options.launcher == "slurm" else options.cores or os.cpu_count()
     steps = [name for name in options.targets if "/" in name]
-    tested = ledger.evaluations(tables.test_steps(), tables.makers, tables.out)
+    tested = {} if tables.tries else ledger.evaluations(tables.steps.values(), tables.makers, tables.out)
     meant = [pair for path, pair in tested.items() if not steps or path.removeprefix(f"{tables.out}/") in steps]
     ledger.note(f"{tables.results}/test_ledger.jsonl", meant)
     status = doit.run(["run", "--continue", "-P", "thread", "-n", str(at_once), *(steps or tables.targets)])

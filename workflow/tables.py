@@ -6,7 +6,7 @@ from pathlib import Path
 
 from sweet_rl.analysis.tries import Try, write_log
 from sweet_rl.errors import UserError
-from sweet_rl.pipeline.plan import Plan, Step, values_of
+from sweet_rl.pipeline.plan import Plan, values_of
 from sweet_rl.pipeline.tries import chosen_settings, read_tries
 from sweet_rl.runs.manifest import hash_input
 
@@ -72,7 +72,7 @@ class Tables(Plan):
         path, latex = f"{self.results}/{name}", ("--latex_path", f"{self.results}/{name}.tex") if code else ()
         words = "--runs", ",".join(map("=".join, runs.items())), "--overwrite", "--output_path", f"{path}.json"
         words += "--markdown_path", f"{path}.md", *latex, *flags
-        words += ("--settings", f"{hash_input(self.log)[:12]} ({self.log})") if self.chosen and code else ()
+        words += ("--settings", f"{hash_input(self.log)[:12]} ({Path(self.log).name})") if self.chosen and code else ()
         self._show(target, f"results: {name}", f"scripts/{script}.py", *words)
 
     def plot(self, target: str, kind: str, *flags: str, table: str = "", name: str = "") -> None:
@@ -158,10 +158,6 @@ class Tables(Plan):
         names = ("tasks/train", "tasks/test", "tasks_settings/train", "tasks_settings/test")
         tasks = {name: f"{self.out}/{name}.jsonl" for name in names}
         write_log(f"{self.results}/settings", list(self.tries.values()), self.makers, tasks)
-
-    def test_steps(self) -> list[Step]:
-        """The planned steps that do not belong to tries, among them the evaluations on test tasks."""
-        return [step for path, step in self.steps.items() if Path(path).parent.name not in self.tries]
 
     def page(self) -> None:
         command = "bash scripts/reproduce.sh {target} --mini --seeds {seeds}" + " --smoke" * self.options["smoke"]

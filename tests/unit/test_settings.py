@@ -85,7 +85,7 @@ def test_tables_take_the_chosen_settings_of_their_world_and_say_which(tmp_path):
     assert value("sweet_seed", "--learning_rate") == "0.01" and value("sweet", "--learning_rate") is None
     assert value("pages/dpo", "--beta") is None  # another world
     note = made.makers["/out/results/table2.json"].words
-    assert note[note.index("--settings") + 1] == f"{hashlib.sha256(log.read_bytes()).hexdigest()[:12]} ({log})"
+    assert note[note.index("--settings") + 1] == f"{hashlib.sha256(log.read_bytes()).hexdigest()[:12]} (settings.json)"
 
 
 @pytest.mark.skipif(not LOG.is_file(), reason="needs the log of `reproduce.sh settings --mini` in results/mini")

@@ -171,7 +171,10 @@ def test_the_dry_run_shows_a_setting_once_with_the_value_that_counts():
     (["table2", "--hostname", "n1"], "--hostname"), (["table2", "--seeds"], "--seeds"),
     (["table2", "--paper", "--odd", "1"], "--odd"), (["table2", "--paper", "--dry_run", "--seed", "1"], "--seed"),
     (["credit", "--paper", "--dry_run"], "--mini"), (["table2", "--paper"], "--hostname is missing"),
-    (["table2", "--output", "/a,b"], "/a,b"), (["table2", "--profile", "/none.yaml"], "/none.yaml"),
+    (["settings", "table2"], "a call of its own"), (["settings", "--paper"], "settings"),
+    (["settings", "--try_seeds", "0"], "--try_seeds"), (["table2", "--seeds", "101"], "--seeds"),
+    (["table2", "--settings", "/none.json"], "/none.json"), (["table2", "--output", "/a,b"], "/a,b"),
+    (["table2", "--profile", "/none.yaml"], "/none.yaml"),
 ])  # fmt: skip
 def test_a_bad_option_is_one_message_and_exit_code_2(words, said):
     done = reproduce(*words)

@@ -147,7 +147,7 @@ def tuned():
     rules = {
         "pairs.jsonl": ["pair", "grading", "pair --output_path {dir}/pairs.jsonl --best_path {dir}/best.jsonl"],
         "best.jsonl": ["pair", "grading", "pair --output_path {dir}/pairs.jsonl --best_path {dir}/best.jsonl"],
-        "critic": ["critic", "train", "critic --config c.yaml --data {dir}/pairs.jsonl --rate 9 --save_path {dir}/critic"],
+        "critic": ["critic", "train", "fit --config c.yaml --data {dir}/pairs.jsonl --rate 9 --save_path {dir}/critic"],
         "sweet": ["sweet", "train", "sweet --critic {dir}/critic --data {dir}/best.jsonl --save_path {dir}/sweet"],
     }  # fmt: skip
     config = {"rules": rules, "values": {}, "sizes": {}, "folders": {r"try\d": {"share": "once"}}, "outputs": {}}
