@@ -133,7 +133,7 @@ class Plan:
         self._first: dict[tuple[str, ...], str] = {}
 
     def make(self, path: str) -> None:
-        """Plan what makes a file or model in the folder of everything. Raises StopIteration if no rule does."""
+        """Plan what makes a file or model in the folder of everything. Raises UserError if no rule does."""
         place = re.fullmatch(
             rf"(?P<top>{re.escape(self.out)}(/seed(?P<seed>\d+))?)(/(?P<folder>{'|'.join(self.config['folders'])}))?"
             r"/(?P<name>.+)",
@@ -148,9 +148,10 @@ class Plan:
                 number = int(found[1]) if found.groups() else 0
                 known["before"] = top if number == 2 else f"{top}/round{number - 1}"
                 values |= {key: value.replace("{1}", str(number)) for key, value in changes.items()}
-        found, rule = next(
-            (found, rule) for pattern, rule in self.config["rules"].items() if (found := re.fullmatch(pattern, name))
-        )
+        matches = ((re.fullmatch(pattern, name), rule) for pattern, rule in self.config["rules"].items())
+        found, rule = next((match for match in matches if match[0]), (None, None))
+        if found is None:
+            raise UserError(f"no rule of the pipeline makes {path}: check its name.")
         title, kind, command = rule
         groups = dict(enumerate(found.groups(), start=1)) or {1: ""}
         for number, group in groups.items():

@@ -62,10 +62,14 @@ def test_every_setting_reaches_its_step_and_a_method_has_steps_of_its_own():
                 assert words[words.index(f"--{flag}") + 1] == str(value), (folder, step, flag)
 
 
-def test_an_unknown_step_is_refused(tmp_path, monkeypatch):
-    (tmp_path / "tries.yaml").write_text("a: {run: rft, settings: [rtf.learning_rate], tries: [[1.0e-4]]}")
+@pytest.mark.parametrize("entry, said", [
+    ("{run: rft, settings: [rtf.learning_rate], tries: [[1.0e-4]]}", "a: rtf: no such step is behind rft"),
+    ("{run: rtf, settings: [rtf.learning_rate], tries: [[1.0e-4]]}", "no rule of the pipeline makes .*/rtf"),
+])  # fmt: skip
+def test_an_unknown_step_or_agent_is_refused(entry, said, tmp_path, monkeypatch):
+    (tmp_path / "tries.yaml").write_text(f"a: {entry}")
     monkeypatch.setitem(dodo.CONFIG["sizes"]["mini"], "configs", str(tmp_path))
-    with pytest.raises(dodo.UserError, match="a: rtf: no such step is behind rft"):
+    with pytest.raises(dodo.UserError, match=said):
         planned("settings")
 
 

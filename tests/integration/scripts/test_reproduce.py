@@ -23,6 +23,7 @@ import torch
 
 from sweet_rl.analysis.budget import cost_of, seconds_by_output
 from sweet_rl.pipeline import launch
+from sweet_rl.pipeline.ledger import read_ledger
 from tests.integration.scripts.test_launchers import parsed
 from tests.support.command_line import ROOT, Result, call
 from tests.support.slurm_cluster import slurm_cluster
@@ -252,7 +253,8 @@ def test_every_mini_command_works_and_ends_in_tables_figures_and_a_page(smoke):
 @pytest.mark.slow
 def test_settings_are_tried_and_logged_also_those_that_fail(tmp_path, monkeypatch):
     """1. One try fails; the other one is chosen. 2. The same command again runs only what failed. 3. A table with the
-    chosen settings says so. The configurations are of a world of the user's own."""
+    chosen settings says so. 4. Only an evaluation on the test tasks is noted in the ledger. The configurations are of a
+    world of the user's own."""
     configs, out = tmp_path / "configs", tmp_path / "out"
     shutil.copytree(ROOT / "configs" / "mini", configs)
     tries = "imitation: {run: rft, settings: [rft.learning_rate], tries: [[-1.0], [2.0e-4]]}"
@@ -268,11 +270,13 @@ def test_settings_are_tried_and_logged_also_those_that_fail(tmp_path, monkeypatc
     assert reproduce("settings", *SMOKE, "--output", out).code == 1
     assert len((out / "seed100" / "try2_rft" / "times.jsonl").read_text().splitlines()) == ran  # 2
     assert json.loads((out / "results" / "settings.json").read_text())["methods"]["imitation"]["tries"][1] == chosen
-    assert not (out / "results" / "test_ledger.jsonl").exists()  # no test task was met
+    assert not (out / "results" / "test_ledger.jsonl").exists()
     options = ("--settings", str(out / "results" / "settings.json"), "--output", str(out))
     steps = dict(dry_run("table2", *SMOKE, *options))
     words = steps["train rejection fine-tuning"]
     assert words[words.index("--learning_rate") + 1] == "0.0002" and "--settings" in steps["results: table2"]  # 3
+    assert reproduce("seed0/zero_shot.graded.jsonl", "table2", *SMOKE, *options).code == 0
+    assert read_ledger(out / "results" / "test_ledger.jsonl").keys() == {"zero_shot"}  # 4
 
 
 def artefacts(out: Path) -> dict[str, object]:
