@@ -37,6 +37,7 @@ def main(
     latex_path: str | None = None,
     mix_humans: bool = False,
     human_matrix: bool = False,
+    settings: str | None = None,
     seed: int = 0,
     overwrite: bool = False,
 ) -> None:
@@ -53,6 +54,7 @@ def main(
         latex_path: write the tables here as LaTeX (booktabs).
         mix_humans: compare also runs that were played with different simulated humans.
         human_matrix: print a matrix instead: trained with the dialogues of which human, evaluated with which.
+        settings: note with the outputs which settings the runs were trained with, for example a log of tries.
         seed: of the bootstrap.
         overwrite: replace outputs that exist with other content.
     """
@@ -72,6 +74,9 @@ def main(
         content, shown = comparison.to_dict() | {"paper": figures}, as_text(comparison, figures)
         markdown, latex = as_markdown(comparison, figures), as_latex(comparison, figures)
     content |= {"files": paths, "seed": seed}
+    if settings is not None:
+        content |= {"settings": settings}
+        markdown += f"\nSettings: {settings}.\n"
     texts = {
         output_path: json.dumps(content, indent=2, ensure_ascii=False) + "\n",
         markdown_path: markdown,

@@ -2,6 +2,8 @@
 
     python scripts/make_mini_tasks.py --num_train 600 --num_test 400 --output_dir runs/mini/tasks
     python scripts/make_mini_tasks.py --task_type html --num_train 250 --num_test 200 --output_dir runs/mini-html/tasks
+    python scripts/make_mini_tasks.py --seed 1 --output_dir runs/mini/validation \
+        --apart_from runs/mini/tasks/train.jsonl,runs/mini/tasks/test.jsonl
 
 Writes train.jsonl and test.jsonl; the two share no solution or page. The test tasks have another seed than
 the training tasks, so that more training tasks do not change the test tasks.
@@ -17,7 +19,7 @@ from sweet_rl.mini.page_tasks import make_page_tasks
 from sweet_rl.mini.tasks import TEST_SEED, make_tasks
 from sweet_rl.mini.worlds import WORLDS
 from sweet_rl.progress import progress_bar
-from sweet_rl.records import content_id
+from sweet_rl.records import Task, content_id, read_records
 from sweet_rl.runs.run import check_output, open_run
 
 
@@ -28,6 +30,7 @@ def main(
     num_train: int = 600,
     num_test: int = 400,
     seed: int = 0,
+    apart_from: list[str] = (),
     overwrite: bool = False,
 ) -> None:
     """Make the tasks.
@@ -39,6 +42,7 @@ def main(
         num_train: number of training tasks.
         num_test: number of test tasks.
         seed: of the generator.
+        apart_from: files of tasks whose solutions or pages these tasks must not have.
         overwrite: replace outputs of other settings.
     """
     if min(num_train, num_test) < 1:
@@ -49,13 +53,14 @@ def main(
     for path in paths.values():
         check_output(path, overwrite)
     make = {"code": partial(make_tasks, world=WORLDS[world]), "html": make_page_tasks}[task_type]
-    test = make(num_test, TEST_SEED + seed)
-    train = make(num_train, seed, exclude={task["ground_truth"] for task in test})
+    known = {task.ground_truth for path in apart_from for task in read_records(path, Task)}
+    test = make(num_test, TEST_SEED + seed, exclude=known)
+    train = make(num_train, seed, exclude=known | {task["ground_truth"] for task in test})
     for name, tasks in {"test": test, "train": train}.items():
         path = paths[name]
         settings = {"num_tasks": len(tasks), "num_test": num_test, "split": name, "seed": seed, "task_type": task_type}
         settings |= {"world": world} if task_type == "code" else {}
-        with open_run(path, settings, [], overwrite) as output:
+        with open_run(path, settings, apart_from, overwrite) as output:
             if output.complete:
                 print(f"{path}: already complete")
                 continue

@@ -4,11 +4,12 @@
     bash scripts/reproduce.sh all --mini --page results/mini   all tables, and a page of the results
     bash scripts/reproduce.sh table2 --paper --hostname node1:8000 --train_tasks train.jsonl --test_tasks test.jsonl
     bash scripts/reproduce.sh table3 --paper --dry_run         every command with its settings
+    bash scripts/reproduce.sh settings --mini                  tries settings of every method on validation tasks
     bash scripts/reproduce.sh list table2 --mini               every step: U is up to date, R is to be run
     bash scripts/reproduce.sh info seed0/critic --mini         one step: its command, its inputs, why it is to be run
 
-Targets: table2 table3 table4 figure3a figure3b all; with --mini also credit (critics against the oracle; in all) and
-pages (Frontend Design). Also a file for doit itself: doit -f workflow/dodo.py list options="table2 --mini".
+Targets: table2 table3 table4 figure3a figure3b all; with --mini also credit (critics against the oracle; in all), pages
+(Frontend Design) and settings. Also a file for doit itself: doit -f workflow/dodo.py list options="table2 --mini".
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ from doit.exceptions import TaskFailed
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 from sweet_rl.errors import UserError  # noqa: E402
-from sweet_rl.pipeline import slurm  # noqa: E402
+from sweet_rl.pipeline import ledger, slurm  # noqa: E402
 from sweet_rl.pipeline.launch import Local, Slurm  # noqa: E402
 from sweet_rl.runs.locks import lock_file  # noqa: E402
-from workflow.tables import Tables  # noqa: E402
+from workflow.tables import FIRST_TRY, Tables  # noqa: E402
 
 CONFIG = yaml.safe_load((ROOT / "workflow" / "experiments.yaml").read_text(encoding="utf-8"))
 DOIT_CONFIG = {"backend": "sqlite3", "dep_file": ":memory:", "verbosity": 2}  # Step.finished knows what is done
-TARGETS = ("table2", "table3", "table4", "figure3a", "figure3b", "credit", "pages")
+TARGETS = ("table2", "table3", "table4", "figure3a", "figure3b", "credit", "pages", "settings")
 CHOICES = {"launcher": ["local", "slurm"], "world": ["quick", "hard"]}
 ADDRESS, SCRIPTED = "human.address", ("mini", "designer")  # file of the human's server; humans that need none
 
@@ -58,11 +59,14 @@ def parse(words: list[str]) -> argparse.Namespace:
     known = TARGETS[:5] if options.paper else TARGETS
     for target in options.targets[options.targets[0] in ("list", "info") :]:
         if target not in (*known, "all") and "/" not in target:  # a step is named after its file: seed0/critic
-            parser.error(f"unknown target {target} (there are {' '.join(known)} all; credit and pages need --mini)")
-    if any(number is not None and number < 1 for number in (options.seeds, options.iterations, options.cores)):
-        parser.error("--seeds, --iterations and --cores must be whole numbers above 0")
+            parser.error(f"unknown target {target} (there are {' '.join(known)} all; others need --mini)")
+    if "settings" in options.targets and {*TARGETS[:7], "all"} & {*options.targets}:
+        parser.error("settings is a call of its own: the tables take what it has chosen")
+    counts = options.seeds, options.iterations, options.cores, options.try_seeds
+    if any(number is not None and number < 1 for number in counts) or (options.seeds or 1) > FIRST_TRY:
+        parser.error("--seeds (to 100), --iterations, --cores and --try_seeds must be whole numbers above 0")
     names = ("agent_model", "env_model", "strong_model", "judge", "agent_prompt_path", "user_prompt_path")
-    for name in ("output", "page", "profile", "train_tasks", "test_tasks", "trajectories", *names):
+    for name in ("output", "page", "profile", "train_tasks", "test_tasks", "trajectories", "settings", *names):
         value = getattr(options, name)  # some may be a name instead: on a hub, on a server, of a prompt of the package
         if value and (name not in names or os.path.exists(value)):
             setattr(options, name, os.path.abspath(value))
@@ -159,9 +163,18 @@ def main(words: list[str]) -> int:
         sys.exit(f"error: another call works in {tables.out}: wait for it, or give another --output")
     at_once = len(tables.steps) if options.launcher == "slurm" else options.cores or os.cpu_count()
     steps = [name for name in options.targets if "/" in name]
+    tested = {} if tables.tries else ledger.evaluations(tables.steps.values(), tables.makers, tables.out)
+    meant = [pair for path, pair in tested.items() if not steps or path.removeprefix(f"{tables.out}/") in steps]
+    ledger.note(f"{tables.results}/test_ledger.jsonl", meant)
     status = doit.run(["run", "--continue", "-P", "thread", "-n", str(at_once), *(steps or tables.targets)])
     if options.launcher == "slurm":
         slurm.cancel(slurm.job_name(Path(tables.out, ADDRESS)))
+    try:
+        if "settings" in tables.targets and not steps:
+            tables.write_log()
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        status = 1
     os.close(lock)
     for target in tables.targets if status == 0 and not steps else ():
         if (table := Path(tables.results, f"{target}.md")).is_file():

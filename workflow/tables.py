@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from sweet_rl.analysis.tries import Try, write_log
+from sweet_rl.errors import UserError
 from sweet_rl.pipeline.plan import Plan, values_of
+from sweet_rl.pipeline.tries import chosen_settings, read_tries
+from sweet_rl.runs.manifest import hash_input
 
 METHODS = {"zero-shot": "zero_shot", "rejection fine-tuning": "rft", "multi-turn DPO": "dpo", "SWEET-RL": "sweet"}
 ABLATIONS = {
@@ -21,6 +27,7 @@ CREDIT = {
     "one mean for the dialogue": "ranked_one_mean", "no critic training": "ranked_untrained",
 }  # fmt: skip
 HOSTED = {"gpt-4o": "GPT-4o", "o1-mini": "o1-mini"}  # models behind the hosted API, by their names in tables
+FIRST_TRY = 100  # seed of the tries of settings; tables take those below
 CHAIN = "SWEET-RL>multi-turn DPO>rejection fine-tuning"
 
 
@@ -35,6 +42,16 @@ class Tables(Plan):
         self.results, self.paper = f"{self.out}/results", bool(options["paper"])
         self.world = "hard mini" if options["world"] == "hard" else "mini"
         self.targets: dict[str, list[str]] = {}
+        self.log = options["settings"] or self.values.get("settings") or ""
+        self.chosen = chosen_settings(self.log) if options["settings"] or Path(self.log).is_file() else {}
+        self.tries: dict[str, Try] = {}  # by folder
+        self.named: set[tuple[str, str]] = set()  # (folder, step) of all that is planned
+
+    def settings_of(self, folder: str, name: str, values: dict) -> dict:
+        """Those of the try that the folder is for; elsewhere the chosen ones, in the world that they were chosen in."""
+        self.named.add((folder, name))
+        elsewhere = self.chosen if values["configs"] == self.values["configs"] else {}
+        return (self.tries[folder].settings if folder in self.tries else elsewhere).get(name, {})
 
     def place(self, kind: str, words: list[str]) -> list[str]:
         """Say where the agent is played: behind the hosted API, on a server, or in the process of the step."""
@@ -56,6 +73,7 @@ class Tables(Plan):
         path, latex = f"{self.results}/{name}", ("--latex_path", f"{self.results}/{name}.tex") if code else ()
         words = "--runs", ",".join(map("=".join, runs.items())), "--overwrite", "--output_path", f"{path}.json"
         words += "--markdown_path", f"{path}.md", *latex, *flags
+        words += ("--settings", f"{hash_input(self.log)[:12]} ({Path(self.log).name})") if self.chosen and code else ()
         self._show(target, f"results: {name}", f"scripts/{script}.py", *words)
 
     def plot(self, target: str, kind: str, *flags: str, table: str = "", name: str = "") -> None:
@@ -123,6 +141,25 @@ class Tables(Plan):
         runs = {"critic": "pages/ranked", "critic (seed reference)": "pages/ranked_seed"}
         runs |= {"untrained": "pages/ranked_untrained", "critic without c": "pages/ranked_without_c"}
         self.table("pages", runs, name="pages_credit", script="measure_mini_credit")
+
+    def settings(self) -> None:
+        """Plan the tries of every method, on tasks and with seeds of their own."""
+        for method in read_tries(f"{self.values['configs']}/tries.yaml"):
+            for number, settings in enumerate(method.tries, start=1):
+                folder, seeds = f"try{number}_{method.run}", range(FIRST_TRY, FIRST_TRY + self.options["try_seeds"])
+                graded = tuple(f"{self.out}/seed{seed}/{folder}/{method.run}.graded.jsonl" for seed in seeds)
+                self.tries[folder] = Try(method.name, number, settings, graded)
+                for path in graded:
+                    self.make(path)
+                if unknown := [step for step in settings if (folder, step) not in self.named]:
+                    raise UserError(f"{method.name}: {', '.join(unknown)}: no such step is behind {method.run}.")
+                self.targets.setdefault("settings", []).extend(graded)
+
+    def write_log(self) -> None:
+        """Write the log of the tries, with the chosen ones, to the results."""
+        names = ("tasks/train", "tasks/test", "tasks_settings/train", "tasks_settings/test")
+        tasks = {name: f"{self.out}/{name}.jsonl" for name in names}
+        write_log(f"{self.results}/settings", list(self.tries.values()), self.makers, tasks)
 
     def page(self) -> None:
         more = " --world hard" * (self.world == "hard mini") + " --smoke" * self.options["smoke"]

@@ -63,6 +63,12 @@ def results_page(folder: str | Path, command: str) -> tuple[str, list[Path]]:
                 shown += [folder / f"{name}.png", folder / f"{name}.svg"]
         lines.append(_spent(graded, steps))
         parts.append("\n".join(lines))
+    if (folder / "settings.md").is_file():
+        called = command.partition(" --seeds")[0].format(target="settings")
+        log = (folder / "settings.md").read_text(encoding="utf-8").strip()
+        parts.append("\n".join(["## Settings tried for each method", "", "```bash", called, "```", "", log]))
+    names = ("settings.json", "settings.md", "test_ledger.jsonl")
+    shown += [folder / name for name in names if (folder / name).is_file()]
     everything = [path for section in sections for path in _graded_files(folder / f"{section.target}.json")]
     steps = _steps(everything, folder)
     made = f"Made by the commands below, seeds {_seeds(everything)}, with {_versions(everything)}."

@@ -99,6 +99,8 @@ class Plan:
     is left out). What is known: the options, and of the file that is made dir (its folder), top (the folder of its
     seed), seed, collection_seed, title (the group of the rule in brackets) and before (the folder of the round before).
 
+    A folder with the value `share` takes what another one of its seed makes by the same command from the same files.
+
     Args:
         config: rules {pattern of a file: [name of the step, kind, command]}, values {name: words}, sizes {name:
             values}, folders {pattern of a folder below a seed's: values}, outputs {script: endings of its outputs}.
@@ -112,6 +114,7 @@ class Plan:
     Attributes:
         steps: by the output that names them.
         makers: steps by each file and model that they make.
+        same: files and models that are not made, because another folder has the same, and these.
         values: words by name.
     """
 
@@ -126,9 +129,11 @@ class Plan:
             self.values |= config["sizes"][size]
         self.steps: dict[str, Step] = {}
         self.makers: dict[str, Step] = {}
+        self.same: dict[str, str] = {}
+        self._first: dict[tuple[str, ...], str] = {}
 
     def make(self, path: str) -> None:
-        """Plan what makes a file or model in the folder of everything. Raises StopIteration if no rule does."""
+        """Plan what makes a file or model in the folder of everything. Raises UserError if no rule does."""
         place = re.fullmatch(
             rf"(?P<top>{re.escape(self.out)}(/seed(?P<seed>\d+))?)(/(?P<folder>{'|'.join(self.config['folders'])}))?"
             r"/(?P<name>.+)",
@@ -143,22 +148,44 @@ class Plan:
                 number = int(found[1]) if found.groups() else 0
                 known["before"] = top if number == 2 else f"{top}/round{number - 1}"
                 values |= {key: value.replace("{1}", str(number)) for key, value in changes.items()}
-        found, rule = next(
-            (found, rule) for pattern, rule in self.config["rules"].items() if (found := re.fullmatch(pattern, name))
-        )
+        matches = ((re.fullmatch(pattern, name), rule) for pattern, rule in self.config["rules"].items())
+        found, rule = next((match for match in matches if match[0]), (None, None))
+        if found is None:
+            raise UserError(f"no rule of the pipeline makes {path}: check its name.")
         title, kind, command = rule
         groups = dict(enumerate(found.groups(), start=1)) or {1: ""}
         for number, group in groups.items():
             title, command = (text.replace(f"{{{number}}}", group) for text in (title, command))
         known["title"] = f" ({groups[1][1:]})" if groups[1] else ""
         title = re.sub(r"{(\w+)}", lambda word: str(values.get(word[1]) or known.get(word[1], "")), title)
-        self.add(title, kind, known["dir"], *self.place(kind, self._expand(command, values, known)))
+        words = self._expand(command, values, known)
+        settings = self.settings_of(place["folder"] or "", name.removesuffix(".jsonl"), values)
+        at = words.index("--config") + 2 if "--config" in words else len(words)
+        words[at:at] = [word for flag, value in settings.items() for word in (f"--{flag}", str(value))]
+        self.add(title, kind, known["dir"], *self.place(kind, words), share="share" in values)
 
-    def add(self, name: str, kind: str, folder: str, *words: str, after: Sequence[str] = ()) -> str:
-        """Plan a command, what makes the files that it reads, and `after`; return its output."""
+    def add(
+        self, name: str, kind: str, folder: str, *words: str, after: Sequence[str] = (), share: bool = False
+    ) -> str:
+        """Plan a command, what makes the files that it reads, and `after`; return its output.
+
+        With `share` the output may be that of an earlier step with `share`: see the class.
+        """
         output = values_of(words, *COST)[0]
         if output in self.steps:
             return output
+        made = self._outputs(output, words)
+        for path in self._read(words):
+            if path not in self.makers and path not in (*made, output, f"{self.out}/results", *self.same):
+                self.make(path)
+        words = tuple("".join(self.same.get(part, part) for part in re.split("([=,+])", word)) for word in words)
+        if share:
+            own = (Path(word).name if word in (output, *made) else word for word in words)
+            command = (str(Path(folder).parent), *own)
+            first = self._first.setdefault(command, output)
+            if first != output:
+                self.same |= {path: str(Path(first).with_name(Path(path).name)) for path in (output, *made)}
+                return first
         count = _parts(output, self.shards.get(kind, 1))
         if count > 1 and "--shard" not in words:
             parts = []
@@ -167,22 +194,34 @@ class Plan:
                 own = [part if word == output else word for word in words]
                 parts.append(self.add(f"{name} ({shard})", kind, folder, *own, "--shard", shard))
             words = ("python", "scripts/gather_shards.py", "--shards", ",".join(parts), "--output_path", output)
-            name, kind = f"{name}: shards joined", "other"
-        endings = next((given for script, given in self.config["outputs"].items() if script in words), None)
-        made = [f"{output}{ending}" for ending in endings] if endings else values_of(words, *OUTPUTS)
-        read = [part for word in words for part in re.split("[=,+]", word) if part.startswith(f"{self.out}/")]
-        for path in read:
-            if path not in self.makers and path not in (*made, output, f"{self.out}/results"):
-                self.make(path)
+            name, kind, made = f"{name}: shards joined", "other", [output]
+        read = self._read(words)
         sources = tuple(dict.fromkeys(path for path in (*read, *after) if path in self.makers))
         step = Step(name, kind, tuple(words), tuple(made), sources, f"{folder}/times.jsonl")
         self.steps[output] = step
         self.makers |= dict.fromkeys([output, *made], step)
         return output
 
+    def settings_of(self, folder: str, name: str, values: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Settings {flag: value} that replace those of the configuration of a step; flags of its rule still win.
+
+        Args:
+            folder: below a seed's; empty for the seed's own.
+            name: of the file or model that is made, without .jsonl.
+            values: those that hold in the folder.
+        """
+        return {}
+
     def place(self, kind: str, words: list[str]) -> list[str]:
         """The command with flags that depend on its other words; the command itself if there are none."""
         return words
+
+    def _outputs(self, output: str, words: Sequence[str]) -> list[str]:
+        endings = next((given for script, given in self.config["outputs"].items() if script in words), None)
+        return [f"{output}{ending}" for ending in endings] if endings else values_of(words, *OUTPUTS)
+
+    def _read(self, words: Sequence[str]) -> list[str]:
+        return [part for word in words for part in re.split("[=,+]", word) if part.startswith(f"{self.out}/")]
 
     def _expand(self, template: str, values: Mapping[str, Any], known: Mapping[str, Any]) -> list[str]:
         words: list[str] = []

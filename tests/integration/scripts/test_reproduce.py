@@ -9,6 +9,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -22,6 +23,7 @@ import torch
 
 from sweet_rl.analysis.budget import cost_of, seconds_by_output
 from sweet_rl.pipeline import launch
+from sweet_rl.pipeline.ledger import read_ledger
 from tests.integration.scripts.test_launchers import parsed
 from tests.support.command_line import ROOT, Result, call
 from tests.support.slurm_cluster import slurm_cluster
@@ -182,7 +184,10 @@ def test_the_dry_run_shows_a_setting_once_with_the_value_that_counts():
     (["table2", "--hostname", "n1"], "--hostname"), (["table2", "--seeds"], "--seeds"),
     (["table2", "--paper", "--odd", "1"], "--odd"), (["table2", "--paper", "--dry_run", "--seed", "1"], "--seed"),
     (["credit", "--paper", "--dry_run"], "--mini"), (["table2", "--paper"], "--hostname is missing"),
-    (["table2", "--output", "/a,b"], "/a,b"), (["table2", "--profile", "/none.yaml"], "/none.yaml"),
+    (["settings", "table2"], "a call of its own"), (["settings", "--paper"], "settings"),
+    (["settings", "--try_seeds", "0"], "--try_seeds"), (["table2", "--seeds", "101"], "--seeds"),
+    (["table2", "--settings", "/none.json"], "/none.json"), (["table2", "--output", "/a,b"], "/a,b"),
+    (["table2", "--profile", "/none.yaml"], "/none.yaml"),
 ])  # fmt: skip
 def test_a_bad_option_is_one_message_and_exit_code_2(words, said):
     done = reproduce(*words)
@@ -255,6 +260,35 @@ def test_every_mini_command_works_and_ends_in_tables_figures_and_a_page(smoke):
     for part in ("reproduce.sh table2 --mini --seeds 1 --smoke", "![", "seeds 0", "torch", "CPU minutes", "## Times"):
         assert part in text
     assert all((page / name).is_file() for name in re.findall(r"!\[.*?\]\((.*?)\)", text))
+
+
+@pytest.mark.slow
+def test_settings_are_tried_and_logged_also_those_that_fail(tmp_path, monkeypatch):
+    """1. One try fails; the other one is chosen. 2. The same command again runs only what failed. 3. A table with the
+    chosen settings says so. 4. Only an evaluation on the test tasks is noted in the ledger. The configurations are of a
+    world of the user's own."""
+    configs, out = tmp_path / "configs", tmp_path / "out"
+    shutil.copytree(ROOT / "configs" / "mini", configs)
+    tries = "imitation: {run: rft, settings: [rft.learning_rate], tries: [[-1.0], [2.0e-4]]}"
+    (configs / "tries.yaml").write_text(tries)
+    monkeypatch.setitem(dodo.CONFIG["sizes"]["smoke"], "configs", str(configs))
+    assert reproduce("settings", *SMOKE, "--output", out).code == 1
+    log = json.loads((out / "results" / "settings.json").read_text())
+    failed, chosen = log["methods"]["imitation"]["tries"]
+    assert (failed["status"], chosen["status"], chosen["chosen"]) == ("failed", "finished", True)  # 1
+    assert chosen["cpu_seconds"] > 1 and log["validation_tasks"] == 8
+    assert "learning_rate" in (out / "seed100" / "try1_rft" / "logs" / "rft.log").read_text()
+    ran = len((out / "seed100" / "try2_rft" / "times.jsonl").read_text().splitlines())
+    assert reproduce("settings", *SMOKE, "--output", out).code == 1
+    assert len((out / "seed100" / "try2_rft" / "times.jsonl").read_text().splitlines()) == ran  # 2
+    assert json.loads((out / "results" / "settings.json").read_text())["methods"]["imitation"]["tries"][1] == chosen
+    assert not (out / "results" / "test_ledger.jsonl").exists()
+    options = ("--settings", str(out / "results" / "settings.json"), "--output", str(out))
+    steps = dict(dry_run("table2", *SMOKE, *options))
+    words = steps["train rejection fine-tuning"]
+    assert words[words.index("--learning_rate") + 1] == "0.0002" and "--settings" in steps["results: table2"]  # 3
+    assert reproduce("seed0/zero_shot.graded.jsonl", "table2", *SMOKE, *options).code == 0
+    assert read_ledger(out / "results" / "test_ledger.jsonl").keys() == {"zero_shot"}  # 4
 
 
 def artefacts(out: Path) -> dict[str, object]:

@@ -171,12 +171,14 @@ def test_the_command_takes_files_first_and_writes_every_format(tmp_path):
         write_rows(tmp_path / f"{name}.graded.jsonl", [t.to_dict() for t in run_of(*rewards).trajectories])
     files = [str(tmp_path / f"{name}.graded.jsonl") for name in ("base", "new")]
     outputs = {f"{kind}_path": tmp_path / f"made.{kind}" for kind in ("output", "markdown", "latex")}
-    done = call("compare_runs.py", *files, baselines="base", chains="new>base", paper="table2", **outputs)
+    flags = {"baselines": "base", "chains": "new>base", "paper": "table2", "settings": "3a5f (settings.json)"}
+    done = call("compare_runs.py", *files, **flags, **outputs)
     assert done.code == 0, done.err
     assert "success vs base" in done.out and "new over base" in done.out and "GPT-4o" in done.out
     written = json.loads(outputs["output_path"].read_text())
     assert written["files"] == {"base": [files[0]], "new": [files[1]]}
-    assert written["paper"]["SWEET-RL"]["success"] == 40.4
+    assert written["paper"]["SWEET-RL"]["success"] == 40.4 and written["settings"] == "3a5f (settings.json)"
+    assert outputs["markdown_path"].read_text().endswith("\n\nSettings: 3a5f (settings.json).\n")
     assert r"\begin{tabular}" in outputs["latex_path"].read_text()
     for flags, said in [({"paper": "table9"}, "table2, table3"), ({"chains": "new"}, "joined by >")]:
         assert said in call("compare_runs.py", *files, **flags).err

@@ -55,6 +55,16 @@ def test_the_command_writes_the_page_and_what_it_shows(results, tmp_path):
     assert "holds something else" in call("write_results_page.py", **flags).err
 
 
+def test_the_page_shows_the_tries_of_settings_and_keeps_the_ledger_of_test_runs(results):
+    (results / "settings.md").write_text("| method | try |\n")
+    (results / "settings.json").write_text("{}")
+    (results / "test_ledger.jsonl").write_text("")
+    page, files = results_page(results, "bash scripts/reproduce.sh {target} --mini --seeds {seeds}")
+    section = page.partition("## Settings tried")[2].partition("## Times")[0]
+    assert "\nbash scripts/reproduce.sh settings --mini\n" in section and "| method | try |" in section
+    assert {"settings.md", "settings.json", "test_ledger.jsonl"} <= {path.name for path in files}
+
+
 def test_a_folder_without_results_is_refused(tmp_path):
     with pytest.raises(UserError, match="reproduce.sh"):
         results_page(tmp_path, "c")

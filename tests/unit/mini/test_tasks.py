@@ -16,6 +16,7 @@ from sweet_rl.mini.topics import FAMILIES, TOPICS
 from sweet_rl.mini.worlds import TOPIC_BY_NAME
 from sweet_rl.records import Task
 from sweet_rl.rewards.unit_tests import CodeGrader
+from tests.support.command_line import call, read_rows
 
 
 @pytest.fixture(scope="module")
@@ -32,6 +33,17 @@ def test_the_same_seed_gives_the_same_tasks_and_another_seed_others(tasks):
 def test_excluded_solutions_do_not_come_back(tasks):
     solutions = {task["ground_truth"] for task in tasks}
     assert not solutions & {task["ground_truth"] for task in make_tasks(120, seed=5, exclude=solutions)}
+
+
+def test_tasks_are_made_apart_from_those_of_other_files(tmp_path):
+    """The same seed would make the same tasks again."""
+    sizes = {"num_train": 6, "num_test": 6}
+    assert call("make_mini_tasks.py", output_dir=tmp_path / "tables", **sizes).code == 0
+    tables = [tmp_path / "tables" / f"{name}.jsonl" for name in ("train", "test")]
+    apart = ",".join(map(str, tables))
+    assert call("make_mini_tasks.py", output_dir=tmp_path / "own", apart_from=apart, **sizes).code == 0
+    rows = [row for name in ("tables", "own") for path in (tmp_path / name).glob("t*.jsonl") for row in read_rows(path)]
+    assert len(rows) == len({row["ground_truth"] for row in rows}) == 24
 
 
 def test_thousands_of_distinct_tasks_can_be_made():

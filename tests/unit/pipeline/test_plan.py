@@ -127,3 +127,53 @@ def test_a_table_is_done_if_it_is_newer_than_what_it_was_made_from(step, tmp_pat
     for path, now, done in ((tmp_path / "b.jsonl", 10, False), (tmp_path / "a.jsonl", 5, True)):
         os.utime(path, (now, now))
         assert step.finished() is done
+
+
+class Tuned(Plan):
+    """Three folders that share what they have in common; settings by folder."""
+
+    settings = {
+        "try1": {"critic": {"rate": 1}, "sweet": {"beta": 1}},
+        "try2": {"critic": {"rate": 1}, "sweet": {"beta": 2}},
+        "try3": {"critic": {"rate": 2}, "sweet": {"beta": 2}},
+    }
+
+    def settings_of(self, folder, name, values):
+        return self.settings.get(folder, {}).get(name, {})
+
+
+@pytest.fixture
+def tuned():
+    rules = {
+        "pairs.jsonl": ["pair", "grading", "pair --output_path {dir}/pairs.jsonl --best_path {dir}/best.jsonl"],
+        "best.jsonl": ["pair", "grading", "pair --output_path {dir}/pairs.jsonl --best_path {dir}/best.jsonl"],
+        "critic": ["critic", "train", "fit --config c.yaml --data {dir}/pairs.jsonl --rate 9 --save_path {dir}/critic"],
+        "sweet": ["sweet", "train", "sweet --critic {dir}/critic --data {dir}/best.jsonl --save_path {dir}/sweet"],
+    }  # fmt: skip
+    config = {"rules": rules, "values": {}, "sizes": {}, "folders": {r"try\d": {"share": "once"}}, "outputs": {}}
+    return Tuned(config, {"out": "/out"}, [], {})
+
+
+def test_settings_come_after_the_configuration_and_before_the_flags_that_the_step_is_about(tuned):
+    tuned.make("/out/seed0/try1/sweet")
+    assert tuned.steps["/out/seed0/try1/critic"].words[1:5] == ("--config", "c.yaml", "--rate", "1")
+    assert tuned.steps["/out/seed0/try1/critic"].words[7:9] == ("--rate", "9")
+    assert tuned.steps["/out/seed0/try1/sweet"].words[-2:] == ("--beta", "1")  # it has no configuration
+
+
+def test_folders_share_what_they_make_from_the_same_files_with_the_same_settings(tuned):
+    for number in (1, 2, 3):
+        tuned.make(f"/out/seed0/try{number}/sweet")
+    made = [path.removeprefix("/out/seed0/") for path in tuned.steps]
+    assert made == ["try1/pairs.jsonl", "try1/critic", "try1/sweet", "try2/sweet", "try3/critic", "try3/sweet"]
+    words = tuned.steps["/out/seed0/try2/sweet"].words
+    assert words[1:5] == ("--critic", "/out/seed0/try1/critic", "--data", "/out/seed0/try1/best.jsonl")
+    assert tuned.steps["/out/seed0/try3/sweet"].sources == ("/out/seed0/try3/critic", "/out/seed0/try1/best.jsonl")
+    assert tuned.same["/out/seed0/try3/best.jsonl"] == "/out/seed0/try1/best.jsonl"
+
+
+def test_other_seeds_and_folders_without_the_value_share_nothing(tuned):
+    made = [f"/out/{folder}/pairs.jsonl" for folder in ("seed0/try1", "seed0", "seed1/try1", "seed1")]
+    for path in made:
+        tuned.make(path)
+    assert list(tuned.steps) == made and not tuned.same
