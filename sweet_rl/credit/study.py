@@ -43,6 +43,7 @@ class StudySettings:
         reply: Also belief gain with the human's reply.
         bf16: Load the weights in bfloat16. Default: if there is a GPU.
         token_budget: Tokens in one forward pass.
+        seed: Of the human's replies.
 
     Raises:
         UserError: --purification is not a list of numbers.
@@ -56,6 +57,7 @@ class StudySettings:
     reply: bool = False
     bf16: bool | None = None
     token_budget: Annotated[int, UNRECORDED] = 16384
+    seed: int = 0
 
     def __post_init__(self) -> None:
         self.rows()
@@ -94,7 +96,7 @@ class StudySettings:
             found["belief gain"] = {"critic_type": "belief_gain"}
             if self.reply:
                 found["belief gain with reply"] = {"critic_type": "belief_gain", "reply": True}
-        common = {"bf16": self.bf16, "token_budget": self.token_budget}
+        common = {"bf16": self.bf16, "token_budget": self.token_budget, "seed": self.seed}
         return {name: CriticSettings(self.model_id, **own, **common) for name, own in found.items()}
 
     def rows(self) -> dict[str, CriticSettings]:
@@ -135,6 +137,7 @@ def study_file(
     settings: dict[str, Any] = {
         "rows": {name: flags(row) for name, row in rows.items()}, "model_id": study.model_id,
         "reference_model_id": study.reference_model_id, "bf16": first.reduced, "limit": limit,
+        "seed": study.seed,
     }  # fmt: skip
     if human is not None:
         human.check([record.task for record in records if record.task is not None], input_path)
@@ -152,12 +155,13 @@ def study_file(
 
 
 def flags(settings: CriticSettings) -> dict[str, Any]:
-    """The flags of rank_best_of_n.py that are not at their default, without models and what changes no result."""
-    left_out = ("model_id", "reference_model_id", "bf16", "token_budget")
+    """The flags of rank_best_of_n.py that make a row, if they are not at their default.
+
+    Models, precision and seed are those of the study.
+    """
+    left_out = ("model_id", "reference_model_id", "bf16", "token_budget", "seed")
     own = [field for field in dataclasses.fields(settings) if field.name not in left_out]
-    return {
-        field.name: value for field in own if (value := getattr(settings, field.name)) != field.default
-    }
+    return {field.name: value for field in own if (value := getattr(settings, field.name)) != field.default}
 
 
 class RememberingScorers:
