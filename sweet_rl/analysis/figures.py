@@ -222,11 +222,12 @@ def credit_study(results: Mapping[str, Mapping], title: str = ""):
     levels, curves_ = best_aggregations(results)
     groups = list(next(iter(results.values()))["groups"])
     figure, axes = _new_figure(len(groups), width=3.3 * len(groups), height=4.2)
+    lines = LINES[:4] + LINES[5:]  # LINES[4] looks like dots without a marker
     for axis, group in zip(axes, groups, strict=True):
         for number, (name, result) in enumerate(levels.items()):
             if (found := result["groups"][group])["pairs"]:
                 axis.axhline(100 * found["accuracy"], label=name, color=GREYS[number % len(GREYS)],
-                             linestyle=LINES[number % len(LINES)], linewidth=1.2)  # fmt: skip
+                             linestyle=lines[number % len(lines)], linewidth=1.2)  # fmt: skip
         for number, (name, points) in enumerate(curves_.items()):
             known = [(n, found) for n, result in points if (found := result["groups"][group])["pairs"]]
             if not known:
