@@ -42,7 +42,7 @@ def main(
     """
     ranked, studied = listed("runs", runs), listed("studies", studies)
     if not ranked and not studied:
-        raise UserError("nothing to measure: give --runs name=file, or --studies dialogues=file.")
+        raise UserError("missing: --runs name=file, or --studies dialogues=file.")
     if output_path is not None and output_path == markdown_path:
         raise UserError(f"--output_path and --markdown_path are both {output_path}: choose two files.")
     results = {name: measured(paths, seed) for name, paths in ranked.items()}
