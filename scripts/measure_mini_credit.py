@@ -4,20 +4,26 @@
         --runs "critic=runs/mini/seed0/ranked.jsonl,without c=runs/mini/seed0/ranked_no_prompt.jsonl" \
         --output_path credit.json --markdown_path credit.md
 
-Each file is an output of rank_best_of_n.py on candidates of mini tasks; files joined by + are seeds of one critic.
+    python scripts/measure_mini_credit.py --studies 0=study.jsonl,200=study_200.jsonl --markdown_path study.md
+
+Each file is an output of rank_best_of_n.py, or of study_credit.py, on candidates of mini tasks; files joined by + are
+seeds of one critic. Intervals are over seeds and tasks together.
 """
 
 import json
+from pathlib import Path
 
 from sweet_rl.cli import run
 from sweet_rl.errors import UserError
-from sweet_rl.mini.credit_accuracy import credit_accuracy, credit_markdown
+from sweet_rl.mini.credit_accuracy import credit_accuracy, credit_markdown, judged, judged_by_rows
 from sweet_rl.records import TurnCandidates, read_records
+from sweet_rl.runs.manifest import manifest_of
 from sweet_rl.runs.run import write_texts
 
 
 def main(
-    runs: str,
+    runs: str = "",
+    studies: str = "",
     output_path: str | None = None,
     markdown_path: str | None = None,
     seed: int = 0,
@@ -27,26 +33,29 @@ def main(
 
     Args:
         runs: name=file[+file...] for each critic, separated by commas
+        studies: dialogues=file[+file...] for each number of dialogues that the critics of study_credit.py were trained
+            on, 0 for those without training. The rows of a trained critic are named `row@dialogues`.
         output_path: write the figures here as JSON
         markdown_path: write the tables here as Markdown
         seed: of the bootstrap.
         overwrite: replace the outputs.
     """
-    entries = [tuple(map(str.strip, entry.partition("=")[::2])) for entry in runs.split(",")]
-    named = dict(entries)
-    if len(named) < len(entries) or not all(name and path for name, path in entries):
-        raise UserError(f"--runs is {runs!r}; expected name=file with each name once, several separated by commas.")
+    ranked, studied = listed("runs", runs), listed("studies", studies)
+    if not ranked and not studied:
+        raise UserError("missing: --runs name=file, or --studies dialogues=file.")
     if output_path is not None and output_path == markdown_path:
         raise UserError(f"--output_path and --markdown_path are both {output_path}: choose two files.")
-    results = {name: measured(paths.split("+"), seed) for name, paths in named.items()}
+    results = {name: measured(paths, seed) for name, paths in ranked.items()}
+    for dialogues, paths in studied.items():
+        results |= measured_study(dialogues, paths, seed)
     outputs = {
         output_path: json.dumps(results, indent=2) + "\n",
         markdown_path: credit_markdown(results),
     }
     write_texts({path: text for path, text in outputs.items() if path is not None}, overwrite)
     width = max(map(len, results))
-    for name, result in results.items():
-        for kind, value in result["by_kind"].items():
+    for name in ranked:
+        for kind, value in results[name]["by_kind"].items():
             print(f"{name:{width}}  {kind:24} {100 * value['accuracy']:5.1f} %  of {value['pairs']} pairs")
     for name, result in results.items():
         for group, value in result["groups"].items():
@@ -58,10 +67,39 @@ def main(
                 )
 
 
+def listed(flag: str, text: str) -> dict[str, list[str]]:
+    """The files of each name in `name=file[+file],...`. Raises UserError for any other form."""
+    entries = [tuple(map(str.strip, entry.partition("=")[::2])) for entry in text.split(",")] if text else []
+    named = dict(entries)
+    if len(named) < len(entries) or not all(name and path for name, path in entries):
+        raise UserError(f"--{flag} is {text!r}; expected name=file with each name once, several separated by commas.")
+    if flag == "studies" and not all(name.isdigit() for name in named):
+        raise UserError(f"--studies is {text!r}; the name of a file is a number of dialogues: 0=study.jsonl")
+    return {name: paths.split("+") for name, paths in named.items()}
+
+
 def measured(paths: list[str], seed: int) -> dict:
     """The figures of one critic's files, and which these are."""
-    rows = (row for path in paths for row in read_records(path, TurnCandidates))
-    return {"files": paths, **credit_accuracy(rows, seed)}
+    seeds = [[judged(row) for row in read_records(path, TurnCandidates)] for path in paths]
+    return {"files": paths, **credit_accuracy(seeds, seed)}
+
+
+def measured_study(dialogues: str, paths: list[str], seed: int) -> dict[str, dict]:
+    """The figures of each row of a study's files, with the row's flags, which the manifest names."""
+    seeds = [[judged_by_rows(row) for row in read_records(path, TurnCandidates)] for path in paths]
+    rows = [frozenset(turn) for turns in seeds for turn in turns]
+    if len(set(rows)) > 1:
+        raise UserError(f"{' and '.join(paths)} have different rows: they are not seeds of one study.")
+    manifest = manifest_of(Path(paths[0]))
+    named = json.loads(manifest.read_text(encoding="utf-8"))["settings"]["rows"] if manifest.is_file() else {}
+    results = {}
+    for row in seeds[0][0]:
+        found = {"files": paths, **credit_accuracy([[turn[row] for turn in turns] for turns in seeds], seed)}
+        if row in named:
+            words = (f"--{key}" if value is True else f"--{key} {value}" for key, value in named[row].items())
+            found["flags"] = " ".join(words)
+        results[row if dialogues == "0" else f"{row}@{dialogues}"] = found
+    return results
 
 
 if __name__ == "__main__":

@@ -5,27 +5,45 @@
     python scripts/rank_best_of_n.py --critic_type judge --model_id meta-llama/Llama-3.1-8B-Instruct \
         --hostname localhost:8000 --input_path candidates.jsonl --output_path judged.jsonl
 
+Any language model, without training (docs/critics.md):
+
+    python scripts/rank_best_of_n.py --critic_type pmi --model_id meta-llama/Llama-3.1-8B-Instruct \
+        --input_path candidates.jsonl --output_path ranked.jsonl
+    python scripts/rank_best_of_n.py --critic_type belief_gain --model_id mini \
+        --reply --env_model mini --task_type mini --input_path candidates.jsonl --output_path ranked.jsonl
+
 The prompt of a turn is computed once for all its candidates. A killed run is continued by the same command.
 """
 
 from __future__ import annotations
 
-from sweet_rl.cli import run
+from typing import Annotated
+
+from sweet_rl.cli import prefix, run
 from sweet_rl.cli.released import RANK
 from sweet_rl.credit.critics import CriticSettings
+from sweet_rl.domains import load_domain
+from sweet_rl.environments.asked_human import AskedHuman
+from sweet_rl.humans.base import HumanSettings
+from sweet_rl.models.settings import ModelSettings
 
 
 def main(
     critic: CriticSettings,
     input_path: str,
     output_path: str,
+    env: Annotated[ModelSettings, prefix("env_", tokenizer=None)],
+    human: Annotated[HumanSettings, prefix("env_")],
     limit: int | None = None,
     shard: str | None = None,
     processes: int | None = None,
     overwrite: bool = False,
     push_to_hub: str | None = None,
+    env_model: str | None = None,
+    task_type: str = "code",
+    user_prompt_path: str | None = None,
 ) -> None:
-    """Rank candidates: by the advantage log pi_critic - log pi_reference, by a value head, or by a judge.
+    """Rank candidates: by log-ratios, a value head, or a judge.
 
     Args:
         input_path: candidates of sample_best_of_n.py.
@@ -36,10 +54,14 @@ def main(
         processes: that rank a part each; default: as many as the GPUs of this machine hold critics.
         overwrite: replace an output of other settings.
         push_to_hub: repository on the hub, OWNER/NAME, to which the finished output is uploaded with a card.
+        env_model: for --reply: the human who is asked, a scripted one of the domain (`mini`) or a model.
+        task_type: for --reply: the domain of the tasks, as in simulate_interactions.py.
+        user_prompt_path: for --reply: template of a human that a model plays; the domain's by default.
     """
     from sweet_rl.credit.ranking import rank_file
 
-    rank_file(critic, input_path, output_path, limit, shard, overwrite, processes, push_to_hub)
+    asked = env_model and AskedHuman(load_domain, task_type, env_model, env, human, user_prompt_path)
+    rank_file(critic, input_path, output_path, limit, shard, overwrite, processes, push_to_hub, asked or None)
 
 
 if __name__ == "__main__":

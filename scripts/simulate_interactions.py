@@ -42,7 +42,7 @@ from sweet_rl.domains import load_domain
 from sweet_rl.environments import Domain
 from sweet_rl.environments.frontend import BrowserSettings
 from sweet_rl.errors import UserError
-from sweet_rl.humans.base import HumanSettings
+from sweet_rl.humans.base import Human, HumanSettings
 from sweet_rl.models import ChatModel, Sampling, load_model
 from sweet_rl.models.cache import CallCache
 from sweet_rl.models.load import model_input
@@ -174,7 +174,7 @@ def main(
             player = domain.make_human(env_model, models["human"], human_prompt, renderer, **vars(human))
             begin = domain.begin(agent_prompt, collection.max_turns)
             collaboration = Collaboration(
-                policy, player, begin, sampling, _choose(critic), domain.label_turn, identity
+                policy, player, begin, sampling, _choose(critic, player), domain.label_turn, identity
             )
             named = {name: model for name, model in models.items() if model is not None}
             if models["human"] is models["agent"]:
@@ -209,13 +209,13 @@ def _same(one: tuple[str, ModelSettings], other: tuple[str, ModelSettings]) -> b
     return one[0] == other[0] and replace(one[1], tokenizer=None) == replace(other[1], tokenizer=None)
 
 
-def _choose(critic: CriticSettings | None) -> Choose | None:
+def _choose(critic: CriticSettings | None, human: Human) -> Choose | None:
     if critic is None:
         return None
     from sweet_rl.credit.acting import BestCandidate  # imports torch, which dialogues between servers do not need
     from sweet_rl.credit.critics import load_critic
 
-    scorer = load_critic(critic)
+    scorer = load_critic(critic, human)
     return BestCandidate(scorer, getattr(scorer, "chat", None))
 
 

@@ -22,7 +22,7 @@ PAPER = packaged_config("paper/results.yaml")
 
 
 def main(
-    kind: Literal["table", "curves", "lengths", "credit", "budget"],
+    kind: Literal["table", "curves", "lengths", "credit", "credit_study", "budget"],
     results: str,
     output_path: str,
     paper: str | None = None,
@@ -33,9 +33,9 @@ def main(
 
     Args:
         kind: table (of runs), curves (runs named series@x), lengths (of the agent's messages, read from the
-            runs' files), credit (agreement with the oracle per turn), budget (success against cost, from the
-            times.jsonl beside the runs' files)
-        results: JSON written by compare_runs.py; for credit, by measure_mini_credit.py
+            runs' files), credit (agreement with the oracle per turn), credit_study (the same against the dialogues that
+            critics were trained on), budget (success against cost, from the times.jsonl beside the runs' files)
+        results: JSON written by compare_runs.py; for credit and credit_study, by measure_mini_credit.py
         output_path: path of the figure; the ending is added
         paper: also show this table or figure of the paper: table2, figure3a, ...
         title: default: the paper's, if --paper is given
@@ -43,7 +43,7 @@ def main(
     """
     try:
         found = json.loads(Path(results).read_text(encoding="utf-8"))
-        if kind != "credit" and not {"measure", "runs", "files"} <= found.keys():
+        if kind not in ("credit", "credit_study") and not {"measure", "runs", "files"} <= found.keys():
             raise ValueError("it has no runs")
     except (OSError, ValueError, AttributeError) as error:
         raise UserError(f"{results}: no results in it ({error}). compare_runs.py writes them.") from error
@@ -60,6 +60,8 @@ def _draw(kind: str, found: dict, paper: dict, title: str, x_label: str):
         return figures.curves(found, title, x_label, paper.get("points", ()))
     if kind == "credit":
         return figures.credit(found, title)
+    if kind == "credit_study":
+        return figures.credit_study(found, title)
     if kind == "budget":
         return figures.budget(budget_points(found), title, found["measure"])
     files = found["files"].items()

@@ -64,14 +64,16 @@ class Tables(Plan):
                 return [*words, f"{prefix}hostname", self.servers[model]]
         return [*words, f"{prefix}engine", engine] if engine and flag else words
 
-    def table(self, target: str, rows: dict, *flags: str, name: str = "", script: str = "compare_runs") -> None:
-        """Plan a table of runs by what they are called; the seeds of a run are joined by +."""
+    def table(
+        self, target: str, rows: dict, *flags: str, name: str = "", script: str = "compare_runs", runs: str = "--runs"
+    ) -> None:
+        """Plan a table of runs by what they are called, in the flag `runs`; the seeds of a run are joined by +."""
         name, code = name or target, script == "compare_runs"
         seeds = [f"{self.out}/seed{seed}" for seed in range(self.options["seeds"])]
         end = ".graded.jsonl" if code else ".jsonl"
-        runs = {row: "+".join(f"{seed}/{run}{end}" for seed in seeds) for row, run in rows.items()}
+        files = {row: "+".join(f"{seed}/{run}{end}" for seed in seeds) for row, run in rows.items()}
         path, latex = f"{self.results}/{name}", ("--latex_path", f"{self.results}/{name}.tex") if code else ()
-        words = "--runs", ",".join(map("=".join, runs.items())), "--overwrite", "--output_path", f"{path}.json"
+        words = runs, ",".join(map("=".join, files.items())), "--overwrite", "--output_path", f"{path}.json"
         words += "--markdown_path", f"{path}.md", *latex, *flags
         words += ("--settings", f"{hash_input(self.log)[:12]} ({Path(self.log).name})") if self.chosen and code else ()
         self._show(target, f"results: {name}", f"scripts/{script}.py", *words)
@@ -134,6 +136,15 @@ class Tables(Plan):
     def credit(self) -> None:
         self.table("credit", CREDIT, script="measure_mini_credit")
         self.plot("credit", "credit", "--title", "Agreement with the oracle")
+
+    def credit_study(self) -> None:
+        shares = {str(n): f"study/first_{tasks}_tasks/study" for tasks, n in self.values["study_shares"].items()}
+        self.table("credit_study", {"0": "study"} | shares, script="measure_mini_credit", runs="--studies")
+        self.plot("credit_study", "credit_study", "--title", "Agreement with the oracle")
+        policies = {name: f"sweet_{ranker}" for name, ranker in self.values["best_critics"].items()}
+        flags = "--baselines", "SWEET-RL"
+        self.table("credit_study", {"SWEET-RL": "sweet"} | policies, *flags, name="credit_study_policies")
+        self.plot("credit_study", "table", "--title", "Policies of the best critics", table="credit_study_policies")
 
     def pages(self) -> None:
         runs = {name: f"pages/{run}" for name, run in METHODS.items()}

@@ -208,6 +208,66 @@ def credit(results: Mapping[str, Mapping], title: str = ""):
     return _finished(figure, axes[0], title)
 
 
+def credit_study(results: Mapping[str, Mapping], title: str = ""):
+    """Agreement with the oracle against the dialogues that a critic was trained on; one panel per group of decisions.
+
+    Critics without training are levels. Of the aggregations of a critic the one is drawn whose smallest accuracy at the
+    most dialogues is the highest.
+
+    Args:
+        results: as of `credit`, with `accuracy`, `interval` and `pairs` of each group, and `smallest`; named
+            `critic, aggregation` or, if the critic was trained, `critic, aggregation@dialogues`.
+        title: of the figure.
+    """
+    levels, curves_ = best_aggregations(results)
+    groups = list(next(iter(results.values()))["groups"])
+    figure, axes = _new_figure(len(groups), width=3.3 * len(groups), height=4.2)
+    lines = LINES[:4] + LINES[5:]  # LINES[4] looks like dots without a marker
+    for axis, group in zip(axes, groups, strict=True):
+        for number, (name, result) in enumerate(levels.items()):
+            if (found := result["groups"][group])["pairs"]:
+                axis.axhline(100 * found["accuracy"], label=name, color=GREYS[number % len(GREYS)],
+                             linestyle=lines[number % len(lines)], linewidth=1.2)  # fmt: skip
+        for number, (name, points) in enumerate(curves_.items()):
+            known = [(n, found) for n, result in points if (found := result["groups"][group])["pairs"]]
+            if not known:
+                continue
+            shares = 100 * np.array([[found["accuracy"], *found["interval"]] for _, found in known])
+            at = [n * 1.06 ** (number - (len(curves_) - 1) / 2) for n, _ in known]  # error bars apart
+            errors = np.abs(shares[:, 1:].T - shares[:, 0])
+            axis.errorbar(at, shares[:, 0], yerr=errors, label=name, color=ACCENT, capsize=2, linewidth=1.4,
+                          marker=("o", *MARKERS)[number % 9], markersize=5, linestyle=("-", *LINES)[number % 8],
+                          markerfacecolor="white" if number else ACCENT)  # fmt: skip
+        axis.axhline(50, color=PAPER, linewidth=0.8)
+        axis.set(xlabel="dialogues that the critic was trained on", ylim=(0, 102), title=group)
+        if numbers := sorted({n for points in curves_.values() for n, _ in points}):
+            axis.set_xscale("log")
+            axis.set_xticks(numbers, [str(n) for n in numbers])
+            axis.minorticks_off()
+        axis.title.set_fontsize(9)
+    axes[0].set_ylabel("pairs ranked as by the oracle, %")
+    return _finished(figure, axes[0], title)
+
+
+def best_aggregations(
+    results: Mapping[str, Mapping],
+) -> tuple[dict[str, Mapping], dict[str, list[tuple[int, Mapping]]]]:
+    """The rows that `credit_study` draws: {row: result} without training, {row: [(dialogues, result)]} with it."""
+    series: dict[str, list[tuple[int, Mapping]]] = {}
+    for name, result in results.items():
+        row, _, dialogues = name.partition("@")
+        series.setdefault(row, []).append((int(dialogues or 0), result))
+    best: dict[str, str] = {}
+    for row, points in series.items():
+        points.sort(key=lambda point: point[0])
+        critic = row.rpartition(", ")[0]
+        if critic not in best or points[-1][1]["smallest"] > series[best[critic]][-1][1]["smallest"]:
+            best[critic] = row
+    shown = {row: series[row] for row in best.values()}
+    levels = {row: points[0][1] for row, points in shown.items() if points[-1][0] == 0}
+    return levels, {row: points for row, points in shown.items() if row not in levels}
+
+
 def budget(points: Sequence[Mapping], title: str = "", measure: str = "success"):
     """What each run reached against its compute and against the dialogues collected for it.
 

@@ -30,6 +30,12 @@ SECTIONS = (
     Section("figure3a", "Figure 3a: the best of N candidates at every turn", ("figure3a",), ("figure3a",)),
     Section("figure3b", "Figure 3b: the number of dialogues", ("figure3b",), ("figure3b",)),
     Section("credit", "Credit assignment against the oracle", ("credit",), ("credit",)),
+    Section(
+        "credit_study",
+        "A study of credit: every critic against the oracle, and the policies of the best",
+        ("credit_study", "credit_study_policies"),
+        ("credit_study", "credit_study_policies"),
+    ),
 )
 
 

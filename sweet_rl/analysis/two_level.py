@@ -25,13 +25,26 @@ def two_level_interval(
         resamples: number of bootstrap resamples.
         seed: of the resampling.
     """
-    seeds, tasks = values.shape
+    return two_level_ratio(values, np.ones_like(values), level, resamples, seed)
+
+
+def two_level_ratio(
+    parts: np.ndarray, wholes: np.ndarray, level: float = 0.95, resamples: int = RESAMPLES, seed: int = 0
+) -> Estimate:
+    """The ratio of two sums, for example of right pairs to pairs, and its interval as in `two_level_interval`.
+
+    Args:
+        parts, wholes: [S, T]; 0 and 0 for a seed that says nothing about a task. Resamples without any whole are left
+            out.
+        level, resamples, seed: as in `two_level_interval`.
+    """
+    seeds, tasks = parts.shape
     draw = np.random.default_rng(seed)
-    by_task = draw.multinomial(seeds, np.full(seeds, 1 / seeds), resamples) @ values / seeds  # [resamples, T]
-    weights = draw.multinomial(tasks, np.full(tasks, 1 / tasks), resamples) / tasks
-    means = np.einsum("rt,rt->r", by_task, weights)
-    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
-    return Estimate(float(values.mean()), float(low), float(high), tasks)
+    by_seed = draw.multinomial(seeds, np.full(seeds, 1 / seeds), resamples)
+    by_task = draw.multinomial(tasks, np.full(tasks, 1 / tasks), resamples)
+    above, below = (np.einsum("rt,rt->r", by_seed @ values, by_task) for values in (parts, wholes))
+    low, high = np.quantile(above[below > 0] / below[below > 0], [(1 - level) / 2, (1 + level) / 2])
+    return Estimate(float(parts.sum() / wholes.sum()), float(low), float(high), tasks)
 
 
 def two_level_p(differences: np.ndarray) -> float:

@@ -78,6 +78,7 @@ class BestCandidate:
             input=prompt,
             older_output=completions[0].text,
             tokenizer=tokenizer,
+            dialogue=messages,
             **candidate_fields(completions),
         )
 

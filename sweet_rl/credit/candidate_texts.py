@@ -43,17 +43,20 @@ def completion_part(record: TurnCandidates, index: int, eos_text: str) -> Part:
     return part
 
 
-def encoded_candidates(record: TurnCandidates, chat: ChatFormat, hint: bool) -> list[EncodedText]:
+def encoded_candidates(
+    record: TurnCandidates, chat: ChatFormat, hint: bool, dialogue: bool = True
+) -> list[EncodedText]:
     """The token ids of each candidate after the turn's prompt.
 
     Args:
         hint: whether the prompt shows the reference solution.
+        dialogue: whether it shows the dialogue; if not, a message of the human that is empty stands for it.
 
     Raises:
         UserError: naming the record: it has no candidates, no task to take the solution from, or an empty candidate.
     """
     check_candidates(record, hint)
-    prompt = prompt_parts(record, chat.bos_text)
+    prompt = prompt_parts(record, chat.bos_text) if dialogue else chat.prompt([{"role": "user", "content": ""}])
     if hint:
         prompt = with_hint(prompt, record.task.ground_truth)
     texts = []
@@ -82,6 +85,23 @@ def sampling_logprobs(record: TurnCandidates, normalize: str = "turn") -> list[l
             "--reference_model_id MODEL."
         )
     return values
+
+
+def check_token_logprobs(record: TurnCandidates, chat: ChatFormat) -> None:
+    """Raise UserError unless the sampling log-probs are of the very tokens that a model of `chat` scores."""
+    values, ids = record.additional_reference_logprobs, record.additional_token_ids
+    found = None
+    if values is not None and not all(isinstance(value, list) for value in values):
+        found = "are means"
+    elif ids is None or record.tokenizer != chat.fingerprint:
+        found = "are of another tokenizer's tokens"
+    elif values is not None and list(map(len, values)) != list(map(len, ids)):
+        found = "are not one per token"
+    if found:
+        raise UserError(
+            f"candidates {record.id!r}: --normalize top and --clip compare the log-probs of each token, but those of "
+            f"sampling {found}. Give --reference seed or seed_without_c, or normalize by turn, none or sqrt."
+        )
 
 
 def check_candidates(record: TurnCandidates, hint: bool) -> None:

@@ -1,4 +1,4 @@
-"""Critics behind one interface: the log-ratio critic, critics with a value head, and an LLM as a judge.
+"""Critics behind one interface: log-ratio, pointwise information, belief gain, value heads, and an LLM as a judge.
 
 Ranking a file (step 5) and acting with the best of N candidates both call `Critic.scores`.
 """
@@ -13,11 +13,15 @@ from typing import Annotated, Any, Literal, Protocol, get_args, get_type_hints
 
 from sweet_rl.cli import UNRECORDED
 from sweet_rl.errors import UserError
+from sweet_rl.humans.base import Human
 from sweet_rl.models.load import model_input
 from sweet_rl.names import model_path
 from sweet_rl.records import TurnCandidates
 from sweet_rl.runs.manifest import DIRECTORY_MANIFEST
-from sweet_rl.scoring.length_normalization import Normalize
+from sweet_rl.scoring.length_normalization import TurnNormalize
+
+WITH_AND_WITHOUT_C = ("pmi", "purified", "belief_gain")
+"""Critics that compare what one model predicts with the reference solution, or with a turn, and without."""
 
 
 class Critic(Protocol):
@@ -51,14 +55,24 @@ class CriticSettings:
 
     Attributes:
         model_id: The critic: directory or hub name; for a judge also a server's name for it.
-        critic_type: log_ratio (the advantage, equation 2 of the paper), value (a model of train_value.py) or judge (a
-            language model is asked for the better one of two, in both orders; knockout over the candidates).
+        critic_type: log_ratio (the advantage, equation 2 of the paper), pmi (the same by any one language model, with
+            and without the reference solution), purified (pmi less what the solution predicts without the dialogue),
+            belief_gain (how much likelier the turn makes the solution as the agent's answer), value (a model of
+            train_value.py) or judge (a language model is asked for the better one of two, in both orders; knockout over
+            the candidates). docs/critics.md has their equations.
         reference: For log_ratio: seed (the model that the critic was trained from, which sees the reference solution
-            too: the paper) or sampled (the log-probs of sampling, without the reference solution: as released). By
-            default seed; sampled if that model is neither given nor named in the critic's manifest.
-        reference_model_id: For log_ratio with reference seed: that model. Default: the one in the critic's manifest.
+            too: the paper), seed_without_c (that model without the reference solution) or sampled (the log-probs of
+            sampling, without the reference solution: as released). By default seed; sampled if that model is neither
+            given nor named in the critic's manifest.
+        reference_model_id: For log_ratio with a seed reference: that model. Default: the one in the critic's manifest.
         no_prompt: Do not show the reference solution to the critic.
-        normalize: For log_ratio: turn or trajectory (mean over the turn's tokens) or none (sum).
+        normalize: For critics that compare log-probs: turn or trajectory (mean over the turn's tokens), none (sum),
+            sqrt (sum over the square root of their number) or top (mean over the --top_tokens largest log-ratios,
+            whatever their sign).
+        top_tokens: For normalize top: number of tokens.
+        clip: Clip the log-ratio of each token to this size first. Default: as it is.
+        purification: For purified: lambda, the weight of what the solution predicts without the dialogue.
+        reply: For belief_gain: ask the human for a reply to each candidate. Without it an empty message stands for it.
         bf16: Load the weights of a log_ratio or value critic in bfloat16. Default: if there is a GPU.
         token_budget: Tokens in one forward pass of a log_ratio or value critic.
         hostname: Server of the judge (several separated by commas). Without one it runs in this process.
@@ -67,18 +81,22 @@ class CriticSettings:
         judge_prompt_path: Template with {dialogue}, {first}, {second} and optionally {ground_truth}.
         api_key_variable: Environment variable that holds the key of the judge's server.
         concurrency: Turns that the judge has in progress.
-        seed: Of the judge's brackets, and of matches that it calls equal.
+        seed: Of the judge's brackets, and of matches that it calls equal; of the human's replies for belief_gain.
 
     Raises:
         UserError: the settings contradict each other.
     """
 
     model_id: str
-    critic_type: Literal["log_ratio", "value", "judge"] = "log_ratio"
-    reference: Literal["seed", "sampled"] | None = None
+    critic_type: Literal["log_ratio", "pmi", "purified", "belief_gain", "value", "judge"] = "log_ratio"
+    reference: Literal["seed", "seed_without_c", "sampled"] | None = None
     reference_model_id: str | None = None
     no_prompt: bool = False
-    normalize: Normalize = "turn"
+    normalize: TurnNormalize = "turn"
+    top_tokens: int = 5
+    clip: float | None = None
+    purification: float = 1.0
+    reply: bool = False
     bf16: bool | None = None
     token_budget: Annotated[int, UNRECORDED] = 16384
     hostname: Annotated[str | None, UNRECORDED] = None
@@ -95,15 +113,30 @@ class CriticSettings:
                 raise UserError(f"--{name} is {value!r}; it must be one of {', '.join(choices)}.")
             if kind is int and name != "seed" and value < 1:
                 raise UserError(f"--{name} is {value}; it must be at least 1.")
-        if self.reference not in (None, "seed", "sampled"):
-            raise UserError(f"--reference is {self.reference!r}; it must be seed or sampled.")
+        if self.reference not in (None, "seed", "seed_without_c", "sampled"):
+            raise UserError(f"--reference is {self.reference!r}; it must be seed, seed_without_c or sampled.")
         if self.reference == "sampled" and self.reference_model_id:
             raise UserError(
                 "--reference sampled takes the stored log-probs; --reference_model_id is for --reference seed."
             )
-        if self.critic_type == "value" and (self.reference == "sampled" or self.reference_model_id):
-            raise UserError("--critic_type value needs no reference: leave out --reference and --reference_model_id.")
-        possible = {"log_ratio": ("auto", "transformers", "vllm"), "value": ("auto", "transformers")}
+        if self.reference == "seed_without_c" and self.no_prompt:
+            raise UserError("--no_prompt hides the solution from critic and reference: --reference seed says that.")
+        given = self.reference_model_id or self.reference not in (None, "seed")
+        if given and self.critic_type in (*WITH_AND_WITHOUT_C, "value"):
+            raise UserError(
+                f"--critic_type {self.critic_type} needs no reference: leave out --reference and --reference_model_id."
+            )
+        if self.critic_type in WITH_AND_WITHOUT_C and self.no_prompt:
+            raise UserError(f"--critic_type {self.critic_type} is about the reference solution: leave out --no_prompt.")
+        if self.clip is not None and not self.clip > 0:
+            raise UserError(f"--clip is {self.clip}; it must be above 0.")
+        if not 0 <= self.purification < float("inf"):
+            raise UserError(f"--purification is {self.purification}; it must be a number from 0.")
+        if self.reply and self.critic_type != "belief_gain":
+            raise UserError("--reply is for --critic_type belief_gain.")
+        by_tokens = ("auto", "transformers", "vllm")
+        possible = {"log_ratio": by_tokens, **dict.fromkeys(WITH_AND_WITHOUT_C, by_tokens)}
+        possible["value"] = ("auto", "transformers")
         if self.engine not in possible.get(self.critic_type, (self.engine,)):
             raise UserError(
                 f"--engine is {self.engine}; for --critic_type {self.critic_type} it must be one of "
@@ -134,6 +167,11 @@ class CriticSettings:
             raise
 
     @property
+    def aggregation(self) -> dict[str, Any]:
+        """The arguments of `advantage`."""
+        return {"normalize": self.normalize, "clip": self.clip, "top_tokens": self.top_tokens}
+
+    @property
     def reduced(self) -> bool:
         """`bf16`, or its default on this machine."""
         if self.bf16 is None:
@@ -153,20 +191,41 @@ class CriticSettings:
             return common | {"judge_prompt": prompt, "seed": self.seed}
         if self.critic_type == "value":
             return common | {"bf16": self.reduced}
-        seed_model = self.seed_model
-        return common | {
-            "reference": "seed" if seed_model else "sampled", "reference_model_id": seed_model,
-            "normalize": self.normalize, "bf16": self.reduced,
-            **({"engine": "vllm"} if self.engine == "vllm" else {}),
-        }  # fmt: skip
+        more: dict[str, Any] = {}
+        if self.critic_type == "log_ratio":
+            seed_model = self.seed_model
+            reference = "sampled" if seed_model is None else self.reference or "seed"
+            more = {"reference": reference, "reference_model_id": seed_model}
+        elif self.critic_type == "purified":
+            more = {"purification": self.purification}
+        elif self.critic_type == "belief_gain":
+            more = {"reply": self.reply} | ({"seed": self.seed} if self.reply else {})
+        more |= {"normalize": self.normalize, "bf16": self.reduced}
+        chosen = {
+            "top_tokens": self.top_tokens if self.normalize == "top" else None,
+            "clip": self.clip,
+            "engine": "vllm" if self.engine == "vllm" else None,
+        }
+        return common | more | {name: value for name, value in chosen.items() if value is not None}
 
     def inputs(self) -> list[str]:
         """The model folders that are read."""
         return [path for name in (self.model_id, self.seed_model) if name and (path := model_input(name))]
 
 
-def load_critic(settings: CriticSettings) -> Critic:
-    """Load the critic of these settings. Raises UserError if a model is not there."""
+def load_critic(settings: CriticSettings, human: Human | None = None) -> Critic:
+    """Load the critic of these settings.
+
+    Args:
+        human: who is asked for replies to candidates, if the settings want that.
+
+    Raises:
+        UserError: a model is not there, or the human.
+    """
+    if settings.critic_type == "belief_gain":
+        from sweet_rl.credit.belief_gain import BeliefGainCritic
+
+        return BeliefGainCritic.load(settings, human)
     if settings.critic_type == "judge":
         from sweet_rl.credit.judge import JudgeCritic
 

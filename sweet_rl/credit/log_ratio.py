@@ -1,4 +1,7 @@
-"""The log-ratio critic: a candidate's score is its advantage (equation 2 of the paper)."""
+"""The log-ratio critic: a candidate's score is its advantage (equation 2 of the paper).
+
+Pointwise information, plain or purified, is the log-ratio of one model with and without the reference solution.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from sweet_rl.chat import ChatFormat
-from sweet_rl.credit.advantage import advantage
-from sweet_rl.credit.candidate_texts import encoded_candidates, sampling_logprobs
+from sweet_rl.credit.advantage import advantage, by_token
+from sweet_rl.credit.candidate_texts import check_token_logprobs, encoded_candidates, sampling_logprobs
 from sweet_rl.credit.critics import CriticSettings
 from sweet_rl.models.loadable import check_loadable
 from sweet_rl.names import model_path
@@ -21,66 +24,124 @@ logger = logging.getLogger(__name__)
 VLLM_TURNS = 4096  # per call: an engine is started for the longest text of a call, and perhaps stopped for another one
 Score = Callable[[Sequence[EncodedText]], list[np.ndarray]]
 """Texts -> for each text the log-probs [L] of its L trained tokens."""
+LoadScorers = Callable[[Sequence[str | None], CriticSettings], "list[Score | None]"]
+"""Model paths -> their scorers, None for None."""
+
+
+TokenLogps = tuple[np.ndarray, "np.ndarray | Sequence[float] | float"]
+"""What `advantage` compares: log-probs [L], and those of the reference."""
 
 
 class LogRatioCritic:
-    """Scores candidates by their advantage (a `critics.Critic`).
+    """Scores candidates by the log-ratio of their tokens (a `critics.Critic`).
 
     Args:
         chat: of the critic's tokenizer.
         critic: log-probs under the critic.
-        reference: log-probs under the reference model, which sees the same texts. None takes the log-probs with which
-            the candidates were sampled, without the reference solution (as the released code does).
-        hint: whether the texts begin with the reference solution.
-        normalize: as in `advantage`.
+        reference: log-probs under the reference model. None takes the log-probs with which the candidates were sampled,
+            without the reference solution (as the released code does).
+        hint: whether the critic's texts begin with the reference solution.
+        normalize, clip, top_tokens: as in `advantage`.
+        reference_hint: whether the reference model's texts begin with the reference solution; default: as `hint`.
+        purification: lambda, the weight at which log pi(a|c) - log pi(a) under the critic is subtracted, both without
+            the dialogue.
     """
 
     turns_per_call = 64
     calls_at_once = 1
 
     def __init__(
-        self, chat: ChatFormat, critic: Score, reference: Score | None, hint: bool = True, normalize: str = "turn"
+        self,
+        chat: ChatFormat,
+        critic: Score,
+        reference: Score | None,
+        hint: bool = True,
+        normalize: str = "turn",
+        clip: float | None = None,
+        top_tokens: int = 5,
+        reference_hint: bool | None = None,
+        purification: float = 0.0,
     ):
         self.chat, self.eos_text = chat, chat.eos_text
-        self._critic, self._reference, self._hint, self._normalize = critic, reference, hint, normalize
+        self._critic, self._reference, self._hint = critic, reference, hint
+        self._reference_hint = hint if reference_hint is None else reference_hint
+        self._aggregation = {"normalize": normalize, "clip": clip, "top_tokens": top_tokens}
+        self._purification = purification
 
     @classmethod
-    def load(cls, settings: CriticSettings) -> LogRatioCritic:
-        """Load both models, on the GPU if there is one. Raises UserError if one cannot be loaded."""
+    def load(cls, settings: CriticSettings, load: LoadScorers | None = None) -> LogRatioCritic:
+        """Load the models, on the GPU if there is one. Raises UserError if one cannot be loaded.
+
+        Args:
+            load: makes the scorers; default: `load_scorers`.
+        """
         seed_model = settings.seed_model
-        if seed_model is None and settings.reference is None:
+        if settings.critic_type == "log_ratio" and seed_model is None and settings.reference is None:
             logger.warning(
                 "which model %s was trained from is not known (no manifest, no --reference_model_id), so the reference "
                 "is the stored log-probs of sampling",
                 settings.model_id,
             )
-        paths = [model_path(settings.model_id), seed_model and model_path(seed_model)]
-        for path in filter(None, paths):
-            check_loadable(path)
+        path = model_path(settings.model_id)
+        critic, reference = (load or load_scorers)([path, seed_model and model_path(seed_model)], settings)
+        alone = settings.critic_type != "log_ratio"
+        made = cls(
+            ChatFormat.from_pretrained(path),
+            critic,
+            critic if alone else reference,
+            settings.hint,
+            **settings.aggregation,
+            reference_hint=settings.hint and not alone and settings.reference != "seed_without_c",
+            purification=settings.purification if settings.critic_type == "purified" else 0.0,
+        )
         if settings.engine == "vllm":
-            from sweet_rl.scoring.vllm_logps import load_vllm_scorers
+            made.turns_per_call = VLLM_TURNS
+        return made
 
-            scorers = load_vllm_scorers(paths, settings.reduced)
+    async def token_logps(self, records: Sequence[TurnCandidates]) -> list[list[TokenLogps]]:
+        """For each record and candidate the log-probs that `advantage` compares."""
+        shown = self._texts(records, self._hint)
+        flat = [text for group in shown for text in group]
+        if self._reference is None:
+            normalize = self._aggregation["normalize"]
+            if by_token(normalize, self._aggregation["clip"]):
+                for record in records:
+                    check_token_logprobs(record, self.chat)
+            reference = [values for record in records for values in sampling_logprobs(record, normalize)]
         else:
-            scorers = [path and load_scorer(path, settings.reduced, settings.token_budget) for path in paths]
-        critic = cls(ChatFormat.from_pretrained(paths[0]), *scorers, settings.hint, settings.normalize)
-        if settings.engine == "vllm":
-            critic.turns_per_call = VLLM_TURNS
-        return critic
+            hidden = shown if self._reference_hint == self._hint else self._texts(records, self._reference_hint)
+            reference = await asyncio.to_thread(self._reference, [text for group in hidden for text in group])
+        critic = await asyncio.to_thread(self._critic, flat)
+        if self._purification:
+            alone = [*self._texts(records, True, dialogue=False), *self._texts(records, False, dialogue=False)]
+            found = await asyncio.to_thread(self._critic, [text for group in alone for text in group])
+            by_c = zip(critic, found[: len(flat)], found[len(flat) :], strict=True)
+            critic = [own - self._purification * (told - untold) for own, told, untold in by_c]
+        pairs = zip(critic, reference, strict=True)
+        return [[next(pairs) for _ in group] for group in shown]
 
     async def scores(self, records: Sequence[TurnCandidates]) -> list[list[float]]:
-        texts = [encoded_candidates(record, self.chat, self._hint) for record in records]
-        flat = [text for group in texts for text in group]
-        if self._reference is None:
-            reference = [values for record in records for values in sampling_logprobs(record, self._normalize)]
-        else:
-            reference = await asyncio.to_thread(self._reference, flat)
-        critic = await asyncio.to_thread(self._critic, flat)
-        pairs = zip(critic, reference, strict=True)
-        return [[advantage(*next(pairs), self._normalize) for _ in group] for group in texts]
+        return [[advantage(*pair, **self._aggregation) for pair in group] for group in await self.token_logps(records)]
 
     async def close(self) -> None:
         """Nothing to release."""
+
+    def _texts(self, records: Sequence[TurnCandidates], hint: bool, dialogue: bool = True) -> list[list[EncodedText]]:
+        return [encoded_candidates(record, self.chat, hint, dialogue) for record in records]
+
+
+def load_scorers(paths: Sequence[str | None], settings: CriticSettings) -> list[Score | None]:
+    """A function from texts to log-probs for each model, None for None; equal paths share one."""
+    given = list(dict.fromkeys(filter(None, paths)))
+    for path in given:
+        check_loadable(path)
+    if settings.engine == "vllm":
+        from sweet_rl.scoring.vllm_logps import load_vllm_scorers
+
+        loaded = dict(zip(given, load_vllm_scorers(given, settings.reduced), strict=True))
+    else:
+        loaded = {path: load_scorer(path, settings.reduced, settings.token_budget) for path in given}
+    return [path and loaded[path] for path in paths]
 
 
 def load_scorer(path: str, bf16: bool, token_budget: int) -> Score:

@@ -11,8 +11,9 @@ from tqdm import tqdm
 
 from sweet_rl.credit.advantage import order_by_score
 from sweet_rl.credit.critics import Critic, CriticSettings, load_critic
+from sweet_rl.environments.asked_human import AskedHuman
 from sweet_rl.errors import UserError
-from sweet_rl.models.base import ModelError
+from sweet_rl.models.base import ChatModel, ModelError
 from sweet_rl.models.loadable import check_loadable
 from sweet_rl.models.placement import gpu_memory, gpus_for, parameter_count, visible_groups
 from sweet_rl.names import model_path
@@ -34,6 +35,7 @@ def rank_file(
     overwrite: bool = False,
     processes: int | None = None,
     push_to_hub: str | None = None,
+    human: AskedHuman | None = None,
 ) -> dict:
     """Rank every record of a file, in its order. A killed run continues with the same call.
 
@@ -43,6 +45,7 @@ def rank_file(
         processes: that rank a part each, on CPUs or on GPUs of their own; None: as many as the GPUs of this machine
             hold critics, without a shard.
         push_to_hub: repository to which the finished output is uploaded.
+        human: who replies to candidates, for a critic that asks for that.
 
     Returns:
         The summary: turns, candidates.
@@ -58,7 +61,11 @@ def rank_file(
     if critic.critic_type != "judge":
         for model in filter(None, (critic.model_id, critic.seed_model)):
             check_loadable(model_path(model))
+    check_human(critic.reply, human)
     settings = {**critic.to_settings(), "limit": limit, **({} if shard is None else {"shard": shard})}
+    if human is not None:
+        human.check([record.task for record in records if record.task is not None], input_path)
+        settings["human"] = human.identity()
     opened = open_run(output_path, settings, [input_path, *critic.inputs()], overwrite)
     with pushed(opened, push_to_hub) as run:
         if run.complete:
@@ -68,9 +75,10 @@ def rank_file(
         environments = processes_of(critic, processes, shard)[: len(records)]
         failed = 0
         if len(environments) > 1 and todo:
-            run_parts(run, partial(_rank_part, critic, input_path, limit), environments)
+            run_parts(run, partial(_rank_part, critic, input_path, limit, human), environments)
         else:
-            failed = asyncio.run(_rank(run, load_critic(critic), todo))
+            player = human and human.make()
+            failed = asyncio.run(_rank(run, load_critic(critic, player), todo, getattr(player, "model", None)))
         if failed:
             raise UserError(
                 f"{failed} turns could not be ranked; the others are in {output_path}. Run the same command again to "
@@ -83,6 +91,14 @@ def rank_file(
         run.finish(summary)
         print(f"{output_path}: {summary['candidates']} candidates of {summary['turns']} turns ranked")
         return summary
+
+
+def check_human(reply: bool, human: AskedHuman | None) -> None:
+    """Raise UserError unless a human is given if and only if replies are wanted."""
+    if reply and human is None:
+        raise UserError("--reply needs the human who is asked: give --env_model (and --task_type).")
+    if human is not None and not reply:
+        raise UserError("--env_model names the human who is asked for replies to candidates: give --reply too.")
 
 
 def processes_of(critic: CriticSettings, processes: int | None, shard: str | None) -> list[dict[str, str]]:
@@ -98,8 +114,15 @@ def processes_of(critic: CriticSettings, processes: int | None, shard: str | Non
     return groups[:processes]
 
 
-def _rank_part(critic: CriticSettings, input_path: str, limit: int | None, output_path: str, shard: str) -> None:
-    rank_file(critic, input_path, output_path, limit, shard)
+def _rank_part(
+    critic: CriticSettings,
+    input_path: str,
+    limit: int | None,
+    human: AskedHuman | None,
+    output_path: str,
+    shard: str,
+) -> None:
+    rank_file(critic, input_path, output_path, limit, shard, human=human)
 
 
 def ranked(record: TurnCandidates, scores: list[float], eos_text: str | None) -> TurnCandidates:
@@ -113,7 +136,7 @@ def ranked(record: TurnCandidates, scores: list[float], eos_text: str | None) ->
     return dataclasses.replace(record, judge_scores=scores, judge_result=order_by_score(scores), eos_text=eos_text)
 
 
-async def _rank(run: Run, critic: Critic, todo: list[TurnCandidates]) -> int:
+async def _rank(run: Run, critic: Critic, todo: list[TurnCandidates], human_model: ChatModel | None = None) -> int:
     """Write the records with their ranking; return how many could not be ranked."""
     waiting, failed = iter(todo), 0
     chunks = iter(lambda: list(islice(waiting, critic.turns_per_call)), [])
@@ -123,7 +146,7 @@ async def _rank(run: Run, critic: Critic, todo: list[TurnCandidates]) -> int:
             return chunk, await critic.scores(chunk)
         except ModelError as error:
             if error.kind == "auth":
-                raise UserError(f"the judge's server refuses the key or the model: {error}") from error
+                raise UserError(f"the server refuses the key or the model: {error}") from error
             tqdm.write(f"{chunk[0].id}: {error.kind}: {error}")
             return chunk, None
 
@@ -139,4 +162,6 @@ async def _rank(run: Run, critic: Critic, todo: list[TurnCandidates]) -> int:
                     bar.update(len(values))
     finally:
         await critic.close()
+        if human_model is not None:
+            await human_model.close()
     return failed

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 
+from sweet_rl.analysis.two_level import two_level_ratio
 from sweet_rl.errors import UserError
 from sweet_rl.mini import oracle, page_oracle
 from sweet_rl.mini.pages import read_page
@@ -28,26 +30,63 @@ DRAFTS = {
 MARKUP = re.compile(r"<\|[a-z]+\|>")
 
 
-def judged(record: TurnCandidates) -> list[tuple[str, str, float]]:
-    """Return (text, the oracle's word, the critic's score) of each different candidate of a turn.
+class JudgedTurn(NamedTuple):
+    """A turn's candidates as the oracle and a critic judge them, equal texts once.
 
-    Raises:
-        UserError: the turn is not ranked, or its task is not a mini task.
+    Attributes:
+        task: id of the task.
+        turn: number of the turn, from 0.
+        words: the oracle's word on each candidate.
+        scores: the critic's score of each candidate.
     """
-    mini, page = record.task.extra.get("mini"), read_page(record.task.ground_truth)
-    if record.judge_scores is None or (mini is None and page is None) or isinstance(record.input, str):
+
+    task: str
+    turn: int
+    words: list[str]
+    scores: list[float]
+
+
+def judged(record: TurnCandidates) -> JudgedTurn:
+    """The turn of a ranked record. Raises UserError: it is not ranked, or its task is not a mini task."""
+    texts = _texts(record, "judge_scores" if record.judge_scores is None else None)
+    words = _words(record, texts)
+    return JudgedTurn(record.task.id, record.turn, words, [record.judge_scores[i] for i in texts.values()])
+
+
+def judged_by_rows(record: TurnCandidates) -> dict[str, JudgedTurn]:
+    """The turn by each row of a study (study_credit.py). Raises UserError as `judged`."""
+    rows = record.extra.get("scores")
+    texts = _texts(record, None if isinstance(rows, dict) else "scores")
+    words = _words(record, texts)
+    return {
+        name: JudgedTurn(record.task.id, record.turn, words, [scores[i] for i in texts.values()])
+        for name, scores in rows.items()
+    }
+
+
+def _texts(record: TurnCandidates, missing: str | None) -> dict[str, int]:
+    """Each different candidate with its place."""
+    known = record.task is not None and (
+        record.task.extra.get("mini") is not None or read_page(record.task.ground_truth) is not None
+    )
+    if missing or not known or isinstance(record.input, str):
         raise UserError(
-            f"candidates {record.id}: need 'judge_scores' (rank_best_of_n.py), a mini task, and the input as parts."
+            f"candidates {record.id}: need '{missing or 'judge_scores'}' (rank_best_of_n.py writes 'judge_scores', "
+            "study_credit.py 'scores'), a mini task, and the input as parts."
         )
+    return {text: place for place, text in enumerate(record.additional_outputs)}
+
+
+def _words(record: TurnCandidates, texts: Iterable[str]) -> list[str]:
     earlier = [MARKUP.sub("", part["text"]) for part in record.input if part["train"]]
     dialogue = [{"role": "assistant", "content": text} for text in earlier]
-    scores = dict(zip(record.additional_outputs, record.judge_scores, strict=True))
+    page = read_page(record.task.ground_truth)
     if page is not None:
-        return [(text, page_oracle.usefulness(page, dialogue, text), score) for text, score in scores.items()]
-    return [(text, oracle.usefulness(mini, dialogue, text), score) for text, score in scores.items()]
+        return [page_oracle.usefulness(page, dialogue, text) for text in texts]
+    return [oracle.usefulness(record.task.extra["mini"], dialogue, text) for text in texts]
 
 
-def pair_outcomes(candidates: list[tuple[str, str, float]]) -> list[tuple[str, float]]:
+def pair_outcomes(words: Sequence[str], scores: Sequence[float]) -> list[tuple[str, float]]:
     """Compare a critic's scores with the oracle, for each pair of candidates of one turn.
 
     The order of the oracle is `WORTH`: a complete answer is better than any question, a useful question better than a
@@ -55,77 +94,82 @@ def pair_outcomes(candidates: list[tuple[str, str, float]]) -> list[tuple[str, f
     more parts than it spoils is better than an idle one, and an idle one better than one that spoils more.
 
     Args:
-        candidates: of `judged`.
+        words, scores: of `JudgedTurn`.
 
     Returns:
         (kind, outcome) for each pair of which the oracle prefers one: the kind is `better over worse`, for example
         `useful over repeated`; the outcome is 1 if the critic agrees, 0 if not, 0.5 for equal scores.
     """
     outcomes = []
-    for (_, one, score_one), (_, other, score_other) in combinations(candidates, 2):
+    for (one, score_one), (other, score_other) in combinations(zip(words, scores, strict=True), 2):
         if WORTH[one] == WORTH[other]:
             continue
         better, worse, gap = one, other, score_one - score_other
         if WORTH[other] > WORTH[one]:
             better, worse, gap = other, one, -gap
-        outcomes.append((f"{better} over {worse}", 0.5 * (1 + float(np.sign(gap)))))
+        outcomes.append((f"{better} over {worse}", 0.5 * (1 + (gap > 0) - (gap < 0))))
     return outcomes
 
 
-def credit_accuracy(records: Iterable[TurnCandidates], seed: int = 0, resamples: int = 1000) -> dict:
+def credit_accuracy(seeds: Sequence[Iterable[JudgedTurn]], seed: int = 0, resamples: int = 1000) -> dict:
     """Return the share of pairs of candidates of one turn that the critic ranks as the oracle does; ties count half.
 
     Args:
-        records: ranked candidates of mini tasks.
-        seed, resamples: of the bootstrap over tasks.
+        seeds: the turns of each seed of one critic.
+        seed, resamples: of the bootstrap over seeds and tasks (`two_level_ratio`).
 
     Returns:
         groups: the three decisions of an agent: which question to ask (which page to draw), not to answer too early,
-            and to answer when everything is told (drawn). Each has `accuracy`, its 95 % `interval`, `pairs` and
-            `by_turn` (turns count from 0). The accuracy of a group without pairs is None.
+            and to answer when everything is told (drawn). Each has `accuracy`, its 95 % `interval`, `by_seed` (the
+            accuracy of each seed), `pairs` and `by_turn` (turns count from 0). The accuracy of a group, or of a seed,
+            without pairs is None.
+        smallest: the smallest accuracy of a group that has pairs.
         by_kind: accuracy and pairs of each kind of `pair_outcomes`.
         candidates: counts of the oracle's words.
 
     Raises:
-        UserError: no pair is about the first decision, or a record cannot be judged.
+        UserError: no pair is about the first decision.
     """
-    outcomes: dict[str, list[tuple[str, int, float]]] = defaultdict(list)
+    outcomes: dict[str, list[tuple[int, str, int, float]]] = defaultdict(list)
     words: Counter = Counter()
-    for record in records:
-        candidates = judged(record)
-        words.update(word for _, word, _ in candidates)
-        for kind, right in pair_outcomes(candidates):
-            outcomes[kind].append((record.task.id, record.turn, right))
-    groups = QUESTIONS if words.keys() & {"useful", "useless", "repeated"} else DRAFTS
-    if not any(outcomes[kind] for kind in next(iter(groups.values()))):
+    for number, turns in enumerate(seeds):
+        for turn in turns:
+            words.update(turn.words)
+            for kind, right in pair_outcomes(turn.words, turn.scores):
+                outcomes[kind].append((number, turn.task, turn.turn, right))
+    names = QUESTIONS if words.keys() & {"useful", "useless", "repeated"} else DRAFTS
+    if not any(outcomes[kind] for kind in next(iter(names.values()))):
         raise UserError(
             "no turn has both a useful and a useless question (a repairing and another draft) among its candidates."
         )
+    groups = {
+        name: _group([row for kind in kinds for row in outcomes[kind]], len(seeds), seed, resamples)
+        for name, kinds in names.items()
+    }
     return {
-        "groups": {
-            name: _group([row for kind in kinds for row in outcomes[kind]], seed, resamples)
-            for name, kinds in groups.items()
-        },
+        "groups": groups,
+        "smallest": min(group["accuracy"] for group in groups.values() if group["pairs"]),
         "by_kind": {kind: _share([right for *_, right in rows]) for kind, rows in sorted(outcomes.items()) if rows},
         "candidates": dict(words),
     }
 
 
-def _group(rows: list[tuple[str, int, float]], seed: int, resamples: int) -> dict:
-    by_task: dict[str, list[float]] = defaultdict(list)
-    by_turn: dict[int, list[float]] = defaultdict(list)
-    for task, turn, right in rows:
-        by_task[task].append(right)
-        by_turn[turn].append(right)
+def _group(rows: list[tuple[int, str, int, float]], seeds: int, seed: int, resamples: int) -> dict:
     if not rows:
-        return {"accuracy": None, "interval": None, "pairs": 0, "by_turn": {}}
-    sums = np.array([[sum(rights), len(rights)] for rights in by_task.values()])
-    picks = np.random.default_rng(seed).integers(0, len(sums), (resamples, len(sums)))
-    totals = sums[picks].sum(1)
-    low, high = np.percentile(totals[:, 0] / totals[:, 1], [2.5, 97.5])
+        return {"accuracy": None, "interval": None, "by_seed": [None] * seeds, "pairs": 0, "by_turn": {}}
+    places = {task: place for place, task in enumerate(dict.fromkeys(task for _, task, *_ in rows))}
+    right, pairs = np.zeros((2, seeds, len(places)))
+    by_turn: dict[int, list[float]] = defaultdict(list)
+    for number, task, turn, outcome in rows:
+        right[number, places[task]] += outcome
+        pairs[number, places[task]] += 1
+        by_turn[turn].append(outcome)
+    found = two_level_ratio(right, pairs, resamples=resamples, seed=seed)
     return {
-        **_share([right for *_, right in rows]),
-        "interval": [float(low), float(high)],
+        "accuracy": found.mean,
+        "interval": [found.low, found.high],
+        "by_seed": [float(r.sum() / n.sum()) if n.any() else None for r, n in zip(right, pairs, strict=True)],
+        "pairs": len(rows),
         "by_turn": {turn: _share(rights) for turn, rights in sorted(by_turn.items())},
     }
 
@@ -135,7 +179,34 @@ def _share(rights: list[float]) -> dict:
 
 
 def credit_markdown(results: Mapping[str, dict]) -> str:
-    """Markdown tables, one per decision: for each critic the accuracy with its interval, and by turn."""
+    """Markdown tables: a summary with a row per critic, best first, and one per decision with the accuracy by turn.
+
+    The summary has the accuracy of each decision with its interval, the smallest of them, by which it is sorted, and,
+    for a study, the flags of rank_best_of_n.py (`flags` of a result).
+    """
+    return "\n".join([*_summary(results), "", *_by_turn(results)])
+
+
+def _summary(results: Mapping[str, dict]) -> list[str]:
+    names = list(dict.fromkeys(name for result in results.values() for name in result["groups"]))
+    with_flags = any("flags" in result for result in results.values())
+    head = ["critic", *(f"{name}, %" for name in names), "smallest, %", *["flags"] * with_flags]
+    lines = [f"| {' | '.join(head)} |", "| --- |" + " ---: |" * (len(names) + 1) + " --- |" * with_flags]
+    for name, result in sorted(results.items(), key=lambda item: -item[1]["smallest"]):
+        cells = [name]
+        for group in (result["groups"].get(name, {"pairs": 0}) for name in names):
+            cells.append(_with_interval(group) if group["pairs"] else "")
+        cells += [f"{100 * result['smallest']:.1f}", *[f"`{result.get('flags', '')}`"] * with_flags]
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def _with_interval(group: Mapping) -> str:
+    low, high = group["interval"]
+    return f"{100 * group['accuracy']:.1f} ({100 * low:.1f} to {100 * high:.1f})"
+
+
+def _by_turn(results: Mapping[str, dict]) -> list[str]:
     groups = [group for result in results.values() for group in result["groups"].values()]
     turns = sorted({int(turn) for group in groups for turn in group["by_turn"]})
     lines = []
@@ -152,4 +223,4 @@ def credit_markdown(results: Mapping[str, dict]) -> str:
             cells = [f"{100 * by_turn[turn]['accuracy']:.1f}" if turn in by_turn else "" for turn in turns]
             lines.append("| " + " | ".join([name, *figures, f"{found['pairs']:,}", *cells]) + " |")
         lines.append("")
-    return "\n".join(lines)
+    return lines

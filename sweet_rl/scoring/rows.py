@@ -25,14 +25,21 @@ from sweet_rl.errors import UserError
 
 @dataclass(frozen=True, eq=False)
 class EncodedText:
-    """Token ids int32 [L] of a text, and which of them are trained, bool [L]."""
+    """Token ids int32 [L] of a text, and which of them are trained, bool [L].
+
+    `shared` is the number of tokens at its beginning that are computed once for all texts that begin with them. None:
+    those before the first trained token. It changes no result.
+    """
 
     ids: np.ndarray
     train: np.ndarray
+    shared: int | None = None
 
     @classmethod
-    def build(cls, ids: Sequence[int], train: Sequence[bool], where: str) -> EncodedText:
-        """The text up to its last trained token.
+    def build(
+        cls, ids: Sequence[int], train: Sequence[bool], where: str, shared: int | None = None
+    ) -> EncodedText:
+        """The text up to its last trained token; `shared` is at most the number of tokens before the first one.
 
         Raises UserError naming `where`, the example, if no token is trained or the first one is.
         """
@@ -49,19 +56,19 @@ class EncodedText:
                 f"{where}: its first token is to be trained, but nothing precedes it to predict it from."
             )
         end = trained[-1] + 1
-        return cls(np.asarray(ids[:end], dtype=np.int32), mask[:end])
+        return cls(np.asarray(ids[:end], dtype=np.int32), mask[:end], shared)
 
     def __len__(self) -> int:
         return len(self.ids)
 
     @cached_property
     def prompt_length(self) -> int:
-        """Tokens before the first trained one."""
-        return int(np.argmax(self.train))
+        """Tokens before the first trained one, or `shared`."""
+        return int(np.argmax(self.train)) if self.shared is None else self.shared
 
     @cached_property
     def prompt(self) -> bytes:
-        """Digest of the ids before the first trained token; texts with the same one can share a block."""
+        """Digest of the first `prompt_length` ids; texts with the same one can share a block."""
         return _digest(self.ids[: self.prompt_length])
 
     @cached_property

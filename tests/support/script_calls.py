@@ -130,6 +130,12 @@ SCRIPTS = (
         ("output_dir",), "num_train", other={"num_test": "3"},
     ),
     Script(
+        "study_credit.py",
+        {"model_id": "{place}/model", "input_path": "{place}/candidates.jsonl", "output_path": "{out}/made.jsonl"},
+        ("output_path",), "token_budget", "input_path", "additional_outputs", "no list", ("model_id",),
+        {"clip": "2"},
+    ),
+    Script(
         "measure_mini_credit.py",
         {"runs": "a={place}/ranked.jsonl,b={place}/ranked.jsonl", "output_path": "{out}/made.json"},
         ("output_path",), "seed", "runs", "additional_outputs", "no list",
@@ -181,6 +187,12 @@ def place(tmp_path_factory) -> Path:
         "task": tasks[0], "turn": 0, "input": prompt, "older_output": "Why?", "judge_scores": [0.1, 0.2],
         "additional_outputs": [useful, "What colour is the sky?"], "judge_result": [1, 0], "eos_text": chat.eos_text,
     }  # fmt: skip
+    ids = [chat.encode([{"text": text + chat.eos_text, "train": True}])[0] for text in candidates["additional_outputs"]]
+    sampled = {
+        "additional_token_ids": ids, "additional_reference_logprobs": [[-1.0] * len(own) for own in ids],
+        "dialogue": rows[0]["dialogue_history"][:1], "tokenizer": chat.fingerprint,
+    }  # fmt: skip
+    write_rows(place / "candidates.jsonl", [candidates | sampled | {"older_output": said} for said in ("Why?", "How?")])
     write_rows(place / "ranked.jsonl", [candidates, {**candidates, "turn": 1, "older_output": "How?"}])
 
     shutil.copytree(model, place / "no_template")

@@ -10,8 +10,10 @@ pytest.importorskip("matplotlib")
 from matplotlib.colors import to_rgb
 
 from sweet_rl.analysis.figures import (
+    best_aggregations,
     budget,
     credit,
+    credit_study,
     curves,
     lengths,
     message_lengths,
@@ -96,6 +98,46 @@ def test_lengths_are_means_over_messages_by_turn():
     assert found["answered"] == pytest.approx(2 / 3)
     by_turn, answers = lengths({"run": rows}).axes
     assert by_turn.lines[0].get_xydata().tolist() == [[1, 4], [2, 2]] and answers.patches[0].get_width() == 20
+
+
+def study_result(*shares):
+    groups = {
+        name: {"accuracy": share, "interval": [share - 0.1, share + 0.05], "pairs": 9}
+        for name, share in zip(("question", "stop"), shares, strict=True)
+    }
+    return {"groups": groups, "smallest": min(shares)}
+
+
+STUDY = {
+    "pmi, mean": study_result(0.5, 0.9), "pmi, top": study_result(0.6, 0.7),
+    "trained, mean@200": study_result(0.8, 0.7), "trained, sum@200": study_result(0.2, 0.3),
+    "trained, mean@50": study_result(0.6, 0.4), "trained, sum@50": study_result(0.9, 0.9),
+}  # fmt: skip
+
+
+def test_of_a_critics_aggregations_the_one_with_the_highest_smallest_accuracy_is_drawn():
+    levels, trained = best_aggregations(STUDY)
+    assert list(levels) == ["pmi, top"] and list(trained) == ["trained, mean"]
+    assert [dialogues for dialogues, _ in trained["trained, mean"]] == [50, 200]
+
+
+def test_a_study_draws_trained_critics_by_their_dialogues_and_the_others_as_levels():
+    question, stop = credit_study(STUDY).axes
+    for axis, level, points in ((question, 60, [60, 80]), (stop, 70, [40, 70])):
+        (box,) = axis.containers
+        assert box.lines[0].get_xydata().round(6).tolist() == [[50, points[0]], [200, points[1]]]
+        ends = [segment[:, 1].round(6).tolist() for segment in box.lines[2][0].get_segments()]
+        assert ends == [[points[0] - 10, points[0] + 5], [points[1] - 10, points[1] + 5]]
+        drawn = {line.get_label(): line.get_ydata() for line in axis.lines}
+        assert list(drawn["pmi, top"]) == pytest.approx([level] * 2)
+    assert question.get_xscale() == "log"
+
+
+def test_a_decision_without_pairs_is_an_empty_panel():
+    empty = {"accuracy": None, "interval": None, "pairs": 0}
+    nothing = {name: result | {"groups": result["groups"] | {"stop": empty}} for name, result in STUDY.items()}
+    _, stop = credit_study(nothing).axes
+    assert not stop.containers and {line.get_label() for line in stop.lines}.isdisjoint({"pmi, top"})
 
 
 def test_credit_has_a_panel_for_each_decision_and_leaves_out_turns_with_few_pairs():

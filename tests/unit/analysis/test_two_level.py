@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sweet_rl.analysis.two_level import two_level_interval, two_level_p
+from sweet_rl.analysis.two_level import two_level_interval, two_level_p, two_level_ratio
 
 
 def simulated(draw, seeds=5, tasks=60, between_seeds=0.05, between_tasks=0.2, noise=0.3, mean=0.0):
@@ -73,3 +73,19 @@ def test_one_in_twenty_tests_without_a_difference_is_below_five_percent():
     over_tasks = np.mean([stats.ttest_1samp(simulated(draw, between_seeds=0.1).mean(0), 0).pvalue < 0.05
                           for _ in range(1000)])  # fmt: skip
     assert over_tasks > 0.2  # why tasks alone are not enough
+
+
+def test_the_ratio_of_two_sums_resamples_both_together():
+    # two tasks, right 1 of 1 and 0 of 3: resamples hold one of them twice, or both
+    parts, wholes = np.array([[1.0, 0.0]]), np.array([[1.0, 3.0]])
+    found = two_level_ratio(parts, wholes)
+    assert (found.mean, found.low, found.high) == (0.25, 0.0, 1.0)
+    middle = two_level_ratio(parts, wholes, level=0.4)
+    assert middle.low == middle.high == 0.25
+
+
+def test_equal_wholes_are_a_mean_and_resamples_without_a_whole_are_left_out():
+    values = simulated(np.random.default_rng(1))
+    assert two_level_ratio(2 * values, np.full(values.shape, 2.0)) == pytest.approx(two_level_interval(values))
+    found = two_level_ratio(np.array([[2.0, 0.0, 0.0]]), np.array([[4.0, 0.0, 0.0]]))
+    assert (found.mean, found.low, found.high) == (0.5, 0.5, 0.5)

@@ -23,6 +23,15 @@ from sweet_rl.runs.manifest import DIRECTORY_MANIFEST
     ({"hostname": "localhost"}, "--hostname"),
     ({"token_budget": 0}, "--token_budget"),
     ({"concurrency": 0}, "--concurrency"),
+    ({"top_tokens": 0}, "--top_tokens"),
+    ({"clip": 0.0}, "--clip"),
+    ({"clip": float("nan")}, "--clip"),
+    ({"purification": -1.0}, "--purification"),
+    ({"reply": True}, "--reply"),
+    ({"reference": "seed_without_c", "no_prompt": True}, "--no_prompt"),
+    ({"critic_type": "pmi", "no_prompt": True}, "--no_prompt"),
+    ({"critic_type": "pmi", "reference": "sampled"}, "--critic_type pmi"),
+    ({"critic_type": "belief_gain", "reference_model_id": "m"}, "--critic_type belief_gain"),
 ])  # fmt: skip
 def test_settings_that_contradict_each_other_are_refused(changes, named):
     with pytest.raises(UserError, match=named):
@@ -43,6 +52,20 @@ def test_a_manifest_records_what_the_scores_depend_on():
     assert (sampled["reference_model_id"], sampled["engine"]) == (None, "vllm")
     value = {"model_id": "c", "critic_type": "value", "hint": True, "bf16": True}
     assert CriticSettings("c", critic_type="value", bf16=True).to_settings() == value
+
+
+def test_a_manifest_records_an_aggregation_only_if_it_is_not_the_usual_one():
+    pmi = {"model_id": "m", "critic_type": "pmi", "hint": True, "normalize": "turn", "bf16": False}
+    assert CriticSettings("m", "pmi", top_tokens=3, seed=4).to_settings() == pmi
+    top = CriticSettings("m", "pmi", normalize="top", top_tokens=3, clip=2.0).to_settings()
+    assert top == pmi | {"normalize": "top", "top_tokens": 3, "clip": 2.0}
+    purified = CriticSettings("m", "purified", purification=0.5).to_settings()
+    assert purified == pmi | {"critic_type": "purified", "purification": 0.5}
+    asked, unasked = (CriticSettings("m", "belief_gain", reply=reply, seed=4).to_settings() for reply in (True, False))
+    assert asked == pmi | {"critic_type": "belief_gain", "reply": True, "seed": 4}
+    assert unasked == pmi | {"critic_type": "belief_gain", "reply": False}
+    seed = CriticSettings("c", reference="seed_without_c", reference_model_id="m").to_settings()
+    assert (seed["reference"], seed["reference_model_id"]) == ("seed_without_c", "m")
 
 
 def test_a_judges_seed_and_the_text_of_its_prompt_are_recorded(tmp_path):

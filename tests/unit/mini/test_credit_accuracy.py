@@ -1,7 +1,7 @@
 import pytest
 
 from sweet_rl.errors import UserError
-from sweet_rl.mini.credit_accuracy import credit_accuracy, credit_markdown, pair_outcomes
+from sweet_rl.mini.credit_accuracy import credit_accuracy, credit_markdown, judged, judged_by_rows, pair_outcomes
 from sweet_rl.records import Task, TurnCandidates
 
 MINI = {"family": "parking_fee", "rules": [["allowance", 0, 2, 5], ["rate", 0, 4, 5], ["cap", 0, 30, 5]]}
@@ -19,8 +19,12 @@ def candidates(scores):
     )  # fmt: skip
 
 
+def turns(*scores):
+    return [judged(candidates(own)) for own in scores]
+
+
 def test_pairs_are_counted_by_hand():
-    outcomes = pair_outcomes([("a", "useful", 1.0), ("b", "useless", 0.5), ("c", "repeated", 1.0), ("d", "early", 2.0)])
+    outcomes = pair_outcomes(["useful", "useless", "repeated", "early"], [1.0, 0.5, 1.0, 2.0])
     assert sorted(outcomes) == [
         ("repeated over early", 0.0),
         ("useful over early", 0.0),
@@ -31,7 +35,7 @@ def test_pairs_are_counted_by_hand():
 
 
 def test_accuracy_over_records_is_that_of_the_question_pairs():
-    result = credit_accuracy([candidates([3.0, 1.0, 2.0, 9.0]), candidates([1.5, 1.0, 2.0, 0.0])])
+    result = credit_accuracy([turns([3.0, 1.0, 2.0, 9.0], [1.5, 1.0, 2.0, 0.0])])
     # Useful is the cap; useless the urgency, repeated the price: 2 right, then 1 right of 2.
     questions = result["groups"]["useful over useless question"]
     assert questions["accuracy"] == pytest.approx(3 / 4) and questions["pairs"] == 4
@@ -40,14 +44,51 @@ def test_accuracy_over_records_is_that_of_the_question_pairs():
     assert result["groups"]["question over early answer"]["accuracy"] == pytest.approx(3 / 6)
     assert result["groups"]["complete answer over question"]["pairs"] == 0
     assert result["by_kind"]["useful over early"]["accuracy"] == pytest.approx(0.5)
+    assert result["smallest"] == pytest.approx(0.5)
+
+
+def test_seeds_and_tasks_are_both_resampled():
+    right, wrong = turns([3.0, 1.0, 2.0, 0.0])[0], turns([1.0, 3.0, 2.0, 9.0])[0]
+    same = credit_accuracy([[right, wrong._replace(task="2")]] * 2)["groups"]["question over early answer"]
+    assert same["by_seed"] == [0.5, 0.5] and same["interval"] == [0.0, 1.0]  # the two tasks differ
+    apart = credit_accuracy([[right], [wrong]])["groups"]["question over early answer"]
+    assert apart["by_seed"] == [1.0, 0.0] and apart["interval"] == [0.0, 1.0]  # one task: the two seeds differ
+    alone = credit_accuracy([[right]])["groups"]["question over early answer"]
+    assert alone["interval"] == [1.0, 1.0] and alone["accuracy"] == 1.0
+
+
+def test_a_seed_without_pairs_of_a_decision_has_no_accuracy_there():
+    asked = turns([3.0, 1.0, 2.0, 0.0])[0]
+    early = asked._replace(words=["early", "useful"], scores=[1.0, 0.0])
+    questions = credit_accuracy([[asked], [early]])["groups"]["useful over useless question"]
+    assert questions["by_seed"] == [1.0, None] and questions["interval"] == [1.0, 1.0]
 
 
 def test_unranked_candidates_are_refused():
     with pytest.raises(UserError, match="judge_scores"):
-        credit_accuracy([candidates(None)])
+        judged(candidates(None))
+    with pytest.raises(UserError, match="'scores'"):
+        judged_by_rows(candidates([1.0, 2.0, 3.0, 4.0]))
+
+
+def test_a_study_is_judged_by_its_rows_and_equal_texts_count_once():
+    record = candidates(None)
+    record.additional_outputs = [*OUTPUTS[:3], OUTPUTS[0]]
+    record.extra["scores"] = {"a": [3.0, 1.0, 2.0, 3.0], "b": [0.0, 1.0, 2.0, 0.0]}
+    found = judged_by_rows(record)
+    assert found["a"].words == found["b"].words == ["useful", "useless", "repeated"]
+    assert (found["a"].scores, found["b"].scores) == ([3.0, 1.0, 2.0], [0.0, 1.0, 2.0])
+    assert (found["a"].task, found["a"].turn) == ("1", 1)
+
+
+def test_the_summary_is_sorted_by_the_smallest_and_names_flags():
+    worse, better = (credit_accuracy([turns(scores)]) for scores in ([3.0, 1.0, 2.0, 9.0], [3.0, 1.0, 2.0, 0.0]))
+    table = credit_markdown({"worse": worse | {"flags": "--critic_type pmi"}, "better": better}).splitlines()
+    assert table[2] == "| better | 100.0 (100.0 to 100.0) | 100.0 (100.0 to 100.0) |  | 100.0 | `` |"
+    assert table[3] == "| worse | 100.0 (100.0 to 100.0) | 0.0 (0.0 to 0.0) |  | 0.0 | `--critic_type pmi` |"
 
 
 def test_the_table_has_a_part_for_each_decision_and_a_column_for_each_turn():
-    table = credit_markdown({"critic": credit_accuracy([candidates([3.0, 1.0, 2.0, 0.0])])})
+    table = credit_markdown({"critic": credit_accuracy([turns([3.0, 1.0, 2.0, 0.0])])})
     assert table.count("turn 2") == 3 and "| critic | 100.0 | 100.0 to 100.0 | 2 | 100.0 |" in table
     assert "| critic |  |  | 0 |  |" in table

@@ -1,0 +1,79 @@
+"""A human who is asked for single replies, outside of dialogues: the flags that name one, and how it is made."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from sweet_rl.environments.base import Domain
+from sweet_rl.errors import UserError
+from sweet_rl.humans.base import Human, HumanSettings
+from sweet_rl.models.load import load_model, model_input
+from sweet_rl.models.settings import ModelSettings
+from sweet_rl.records import Task
+
+
+@dataclass(frozen=True)
+class AskedHuman:
+    """Names a human, so that each process can make its own.
+
+    Attributes:
+        load_domain: `load_domain(task_type)` is the domain.
+        task_type: its name.
+        env_model: the human: a scripted one of the domain, or a model.
+        model: where that model runs.
+        settings: how it plays the human.
+        prompt_path: template of its instructions; the domain's by default.
+
+    Raises:
+        UserError: the human looks at pages, which are drawn in dialogues only.
+    """
+
+    load_domain: Callable[[str], Domain]
+    task_type: str
+    env_model: str
+    model: ModelSettings = field(default_factory=ModelSettings)
+    settings: HumanSettings = field(default_factory=HumanSettings)
+    prompt_path: str | None = None
+
+    def __post_init__(self) -> None:
+        if self._domain.draws_pages:
+            raise UserError(
+                f"--task_type {self.task_type}: its human looks at pages, which are drawn in dialogues only. Leave out "
+                "--reply and --env_model."
+            )
+
+    def make(self) -> Human:
+        """The human. Raises UserError if its model cannot be loaded."""
+        model = None
+        if not self._scripted:
+            key = os.environ.get(self.model.api_key_variable)
+            model = load_model(self.env_model, replace(self.model, tokenizer=None), api_key=key)
+        return self._domain.make_human(self.env_model, model, self._prompt, **vars(self._limits))
+
+    def identity(self) -> dict[str, str]:
+        """Its name and hash, as trajectories carry them."""
+        folder = None if self._scripted else model_input(self.env_model)
+        limits = {"request": self.model.request, **vars(self._limits)}
+        return self._domain.human_identity(None, self.env_model, folder, self._prompt, **limits).as_dict()
+
+    def check(self, tasks: Sequence[Task], path: str) -> None:
+        """Raise UserError if the file `path` holds a task that this human cannot play."""
+        self._domain.check(tasks, path, self.env_model)
+
+    @property
+    def _domain(self) -> Domain:
+        return self.load_domain(self.task_type)
+
+    @property
+    def _scripted(self) -> bool:
+        return self.env_model in self._domain.scripted_humans
+
+    @property
+    def _prompt(self) -> str:
+        return "" if self._scripted else self._domain.human_template(self.prompt_path)
+
+    @property
+    def _limits(self) -> HumanSettings:
+        return replace(self.settings, max_chars=self.settings.max_chars or self._domain.max_reply_chars)
