@@ -7,8 +7,8 @@
     bash scripts/reproduce.sh list table2 --mini               every step: U is up to date, R is to be run
     bash scripts/reproduce.sh info seed0/critic --mini         one step: its command, its inputs, why it is to be run
 
-Targets: table2 table3 table4 figure3a figure3b all; with --mini also credit (critics against the oracle; in all) and
-pages (Frontend Design). Also a file for doit itself: doit -f workflow/dodo.py list options="table2 --mini".
+Targets: table2 table3 table4 figure3a figure3b all; with --mini also credit (critics against the oracle; in all), pages
+(Frontend Design) and online (all methods in rounds of new dialogues, beside policy gradients). Also a file for doit itself: doit -f workflow/dodo.py list options="table2 --mini".
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from workflow.tables import Tables  # noqa: E402
 
 CONFIG = yaml.safe_load((ROOT / "workflow" / "experiments.yaml").read_text(encoding="utf-8"))
 DOIT_CONFIG = {"backend": "sqlite3", "dep_file": ":memory:", "verbosity": 2}  # Step.finished knows what is done
-TARGETS = ("table2", "table3", "table4", "figure3a", "figure3b", "credit", "pages")
+TARGETS = ("table2", "table3", "table4", "figure3a", "figure3b", "credit", "pages", "online")
 ADDRESS, SCRIPTED = "human.address", ("mini", "designer")  # file of the human's server; humans that need none
 
 
@@ -57,7 +57,7 @@ def parse(words: list[str]) -> argparse.Namespace:
     known = TARGETS[:5] if options.paper else TARGETS
     for target in options.targets[options.targets[0] in ("list", "info") :]:
         if target not in (*known, "all") and "/" not in target:  # a step is named after its file: seed0/critic
-            parser.error(f"unknown target {target} (there are {' '.join(known)} all; credit and pages need --mini)")
+            parser.error(f"unknown target {target} (there are {' '.join(known)} all; credit, pages and online need --mini)")
     if any(number is not None and number < 1 for number in (options.seeds, options.iterations, options.cores)):
         parser.error("--seeds, --iterations and --cores must be whole numbers above 0")
     names = ("agent_model", "env_model", "strong_model", "judge", "agent_prompt_path", "user_prompt_path")
