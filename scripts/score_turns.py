@@ -12,7 +12,6 @@ from typing import Annotated
 from sweet_rl.cli import prefix, run
 from sweet_rl.credit.critics import CriticSettings
 
-
 JUDGE = ("hostname", "judge_prompt_path", "api_key_variable", "concurrency", "seed")  # a judge gives a turn no score
 
 

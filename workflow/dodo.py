@@ -8,7 +8,8 @@
     bash scripts/reproduce.sh info seed0/critic --mini         one step: its command, its inputs, why it is to be run
 
 Targets: table2 table3 table4 figure3a figure3b all; with --mini also credit (critics against the oracle; in all), pages
-(Frontend Design) and online (all methods in rounds of new dialogues, beside policy gradients). Also a file for doit itself: doit -f workflow/dodo.py list options="table2 --mini".
+(Frontend Design) and online (all methods and policy gradients in rounds of new dialogues). Also a file for doit itself:
+doit -f workflow/dodo.py list options="table2 --mini".
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def parse(words: list[str]) -> argparse.Namespace:
     known = TARGETS[:5] if options.paper else TARGETS
     for target in options.targets[options.targets[0] in ("list", "info") :]:
         if target not in (*known, "all") and "/" not in target:  # a step is named after its file: seed0/critic
-            parser.error(f"unknown target {target} (there are {' '.join(known)} all; credit, pages and online need --mini)")
+            parser.error(f"unknown target {target} (there are {' '.join(known)} all; credit, pages, online: --mini)")
     if any(number is not None and number < 1 for number in (options.seeds, options.iterations, options.cores)):
         parser.error("--seeds, --iterations and --cores must be whole numbers above 0")
     names = ("agent_model", "env_model", "strong_model", "judge", "agent_prompt_path", "user_prompt_path")

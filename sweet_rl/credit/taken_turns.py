@@ -43,14 +43,13 @@ def taken_turns(trajectory: Trajectory, model: ChatModel | Critic) -> list[TurnC
     return records
 
 
-def load_turn_critic(settings: CriticSettings) -> Critic:
-    """The critic of these settings. Raises UserError if it cannot be loaded, or for a judge, which only compares."""
+def check_scores_turns(settings: CriticSettings) -> None:
+    """Raise UserError for a judge, which only compares."""
     if settings.critic_type == "judge":
         raise UserError(
             "critic: a judge compares candidates of one turn, and a dialogue has one message per turn. Give a "
             "critic_type of log_ratio or value."
         )
-    return load_critic(settings)
 
 
 def prompts_of(critic: Critic) -> ChatModel | Critic:
@@ -76,6 +75,7 @@ def score_turns_file(
     Raises:
         UserError: before anything is written; or a turn cannot be scored, for example an empty message.
     """
+    check_scores_turns(settings)
     trajectories = read_records(input_path, Trajectory, limit)
     for model in filter(None, (settings.model_id, settings.seed_model)):
         check_loadable(model_path(model))
@@ -87,7 +87,7 @@ def score_turns_file(
             print(f"{output_path}: already complete")
             return run.summary or {}
         todo = [trajectory for trajectory in trajectories if trajectory.id not in run.done]
-        asyncio.run(_score(run, load_turn_critic(settings), todo))
+        asyncio.run(_score(run, load_critic(settings), todo))
         turns = sum(len(row.get("turn_credit") or ()) for row in run.records())
         summary = {"dialogues": len(trajectories), "turns": turns}
         run.finish(summary)

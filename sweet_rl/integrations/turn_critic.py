@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from sweet_rl.credit.critics import CriticSettings
-from sweet_rl.credit.taken_turns import load_turn_critic, prompts_of, taken_turns
+from sweet_rl.credit.critics import CriticSettings, load_critic
+from sweet_rl.credit.taken_turns import check_scores_turns, prompts_of, taken_turns
 from sweet_rl.errors import UserError
 from sweet_rl.records import Trajectory
 
@@ -27,7 +27,8 @@ class TurnCritic:
             self.settings = CriticSettings(**settings)
         except TypeError as error:
             raise UserError(f"critic: {error}. It takes the fields of CriticSettings.") from error
-        self._critic = load_turn_critic(self.settings)
+        check_scores_turns(self.settings)
+        self._critic = load_critic(self.settings)
         self._one_call = asyncio.Semaphore(self._critic.calls_at_once)
 
     async def credit(self, trajectory: Trajectory) -> list[float]:

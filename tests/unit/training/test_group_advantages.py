@@ -36,7 +36,8 @@ def test_turn_weights_by_hand():
 
 def test_scores_are_standardised_over_the_turns_of_the_task():
     # task a has the scores 0 and 4 in dialogues of one turn: no turn to prefer. Task b: 0, 0, 3, 3.
-    found = turn_weights([[0], [0, 3], [4], [0, 3]], [[2], [1, 1], [2], [1, 1]], ["a", "b", "a", "b"], [1, 1, -1, -1], 0.5)
+    scores, tokens = [[0], [0, 3], [4], [0, 3]], [[2], [1, 1], [2], [1, 1]]
+    found = turn_weights(scores, tokens, ["a", "b", "a", "b"], [1, 1, -1, -1], 0.5)
     step = 0.5 * math.tanh(1)
     expected = [[1], [1 - step, 1 + step], [1], [1 + step, 1 - step]]
     assert [own.tolist() for own in found] == [pytest.approx(own) for own in expected]

@@ -21,7 +21,7 @@ def chat(tmp_path_factory) -> ChatFormat:
     return ChatFormat.from_pretrained(save_tiny_chat_model(tmp_path_factory.mktemp("model")))
 
 
-def dialogue(chat: ChatFormat, task: str, sample: int, reward: float | None, says=("ab", "cde"), **fields) -> Trajectory:
+def dialogue(chat: ChatFormat, task: str, sample: int, reward: float | None, says=("ab", "cde"), **fields):
     """A dialogue of sampled turns with an EOS each; token n of the dialogue has the log-prob -n / 8."""
     history, number = [{"role": "user", "content": f"task {task}"}], 0
     for text in says:
@@ -120,7 +120,9 @@ def test_log_probs_that_are_not_those_of_the_trained_tokens_are_refused(chat, ch
         encode(chat, [good, change(bad)])
 
 
-@pytest.mark.parametrize("credit, words", [(None, "no 'turn_credit'.*score_turns.py"), ([1.0], "1 numbers for 2 turns")])
+@pytest.mark.parametrize("credit, words", [
+    (None, "no 'turn_credit'.*score_turns.py"), ([1.0], "1 numbers for 2 turns"),
+])  # fmt: skip
 def test_missing_credit_is_refused(chat, credit, words):
     with pytest.raises(UserError, match=f"trajectory 'a-0'.*{words}"):
         encode(chat, pair(chat, turn_credit=credit), PolicyGradientSettings(turn_weight=0.5))
