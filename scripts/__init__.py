@@ -17,6 +17,8 @@ COMMANDS = {
     "train": "train_dpo",
     "train-sft": "train_sft",
     "train-value": "train_value",
+    "train-pg": "train_policy_gradient",
+    "score-turns": "score_turns",
     "sample": "sample_best_of_n",
     "rank": "rank_best_of_n",
     "pairs": "generate_random_pairs_from_ranks",

@@ -106,6 +106,8 @@ def main(
     """
     if sampling.n > 1 and critic is None:
         raise UserError(f"--candidates is {sampling.n}: with several per turn, --critic has to choose one of them.")
+    if collection.record_logprobs:
+        _check_on_policy(sampling, agent_prefix)
     domain = load_domain(task_type)
     scripted = env_model in domain.scripted_humans
     if domain.draws_pages and not scripted and not env.hostname and env.engine != "openai":
@@ -153,7 +155,7 @@ def main(
         settings |= {"candidates": sampling.n, "critic": critic.to_settings()}
     choices = {
         "agent_request": agent.request, "env_request": env.request, "agent_prefix": agent_prefix,
-        "shard": collection.shard,
+        "shard": collection.shard, "record_logprobs": collection.record_logprobs or None,
     }  # fmt: skip
     settings |= {name: value for name, value in choices.items() if value is not None}
     inputs = [input_path, collection.exclude, model_input(agent_model), domain.source]
@@ -174,14 +176,32 @@ def main(
             player = domain.make_human(env_model, models["human"], human_prompt, renderer, **vars(human))
             begin = domain.begin(agent_prompt, collection.max_turns)
             collaboration = Collaboration(
-                policy, player, begin, sampling, _choose(critic, player), domain.label_turn, identity
-            )
+                policy, player, begin, sampling, _choose(critic, player), domain.label_turn, identity,
+                record_logprobs=collection.record_logprobs,
+            )  # fmt: skip
             named = {name: model for name, model in models.items() if model is not None}
             if models["human"] is models["agent"]:
                 named = {"agent and human": models["agent"]}
             summary = asyncio.run(collect(output, jobs, collaboration, collection.concurrency, named))
         output.finish(summary)
         _print(summary)
+
+
+def _check_on_policy(sampling: Sampling, agent_prefix: str | None) -> None:
+    """Raise UserError unless what is sampled and played is the policy's own distribution."""
+    changed = [
+        name
+        for name, differs in {
+            "--temperature": sampling.temperature != 1, "--top_p": sampling.top_p != 1,
+            "--candidates": sampling.n > 1, "--agent_prefix": bool(agent_prefix),
+        }.items()
+        if differs
+    ]  # fmt: skip
+    if changed:
+        raise UserError(
+            f"--record_logprobs is for policy gradients, which need dialogues of the policy itself; {changed[0]} "
+            "samples from another distribution. Leave one of the two out."
+        )
 
 
 def _models(

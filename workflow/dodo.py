@@ -9,8 +9,9 @@
     bash scripts/reproduce.sh info seed0/critic --mini         one step: its command, its inputs, why it is to be run
 
 Targets: table2 table3 table4 figure3a figure3b all; with --mini also credit (critics against the oracle; in all),
-credit_study (every critic, and the policies of the best), pages (Frontend Design) and settings.
-Also a file for doit itself: doit -f workflow/dodo.py list options="table2 --mini".
+credit_study (every critic, and the policies of the best), online (all methods and policy gradients in rounds of new
+dialogues), pages (Frontend Design) and settings. Also a file for doit itself:
+doit -f workflow/dodo.py list options="table2 --mini".
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from workflow.tables import FIRST_TRY, Tables  # noqa: E402
 
 CONFIG = yaml.safe_load((ROOT / "workflow" / "experiments.yaml").read_text(encoding="utf-8"))
 DOIT_CONFIG = {"backend": "sqlite3", "dep_file": ":memory:", "verbosity": 2}  # Step.finished knows what is done
-TARGETS = ("table2", "table3", "table4", "figure3a", "figure3b", "credit", "pages", "credit_study", "settings")
+TARGETS = ("table2", "table3", "table4", "figure3a", "figure3b", "credit", "pages", "credit_study", "online", "settings")
 CHOICES = {"launcher": ["local", "slurm"], "world": ["quick", "hard"]}
 ADDRESS, SCRIPTED = "human.address", ("mini", "designer")  # file of the human's server; humans that need none
 

@@ -11,6 +11,7 @@ from sweet_rl.pipeline.tries import chosen_settings, read_tries
 from sweet_rl.runs.manifest import hash_input
 
 METHODS = {"zero-shot": "zero_shot", "rejection fine-tuning": "rft", "multi-turn DPO": "dpo", "SWEET-RL": "sweet"}
+ONLINE = {**METHODS, "GRPO": "grpo", "GRPO with turn credit": "grpo_credit"}
 ABLATIONS = {
     "SWEET-RL": "sweet", "regression head": "sweet_regression_head",
     "without training-time information": "sweet_without_c",
@@ -95,7 +96,7 @@ class Tables(Plan):
         rows, flags = {"single turn": "single_turn"}, ("--paper", "table2", "--baselines", "zero-shot")
         for name, title in others.items():
             rows |= {f"single turn ({title})": f"single_turn_{name}", f"multi-turn ({title})": f"multi_turn_{name}"}
-        rounds = range(2, self.options["iterations"] + 1)
+        rounds = range(2, (self.options["iterations"] or 1) + 1)
         rows |= METHODS | {f"SWEET-RL (round {number})": f"round{number}/sweet" for number in rounds}
         self.table("table2", rows, *flags, "--chains", f"{CHAIN}>zero-shot")
         self.plot("table2", "table")
@@ -132,6 +133,16 @@ class Tables(Plan):
             rows |= {f"{method}@0": "zero_shot", **shares, f"{method}@{self.values['all_dialogues']}": run}
         self.table("figure3b", rows)
         self.plot("figure3b", "curves")
+
+    def online(self) -> None:
+        rows, each = {}, self.values["all_dialogues"]
+        for method, run in list(ONLINE.items())[1:]:
+            rows |= {f"{method}@0": "zero_shot", f"{method}@{each}": run}
+            for number in range(2, (self.options["iterations"] or 4) + 1):
+                folder = f"round{number}" if run == "sweet" else f"round{number}_{run}"
+                rows[f"{method}@{number * each}"] = f"{folder}/{run}"
+        self.table("online", rows)
+        self.plot("online", "curves", "--title", "Success against dialogues, collected in rounds")
 
     def credit(self) -> None:
         self.table("credit", CREDIT, script="measure_mini_credit")

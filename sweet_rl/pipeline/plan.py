@@ -146,8 +146,11 @@ class Plan:
         for pattern, changes in self.config["folders"].items():
             if found := re.fullmatch(pattern, place["folder"] or ""):
                 number = int(found[1]) if found.groups() else 0
-                known["before"] = top if number == 2 else f"{top}/round{number - 1}"
-                values |= {key: value.replace("{1}", str(number)) for key, value in changes.items()}
+                known["before"] = top if number == 2 else f"{top}/{found[0].replace(found[1], str(number - 1), 1)}"
+                for key, value in changes.items():
+                    for group, text in enumerate(found.groups(), start=1):
+                        value = value.replace(f"{{{group}}}", text)
+                    values[key] = value
         matches = ((re.fullmatch(pattern, name), rule) for pattern, rule in self.config["rules"].items())
         found, rule = next((match for match in matches if match[0]), (None, None))
         if found is None:

@@ -39,8 +39,8 @@ class _Message(TypedDict):
 class Message(_Message, total=False):
     """A message of a dialogue.
 
-    `output` is a turn of the agent as sampled, `token_ids` its ids with the EOS if one was produced, `oracle` the
-    opinion of the domain's oracle on that turn.
+    `output` is a turn of the agent as sampled, `token_ids` its ids with the EOS if one was produced, `logprobs` the
+    log-probs with which these were sampled, `oracle` the opinion of the domain's oracle on that turn.
     """
 
     output: str | None
@@ -115,6 +115,7 @@ class Trajectory(_Record):
         usage: tokens by side: {"agent": {"prompt_tokens", "completion_tokens"}, "human": ...}.
         leaks: number of the human's replies that gave the reference solution away.
         human: {name, hash} of the simulated human (`humans.identity.HumanIdentity`).
+        turn_credit: a critic's score of each turn of the agent (score_turns.py).
     """
 
     task: Task
@@ -130,6 +131,7 @@ class Trajectory(_Record):
     usage: dict[str, dict[str, int]] | None = None
     leaks: int | None = None
     human: dict[str, str] | None = None
+    turn_credit: list[float] | None = None
     extra: dict[str, Any] = field(default_factory=dict)
 
     _always_written: ClassVar[tuple[str, ...]] = ("answer", "reward")

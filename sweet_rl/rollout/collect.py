@@ -32,6 +32,7 @@ class CollectionSettings:
         best_of_n: number of dialogues per task.
         max_turns: number of messages of the agent in one dialogue.
         exclude: list of tasks to leave out, JSONL, as audit_tasks.py --exclude_path writes it.
+        record_logprobs: keep the log-probs of the agent's sampled tokens, for train_policy_gradient.py.
         shard: i/n: the i-th of n parts of the dialogues; the parts' outputs, one after the other, are the whole.
         concurrency: largest number of dialogues in progress.
     """
@@ -40,6 +41,7 @@ class CollectionSettings:
     best_of_n: int = 1
     max_turns: int = 10
     exclude: str | None = None
+    record_logprobs: bool = False
     shard: str | None = None
     concurrency: Annotated[int, UNRECORDED] = 256
 

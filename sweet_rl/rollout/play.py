@@ -54,6 +54,7 @@ class Collaboration:
         label_turn: see `Domain.label_turn`.
         human_identity: {name, hash} of the human, which the trajectories carry.
         on_message: callback(side, completion_tokens), called after each message; side is "agent" or "human".
+        record_logprobs: keep the log-probs of sampling in the agent's messages, rounded to six decimals.
     """
 
     agent: ChatModel
@@ -64,6 +65,7 @@ class Collaboration:
     label_turn: Callable[[Task, list[Message], str], str | None] | None = None
     human_identity: dict[str, str] | None = None
     on_message: Callable[[str, int], None] | None = None
+    record_logprobs: bool = False
 
     def __post_init__(self) -> None:
         if self.sampling.n > 1 and self.choose is None:
@@ -86,7 +88,8 @@ async def play(task: Task, sample: int, collaboration: Collaboration) -> Traject
         collaboration: the two sides and the rules.
 
     Raises:
-        UserError: no dialogue can work: the chat template refuses the messages, or a server refuses the key.
+        UserError: no dialogue can work: the chat template refuses the messages, a server refuses the key, or it does
+            not report the log-probs that are to be recorded.
     """
     key = trajectory_id(task, sample)
     seed = seed_for(collaboration.sampling.seed, key)
@@ -115,6 +118,8 @@ async def play(task: Task, sample: int, collaboration: Collaboration) -> Traject
                 completion = completions[index]
                 side = "agent"
             environment.step(completion, None if parts is None else parts_text(parts))
+            if collaboration.record_logprobs:
+                environment.dialogue[-1]["logprobs"] = _sampling_logprobs(completion)
             if collaboration.label_turn is not None:
                 word = collaboration.label_turn(task, messages, environment.dialogue[-1]["content"])
                 if word is not None:
@@ -134,6 +139,16 @@ async def play(task: Task, sample: int, collaboration: Collaboration) -> Traject
     except Exception as error:  # an unexpected error is recorded in this dialogue and does not end the batch
         failure = {"kind": type(error).__name__, "message": str(error)[:1000], "side": side}
     return _record(task, key, environment, collaboration, failure, usage, leaks)
+
+
+def _sampling_logprobs(completion: Completion) -> list[float]:
+    if completion.token_ids is None or completion.logprobs is None:
+        raise UserError(
+            "--record_logprobs: the agent's server does not report the ids and log-probs of the tokens that it "
+            "samples. Use vLLM or an agent in this process, or leave the flag out and train with --old_logprobs "
+            "recomputed."
+        )
+    return [round(value, 6) for value in completion.logprobs]
 
 
 async def _candidates(

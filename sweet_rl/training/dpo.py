@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,19 +16,14 @@ from sweet_rl.models.load import model_input
 from sweet_rl.models.loadable import check_loadable
 from sweet_rl.names import model_path
 from sweet_rl.records import PreferencePair
-from sweet_rl.runs.manifest import hash_input
-from sweet_rl.scoring.load import freeze
 from sweet_rl.scoring.logps import ROW_TOKENS
 from sweet_rl.scoring.rows import lay_out
 from sweet_rl.scoring.shared_prefix import share_prompts
-from sweet_rl.training.arguments import CHECKPOINTS
-from sweet_rl.training.deepspeed import whole_weights
-from sweet_rl.training.divided_reference import load_divided
 from sweet_rl.training.encoded_once import encoded_once
 from sweet_rl.training.examples import PreferenceExamples, encode_pairs
 from sweet_rl.training.loop import Training
 from sweet_rl.training.losses import expected_first_loss, preference_losses
-from sweet_rl.training.reference import reference_logps
+from sweet_rl.training.reference import frozen_logps
 from sweet_rl.training.settings import DataSettings, PreferenceSettings, TrainingSettings
 from sweet_rl.training.trainer import Objective
 
@@ -90,8 +84,8 @@ def train_preferences(
         # One load for both, if the reference is the trained model without its adapter.
         once = functools.cache(lambda: training.load_weights(weights))
         same = settings.lora_rank and frozen == weights and settings.zero_stage is None
-        load = (lambda: once().to(training.args.device).eval()) if same else lambda: _load_reference(frozen, training)
-        reference = _reference(examples, load, frozen, training)
+        load = (lambda: once().to(training.args.device).eval()) if same else None
+        reference = frozen_logps(examples.texts, frozen, training, load)
         model = training.trainable(once())
         objective = preference_objective(examples, reference, how, share_prompts(model))
         first_loss = expected_first_loss(how) if frozen == weights else None
@@ -100,24 +94,3 @@ def train_preferences(
     counts = {"pairs": len(examples), "texts": len(examples.texts)}
     recorded = {"ref_pretrain": ref_pretrain, **to_settings(how), "normalize": how.normalization}
     return training.run(examples, counts, recorded, chat, make, [model_input(ref_pretrain)])
-
-
-def _reference(examples: PreferenceExamples, load, path: str, training: Training) -> list[np.ndarray]:
-    """The reference log-probs of all texts, computed by all processes together."""
-    settings, args = training.settings, training.args
-    content = hash_input(path) if Path(path).exists() else ""
-    key = f"{path} {content} {training.dtype} bf16={settings.bf16} 4bit={settings.load_in_4bit}"
-    reduced = settings.bf16 and settings.zero_stage is None
-    with torch.autocast(args.device.type, torch.bfloat16, enabled=reduced):
-        return reference_logps(
-            Path(training.save_path) / CHECKPOINTS, examples.texts, key, load, args.process_index, args.world_size,
-            torch.distributed.barrier if args.world_size > 1 else lambda: None, divided=settings.zero_stage == 3,
-        )  # fmt: skip
-
-
-def _load_reference(path: str, training: Training) -> torch.nn.Module:
-    """The frozen model: whole in every process, or divided among them if the trained one is."""
-    if training.settings.zero_stage == 3:
-        return load_divided(path, training.dtype, training.args.device)
-    with whole_weights(training.args):
-        return freeze(training.load_weights(path), training.args.device)

@@ -1,4 +1,4 @@
-"""The first loss of preference training shows whether policy and reference are computed in the same way."""
+"""The first loss shows whether policy and reference, or policy and sampling policy, are computed in the same way."""
 
 from __future__ import annotations
 
@@ -30,6 +30,27 @@ def check_first_loss(loss: float, expected: float, distance: float, exact: bool)
         f"its reference are the same, but their log-probs differ by {distance:.2g} per token. Training is stopped, "
         "because every later loss would be wrong too. Give --overwrite to compute the reference again; if the error "
         "stays, this model computes something else in training than in evaluation and cannot be trained here."
+    )
+
+
+def check_first_kl(kl: float, expected: float, distance: float, exact: bool) -> None:
+    """Check the divergence from the sampling policy in the first step, in which it is the trained model itself.
+
+    Args:
+        kl: mean over the items of `losses.kl_estimate`.
+        expected: 0.
+        distance, exact: as in `check_first_loss`.
+
+    Raises:
+        UserError: the model did not sample the dialogues.
+    """
+    if kl <= expected + TOLERANCE or (not exact and distance <= BF16_DISTANCE):
+        return
+    raise UserError(
+        f"in the first step the log-probs of the sampled tokens differ by {distance:.2g} per token from those in the "
+        "file, so the model that is trained is not the one that sampled them. Give the --agent_model of "
+        "simulate_interactions.py as --pretrain. If it is that model, in another precision or engine: --old_logprobs "
+        "recomputed."
     )
 
 

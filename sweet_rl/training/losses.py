@@ -20,7 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from sweet_rl.scoring.length_normalization import sum_by_text, token_weights
-from sweet_rl.training.settings import PreferenceSettings
+from sweet_rl.training.settings import PolicyGradientSettings, PreferenceSettings
 
 
 def log_ratios(
@@ -171,3 +171,67 @@ def imitation_losses(logps: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
     """Sum of the negative log-probs [S] of the trained tokens; every token counts the same."""
     loss = -logps.sum()
     return loss, {"nll": loss}
+
+
+def clipped_surrogate(logps: Tensor, sampled: Tensor, advantages: Tensor, low: float, high: float) -> Tensor:
+    """-min(r A, clip(r, 1 - low, 1 + high) A) per token, with r = pi_theta / pi_old (Schulman et al. 2017, equation 7).
+
+    Args:
+        logps: [S] log-probs under the policy.
+        sampled: [S] log-probs under the policy that sampled the tokens.
+        advantages: [S], the advantage A of each token.
+        low, high: how far below and above 1 a ratio still has a gradient (DAPO has high above low).
+
+    Returns:
+        [S].
+    """
+    ratios = (logps - sampled).exp()
+    return -torch.minimum(ratios * advantages, ratios.clamp(1 - low, 1 + high) * advantages)
+
+
+def kl_estimate(logps: Tensor, other: Tensor) -> Tensor:
+    """Estimate of KL(policy || other) from tokens of the policy, per token: r - 1 - log r with r = other / policy.
+
+    It is unbiased and never negative (estimator k3 of Schulman 2020, used in GRPO; Shao et al. 2024, equation 4).
+
+    Args:
+        logps: [S] log-probs under the policy.
+        other: [S] log-probs under the other model.
+    """
+    difference = other - logps
+    return torch.expm1(difference) - difference
+
+
+def policy_gradient_losses(
+    logps: Tensor,
+    sampled: Tensor,
+    advantages: Tensor,
+    text: Tensor,
+    how: PolicyGradientSettings,
+    reference: Tensor | None = None,
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """The clipped surrogate with a KL penalty, summed over dialogues or, with `how.aggregation` "token", over tokens.
+
+    A dialogue's loss is the mean over its tokens ("dialogue", GRPO) or their sum divided by `how.loss_tokens`
+    ("constant", Dr. GRPO), so that the gradient of a token does not depend on the dialogue's length.
+
+    Args:
+        logps: [S] log-probs under the trained model.
+        sampled: [S] log-probs under the policy that sampled the tokens.
+        advantages: [S], the dialogue's advantage times the weight of the token's turn.
+        text: int64 [S], the dialogue of each token.
+        how: clipping, aggregation and the weight of the KL penalty.
+        reference: [S] log-probs under the reference model; None without a penalty.
+    """
+    by_token = how.aggregation == "token"
+    mean = torch.ones_like(logps) if by_token else token_weights(text, text, "trajectory", logps.dtype)
+    losses = clipped_surrogate(logps, sampled, advantages, how.clip_low, how.clip_high)
+    ratios = (logps - sampled).detach().exp()
+    clipped = torch.where(advantages > 0, ratios > 1 + how.clip_high, ratios < 1 - how.clip_low)
+    figures = {"sampling_kl": (mean * kl_estimate(logps, sampled)).sum(), "clipped": (mean * clipped).sum()}
+    if reference is not None:
+        penalty = kl_estimate(logps, reference)
+        figures["reference_kl"] = (mean * penalty).sum()
+        losses = losses + how.kl_coef * penalty
+    weighted = losses / how.loss_tokens if how.aggregation == "constant" else mean * losses
+    return weighted.sum(), figures

@@ -7,13 +7,22 @@ import hashlib
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
 from sweet_rl.progress import progress_bar
+from sweet_rl.runs.manifest import hash_input
+from sweet_rl.scoring.load import freeze
 from sweet_rl.scoring.logps import batch_count, score_texts
 from sweet_rl.scoring.rows import EncodedText
+from sweet_rl.training.arguments import CHECKPOINTS
+from sweet_rl.training.deepspeed import whole_weights
+from sweet_rl.training.divided_reference import load_divided
+
+if TYPE_CHECKING:
+    from sweet_rl.training.loop import Training
 
 
 def reference_logps(
@@ -76,6 +85,39 @@ def reference_logps(
         for i, values in zip(share, np.split(stored, ends[:-1]), strict=True):
             found[i] = values
     return found
+
+
+def frozen_logps(
+    texts: Sequence[EncodedText],
+    path: str,
+    training: Training,
+    load: Callable[[], torch.nn.Module] | None = None,
+) -> list[np.ndarray]:
+    """The log-probs [n_i] of all texts under the model at `path`, computed by all processes of a training together.
+
+    Args:
+        texts: of all processes.
+        path: of the model.
+        training: decides about precision, device and the folder in which the log-probs are kept.
+        load: returns the model, frozen; default: load it whole in every process, or divided among them under ZeRO-3.
+    """
+    settings, args = training.settings, training.args
+    content = hash_input(path) if Path(path).exists() else ""
+    key = f"{path} {content} {training.dtype} bf16={settings.bf16} 4bit={settings.load_in_4bit}"
+    reduced = settings.bf16 and settings.zero_stage is None
+    with torch.autocast(args.device.type, torch.bfloat16, enabled=reduced):
+        return reference_logps(
+            Path(training.save_path) / CHECKPOINTS, texts, key, load or (lambda: _load_frozen(path, training)),
+            args.process_index, args.world_size, torch.distributed.barrier if args.world_size > 1 else lambda: None,
+            divided=settings.zero_stage == 3,
+        )  # fmt: skip
+
+
+def _load_frozen(path: str, training: Training) -> torch.nn.Module:
+    if training.settings.zero_stage == 3:
+        return load_divided(path, training.dtype, training.args.device)
+    with whole_weights(training.args):
+        return freeze(training.load_weights(path), training.args.device)
 
 
 def _release() -> None:

@@ -1,4 +1,4 @@
-"""The settings of the trainings: what train_dpo.py, train_value.py and train_sft.py take as flags.
+"""The settings of the trainings: what train_dpo.py, train_value.py, train_sft.py and train_policy_gradient.py take.
 
 Nothing here imports torch, so that a script's --help is quick.
 """
@@ -15,6 +15,8 @@ from sweet_rl.scoring.length_normalization import NORMALIZE
 OBJECTIVES = ("preference", "classification")
 UNITS = ("turn", "trajectory")
 TOO_LONG = ("drop", "oldest_turns")
+AGGREGATIONS = ("dialogue", "token", "constant")
+OLD_LOGPROBS = ("sampled", "recomputed")
 KEEP = ("last", "best")
 OPTIMIZERS = ("adamw", "adamw_8bit")
 LEARNING_RATE = 2e-7  # the paper, table 5
@@ -70,6 +72,44 @@ class PreferenceSettings:
     def normalization(self) -> str:
         """`normalize` with "auto" resolved: one of NORMALIZE."""
         return self.normalize if self.normalize != "auto" else "trajectory" if self.mean_log_prob else "none"
+
+
+@dataclass(frozen=True)
+class PolicyGradientSettings:
+    """The clipped policy gradient with group-relative advantages (PPO, GRPO and their relatives).
+
+    Attributes:
+        clip_low: a ratio of new to old probability below 1 - clip_low has no gradient if the advantage is negative.
+        clip_high: one above 1 + clip_high has none if the advantage is positive (DAPO: 0.28).
+        divide_by_std: divide a reward's distance from the mean of its task by the standard deviation of the task's
+            rewards (GRPO); Dr. GRPO does not.
+        aggregation: dialogue (mean over each dialogue's tokens, then over dialogues: GRPO), token (mean over all
+            tokens of a batch: DAPO) or constant (each dialogue's sum divided by --loss_tokens: Dr. GRPO).
+        loss_tokens: with --aggregation constant: the number by which a dialogue's sum is divided.
+        kl_coef: weight of the KL penalty to the reference model.
+        turn_weight: how much a turn's credit (score_turns.py) moves the weight of its tokens from 1: weights lie
+            between 1 - 2 turn_weight and 1 + 2 turn_weight. 0 needs no credit.
+        old_logprobs: sampled (those that simulate_interactions.py --record_logprobs wrote) or recomputed (by the model
+            that training starts from).
+    """
+
+    clip_low: float = 0.2
+    clip_high: float = 0.2
+    divide_by_std: bool = True
+    aggregation: str = "dialogue"
+    loss_tokens: int = 1024
+    kl_coef: float = 0.0
+    turn_weight: float = 0.0
+    old_logprobs: str = "sampled"
+
+    def __post_init__(self) -> None:
+        _check("clip_low", self.clip_low, 0 < self.clip_low < 1, "be above 0 and below 1")
+        _check("clip_high", self.clip_high, self.clip_high > 0, "be above 0")
+        _check_choice("aggregation", self.aggregation, AGGREGATIONS)
+        _check("loss_tokens", self.loss_tokens, self.loss_tokens >= 1, "be at least 1")
+        _check("kl_coef", self.kl_coef, self.kl_coef >= 0, "not be negative")
+        _check("turn_weight", self.turn_weight, 0 <= self.turn_weight <= 0.5, "be at least 0 and at most 0.5")
+        _check_choice("old_logprobs", self.old_logprobs, OLD_LOGPROBS)
 
 
 @dataclass(frozen=True)

@@ -36,13 +36,18 @@ class Objective:
             a mean: pairs, dialogues or tokens.
         losses: (outputs, batch) -> the sum of the items' losses, and sums over the items of figures for the log.
         outputs: (model, batch) -> what the losses are computed from: log-probs of the trained tokens, or values.
-        first_loss: mean `preference_loss` of the first step, if the model starts as its reference; else None.
+        first_loss: mean of the figure `first_figure` in the first step, if the model then gives the batch's log-probs
+            `first_logps` (those of its reference, or of sampling); else None.
+        check_first: check(figure, first_loss, mean distance of the log-probs, whether they are exact).
     """
 
     collate: Callable[[list[int]], dict[str, Any]]
     losses: Callable[[Tensor, dict[str, Any]], tuple[Tensor, dict[str, Tensor]]]
     outputs: Callable[[torch.nn.Module, dict[str, Any]], Tensor] = completion_logps
     first_loss: float | None = None
+    first_figure: str = "preference_loss"
+    first_logps: str = "reference"
+    check_first: Callable[[float, float, float, bool], None] = check_first_loss
 
 
 class Examples(Protocol):
@@ -148,8 +153,10 @@ class GroupedTrainer(Trainer):
         for name, value in figures.items():
             self.sums[name] = self.sums.get(name, 0) + value.detach()
         if self.first is not None:
-            distance = inputs.get("counted", 1.0) * (outputs.detach() - inputs["reference"]).abs().double()
-            parts = figures["preference_loss"], figures["items"], distance.sum(), distance.new_tensor(distance.numel())
+            objective = self.objective
+            distance = (outputs.detach() - inputs[objective.first_logps]).abs().double() * inputs.get("counted", 1.0)
+            tokens = distance.new_tensor(distance.numel())
+            parts = figures[objective.first_figure], figures["items"], distance.sum(), tokens
             self.first += torch.stack([part.detach().double() for part in parts])
         return loss * self.args.world_size / num_items_in_batch  # gradients are averaged over processes
 
@@ -159,7 +166,8 @@ class GroupedTrainer(Trainer):
             sums = self.accelerator.gather(self.first[None]).sum(0) if self.args.world_size > 1 else self.first
             self.first = None
             loss, items, distance, tokens = sums.tolist()
-            check_first_loss(loss / items, self.objective.first_loss, distance / tokens, exact=not self.args.bf16)
+            objective = self.objective
+            objective.check_first(loss / items, objective.first_loss, distance / tokens, not self.args.bf16)
 
     def _losses(self, model: torch.nn.Module, batch: dict) -> tuple[Tensor, dict[str, Tensor], Tensor]:
         """The sum of the items' losses; sums for the log, with the numbers of items and tokens; the model's outputs."""

@@ -87,6 +87,19 @@ SCRIPTS = (
         ("save_path",), "beta", "dataset", "rejected", ["no part"], ("pretrain",), {"beta": "0.7"},
     ),
     Script(
+        "train_policy_gradient.py",
+        {"pretrain": "{place}/model", "dataset": "{place}/graded.jsonl", "save_path": "{out}/made",
+         "train_batch_size": "2", "old_logprobs": "recomputed"},
+        ("save_path",), "clip_low", "dataset", "task", "no object", ("pretrain",), {"clip_low": "0.3"},
+    ),
+    Script(
+        "score_turns.py",
+        {"model_id": "{place}/model", "reference_model_id": "{place}/model", "input_path": "{place}/graded.jsonl",
+         "output_path": "{out}/made.jsonl"},
+        ("output_path",), "token_budget", "input_path", "dialogue_history", "no list",
+        ("model_id", "reference_model_id"), {"normalize": "none"},
+    ),
+    Script(
         "sample_best_of_n.py",
         {"model_id": "{place}/model", "input_path": "{place}/graded.jsonl", "output_path": "{out}/made.jsonl",
          "best_of_n": "2", **FAST},

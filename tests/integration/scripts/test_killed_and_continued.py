@@ -44,6 +44,13 @@ def grades(place: Path, name: str) -> dict:
     return {"input_path": place / "answers.jsonl", "output_path": place / f"{name}.jsonl", "workers": 1}
 
 
+def credit(place: Path, name: str) -> dict:
+    return {
+        "model_id": "mini", "reference": "sampled", "input_path": place / "answers.jsonl",
+        "output_path": place / f"{name}.jsonl",
+    }  # fmt: skip
+
+
 def candidates(place: Path, name: str) -> dict:
     return {
         "model_id": "mini", "data_path": place / "dialogues.jsonl", "save_path": place / f"{name}.jsonl",
@@ -57,7 +64,7 @@ def write_answers(place: Path) -> None:
     for task in make_tasks(60, seed=3):
         header = task["ground_truth"].partition("\n")[0]
         for code in (task["ground_truth"], f"{header}\n    return 0", f"{header}\n    raise ValueError"):
-            history = [{"role": "user", "content": ""}, {"role": "assistant", "content": code}]
+            history = [{"role": "user", "content": ""}, {"role": "assistant", "content": code, "logprobs": [-1.0]}]
             rows.append({"task": task, "dialogue_history": history, "answer": code, "reward": None})
     write_rows(place / "answers.jsonl", rows)
 
@@ -117,12 +124,13 @@ def same(one, other) -> bool:
     [
         ("simulate_interactions.py", dialogues, "dialogues", "output_path"),
         ("evaluate_code.py", grades, "grades", "output_path"),
+        ("score_turns.py", credit, "credit", "output_path"),
         ("sample_best_of_n.py", candidates, "candidates", "save_path"),
     ],
     ids=lambda value: value if isinstance(value, str) and value.endswith(".py") else "",
 )
 def test_killed_twice_and_continued_it_has_the_records_of_a_run_never_killed(script, flags, name, output, place):
-    if script == "evaluate_code.py":
+    if script in ("evaluate_code.py", "score_turns.py"):
         write_answers(place)
     elif script == "sample_best_of_n.py" and not (place / "dialogues.jsonl").exists():
         assert call_process("simulate_interactions.py", **dialogues(place, "dialogues")).code == 0

@@ -165,6 +165,20 @@ def test_the_hard_world_has_its_own_tasks_agent_and_settings(monkeypatch):
         assert agents == {f"sweet_rl/models/packaged/{name}"}
 
 
+def test_every_method_goes_its_own_rounds_on_equally_many_dialogues(monkeypatch):
+    steps = [(name, parsed(words, monkeypatch)) for name, words in dry_run("online", "--mini", "--seeds", "1")]
+    agents = {s["save_path"]: s["pretrain"] for _, s in steps if "save_path" in s}
+    for run in ("rft", "dpo", "grpo", "grpo_credit", "sweet"):
+        folders = ["", *(f"round{n}{'' if run == 'sweet' else f'_{run}'}/" for n in (2, 3, 4))]
+        made = [f"runs/reproduce-mini/seed0/{folder}{run}" for folder in folders]
+        assert [agents[path] for path in made] == ["sweet_rl/models/packaged/mini", *made[:-1]]
+        collected = [s["agent_model"] for name, s in steps if name == "collect" and s["agent_model"] in made]
+        assert collected == made[:-1]
+    (runs,) = [settings["runs"] for name, settings in steps if name == "results: online"]
+    assert re.findall(r"GRPO@(\d+)=", runs) == ["0", "200", "400", "600", "800"]
+    assert "GRPO with turn credit@800=" in runs
+
+
 def test_released_dialogues_are_used_instead_of_collecting():
     options = ("--trajectories", "/t.jsonl", "--response_template", "<|assistant|>", "--output", "/out")
     for target in ("table2", "table4"):
@@ -187,7 +201,7 @@ def test_the_dry_run_shows_a_setting_once_with_the_value_that_counts():
     (["settings", "table2"], "a call of its own"), (["settings", "--paper"], "settings"),
     (["settings", "--try_seeds", "0"], "--try_seeds"), (["table2", "--seeds", "101"], "--seeds"),
     (["table2", "--settings", "/none.json"], "/none.json"), (["table2", "--output", "/a,b"], "/a,b"),
-    (["table2", "--profile", "/none.yaml"], "/none.yaml"),
+    (["online", "--paper", "--dry_run"], "--mini"), (["table2", "--profile", "/none.yaml"], "/none.yaml"),
 ])  # fmt: skip
 def test_a_bad_option_is_one_message_and_exit_code_2(words, said):
     done = reproduce(*words)
@@ -223,16 +237,20 @@ def test_what_is_missing_is_listed_and_a_step_tells_its_command(tmp_path):
 
 @pytest.fixture(scope="module")
 def smoke(tmp_path_factory) -> Path:
-    """Everything of a smoke run, whose commands run one after the other in this process, which saves their imports."""
-    pytest.importorskip("matplotlib")
+    """Everything of a smoke run."""
     place = tmp_path_factory.mktemp("smoke")
-    out = place / "out"
+    run_here(place / "out", "all", "--iterations", "2", "--page", str(place / "page"))
+    return place
+
+
+def run_here(out: Path, *words: str) -> None:
+    """Run the commands of a smoke run one after the other in this process, which saves their imports."""
+    pytest.importorskip("matplotlib")
     torch.set_num_threads(1)  # as the workflow does
-    words = (*SMOKE, "--output", str(out), "--iterations", "2", "--page", str(place / "page"))
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(ROOT)
         patch.setenv("HF_HUB_OFFLINE", "1")
-        for name, command in dry_run("all", *words):
+        for name, command in dry_run(*words, *SMOKE, "--output", str(out)):
             started = time.monotonic()
             done = call(f"../{command[1]}", *command[2:])
             assert done.code == 0, f"{name}: {shlex.join(command)}\n{done.err[-2000:]}"
@@ -243,7 +261,6 @@ def smoke(tmp_path_factory) -> Path:
             folder = Path(made).parent if made else out
             with open(folder / "times.jsonl", "a", encoding="utf-8") as times:
                 times.write(json.dumps(row) + "\n")
-    return place
 
 
 @pytest.mark.slow
@@ -289,6 +306,14 @@ def test_settings_are_tried_and_logged_also_those_that_fail(tmp_path, monkeypatc
     assert words[words.index("--learning_rate") + 1] == "0.0002" and "--settings" in steps["results: table2"]  # 3
     assert reproduce("seed0/zero_shot.graded.jsonl", "table2", *SMOKE, *options).code == 0
     assert read_ledger(out / "results" / "test_ledger.jsonl").keys() == {"zero_shot"}  # 4
+
+
+@pytest.mark.slow
+def test_the_online_rounds_end_in_a_table_and_a_curve(tmp_path):
+    run_here(tmp_path, "online", "--iterations", "2")
+    assert {path.suffix for path in (tmp_path / "results").glob("online.*")} >= {".json", ".md", ".png", ".svg"}
+    names = [row["name"] for row in json.loads((tmp_path / "results" / "online.json").read_text())["runs"]]
+    assert len(names) == 5 * 3 and {"GRPO with turn credit@128", "SWEET-RL@128", "GRPO@64"} <= set(names)
 
 
 def artefacts(out: Path) -> dict[str, object]:

@@ -24,7 +24,7 @@ CONFIG = {
     },
     "values": {"flags": "--server {server} --template {template}", "model": "{agent}", "loss": "", "loss_x": "--l 1"},
     "sizes": {"big": {"agent": "large"}, "small": {"agent": "tiny"}},
-    "folders": {r"round(\d+)": {"model": "{before}/sweet"}},
+    "folders": {r"round(\d+)": {"model": "{before}/sweet"}, r"round(\d+)_(\w+)": {"model": "{before}/sweet_{2}"}},
     "outputs": {"draw": [".png"]},
 }  # fmt: skip
 
@@ -57,6 +57,13 @@ def test_a_round_starts_from_the_policy_of_the_round_before():
     made.make("/out/seed0/round3/raw.jsonl")
     assert "/out/seed0/round2/sweet" in made.steps["/out/seed0/round3/raw.jsonl"].words
     assert "/out/seed0/sweet" not in made.steps  # round 2 learns from the seed's dialogues in this configuration
+
+
+def test_the_rounds_of_a_method_start_from_its_own_policies():
+    made = plan()
+    for number, before in ((3, "/out/seed0/round2_x/sweet_x"), (2, "/out/seed0/sweet_x")):
+        made.make(f"/out/seed0/round{number}_x/raw.jsonl")
+        assert before in made.steps[f"/out/seed0/round{number}_x/raw.jsonl"].words
 
 
 def test_shards_are_steps_of_their_own_and_one_more_joins_them(tmp_path):

@@ -1,6 +1,7 @@
 """Many dialogues, of a real tiny model and of agents whose messages are their seeds."""
 
 import asyncio
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -257,6 +258,26 @@ def test_the_oracle_s_word_is_recorded_with_each_turn_and_shown_to_no_side():
     assert words == ["word 1", None, "word 5"]
     assert [place for _, place, _ in seen] == [1, 3, 5] and seen[0][2] == texts(trajectory)[0]
     assert texts(trajectory) == texts(dialogue_of())
+
+
+def test_the_log_probs_of_sampling_are_recorded_with_their_tokens(path):
+    async def work():
+        agent = TransformersModel.from_pretrained(path, device="cpu")
+        try:
+            given = replace(collaboration(agent, ModestHuman()), record_logprobs=True)
+            return [await play(TASKS[0], 0, one) for one in (given, replace(given, record_logprobs=False))]
+        finally:
+            await agent.close()
+
+    recorded, plain = asyncio.run(work())
+    for row in recorded.dialogue_history[1::2]:
+        assert len(row["logprobs"]) == len(row["token_ids"]) and all(value <= 0 for value in row.pop("logprobs"))
+    assert recorded == plain
+
+
+def test_log_probs_that_the_server_does_not_report_end_the_run_with_a_message():
+    with pytest.raises(UserError, match="--record_logprobs: the agent's server does not report"):
+        dialogue_of(record_logprobs=True)
 
 
 def test_the_id_names_the_task_and_the_sample():

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from sweet_rl.errors import UserError
-from sweet_rl.training.first_loss import check_first_loss, has_dropout
+from sweet_rl.training.first_loss import check_first_kl, check_first_loss, has_dropout
 from sweet_rl.training.lora import with_adapter
 from tests.support.tiny_models import tiny_model
 
@@ -34,6 +34,19 @@ def test_the_loss_of_ipo_is_rounded_in_its_own_scale():
 def test_another_model_is_not_trained(loss, distance, exact):
     with pytest.raises(UserError, match="instead of 0.693147"):
         check_first_loss(loss, LN2, distance, exact)
+
+
+@pytest.mark.parametrize("kl, distance, exact", [(9e-5, 0.01, True), (1e-3, 0.03, False)])
+def test_rounding_between_sampling_and_training_is_taken(kl, distance, exact):
+    check_first_kl(kl, 0.0, distance, exact)
+
+
+@pytest.mark.parametrize("kl, distance, exact", [
+    (1e-3, 0.03, True), (0.1, 0.3, False), (math.nan, math.nan, True), (math.nan, math.nan, False),
+])  # fmt: skip
+def test_a_policy_that_did_not_sample_the_dialogues_is_not_trained(kl, distance, exact):
+    with pytest.raises(UserError, match="is not the one that sampled them.*--old_logprobs recomputed"):
+        check_first_kl(kl, 0.0, distance, exact)
 
 
 def test_dropout_is_found_in_the_settings_and_in_the_modules_but_for_a_new_adapters():

@@ -1,0 +1,41 @@
+"""The credit of every turn of graded dialogues, by a critic, as `turn_credit` in their rows.
+
+    python scripts/score_turns.py --model_id critic --input_path graded.jsonl --output_path credited.jsonl
+
+train_policy_gradient.py --turn_weight takes it. A killed run is continued by the same command.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from sweet_rl.cli import prefix, run
+from sweet_rl.credit.critics import CriticSettings
+
+JUDGE = ("hostname", "judge_prompt_path", "api_key_variable", "concurrency", "seed")  # a judge gives a turn no score
+
+
+def main(
+    critic: Annotated[CriticSettings, prefix("", **dict.fromkeys(JUDGE))],
+    input_path: str,
+    output_path: str,
+    limit: int | None = None,
+    overwrite: bool = False,
+    push_to_hub: str | None = None,
+) -> None:
+    """Score the turns that were taken: by the advantage log pi_critic - log pi_reference, or by a value head.
+
+    Args:
+        input_path: trajectories.
+        output_path: the same rows with `turn_credit`, a number for each message of the agent.
+        limit: number of dialogues that are read; default: all.
+        overwrite: replace an output of other settings.
+        push_to_hub: repository on the hub, OWNER/NAME, to which the finished output is uploaded with a card.
+    """
+    from sweet_rl.credit.taken_turns import score_turns_file
+
+    score_turns_file(critic, input_path, output_path, limit, overwrite, push_to_hub)
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,121 @@
+"""The credit of the turns that were taken: each turn of a finished dialogue as the only candidate of its turn."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Iterator
+
+from sweet_rl.credit.candidates import turns_of
+from sweet_rl.credit.critics import Critic, CriticSettings, load_critic
+from sweet_rl.errors import UserError
+from sweet_rl.models.base import ChatModel
+from sweet_rl.models.loadable import check_loadable
+from sweet_rl.names import model_path
+from sweet_rl.progress import progress_bar
+from sweet_rl.records import Trajectory, TurnCandidates, read_records
+from sweet_rl.runs.push import pushed
+from sweet_rl.runs.run import Run, open_run
+
+
+def taken_turns(trajectory: Trajectory, model: ChatModel | Critic) -> list[TurnCandidates]:
+    """A record with one candidate for each turn of the agent, the answer included; none if the dialogue failed.
+
+    Args:
+        trajectory: the dialogue.
+        model: its `chat` lays out the prompts.
+    """
+    taken = [message for message in trajectory.dialogue_history if message["role"] == "assistant"]
+    records = []
+    for turn, message in zip(turns_of(trajectory, model), taken, strict=False):  # a failed dialogue has no turns
+        ids, logprobs = message.get("token_ids"), message.get("logprobs")
+        known = ids is not None and turn.tokenizer is not None and turn.tokenizer == trajectory.tokenizer
+        records.append(
+            TurnCandidates(
+                id=turn.id, task=turn.task, turn=turn.index, input=turn.input, older_output=turn.older_output,
+                additional_outputs=[turn.older_output],
+                additional_finish_reasons=[message.get("finish_reason") or "stop"],
+                additional_token_ids=[ids] if known else None,
+                additional_reference_logprobs=[logprobs] if logprobs else None,
+                tokenizer=turn.tokenizer, dialogue=turn.dialogue,
+            )
+        )  # fmt: skip
+    return records
+
+
+def check_scores_turns(settings: CriticSettings) -> None:
+    """Raise UserError for a judge, which only compares."""
+    if settings.critic_type == "judge":
+        raise UserError(
+            "critic: a judge compares candidates of one turn, and a dialogue has one message per turn. Give a "
+            "critic_type of log_ratio or value."
+        )
+
+
+def prompts_of(critic: Critic) -> ChatModel | Critic:
+    """What has the chat format of a critic."""
+    return getattr(critic, "form", critic)
+
+
+def score_turns_file(
+    settings: CriticSettings,
+    input_path: str,
+    output_path: str,
+    limit: int | None = None,
+    overwrite: bool = False,
+    push_to_hub: str | None = None,
+) -> dict:
+    """Write every trajectory of a file with `turn_credit`, in its order. A killed run continues with the same call.
+
+    A failed dialogue is written as it is.
+
+    Returns:
+        The summary: dialogues, turns.
+
+    Raises:
+        UserError: before anything is written; or a turn cannot be scored, for example an empty message.
+    """
+    check_scores_turns(settings)
+    trajectories = read_records(input_path, Trajectory, limit)
+    for model in filter(None, (settings.model_id, settings.seed_model)):
+        check_loadable(model_path(model))
+    opened = open_run(
+        output_path, {**settings.to_settings(), "limit": limit}, [input_path, *settings.inputs()], overwrite
+    )
+    with pushed(opened, push_to_hub) as run:
+        if run.complete:
+            print(f"{output_path}: already complete")
+            return run.summary or {}
+        todo = [trajectory for trajectory in trajectories if trajectory.id not in run.done]
+        asyncio.run(_score(run, load_critic(settings), todo))
+        turns = sum(len(row.get("turn_credit") or ()) for row in run.records())
+        summary = {"dialogues": len(trajectories), "turns": turns}
+        run.finish(summary)
+        print(f"{output_path}: {turns} turns of {len(trajectories)} dialogues scored")
+        return summary
+
+
+async def _score(run: Run, critic: Critic, todo: list[Trajectory]) -> None:
+    try:
+        with progress_bar(total=len(todo), desc="dialogues scored") as bar:
+            for group in _groups(todo, critic.turns_per_call):
+                records = [taken_turns(trajectory, prompts_of(critic)) for trajectory in group]
+                scores = iter(await critic.scores([record for own in records for record in own]))
+                for trajectory, own in zip(group, records, strict=True):
+                    credit = [next(scores)[0] for _ in own] or None
+                    run.write(dataclasses.replace(trajectory, turn_credit=credit).to_dict())
+                bar.update(len(group))
+    finally:
+        await critic.close()
+
+
+def _groups(trajectories: list[Trajectory], turns: int) -> Iterator[list[Trajectory]]:
+    """Consecutive dialogues with at least so many turns together."""
+    group: list[Trajectory] = []
+    for trajectory in trajectories:
+        group.append(trajectory)
+        if sum(one.turns for one in group) >= turns:
+            yield group
+            group = []
+    if group:
+        yield group
