@@ -46,7 +46,7 @@ def local_path(name: str | Path) -> Path:
 
 
 def model_path(name: str) -> str:
-    """Return the folder of a packaged model (`mini`, `mini_hard`, `mini_html`); any other name is returned unchanged."""
+    """Return the folder of a packaged model (`mini`, `mini_hard`, `mini_html`); other names are returned unchanged."""
     packaged = PACKAGED / name
     return str(packaged) if re.fullmatch(r"\w+", name) and packaged.is_dir() else name
 

@@ -45,7 +45,8 @@ def load_model(
     """Return the model called `name`.
 
     Args:
-        name: `mini`, `mini_hard` or `mini_html`, a checkpoint folder, a hub name, or the name under which a server has it.
+        name: `mini`, `mini_hard` or `mini_html`, a checkpoint folder, a hub name,
+            or the name under which a server has it.
         settings: Where the model runs and how it is asked.
         calls: How calls to a server are made. Its `cache` is a folder's name, which is not read here.
         api_key: Key of the model's server. (`settings` only has the name of an environment variable.)
