@@ -88,14 +88,16 @@ def sampling_logprobs(record: TurnCandidates, normalize: str = "turn") -> list[l
 
 
 def check_token_logprobs(record: TurnCandidates, chat: ChatFormat) -> None:
-    """Raise UserError unless the sampling log-probs are of the very tokens that a model of `chat` scores."""
+    """Raise UserError if there are sampling log-probs, but not of the very tokens that a model of `chat` scores."""
     values, ids = record.additional_reference_logprobs, record.additional_token_ids
+    if values is None:
+        return
     found = None
-    if values is not None and not all(isinstance(value, list) for value in values):
+    if not all(isinstance(value, list) for value in values):
         found = "are means"
     elif ids is None or record.tokenizer != chat.fingerprint:
         found = "are of another tokenizer's tokens"
-    elif values is not None and list(map(len, values)) != list(map(len, ids)):
+    elif list(map(len, values)) != list(map(len, ids)):
         found = "are not one per token"
     if found:
         raise UserError(

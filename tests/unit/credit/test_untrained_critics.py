@@ -184,6 +184,12 @@ def test_stored_log_probs_of_other_tokens_cannot_be_compared_token_by_token(worl
         asyncio.run(critic.scores([replace(world["rows"][0], **changes)]))
 
 
+def test_log_probs_that_are_not_there_are_missing_and_not_of_other_tokens(world):
+    critic = load_critic(CriticSettings(world["seed"], reference="sampled", clip=1.0))
+    with pytest.raises(UserError, match="no sampling log-probs"):
+        asyncio.run(critic.scores([replace(world["rows"][0], additional_reference_logprobs=None)]))
+
+
 def test_a_belief_needs_the_messages_and_a_task_and_a_human_who_can_be_asked(world):
     critic = load_critic(CriticSettings(world["seed"], "belief_gain"))
     for changes in ({"dialogue": None}, {"task": None}, {"additional_outputs": []}):
