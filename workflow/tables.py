@@ -98,6 +98,8 @@ class Tables(Plan):
             rows |= {f"single turn ({title})": f"single_turn_{name}", f"multi-turn ({title})": f"multi_turn_{name}"}
         rounds = range(2, (self.options["iterations"] or 1) + 1)
         rows |= METHODS | {f"SWEET-RL (round {number})": f"round{number}/sweet" for number in rounds}
+        if self.world == "hard mini":
+            rows["SWEET-RL (seed model as reference)"] = "sweet_seed"
         self.table("table2", rows, *flags, "--chains", f"{CHAIN}>zero-shot")
         self.plot("table2", "table")
         self.plot("table2", "budget", "--title", "Success against cost", name="budget")
