@@ -15,13 +15,17 @@ from typing import Literal
 
 import torch
 from tqdm import tqdm
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from sweet_rl.chat import ChatFormat
 from sweet_rl.cli import run
 from sweet_rl.errors import UserError
 from sweet_rl.mini import pretraining
-from sweet_rl.mini.imitation import BETTER, imitation_stream
+from sweet_rl.mini.imitation import BETTER, HARD_BETTER
+from sweet_rl.names import model_path
 from sweet_rl.progress import progress_bar
 from sweet_rl.runs.run import directory_manifest
+from sweet_rl.scoring.load import load_weights
 
 
 def main(
@@ -34,6 +38,7 @@ def main(
     layers: int = 3,
     width: int = 128,
     habits: Literal["bad", "better"] = "bad",
+    pretrain: str | None = None,
     checkpoint_every: int = 250,
     bf16: bool = True,
     seed: int = 0,
@@ -47,7 +52,8 @@ def main(
         world: of the functions (code), as of make_mini_tasks.py.
         num_steps: batches; the learning rate falls over the last quarter of them.
         batch_size: dialogues a batch.
-        habits: of the imitated agent (code): bad (the packaged one's) or better (asks on purpose more often).
+        habits: of the imitated agent (code): bad or better (asks on purpose more often).
+        pretrain: an agent to go on from, instead of random weights; its tokenizer and shape are kept.
         checkpoint_every: steps between checkpoints, each with the loss on held-out dialogues and the share of
             numbers in answers that the model would copy wrongly.
         bf16: matrix products in bfloat16.
@@ -57,19 +63,24 @@ def main(
         width: width of its hidden state.
         overwrite: replace an existing model.
     """
-    if habits == "better" and (task_type, world) != ("code", "quick"):
-        raise UserError("--habits better is for the functions of the quick world: others have one kind of habits.")
+    if habits == "better" and task_type != "code":
+        raise UserError("--habits better is for --task_type code: page agents have one kind of habits.")
     if world == "hard" and task_type != "code":
         raise UserError("--world hard is for --task_type code: there is one world of pages.")
     settings = {
         "task_type": task_type, "world": world, "num_steps": num_steps, "batch_size": batch_size, "lr": lr,
-        "layers": layers, "width": width, "habits": habits, "bf16": bf16, "seed": seed,
+        "layers": layers, "width": width, "habits": habits, "pretrain": pretrain, "bf16": bf16, "seed": seed,
     }  # fmt: skip
-    with directory_manifest(save_path, settings, [], overwrite) as output:
+    with directory_manifest(save_path, settings, [pretrain] if pretrain else [], overwrite) as output:
         if output.complete:
             print(f"{save_path}: already complete")
             return
         output.finish(_imitate(Path(save_path), checkpoint_every=checkpoint_every, **settings))
+
+
+def load_agent(path: str) -> tuple[PreTrainedTokenizerBase, PreTrainedModel]:
+    """The tokenizer and the model of an agent. Raises UserError if they cannot be loaded."""
+    return ChatFormat.from_pretrained(model_path(path)).tokenizer, load_weights(model_path(path))
 
 
 def _imitate(
@@ -82,6 +93,7 @@ def _imitate(
     layers: int,
     width: int,
     habits: str,
+    pretrain: str | None,
     checkpoint_every: int,
     bf16: bool,
     seed: int,
@@ -91,11 +103,15 @@ def _imitate(
     folder.mkdir(parents=True, exist_ok=True)
     summary: dict = {}
     lessons = pretraining.LESSONS["hard" if world == "hard" else task_type]
-    tokenizer = pretraining.make_tokenizer(lessons)  # the same whatever the habits
+    if pretrain:
+        tokenizer, model = load_agent(pretrain)
+    else:
+        tokenizer = pretraining.make_tokenizer(lessons)  # the same whatever the habits
+        model = pretraining.make_model(len(tokenizer), width=width, layers=layers)
     if habits == "better":
-        lessons = replace(lessons, stream=partial(imitation_stream, own=BETTER))
+        own = HARD_BETTER if world == "hard" else BETTER
+        lessons = replace(lessons, stream=partial(lessons.stream, own=own))
     encoder = pretraining.DialogueEncoder(tokenizer)
-    model = pretraining.make_model(len(tokenizer), width=width, layers=layers)
     optimizers = pretraining.make_optimizers(model, lr)
     state_path = folder / "training_state.pt"
     start = 0

@@ -9,7 +9,7 @@ learns to attend to the questions that were asked before.
 
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sweet_rl.environments.base import ANSWER_MARKER
 from sweet_rl.mini.human import answer
@@ -50,6 +50,7 @@ BAD = Habits(useful=0.25, repeat=0.1, early=0.03, finish=0.5, last=0.8)
 BETTER = Habits(useful=0.40, repeat=0.08, early=0.03, finish=0.6, last=0.85)  # of the stronger agent
 INFORMED = Habits(useful=0.90, repeat=0.0, early=0.0, finish=0.97, last=1.0)
 HARD_BAD = Habits(useful=0.40, repeat=0.1, early=0.03, finish=0.5, last=0.8, opens=0.35, doubles=0.1, invents=0.5)
+HARD_BETTER = replace(HARD_BAD, useful=0.65, repeat=0.05, finish=0.6)  # what the packaged agent was taught last
 HARD_INFORMED = Habits(useful=0.90, repeat=0.0, early=0.0, finish=0.97, last=1.0, opens=0.35, doubles=0.1)
 HABITS = {"quick": (BAD, INFORMED), "hard": (HARD_BAD, HARD_INFORMED)}  # of the packaged agents
 
