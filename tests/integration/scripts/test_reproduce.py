@@ -155,7 +155,7 @@ def test_what_the_targets_share_is_made_once_and_rounds_build_on_each_other(monk
 
 def test_the_hard_world_has_its_own_tasks_agent_and_settings(monkeypatch):
     quick, hard = (
-        [parsed(words, monkeypatch) for _, words in dry_run("table2", "--mini", "--output", "/out", *world)]
+        [parsed(words, monkeypatch) for _, words in dry_run("table3", "--mini", "--output", "/out", *world)]
         for world in ([], ["--world", "hard"])
     )
     assert [step.get("save_path") for step in quick] == [step.get("save_path") for step in hard]
@@ -177,6 +177,29 @@ def test_every_method_goes_its_own_rounds_on_equally_many_dialogues(monkeypatch)
     (runs,) = [settings["runs"] for name, settings in steps if name == "results: online"]
     assert re.findall(r"GRPO@(\d+)=", runs) == ["0", "200", "400", "600", "800"]
     assert "GRPO with turn credit@800=" in runs
+
+
+def test_the_study_of_credit_scores_the_same_candidates_by_critics_of_more_and_more_dialogues(monkeypatch):
+    steps = [(name, parsed(words, monkeypatch)) for name, words in dry_run(
+        "credit_study", "--mini", "--seeds", "1", "--output", "/out"
+    )]  # fmt: skip
+    shares = dodo.CONFIG["sizes"]["mini"]["study_shares"]
+    studies = [settings for name, settings in steps if name == "study of credit"]
+    assert {settings["input_path"] for settings in studies} == {"/out/seed0/candidates.jsonl"}
+    untrained, *trained = studies
+    assert untrained["reply"] is True and "reference_model_id" not in untrained
+    assert [settings["model_id"] for settings in trained] == [
+        f"/out/seed0/study/first_{tasks}_tasks/critic" for tasks in shares
+    ]
+    assert {settings["reference_model_id"] for settings in trained} == {untrained["model_id"]}
+    graded = [settings for name, settings in steps if name == "grade, pair" and "study" in settings["output_path"]]
+    assert {settings["input_path"] for settings in graded} == {"/out/seed0/study/trajectories.jsonl"}
+    assert [settings["num_tasks"] for settings in graded] == list(shares)
+    made = next(settings for name, settings in steps if name == "tasks" and "study" in settings["output_dir"])
+    assert made["num_train"] >= max(shares)
+    (table,) = [settings for name, settings in steps if name == "results: credit_study"]
+    names = [entry.partition("=")[0] for entry in table["studies"].split(",")]
+    assert names == ["0", *map(str, shares.values())]
 
 
 def test_released_dialogues_are_used_instead_of_collecting():
