@@ -145,10 +145,9 @@ class Plan:
         values = dict(self.values)
         for pattern, changes in self.config["folders"].items():
             if found := re.fullmatch(pattern, place["folder"] or ""):
-                if found.groups():  # the round before this one
-                    number = int(found[1])
-                    before = found[0].replace(found[1], str(number - 1), 1)
-                    known["before"] = top if number == 2 else f"{top}/{before}"
+                if found.groups():
+                    earlier = found[0].replace(found[1], str(int(found[1]) - 1), 1)
+                    known["before"] = top if int(found[1]) == 2 else f"{top}/{earlier}"
                 for key, value in changes.items():
                     for group, text in enumerate(found.groups(), start=1):
                         value = value.replace(f"{{{group}}}", text)
