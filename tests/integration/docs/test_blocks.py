@@ -12,9 +12,13 @@ import pytest
 
 from scripts import COMMANDS
 from sweet_rl.errors import UserError
+from sweet_rl.mini.tasks import make_tasks
+from sweet_rl.records import Task, read_records
+from tests.support.api_server import ApiServer
 from tests.support.browsers import renderer_or_skip
-from tests.support.command_line import ROOT, call
+from tests.support.command_line import ROOT, call, read_rows, write_rows
 from tests.support.manual import FOLDERS, PAGES, blocks, commands
+from tests.support.other_tools import plays_colbench
 
 pytest.importorskip("sybil", reason="needs: pip install -e '.[test]'")
 
@@ -145,6 +149,8 @@ def run(words: list[str]) -> None:
 
 @pytest.mark.slow
 def test_the_commands_of_the_tutorial_and_what_reads_its_files_run(checkout):
+    Path("runs").mkdir()
+    Path("runs/mini").symlink_to("tour")
     for page, heading in RUN.items():
         for here, there in COPIES.get(page, {}).items():
             shutil.copy(f"runs/tour/{there}.jsonl", f"{here}.jsonl")
@@ -155,3 +161,14 @@ def test_the_commands_of_the_tutorial_and_what_reads_its_files_run(checkout):
         for example in examples:
             for _, words in commands(example.parsed):
                 run(words)
+
+
+def test_a_server_is_evaluated_by_the_commands_of_its_page(checkout):
+    """A real server stands for both models: the agent hands in the reference for the first task only."""
+    write_rows(checkout / "tasks.jsonl", make_tasks(2, seed=4))
+    (example,) = blocks(ROOT / "docs" / "your_own_model.md")
+    with ApiServer(plays_colbench(list(read_records(checkout / "tasks.jsonl", Task)))) as server:
+        there = {"localhost:8000": server.url, "localhost:8001": server.url, "colbench/backend/test": "tasks.jsonl"}
+        for _, words in commands(example.parsed):
+            run([there.get(word, word) for word in words])
+    assert [row["reward"] for row in read_rows(Path("runs/mine/graded.jsonl"))] == [1.0, 0.0]
