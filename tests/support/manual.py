@@ -15,6 +15,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator
 from functools import cache
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -55,14 +56,15 @@ def blocks(page: Path) -> list:
 def commands(text: str) -> Iterator[tuple[dict[str, str], list[str]]]:
     """(variables that are set, words) of every command of a shell block; the words of `export` are variables."""
     for line in text.replace("\\\n", " ").splitlines():
-        words, variables = shlex.split(line, comments=True), {}
-        if words[:1] == ["export"]:
-            words.pop(0)
-        while words and re.match(r"[A-Za-z_]+=", words[0]):
-            name, _, value = words.pop(0).partition("=")
-            variables[name] = value
-        if words or variables:
-            yield variables, words
+        for between, group in groupby(shlex.split(line, comments=True), "&&".__eq__):
+            words, variables = [] if between else list(group), {}
+            if words[:1] == ["export"]:
+                words.pop(0)
+            while words and re.match(r"[A-Za-z_]+=", words[0]):
+                name, _, value = words.pop(0).partition("=")
+                variables[name] = value
+            if words or variables:
+                yield variables, words
 
 
 def check_shell(example: Any) -> None:
@@ -233,7 +235,7 @@ def check_source(words: list[str]) -> None:
 CHECKS: dict[str, Callable[[list[str]], None]] = {
     "python": check_python, "torchrun": check_launched, "deepspeed": check_launched, "sweet-rl": check_installed,
     "bash": check_bash, "pip": check_pip, "inspect": check_inspect, "vf-eval": check_verifiers, "source": check_source,
-    "vllm": not_of_this_package, "mkdir": not_of_this_package, "ruff": not_of_this_package,
+    **dict.fromkeys(("vllm", "mkdir", "mkdocs", "lint-imports", "ruff"), not_of_this_package),
 }  # fmt: skip
 
 
