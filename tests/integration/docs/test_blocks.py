@@ -14,7 +14,7 @@ from scripts import COMMANDS
 from sweet_rl.errors import UserError
 from sweet_rl.mini.tasks import make_tasks
 from sweet_rl.records import Task, read_records
-from tests.support.api_server import ApiServer
+from tests.support.api_server import MODEL, ApiServer
 from tests.support.browsers import renderer_or_skip
 from tests.support.command_line import ROOT, call, read_rows, write_rows
 from tests.support.manual import FOLDERS, PAGES, blocks, commands
@@ -168,7 +168,8 @@ def test_a_server_is_evaluated_by_the_commands_of_its_page(checkout):
     write_rows(checkout / "tasks.jsonl", make_tasks(2, seed=4))
     (example,) = blocks(ROOT / "docs" / "your_own_model.md")
     with ApiServer(plays_colbench(list(read_records(checkout / "tasks.jsonl", Task)))) as server:
-        there = {"localhost:8000": server.url, "localhost:8001": server.url, "colbench/backend/test": "tasks.jsonl"}
+        there = {"localhost:8000": server.url, "localhost:8001": server.url, "MODEL": MODEL, "HUMAN": MODEL}
+        there |= {"colbench/backend/test": "tasks.jsonl"}
         for _, words in commands(example.parsed):
             run([there.get(word, word) for word in words])
     assert [row["reward"] for row in read_rows(Path("runs/mine/graded.jsonl"))] == [1.0, 0.0]
