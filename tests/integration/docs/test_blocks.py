@@ -112,7 +112,7 @@ RUN = {
     "viewers.md": None,
     "serving.md": "## Acting with a critic",
     "installed_command.md": None,
-    "quickstart.md": "Then look at a dialogue",
+    "quickstart.md": "Then look at the dialogues",
     "task_audit.md": None,
     "simulated_humans.md": "## Measured",
 }
