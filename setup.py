@@ -79,9 +79,11 @@ setup(
             "pytest>=8.0",
             "pytest-xdist>=3.6",
             "ruff>=0.9",
+            "sybil>=9",
             "tensorboard>=2.15",
             *chain.from_iterable(EXTRAS.values()),
         ],
+        "docs": ["mkdocs-material>=9.5", "mkdocstrings[python]>=0.26"],
         "qlora": ["bitsandbytes>=0.50", "peft>=0.18"],
         # Not in [test]: it needs another major version of openai than inspect_ai does.
         "verifiers": ["verifiers>=0.4,<0.5"],

@@ -1,9 +1,9 @@
-"""The README's pictures of the viewers, from dialogues of the tiny agents: nothing to download, no outside data.
+"""The pictures of the viewers in README and manual, from dialogues of the tiny agents: nothing to download.
 
-    python visualizers/make_screenshots.py --output_dir visualizers/screenshots
+    python visualizers/make_screenshots.py
 
-Plays, grades, samples and ranks a few mini tasks (two minutes), makes the pages and takes their pictures in headless
-Chromium.
+Plays and grades a few mini tasks (a minute), makes the pages and takes their pictures in headless
+Chromium, each in light and in dark.
 """
 
 import shutil
@@ -15,13 +15,18 @@ from pathlib import Path
 
 from sweet_rl.cli import run
 from sweet_rl.errors import UserError
+from sweet_rl.records import Trajectory, read_records
 
 ROOT = Path(__file__).resolve().parents[1]
-SIZES = {"desk": (1360, 850), "phone": (390, 780)}
-COLORS = 128
+COLORS = 64
+# In a narrow window: the dialogue instead of the list, without the buttons around it.
+ALONE = """
+    document.body.classList.add('reading-one');
+    for (const part of document.querySelectorAll('.bar, .entry-tools, .message-more')) part.hidden = true;
+"""
 
 
-def main(output_dir: str = "visualizers/screenshots", work_dir: str | None = None, num_tasks: int = 24) -> None:
+def main(output_dir: str = "docs/pictures", work_dir: str | None = None, num_tasks: int = 24) -> None:
     """Make the pages and take their pictures.
 
     Args:
@@ -33,7 +38,7 @@ def main(output_dir: str = "visualizers/screenshots", work_dir: str | None = Non
         work = Path(work_dir or temporary)
         work.mkdir(parents=True, exist_ok=True)
         pages = make_pages(work, num_tasks)
-        take_pictures(pages, Path(output_dir))
+        take_pictures(pages, short_dialogue(work / "dialogues.jsonl"), Path(output_dir))
 
 
 def script(name: str, **flags) -> None:
@@ -47,27 +52,14 @@ def script(name: str, **flags) -> None:
 def make_pages(work: Path, num_tasks: int) -> dict[str, Path]:
     """Plays and looks at the mini tasks; the tiny agent itself, shown the solution, is the critic."""
     tasks, played, graded = work / "tasks", work / "trajectories.jsonl", work / "dialogues.jsonl"
-    candidates, ranked, pairs = work / "candidates.jsonl", work / "ranked.jsonl", work / "turn_pairs.jsonl"
     script("scripts/make_mini_tasks.py", num_train=num_tasks, num_test=1, output_dir=tasks)
     mini = {"agent_model": "mini", "env_model": "mini", "max_tokens": 100, "input_path": tasks / "train.jsonl"}
     script("scripts/simulate_interactions.py", **mini, output_path=played, best_of_n=2)
     script("scripts/evaluate_code.py", input_path=played, output_path=graded)
-    script("scripts/simulate_interactions.py", **mini, output_path=work / "second.jsonl", best_of_n=2, seed=1)
-    script("scripts/evaluate_code.py", input_path=work / "second.jsonl", output_path=work / "second_graded.jsonl")
-    sampling = {"best_of_n": 8, "data_fraction": 0.25, "max_tokens": 100}
-    script("scripts/sample_best_of_n.py", model_id="mini", input_path=graded, output_path=candidates, **sampling)
-    critic = {"reference": "sampled"}
-    script("scripts/rank_best_of_n.py", model_id="mini", input_path=candidates, output_path=ranked, **critic)
-    script("scripts/generate_random_pairs_from_ranks.py", input_path=ranked, output_path=pairs, num_pairs=4)
-    pages = {name: work / f"{name}.html" for name in ("dialogues", "candidates", "compare")}
-    viewer = "visualizers/visualize_dialogue_histories.py"
-    critic |= {"critic": "mini", "reference_model_id": "mini", "overwrite": True}
-    script(viewer, input_path=graded, output=pages["dialogues"], **critic)
-    script(viewer, input_path=ranked, pair_path=pairs, output=pages["candidates"], overwrite=True)
-    second = {"compare_path": work / "second_graded.jsonl", "names": "seed 0,seed 1"}
-    script(viewer, input_path=graded, output=pages["compare"], overwrite=True, **second)
-    pages["designs"] = make_designs(work)
-    return pages
+    page = work / "dialogues.html"
+    critic = {"critic": "mini", "reference": "sampled", "reference_model_id": "mini", "overwrite": True}
+    script("visualizers/visualize_dialogue_histories.py", input_path=graded, output=page, **critic)
+    return {"dialogues": page, "designs": make_designs(work)}
 
 
 def make_designs(work: Path) -> Path:
@@ -85,44 +77,42 @@ def make_designs(work: Path) -> Path:
     return page
 
 
-def take_pictures(pages: dict[str, Path], folder: Path) -> None:
-    """One PNG a view, with few colours, so that they stay small."""
+def short_dialogue(path: Path) -> str:
+    """The id of the first solved dialogue of at most six turns that begins with a useful and a useless question."""
+    for trajectory in read_records(path, Trajectory):
+        words = [message.get("oracle") for message in trajectory.dialogue_history if message["role"] == "assistant"]
+        if trajectory.reward == 1.0 and len(words) <= 6 and {"useful", "useless"} == set(words[:2]):
+            return trajectory.id
+    raise UserError("no short dialogue is solved and begins with a useful and a useless question; raise --num_tasks.")
+
+
+def take_pictures(pages: dict[str, Path], dialogue: str, folder: Path) -> None:
+    """Two PNGs per view, light and dark, with 1.5 times the pixels and few colours, so that they stay small."""
     folder.mkdir(parents=True, exist_ok=True)
     window = browser()
-    hover = "hover(1);"
     views = {
-        "dialogue": ("dialogues", "show=unsolved&min=0.5&sort=turns&down=1", "light", "desk", hover),
-        "candidates": ("candidates", "", "dark", "desk", "document.querySelector('.m-agent').scrollIntoView();"),
-        "comparison": ("compare", "sort=difference&down=1", "light", "desk", ""),
-        "design": ("designs", "sort=turns&down=1&turn=1&mode=overlay", "dark", "desk", ""),
-        "phone": ("dialogues", "show=unsolved&min=0.5&sort=turns&down=1", "dark", "phone", "open(0);"),
+        "dialogue": (pages["dialogues"], f"d={dialogue}", (800, 585), ALONE),
+        "viewer": (pages["dialogues"], f"d={dialogue}", (1280, 760), ""),
+        "design": (pages["designs"], "sort=turns&down=1&turn=1&mode=overlay", (1280, 760), ""),
     }
     try:
-        for name, (page, address, theme, size, script_text) in views.items():
-            width, height = SIZES[size]
-            metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
-            window.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-            window.get("about:blank")
-            window.get(f"{pages[page].resolve().as_uri()}#{address}")
-            window.execute_script(f"document.documentElement.dataset.theme = '{theme}'")
-            wait(window)
-            time.sleep(0.5)
-            window.execute_script(HELPERS + script_text)
-            time.sleep(0.3)
-            target = folder / f"{name}.png"
-            window.save_screenshot(str(target))
-            shrink(target)
-            print(f"{target}: {target.stat().st_size / 1000:.0f} kB")
+        for name, (page, address, (width, height), script_text) in views.items():
+            for theme in ("light", "dark"):
+                metrics = {"width": width, "height": height, "deviceScaleFactor": 1.5, "mobile": False}
+                window.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+                feature = {"name": "prefers-color-scheme", "value": theme}
+                window.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
+                window.get("about:blank")
+                window.get(f"{page.resolve().as_uri()}#{address}")
+                wait(window)
+                window.execute_script(script_text)
+                time.sleep(0.5)
+                target = folder / f"{name}-{theme}.png"
+                window.save_screenshot(str(target))
+                shrink(target)
+                print(f"{target}: {target.stat().st_size / 1000:.0f} kB")
     finally:
         window.quit()
-
-
-HELPERS = """
-    const hover = (n) => { const box = document.querySelectorAll('.tokens')[n]; box.focus({preventScroll: true});
-      const right = () => box.dispatchEvent(new KeyboardEvent('keydown', {key: 'ArrowRight', bubbles: true}));
-      right(); right(); };
-    const open = (n) => document.querySelectorAll('.row')[n].click();
-"""
 
 
 def wait(window) -> None:

@@ -1,4 +1,4 @@
-"""The recipes run_mini.sh, run_backend.sh and run_frontend.sh, and the commands of the README: each one is valid.
+"""The recipes run_mini.sh, run_backend.sh and run_frontend.sh: each command is valid.
 
 The recipes' commands are those of the workflow, which test_reproduce.py runs; here they are only listed.
 """
@@ -6,7 +6,6 @@ The recipes' commands are those of the workflow, which test_reproduce.py runs; h
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import shutil
 import subprocess
@@ -35,7 +34,7 @@ def listed(recipe: str, place: Path, *words: str, **variables: str) -> tuple[lis
     for name in ("python", "torchrun"):
         program = place / "bin" / name
         note = f"{{ printf '%q ' {name} \"$@\"; echo; }} >>{place}/commands"
-        program.write_text(f"#!/bin/bash\n[ \"$1\" = -c ] || {note}\n")
+        program.write_text(f'#!/bin/bash\n[ "$1" = -c ] || {note}\n')
         program.chmod(0o755)
     (place / "bin" / "activate").touch()  # a virtual environment, which is not entered
     environment = os.environ | {"PATH": f"{place}/bin:{os.environ['PATH']}", "SWEET_RL_VENV": str(place)} | variables
@@ -113,14 +112,3 @@ def test_shell_scripts_are_clean_and_short():
         pytest.skip("no shellcheck: apt-get install -y shellcheck")
     done = subprocess.run(["shellcheck", *scripts], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
-
-
-def test_every_command_in_the_manual_is_one_that_its_script_takes(monkeypatch):
-    others = [page for page in ROOT.glob("docs/*.md") if page.name != "coming_from_the_release.md"]  # has its own test
-    pages = "".join(page.read_text(encoding="utf-8") for page in [ROOT / "README.md", *others])
-    blocks = re.findall(r"```bash\n(.*?)```", pages, re.DOTALL)
-    commands = [line for block in blocks for line in block.replace("\\\n", " ").splitlines()]
-    scripts = [shlex.split(line, comments=True) for line in commands if "scripts/" in line and ".py" in line]
-    assert len(scripts) > 30
-    for words in scripts:
-        parsed(words, monkeypatch)
