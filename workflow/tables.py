@@ -12,6 +12,7 @@ from sweet_rl.runs.manifest import hash_input
 
 METHODS = {"zero-shot": "zero_shot", "rejection fine-tuning": "rft", "multi-turn DPO": "dpo", "SWEET-RL": "sweet"}
 ONLINE = {**METHODS, "GRPO": "grpo", "GRPO with turn credit": "grpo_credit"}
+SEED_REFERENCE = "SWEET-RL (seed model as reference)"  # the paper's; a row of table 2 in the hard world
 ABLATIONS = {
     "SWEET-RL": "sweet", "regression head": "sweet_regression_head",
     "without training-time information": "sweet_without_c",
@@ -99,7 +100,7 @@ class Tables(Plan):
         rounds = range(2, (self.options["iterations"] or 1) + 1)
         rows |= METHODS | {f"SWEET-RL (round {number})": f"round{number}/sweet" for number in rounds}
         if self.world == "hard mini":
-            rows["SWEET-RL (seed model as reference)"] = "sweet_seed"
+            rows[SEED_REFERENCE] = "sweet_seed"
         self.table("table2", rows, *flags, "--chains", f"{CHAIN}>zero-shot")
         self.plot("table2", "table")
         self.plot("table2", "budget", "--title", "Success against cost", name="budget")

@@ -1,4 +1,4 @@
-"""The settings to try and the chosen ones, as committed: a fair fight for every row of Tables 2 and 3."""
+"""The settings to try and the chosen ones, as committed: a fair fight for every row of the tables that results/ has."""
 
 from __future__ import annotations
 
@@ -17,7 +17,11 @@ dodo = pytest.importorskip("workflow.dodo", reason="needs: pip install -e '.[wor
 tables = pytest.importorskip("workflow.tables")
 
 WORLDS = sorted((ROOT / "configs").glob("*/tries.yaml"))
-LOG = ROOT / "results" / "mini" / "settings.json"
+OPTIONS = {"mini": [], "mini_hard": ["--world", "hard"]}  # of the worlds
+ROWS = {
+    "mini": tables.METHODS | tables.ABLATIONS | tables.MINI_ABLATIONS,
+    "mini_hard": tables.METHODS | {tables.SEED_REFERENCE: "sweet_seed"},  # table 2
+}
 NOT_TRAINED = {"zero-shot"}
 
 
@@ -27,10 +31,10 @@ def planned(*words: str, settings: Path | None = None) -> tables.Tables:
 
 
 @pytest.mark.parametrize("path", WORLDS, ids=lambda path: path.parent.name)
-def test_every_trained_row_of_tables_2_and_3_has_as_many_tries_as_the_others(path):
+def test_every_trained_row_has_as_many_tries_as_the_others(path):
     methods = {method.name: method.run for method in read_tries(path)}
-    rows = tables.METHODS | tables.ABLATIONS | tables.MINI_ABLATIONS
-    assert {name: run for name, run in rows.items() if name not in NOT_TRAINED}.items() <= methods.items()
+    rows = ROWS[path.parent.name].items()
+    assert {name: run for name, run in rows if name not in NOT_TRAINED}.items() <= methods.items()
 
 
 @pytest.fixture(autouse=True)
@@ -92,13 +96,16 @@ def test_tables_take_the_chosen_settings_of_their_world_and_say_which(tmp_path):
     assert note[note.index("--settings") + 1] == f"{hashlib.sha256(log.read_bytes()).hexdigest()[:12]} (settings.json)"
 
 
-@pytest.mark.skipif(not LOG.is_file(), reason="needs the log of `reproduce.sh settings --mini` in results/mini")
-def test_the_settings_of_the_tables_are_the_chosen_ones():
-    """The recipe run_mini.sh and a reader of configs/mini see the settings of the three methods too."""
-    made = planned("table2", "table3", "--seeds", "1")
+@pytest.mark.parametrize("world", OPTIONS)
+def test_the_settings_of_the_tables_are_the_chosen_ones(world):
+    """The recipe run_mini.sh and a reader of the configurations see the settings of the methods of table 2 too."""
+    log = ROOT / "results" / world / "settings.json"
+    if not log.is_file():
+        pytest.skip(f"needs the log of `reproduce.sh settings --mini {' '.join(OPTIONS[world])}` in {log.parent}")
+    made = planned("table2", "table3", "--seeds", "1", *OPTIONS[world])
     steps = {Path(path).stem: step for path, step in made.makers.items() if "/seed0/" in path}
-    of_table_2 = planned("table2", "--seeds", "1").steps
-    for name, flags in chosen_settings(LOG).items():
+    of_table_2 = planned("table2", "--seeds", "1", *OPTIONS[world]).steps
+    for name, flags in chosen_settings(log).items():
         words = steps[name].words
         assert {flag: words[words.index(f"--{flag}") + 1] for flag in flags} == {k: str(v) for k, v in flags.items()}
         if steps[name].output in of_table_2:
