@@ -108,7 +108,7 @@ def test_the_settings_of_the_tables_are_the_chosen_ones(world):
     for name, flags in chosen_settings(log).items():
         words = steps[name].words
         assert {flag: words[words.index(f"--{flag}") + 1] for flag in flags} == {k: str(v) for k, v in flags.items()}
-        if steps[name].output in of_table_2:
+        if steps[name].output in of_table_2 and not name.endswith("_seed"):  # a row of its own in the hard world
             file = words[words.index("--config") + 1]
             configured = yaml.safe_load(Path(file).read_text(encoding="utf-8"))
             assert {flag: configured[flag] for flag in flags} == flags, f"{file}: write the chosen settings into it"
