@@ -13,17 +13,28 @@ from sweet_rl.mini import pretraining
 from sweet_rl.mini.imitation import BAD, INFORMED, imitation_dialogue
 from sweet_rl.mini.oracle import told_topics, usefulness
 from sweet_rl.mini.tasks import make_tasks, rules_of
+from sweet_rl.mini.worlds import WORLDS
 from sweet_rl.names import model_path
 from sweet_rl.scoring.privileged_information import hint_text, with_hint
 
 
+@pytest.fixture(scope="module", params=["mini", "mini_hard"])
+def name(request):
+    return request.param
+
+
 @pytest.fixture(scope="module")
-def chat():
-    return ChatFormat.from_pretrained(model_path("mini"))
+def chat(name):
+    return ChatFormat.from_pretrained(model_path(name))
 
 
-def test_the_packaged_agent_is_an_ordinary_llama_of_about_a_million_parameters():
-    model = AutoModelForCausalLM.from_pretrained(model_path("mini"))
+@pytest.fixture(scope="module")
+def world(name):
+    return WORLDS["hard" if name == "mini_hard" else "quick"]
+
+
+def test_the_packaged_agent_is_an_ordinary_llama_of_about_a_million_parameters(name):
+    model = AutoModelForCausalLM.from_pretrained(model_path(name))
     assert model.config.model_type == "llama"
     assert 5e5 < sum(parameter.numel() for parameter in model.parameters()) < 2e6
 
@@ -34,8 +45,8 @@ def test_every_number_of_the_tasks_is_one_token(chat):
 
 
 @pytest.mark.parametrize("informed", [False, True])
-def test_imitation_is_laid_out_as_dialogues_and_critics_are(chat, informed):
-    task = make_tasks(1, seed=3)[0]
+def test_imitation_is_laid_out_as_dialogues_and_critics_are(chat, world, informed):
+    task = make_tasks(1, seed=3, world=world)[0]
     messages = imitation_dialogue(task, informed, random.Random(2))
     hint = hint_text(task["ground_truth"]) if informed else ""
     ids, weights = pretraining.DialogueEncoder(chat.tokenizer).encode(hint, messages)
@@ -104,4 +115,11 @@ def test_an_agent_is_made_from_nothing_and_only_once(tmp_path):
     for said in ("saved to", "already complete"):
         result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
         assert result.returncode == 0 and said in result.stdout, result.stderr
+    again = [*command, "--pretrain", command[3], "--habits", "better", "--save_path", str(tmp_path / "better")]
+    result = subprocess.run(again, env=environment, capture_output=True, text=True, timeout=300)
+    assert result.returncode == 0, result.stderr
+    before, after = (AutoModelForCausalLM.from_pretrained(tmp_path / name).state_dict() for name in ("agent", "better"))
+    far = sum((after[key] - value).norm() for key, value in before.items())
+    fresh = pretraining.make_model(before["model.embed_tokens.weight"].shape[0], 32, 1).state_dict()
+    assert 0 < far < sum((after[key] - value).norm() for key, value in fresh.items()) / 2
     assert ChatFormat.from_pretrained(str(tmp_path / "agent")).eos_text == pretraining.END
