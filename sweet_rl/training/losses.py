@@ -180,7 +180,8 @@ def clipped_surrogate(logps: Tensor, sampled: Tensor, advantages: Tensor, low: f
         logps: [S] log-probs under the policy.
         sampled: [S] log-probs under the policy that sampled the tokens.
         advantages: [S], the advantage A of each token.
-        low, high: how far below and above 1 a ratio still has a gradient (DAPO has high above low).
+        low: how far below 1 a ratio still has a gradient.
+        high: how far above 1 it has one (DAPO: more than `low`).
 
     Returns:
         [S].

@@ -235,7 +235,7 @@ def check_source(words: list[str]) -> None:
 CHECKS: dict[str, Callable[[list[str]], None]] = {
     "python": check_python, "torchrun": check_launched, "deepspeed": check_launched, "sweet-rl": check_installed,
     "bash": check_bash, "pip": check_pip, "inspect": check_inspect, "vf-eval": check_verifiers, "source": check_source,
-    **dict.fromkeys(("vllm", "mkdir", "mkdocs", "lint-imports", "ruff"), not_of_this_package),
+    **dict.fromkeys(("vllm", "mkdir", "cp", "mkdocs", "lint-imports", "ruff"), not_of_this_package),
 }  # fmt: skip
 
 
