@@ -94,6 +94,23 @@ def test_tasks_have_the_rules_of_their_family_and_one_or_two_that_an_answer_ment
         assert set(task["mini"]["parts"]) == set(names) & {"surcharge", "volume"}
 
 
+def test_who_asks_for_the_family_and_for_what_is_mentioned_knows_all_after_seven_questions(tasks):
+    for task in tasks:
+        mini, messages = task["mini"], []
+        wanted = list(family_of(mini).topics)
+        while wanted:
+            topic = wanted.pop()
+            question = TOPIC_BY_NAME[topic].questions[0]
+            messages += said(question)
+            reply = answer(mini, question, random.Random(0))
+            known = {topic_of(text["content"], HARD) for text in messages}
+            mentioned = [other for other in mini["mentions"].values() if TOPIC_BY_NAME[other].noun in reply]
+            wanted += [other for other in mentioned if other not in {*known, *wanted}]
+            if usefulness(mini, messages, question) == "useful":
+                wanted.append(topic)
+        assert usefulness(mini, messages, "I WANT TO ANSWER:\n") == "complete" and len(messages) <= 7
+
+
 def test_the_reference_passes_its_tests_and_a_missing_rule_fails(tasks):
     with CodeGrader() as grader:
         for task in tasks[:8]:
