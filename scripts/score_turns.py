@@ -12,11 +12,11 @@ from typing import Annotated
 from sweet_rl.cli import prefix, run
 from sweet_rl.credit.critics import CriticSettings
 
-JUDGE = ("hostname", "judge_prompt_path", "api_key_variable", "concurrency", "seed")  # a judge gives a turn no score
+NOT_HERE = ("hostname", "judge_prompt_path", "api_key_variable", "concurrency", "seed", "reply")  # of judges and humans
 
 
 def main(
-    critic: Annotated[CriticSettings, prefix("", **dict.fromkeys(JUDGE))],
+    critic: Annotated[CriticSettings, prefix("", **dict.fromkeys(NOT_HERE))],
     input_path: str,
     output_path: str,
     limit: int | None = None,
