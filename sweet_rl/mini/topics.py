@@ -41,6 +41,7 @@ TOPICS: tuple[Topic, ...] = (
              ("Yes, the first {a} are free.", "The first {a} do not count.",
               "We leave out {a} before we start counting.")),
         ),
+        noun="free allowance",
     ),
     Topic(
         "rate",
@@ -51,7 +52,7 @@ TOPICS: tuple[Topic, ...] = (
             ("total = total * {a}",
              ("Each one counts {a} times.", "The rate is {a} for each.", "Please multiply it by {a} then.")),
         ),
-        a=(2, 12),
+        a=(2, 12), noun="rate",
     ),
     Topic(
         "base",
@@ -62,7 +63,7 @@ TOPICS: tuple[Topic, ...] = (
             ("total = total + {a}",
              ("Yes, we always add {a} to it.", "Everybody starts with {a} already.", "There is a fixed {a} on top.")),
         ),
-        a=(3, 40),
+        a=(3, 40), noun="fixed amount",
     ),
     Topic(
         "surcharge",
@@ -74,7 +75,12 @@ TOPICS: tuple[Topic, ...] = (
              ("Above {a} we add another {b} to it.", "Yes, over {a} there is a supplement of {b} to pay.",
               "When it is more than {a} then {b} comes on top.")),
         ),
-        a=(10, 50), b=(3, 30),
+        a=(10, 50), b=(3, 30), noun="surcharge",
+        parts=(
+            ("Above {a} there is a supplement.", "Yes, once it is over {a} something comes on top.",
+             "When it is more than {a}, then it gets dearer."),
+            ("The supplement is {b}.", "Another {b} comes on top.", "We add {b} in that case."),
+        ),
     ),
     Topic(
         "exception",
@@ -89,6 +95,7 @@ TOPICS: tuple[Topic, ...] = (
              ("With {flag} set it counts {a} times.", "Yes, {flag} means times {a} for us.",
               "If {flag} holds, multiply by {a} again.")),
         ),
+        noun="exception",
     ),
     Topic(
         "bonus",
@@ -100,6 +107,7 @@ TOPICS: tuple[Topic, ...] = (
              ("Yes, one more for every {a} of them.", "For each {a} there is one extra.",
               "Every {a} earn another one.")),
         ),
+        noun="bonus",
     ),
     Topic(
         "sharing",
@@ -110,7 +118,7 @@ TOPICS: tuple[Topic, ...] = (
             ("total = total // {a}",
              ("It is split between {a} people.", "Divide it by {a} and drop the rest.", "Yes, {a} of us share it.")),
         ),
-        a=(2, 6),
+        a=(2, 6), noun="sharing",
     ),
     Topic(
         "cutoff",
@@ -121,7 +129,7 @@ TOPICS: tuple[Topic, ...] = (
             ("if total < {a}: total = 0",
              ("Below {a} it counts as nothing.", "Anything under {a} is ignored.", "It only counts from {a} on.")),
         ),
-        a=(8, 40),
+        a=(8, 40), noun="smallest size",
     ),
     Topic(
         "minimum",
@@ -132,7 +140,7 @@ TOPICS: tuple[Topic, ...] = (
             ("total = max(total, {a})",
              ("It is never less than {a} in the end.", "The minimum is {a} here.", "Yes, at least {a} in any case.")),
         ),
-        a=(8, 50),
+        a=(8, 50), noun="minimum",
     ),
     Topic(
         "cap",
@@ -143,7 +151,7 @@ TOPICS: tuple[Topic, ...] = (
             ("total = min(total, {a})",
              ("It never goes over {a} in the end.", "The maximum is {a} here.", "Yes, {a} is the most.")),
         ),
-        a=(15, 60),
+        a=(15, 60), noun="maximum",
     ),
     Topic(
         "rounding",
@@ -158,7 +166,7 @@ TOPICS: tuple[Topic, ...] = (
              ("Round it up to a multiple of {a} please.", "Up to full steps of {a} always.",
               "We round up to the next {a} each time.")),
         ),
-        a=(3, 12),
+        a=(3, 12), noun="rounding",
     ),
     Topic(
         "cycle",
@@ -169,7 +177,7 @@ TOPICS: tuple[Topic, ...] = (
             ("total = total % {a}",
              ("It starts over after {a} of them.", "The cycle has {a} steps.", "After {a} we begin again.")),
         ),
-        a=(3, 30),
+        a=(3, 30), noun="cycle",
     ),
     Topic(
         "label",
@@ -181,7 +189,7 @@ TOPICS: tuple[Topic, ...] = (
              ("From {a} on it is high, otherwise low.", "It is high with {a} or more, else low.",
               "You need {a} for high, the rest is low.")),
         ),
-        a=(15, 60),
+        a=(15, 60), noun="better grade",
     ),
     Topic(
         "deadline",

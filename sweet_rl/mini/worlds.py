@@ -12,7 +12,7 @@ fine-tuning alone (docs/results.md), before a critic was trained in it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from sweet_rl.mini.topics import FAMILIES, TOPICS, Family, Topic
 
@@ -38,16 +38,6 @@ class World:
 
 QUICK = World("quick", TOPICS, FAMILIES)
 
-NOUNS = {
-    "allowance": "free allowance", "rate": "rate", "base": "fixed amount", "surcharge": "surcharge",
-    "exception": "exception", "bonus": "bonus", "sharing": "sharing", "cutoff": "smallest size",
-    "minimum": "minimum", "cap": "maximum", "rounding": "rounding", "cycle": "cycle", "label": "better grade",
-}  # fmt: skip
-SURCHARGE_PARTS = (
-    ("Above {a} there is a supplement.", "Yes, once it is over {a} something comes on top.",
-     "When it is more than {a}, then it gets dearer."),
-    ("The supplement is {b}.", "Another {b} comes on top.", "We add {b} in that case."),
-)  # fmt: skip
 MORE_TOPICS = {  # by the topic after which their rules apply
     "base": (
         Topic(
@@ -172,10 +162,7 @@ MORE_TOPICS = {  # by the topic after which their rules apply
 HARD_TOPICS = tuple(
     one
     for topic in TOPICS
-    for one in (
-        replace(topic, noun=NOUNS.get(topic.name, ""), parts=SURCHARGE_PARTS if topic.name == "surcharge" else ()),
-        *MORE_TOPICS.get(topic.name, ()),
-    )
+    for one in (topic, *MORE_TOPICS.get(topic.name, ()))
 )
 HARD_FAMILIES = (
     Family("hotel_bill", "nights", "guest", "the bill of a hotel stay", ("rate", "surcharge", "tax")),
