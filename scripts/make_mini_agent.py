@@ -21,7 +21,8 @@ from sweet_rl.chat import ChatFormat
 from sweet_rl.cli import run
 from sweet_rl.errors import UserError
 from sweet_rl.mini import pretraining
-from sweet_rl.mini.imitation import BETTER, HARD_BETTER
+from sweet_rl.mini.imitation import HABITS
+from sweet_rl.mini.worlds import check_world
 from sweet_rl.names import model_path
 from sweet_rl.progress import progress_bar
 from sweet_rl.runs.run import directory_manifest
@@ -65,8 +66,7 @@ def main(
     """
     if habits == "better" and task_type != "code":
         raise UserError("--habits better is for --task_type code: page agents have one kind of habits.")
-    if world == "hard" and task_type != "code":
-        raise UserError("--world hard is for --task_type code: there is one world of pages.")
+    check_world(world, task_type)
     settings = {
         "task_type": task_type, "world": world, "num_steps": num_steps, "batch_size": batch_size, "lr": lr,
         "layers": layers, "width": width, "habits": habits, "pretrain": pretrain, "bf16": bf16, "seed": seed,
@@ -109,8 +109,7 @@ def _imitate(
         tokenizer = pretraining.make_tokenizer(lessons)  # the same whatever the habits
         model = pretraining.make_model(len(tokenizer), width=width, layers=layers)
     if habits == "better":
-        own = HARD_BETTER if world == "hard" else BETTER
-        lessons = replace(lessons, stream=partial(lessons.stream, own=own))
+        lessons = replace(lessons, stream=partial(lessons.stream, own=HABITS[world][habits]))
     encoder = pretraining.DialogueEncoder(tokenizer)
     optimizers = pretraining.make_optimizers(model, lr)
     state_path = folder / "training_state.pt"

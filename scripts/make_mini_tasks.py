@@ -17,7 +17,7 @@ from sweet_rl.cli import run
 from sweet_rl.errors import UserError
 from sweet_rl.mini.page_tasks import make_page_tasks
 from sweet_rl.mini.tasks import TEST_SEED, make_tasks
-from sweet_rl.mini.worlds import WORLDS
+from sweet_rl.mini.worlds import WORLDS, check_world
 from sweet_rl.progress import progress_bar
 from sweet_rl.records import Task, content_id, read_records
 from sweet_rl.runs.run import check_output, open_run
@@ -47,8 +47,7 @@ def main(
     """
     if min(num_train, num_test) < 1:
         raise UserError(f"--num_train is {num_train} and --num_test {num_test}; both must be at least 1.")
-    if world == "hard" and task_type != "code":
-        raise UserError("--world hard is for --task_type code: there is one world of pages.")
+    check_world(world, task_type)
     paths = {name: str(Path(output_dir) / f"{name}.jsonl") for name in ("test", "train")}
     for path in paths.values():
         check_output(path, overwrite)

@@ -51,8 +51,11 @@ BETTER = Habits(useful=0.40, repeat=0.08, early=0.03, finish=0.6, last=0.85)  # 
 INFORMED = Habits(useful=0.90, repeat=0.0, early=0.0, finish=0.97, last=1.0)
 HARD_BAD = Habits(useful=0.40, repeat=0.1, early=0.03, finish=0.5, last=0.8, opens=0.35, doubles=0.1, invents=0.5)
 HARD_BETTER = replace(HARD_BAD, useful=0.65, repeat=0.05, finish=0.6)  # what the packaged agent was taught last
-HARD_INFORMED = Habits(useful=0.90, repeat=0.0, early=0.0, finish=0.97, last=1.0, opens=0.35, doubles=0.1)
-HABITS = {"quick": (BAD, INFORMED), "hard": (HARD_BAD, HARD_INFORMED)}  # of the packaged agents
+HARD_INFORMED = replace(INFORMED, opens=0.35, doubles=0.1)
+HABITS = {  # by world
+    "quick": {"bad": BAD, "better": BETTER, "informed": INFORMED},
+    "hard": {"bad": HARD_BAD, "better": HARD_BETTER, "informed": HARD_INFORMED},
+}
 
 
 def next_topic(
@@ -85,11 +88,12 @@ def imitation_dialogue(task: dict, informed: bool, rng: random.Random, own: Habi
         task: record of a mini task.
         informed: whether the agent sees the reference solution. Then its habits are the informed ones of `HABITS` and
             its answer is that solution; otherwise the answer holds the rules that it was told.
-        own: habits of an uninformed agent; default: those of `HABITS`.
+        own: habits of an uninformed agent; default: the bad ones of `HABITS`.
     """
     mini = task["mini"]
     world = world_of(mini)
-    habits = HABITS[world.name][1] if informed else own or HABITS[world.name][0]
+    of_world = HABITS[world.name]
+    habits = of_world["informed"] if informed else own or of_world["bad"]
     hidden, family, parts = rules_of(mini), family_of(mini), mini.get("parts", {})
     told: set[str] = set()
     asked: list[str] = []

@@ -144,7 +144,7 @@ def test_an_informed_agent_answers_with_the_solution_and_one_that_answers_early_
 
 
 def test_openings_and_second_questions_do_not_depend_on_the_solution():
-    own, informed = HABITS["hard"]
+    own, informed = HABITS["hard"]["bad"], HABITS["hard"]["informed"]
     assert (own.opens, own.doubles) == (informed.opens, informed.doubles)
     shares = {True: [], False: []}
     for hint, messages in islice(imitation_stream(1, world=HARD), 400):
