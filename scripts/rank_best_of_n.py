@@ -23,7 +23,7 @@ from sweet_rl.cli import prefix, run
 from sweet_rl.cli.released import RANK
 from sweet_rl.credit.critics import CriticSettings
 from sweet_rl.domains import load_domain
-from sweet_rl.environments.asked_human import AskedHuman
+from sweet_rl.environments.asked_human import AskedSettings
 from sweet_rl.humans.base import HumanSettings
 from sweet_rl.models.settings import ModelSettings
 
@@ -32,6 +32,7 @@ def main(
     critic: CriticSettings,
     input_path: str,
     output_path: str,
+    asked: AskedSettings,
     env: Annotated[ModelSettings, prefix("env_", tokenizer=None)],
     human: Annotated[HumanSettings, prefix("env_")],
     limit: int | None = None,
@@ -39,9 +40,6 @@ def main(
     processes: int | None = None,
     overwrite: bool = False,
     push_to_hub: str | None = None,
-    env_model: str | None = None,
-    task_type: str = "code",
-    user_prompt_path: str | None = None,
 ) -> None:
     """Rank candidates: by log-ratios, a value head, or a judge.
 
@@ -54,14 +52,11 @@ def main(
         processes: that rank a part each; default: as many as the GPUs of this machine hold critics.
         overwrite: replace an output of other settings.
         push_to_hub: repository on the hub, OWNER/NAME, to which the finished output is uploaded with a card.
-        env_model: for --reply: the human who is asked, a scripted one of the domain (`mini`) or a model.
-        task_type: for --reply: the domain of the tasks, as in simulate_interactions.py.
-        user_prompt_path: for --reply: template of a human that a model plays; the domain's by default.
     """
     from sweet_rl.credit.ranking import rank_file
 
-    asked = env_model and AskedHuman(load_domain, task_type, env_model, env, human, user_prompt_path)
-    rank_file(critic, input_path, output_path, limit, shard, overwrite, processes, push_to_hub, asked or None)
+    player = asked.human(load_domain, env, human)
+    rank_file(critic, input_path, output_path, limit, shard, overwrite, processes, push_to_hub, player)
 
 
 if __name__ == "__main__":

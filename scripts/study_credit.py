@@ -17,7 +17,7 @@ from typing import Annotated
 from sweet_rl.cli import prefix, run
 from sweet_rl.credit.study import StudySettings, study_file
 from sweet_rl.domains import load_domain
-from sweet_rl.environments.asked_human import AskedHuman
+from sweet_rl.environments.asked_human import AskedSettings
 from sweet_rl.humans.base import HumanSettings
 from sweet_rl.models.settings import ModelSettings
 
@@ -26,13 +26,11 @@ def main(
     study: StudySettings,
     input_path: str,
     output_path: str,
+    asked: AskedSettings,
     env: Annotated[ModelSettings, prefix("env_", tokenizer=None)],
     human: Annotated[HumanSettings, prefix("env_")],
     limit: int | None = None,
     overwrite: bool = False,
-    env_model: str | None = None,
-    task_type: str = "code",
-    user_prompt_path: str | None = None,
 ) -> None:
     """Score candidates by all rows of a study.
 
@@ -41,12 +39,8 @@ def main(
         output_path: the same records with `scores`: for each row one score per candidate.
         limit: number of records that are read; default: all.
         overwrite: replace an output of other settings.
-        env_model: for --reply: the human who is asked, a scripted one of the domain (`mini`) or a model.
-        task_type: for --reply: the domain of the tasks, as in simulate_interactions.py.
-        user_prompt_path: for --reply: template of a human that a model plays; the domain's by default.
     """
-    asked = env_model and AskedHuman(load_domain, task_type, env_model, env, human, user_prompt_path)
-    study_file(study, input_path, output_path, limit, overwrite, asked or None)
+    study_file(study, input_path, output_path, limit, overwrite, asked.human(load_domain, env, human))
 
 
 if __name__ == "__main__":

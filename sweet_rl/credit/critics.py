@@ -9,7 +9,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, Protocol, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, get_args, get_type_hints
 
 from sweet_rl.cli import UNRECORDED
 from sweet_rl.errors import UserError
@@ -19,6 +19,9 @@ from sweet_rl.names import model_path
 from sweet_rl.records import TurnCandidates
 from sweet_rl.runs.manifest import DIRECTORY_MANIFEST
 from sweet_rl.scoring.length_normalization import TurnNormalize
+
+if TYPE_CHECKING:
+    from sweet_rl.credit.log_ratio import LoadScorers
 
 WITH_AND_WITHOUT_C = ("pmi", "purified", "belief_gain")
 """Critics that compare what one model predicts with the reference solution, or with a turn, and without."""
@@ -213,11 +216,12 @@ class CriticSettings:
         return [path for name in (self.model_id, self.seed_model) if name and (path := model_input(name))]
 
 
-def load_critic(settings: CriticSettings, human: Human | None = None) -> Critic:
+def load_critic(settings: CriticSettings, human: Human | None = None, load: LoadScorers | None = None) -> Critic:
     """Load the critic of these settings.
 
     Args:
         human: who is asked for replies to candidates, if the settings want that.
+        load: loads the models of a critic that compares log-probs; default: `log_ratio.load_scorers`.
 
     Raises:
         UserError: a model is not there, or the human.
@@ -225,7 +229,7 @@ def load_critic(settings: CriticSettings, human: Human | None = None) -> Critic:
     if settings.critic_type == "belief_gain":
         from sweet_rl.credit.belief_gain import BeliefGainCritic
 
-        return BeliefGainCritic.load(settings, human)
+        return BeliefGainCritic.load(settings, human, load)
     if settings.critic_type == "judge":
         from sweet_rl.credit.judge import JudgeCritic
 
@@ -238,7 +242,7 @@ def load_critic(settings: CriticSettings, human: Human | None = None) -> Critic:
         return (PictureValueCritic if sees_pictures else ValueHeadCritic).load(settings)
     from sweet_rl.credit.log_ratio import LogRatioCritic
 
-    return LogRatioCritic.load(settings)
+    return LogRatioCritic.load(settings, load)
 
 
 def seed_of(model_id: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+from collections.abc import Sequence
 from functools import partial
 from itertools import islice
 
@@ -61,11 +62,8 @@ def rank_file(
     if critic.critic_type != "judge":
         for model in filter(None, (critic.model_id, critic.seed_model)):
             check_loadable(model_path(model))
-    check_human(critic.reply, human)
-    settings = {**critic.to_settings(), "limit": limit, **({} if shard is None else {"shard": shard})}
-    if human is not None:
-        human.check([record.task for record in records if record.task is not None], input_path)
-        settings["human"] = human.identity()
+    asked = human_setting(critic.reply, human, records, input_path)
+    settings = {**critic.to_settings(), "limit": limit, **({} if shard is None else {"shard": shard}), **asked}
     opened = open_run(output_path, settings, [input_path, *critic.inputs()], overwrite)
     with pushed(opened, push_to_hub) as run:
         if run.complete:
@@ -93,12 +91,23 @@ def rank_file(
         return summary
 
 
-def check_human(reply: bool, human: AskedHuman | None) -> None:
-    """Raise UserError unless a human is given if and only if replies are wanted."""
+def human_setting(
+    reply: bool, human: AskedHuman | None, records: Sequence[TurnCandidates], path: str
+) -> dict[str, dict[str, str]]:
+    """The human who is asked for replies to the candidates of a file, as a setting of a run; empty without one.
+
+    Raises:
+        UserError: a human is given and no replies are wanted, or the other way round; or the human cannot play a task
+            of the file `path`.
+    """
     if reply and human is None:
         raise UserError("--reply needs the human who is asked: give --env_model (and --task_type).")
     if human is not None and not reply:
         raise UserError("--env_model names the human who is asked for replies to candidates: give --reply too.")
+    if human is None:
+        return {}
+    human.check([record.task for record in records if record.task is not None], path)
+    return {"human": human.identity()}
 
 
 def processes_of(critic: CriticSettings, processes: int | None, shard: str | None) -> list[dict[str, str]]:

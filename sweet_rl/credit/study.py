@@ -18,9 +18,9 @@ import numpy as np
 from sweet_rl.cli import UNRECORDED
 from sweet_rl.credit.advantage import advantage
 from sweet_rl.credit.belief_gain import BeliefGainCritic
-from sweet_rl.credit.critics import CriticSettings
+from sweet_rl.credit.critics import CriticSettings, load_critic
 from sweet_rl.credit.log_ratio import LoadScorers, LogRatioCritic, Score, load_scorers
-from sweet_rl.credit.ranking import check_human
+from sweet_rl.credit.ranking import human_setting
 from sweet_rl.environments.asked_human import AskedHuman
 from sweet_rl.errors import UserError
 from sweet_rl.progress import progress_bar
@@ -130,18 +130,15 @@ def study_file(
     Raises:
         UserError: a record or model cannot be used.
     """
-    check_human(study.reply, human)
     records = list(read_records(input_path, TurnCandidates, limit))
+    asked = human_setting(study.reply, human, records, input_path)
     rows, critics = study.rows(), study.critics()
     first = next(iter(critics.values()))
     settings: dict[str, Any] = {
         "rows": {name: flags(row) for name, row in rows.items()}, "model_id": study.model_id,
         "reference_model_id": study.reference_model_id, "bf16": first.reduced, "limit": limit,
-        "seed": study.seed,
+        "seed": study.seed, **asked,
     }  # fmt: skip
-    if human is not None:
-        human.check([record.task for record in records if record.task is not None], input_path)
-        settings["human"] = human.identity()
     inputs = {path: None for critic in critics.values() for path in critic.inputs()}
     with open_run(output_path, settings, [input_path, *inputs], overwrite) as run:
         if run.complete:
@@ -202,12 +199,7 @@ async def _study(
     study: StudySettings, todo: Sequence[TurnCandidates], write: Callable[[dict], None], human: AskedHuman | None
 ) -> None:
     scorers, player = RememberingScorers(), human and human.make()
-    critics = {
-        name: BeliefGainCritic.load(settings, player, scorers)
-        if settings.critic_type == "belief_gain"
-        else LogRatioCritic.load(settings, scorers)
-        for name, settings in study.critics().items()
-    }
+    critics = {name: load_critic(settings, player, scorers) for name, settings in study.critics().items()}
     waiting = iter(todo)
     try:
         with progress_bar(total=len(todo), desc="turns scored") as bar:

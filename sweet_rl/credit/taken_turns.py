@@ -47,8 +47,8 @@ def check_scores_turns(settings: CriticSettings) -> None:
     """Raise UserError for a judge, which only compares."""
     if settings.critic_type == "judge":
         raise UserError(
-            "critic: a judge compares candidates of one turn, and a dialogue has one message per turn. Give a "
-            "critic_type of log_ratio or value."
+            "critic: a judge compares candidates of one turn, and a dialogue has one message per turn. Give "
+            "another critic_type."
         )
 
 

@@ -15,6 +15,29 @@ from sweet_rl.records import Task
 
 
 @dataclass(frozen=True)
+class AskedSettings:
+    """The human who is asked for replies to candidates.
+
+    Attributes:
+        env_model: For --reply: the human who is asked, a scripted one of the domain (`mini`) or a model.
+        task_type: For --reply: the domain of the tasks, as in simulate_interactions.py.
+        user_prompt_path: For --reply: template of a human that a model plays; the domain's by default.
+    """
+
+    env_model: str | None = None
+    task_type: str = "code"
+    user_prompt_path: str | None = None
+
+    def human(
+        self, load_domain: Callable[[str], Domain], model: ModelSettings, settings: HumanSettings
+    ) -> AskedHuman | None:
+        """The human, of an `AskedHuman`'s `load_domain`, `model` and `settings`; None if none is named."""
+        if not self.env_model:
+            return None
+        return AskedHuman(load_domain, self.task_type, self.env_model, model, settings, self.user_prompt_path)
+
+
+@dataclass(frozen=True)
 class AskedHuman:
     """Names a human, so that each process can make its own.
 
