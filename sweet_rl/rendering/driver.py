@@ -202,7 +202,11 @@ class Driver:
     def _start_chrome(self, options: webdriver.ChromeOptions, unconfined: bool) -> webdriver.Chrome:
         if unconfined:
             options.add_argument("--no-sandbox")
-        self._service = webdriver.ChromeService(executable_path=shutil.which("chromedriver"), popen_kw=SEPARATE)
+        # A killed Chromium leaves its temporary files. One of them is a socket, whose path has at most 107 bytes.
+        place = {"TMPDIR": self._folder} if len(os.fsencode(self._folder)) <= 60 else {}
+        self._service = webdriver.ChromeService(
+            executable_path=shutil.which("chromedriver"), env={**os.environ, **place}, popen_kw=SEPARATE
+        )
         return webdriver.Chrome(options=options, service=self._service)
 
     def _start_firefox(self, program: str) -> webdriver.Firefox:

@@ -7,6 +7,8 @@ import signal
 import struct
 import subprocess
 import sys
+import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -203,20 +205,26 @@ def test_a_page_on_a_machine_that_stands_still_is_a_failure_of_the_machine(alone
     assert alone.render(PAGE).png == before
 
 
-def test_browsers_end_with_a_process_that_is_killed():
+def test_browsers_end_with_a_process_that_is_killed_and_their_files_go():
     psutil = pytest.importorskip("psutil", reason="pages need: pip install -e '.[frontend]'")
     renderer_or_skip().close()
     program = (
         "from sweet_rl.rendering.renderer import PageRenderer\nimport sys, time\nr = PageRenderer(1)\nr.render('<p>')\n"
         "b = r._free.get().browser\nprint(*[p.pid for p in b.processes()], flush=True)\ntime.sleep(60)"
     )
-    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
-    browsers = [psutil.Process(int(word)) for word in process.stdout.readline().split()]
-    assert len(browsers) > 2
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    _, alive = psutil.wait_procs(browsers, timeout=120)
-    assert [left for left in alive if left.status() != psutil.STATUS_ZOMBIE] == []
+    with tempfile.TemporaryDirectory() as folder:
+        where = {**os.environ, "TMPDIR": folder}
+        process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, env=where)
+        browsers = [psutil.Process(int(word)) for word in process.stdout.readline().split()]
+        assert len(browsers) > 2 and os.listdir(folder)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        _, alive = psutil.wait_procs(browsers, timeout=120)
+        assert [left for left in alive if left.status() != psutil.STATUS_ZOMBIE] == []
+        deadline = time.monotonic() + 120
+        while (left := os.listdir(folder)) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert left == []
 
 
 @pytest.mark.slow
