@@ -20,6 +20,7 @@ EXTRAS = {
         "selenium>=4.20",
         "websocket-client>=1.6",
     ],
+    "docs": ["mkdocs-material>=9.5", "mkdocstrings[python]>=0.26"],
     "inspect": ['inspect_ai>=0.3.285; python_version >= "3.11"', "openai>=3.4"],
     "lora": ["peft>=0.18"],
     "plots": ["matplotlib>=3.9"],
@@ -83,7 +84,6 @@ setup(
             "tensorboard>=2.15",
             *chain.from_iterable(EXTRAS.values()),
         ],
-        "docs": ["mkdocs-material>=9.5", "mkdocstrings[python]>=0.26"],
         "qlora": ["bitsandbytes>=0.50", "peft>=0.18"],
         # Not in [test]: it needs another major version of openai than inspect_ai does.
         "verifiers": ["verifiers>=0.4,<0.5"],
