@@ -7,15 +7,25 @@
     python scripts/measure_mini_credit.py --studies 0=study.jsonl,200=study_200.jsonl --markdown_path study.md
 
 Each file is an output of rank_best_of_n.py, or of study_credit.py, on candidates of mini tasks; files joined by + are
-seeds of one critic. Intervals are over seeds and tasks together.
+seeds of one critic. Answers run in the sandbox: an answer is complete if it is right. Intervals are over seeds and
+tasks together.
 """
 
 import json
 from pathlib import Path
 
 from sweet_rl.cli import run
+from sweet_rl.environments.backend import CodeGrading, make_grader
 from sweet_rl.errors import UserError
-from sweet_rl.mini.credit_accuracy import credit_accuracy, credit_markdown, judged, judged_by_rows
+from sweet_rl.mini.credit_accuracy import (
+    Verdicts,
+    credit_accuracy,
+    credit_markdown,
+    judged,
+    judged_by_rows,
+    last_answers,
+)
+from sweet_rl.progress import progress_bar
 from sweet_rl.records import TurnCandidates, read_records
 from sweet_rl.runs.manifest import manifest_of
 from sweet_rl.runs.run import write_texts
@@ -78,15 +88,29 @@ def listed(flag: str, text: str) -> dict[str, list[str]]:
     return {name: paths.split("+") for name, paths in named.items()}
 
 
+def read_judged(paths: list[str]) -> tuple[list[list[TurnCandidates]], Verdicts]:
+    """The records of each file, and the verdicts on the answers among their candidates."""
+    files = [list(read_records(path, TurnCandidates)) for path in paths]
+    jobs = {(task.id, text): (task, text) for rows in files for row in rows for task, text in last_answers(row)}
+    with make_grader(CodeGrading()) as grader:
+        grades = grader.grade_many(progress_bar(jobs.values(), desc="answers"))
+        rewards = {key: grade.reward for key, grade in zip(jobs, grades, strict=True)}
+    if None in rewards.values():
+        raise UserError("an answer could not be graded on this machine: see evaluate_code.py.")
+    return files, {key: reward == 1.0 for key, reward in rewards.items()}
+
+
 def measured(paths: list[str], seed: int) -> dict:
     """The figures of one critic's files, and which these are."""
-    seeds = [[judged(row) for row in read_records(path, TurnCandidates)] for path in paths]
+    records, right = read_judged(paths)
+    seeds = [[judged(row, right) for row in rows] for rows in records]
     return {"files": paths, **credit_accuracy(seeds, seed)}
 
 
 def measured_study(dialogues: str, paths: list[str], seed: int) -> dict[str, dict]:
     """The figures of each row of a study's files, with the row's flags, which the manifest names."""
-    seeds = [[judged_by_rows(row) for row in read_records(path, TurnCandidates)] for path in paths]
+    records, right = read_judged(paths)
+    seeds = [[judged_by_rows(row, right) for row in rows] for rows in records]
     rows = [frozenset(turn) for turns in seeds for turn in turns]
     if len(set(rows)) > 1:
         raise UserError(f"{' and '.join(paths)} have different rows: they are not seeds of one study.")

@@ -6,20 +6,31 @@ reference solution as the agent's next message, after the answer marker. The tok
 Without a human the reply is an empty message. A candidate that is an answer has no reply and no next message. By Bayes'
 rule log p(c|o,a) - log p(c|o) = log p(a|o,c) - log p(a|o), so such a candidate gets its pointwise information, which is
 on the same scale: the right answer gains what was still uncertain about c, a wrong one loses.
+
+If the model were consistent, Bayes' rule would make a turn's belief gain its pointwise information plus that of the
+reply. No language model is, so the two err in different places; `PmiBeliefCritic` takes their mean.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from sweet_rl.chat import ChatFormat
-from sweet_rl.credit.advantage import advantage
 from sweet_rl.credit.candidate_texts import check_candidates, encoded_candidates
 from sweet_rl.credit.critics import CriticSettings
-from sweet_rl.credit.log_ratio import VLLM_TURNS, LoadScorers, Score, load_scorers
+from sweet_rl.credit.log_ratio import (
+    VLLM_TURNS,
+    LoadScorers,
+    LogRatioCritic,
+    Score,
+    TokenCritic,
+    TokenLogps,
+    load_scorers,
+)  # fmt: skip
 from sweet_rl.environments.base import ANSWER_MARKER
 from sweet_rl.errors import UserError
 from sweet_rl.humans.base import Human
@@ -32,8 +43,8 @@ from sweet_rl.scoring.rows import EncodedText
 REPLIES_AT_ONCE = 64
 
 
-class BeliefGainCritic:
-    """Scores candidates by their belief gain (a `critics.Critic`).
+class BeliefGainCritic(TokenCritic):
+    """Scores candidates by their belief gain.
 
     Args:
         chat: of the model's tokenizer.
@@ -42,9 +53,6 @@ class BeliefGainCritic:
         normalize, clip, top_tokens: as in `advantage`, over the tokens of the reference solution.
         seed: of the human's replies. Equal candidates of a turn get the same reply.
     """
-
-    turns_per_call = 64
-    calls_at_once = 1
 
     def __init__(
         self,
@@ -56,9 +64,8 @@ class BeliefGainCritic:
         top_tokens: int = 5,
         seed: int = 0,
     ):
-        self.chat, self.eos_text = chat, chat.eos_text
+        super().__init__(chat, normalize, clip, top_tokens)
         self._score, self._human, self._seed = score, human, seed
-        self._aggregation = {"normalize": normalize, "clip": clip, "top_tokens": top_tokens}
         self._asked = asyncio.Semaphore(REPLIES_AT_ONCE)
 
     @classmethod
@@ -80,18 +87,11 @@ class BeliefGainCritic:
             made.turns_per_call = VLLM_TURNS
         return made
 
-    async def token_logps(self, records: Sequence[TurnCandidates]) -> list[list[tuple[np.ndarray, np.ndarray]]]:
-        """For each record and candidate the log-probs that `advantage` compares."""
+    async def token_logps(self, records: Sequence[TurnCandidates]) -> list[list[TokenLogps]]:
         pairs = [pair for group in await asyncio.gather(*map(self._texts, records)) for pair in group]
         found = await asyncio.to_thread(self._score, [text for pair in pairs for text in pair])
         logps = iter(zip(found[::2], found[1::2], strict=True))
         return [[next(logps) for _ in record.additional_outputs] for record in records]
-
-    async def scores(self, records: Sequence[TurnCandidates]) -> list[list[float]]:
-        return [[advantage(*pair, **self._aggregation) for pair in group] for group in await self.token_logps(records)]
-
-    async def close(self) -> None:
-        """Nothing to release."""
 
     async def _texts(self, record: TurnCandidates) -> list[tuple[EncodedText, EncodedText]]:
         """The two texts of each candidate, with and without what it adds."""
@@ -141,6 +141,24 @@ class BeliefGainCritic:
         shared = len(start) if prompt[: len(start)] == start else None
         where = f"candidates {record.id!r}: the reference solution"
         return EncodedText.build(prompt + ids, [False] * len(prompt) + train, where, shared)
+
+
+class PmiBeliefCritic(BeliefGainCritic):
+    """The mean of pointwise information and belief gain, both under one model, each aggregated over its own tokens."""
+
+    def __init__(self, chat: ChatFormat, score: Score, *more: Any, **settings: Any):
+        super().__init__(chat, score, *more, **settings)
+        self._pmi = LogRatioCritic(chat, score, score, reference_hint=False)
+
+    async def scores_by(
+        self, records: Sequence[TurnCandidates], aggregations: Sequence[Mapping[str, Any]]
+    ) -> list[list[list[float]]]:
+        gains = await super().scores_by(records, aggregations)
+        informations = await self._pmi.scores_by(records, aggregations)
+        return [
+            [np.mean(both, axis=0).tolist() for both in zip(*rows, strict=True)]
+            for rows in zip(gains, informations, strict=True)
+        ]
 
 
 def _message(record: TurnCandidates, index: int, spoken: str) -> Message:

@@ -23,7 +23,7 @@ from sweet_rl.scoring.length_normalization import TurnNormalize
 if TYPE_CHECKING:
     from sweet_rl.credit.log_ratio import LoadScorers
 
-WITH_AND_WITHOUT_C = ("pmi", "purified", "belief_gain")
+WITH_AND_WITHOUT_C = ("pmi", "purified", "belief_gain", "pmi_belief")
 """Critics that compare what one model predicts with the reference solution, or with a turn, and without."""
 
 
@@ -60,9 +60,9 @@ class CriticSettings:
         model_id: The critic: directory or hub name; for a judge also a server's name for it.
         critic_type: log_ratio (the advantage, equation 2 of the paper), pmi (the same by any one language model, with
             and without the reference solution), purified (pmi less what the solution predicts without the dialogue),
-            belief_gain (how much likelier the turn makes the solution as the agent's answer), value (a model of
-            train_value.py) or judge (a language model is asked for the better one of two, in both orders; knockout over
-            the candidates). docs/critics.md has their equations.
+            belief_gain (how much likelier the turn makes the solution as the agent's answer), pmi_belief (the mean of
+            pmi and belief_gain), value (a model of train_value.py) or judge (a language model is asked for the better
+            one of two, in both orders; knockout over the candidates). docs/critics.md has their equations.
         reference: For log_ratio: seed (the model that the critic was trained from, which sees the reference solution
             too: the paper), seed_without_c (that model without the reference solution) or sampled (the log-probs of
             sampling, without the reference solution: as released). By default seed; sampled if that model is neither
@@ -75,7 +75,8 @@ class CriticSettings:
         top_tokens: For normalize top: number of tokens.
         clip: Clip the log-ratio of each token to this size first. Default: as it is.
         purification: For purified: lambda, the weight of what the solution predicts without the dialogue.
-        reply: For belief_gain: ask the human for a reply to each candidate. Without it an empty message stands for it.
+        reply: For belief_gain and pmi_belief: ask the human for a reply to each candidate. Without it an empty message
+            stands for it.
         bf16: Load the weights of a log_ratio or value critic in bfloat16. Default: if there is a GPU.
         token_budget: Tokens in one forward pass of a log_ratio or value critic.
         hostname: Server of the judge (several separated by commas). Without one it runs in this process.
@@ -84,14 +85,14 @@ class CriticSettings:
         judge_prompt_path: Template with {dialogue}, {first}, {second} and optionally {ground_truth}.
         api_key_variable: Environment variable that holds the key of the judge's server.
         concurrency: Turns that the judge has in progress.
-        seed: Of the judge's brackets, and of matches that it calls equal; of the human's replies for belief_gain.
+        seed: Of the judge's brackets, and of matches that it calls equal; of the human's replies.
 
     Raises:
         UserError: the settings contradict each other.
     """
 
     model_id: str
-    critic_type: Literal["log_ratio", "pmi", "purified", "belief_gain", "value", "judge"] = "log_ratio"
+    critic_type: Literal["log_ratio", "pmi", "purified", "belief_gain", "pmi_belief", "value", "judge"] = "log_ratio"
     reference: Literal["seed", "seed_without_c", "sampled"] | None = None
     reference_model_id: str | None = None
     no_prompt: bool = False
@@ -135,8 +136,8 @@ class CriticSettings:
             raise UserError(f"--clip is {self.clip}; it must be above 0.")
         if not 0 <= self.purification < float("inf"):
             raise UserError(f"--purification is {self.purification}; it must be a number from 0.")
-        if self.reply and self.critic_type != "belief_gain":
-            raise UserError("--reply is for --critic_type belief_gain.")
+        if self.reply and self.critic_type not in ("belief_gain", "pmi_belief"):
+            raise UserError("--reply is for --critic_type belief_gain and pmi_belief.")
         by_tokens = ("auto", "transformers", "vllm")
         possible = {"log_ratio": by_tokens, **dict.fromkeys(WITH_AND_WITHOUT_C, by_tokens)}
         possible["value"] = ("auto", "transformers")
@@ -201,7 +202,7 @@ class CriticSettings:
             more = {"reference": reference, "reference_model_id": seed_model}
         elif self.critic_type == "purified":
             more = {"purification": self.purification}
-        elif self.critic_type == "belief_gain":
+        elif self.critic_type in ("belief_gain", "pmi_belief"):
             more = {"reply": self.reply} | ({"seed": self.seed} if self.reply else {})
         more |= {"normalize": self.normalize, "bf16": self.reduced}
         chosen = {
@@ -226,10 +227,11 @@ def load_critic(settings: CriticSettings, human: Human | None = None, load: Load
     Raises:
         UserError: a model is not there, or the human.
     """
-    if settings.critic_type == "belief_gain":
-        from sweet_rl.credit.belief_gain import BeliefGainCritic
+    if settings.critic_type in ("belief_gain", "pmi_belief"):
+        from sweet_rl.credit.belief_gain import BeliefGainCritic, PmiBeliefCritic
 
-        return BeliefGainCritic.load(settings, human, load)
+        kind = BeliefGainCritic if settings.critic_type == "belief_gain" else PmiBeliefCritic
+        return kind.load(settings, human, load)
     if settings.critic_type == "judge":
         from sweet_rl.credit.judge import JudgeCritic
 

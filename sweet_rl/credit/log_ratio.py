@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -32,8 +33,41 @@ TokenLogps = tuple[np.ndarray, "np.ndarray | Sequence[float] | float"]
 """What `advantage` compares: log-probs [L], and those of the reference."""
 
 
-class LogRatioCritic:
-    """Scores candidates by the log-ratio of their tokens (a `critics.Critic`).
+class TokenCritic:
+    """A critic (`critics.Critic`) whose score adds up log-ratios of tokens.
+
+    Args:
+        chat: of the model's tokenizer.
+        normalize, clip, top_tokens: as in `advantage`.
+    """
+
+    turns_per_call = 64
+    calls_at_once = 1
+
+    def __init__(self, chat: ChatFormat, normalize: str = "turn", clip: float | None = None, top_tokens: int = 5):
+        self.chat, self.eos_text = chat, chat.eos_text
+        self._aggregation = {"normalize": normalize, "clip": clip, "top_tokens": top_tokens}
+
+    async def token_logps(self, records: Sequence[TurnCandidates]) -> list[list[TokenLogps]]:
+        """For each record and candidate the log-probs that `advantage` compares."""
+        raise NotImplementedError
+
+    async def scores_by(
+        self, records: Sequence[TurnCandidates], aggregations: Sequence[Mapping[str, Any]]
+    ) -> list[list[list[float]]]:
+        """For each of the aggregations (arguments of `advantage`) what `scores` gives with it."""
+        found = await self.token_logps(records)
+        return [[[advantage(*pair, **own) for pair in group] for group in found] for own in aggregations]
+
+    async def scores(self, records: Sequence[TurnCandidates]) -> list[list[float]]:
+        return (await self.scores_by(records, [self._aggregation]))[0]
+
+    async def close(self) -> None:
+        """Nothing to release."""
+
+
+class LogRatioCritic(TokenCritic):
+    """Scores candidates by the log-ratio of their tokens.
 
     Args:
         chat: of the critic's tokenizer.
@@ -47,9 +81,6 @@ class LogRatioCritic:
             the dialogue.
     """
 
-    turns_per_call = 64
-    calls_at_once = 1
-
     def __init__(
         self,
         chat: ChatFormat,
@@ -62,10 +93,9 @@ class LogRatioCritic:
         reference_hint: bool | None = None,
         purification: float = 0.0,
     ):
-        self.chat, self.eos_text = chat, chat.eos_text
+        super().__init__(chat, normalize, clip, top_tokens)
         self._critic, self._reference, self._hint = critic, reference, hint
         self._reference_hint = hint if reference_hint is None else reference_hint
-        self._aggregation = {"normalize": normalize, "clip": clip, "top_tokens": top_tokens}
         self._purification = purification
 
     @classmethod
@@ -99,7 +129,6 @@ class LogRatioCritic:
         return made
 
     async def token_logps(self, records: Sequence[TurnCandidates]) -> list[list[TokenLogps]]:
-        """For each record and candidate the log-probs that `advantage` compares."""
         shown = self._texts(records, self._hint)
         flat = [text for group in shown for text in group]
         if self._reference is None:
@@ -119,12 +148,6 @@ class LogRatioCritic:
             critic = [own - self._purification * (told - untold) for own, told, untold in by_c]
         pairs = zip(critic, reference, strict=True)
         return [[next(pairs) for _ in group] for group in shown]
-
-    async def scores(self, records: Sequence[TurnCandidates]) -> list[list[float]]:
-        return [[advantage(*pair, **self._aggregation) for pair in group] for group in await self.token_logps(records)]
-
-    async def close(self) -> None:
-        """Nothing to release."""
 
     def _texts(self, records: Sequence[TurnCandidates], hint: bool, dialogue: bool = True) -> list[list[EncodedText]]:
         return [encoded_candidates(record, self.chat, hint, dialogue) for record in records]

@@ -16,10 +16,8 @@ from typing import Annotated, Any
 import numpy as np
 
 from sweet_rl.cli import UNRECORDED
-from sweet_rl.credit.advantage import advantage
-from sweet_rl.credit.belief_gain import BeliefGainCritic
 from sweet_rl.credit.critics import CriticSettings, load_critic
-from sweet_rl.credit.log_ratio import LoadScorers, LogRatioCritic, Score, load_scorers
+from sweet_rl.credit.log_ratio import LoadScorers, Score, TokenCritic, load_scorers
 from sweet_rl.credit.ranking import human_setting
 from sweet_rl.environments.asked_human import AskedHuman
 from sweet_rl.errors import UserError
@@ -40,7 +38,7 @@ class StudySettings:
         top_tokens: k of the aggregation "top".
         clip: Size of a token's log-ratio in the clipped aggregations.
         purification: Values of lambda for purified, separated by commas.
-        reply: Also belief gain with the human's reply.
+        reply: Also belief gain with the human's reply, and its mean with pmi.
         bf16: Load the weights in bfloat16. Default: if there is a GPU.
         token_budget: Tokens in one forward pass.
         seed: Of the human's replies.
@@ -96,6 +94,7 @@ class StudySettings:
             found["belief gain"] = {"critic_type": "belief_gain"}
             if self.reply:
                 found["belief gain with reply"] = {"critic_type": "belief_gain", "reply": True}
+                found["pmi and belief gain with reply"] = {"critic_type": "pmi_belief", "reply": True}
         common = {"bf16": self.bf16, "token_budget": self.token_budget, "seed": self.seed}
         return {name: CriticSettings(self.model_id, **own, **common) for name, own in found.items()}
 
@@ -203,7 +202,7 @@ async def _study(
     waiting = iter(todo)
     try:
         with progress_bar(total=len(todo), desc="turns scored") as bar:
-            for chunk in iter(lambda: list(islice(waiting, LogRatioCritic.turns_per_call)), []):
+            for chunk in iter(lambda: list(islice(waiting, TokenCritic.turns_per_call)), []):
                 scores = await all_scores(critics, study.aggregations(), chunk)
                 scorers.forget()
                 for record, own in zip(chunk, scores, strict=True):
@@ -216,14 +215,15 @@ async def _study(
 
 
 async def all_scores(
-    critics: Mapping[str, LogRatioCritic | BeliefGainCritic],
+    critics: Mapping[str, TokenCritic],
     aggregations: Mapping[str, Mapping[str, Any]],
     records: Sequence[TurnCandidates],
 ) -> list[dict[str, list[float]]]:
     """For each record the scores of its candidates by each row `critic, aggregation`."""
     found: list[dict[str, list[float]]] = [{} for _ in records]
     for name, critic in critics.items():
-        for scores, pairs in zip(found, await critic.token_logps(records), strict=True):
-            for aggregation, own in aggregations.items():
-                scores[f"{name}, {aggregation}"] = [advantage(*pair, **own) for pair in pairs]
+        by_aggregation = await critic.scores_by(records, list(aggregations.values()))
+        for aggregation, scores in zip(aggregations, by_aggregation, strict=True):
+            for row, own in zip(found, scores, strict=True):
+                row[f"{name}, {aggregation}"] = own
     return found

@@ -14,9 +14,10 @@ from sweet_rl.analysis.two_level import two_level_ratio
 from sweet_rl.errors import UserError
 from sweet_rl.mini import oracle, page_oracle
 from sweet_rl.mini.pages import read_page
-from sweet_rl.records import TurnCandidates
+from sweet_rl.records import Task, TurnCandidates
 
-WORTH = {"early": 0, "useless": 1, "repeated": 1, "spoils": 1, "useful": 2, "idle": 2, "repairs": 3, "complete": 4}
+WORTH = {"early": 0, "wrong": 0, "useless": 1, "repeated": 1, "spoils": 1, "useful": 2, "idle": 2, "repairs": 3}
+WORTH |= {"complete": 4}
 QUESTIONS = {
     "useful over useless question": ("useful over useless", "useful over repeated"),
     "question over early answer": ("useful over early", "useless over early", "repeated over early"),
@@ -28,6 +29,8 @@ DRAFTS = {
     "complete page over draft": ("complete over repairs", "complete over idle", "complete over spoils"),
 }
 MARKUP = re.compile(r"<\|[a-z]+\|>")
+Verdicts = Mapping[tuple[str, str], bool]
+"""(id of the task, text of an answer) -> whether the answer is right."""
 
 
 class JudgedTurn(NamedTuple):
@@ -46,18 +49,37 @@ class JudgedTurn(NamedTuple):
     scores: list[float]
 
 
-def judged(record: TurnCandidates) -> JudgedTurn:
-    """The turn of a ranked record. Raises UserError: it is not ranked, or its task is not a mini task."""
+def last_answers(record: TurnCandidates) -> list[tuple[Task, str]]:
+    """The candidates that answer with code after every rule was told, each once: `judged` needs a verdict on them.
+
+    Raises:
+        UserError: the task is not a mini task.
+    """
+    texts = _texts(record, None)
+    if record.task.extra.get("mini") is None:
+        return []  # the oracle of pages compares them itself
+    return [(record.task, text) for text, word in zip(texts, _words(record, texts), strict=True) if word == "complete"]
+
+
+def judged(record: TurnCandidates, right: Verdicts) -> JudgedTurn:
+    """The turn of a ranked record.
+
+    Args:
+        right: the verdicts on its `last_answers`. One that is not right is `wrong`: no better than an early answer.
+
+    Raises:
+        UserError: it is not ranked, or its task is not a mini task.
+    """
     texts = _texts(record, "judge_scores" if record.judge_scores is None else None)
-    words = _words(record, texts)
+    words = _with_verdicts(record, texts, right)
     return JudgedTurn(record.task.id, record.turn, words, [record.judge_scores[i] for i in texts.values()])
 
 
-def judged_by_rows(record: TurnCandidates) -> dict[str, JudgedTurn]:
-    """The turn by each row of a study (study_credit.py). Raises UserError as `judged`."""
+def judged_by_rows(record: TurnCandidates, right: Verdicts) -> dict[str, JudgedTurn]:
+    """The turn by each row of a study (study_credit.py). Arguments and errors as of `judged`."""
     rows = record.extra.get("scores")
     texts = _texts(record, None if isinstance(rows, dict) else "scores")
-    words = _words(record, texts)
+    words = _with_verdicts(record, texts, right)
     return {
         name: JudgedTurn(record.task.id, record.turn, words, [scores[i] for i in texts.values()])
         for name, scores in rows.items()
@@ -77,6 +99,12 @@ def _texts(record: TurnCandidates, missing: str | None) -> dict[str, int]:
     return {text: place for place, text in enumerate(record.additional_outputs)}
 
 
+def _with_verdicts(record: TurnCandidates, texts: Iterable[str], right: Verdicts) -> list[str]:
+    wrong = {text for task, text in last_answers(record) if not right[task.id, text]}
+    pairs = zip(_words(record, texts), texts, strict=True)
+    return ["wrong" if text in wrong else word for word, text in pairs]
+
+
 def _words(record: TurnCandidates, texts: Iterable[str]) -> list[str]:
     earlier = [MARKUP.sub("", part["text"]) for part in record.input if part["train"]]
     dialogue = [{"role": "assistant", "content": text} for text in earlier]
@@ -90,8 +118,8 @@ def pair_outcomes(words: Sequence[str], scores: Sequence[float]) -> list[tuple[s
     """Compare a critic's scores with the oracle, for each pair of candidates of one turn.
 
     The order of the oracle is `WORTH`: a complete answer is better than any question, a useful question better than a
-    useless or repeated one, and any question better than an early answer, which ends the dialogue. A page that repairs
-    more parts than it spoils is better than an idle one, and an idle one better than one that spoils more.
+    useless or repeated one, and any question better than an early or wrong answer, which ends the dialogue. A page that
+    repairs more parts than it spoils is better than an idle one, and an idle one better than one that spoils more.
 
     Args:
         words, scores: of `JudgedTurn`.

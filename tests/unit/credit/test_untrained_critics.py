@@ -14,7 +14,7 @@ from sweet_rl.chat import ChatFormat
 from sweet_rl.credit.acting import BestCandidate
 from sweet_rl.credit.belief_gain import BeliefGainCritic
 from sweet_rl.credit.critics import CriticSettings, load_critic
-from sweet_rl.credit.log_ratio import LogRatioCritic, load_scorer
+from sweet_rl.credit.log_ratio import load_scorer
 from sweet_rl.credit.ranking import rank_file
 from sweet_rl.credit.study import RememberingScorers, StudySettings, flags, study_file
 from sweet_rl.domains import load_domain
@@ -141,6 +141,16 @@ def test_belief_gain_is_the_likelihood_of_the_solution_after_the_turn_less_that_
         assert own[2] == pytest.approx(answered, abs=1e-5)  # an answer has its pointwise information
 
 
+@pytest.mark.parametrize("normalize", ["turn", "none"])
+def test_pmi_belief_is_the_mean_of_both_and_an_answers_pointwise_information(world, normalize):
+    own = {"human": MiniHuman(), "normalize": normalize}
+    both = scores(world, critic_type="pmi_belief", reply=True, **own)
+    gains = scores(world, critic_type="belief_gain", reply=True, **own)
+    informations = scores(world, critic_type="pmi", **own)
+    np.testing.assert_allclose(both, (np.array(gains) + np.array(informations)) / 2, atol=1e-5)
+    assert [row[2] for row in both] == pytest.approx([row[2] for row in informations], abs=1e-5)
+
+
 def test_the_dialogue_before_the_turn_is_one_prompt_of_all_beliefs(world):
     seen = []
     scorer = load_scorer(world["seed"], False, 4096)
@@ -231,7 +241,7 @@ def test_each_row_of_a_study_is_what_ranking_gives_with_the_flags_that_it_names(
     study_file(study, world["path"], str(out), human=None if trained else HUMAN)
     records = list(read_records(out, TurnCandidates))
     rows = json.loads((tmp_path / "study.jsonl.manifest.json").read_text())["settings"]["rows"]
-    assert set(rows) == set(records[0].extra["scores"]) and len(rows) == (18 if trained else 30)
+    assert set(rows) == set(records[0].extra["scores"]) and len(rows) == (18 if trained else 36)
     for name, named in rows.items():
         path = tmp_path / f"{name}.jsonl"
         given = named if named.get("reference") == "sampled" else named | own
@@ -250,18 +260,13 @@ def test_a_study_computes_no_log_prob_twice_and_forgets_them(world):
         return [lambda texts: computed.extend(text.key for text in texts) or scorer(texts)]
 
     scorers = RememberingScorers(load)
-    critics = [load_row(settings, scorers) for settings in StudySettings(world["seed"]).critics().values()]
+    critics = [load_critic(settings, load=scorers) for settings in StudySettings(world["seed"]).critics().values()]
     for critic in critics:
         asyncio.run(critic.scores(world["rows"]))
     assert len(computed) == len(set(computed)) > 0
     scorers.forget()
     asyncio.run(critics[0].scores(world["rows"][:1]))
     assert len(computed) > len(set(computed))
-
-
-def load_row(settings, scorers):
-    kind = BeliefGainCritic if settings.critic_type == "belief_gain" else LogRatioCritic
-    return kind.load(settings, load=scorers)
 
 
 def test_a_study_refuses_what_is_no_number(world):

@@ -1,7 +1,14 @@
 import pytest
 
 from sweet_rl.errors import UserError
-from sweet_rl.mini.credit_accuracy import credit_accuracy, credit_markdown, judged, judged_by_rows, pair_outcomes
+from sweet_rl.mini.credit_accuracy import (
+    credit_accuracy,
+    credit_markdown,
+    judged,
+    judged_by_rows,
+    last_answers,
+    pair_outcomes,
+)
 from sweet_rl.records import Task, TurnCandidates
 
 MINI = {"family": "parking_fee", "rules": [["allowance", 0, 2, 5], ["rate", 0, 4, 5], ["cap", 0, 30, 5]]}
@@ -20,7 +27,7 @@ def candidates(scores):
 
 
 def turns(*scores):
-    return [judged(candidates(own)) for own in scores]
+    return [judged(candidates(own), {}) for own in scores]
 
 
 def test_pairs_are_counted_by_hand():
@@ -66,16 +73,34 @@ def test_a_seed_without_pairs_of_a_decision_has_no_accuracy_there():
 
 def test_unranked_candidates_are_refused():
     with pytest.raises(UserError, match="judge_scores"):
-        judged(candidates(None))
+        judged(candidates(None), {})
     with pytest.raises(UserError, match="'scores'"):
-        judged_by_rows(candidates([1.0, 2.0, 3.0, 4.0]))
+        judged_by_rows(candidates([1.0, 2.0, 3.0, 4.0]), {})
+
+
+def test_an_answer_after_every_rule_was_told_is_complete_if_it_is_right():
+    record = candidates([4.0, 3.0, 2.0, 1.0])
+    asked = ("Is there a free allowance?", "What is the price of one unit?", "Is there a maximum?")
+    record.input = [{"text": f"{question}<|end|>", "train": True} for question in asked]
+    record.additional_outputs = ["I WANT TO ANSWER:\ndef f(): 1", "I WANT TO ANSWER:\ndef f(): 2", "Is it urgent?"]
+    record.judge_scores = [4.0, 3.0, 2.0]
+    known = last_answers(record)
+    assert [text for _, text in known] == record.additional_outputs[:2]
+    verdicts = {("1", text): text.endswith("1") for _, text in known}
+    assert judged(record, verdicts).words == ["complete", "wrong", "useless"]
+    outcomes = dict(pair_outcomes(["complete", "wrong", "useless"], [4.0, 3.0, 2.0]))
+    assert outcomes == {"complete over useless": 1.0, "complete over wrong": 1.0, "useless over wrong": 0.0}
+    early = candidates([1.0, 2.0, 3.0, 4.0])
+    assert last_answers(early) == [] and judged(early, {}).words[3] == "early"
+    with pytest.raises(KeyError):
+        judged(record, {})
 
 
 def test_a_study_is_judged_by_its_rows_and_equal_texts_count_once():
     record = candidates(None)
     record.additional_outputs = [*OUTPUTS[:3], OUTPUTS[0]]
     record.extra["scores"] = {"a": [3.0, 1.0, 2.0, 3.0], "b": [0.0, 1.0, 2.0, 0.0]}
-    found = judged_by_rows(record)
+    found = judged_by_rows(record, {})
     assert found["a"].words == found["b"].words == ["useful", "useless", "repeated"]
     assert (found["a"].scores, found["b"].scores) == ([3.0, 1.0, 2.0], [0.0, 1.0, 2.0])
     assert (found["a"].task, found["a"].turn) == ("1", 1)

@@ -53,10 +53,10 @@ def test_critics_of_pages_are_measured_by_it():
         id="1-0-1", task=Task("d", REFERENCE.html(), {}, "1"), turn=1, input=prompt, older_output="",
         additional_outputs=turns, additional_reference_logprobs=None, judge_scores=[3.0, 1.0, 2.0],
     )  # fmt: skip
-    groups = credit_accuracy([[judged(record)]])["groups"]
+    groups = credit_accuracy([[judged(record, {})]])["groups"]
     assert groups["repairing over other draft"]["accuracy"] == 1.0
     assert groups["draft over early page"]["accuracy"] == 0.5
-    assert "repairing over other draft" in credit_markdown({"critic": credit_accuracy([[judged(record)]])})
+    assert "repairing over other draft" in credit_markdown({"critic": credit_accuracy([[judged(record, {})]])})
 
 
 def test_a_turn_is_labelled_if_its_task_is_a_mini_page_task():
