@@ -12,7 +12,8 @@ from sweet_rl.runs.manifest import hash_input
 
 METHODS = {"zero-shot": "zero_shot", "rejection fine-tuning": "rft", "multi-turn DPO": "dpo", "SWEET-RL": "sweet"}
 ONLINE = {**METHODS, "GRPO": "grpo", "GRPO with turn credit": "grpo_credit"}
-SEED_REFERENCE = "SWEET-RL (seed model as reference)"  # the paper's; a row of table 2 in the hard world
+SEED_REFERENCE = "SWEET-RL (seed model as reference)"  # the paper's; a row of table 2 in the hard world, and so is
+STUDIED = "SWEET-RL (critic of the study)"  # the best of credit_study
 ABLATIONS = {
     "SWEET-RL": "sweet", "regression head": "sweet_regression_head",
     "without training-time information": "sweet_without_c",
@@ -99,9 +100,11 @@ class Tables(Plan):
             rows |= {f"single turn ({title})": f"single_turn_{name}", f"multi-turn ({title})": f"multi_turn_{name}"}
         rounds = range(2, (self.options["iterations"] or 1) + 1)
         rows |= METHODS | {f"SWEET-RL (round {number})": f"round{number}/sweet" for number in rounds}
+        chains = f"{CHAIN}>zero-shot"
         if self.world == "hard mini":
-            rows[SEED_REFERENCE] = "sweet_seed"
-        self.table("table2", rows, *flags, "--chains", f"{CHAIN}>zero-shot")
+            rows |= {STUDIED: "sweet_pmi_belief", SEED_REFERENCE: "sweet_seed"}
+            chains += f",{STUDIED}>multi-turn DPO"
+        self.table("table2", rows, *flags, "--chains", chains)
         self.plot("table2", "table")
         self.plot("table2", "budget", "--title", "Success against cost", name="budget")
         if self.options["frontend_hostname"]:
