@@ -64,15 +64,46 @@ def test_every_page_of_the_manual_is_in_its_table_of_contents():
     assert yaml.safe_load(text)["strict"] is True
 
 
-@pytest.mark.parametrize("page, part, column, world", [
-    ("README.md", "results", 1, "mini"), ("README.md", "results", 3, "mini_hard"),
-    ("docs/results.md", "results", 3, "mini"), ("docs/results.md", "hard", 3, "mini_hard"),
-])  # fmt: skip
-def test_the_figures_in_the_readme_and_the_manual_are_those_of_the_results(page, part, column, world):
-    runs = json.loads((ROOT / "results" / world / "table2.json").read_text(encoding="utf-8"))["runs"]
-    success = {run["name"]: 100 * run["success"]["mean"] for run in runs}
+SHOWN_AS = {
+    "SWEET-RL (the release's reference)": "SWEET-RL",
+    "SWEET-RL (the paper's reference)": "SWEET-RL (seed model as reference)",
+}
+
+
+def shown(page: str, part: str) -> list[list[str]]:
+    """The cells of the rows of a table between the marks of its part."""
     table = (ROOT / page).read_text(encoding="utf-8").split(f"{part}:begin -->")[1].split(f"<!-- {part}:end")[0]
-    rows = [[cell.strip(" *") for cell in line.strip("|").split("|")] for line in table.splitlines() if "|" in line]
-    shown = {row[0]: row[column] for row in rows[2:]}
-    assert len(shown) >= 4
-    assert shown == {name: f"{success[name]:.1f}" for name in shown}
+    rows = [[cell.strip() for cell in line.replace("*", "").strip("|").split("|")] for line in table.splitlines()]
+    return [row for row in rows if len(row) > 1][2:]
+
+
+def measured(results: str) -> dict:
+    return json.loads((ROOT / "results" / f"{results}.json").read_text(encoding="utf-8"))
+
+
+def successes(results: str) -> dict[str, str]:
+    return {run["name"]: f"{100 * run['success']['mean']:.1f}" for run in measured(results)["runs"]}
+
+
+@pytest.mark.parametrize("page, part, column, results", [
+    ("README.md", "results", 1, "mini/table2"), ("README.md", "results", 3, "mini_hard/table2"),
+    ("docs/results.md", "results", 3, "mini/table2"), ("docs/results.md", "hard", 3, "mini_hard/table2"),
+    ("docs/results.md", "ablations", 2, "mini_hard/table3"),
+    ("docs/results.md", "policies", 4, "mini_hard/credit_study_policies"),
+])  # fmt: skip
+def test_the_figures_in_the_readme_and_the_manual_are_those_of_the_results(page, part, column, results):
+    success = successes(results)
+    if results == "mini/table2":
+        success["SWEET-RL (seed model as reference)"] = successes("mini/table3")["seed model as reference"]
+    rows = {SHOWN_AS.get(row[0], row[0]): row[column] for row in shown(page, part)}
+    assert len(rows) >= 4
+    assert rows == {name: success[name] for name in rows}
+
+
+def test_the_accuracies_of_critics_in_the_manual_are_those_of_the_study():
+    study = measured("mini_hard/credit_study")
+    rows = shown("docs/critics.md", "critics")
+    assert len(rows) >= 8
+    for name, *cells in rows:
+        groups = study[name]["groups"].values()
+        assert cells[:3] == [f"{100 * group['accuracy']:.1f}" for group in groups], name
