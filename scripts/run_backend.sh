@@ -9,10 +9,11 @@
 # train_sft.py --response_template '<|start_header_id|>assistant<|end_header_id|>'. All tables: scripts/reproduce.sh.
 set -euo pipefail
 
+records() { if [[ "$1" =~ ^(hf://|colbench/) && ! -e "$1" ]]; then echo "$1"; else realpath -m "$1"; fi; } # or a name on the hub
 HUMAN="${HUMAN:-meta-llama/Llama-3.1-70B-Instruct}" HUMAN_SERVER="${HUMAN_SERVER:-localhost:8000}"
 AGENT="${AGENT:-meta-llama/Llama-3.1-8B-Instruct}" CONFIGS=configs/paper/backend
-TRAIN_TASKS="$(realpath -m "${TRAIN_TASKS:-data/backend_tasks/train.jsonl}")"
-TEST_TASKS="$(realpath -m "${TEST_TASKS:-data/backend_tasks/test.jsonl}")"
+TRAIN_TASKS="$(records "${TRAIN_TASKS:-data/backend_tasks/train.jsonl}")"
+TEST_TASKS="$(records "${TEST_TASKS:-data/backend_tasks/test.jsonl}")"
 OUT="$(realpath -m "${OUT:-runs/backend}")" DIALOGUES="${DIALOGUES:-$OUT/trajectories.jsonl}" SEED="${SEED:-0}"
 read -ra LAUNCH <<<"${LAUNCH:-torchrun --nproc_per_node 8}" # or "deepspeed --hostfile hosts"
 cd "$(dirname "$0")/.."
