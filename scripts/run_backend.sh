@@ -3,16 +3,20 @@
 # with pip install -e '.[vllm,deepspeed]'. Stopped at any point, the same command continues.
 #
 #   vllm serve meta-llama/Llama-3.1-70B-Instruct --tensor-parallel-size 4             # the simulated human, on node1
-#   HUMAN_SERVER=node1:8000 TRAIN_TASKS=train.jsonl TEST_TASKS=test.jsonl bash scripts/run_backend.sh
+#   HUMAN_SERVER=node1:8000 TRAIN_TASKS=colbench/backend/train TEST_TASKS=colbench/backend/test \
+#       bash scripts/run_backend.sh                                                   # or files of your own
 #
 # From released dialogues: leave out step 1, set DIALOGUES to their file, and give evaluate_code.py in step 2 and
 # train_sft.py --response_template '<|start_header_id|>assistant<|end_header_id|>'. All tables: scripts/reproduce.sh.
 set -euo pipefail
 
+records() { # a path seen from the folder of the call; a name on the hub as it is
+    if [[ "$1" =~ ^(hf://|colbench/) && ! -e "$1" ]]; then echo "$1"; else realpath -m "$1"; fi
+}
 HUMAN="${HUMAN:-meta-llama/Llama-3.1-70B-Instruct}" HUMAN_SERVER="${HUMAN_SERVER:-localhost:8000}"
 AGENT="${AGENT:-meta-llama/Llama-3.1-8B-Instruct}" CONFIGS=configs/paper/backend
-TRAIN_TASKS="$(realpath -m "${TRAIN_TASKS:-data/backend_tasks/train.jsonl}")"
-TEST_TASKS="$(realpath -m "${TEST_TASKS:-data/backend_tasks/test.jsonl}")"
+TRAIN_TASKS="$(records "${TRAIN_TASKS:-data/backend_tasks/train.jsonl}")"
+TEST_TASKS="$(records "${TEST_TASKS:-data/backend_tasks/test.jsonl}")"
 OUT="$(realpath -m "${OUT:-runs/backend}")" DIALOGUES="${DIALOGUES:-$OUT/trajectories.jsonl}" SEED="${SEED:-0}"
 read -ra LAUNCH <<<"${LAUNCH:-torchrun --nproc_per_node 8}" # or "deepspeed --hostfile hosts"
 cd "$(dirname "$0")/.."

@@ -8,10 +8,13 @@
 #   HUMAN_SERVER=node1:8000 bash scripts/run_frontend.sh
 set -euo pipefail
 
+records() { # a path seen from the folder of the call; a name on the hub as it is
+    if [[ "$1" =~ ^(hf://|colbench/) && ! -e "$1" ]]; then echo "$1"; else realpath -m "$1"; fi
+}
 HUMAN="${HUMAN:-Qwen/Qwen2-VL-72B-Instruct}" HUMAN_SERVER="${HUMAN_SERVER:-localhost:8000}"
 AGENT="${AGENT:-meta-llama/Llama-3.1-8B-Instruct}" CRITIC="${CRITIC:-Qwen/Qwen2-VL-7B-Instruct}" # that the critic starts from
-TRAIN_TASKS="$(realpath -m "${TRAIN_TASKS:-data/frontend_tasks/train.jsonl}")"
-TEST_TASKS="$(realpath -m "${TEST_TASKS:-data/frontend_tasks/test.jsonl}")"
+TRAIN_TASKS="$(records "${TRAIN_TASKS:-data/frontend_tasks/train.jsonl}")"
+TEST_TASKS="$(records "${TEST_TASKS:-data/frontend_tasks/test.jsonl}")"
 OUT="$(realpath -m "${OUT:-runs/frontend}")" SEED="${SEED:-0}" CONFIGS=configs/paper/frontend
 read -ra LAUNCH <<<"${LAUNCH:-torchrun --nproc_per_node 8}" # or "deepspeed --hostfile hosts"
 cd "$(dirname "$0")/.."

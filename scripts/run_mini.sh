@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The whole method on two CPU cores, without a download: a tiny agent learns to ask a scripted human before it writes a
-# function. At most five minutes with the installation. Stopped at any point, the same command continues.
+# function. Four to eight minutes with the installation. Stopped at any point, the same command continues.
 #
 #   bash scripts/run_mini.sh                                 the table is printed at the end
 #   OUT=runs/more NUM_TRAIN=100 bash scripts/run_mini.sh     on more training tasks

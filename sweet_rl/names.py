@@ -27,15 +27,20 @@ PACKAGED = Path(__file__).parent / "models" / "packaged"
 _DATASET_FILE = re.compile(r"hf://datasets/([^/@]+/[^/@]+)(?:@([^/]+))?/(.+)")
 
 
+def is_on_hub(name: str | Path) -> bool:
+    """Whether a name means a file on the hub: it is spelt like one, and there is no such path."""
+    return str(name).startswith((HUB, "colbench/")) and not Path(name).exists()
+
+
 def local_path(name: str | Path) -> Path:
     """Return the file that a name means; one on the hub is downloaded if needed. A path is returned as it is.
 
     Raises:
         UserError: The name is no file of a dataset on the hub, or it is neither in the cache nor can be downloaded.
     """
-    text = str(name)
-    if not text.startswith((HUB, "colbench/")) or Path(name).exists():
+    if not is_on_hub(name):
         return Path(name)
+    text = str(name)
     uri = SHORT_NAMES.get(text, text)
     parts = _DATASET_FILE.fullmatch(uri)
     if parts is None:

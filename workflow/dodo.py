@@ -32,6 +32,7 @@ from doit.exceptions import TaskFailed
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 from sweet_rl.errors import UserError  # noqa: E402
+from sweet_rl.names import is_on_hub  # noqa: E402
 from sweet_rl.pipeline import ledger, slurm  # noqa: E402
 from sweet_rl.pipeline.launch import Local, Slurm  # noqa: E402
 from sweet_rl.runs.locks import lock_file  # noqa: E402
@@ -69,9 +70,10 @@ def parse(words: list[str]) -> argparse.Namespace:
     if any(number is not None and number < 1 for number in counts) or (options.seeds or 1) > FIRST_TRY:
         parser.error("--seeds (to 100), --iterations, --cores and --try_seeds must be whole numbers above 0")
     names = ("agent_model", "env_model", "strong_model", "judge", "agent_prompt_path", "user_prompt_path")
-    for name in ("output", "page", "profile", "train_tasks", "test_tasks", "trajectories", "settings", *names):
+    records = ("train_tasks", "test_tasks", "trajectories")
+    for name in ("output", "page", "profile", "settings", *records, *names):
         value = getattr(options, name)  # some may be a name instead: on a hub, on a server, of a prompt of the package
-        if value and (name not in names or os.path.exists(value)):
+        if value and not (is_on_hub(value) if name in records else name in names and not os.path.exists(value)):
             setattr(options, name, os.path.abspath(value))
     return options
 

@@ -4,17 +4,18 @@ import pytest
 
 from sweet_rl.chat import ChatFormat
 from sweet_rl.errors import UserError
-from sweet_rl.names import SHORT_NAMES, local_path, model_path
+from sweet_rl.names import SHORT_NAMES, is_on_hub, local_path, model_path
 from sweet_rl.records import Task, read_records
 from sweet_rl.runs.run import open_run
 
 
 def test_a_path_is_a_path_also_if_it_is_spelt_like_a_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    assert is_on_hub("colbench/backend/train") and not is_on_hub("tasks.jsonl")
     for name in ("tasks.jsonl", "no/such/file", "colbench/backend/train"):
         (tmp_path / "colbench/backend").mkdir(parents=True, exist_ok=True)
         (tmp_path / "colbench/backend/train").touch()
-        assert str(local_path(name)) == name
+        assert str(local_path(name)) == name and not is_on_hub(name)
 
 
 @pytest.mark.parametrize("name", ["colbench/backend/dev", "hf://owner/name/file", "hf://datasets/name", "hf://"])

@@ -96,6 +96,22 @@ def test_the_commands_of_a_recipe_are_those_of_the_workflow(recipe, words, targe
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("recipe", ["run_backend", "run_frontend"])
+def test_a_recipe_takes_tasks_by_their_names_on_the_hub_and_a_path_that_exists_is_that_path(recipe, tmp_path):
+    def tasks(**variables: str) -> list[str]:
+        (tmp_path / "commands").unlink(missing_ok=True)
+        commands, done = listed(recipe, tmp_path, OUT="/out", **variables)
+        assert done.returncode == 0, done.stderr
+        played = [words for words in commands if "scripts/simulate_interactions.py" in words]
+        return [words[words.index("--input_path") + 1] for words in played]
+
+    train, test = "colbench/backend/train", "hf://datasets/owner/name@v1/test.jsonl"
+    assert tasks(TRAIN_TASKS=train, TEST_TASKS=test) == [train, *4 * [test]]
+    (tmp_path / "colbench" / "backend").mkdir(parents=True)
+    (tmp_path / train).touch()
+    assert tasks(TRAIN_TASKS=train, TEST_TASKS="a.jsonl") == [f"{tmp_path}/{train}", *4 * [f"{tmp_path}/a.jsonl"]]
+
+
 @pytest.mark.parametrize("words", [["--smok"], ["--seeds", "3"]], ids=" ".join)
 def test_an_unknown_option_of_the_mini_recipe_is_named_and_nothing_is_done(words, tmp_path):
     commands, done = listed("run_mini", tmp_path, *words)

@@ -210,6 +210,24 @@ def test_released_dialogues_are_used_instead_of_collecting():
         assert "collect" not in names and "grade, pair" in names
 
 
+def test_names_on_the_hub_stay_names_and_all_else_is_a_path_seen_from_the_folder_of_the_call(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    hub = {"train_tasks": "colbench/backend/train", "test_tasks": "hf://datasets/owner/name@v1/test.jsonl"}
+
+    def read(*options: str) -> set[str]:
+        out = reproduce("table2", "--paper", "--output", "colbench/out", *options, "--dry_run").out
+        assert f"--output_path {tmp_path}/colbench/out/" in out
+        return set(re.findall(r"--input_path (\S+)", out)) - set(re.findall(r"--output_path (\S+)", out))
+
+    words = [word for name, value in hub.items() for word in (f"--{name}", value)]
+    assert read(*words) == {*hub.values()}
+    assert read("--trajectories", "colbench/backend/offline", *words) == {"colbench/backend/offline", hub["test_tasks"]}
+    (tmp_path / "colbench" / "backend").mkdir(parents=True)
+    (tmp_path / "colbench" / "backend" / "train").touch()
+    here = {f"{tmp_path}/colbench/backend/train", f"{tmp_path}/test.jsonl"}
+    assert read("--train_tasks", hub["train_tasks"], "--test_tasks", "test.jsonl") == here
+
+
 def test_the_dry_run_shows_a_setting_once_with_the_value_that_counts():
     shown = reproduce("table2", "--paper", "--num_tasks", "8", "--dry_run").out
     collection = shown.split("== collect")[1].split("==")[0]
