@@ -211,8 +211,8 @@ def credit(results: Mapping[str, Mapping], title: str = ""):
 def credit_study(results: Mapping[str, Mapping], title: str = ""):
     """Agreement with the oracle against the dialogues that a critic was trained on; one panel per group of decisions.
 
-    Critics without training are levels. Of the aggregations of a critic the one is drawn whose smallest accuracy at the
-    most dialogues is the highest.
+    Critics without training are levels, the best of them a solid line. Of the aggregations of a critic the one is drawn
+    whose smallest accuracy at the most dialogues is the highest.
 
     Args:
         results: as of `credit`, with `accuracy`, `interval` and `pairs` of each group, and `smallest`; named
@@ -223,11 +223,14 @@ def credit_study(results: Mapping[str, Mapping], title: str = ""):
     groups = list(next(iter(results.values()))["groups"])
     figure, axes = _new_figure(len(groups), width=3.3 * len(groups), height=4.2)
     lines = LINES[:4] + LINES[5:]  # LINES[4] looks like dots without a marker
+    best = max(levels, key=lambda name: levels[name]["smallest"], default=None)
+    others = [name for name in levels if name != best]
+    dashes = {best: "-"} | {name: lines[number % len(lines)] for number, name in enumerate(others)}
     for axis, group in zip(axes, groups, strict=True):
         for number, (name, result) in enumerate(levels.items()):
             if (found := result["groups"][group])["pairs"]:
                 axis.axhline(100 * found["accuracy"], label=name, color=GREYS[number % len(GREYS)],
-                             linestyle=lines[number % len(lines)], linewidth=1.2)  # fmt: skip
+                             linestyle=dashes[name], linewidth=1.2)  # fmt: skip
         for number, (name, points) in enumerate(curves_.items()):
             known = [(n, found) for n, result in points if (found := result["groups"][group])["pairs"]]
             if not known:
