@@ -30,7 +30,7 @@ from sweet_rl.credit.log_ratio import (
     TokenCritic,
     TokenLogps,
     load_scorers,
-)  # fmt: skip
+)
 from sweet_rl.environments.base import ANSWER_MARKER
 from sweet_rl.errors import UserError
 from sweet_rl.humans.base import Human
