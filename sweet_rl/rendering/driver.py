@@ -159,11 +159,16 @@ def geckodriver() -> str | None:
     return str(path)
 
 
+LONGEST_TEMPORARY = 36
+"""Bytes of a temporary folder in which Chromium starts: the path of its socket there has 71 more, and at most 107."""
+
+
 class Driver:
     """One running browser with its driver, and a watcher process that ends both if this process is killed."""
 
     def __init__(self, kind: str, program: str) -> None:
-        self._folder = tempfile.mkdtemp(prefix="sweet_rl_browser_")
+        long = len(os.fsencode(tempfile.gettempdir())) > LONGEST_TEMPORARY
+        self._folder = tempfile.mkdtemp(prefix="sweet_rl_browser_", dir="/tmp" if long else None)
         self._processes: list[psutil.Process] = []
         self._watcher: subprocess.Popen | None = None
         self._service = None
@@ -202,10 +207,8 @@ class Driver:
     def _start_chrome(self, options: webdriver.ChromeOptions, unconfined: bool) -> webdriver.Chrome:
         if unconfined:
             options.add_argument("--no-sandbox")
-        # A killed Chromium leaves its temporary files. One of them is a socket, whose path has at most 107 bytes.
-        place = {"TMPDIR": self._folder} if len(os.fsencode(self._folder)) <= 60 else {}
         self._service = webdriver.ChromeService(
-            executable_path=shutil.which("chromedriver"), env={**os.environ, **place}, popen_kw=SEPARATE
+            executable_path=shutil.which("chromedriver"), env=self._environment(), popen_kw=SEPARATE
         )
         return webdriver.Chrome(options=options, service=self._service)
 
@@ -217,9 +220,13 @@ class Driver:
         for name, value in FIREFOX_SETTINGS.items():
             options.set_preference(name, value)
         self._service = webdriver.FirefoxService(
-            executable_path=geckodriver(), env={**os.environ, "TMPDIR": self._folder}, popen_kw=SEPARATE
+            executable_path=geckodriver(), env=self._environment(), popen_kw=SEPARATE
         )
         return webdriver.Firefox(options=options, service=self._service)
+
+    def _environment(self) -> dict[str, str]:
+        """That of the browser: a killed one leaves its temporary files, which go with the folder."""
+        return {**os.environ, "TMPDIR": self._folder}
 
     def processes(self) -> list[psutil.Process]:
         """The processes that are alive now: the driver, the browser and its children, and those of an earlier call."""

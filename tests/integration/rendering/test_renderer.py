@@ -227,6 +227,15 @@ def test_browsers_end_with_a_process_that_is_killed_and_their_files_go():
         assert left == []
 
 
+def test_a_browser_starts_where_the_temporary_folder_has_a_long_path(tmp_path, monkeypatch):
+    folder = tmp_path / ("job" * 30)
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    with renderer_or_skip() as renderer:
+        assert renderer.render("<p>here</p>").png is not None
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(not COLBENCH.is_file(), reason="ColBench is not here: set SWEET_RL_COLBENCH to its folder")
 def test_colbench_pages_are_styled_and_the_same_bytes_from_other_browsers(renderer):
