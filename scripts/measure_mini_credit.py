@@ -18,7 +18,6 @@ from sweet_rl.cli import run
 from sweet_rl.environments.backend import CodeGrading, make_grader
 from sweet_rl.errors import UserError
 from sweet_rl.mini.credit_accuracy import (
-    Verdicts,
     credit_accuracy,
     credit_markdown,
     judged,
@@ -55,9 +54,10 @@ def main(
         raise UserError("missing: --runs name=file, or --studies dialogues=file.")
     if output_path is not None and output_path == markdown_path:
         raise UserError(f"--output_path and --markdown_path are both {output_path}: choose two files.")
-    results = {name: measured(paths, seed) for name, paths in ranked.items()}
+    right: dict[tuple[str, str], bool] = {}
+    results = {name: measured(paths, right, seed) for name, paths in ranked.items()}
     for dialogues, paths in studied.items():
-        results |= measured_study(dialogues, paths, seed)
+        results |= measured_study(dialogues, paths, right, seed)
     outputs = {
         output_path: json.dumps(results, indent=2) + "\n",
         markdown_path: credit_markdown(results),
@@ -88,29 +88,31 @@ def listed(flag: str, text: str) -> dict[str, list[str]]:
     return {name: paths.split("+") for name, paths in named.items()}
 
 
-def read_judged(paths: list[str]) -> tuple[list[list[TurnCandidates]], Verdicts]:
-    """The records of each file, and the verdicts on the answers among their candidates."""
+def read_judged(paths: list[str], right: dict[tuple[str, str], bool]) -> list[list[TurnCandidates]]:
+    """The records of each file. `right` gets the verdicts on their answers that it does not have yet."""
     files = [list(read_records(path, TurnCandidates)) for path in paths]
-    jobs = {(task.id, text): (task, text) for rows in files for row in rows for task, text in last_answers(row)}
-    with make_grader(CodeGrading()) as grader:
-        grades = grader.grade_many(progress_bar(jobs.values(), desc="answers"))
-        rewards = {key: grade.reward for key, grade in zip(jobs, grades, strict=True)}
-    if None in rewards.values():
-        raise UserError("an answer could not be graded on this machine: see evaluate_code.py.")
-    return files, {key: reward == 1.0 for key, reward in rewards.items()}
+    answers = {(task.id, text): (task, text) for rows in files for row in rows for task, text in last_answers(row)}
+    if jobs := {key: job for key, job in answers.items() if key not in right}:
+        with make_grader(CodeGrading()) as grader:
+            grades = grader.grade_many(progress_bar(jobs.values(), desc="answers"))
+            rewards = {key: grade.reward for key, grade in zip(jobs, grades, strict=True)}
+        if None in rewards.values():
+            raise UserError("an answer could not be graded on this machine: see evaluate_code.py.")
+        right |= {key: reward == 1.0 for key, reward in rewards.items()}
+    return files
 
 
-def measured(paths: list[str], seed: int) -> dict:
-    """The figures of one critic's files, and which these are."""
-    records, right = read_judged(paths)
-    seeds = [[judged(row, right) for row in rows] for rows in records]
+def measured(paths: list[str], right: dict[tuple[str, str], bool], seed: int) -> dict:
+    """The figures of one critic's files, and which these are; `right` as in `read_judged`."""
+    seeds = [[judged(row, right) for row in rows] for rows in read_judged(paths, right)]
     return {"files": paths, **credit_accuracy(seeds, seed)}
 
 
-def measured_study(dialogues: str, paths: list[str], seed: int) -> dict[str, dict]:
+def measured_study(
+    dialogues: str, paths: list[str], right: dict[tuple[str, str], bool], seed: int
+) -> dict[str, dict]:
     """The figures of each row of a study's files, with the row's flags, which the manifest names."""
-    records, right = read_judged(paths)
-    seeds = [[judged_by_rows(row, right) for row in rows] for rows in records]
+    seeds = [[judged_by_rows(row, right) for row in rows] for rows in read_judged(paths, right)]
     rows = [frozenset(turn) for turns in seeds for turn in turns]
     if len(set(rows)) > 1:
         raise UserError(f"{' and '.join(paths)} have different rows: they are not seeds of one study.")

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 WITH_AND_WITHOUT_C = ("pmi", "purified", "belief_gain", "pmi_belief")
 """Critics that compare what one model predicts with the reference solution, or with a turn, and without."""
+WITH_REPLIES = ("belief_gain", "pmi_belief")
+"""Critics that can ask the human for a reply to each candidate."""
 
 
 class Critic(Protocol):
@@ -136,8 +138,8 @@ class CriticSettings:
             raise UserError(f"--clip is {self.clip}; it must be above 0.")
         if not 0 <= self.purification < float("inf"):
             raise UserError(f"--purification is {self.purification}; it must be a number from 0.")
-        if self.reply and self.critic_type not in ("belief_gain", "pmi_belief"):
-            raise UserError("--reply is for --critic_type belief_gain and pmi_belief.")
+        if self.reply and self.critic_type not in WITH_REPLIES:
+            raise UserError(f"--reply is for --critic_type {' and '.join(WITH_REPLIES)}.")
         by_tokens = ("auto", "transformers", "vllm")
         possible = {"log_ratio": by_tokens, **dict.fromkeys(WITH_AND_WITHOUT_C, by_tokens)}
         possible["value"] = ("auto", "transformers")
@@ -202,7 +204,7 @@ class CriticSettings:
             more = {"reference": reference, "reference_model_id": seed_model}
         elif self.critic_type == "purified":
             more = {"purification": self.purification}
-        elif self.critic_type in ("belief_gain", "pmi_belief"):
+        elif self.critic_type in WITH_REPLIES:
             more = {"reply": self.reply} | ({"seed": self.seed} if self.reply else {})
         more |= {"normalize": self.normalize, "bf16": self.reduced}
         chosen = {
@@ -227,7 +229,7 @@ def load_critic(settings: CriticSettings, human: Human | None = None, load: Load
     Raises:
         UserError: a model is not there, or the human.
     """
-    if settings.critic_type in ("belief_gain", "pmi_belief"):
+    if settings.critic_type in WITH_REPLIES:
         from sweet_rl.credit.belief_gain import BeliefGainCritic, PmiBeliefCritic
 
         kind = BeliefGainCritic if settings.critic_type == "belief_gain" else PmiBeliefCritic

@@ -100,9 +100,14 @@ def _texts(record: TurnCandidates, missing: str | None) -> dict[str, int]:
 
 
 def _with_verdicts(record: TurnCandidates, texts: Iterable[str], right: Verdicts) -> list[str]:
-    wrong = {text for task, text in last_answers(record) if not right[task.id, text]}
-    pairs = zip(_words(record, texts), texts, strict=True)
-    return ["wrong" if text in wrong else word for word, text in pairs]
+    words = _words(record, texts)
+    if record.task.extra.get("mini") is None:
+        return words
+    key = record.task.id
+    return [
+        "wrong" if word == "complete" and not right[key, text] else word
+        for word, text in zip(words, texts, strict=True)
+    ]
 
 
 def _words(record: TurnCandidates, texts: Iterable[str]) -> list[str]:
