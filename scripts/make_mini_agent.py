@@ -1,6 +1,8 @@
-"""Make a tiny agent of the mini tasks from nothing: tokenizer, random weights, imitation.
+"""Make an agent of the mini tasks by imitation: a tiny one from nothing, or from a pretrained chat model.
 
     python scripts/make_mini_agent.py --save_path runs/mini_agent
+    python scripts/make_mini_agent.py --save_path runs/smollm2 --pretrain HuggingFaceTB/SmolLM2-135M-Instruct \
+        --lr 2e-4 --batch_size 8 --num_steps 150
     python scripts/make_mini_agent.py --save_path runs/mini_hard_agent --world hard --layers 4
     python scripts/make_mini_agent.py --save_path runs/mini_page_agent --task_type html --num_steps 1000
 
@@ -15,7 +17,6 @@ from typing import Literal
 
 import torch
 from tqdm import tqdm
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from sweet_rl.chat import ChatFormat
 from sweet_rl.cli import run
@@ -54,7 +55,8 @@ def main(
         num_steps: batches; the learning rate falls over the last quarter of them.
         batch_size: dialogues a batch.
         habits: of the imitated agent (code): bad or better (asks on purpose more often).
-        pretrain: an agent to go on from, instead of random weights; its tokenizer and shape are kept.
+        pretrain: a model to start from, instead of random weights; its tokenizer and shape are kept. It is a tiny
+            agent, or a chat model of the Llama family, which learns its own turns only, with AdamW.
         checkpoint_every: steps between checkpoints, each with the loss on held-out dialogues and the share of
             numbers in answers that the model would copy wrongly.
         bf16: matrix products in bfloat16.
@@ -78,11 +80,6 @@ def main(
         output.finish(_imitate(Path(save_path), checkpoint_every=checkpoint_every, **settings))
 
 
-def load_agent(path: str) -> tuple[PreTrainedTokenizerBase, PreTrainedModel]:
-    """The tokenizer and the model of an agent. Raises UserError if they cannot be loaded."""
-    return ChatFormat.from_pretrained(model_path(path)).tokenizer, load_weights(model_path(path))
-
-
 def _imitate(
     folder: Path,
     task_type: str,
@@ -104,14 +101,16 @@ def _imitate(
     summary: dict = {}
     lessons = pretraining.LESSONS["hard" if world == "hard" else task_type]
     if pretrain:
-        tokenizer, model = load_agent(pretrain)
+        chat, model = ChatFormat.from_pretrained(pretrain), load_weights(model_path(pretrain))
+        tokenizer = chat.tokenizer
     else:
         tokenizer = pretraining.make_tokenizer(lessons)  # the same whatever the habits
         model = pretraining.make_model(len(tokenizer), width=width, layers=layers)
+    tiny = pretraining.ASSISTANT in tokenizer.get_vocab()
     if habits == "better":
         lessons = replace(lessons, stream=partial(lessons.stream, own=HABITS[world][habits]))
-    encoder = pretraining.DialogueEncoder(tokenizer)
-    optimizers = pretraining.make_optimizers(model, lr)
+    encoder = pretraining.DialogueEncoder(tokenizer) if tiny else pretraining.ChatEncoder(chat)
+    optimizers = pretraining.make_optimizers(model, lr, tiny)
     state_path = folder / "training_state.pt"
     start = 0
     if state_path.exists():
@@ -121,12 +120,12 @@ def _imitate(
         for optimizer, saved in zip(optimizers, state["optimizers"], strict=True):
             optimizer.load_state_dict(saved)
     stream = pretraining.batches(encoder, lessons, batch_size, seed=seed + start)
-    held_out = next(pretraining.batches(encoder, lessons, 128, seed=-2))
+    held_out = next(pretraining.batches(encoder, lessons, 4 * batch_size, seed=-2))
     progress = progress_bar(range(start, num_steps), initial=start, total=num_steps, desc="imitation")
     for step in progress:
         for optimizer in optimizers:
             for group in optimizer.param_groups:
-                group["lr"] = lr * min(1.0, (step + 1) / 100, 4 * (1 - step / num_steps))
+                group["lr"] = lr * min(1.0, (step + 1) / min(100, num_steps / 10), 4 * (1 - step / num_steps))
         ids, weights = next(stream)
         with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
             loss = pretraining.weighted_loss(model, ids, weights)
@@ -139,7 +138,7 @@ def _imitate(
             with torch.inference_mode():
                 held_out_loss = float(pretraining.weighted_loss(model, *held_out))
             summary = {"step": step + 1, "held_out_loss": held_out_loss}
-            if lessons.numbers:
+            if lessons.numbers and tiny:
                 summary["numbers_wrong"] = pretraining.number_error(model, encoder, *held_out)
             tqdm.write(", ".join(f"{name} {value:.4g}" for name, value in summary.items()))
             optimizer_states = [optimizer.state_dict() for optimizer in optimizers]

@@ -69,7 +69,9 @@ def parse(words: list[str]) -> argparse.Namespace:
     counts = options.seeds, options.iterations, options.cores, options.try_seeds
     if any(number is not None and number < 1 for number in counts) or (options.seeds or 1) > FIRST_TRY:
         parser.error("--seeds (to 100), --iterations, --cores and --try_seeds must be whole numbers above 0")
-    names = ("agent_model", "env_model", "strong_model", "judge", "agent_prompt_path", "user_prompt_path")
+    names = ("pretrained", "agent_model", "env_model", "strong_model", "judge", "agent_prompt_path", "user_prompt_path")
+    if options.pretrained and (options.paper or options.world == "hard"):
+        parser.error("--pretrained is for the quick world of --mini")
     records = ("train_tasks", "test_tasks", "trajectories")
     for name in ("output", "page", "profile", "settings", *records, *names):
         value = getattr(options, name)  # some may be a name instead: on a hub, on a server, of a prompt of the package
@@ -94,7 +96,8 @@ def prepare(options: argparse.Namespace) -> tuple[Tables, Local]:
         sizes, default = ["paper", "gpu" if known["gpus"] else "cpu"], "runs/reproduce-paper"
     else:
         resources = {kind: own | {"gpus": 0, "nodes": 1, "command": ""} for kind, own in resources.items()}
-        sizes = ["mini", *["hard"] * (options.world == "hard"), *["smoke"] * options.smoke]
+        sizes = ["mini", *["hard"] * (options.world == "hard")]
+        sizes += [*["pretrained"] * bool(options.pretrained), *["smoke"] * options.smoke]
         default = f"runs/reproduce-{'-'.join(sizes)}"
     known |= {"out": options.output or default, "seeds": options.seeds or (1 if options.paper else 5)}
     if options.paper and not (options.hostname or options.env_model in SCRIPTED or os.path.isdir(options.env_model)):
@@ -163,7 +166,8 @@ def main(words: list[str]) -> int:
     os.environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     os.environ["PYTHONPATH"] = f"{ROOT}:{os.environ.get('PYTHONPATH', '')}".rstrip(":")
     if not options.paper:  # so small a model gains nothing from a second thread, two steps at the same time do
-        os.environ |= {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1"}
+        os.environ |= {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+        os.environ |= {} if options.pretrained else {"HF_HUB_OFFLINE": "1"}
     if (lock := lock_file(Path(tables.out, "engine.lock"), wait=False)) is None:
         sys.exit(f"error: another call works in {tables.out}: wait for it, or give another --output")
     at_once = len(tables.steps) if options.launcher == "slurm" else options.cores or os.cpu_count()

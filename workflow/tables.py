@@ -21,6 +21,7 @@ ABLATIONS = {
 }  # fmt: skip
 MINI_ABLATIONS = {"one mean for the dialogue": "sweet_one_mean", "no critic training": "sweet_untrained"}
 MINI_ABLATIONS |= {"seed model as reference": "sweet_seed"}
+LENGTHS = ("SWEET-RL", "without length normalisation", "one mean for the dialogue")  # rows of a pretrained agent
 ACTORS = {"SWEET critic": "sweet", "value function": "value", "without training-time information": "without_c"}
 CREDIT = {
     "SWEET critic": "ranked", "SWEET critic (seed reference)": "ranked_seed",
@@ -114,6 +115,7 @@ class Tables(Plan):
 
     def table3(self) -> None:
         rows = ABLATIONS if self.paper else ABLATIONS | MINI_ABLATIONS
+        rows = {name: rows[name] for name in LENGTHS} if self.options["pretrained"] else rows
         self.table("table3", rows, "--paper", "table3", "--baselines", "SWEET-RL")
         self.plot("table3", "table")
         self.plot("table3", "lengths", "--title", "Length of the agent's messages", name="table3_lengths")
@@ -191,6 +193,7 @@ class Tables(Plan):
 
     def page(self) -> None:
         more = " --world hard" * (self.world == "hard mini") + " --smoke" * self.options["smoke"]
+        more += f" --pretrained {Path(self.options['pretrained']).name}" if self.options["pretrained"] else ""
         command = "bash scripts/reproduce.sh {target} --mini --seeds {seeds}" + more
         words = "--input_dir", self.results, "--output_dir", self.options["page"], "--command", command, "--overwrite"
         after = tuple(path for made in self.targets.values() for path in made)

@@ -1,4 +1,4 @@
-"""Training the tiny agents from random weights: tokenizer, model, and loss of imitated dialogues."""
+"""Training agents to imitate: tokenizer and random weights of the tiny ones, batches and loss of imitated dialogues."""
 
 import random
 import re
@@ -10,9 +10,11 @@ import torch
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
+from sweet_rl.chat import ChatFormat
 from sweet_rl.mini import imitation, page_imitation
 from sweet_rl.mini.pages import fixed_texts
 from sweet_rl.mini.worlds import HARD
+from sweet_rl.scoring.privileged_information import with_text
 
 BEGIN, END, PAD, USER, ASSISTANT = "<|begin|>", "<|end|>", "<|pad|>", "<|user|>", "<|assistant|>"
 CHAT_TEMPLATE = (
@@ -102,8 +104,21 @@ def make_model(vocab_size: int, width: int = 128, layers: int = 3, heads: int = 
     return LlamaForCausalLM(config)
 
 
+class ChatEncoder:
+    """Turns dialogues into the token ids of a pretrained chat model and loss weights: 1 for its own turns, else 0."""
+
+    def __init__(self, chat: ChatFormat):
+        self.chat = chat
+
+    def encode(self, hint: str, messages: list[dict]) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return token ids and the loss weight of each: int64 [T], float32 [T]."""
+        parts = self.chat.dialogue(messages)
+        ids, train = self.chat.encode(with_text(parts, hint) if hint else parts)
+        return torch.tensor(ids), torch.tensor(train, dtype=torch.float32)
+
+
 class DialogueEncoder:
-    """Turns dialogues into token ids and loss weights, laid out as the chat template lays them out."""
+    """Turns dialogues into a tiny agent's token ids and loss weights, laid out as the chat template lays them out."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerFast):
         self.backend = tokenizer.backend_tokenizer
@@ -130,7 +145,9 @@ class DialogueEncoder:
         return tokens, weight
 
 
-def batches(encoder: DialogueEncoder, lessons: Lessons, batch_size: int, seed: int, pool: int = 8) -> Iterator[tuple]:
+def batches(
+    encoder: DialogueEncoder | ChatEncoder, lessons: Lessons, batch_size: int, seed: int, pool: int = 8
+) -> Iterator[tuple]:
     """Yield (ids, weights) of dialogues of similar length: int64 [B, T], float32 [B, T], padded with zeros."""
     stream = lessons.stream(seed)
     rng = random.Random(seed)
@@ -162,8 +179,10 @@ def number_error(model: LlamaForCausalLM, encoder: DialogueEncoder, ids: torch.T
     return float((guesses != ids[:, 1:][numbers]).float().mean())
 
 
-def make_optimizers(model: LlamaForCausalLM, lr: float) -> list[torch.optim.Optimizer]:
-    """Return Muon for the matrices of the layers and AdamW for the embedding and the norms."""
+def make_optimizers(model: LlamaForCausalLM, lr: float, tiny: bool = True) -> list[torch.optim.Optimizer]:
+    """Return Muon for the matrices of the layers, AdamW for the embedding and the norms; AdamW for all if not tiny."""
+    if not tiny:
+        return [torch.optim.AdamW(model.parameters(), lr=lr, betas=(0.9, 0.98), weight_decay=0.0)]
     matrices = [p for p in model.model.layers.parameters() if p.ndim == 2]
     inside = {id(p) for p in matrices}
     others = [p for p in model.parameters() if id(p) not in inside]

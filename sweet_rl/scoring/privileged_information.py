@@ -29,6 +29,11 @@ def with_hint(parts: Sequence[Part], ground_truth: str) -> list[Part]:
     Returns:
         The same parts and, as a part that is not trained, the hint.
     """
+    return with_text(parts, hint_text(ground_truth))
+
+
+def with_text(parts: Sequence[Part], text: str) -> list[Part]:
+    """The parts with a text in front, after the BOS, which is not trained and spells no special token."""
     after = 1 if parts and parts[0].get("bos") else 0
-    shown: Part = {"text": hint_text(ground_truth), "train": False, "plain": True}
+    shown: Part = {"text": text, "train": False, "plain": True}
     return [*parts[:after], shown, *parts[after:]]

@@ -97,7 +97,7 @@ def test_the_settings_of_the_tables_are_the_chosen_ones(world):
     log = ROOT / "results" / world / "settings.json"
     if not log.is_file():
         pytest.skip(f"needs the log of `reproduce.sh settings --mini {' '.join(OPTIONS[world])}` in {log.parent}")
-    made = planned("table2", "table3", "--seeds", "1", *OPTIONS[world])
+    made = planned("table2", "table3", "online", "--seeds", "1", *OPTIONS[world])
     steps = {Path(path).stem: step for path, step in made.makers.items() if "/seed0/" in path}
     of_table_2 = planned("table2", "--seeds", "1", *OPTIONS[world]).steps
     for name, flags in chosen_settings(log).items():

@@ -1,5 +1,6 @@
 import os
 import random
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ from sweet_rl.mini.tasks import make_tasks, rules_of
 from sweet_rl.mini.worlds import WORLDS
 from sweet_rl.names import model_path
 from sweet_rl.scoring.privileged_information import hint_text, with_hint
+from tests.support.chat_families import small_tokenizer
 
 
 @pytest.fixture(scope="module", params=["mini", "mini_hard"])
@@ -59,6 +61,22 @@ def test_imitation_is_laid_out_as_dialogues_and_critics_are(chat, world, informe
     expected, train = chat.encode(parts)
     assert ids.tolist() == expected
     assert (weights >= 1).tolist() == train
+
+
+@pytest.mark.parametrize("family", ["chatml", "llama31", "mistral"])
+@pytest.mark.parametrize("informed", [False, True])
+def test_a_pretrained_model_imitates_in_its_own_markup_and_learns_its_own_turns_only(family, informed):
+    chat = ChatFormat(small_tokenizer(family))
+    task = make_tasks(1, seed=3)[0]
+    messages = imitation_dialogue(task, informed, random.Random(2))
+    hint = hint_text(task["ground_truth"]) if informed else ""
+    ids, weights = pretraining.ChatEncoder(chat).encode(hint, messages)
+    shown = chat.tokenizer.decode(ids)
+    assert shown.startswith(chat.bos_text + hint)
+    assert all(message["content"] in shown for message in messages) and shown.count("In light that") == informed
+    learned = chat.tokenizer.decode(ids[weights == 1])
+    replies = [message["content"] + chat.eos_text for message in messages if message["role"] == "assistant"]
+    assert learned == "".join(replies) and set(weights.tolist()) == {0.0, 1.0}
 
 
 def test_an_informed_answer_is_the_reference_and_an_uninformed_one_holds_what_was_told():
@@ -123,3 +141,21 @@ def test_an_agent_is_made_from_nothing_and_only_once(tmp_path):
     fresh = pretraining.make_model(before["model.embed_tokens.weight"].shape[0], 32, 1).state_dict()
     assert 0 < far < sum((after[key] - value).norm() for key, value in fresh.items()) / 2
     assert ChatFormat.from_pretrained(str(tmp_path / "agent")).eos_text == pretraining.END
+
+
+@pytest.mark.slow
+def test_a_pretrained_chat_model_becomes_an_agent_and_keeps_its_markup(tmp_path):
+    tokenizer = small_tokenizer("chatml")
+    tokenizer.save_pretrained(tmp_path / "chat")
+    torch.manual_seed(0)
+    pretraining.make_model(len(tokenizer), width=32, layers=1).save_pretrained(tmp_path / "chat")
+    root = Path(__file__).parents[3]
+    command = [sys.executable, str(root / "scripts/make_mini_agent.py"), "--save_path", str(tmp_path / "agent")]
+    command += ["--pretrain", str(tmp_path / "chat"), "--num_steps", "4", "--batch_size", "2"]
+    command += ["--checkpoint_every", "2"]
+    environment = {**os.environ, "PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"}
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    assert result.returncode == 0, result.stderr
+    first, last = (float(loss) for loss in re.findall(r"held_out_loss ([\d.]+)", result.stderr + result.stdout))
+    assert last < first and "numbers_wrong" not in result.stderr + result.stdout
+    assert ChatFormat.from_pretrained(str(tmp_path / "agent")).eos_text == "<|im_end|>"

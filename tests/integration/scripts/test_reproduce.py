@@ -166,6 +166,17 @@ def test_the_hard_world_has_its_own_tasks_agent_and_settings(monkeypatch):
         assert agents == {f"sweet_rl/models/packaged/{name}"}
 
 
+def test_a_pretrained_agent_is_made_first_and_has_the_rows_about_length(monkeypatch, tmp_path):
+    steps = [(name, parsed(words, monkeypatch)) for name, words in dry_run(
+        "table2", "table3", "--mini", "--seeds", "1", "--pretrained", str(tmp_path), "--output", "/out")]  # fmt: skip
+    assert [s["pretrain"] for _, s in steps if s.get("save_path") == "/out/agent"] == [str(tmp_path)]
+    trained = {s["save_path"]: s for name, s in steps if "save_path" in s and s["save_path"] != "/out/agent"}
+    assert {s["pretrain"] for s in trained.values()} == {"/out/agent"}
+    assert all(s["bf16"] and s["lora_rank"] for s in trained.values())
+    (runs,) = [settings["runs"] for name, settings in steps if name == "results: table3"]
+    assert [run.partition("=")[0] for run in runs.split(",")] == list(tables.LENGTHS)
+
+
 def test_every_method_goes_its_own_rounds_on_equally_many_dialogues(monkeypatch):
     steps = [(name, parsed(words, monkeypatch)) for name, words in dry_run("online", "--mini", "--seeds", "1")]
     agents = {s["save_path"]: s["pretrain"] for _, s in steps if "save_path" in s}
@@ -243,7 +254,8 @@ def test_the_dry_run_shows_a_setting_once_with_the_value_that_counts():
     (["settings", "table2"], "a call of its own"), (["settings", "--paper"], "settings"),
     (["settings", "--try_seeds", "0"], "--try_seeds"), (["table2", "--seeds", "101"], "--seeds"),
     (["table2", "--settings", "/none.json"], "/none.json"), (["table2", "--output", "/a,b"], "/a,b"),
-    (["online", "--paper", "--dry_run"], "--mini"), (["table2", "--profile", "/none.yaml"], "/none.yaml"),
+    (["online", "--paper", "--dry_run"], "--mini"), (["table2", "--pretrained", "m", "--world", "hard"], "quick"),
+    (["table2", "--profile", "/none.yaml"], "/none.yaml"),
 ])  # fmt: skip
 def test_a_bad_option_is_one_message_and_exit_code_2(words, said):
     done = reproduce(*words)
