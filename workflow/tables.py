@@ -166,11 +166,16 @@ class Tables(Plan):
         self.plot("credit_study", "table", "--title", "Policies of the best critics", table="credit_study_policies")
 
     def pages(self) -> None:
-        runs = {name: f"pages/{run}" for name, run in METHODS.items()}
-        self.table("pages", runs, "--baselines", "zero-shot,multi-turn DPO")
-        runs = {"critic": "pages/ranked", "critic (seed reference)": "pages/ranked_seed"}
-        runs |= {"untrained": "pages/ranked_untrained", "critic without c": "pages/ranked_without_c"}
+        runs = METHODS | {"SWEET-RL (regression head)": "sweet_regression_head", "SWEET-RL (sum of pmi)": "sweet_pmi_sum"}
+        runs = {name: f"pages/{run}" for name, run in runs.items()}
+        self.table("pages", runs, "--baselines", "zero-shot,multi-turn DPO", "--chains", f"{CHAIN}>zero-shot")
+        self.plot("pages", "table", "--title", "Pages")
+        runs = {"SWEET critic": "ranked", "SWEET critic (seed reference)": "ranked_seed"}
+        runs |= {"regression head": "ranked_regression_head", "sum of pmi": "ranked_pmi_sum"}
+        runs |= {"no critic training": "ranked_untrained", "without the page": "ranked_without_c"}
+        runs = {name: f"pages/{run}" for name, run in runs.items()}
         self.table("pages", runs, name="pages_credit", script="measure_mini_credit")
+        self.plot("pages", "credit", "--title", "Agreement with the oracle, pages", table="pages_credit")
 
     def settings(self) -> None:
         """Plan the tries of every method, on tasks and with seeds of their own."""
