@@ -23,7 +23,7 @@ def main(
     overwrite: bool = False,
     push_to_hub: str | None = None,
 ) -> None:
-    """Score the turns that were taken: by the advantage log pi_critic - log pi_reference, or by a value head.
+    """Score the turns that were taken. A critic that takes the human's reply (belief_gain) takes that of the dialogue.
 
     Args:
         input_path: trajectories.

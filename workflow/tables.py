@@ -166,8 +166,8 @@ class Tables(Plan):
         self.plot("credit_study", "table", "--title", "Policies of the best critics", table="credit_study_policies")
 
     def pages(self) -> None:
-        runs = METHODS | {"SWEET-RL (regression head)": "sweet_regression_head", "SWEET-RL (sum of pmi)": "sweet_pmi_sum"}
-        runs = {name: f"pages/{run}" for name, run in runs.items()}
+        more = {"SWEET-RL (regression head)": "sweet_regression_head", "SWEET-RL (sum of pmi)": "sweet_pmi_sum"}
+        runs = {name: f"pages/{run}" for name, run in (METHODS | more).items()}
         self.table("pages", runs, "--baselines", "zero-shot,multi-turn DPO", "--chains", f"{CHAIN}>zero-shot")
         self.plot("pages", "table", "--title", "Pages")
         runs = {"SWEET critic": "ranked", "SWEET critic (seed reference)": "ranked_seed"}

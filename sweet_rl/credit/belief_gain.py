@@ -3,7 +3,8 @@
 The score of candidate a is log p(c|o,a,r) - log p(c|o), where r is the human's reply and p(c|.) the likelihood of the
 reference solution as the agent's next message, after the answer marker. The tokens of c are aggregated by `advantage`.
 
-Without a human the reply is an empty message. A candidate that is an answer has no reply and no next message. By Bayes'
+The reply is the record's own, if it has one (the turns of a dialogue, score_turns.py); else a human is asked. Without a
+human it is an empty message. A candidate that is an answer has no reply and no next message. By Bayes'
 rule log p(c|o,a) - log p(c|o) = log p(a|o,c) - log p(a|o), so such a candidate gets its pointwise information, which is
 on the same scale: the right answer gains what was still uncertain about c, a wrong one loses.
 
@@ -104,7 +105,7 @@ class BeliefGainCritic(TokenCritic):
         spoken = [without_thinking(text) for text in record.additional_outputs]
         questions = [index for index, text in enumerate(spoken) if ANSWER_MARKER not in text]
         replies = dict(
-            zip(questions, await asyncio.gather(*(self._reply(record, spoken[i]) for i in questions)), strict=True)
+            zip(questions, await asyncio.gather(*(self._reply(record, i, spoken[i]) for i in questions)), strict=True)
         )
         start = self._prompt(record, [])
         before = self._belief(record, start, start)
@@ -118,7 +119,9 @@ class BeliefGainCritic(TokenCritic):
         answers = zip(*(encoded_candidates(record, self.chat, hint) for hint in (True, False)), strict=True)
         return [by_place.get(index, pair) for index, pair in enumerate(answers)]
 
-    async def _reply(self, record: TurnCandidates, text: str) -> str:
+    async def _reply(self, record: TurnCandidates, index: int, text: str) -> str:
+        if record.additional_replies is not None:
+            return record.additional_replies[index]
         if self._human is None:
             return ""
         dialogue = [*record.dialogue, {"role": "assistant", "content": text}]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import itertools
 from collections.abc import Iterator
 
 from sweet_rl.credit.candidates import turns_of
-from sweet_rl.credit.critics import Critic, CriticSettings, load_critic
+from sweet_rl.credit.critics import WITH_REPLIES, Critic, CriticSettings, load_critic
 from sweet_rl.errors import UserError
 from sweet_rl.models.base import ChatModel
 from sweet_rl.models.loadable import check_loadable
@@ -19,15 +20,18 @@ from sweet_rl.runs.run import Run, open_run
 
 
 def taken_turns(trajectory: Trajectory, model: ChatModel | Critic) -> list[TurnCandidates]:
-    """A record with one candidate for each turn of the agent, the answer included; none if the dialogue failed.
+    """A record with one candidate for each turn of the agent, the answer included, and the human's reply to it.
+
+    There is none if the dialogue failed.
 
     Args:
         trajectory: the dialogue.
         model: its `chat` lays out the prompts.
     """
-    taken = [message for message in trajectory.dialogue_history if message["role"] == "assistant"]
+    said = [*trajectory.dialogue_history, {"role": "user", "content": ""}]
+    taken = [pair for pair in itertools.pairwise(said) if pair[0]["role"] == "assistant"]
     records = []
-    for turn, message in zip(turns_of(trajectory, model), taken, strict=False):  # a failed dialogue has no turns
+    for turn, (message, reply) in zip(turns_of(trajectory, model), taken, strict=False):  # none in a failed dialogue
         ids, logprobs = message.get("token_ids"), message.get("logprobs")
         known = ids is not None and turn.tokenizer is not None and turn.tokenizer == trajectory.tokenizer
         records.append(
@@ -37,7 +41,7 @@ def taken_turns(trajectory: Trajectory, model: ChatModel | Critic) -> list[TurnC
                 additional_finish_reasons=[message.get("finish_reason") or "stop"],
                 additional_token_ids=[ids] if known else None,
                 additional_reference_logprobs=[logprobs] if logprobs else None,
-                tokenizer=turn.tokenizer, dialogue=turn.dialogue,
+                tokenizer=turn.tokenizer, dialogue=turn.dialogue, additional_replies=[reply["content"]],
             )
         )  # fmt: skip
     return records
@@ -79,9 +83,9 @@ def score_turns_file(
     trajectories = read_records(input_path, Trajectory, limit)
     for model in filter(None, (settings.model_id, settings.seed_model)):
         check_loadable(model_path(model))
-    opened = open_run(
-        output_path, {**settings.to_settings(), "limit": limit}, [input_path, *settings.inputs()], overwrite
-    )
+    heard = {"reply": "of the dialogue"} if settings.critic_type in WITH_REPLIES else {}
+    recorded = {**settings.to_settings(), **heard, "limit": limit}
+    opened = open_run(output_path, recorded, [input_path, *settings.inputs()], overwrite)
     with pushed(opened, push_to_hub) as run:
         if run.complete:
             print(f"{output_path}: already complete")

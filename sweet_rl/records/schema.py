@@ -178,6 +178,7 @@ class TurnCandidates(_Record):
         turn: None in released files.
         dialogue: the messages before the turn.
         eos_text: text that ends a turn of the model that was sampled.
+        additional_replies: what the human said to each candidate, if that is known ("" for nothing).
     """
 
     input: str | list[Part]
@@ -194,11 +195,12 @@ class TurnCandidates(_Record):
     tokenizer: str | None = None
     dialogue: list[Message] | None = None
     eos_text: str | None = None
+    additional_replies: list[str] | None = None
     extra: dict[str, Any] = field(default_factory=dict)
 
     _per_candidate: ClassVar[tuple[str, ...]] = (
-        "additional_reference_logprobs", "additional_token_ids", "additional_finish_reasons", "judge_scores",
-        "judge_result",
+        "additional_reference_logprobs", "additional_token_ids", "additional_finish_reasons", "additional_replies",
+        "judge_scores", "judge_result",
     )  # fmt: skip
 
     def __post_init__(self) -> None:

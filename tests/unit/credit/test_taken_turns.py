@@ -1,5 +1,6 @@
 """The turns that were taken, as records that any critic scores, and a file of them."""
 
+import copy
 import json
 
 import pytest
@@ -42,6 +43,7 @@ def test_a_turn_brings_its_sampled_tokens_and_log_probs_and_no_turn_of_a_failed_
     assert (one.additional_finish_reasons, two.additional_finish_reasons) == (["length"], ["stop"])
     assert two.additional_token_ids is None and two.additional_reference_logprobs is None
     assert [record.additional_outputs for record in (one, two)] == [["a b"], ["c"]] and two.turn == 1
+    assert [record.additional_replies for record in (one, two)] == [["Yes"], [""]]
     trajectory.tokenizer = "other"
     assert taken_turns(trajectory, model)[0].additional_token_ids is None
     trajectory.ending = "failed"
@@ -66,6 +68,21 @@ def test_a_file_gets_the_advantage_of_every_turn_and_keeps_all_else(model, tmp_p
             assert credit == pytest.approx([turn["advantage"] for turn in turns], abs=1e-3)
             assert any(abs(value) > 0.01 for value in credit)
     assert summary == {"dialogues": len(lines), "turns": sum(t.turns for t in given if t.ending != "failed")}
+
+
+def test_belief_gain_hears_the_dialogues_own_replies(tmp_path):
+    """With other replies the credit of the questions before them is another one; that of the last message is not."""
+    (dialogue,) = [one for one in graded() if one.ending == "answered" and one.turns > 1][:1]
+    other = copy.deepcopy(dialogue)
+    other.id = "other"
+    for message in other.dialogue_history[2::2]:
+        message["content"] = "It is 77 then."
+    settings = CriticSettings(MINI, critic_type="belief_gain", bf16=False)
+    output = tmp_path / "out.jsonl"
+    score_turns_file(settings, write(tmp_path / "in.jsonl", [dialogue, other]), str(output))
+    one, two = (json.loads(line)["turn_credit"] for line in output.read_text().splitlines())
+    assert abs(one[0] - two[0]) > 1e-3
+    assert json.loads((tmp_path / "out.jsonl.manifest.json").read_text())["settings"]["reply"] == "of the dialogue"
 
 
 def test_a_judge_is_refused(tmp_path):

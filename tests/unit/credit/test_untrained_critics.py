@@ -141,6 +141,21 @@ def test_belief_gain_is_the_likelihood_of_the_solution_after_the_turn_less_that_
         assert own[2] == pytest.approx(answered, abs=1e-5)  # an answer has its pointwise information
 
 
+@pytest.mark.parametrize("asked", [False, True])
+def test_a_reply_that_is_known_is_taken_and_nobody_is_asked(world, asked):
+    """Of turns that were taken; `plain` is one pass per text."""
+    record = replace(world["rows"][1], additional_replies=["Not over 30.", "No idea.", "", "I can't say."])
+    critic = load_critic(CriticSettings(world["seed"], critic_type="belief_gain", reply=asked), MiniHuman())
+    (found,) = asyncio.run(critic.scores([record]))
+    start, plain = prompts()[1], world["plain"]
+    before = plain(start + f"{ANSWER_MARKER}\n", SOLUTION).mean()
+    for i in (0, 1, 3):
+        reply = record.additional_replies[i]
+        heard = f"{start}{TEXTS[i]}<|end|><|user|>{reply}<|end|><|assistant|>{ANSWER_MARKER}\n"
+        assert found[i] == pytest.approx(plain(heard, SOLUTION).mean() - before, abs=1e-5)
+    assert found[1] != found[3]
+
+
 @pytest.mark.parametrize("normalize", ["turn", "none"])
 def test_pmi_belief_is_the_mean_of_both_and_an_answers_pointwise_information(world, normalize):
     own = {"human": MiniHuman(), "normalize": normalize}
