@@ -57,7 +57,7 @@ def make_pages(work: Path, num_tasks: int) -> dict[str, Path]:
     script("scripts/simulate_interactions.py", **mini, output_path=played, best_of_n=2)
     script("scripts/evaluate_code.py", input_path=played, output_path=graded)
     page = work / "dialogues.html"
-    critic = {"critic": "mini", "reference": "sampled", "reference_model_id": "mini", "overwrite": True}
+    critic = {"critic": "mini", "reference": "seed_without_c", "reference_model_id": "mini", "overwrite": True}
     script("visualizers/visualize_dialogue_histories.py", input_path=graded, output=page, **critic)
     return {"dialogues": page, "designs": make_designs(work)}
 

@@ -51,9 +51,10 @@ def two_level_p(differences: np.ndarray) -> float:
     """The two-sided p-value of a paired difference over seeds and tasks: the quasi-F test.
 
     The variance of the mean is (MS_seeds + MS_tasks - MS_residual) / (S T), of the mean squares of a two-way analysis
-    of variance without replication, and at least that of seeds or of tasks alone; its degrees of freedom are
-    Satterthwaite's (Clark 1973, "The language-as-fixed-effect fallacy"). A sign-flip test over seeds cannot be used:
-    with five seeds its p-value is never below 0.06.
+    of variance without replication; its degrees of freedom are Satterthwaite's (Clark 1973, "The
+    language-as-fixed-effect fallacy"). A statement about new seeds and new tasks is never surer than one about new
+    seeds or new tasks alone, so the p-value is at least that of the t test over the means of the seeds, and over those
+    of the tasks. A sign-flip test over seeds cannot be used: with five seeds its p-value is never below 0.06.
 
     Args:
         differences: [S, T] with S and T at least 2.
@@ -68,11 +69,11 @@ def two_level_p(differences: np.ndarray) -> float:
     squares = np.array([tasks * (by_seed**2).sum(), seeds * (by_task**2).sum(), (residual**2).sum()]) / free
     if not squares[:2].any():
         return 1.0 if mean == 0 else 0.0
+    variances, degrees = list(squares[:2]), list(free[:2])  # of seeds alone and of tasks alone
     together = squares[0] + squares[1] - squares[2]
-    if together > squares[:2].max():
-        degrees = together**2 / (squares**2 / free).sum()
-    else:
-        largest = int(squares[:2].argmax())
-        together, degrees = squares[largest], free[largest]
-    statistic = mean / np.sqrt(together / (seeds * tasks))
-    return float(2 * student.sf(abs(statistic), degrees))
+    if together > 0:
+        variances.append(together)
+        degrees.append(together**2 / (squares**2 / free).sum())
+    with np.errstate(divide="ignore"):
+        statistics = np.abs(mean) / np.sqrt(np.array(variances) / (seeds * tasks))
+    return float((2 * student.sf(statistics, degrees)).max())

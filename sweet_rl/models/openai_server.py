@@ -29,7 +29,7 @@ from sweet_rl.records import Message, Part
 logger = logging.getLogger(__name__)
 HOSTED = "https://api.openai.com/v1"
 PATHS = {"chat": "/chat/completions", "text": "/completions"}
-PROBE_SECONDS = 10.0
+PROBE_SECONDS = 60.0  # a busy server answers late, one that is gone refuses at once
 FIRST_WAIT = 0.5  # seconds before the second attempt of a call, at most; doubled for each further one
 
 

@@ -150,7 +150,8 @@ class Progress:
 
 
 def summarise(rows: Iterable[dict], seconds: float | None = None, before: int = 0) -> dict[str, Any]:
-    """Summarise trajectory rows: endings, failures by side and kind, turns, tokens of both sides, leaks, speeds.
+    """Summarise trajectory rows: endings, failures by side and kind with the first message of each, turns, tokens of
+    both sides, leaks, speeds.
 
     Args:
         rows: trajectories as they are on disk; they are read once and not kept.
@@ -158,13 +159,16 @@ def summarise(rows: Iterable[dict], seconds: float | None = None, before: int = 
         before: number of rows of an earlier, interrupted process; they are left out of the speeds.
     """
     endings, failures, tokens, fresh, humans = Counter(), Counter(), Counter(), Counter(), Counter()
+    messages: dict[str, str] = {}
     dialogues = turns = leaks = with_leaks = 0
     for row in rows:
         dialogues += 1
         endings[row.get("ending") or "unknown"] += 1
         humans[human_label(row.get("human"))] += 1
         if row.get("failure"):
-            failures[f"{row['failure'].get('side')}: {row['failure'].get('kind')}"] += 1
+            kind = f"{row['failure'].get('side')}: {row['failure'].get('kind')}"
+            failures[kind] += 1
+            messages.setdefault(kind, row["failure"].get("message", ""))
         own_turns = sum(message["role"] == "assistant" for message in row["dialogue_history"])
         turns += own_turns
         leaks += row.get("leaks", 0)
@@ -184,6 +188,8 @@ def summarise(rows: Iterable[dict], seconds: float | None = None, before: int = 
         "dialogues_with_leaks": with_leaks,
         "tokens": dict(sorted(tokens.items())),
     }
+    if messages:
+        summary["first_messages"] = dict(sorted(messages.items()))
     if seconds and fresh:
         summary |= {
             "seconds": round(seconds, 1),

@@ -116,7 +116,7 @@ async def play(task: Task, sample: int, collaboration: Collaboration) -> Traject
                 tokenizer = None if parts is None else collaboration.agent.chat.fingerprint
                 index = await collaboration.choose(task, messages, parts, completions, tokenizer)
                 completion = completions[index]
-                side = "agent"
+            side = "domain"
             environment.step(completion, None if parts is None else parts_text(parts))
             if collaboration.record_logprobs:
                 environment.dialogue[-1]["logprobs"] = _sampling_logprobs(completion)
@@ -129,6 +129,7 @@ async def play(task: Task, sample: int, collaboration: Collaboration) -> Traject
                 reply = await collaboration.human.reply(task, environment.observe(), seed_for(turn_seed, "human"))
                 count("human", [reply])
                 leaks += reply.leaks
+                side = "domain"
                 environment.hear(reply.text)
     except ModelError as error:
         if error.kind == "auth":

@@ -26,8 +26,8 @@ class CreditSettings:
 
     Attributes:
         critic: model or folder of the critic.
-        reference: seed (the model that the critic was trained from, with the critic's input) or sampled (for
-            trajectories that model without privileged information; for candidates the stored log-probs of sampling).
+        reference: seed (the model that the critic was trained from, with the critic's input), seed_without_c (that
+            model without the reference solution) or, for candidates, sampled (the stored log-probs of sampling).
         reference_model_id: the reference model; default: the model that the critic was trained from.
         no_prompt: do not show the critic the reference solution.
         normalize: turn or trajectory (mean log-ratio of a turn's tokens) or none (their sum).
@@ -49,8 +49,8 @@ class CreditSettings:
     token_budget: int = 16384
 
     def __post_init__(self) -> None:
-        if self.reference not in ("seed", "sampled"):
-            raise UserError(f"--reference is {self.reference!r}; it must be seed or sampled.")
+        if self.reference not in ("seed", "seed_without_c", "sampled"):
+            raise UserError(f"--reference is {self.reference!r}; it must be seed, seed_without_c or sampled.")
         if self.normalize not in NORMALIZE:
             raise UserError(f"--normalize is {self.normalize!r}; it must be one of {', '.join(NORMALIZE)}.")
         if self.token_budget < 1:
@@ -63,7 +63,9 @@ class CreditSettings:
 
     def reference_model(self, kind: type) -> str | None:
         """The reference model; None if candidates bring its log-probs. Raises UserError if it is unknown."""
-        if self.reference == "sampled" and kind is TurnCandidates:
+        if self.reference == "sampled":
+            if kind is not TurnCandidates:
+                raise UserError("--reference sampled is for candidates; for dialogues give seed or seed_without_c.")
             return None
         from sweet_rl.credit.critics import seed_of  # imports torch
 

@@ -18,7 +18,8 @@ function histogram({ values, some, edges, label, unit, ends, onpick }) {
   const all = counted(values), part = counted(some), most = Math.max(1, ...all), step = width / bins;
   const bars = all.map((n, i) => {
     const tall = n ? Math.max(2, (n / most) * height) : 0, solid = part[i] ? Math.max(2, (part[i] / most) * height) : 0;
-    const range = edges[i + 1] - edges[i] === 1 && Number.isInteger(edges[i]) && bins > 1 ? `${edges[i]}` : `${decimal(edges[i])} to ${decimal(edges[i + 1])}`;
+    const single = i === bins - 1 && Math.max(...values) === edges[i];
+    const range = single || (edges[i + 1] - edges[i] === 1 && Number.isInteger(edges[i]) && bins > 1) ? `${edges[i]}` : `${decimal(edges[i])} to ${decimal(edges[i + 1])}`;
     return svg("g", { class: onpick ? "pick" : "", onclick: onpick ? () => onpick(edges[i], edges[i + 1], i === bins - 1) : null },
       svg("title", {}, `${range} ${unit}: ${count(part[i])} of ${count(n)}`),
       svg("rect", { x: i * step, y: 0, width: step, height, class: "hit" }),
@@ -31,8 +32,9 @@ function histogram({ values, some, edges, label, unit, ends, onpick }) {
 
 function evenEdges(values, most) {
   const low = Math.min(...values), high = Math.max(...values);
-  if (Number.isInteger(low) && Number.isInteger(high) && high - low < most) return Array.from({ length: high - low + 2 }, (_, i) => low + i);
-  const step = (high - low) / most || 1;
+  const whole = Number.isInteger(low) && Number.isInteger(high);
+  if (whole && high - low < most) return Array.from({ length: high - low + 2 }, (_, i) => low + i);
+  const step = (whole ? Math.ceil((high - low) / most) : (high - low) / most) || 1;
   return Array.from({ length: most + 1 }, (_, i) => low + i * step);
 }
 

@@ -51,12 +51,24 @@ def test_seeds_without_tasks_that_differ_are_a_t_test_over_seeds_and_the_other_w
 
 def test_the_quasi_f_test_by_hand():
     # row means 2, 4; column means 2, 4; mean 3; no residual: MS_seeds = MS_tasks = 2 * (1 + 1) / 1 = 4.
-    # variance (4 + 4) / 4 = 2, t = 3 / sqrt(2), degrees 8^2 / (16 + 16) = 2
+    # variance (4 + 4) / 4 = 2, t = 3 / sqrt(2), degrees 8^2 / (16 + 16) = 2. Over two seeds alone: t = 3, 1 degree
     values = np.array([[1.0, 3.0], [3.0, 5.0]])
-    assert two_level_p(values) == pytest.approx(2 * stats.t.sf(3 / np.sqrt(2), 2))
-    # the residuals +-1 have MS 4 and leave the larger one: t = 3 / sqrt(4 / 4), 1 degree
-    crossed = values + np.array([[1.0, -1.0], [-1.0, 1.0]])
-    assert two_level_p(crossed) == pytest.approx(2 * stats.t.sf(3.0, 1))
+    quasi, seeds = 2 * stats.t.sf(3 / np.sqrt(2), 2), 2 * stats.t.sf(3.0, 1)
+    assert quasi < seeds and two_level_p(values) == pytest.approx(seeds)
+    # five seeds and tasks: row and column means 1 to 5; MS_seeds = MS_tasks = 5 * 10 / 4 = 12.5; variance 25 / 25,
+    # degrees 25^2 / (2 * 12.5^2 / 4) = 8. Over five seeds alone: t = 3 / sqrt(0.5), 4 degrees
+    values = np.add.outer(range(5), range(5)) - 1.0
+    quasi, seeds = 2 * stats.t.sf(3.0, 8), 2 * stats.t.sf(3 / np.sqrt(0.5), 4)
+    assert quasi > seeds and two_level_p(values) == pytest.approx(quasi)
+
+
+def test_it_is_never_surer_than_a_test_over_seeds_or_over_tasks_alone():
+    """Seeds that happen to differ less than their tasks make them do not count as many."""
+    draw = np.random.default_rng(5)
+    for effects in ({"between_seeds": 0.0}, {"between_tasks": 0.0}, {}):
+        values = simulated(draw, mean=0.1, **effects)
+        alone = [stats.ttest_1samp(values.mean(axis), 0).pvalue for axis in (0, 1)]
+        assert two_level_p(values) >= max(alone) - 1e-12
 
 
 def test_no_difference_anywhere_has_p_one_and_the_sign_does_not_matter():

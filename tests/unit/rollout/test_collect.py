@@ -86,7 +86,7 @@ ROWS = [
     for turns, ending, leaks, more in [
         (2, "answered", 0, {"usage": {"agent": {"completion_tokens": 10}, "human": {"completion_tokens": 3}}}),
         (4, "turn_limit", 2, {"usage": {"agent": {"completion_tokens": 30}}}),
-        (1, "failed", 3, {"failure": {"kind": "timeout", "side": "human"}}),
+        (1, "failed", 3, {"failure": {"kind": "timeout", "side": "human", "message": "late"}}),
     ]
 ]
 
@@ -102,6 +102,7 @@ def test_the_summary_counts_endings_failures_turns_tokens_and_leaks():
         "simulator_leaks": 5,
         "dialogues_with_leaks": 2,
         "tokens": {"agent_completion_tokens": 40, "human_completion_tokens": 3},
+        "first_messages": {"human: timeout": "late"},
     }
     assert summarise([])["turns_per_dialogue"] == 0.0
 

@@ -101,6 +101,25 @@ def test_a_failing_simulator_fails_its_own_dialogues_only(path):
         assert len(trajectories) == len(JOBS)
 
 
+def test_a_mistake_in_the_rules_is_the_domains_and_not_the_agents(path):
+    class Odd(AnswerEnvironment):
+        def step(self, completion, prompt_text=None):
+            self.over = True
+
+    async def work():
+        agent = TransformersModel.from_pretrained(path, device="cpu")
+        try:
+            begin = partial(Odd, agent_prompt="{problem_description}", max_turns=3)
+            odd = replace(collaboration(agent, ModestHuman()), begin=begin)
+            return [t async for t in play_all(JOBS[:2], odd, 2)]
+        finally:
+            await agent.close()
+
+    played_by_it = asyncio.run(work())
+    assert {(t.failure["side"], t.failure["kind"]) for t in played_by_it} == {("domain", "AttributeError")}
+    assert "over" in played_by_it[0].failure["message"]
+
+
 def test_a_prompt_that_outgrows_the_context_is_the_agents_failure(tmp_path):
     path = save_tiny_chat_model(tmp_path, initializer_range=0.2, max_position_embeddings=90)
     trajectories = played(path, ModestHuman())

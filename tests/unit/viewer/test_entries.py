@@ -113,7 +113,7 @@ def test_a_pair_has_what_both_share_once_and_what_is_trained_apart(files):
 
 
 def test_credit_is_computed_once_and_continued(files, tmp_path, capsys):
-    settings = CreditSettings("mini", "sampled", "mini")
+    settings = CreditSettings("mini", "seed_without_c", "mini")
     kept = str(tmp_path / "credit.jsonl")
     collection, rows = scanned(files["trajectories"], credit=settings, credit_path=kept)
     lines = open(kept).read().splitlines()
@@ -140,11 +140,19 @@ def test_a_critic_with_a_value_head_is_sent_to_ranking(files, tmp_path):
     assert not (tmp_path / "credit.jsonl").exists()
 
 
-def test_candidates_get_credit_by_token_too(files, tmp_path):
-    settings, kept = CreditSettings("mini", "seed", "mini"), str(tmp_path / "credit.jsonl")
+@pytest.mark.parametrize("reference", ["seed", "seed_without_c"])
+def test_candidates_get_credit_by_token_too(files, tmp_path, reference):
+    """The seed model is its own reference: with the solution the ratio is 1, without it it is not."""
+    settings, kept = CreditSettings("mini", reference, "mini"), str(tmp_path / "credit.jsonl")
     collection, _ = scanned(files["ranked"], credit=settings, credit_path=kept)
     shown = collection.view(0)["messages"][1]["candidates"]
     assert all(len(c["credit"]["tokens"]) == len(c["credit"]["reference"]) for c in shown)
+    assert any(c["credit"]["advantage"] for c in shown) == (reference == "seed_without_c")
+
+
+def test_dialogues_have_no_log_probs_of_sampling_to_compare_with(files, tmp_path):
+    with pytest.raises(UserError, match="seed_without_c"):
+        scanned(files["trajectories"], credit=CreditSettings("mini", "sampled"), credit_path=str(tmp_path / "c.jsonl"))
 
 
 def test_released_rows_without_our_fields_are_shown(tmp_path):
