@@ -9,7 +9,7 @@
     bash scripts/reproduce.sh info seed0/critic --mini         one step: its command, its inputs, why it is to be run
 
 Targets: table2 table3 table4 figure3a figure3b all; with --mini also credit (critics against the oracle; in all),
-credit_study (every critic, and the policies of the best), online (all methods and policy gradients in rounds of new
+credit_study (every critic, and the policies of four), online (all methods and policy gradients in rounds of new
 dialogues), pages (Frontend Design) and settings. Also a file for doit itself:
 doit -f workflow/dodo.py list options="table2 --mini".
 """

@@ -163,7 +163,7 @@ class Tables(Plan):
         policies = {name: f"sweet_{ranker}" for name, ranker in self.values["best_critics"].items()}
         flags = "--baselines", "SWEET-RL"
         self.table("credit_study", {"SWEET-RL": "sweet"} | policies, *flags, name="credit_study_policies")
-        self.plot("credit_study", "table", "--title", "Policies of the best critics", table="credit_study_policies")
+        self.plot("credit_study", "table", "--title", "Policies of four critics", table="credit_study_policies")
 
     def pages(self) -> None:
         more = {"SWEET-RL (regression head)": "sweet_regression_head", "SWEET-RL (sum of pmi)": "sweet_pmi_sum"}

@@ -32,7 +32,7 @@ SECTIONS = (
     Section("credit", "Credit assignment against the oracle", ("credit",), ("credit",)),
     Section(
         "credit_study",
-        "A study of credit: every critic against the oracle, and the policies of the best",
+        "A study of credit: every critic against the oracle, and the policies of four",
         ("credit_study", "credit_study_policies"),
         ("credit_study", "credit_study_policies"),
     ),

@@ -107,3 +107,15 @@ def test_the_accuracies_of_critics_in_the_manual_are_those_of_the_study():
     for name, *cells in rows:
         groups = study[name]["groups"].values()
         assert cells[:3] == [f"{100 * group['accuracy']:.1f}" for group in groups], name
+
+
+def test_the_replication_in_the_manual_is_that_of_the_results():
+    files = ("table2", "replication", "ten_seeds")
+    found = [{step["better"]: step for step in measured(f"mini_hard/{name}")["steps"]} for name in files]
+    rows = shown("docs/results.md", "replication")
+    assert [row[0] for row in rows] == list(found[1])
+    for name, *cells in rows:
+        for cell, steps in zip(cells, found, strict=True):
+            difference, p = steps[name]["difference"], steps[name]["p_holm"]
+            mean, low, high = (f"{100 * difference[part]:+.1f}" for part in ("mean", "low", "high"))
+            assert cell in (f"{mean} ({low} to {high})", f"{mean} ({low} to {high}), p = {p:.3f}")
