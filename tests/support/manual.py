@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import json
 import re
 import runpy
 import shlex
@@ -248,8 +249,8 @@ def check_yaml(example: Any) -> None:
 
 def check_diagram(example: Any) -> None:
     """A flow chart: every script that it names exists, and every arrow ends at boxes that are declared."""
-    first, *lines = example.parsed.strip().splitlines()
-    assert first.startswith("flowchart ")
+    settings, first, *lines = example.parsed.strip().splitlines()
+    assert json.loads(settings.removeprefix("%%{init: ").removesuffix("}%%")) and first.startswith("flowchart ")
     for name in re.findall(r"\[(?:\d )?(\w+_\w+)", example.parsed):
         assert (ROOT / "scripts" / f"{name}.py").is_file(), name
     boxes = re.findall(r"(\w+)(?:\[|\()", example.parsed)

@@ -110,7 +110,7 @@ def test_no_other_page_has_python_blocks():
 RUN = {
     "tutorial.md": None,
     "viewers.md": None,
-    "serving.md": "## Acting with a critic",
+    "critics.md": "## Acting with a critic",
     "installed_command.md": None,
     "quickstart.md": "Then look at the dialogues",
     "task_audit.md": None,
