@@ -8,8 +8,8 @@ names that they get from this package are looked up.
 from __future__ import annotations
 
 import importlib.util
-import os
 import json
+import os
 import re
 import runpy
 import shlex
