@@ -144,12 +144,14 @@ class Tables(Plan):
 
     def online(self) -> None:
         rows, each = {}, self.values["all_dialogues"]
+        rounds = range(1, (self.options["iterations"] or 4) + 1)
         for method, run in list(ONLINE.items())[1:]:
             rows |= {f"{method}@0": "zero_shot", f"{method}@{each}": run}
-            for number in range(2, (self.options["iterations"] or 4) + 1):
+            for number in rounds[1:]:
                 folder = f"round{number}" if run == "sweet" else f"round{number}_{run}"
                 rows[f"{method}@{number * each}"] = f"{folder}/{run}"
-        self.table("online", rows)
+        steps = "GRPO with turn credit@{0}>GRPO@{0},SWEET-RL@{0}>GRPO with turn credit@{0}"
+        self.table("online", rows, "--chains", ",".join(steps.format(number * each) for number in rounds))
         self.plot("online", "curves", "--title", "Success against dialogues, collected in rounds")
 
     def credit(self) -> None:
