@@ -200,6 +200,7 @@ class Tables(Plan):
 
     def page(self) -> None:
         more = " --world hard" * (self.world == "hard mini") + " --smoke" * self.options["smoke"]
+        more += f" --iterations {self.options['iterations']}" if self.options["iterations"] else ""
         more += f" --pretrained {Path(self.options['pretrained']).name}" if self.options["pretrained"] else ""
         command = "bash scripts/reproduce.sh {target} --mini --seeds {seeds}" + more
         words = "--input_dir", self.results, "--output_dir", self.options["page"], "--command", command, "--overwrite"
