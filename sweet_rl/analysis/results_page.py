@@ -36,6 +36,8 @@ SECTIONS = (
         ("credit_study", "credit_study_policies"),
         ("credit_study", "credit_study_policies"),
     ),
+    Section("online", "Success against dialogues, collected in rounds", ("online",), ("online",)),
+    Section("pages", "Web pages", ("pages", "pages_credit"), ("pages", "pages_credit")),
 )
 
 
