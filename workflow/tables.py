@@ -152,7 +152,8 @@ class Tables(Plan):
                 rows[f"{method}@{number * each}"] = f"{folder}/{run}"
         steps = "GRPO with turn credit@{0}>GRPO@{0},SWEET-RL@{0}>GRPO with turn credit@{0}"
         self.table("online", rows, "--chains", ",".join(steps.format(number * each) for number in rounds))
-        self.plot("online", "curves", "--title", "Success against dialogues, collected in rounds")
+        title = "Success against dialogues, collected in rounds"
+        self.plot("online", "curves", "--x_label", "dialogues", "--title", title)
 
     def credit(self) -> None:
         self.table("credit", CREDIT, script="measure_mini_credit")

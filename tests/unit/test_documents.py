@@ -119,3 +119,10 @@ def test_the_replication_in_the_manual_is_that_of_the_results():
             difference, p = steps[name]["difference"], steps[name]["p_holm"]
             mean, low, high = (f"{100 * difference[part]:+.1f}" for part in ("mean", "low", "high"))
             assert cell in (f"{mean} ({low} to {high})", f"{mean} ({low} to {high}), p = {p:.3f}")
+
+
+def test_the_online_rounds_in_the_manual_are_those_of_the_results():
+    success, rows = successes("mini_hard/online"), shown("docs/results.md", "online")
+    assert len(rows) == 5
+    for name, *cells in rows:
+        assert cells == [success[f"{name}@{number}"] for number in (0, 200, 400)], name
