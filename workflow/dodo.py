@@ -72,6 +72,8 @@ def parse(words: list[str]) -> argparse.Namespace:
     names = ("pretrained", "agent_model", "env_model", "strong_model", "judge", "agent_prompt_path", "user_prompt_path")
     if options.pretrained and (options.paper or options.world == "hard"):
         parser.error("--pretrained is for the quick world of --mini")
+    if options.pretrained and (more := {*options.targets} & {*TARGETS, "all"} - {"table2", "table3"}):
+        parser.error(f"--pretrained makes table2 and table3, not {' '.join(sorted(more))}")
     records = ("train_tasks", "test_tasks", "trajectories")
     for name in ("output", "page", "profile", "settings", *records, *names):
         value = getattr(options, name)  # some may be a name instead: on a hub, on a server, of a prompt of the package

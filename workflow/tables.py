@@ -150,7 +150,7 @@ class Tables(Plan):
             for number in rounds[1:]:
                 folder = f"round{number}" if run == "sweet" else f"round{number}_{run}"
                 rows[f"{method}@{number * each}"] = f"{folder}/{run}"
-        steps = "GRPO with turn credit@{0}>GRPO@{0},SWEET-RL@{0}>GRPO with turn credit@{0}"
+        steps = "GRPO with turn credit@{0}>GRPO@{0},SWEET-RL@{0}>GRPO with turn credit@{0},SWEET-RL@{0}>multi-turn DPO@{0}"
         self.table("online", rows, "--chains", ",".join(steps.format(number * each) for number in rounds))
         title = "Success against dialogues, collected in rounds"
         self.plot("online", "curves", "--x_label", "dialogues", "--title", title)
@@ -202,7 +202,8 @@ class Tables(Plan):
     def page(self) -> None:
         more = " --world hard" * (self.world == "hard mini") + " --smoke" * self.options["smoke"]
         more += f" --iterations {self.options['iterations']}" if self.options["iterations"] else ""
-        more += f" --pretrained {Path(self.options['pretrained']).name}" if self.options["pretrained"] else ""
+        if model := self.options["pretrained"]:
+            more += f" --pretrained {Path(model).name if Path(model).is_dir() else model}"
         command = "bash scripts/reproduce.sh {target} --mini --seeds {seeds}" + more
         words = "--input_dir", self.results, "--output_dir", self.options["page"], "--command", command, "--overwrite"
         after = tuple(path for made in self.targets.values() for path in made)

@@ -54,7 +54,8 @@ def two_level_p(differences: np.ndarray) -> float:
     of variance without replication; its degrees of freedom are Satterthwaite's (Clark 1973, "The
     language-as-fixed-effect fallacy"). A statement about new seeds and new tasks is never surer than one about new
     seeds or new tasks alone, so the p-value is at least that of the t test over the means of the seeds, and over those
-    of the tasks. A sign-flip test over seeds cannot be used: with five seeds its p-value is never below 0.06.
+    of the tasks. These two alone decide if the variance is not above both of theirs. A sign-flip test over seeds cannot
+    be used: with five seeds its p-value is never below 0.06.
 
     Args:
         differences: [S, T] with S and T at least 2.
@@ -67,13 +68,15 @@ def two_level_p(differences: np.ndarray) -> float:
     residual = differences - mean - by_seed[:, None] - by_task
     free = np.array([seeds - 1, tasks - 1, (seeds - 1) * (tasks - 1)])
     squares = np.array([tasks * (by_seed**2).sum(), seeds * (by_task**2).sum(), (residual**2).sum()]) / free
-    if not squares[:2].any():
+    if mean == 0 or not squares.any():
         return 1.0 if mean == 0 else 0.0
     variances, degrees = list(squares[:2]), list(free[:2])  # of seeds alone and of tasks alone
     together = squares[0] + squares[1] - squares[2]
-    if together > 0:
+    if together > squares[:2].max():
         variances.append(together)
         degrees.append(together**2 / (squares**2 / free).sum())
+    if not any(variances):  # seeds and tasks differ only together
+        variances, degrees = [squares[2]], [free[2]]
     with np.errstate(divide="ignore"):
         statistics = np.abs(mean) / np.sqrt(np.array(variances) / (seeds * tasks))
     return float((2 * student.sf(statistics, degrees)).max())

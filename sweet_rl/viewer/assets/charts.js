@@ -33,9 +33,9 @@ function histogram({ values, some, edges, label, unit, ends, onpick }) {
 function evenEdges(values, most) {
   const low = Math.min(...values), high = Math.max(...values);
   const whole = Number.isInteger(low) && Number.isInteger(high);
-  if (whole && high - low < most) return Array.from({ length: high - low + 2 }, (_, i) => low + i);
-  const step = (whole ? Math.ceil((high - low) / most) : (high - low) / most) || 1;
-  return Array.from({ length: most + 1 }, (_, i) => low + i * step);
+  const step = whole ? Math.ceil((high - low + 1) / most) : (high - low) / most || 1;
+  const bins = whole ? Math.ceil((high - low + 1) / step) : most;
+  return Array.from({ length: bins + 1 }, (_, i) => low + i * step);
 }
 
 // A share with its interval as a whisker on a line from 0 to 1.

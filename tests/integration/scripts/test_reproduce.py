@@ -255,7 +255,7 @@ def test_the_dry_run_shows_a_setting_once_with_the_value_that_counts():
     (["settings", "--try_seeds", "0"], "--try_seeds"), (["table2", "--seeds", "101"], "--seeds"),
     (["table2", "--settings", "/none.json"], "/none.json"), (["table2", "--output", "/a,b"], "/a,b"),
     (["online", "--paper", "--dry_run"], "--mini"), (["table2", "--pretrained", "m", "--world", "hard"], "quick"),
-    (["table2", "--profile", "/none.yaml"], "/none.yaml"),
+    (["figure3a", "--pretrained", "m"], "not figure3a"), (["table2", "--profile", "/none.yaml"], "/none.yaml"),
 ])  # fmt: skip
 def test_a_bad_option_is_one_message_and_exit_code_2(words, said):
     done = reproduce(*words)

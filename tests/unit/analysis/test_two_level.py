@@ -62,6 +62,23 @@ def test_the_quasi_f_test_by_hand():
     assert quasi > seeds and two_level_p(values) == pytest.approx(quasi)
 
 
+def test_a_variance_below_that_of_seeds_or_tasks_alone_is_not_used():
+    # row means 1.2 and 0.8, column means 1 +- 0.1 each; the residuals +-1 have MS 4, so the sum of both is negative
+    values = np.array([[2.3, 0.1], [-0.1, 1.7]])
+    by_seed, by_task = (stats.ttest_1samp(values.mean(axis), 0).pvalue for axis in (1, 0))
+    assert two_level_p(values) == pytest.approx(max(by_seed, by_task))
+
+
+@pytest.mark.parametrize("values", [[[1, -1], [1, -1]], [[1, 0, -1], [0, 1, -1]], [[1, 1], [-1, -1]], [[1, -1], [-1, 1]]])
+def test_a_mean_of_zero_has_p_one(values):
+    assert two_level_p(np.array(values, dtype=float)) == 1.0
+
+
+def test_differences_that_are_of_seed_and_task_together_only_are_compared_with_these():
+    # mean 1, residuals +-1 with MS 4 and 1 degree: t = 1 / sqrt(4 / 4)
+    assert two_level_p(np.array([[2.0, 0.0], [0.0, 2.0]])) == pytest.approx(2 * stats.t.sf(1.0, 1))
+
+
 def test_it_is_never_surer_than_a_test_over_seeds_or_over_tasks_alone():
     """Seeds that happen to differ less than their tasks make them do not count as many."""
     draw = np.random.default_rng(5)
