@@ -150,7 +150,8 @@ class Tables(Plan):
             for number in rounds[1:]:
                 folder = f"round{number}" if run == "sweet" else f"round{number}_{run}"
                 rows[f"{method}@{number * each}"] = f"{folder}/{run}"
-        steps = "GRPO with turn credit@{0}>GRPO@{0},SWEET-RL@{0}>GRPO with turn credit@{0},SWEET-RL@{0}>multi-turn DPO@{0}"
+        steps = "GRPO with turn credit@{0}>GRPO@{0},SWEET-RL@{0}>GRPO with turn credit@{0}"
+        steps += ",SWEET-RL@{0}>multi-turn DPO@{0}"
         self.table("online", rows, "--chains", ",".join(steps.format(number * each) for number in rounds))
         title = "Success against dialogues, collected in rounds"
         self.plot("online", "curves", "--x_label", "dialogues", "--title", title)

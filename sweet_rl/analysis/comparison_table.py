@@ -16,7 +16,8 @@ _LATEX = str.maketrans(
 
 
 FEW_TASKS = 30
-SEEDS_AND_TASKS, TASKS_ONLY = "quasi-F test over seeds and tasks, at least that of a t test over seeds or tasks alone", "sign-flip test over tasks"
+SEEDS_AND_TASKS = "quasi-F test over seeds and tasks, at least that of a t test over either"
+TASKS_ONLY = "sign-flip test over tasks"
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,9 @@ def test_a_variance_below_that_of_seeds_or_tasks_alone_is_not_used():
     assert two_level_p(values) == pytest.approx(max(by_seed, by_task))
 
 
-@pytest.mark.parametrize("values", [[[1, -1], [1, -1]], [[1, 0, -1], [0, 1, -1]], [[1, 1], [-1, -1]], [[1, -1], [-1, 1]]])
+@pytest.mark.parametrize(
+    "values", [[[1, -1], [1, -1]], [[1, 0, -1], [0, 1, -1]], [[1, 1], [-1, -1]], [[1, -1], [-1, 1]]]
+)
 def test_a_mean_of_zero_has_p_one(values):
     assert two_level_p(np.array(values, dtype=float)) == 1.0
 
