@@ -12,6 +12,7 @@ from sweet_rl.runs.manifest import hash_input
 
 METHODS = {"zero-shot": "zero_shot", "rejection fine-tuning": "rft", "multi-turn DPO": "dpo", "SWEET-RL": "sweet"}
 ONLINE = {**METHODS, "GRPO": "grpo", "GRPO with turn credit": "grpo_credit"}
+ONLINE_STEPS = ("GRPO with turn credit", "GRPO"), ("SWEET-RL", "GRPO with turn credit"), ("SWEET-RL", "multi-turn DPO")
 SEED_REFERENCE = "SWEET-RL (seed model as reference)"  # the paper's; a row of table 2 in the hard world, and so is
 STUDIED = "SWEET-RL (critic of the study)"  # the best of credit_study
 ABLATIONS = {
@@ -150,9 +151,8 @@ class Tables(Plan):
             for number in rounds[1:]:
                 folder = f"round{number}" if run == "sweet" else f"round{number}_{run}"
                 rows[f"{method}@{number * each}"] = f"{folder}/{run}"
-        steps = "GRPO with turn credit@{0}>GRPO@{0},SWEET-RL@{0}>GRPO with turn credit@{0}"
-        steps += ",SWEET-RL@{0}>multi-turn DPO@{0}"
-        self.table("online", rows, "--chains", ",".join(steps.format(number * each) for number in rounds))
+        steps = [f"{better}@{n * each}>{worse}@{n * each}" for n in rounds for better, worse in ONLINE_STEPS]
+        self.table("online", rows, "--chains", ",".join(steps))
         title = "Success against dialogues, collected in rounds"
         self.plot("online", "curves", "--x_label", "dialogues", "--title", title)
 

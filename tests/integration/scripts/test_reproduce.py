@@ -366,6 +366,7 @@ def test_settings_are_tried_and_logged_also_those_that_fail(tmp_path, monkeypatc
 def test_the_online_rounds_end_in_a_table_and_a_curve(tmp_path, monkeypatch):
     methods = {"zero-shot": "zero_shot", "GRPO with turn credit": "grpo_credit"}  # of most steps; all are planned above
     monkeypatch.setattr(tables, "ONLINE", methods)
+    monkeypatch.setattr(tables, "ONLINE_STEPS", ())
     run_here(tmp_path, "online", "--iterations", "2")
     assert {path.suffix for path in (tmp_path / "results").glob("online.*")} >= {".json", ".md", ".png", ".svg"}
     names = [row["name"] for row in json.loads((tmp_path / "results" / "online.json").read_text())["runs"]]
