@@ -153,8 +153,7 @@ class Tables(Plan):
                 rows[f"{method}@{number * each}"] = f"{folder}/{run}"
         steps = [f"{better}@{n * each}>{worse}@{n * each}" for n in rounds for better, worse in ONLINE_STEPS]
         self.table("online", rows, "--chains", ",".join(steps))
-        title = "Success against dialogues, collected in rounds"
-        self.plot("online", "curves", "--x_label", "dialogues", "--title", title)
+        self.plot("online", "curves", "--x_label", "dialogues", "--title", "Success against dialogues, in rounds")
 
     def credit(self) -> None:
         self.table("credit", CREDIT, script="measure_mini_credit")
@@ -174,10 +173,9 @@ class Tables(Plan):
         runs = {name: f"pages/{run}" for name, run in (METHODS | more).items()}
         self.table("pages", runs, "--baselines", "zero-shot,multi-turn DPO", "--chains", f"{CHAIN}>zero-shot")
         self.plot("pages", "table", "--title", "Pages")
-        runs = {"SWEET critic": "ranked", "SWEET critic (seed reference)": "ranked_seed"}
-        runs |= {"regression head": "ranked_regression_head", "sum of pmi": "ranked_pmi_sum"}
-        runs |= {"no critic training": "ranked_untrained", "without the page": "ranked_without_c"}
-        runs = {name: f"pages/{run}" for name, run in runs.items()}
+        runs = {"SWEET critic": "", "SWEET critic (seed reference)": "_seed", "regression head": "_regression_head"}
+        runs |= {"sum of pmi": "_pmi_sum", "no critic training": "_untrained", "without the page": "_without_c"}
+        runs = {name: f"pages/ranked{critic}" for name, critic in runs.items()}
         self.table("pages", runs, name="pages_credit", script="measure_mini_credit")
         self.plot("pages", "credit", "--title", "Agreement with the oracle, pages", table="pages_credit")
 
