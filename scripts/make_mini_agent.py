@@ -2,7 +2,7 @@
 
     python scripts/make_mini_agent.py --save_path runs/mini_agent
     python scripts/make_mini_agent.py --save_path runs/smollm2 --pretrain HuggingFaceTB/SmolLM2-135M-Instruct \
-        --lr 2e-4 --batch_size 8 --num_steps 150
+        --lr 2e-4 --batch_size 8 --num_steps 600
     python scripts/make_mini_agent.py --save_path runs/mini_hard_agent --world hard --layers 4
     python scripts/make_mini_agent.py --save_path runs/mini_page_agent --task_type html --num_steps 1000
 

@@ -126,3 +126,5 @@ def test_the_online_rounds_in_the_manual_are_those_of_the_results():
     assert len(rows) == 5
     for name, *cells in rows:
         assert cells == [success[f"{name}@{number}"] for number in (0, 200, 400)], name
+    copies = [ROOT / folder / "online.png" for folder in ("docs/pictures", "results/mini_hard")]
+    assert copies[0].read_bytes() == copies[1].read_bytes()

@@ -71,7 +71,7 @@ def test_a_file_gets_the_advantage_of_every_turn_and_keeps_all_else(model, tmp_p
 
 
 def test_belief_gain_hears_the_dialogues_own_replies(tmp_path):
-    """With other replies the credit of the questions before them is another one; that of the last message is not."""
+    """With other replies the credit of the questions before them is another one."""
     dialogue = next(one for one in graded() if one.ending == "answered" and one.turns > 1)
     other = copy.deepcopy(dialogue)
     other.id = "other"
