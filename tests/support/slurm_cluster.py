@@ -39,6 +39,7 @@ SelectTypeParameters=CR_Core_Memory
 MpiDefault=none
 ReturnToService=2
 MinJobAge=300
+SchedulerParameters=batch_sched_delay=0
 NodeName={host} NodeAddr=127.0.0.1 CPUs={cpus} RealMemory={memory} State=UNKNOWN
 PartitionName=main Nodes={host} Default=YES State=UP DefMemPerCPU=500
 """
