@@ -6,8 +6,7 @@
 #   HUMAN_SERVER=node1:8000 TRAIN_TASKS=colbench/backend/train TEST_TASKS=colbench/backend/test \
 #       bash scripts/run_backend.sh                                                   # or files of your own
 #
-# From released dialogues: leave out step 1, set DIALOGUES to their file, and give evaluate_code.py in step 2 and
-# train_sft.py --response_template '<|start_header_id|>assistant<|end_header_id|>'. All tables: scripts/reproduce.sh.
+# From released dialogues, without step 1: DIALOGUES=colbench/backend/offline. All tables: scripts/reproduce.sh.
 set -euo pipefail
 
 records() { # a path seen from the folder of the call; a name on the hub as it is
@@ -17,13 +16,14 @@ HUMAN="${HUMAN:-meta-llama/Llama-3.1-70B-Instruct}" HUMAN_SERVER="${HUMAN_SERVER
 AGENT="${AGENT:-meta-llama/Llama-3.1-8B-Instruct}" CONFIGS=configs/paper/backend
 TRAIN_TASKS="$(records "${TRAIN_TASKS:-data/backend_tasks/train.jsonl}")"
 TEST_TASKS="$(records "${TEST_TASKS:-data/backend_tasks/test.jsonl}")"
-OUT="$(realpath -m "${OUT:-runs/backend}")" DIALOGUES="${DIALOGUES:-$OUT/trajectories.jsonl}" SEED="${SEED:-0}"
+OUT="$(realpath -m "${OUT:-runs/backend}")" DIALOGUES="${DIALOGUES:+$(records "$DIALOGUES")}" SEED="${SEED:-0}"
 read -ra LAUNCH <<<"${LAUNCH:-torchrun --nproc_per_node 8}" # or "deepspeed --hostfile hosts"
 cd "$(dirname "$0")/.."
 
 # 1. Three dialogues of the untrained agent on each of 5,000 tasks. The agent plays in this process, in vLLM.
-python scripts/simulate_interactions.py --config $CONFIGS/collection.yaml --agent_model "$AGENT" --env_model "$HUMAN" \
-    --hostname "$HUMAN_SERVER" --input_path "$TRAIN_TASKS" --output_path "$DIALOGUES" --seed $((SEED + 1000))
+[ "$DIALOGUES" ] || python scripts/simulate_interactions.py --config $CONFIGS/collection.yaml --agent_model "$AGENT" \
+    --env_model "$HUMAN" --hostname "$HUMAN_SERVER" --input_path "$TRAIN_TASKS" \
+    --output_path "${DIALOGUES:=$OUT/trajectories.jsonl}" --seed $((SEED + 1000))
 # 2. Rewards by hidden unit tests; pairs of dialogues, as they were and with the reference solution for the critic.
 python scripts/evaluate_code.py --input_path "$DIALOGUES" --output_path "$OUT/rewarded.jsonl" --tokenizer "$AGENT" \
     --preference_path "$OUT/pairs.jsonl" --ground_truth_preference_path "$OUT/pairs_with_c.jsonl"

@@ -89,7 +89,8 @@ def main(
 
     Args:
         agent_model: the agent: `mini`, a checkpoint folder, a hub name, or a server's name for it.
-        env_model: the human: a scripted one of the domain (`mini` for code, `designer` for html), or a model as above.
+        env_model: the human: a model as above, or a script of the domain (`mini`, which knows the tasks of
+            make_mini_tasks.py only; `designer` for html).
         input_path: tasks, JSONL.
         output_path: trajectories, JSONL; a manifest is written beside it.
         task_type: the domain: code (Backend Programming), html (Frontend Design), mini, mini_html, or the path of a

@@ -63,7 +63,7 @@ class Row:
     Attributes:
         name: of the run.
         seeds: number of files.
-        main: success of code, similarity of frontends.
+        main: success of code, similarity of frontends, reward of other domains.
         tests_passed: of code only.
         by_seed: the main measure of each seed.
         tests_by_seed: of code only: the share of tests passed of each seed.
@@ -90,7 +90,7 @@ class Comparison:
     """Runs on the same tasks.
 
     Attributes:
-        measure: name of the main measure: success or similarity.
+        measure: name of the main measure: success, similarity or reward.
         rows: one per run.
         baselines: names of the runs that every other run is compared with.
         against: difference of (run, baseline).
@@ -170,7 +170,7 @@ def compare(
         if name not in runs:
             raise UserError(f"{name!r} is none of the runs: {', '.join(runs)}.")
     grader = check_comparable(runs, mix_humans)
-    measure = "similarity" if grader.get("kind") == "page" else "success"
+    measure = {"page": "similarity", "function": "reward"}.get(grader.get("kind"), "success")
     tasks = {t.task.id for files in runs.values() for file in files for t in file.trajectories}
     counted = set(tasks)
     for file in (file for files in runs.values() for file in files):
@@ -260,7 +260,7 @@ def _values(trajectories: Sequence[Trajectory], tasks: set[str], measure: str) -
         task = trajectory.task.id
         if task not in tasks or not trajectory.is_graded:
             continue
-        main = trajectory.reward if measure == "similarity" else float(trajectory.reward == 1.0)
+        main = float(trajectory.reward == 1.0) if measure == "success" else trajectory.reward
         tokens = (trajectory.usage or {}).get("agent", {}).get("completion_tokens")
         values = {"reward": trajectory.reward, "main": main, "turns": trajectory.turns, "tokens": tokens}
         for name, value in values.items():

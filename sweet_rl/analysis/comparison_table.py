@@ -117,7 +117,7 @@ def as_latex(comparison: Comparison, paper: Mapping | None = None) -> str:
 
 def _runs(comparison: Comparison, paper: Mapping[str, Mapping[str, float]]) -> Table:
     code = comparison.measure == "success"
-    names = (("tests", "tests passed %"), ("success", "success %")) if code else (("cosine", "similarity %"),)
+    names = [("tests", "tests passed %"), ("success", "success %")] if code else [("cosine", f"{comparison.measure} %")]
     shown = [(key, heading) for key, heading in names if any(key in figures for figures in paper.values())]
     spread = any(row.spread is not None for row in comparison.rows)
     tokens = any(row.tokens is not None for row in comparison.rows)

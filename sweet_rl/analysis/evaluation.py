@@ -200,6 +200,8 @@ def _check_baseline(
 ) -> None:
     """Raises UserError, before anything is graded, if the baseline has other tasks or another grader."""
     grader = grader_of(evaluation.result, [], settings) | {"kind": "page" if domain.draws_pages else "code"}
+    if grader["kind"] == "code" and baseline.grader.get("kind") == "function":  # compared once the answers are graded
+        grader |= {name: baseline.grader[name] for name in ("kind", "grader")}
     if "image_encoder" in settings:
         grader["encoder"] = settings["image_encoder"]
     own = GradedFile(evaluation.result, trajectories, grader)

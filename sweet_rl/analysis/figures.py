@@ -28,7 +28,8 @@ SETTINGS = {
     "legend.fontsize": 8, "figure.dpi": 150, "svg.hashsalt": "sweet_rl", "svg.fonttype": "path",
 }  # fmt: skip
 PANELS = {"success": (("tests_passed", "tests", "tests passed %"), ("success", "success", "success %")),
-          "similarity": (("similarity", "cosine", "similarity %"),)}  # fmt: skip
+          "similarity": (("similarity", "cosine", "similarity %"),),
+          "reward": (("reward", "reward", "reward %"),)}  # fmt: skip
 SERIES_NAME = re.compile(r"(.+)@(\d+(?:\.\d+)?)")
 FEWEST_PAIRS = 30  # of a point in the figure of credit
 

@@ -23,7 +23,7 @@ class HumanMatrix:
     """What agents reach with the human they were trained with, and with others.
 
     Attributes:
-        measure: success or similarity.
+        measure: success, similarity or reward.
         cells: by (run, trained with, evaluated with); seeds are averaged.
         tasks: number of tasks with a graded dialogue in every file.
     """

@@ -46,8 +46,8 @@ def summarise(trajectories: Sequence[Trajectory], k: int = 1, seed: int = 0) -> 
     measures = {name: _by_task(graded, lambda t: t.reward)}
     if not of_pages:
         measures["success"] = _by_task(graded, lambda t: float(t.reward == 1.0))
-    # A page without full similarity has not failed; an answer with failed tests and no other failure is wrong.
-    default = None if of_pages else "wrong answer" if of_code else "reward below 1"
+    # An answer with failed tests and no other failure is wrong; a page or a graded reward below 1 has not failed.
+    default = "wrong answer" if of_code and not of_pages else None
     kinds = [(t.grade or {}).get("failure") or default for t in graded if t.reward != 1.0]
     summary = {
         "dialogues": len(trajectories),

@@ -53,7 +53,7 @@ class HumanSettings:
         temperature: of the human's replies; 0 is greedy.
         max_tokens: of one reply of the human.
         max_chars: length at which the human's replies are cut, at the end of a sentence; by default that of the domain.
-        retry_leaks: ask the human again if a reply gives the reference solution away (--noretry_leaks to let it pass).
+        retry_leaks: ask the human again if a reply gives the reference solution away; otherwise it passes.
     """
 
     temperature: float = 0.0

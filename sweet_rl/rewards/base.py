@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Protocol
 
+from sweet_rl.errors import UserError
 from sweet_rl.records import Task
+from sweet_rl.runs.manifest import hash_input
 
 
 @dataclass(frozen=True)
@@ -61,12 +65,22 @@ class FunctionGrader:
 
     reward: Callable[[Task, str], float]
 
+    @cached_property
+    def name(self) -> str:
+        """The function and a hash of its file. Every grade has it, so that rewards of two rules are not compared."""
+        file = hash_input(inspect.getsourcefile(self.reward))
+        return f"{self.reward.__module__}.{self.reward.__qualname__} ({file[:8]})"
+
     def describe(self) -> str:
-        return f"graded by {self.reward.__module__}.{self.reward.__qualname__}"
+        return f"graded by {self.name}"
 
     def grade_many(self, jobs: Iterable[tuple[Task, str | None]]) -> Iterator[Grade]:
+        """As `Grader.grade_many`. Raises UserError if a reward is not in [0, 1]."""
         for task, answer in jobs:
-            yield Grade(0.0, "no answer") if answer is None else Grade(float(self.reward(task, answer)))
+            reward = 0.0 if answer is None else float(self.reward(task, answer))
+            if not 0 <= reward <= 1:
+                raise UserError(f"{self.name} gives task {task.id} the reward {reward}; it must be in [0, 1].")
+            yield Grade(reward, "no answer" if answer is None else None, evidence={"grader": self.name})
 
     def close(self) -> None: ...
 

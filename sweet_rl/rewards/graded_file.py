@@ -22,8 +22,8 @@ class GradedFile:
     Attributes:
         path: the file.
         trajectories: its trajectories.
-        grader: how they were graded, by name: `kind` (code or page), what the rows name (grader, encoder), and the
-            settings in the manifest of the evaluation.
+        grader: how they were graded, by name: `kind` (code, page, or function), what the rows name (grader, encoder),
+            and the settings in the manifest of the evaluation.
     """
 
     path: str
@@ -53,7 +53,8 @@ def grader_of(path: str, trajectories: Iterable[Trajectory], settings: Mapping[s
     grader = {name: value for name, value in dict(settings).items() if name not in NOT_OF_THE_GRADER}
     for trajectory in trajectories:
         grade = trajectory.grade or {}
-        facts: dict = {"kind": "page" if "similarity" in grade else "code"} if grade else {}
+        kind = "page" if "similarity" in grade else "function" if "grader" in grade else "code"
+        facts: dict = {"kind": kind} if grade else {}
         for name in NAMED_IN_ROWS:
             value = grade.get(name, trajectory.extra.get(name))
             if value is not None:

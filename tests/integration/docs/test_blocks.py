@@ -166,7 +166,7 @@ def test_the_commands_of_the_tutorial_and_what_reads_its_files_run(checkout):
 def test_a_server_is_evaluated_by_the_commands_of_its_page(checkout):
     """A real server stands for both models: the agent hands in the reference for the first task only."""
     write_rows(checkout / "tasks.jsonl", make_tasks(2, seed=4))
-    (example,) = blocks(ROOT / "docs" / "your_own_model.md")
+    example, _of_pages = blocks(ROOT / "docs" / "your_own_model.md")
     with ApiServer(plays_colbench(list(read_records(checkout / "tasks.jsonl", Task)))) as server:
         there = {"localhost:8000": server.url, "localhost:8001": server.url, "MODEL": MODEL, "HUMAN": MODEL}
         there |= {"colbench/backend/test": "tasks.jsonl"}

@@ -113,6 +113,18 @@ def test_pages_are_compared_by_similarity():
     assert "similarity by clip" in as_text(comparison) and "tests passed" not in as_text(comparison)
 
 
+def test_runs_of_a_domain_with_a_graded_reward_are_compared_by_it():
+    grade = {"grade": {"failure": None, "grader": "mine.reward (12345678)"}}
+    files = {}
+    for name, gain in {"a": 0.1, "b": 0.0}.items():
+        rows = [dialogue(i, 0, 0.5 + i * gain, **grade) for i in range(3)]
+        files[name] = [graded(rows, **grader_of(name, rows))]
+    comparison = compare(files, ["b"])
+    assert comparison.against["a", "b"].difference.mean == pytest.approx(0.1)
+    text = as_text(comparison)
+    assert "reward %" in text and "60.0" in text and "tests passed" not in text and "success" not in text
+
+
 def test_runs_on_different_tasks_are_refused():
     with pytest.raises(UserError, match="different tasks.*t3"):
         compare({"a": [run_of(1, 1, 1, 1)], "b": [run_of(1, 1, 1)]})

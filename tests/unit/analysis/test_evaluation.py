@@ -141,9 +141,17 @@ def test_reference_solutions_are_graded_as_answers(tmp_path):
 
 def test_a_run_is_compared_with_its_baseline(source, capsys):
     other = source.with_name("other.jsonl")
-    run(source, Domain("mine", lambda settings: FunctionGrader(lambda task, answer: 0.0)), output_path=str(other))
+    rows = [row | {"answer": row["answer"] and "0.0"} for row in read(source)]
+    run(write(source.with_name("worse.jsonl"), rows), output_path=str(other))
     run(source, baseline=str(other))
     assert "win rate" in capsys.readouterr().out
+
+
+def test_a_baseline_with_another_reward_is_refused(source):
+    other = source.with_name("other.jsonl")
+    run(source, Domain("mine", lambda settings: FunctionGrader(lambda task, answer: 0.0)), output_path=str(other))
+    with pytest.raises(UserError, match="graded differently .grader: "):
+        run(source, baseline=str(other))
 
 
 @pytest.mark.parametrize(

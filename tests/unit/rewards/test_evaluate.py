@@ -125,3 +125,9 @@ def test_a_function_is_a_grader_and_a_missing_answer_earns_nothing():
     with FunctionGrader(lambda task, answer: answer == task.ground_truth) as grader:
         assert [grade.reward for grade in grader.grade_many([(TASK, "1.0"), (TASK, "2"), (TASK, None)])] == [1, 0, 0]
         assert "test_evaluate" in grader.describe()
+
+
+@pytest.mark.parametrize("reward", [-0.5, 2, float("nan")])
+def test_a_reward_that_is_no_share_is_refused_with_its_task(reward):
+    with pytest.raises(UserError, match=f"gives task {TASK.id} the reward {float(reward)};"):
+        list(FunctionGrader(lambda task, answer: reward).grade_many([(TASK, "1.0")]))
