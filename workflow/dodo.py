@@ -40,10 +40,9 @@ from workflow.tables import FIRST_TRY, Tables  # noqa: E402
 
 CONFIG = yaml.safe_load((ROOT / "workflow" / "experiments.yaml").read_text(encoding="utf-8"))
 DOIT_CONFIG = {"backend": "sqlite3", "dep_file": ":memory:", "verbosity": 2}  # Step.finished knows what is done
-TARGETS = ("table2", "table3", "table4", "figure3a", "figure3b", "credit", "pages")
-TARGETS += ("credit_study", "online", "settings")  # these are not of `all`
-CHOICES = {"launcher": ["local", "slurm"], "world": ["quick", "hard"]}
-ADDRESS, SCRIPTED = "human.address", ("mini", "designer")  # file of the human's server; humans that need none
+ALL = ("table2", "table3", "table4", "figure3a", "figure3b", "credit")  # the last one only with --mini
+TARGETS = (*ALL, "pages", "credit_study", "online", "settings")
+ADDRESS = "human.address"  # file of the human's server
 
 
 def parse(words: list[str]) -> argparse.Namespace:
@@ -52,19 +51,19 @@ def parse(words: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser("reproduce.sh", None, purpose, details, allow_abbrev=False)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("targets", nargs="+", metavar="TARGET")
-    for name, (default, text) in {**CONFIG["options"], **CONFIG["paper_options"]}.items():
+    for name, (default, text, *choices) in {**CONFIG["options"], **CONFIG["paper_options"]}.items():
         kind = {"action": "store_true"} if default is False else {"type": type(default), "default": default or None}
-        kind |= {"choices": CHOICES[name]} if name in CHOICES else {}
+        kind |= {"choices": choices} if choices else {}
         parser.add_argument(f"--{name}", help="--paper: " * (name in CONFIG["paper_options"]) + text, **kind)
     options = parser.parse_args(words)
     for name, (default, _) in CONFIG["paper_options"].items():
         if not options.paper and (getattr(options, name) or default) != default:
             parser.error(f"--{name} needs --paper")
-    known = TARGETS[:5] if options.paper else TARGETS
+    known = ALL[:5] if options.paper else TARGETS
     for target in options.targets[options.targets[0] in ("list", "info") :]:
         if target not in (*known, "all") and "/" not in target:  # a step is named after its file: seed0/critic
             parser.error(f"unknown target {target} (there are {' '.join(known)} all; others need --mini)")
-    if "settings" in options.targets and {*TARGETS[:7], "all"} & {*options.targets}:
+    if "settings" in options.targets and {*TARGETS, "all"} - {"settings"} & {*options.targets}:
         parser.error("settings is a call of its own: the tables take what it has chosen")
     counts = options.seeds, options.iterations, options.cores, options.try_seeds
     if any(number is not None and number < 1 for number in counts) or (options.seeds or 1) > FIRST_TRY:
@@ -89,20 +88,23 @@ def prepare(options: argparse.Namespace) -> tuple[Tables, Local]:
     resources = yaml.safe_load(Path(profile).read_text(encoding="utf-8")) if profile else {}
     if options.paper:
         found = len(list(Path("/dev").glob("nvidia[0-9]*"))) or 8 * options.dry_run
-        gpus = found if options.gpus is None else options.gpus
+        visible = [one for one in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if one]
+        pool = visible or list(map(str, range(found)))
+        gpus = len(pool) if options.gpus is None else options.gpus
         for kind, count in {"train": gpus, "dialogues": 1, "candidates": 1, "ranking": 1}.items():
             resources[kind] = {"gpus": min(count, gpus)} | resources.get(kind, {})
         known |= {"gpus": resources["train"]["gpus"], "judge": options.judge or options.agent_model}
-        own = options.agent_hostname if known["judge"] == options.agent_model else None
-        known["judge_hostname"] = options.judge_hostname or own
-        sizes, default = ["paper", "gpu" if known["gpus"] else "cpu"], "runs/reproduce-paper"
+        if known["judge"] == options.agent_model:
+            known["judge_hostname"] = options.judge_hostname or options.agent_hostname
+        sizes = ["paper", "gpu" if known["gpus"] else "cpu"]
     else:
         resources = {kind: own | {"gpus": 0, "nodes": 1, "command": ""} for kind, own in resources.items()}
         sizes = ["mini", *["hard"] * (options.world == "hard")]
         sizes += [*["pretrained"] * bool(options.pretrained), *["smoke"] * options.smoke]
-        default = f"runs/reproduce-{'-'.join(sizes)}"
-    known |= {"out": options.output or default, "seeds": options.seeds or (1 if options.paper else 5)}
-    if options.paper and not (options.hostname or options.env_model in SCRIPTED or os.path.isdir(options.env_model)):
+    known["out"] = options.output or f"runs/reproduce-{'paper' if options.paper else '-'.join(sizes)}"
+    known["seeds"] = options.seeds or (1 if options.paper else 5)
+    no_server = options.env_model in ("mini", "designer") or os.path.isdir(options.env_model)
+    if options.paper and not options.hostname and not no_server:
         if options.launcher == "slurm" and "server" in resources:
             known["hostname"] = f"@{known['out']}/{ADDRESS}"
         elif not options.dry_run:
@@ -110,12 +112,14 @@ def prepare(options: argparse.Namespace) -> tuple[Tables, Local]:
     tables = Tables(CONFIG, known, sizes, {kind: own.get("shards", 1) for kind, own in resources.items()})
     if command := resources.get("train", {}).get("command"):
         tables.values["launch"] = command
-    for name in [name for name in options.targets if name in TARGETS] or TARGETS[: 5 if options.paper else 6]:
+    of_all = ALL[: 5 if options.paper else 6]
+    named = [name for target in options.targets for name in (of_all if target == "all" else [target])]
+    for name in dict.fromkeys(name for name in named if name in TARGETS) or of_all:
         getattr(tables, name)()
     if options.page and not options.paper:
         tables.page()
-    pool = os.environ.get("CUDA_VISIBLE_DEVICES") or ",".join(map(str, range(gpus))) if options.paper else ""
-    return tables, Slurm(resources) if options.launcher == "slurm" else Local(resources, pool)
+    shared = ",".join(pool[:gpus]) if options.paper else ""
+    return tables, Slurm(resources) if options.launcher == "slurm" else Local(resources, shared)
 
 
 def tasks(tables: Tables, launcher: Local):
@@ -174,9 +178,10 @@ def main(words: list[str]) -> int:
         sys.exit(f"error: another call works in {tables.out}: wait for it, or give another --output")
     at_once = len(tables.steps) if options.launcher == "slurm" else options.cores or os.cpu_count()
     steps = [name for name in options.targets if "/" in name]
-    tested = {} if tables.tries else ledger.evaluations(tables.steps.values(), tables.makers, tables.out)
-    meant = [pair for path, pair in tested.items() if not steps or path.removeprefix(f"{tables.out}/") in steps]
-    ledger.note(f"{tables.results}/test_ledger.jsonl", meant)
+    asked = [step for step in tables.steps.values() if not steps or step.output.removeprefix(f"{tables.out}/") in steps]
+    needed = {one.output: one for step in asked for one in ledger.steps_behind(step, tables.makers)}
+    tested = {} if tables.tries else ledger.evaluations(needed.values(), tables.makers, tables.out)
+    ledger.note(f"{tables.results}/test_ledger.jsonl", tested.values())
     status = doit.run(["run", "--continue", "-P", "thread", "-n", str(at_once), *(steps or tables.targets)])
     if options.launcher == "slurm":
         slurm.cancel(slurm.job_name(Path(tables.out, ADDRESS)))

@@ -13,7 +13,6 @@ from sweet_rl.runs.manifest import hash_input
 METHODS = {"zero-shot": "zero_shot", "rejection fine-tuning": "rft", "multi-turn DPO": "dpo", "SWEET-RL": "sweet"}
 ONLINE = {**METHODS, "GRPO": "grpo", "GRPO with turn credit": "grpo_credit"}
 ONLINE_STEPS = ("GRPO with turn credit", "GRPO"), ("SWEET-RL", "GRPO with turn credit"), ("SWEET-RL", "multi-turn DPO")
-SEED_REFERENCE = "SWEET-RL (seed model as reference)"  # the paper's; a row of table 2 in the hard world, and so is
 STUDIED = "SWEET-RL (critic of the study)"  # the best of credit_study
 ABLATIONS = {
     "SWEET-RL": "sweet", "regression head": "sweet_regression_head",
@@ -43,7 +42,7 @@ class Tables(Plan):
         super().__init__(config, options, sizes, shards)
         servers = {"env_model": "hostname", "agent_model": "agent_hostname"}
         self.servers = {options[model]: options[host] for model, host in servers.items() if options[host]}
-        self.values["shared_dialogues"] = "{trajectories}" if options["trajectories"] else "{top}/trajectories.jsonl"
+        self.values["dialogues"] = "{trajectories}" if options["trajectories"] else "{top}/trajectories.jsonl"
         self.results, self.paper = f"{self.out}/results", bool(options["paper"])
         self.world = "hard mini" if options["world"] == "hard" else "mini"
         self.targets: dict[str, list[str]] = {}
@@ -77,9 +76,9 @@ class Tables(Plan):
         seeds = [f"{self.out}/seed{seed}" for seed in range(self.options["seeds"])]
         end = ".graded.jsonl" if code else ".jsonl"
         files = {row: "+".join(f"{seed}/{run}{end}" for seed in seeds) for row, run in rows.items()}
-        path, latex = f"{self.results}/{name}", ("--latex_path", f"{self.results}/{name}.tex") if code else ()
-        words = runs, ",".join(map("=".join, files.items())), "--overwrite", "--output_path", f"{path}.json"
-        words += "--markdown_path", f"{path}.md", *latex, *flags
+        path, listed = f"{self.results}/{name}", ",".join(map("=".join, files.items()))
+        words = runs, listed, "--overwrite", "--output_path", f"{path}.json", "--markdown_path", f"{path}.md"
+        words += ("--latex_path", f"{path}.tex", *flags) if code else flags
         words += ("--settings", f"{hash_input(self.log)[:12]} ({Path(self.log).name})") if self.chosen and code else ()
         self._show(target, f"results: {name}", f"scripts/{script}.py", *words)
 
@@ -104,7 +103,7 @@ class Tables(Plan):
         rows |= METHODS | {f"SWEET-RL (round {number})": f"round{number}/sweet" for number in rounds}
         chains = f"{CHAIN}>zero-shot"
         if self.world == "hard mini":
-            rows |= {STUDIED: "sweet_pmi_belief", SEED_REFERENCE: "sweet_seed"}
+            rows |= {STUDIED: "sweet_pmi_belief", "SWEET-RL (seed model as reference)": "sweet_seed"}  # the paper's
             chains += f",{STUDIED}>multi-turn DPO"
         self.table("table2", rows, *flags, "--chains", chains)
         self.plot("table2", "table")

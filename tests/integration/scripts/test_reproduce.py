@@ -246,12 +246,24 @@ def test_the_dry_run_shows_a_setting_once_with_the_value_that_counts():
     assert "    temperature: 1.0" in collection
 
 
+def test_all_beside_another_target_is_still_all_of_them():
+    made = {name for name, _ in dry_run("all", "pages", "--mini", "--seeds", "1")}
+    assert {"results: table2", "results: table4", "results: credit", "results: pages"} <= made
+
+
+def test_only_the_gpus_that_are_visible_are_used(monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,6")
+    out = reproduce("table2", "--paper", "--dry_run").out
+    assert "torchrun --nproc_per_node 2 " in out and "nproc_per_node 8" not in out
+
+
 @pytest.mark.parametrize("words, said", [
     (["table9"], "table9"), (["table2", "--seeds", "0"], "--seeds"), (["list", "table9"], "table9"),
     (["table2", "--hostname", "n1"], "--hostname"), (["table2", "--seeds"], "--seeds"),
     (["table2", "--paper", "--odd", "1"], "--odd"), (["table2", "--paper", "--dry_run", "--seed", "1"], "--seed"),
     (["credit", "--paper", "--dry_run"], "--mini"), (["table2", "--paper"], "--hostname is missing"),
     (["settings", "table2"], "a call of its own"), (["settings", "--paper"], "settings"),
+    (["settings", "online"], "a call of its own"),
     (["settings", "--try_seeds", "0"], "--try_seeds"), (["table2", "--seeds", "101"], "--seeds"),
     (["table2", "--settings", "/none.json"], "/none.json"), (["table2", "--output", "/a,b"], "/a,b"),
     (["online", "--paper", "--dry_run"], "--mini"), (["table2", "--pretrained", "m", "--world", "hard"], "quick"),
