@@ -139,7 +139,7 @@ def _imitate(
                 held_out_loss = float(pretraining.weighted_loss(model, *held_out))
             summary = {"step": step + 1, "held_out_loss": held_out_loss}
             if lessons.numbers and tiny:
-                summary["numbers_wrong"] = pretraining.number_error(model, encoder, *held_out)
+                summary["numbers_wrong"] = pretraining.number_error(model, *held_out)
             tqdm.write(", ".join(f"{name} {value:.4g}" for name, value in summary.items()))
             optimizer_states = [optimizer.state_dict() for optimizer in optimizers]
             state = {"step": step + 1, "model": model.state_dict(), "optimizers": optimizer_states}

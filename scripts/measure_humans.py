@@ -15,7 +15,6 @@ The same command continues a run that was stopped.
 from __future__ import annotations
 
 import asyncio
-import os
 from typing import Annotated
 
 from sweet_rl.analysis.human_quality import check_claims, quality, quality_table, replies_of
@@ -25,6 +24,7 @@ from sweet_rl.environments.backend import CodeGrading
 from sweet_rl.errors import UserError
 from sweet_rl.humans.reply_judge import PROMPT_VALUES, contradicts
 from sweet_rl.models import ChatModel, ModelError, load_model
+from sweet_rl.models.cache import CallCache
 from sweet_rl.models.settings import CallSettings, ModelSettings
 from sweet_rl.progress import progress_bar
 from sweet_rl.prompts import load_prompt
@@ -75,7 +75,7 @@ def main(
         else:
             model = None
             if judge_model is not None:
-                model = load_model(judge_model, judge, calls, os.environ.get(judge.api_key_variable))
+                model = load_model(judge_model, judge, calls, CallCache(calls.cache) if calls.cache else None)
             left = [row for row in replies if row["id"] not in output.done]
             claims = [row for row in left if row["claim"] is not None]
             others = [row for row in left if row["claim"] is None]

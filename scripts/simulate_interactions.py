@@ -31,7 +31,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -80,7 +79,6 @@ def main(
     agent_prefix: str | None = None,
     human_name: str | None = None,
     retry_failed: bool = False,
-    to_continue: bool = False,
     seed: int = 0,
     overwrite: bool = False,
     push_to_hub: str | None = None,
@@ -100,7 +98,6 @@ def main(
         agent_prefix: text that each of the agent's replies begins with (to answer immediately: 'I WANT TO ANSWER:').
         human_name: the human's name in rows and tables; default: that of its model or script.
         retry_failed: play the dialogues again that are recorded as failed.
-        to_continue: accepted for older command lines; a stopped run is continued in any case.
         seed: of everything that is random.
         overwrite: replace the output.
         push_to_hub: repository on the hub, OWNER/NAME, to which the finished output is uploaded with a card.
@@ -220,8 +217,7 @@ def _models(
         elif side == "human" and _same(*sides.values()) and not domain.draws_pages:
             loaded[side] = loaded["agent"]
         else:
-            key = os.environ.get(settings.api_key_variable)
-            loaded[side] = load_model(name, settings, calls, key, cache)
+            loaded[side] = load_model(name, settings, calls, cache)
     return loaded
 
 

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Annotated, Literal
 
 from sweet_rl.cli import prefix, print_summary, run, to_settings
@@ -90,17 +90,13 @@ def main(
         prompt=hash_rows([template])[:16], temperature=sampling.temperature, max_tokens=sampling.max_tokens,
         exclude=hash_rows(task.to_dict() for task in known)[:16], request=model.request,
     )  # fmt: skip
-    check_output(output_path, overwrite=True)
-    opened = open_run(f"{output_path}.candidates.jsonl", settings, exclude or [], overwrite)
+    proposals = f"{output_path}.candidates.jsonl"
+    check_output(output_path, overwrite or Path(proposals).exists())  # without proposals it is somebody else's file
+    opened = open_run(proposals, settings, exclude or [], overwrite)
     with pushed(opened, push_to_hub, output_path) as candidates:
         if not candidates.complete:
-            chat_model = load_model(
-                model_id,
-                replace(model, tokenizer=None),
-                calls,
-                os.environ.get(model.api_key_variable),
-                CallCache(calls.cache) if calls.cache else None,
-            )
+            cache = CallCache(calls.cache) if calls.cache else None
+            chat_model = load_model(model_id, replace(model, tokenizer=None), calls, cache)
             with CodeGrader(workers=workers, sandbox=sandbox) as grader, ThreadPoolExecutor(grader.workers) as checks:
                 propose = _Proposals(
                     chat_model, grader, checks, passages, template, replace(sampling, seed=seed), num_tests

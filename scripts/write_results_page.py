@@ -30,8 +30,9 @@ def main(
     page, files = results_page(input_dir, command)
     target = Path(output_dir) / "README.md"
     write_texts({target: page}, overwrite)
-    for file in files:
-        shutil.copyfile(file, target.with_name(file.name))
+    if target.parent.resolve() != Path(input_dir).resolve():
+        for file in files:
+            shutil.copyfile(file, target.with_name(file.name))
     print(f"{target}: {len(files)} files beside it")
 
 

@@ -14,7 +14,7 @@ import re
 from functools import cache
 from pathlib import Path
 
-from sweet_rl.errors import UserError
+from sweet_rl.errors import UserError, first_line
 
 HUB = "hf://"
 COLBENCH = "hf://datasets/facebook/collaborative_agent_bench/"
@@ -70,7 +70,7 @@ def _downloaded(name: str, repository: str, revision: str | None, file: str) -> 
     except (HFValidationError, HTTPError, OSError) as error:
         command = f"hf download {repository} {file} --repo-type dataset"
         command += f" --revision {revision}" if revision else ""
-        reason = str(error).strip().partition("\n")[0]
+        reason = first_line(error)
         raise UserError(
             f"{name} is not in the cache of the Hugging Face hub and cannot be downloaded ({reason}). With a network, "
             f"`{command}` puts it there; a private dataset needs `hf auth login` before."

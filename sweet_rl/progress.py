@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any, TextIO
 
 from tqdm import tqdm
@@ -13,7 +14,7 @@ from tqdm import tqdm
 TERMINAL_INTERVAL, FILE_INTERVAL = 1.0, 30.0  # seconds between two updates
 
 
-class ProgressLines:
+class ProgressLines(AbstractContextManager):
     """Writes progress as whole lines: at most one every half minute, and one at the end. Used as `tqdm` is.
 
     Args:
@@ -74,9 +75,6 @@ class ProgressLines:
             for item in self._iterable:
                 yield item
                 self.update()
-
-    def __enter__(self) -> ProgressLines:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

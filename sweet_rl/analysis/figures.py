@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sweet_rl.environments.base import ANSWER_MARKER
+from sweet_rl.analysis.message_lengths import message_lengths
 from sweet_rl.errors import UserError
 from sweet_rl.records import Trajectory
 
@@ -152,36 +152,6 @@ def lengths(runs: Mapping[str, Sequence[Trajectory]], title: str = ""):
     answers.margins(x=0.25)
     answers.grid(axis="y", visible=False)
     return _finished(figure, by_turn, title)
-
-
-def message_lengths(trajectories: Sequence[Trajectory]) -> dict:
-    """Mean lengths of the agent's messages in tokens, or in words if token ids are missing.
-
-    Returns:
-        {unit, questions: {turn from 1: mean}, answers: mean or None, answered: share of dialogues with an answer}.
-        Failed dialogues are left out.
-    """
-    dialogues = [
-        [message for message in trajectory.dialogue_history if message["role"] == "assistant"]
-        for trajectory in trajectories
-        if trajectory.ending != "failed"
-    ]
-    tokens = all(message.get("token_ids") is not None for messages in dialogues for message in messages)
-    questions: dict[int, list[int]] = {}
-    answers: list[int] = []
-    for messages in dialogues:
-        for turn, message in enumerate(messages, start=1):
-            length = len(message["token_ids"]) if tokens else len(message["content"].split())
-            if ANSWER_MARKER in message["content"]:
-                answers.append(length)
-            else:
-                questions.setdefault(turn, []).append(length)
-    return {
-        "unit": "tokens" if tokens else "words",
-        "questions": {turn: float(np.mean(values)) for turn, values in sorted(questions.items())},
-        "answers": float(np.mean(answers)) if answers else None,
-        "answered": len(answers) / len(dialogues) if dialogues else 0.0,
-    }
 
 
 def credit(results: Mapping[str, Mapping], title: str = ""):

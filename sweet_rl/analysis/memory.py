@@ -142,9 +142,9 @@ def activation_bytes(shape: ModelShape, setup: TrainingSetup) -> float:
     return setup.tokens * kept
 
 
-def cache_bytes(shape: ModelShape, size: int = 2) -> int:
-    """Key-value cache of one token, all layers; `size` is the bytes of a number."""
-    return 2 * shape.layers * shape.key_heads * shape.head_size * size
+def cache_bytes(shape: ModelShape) -> int:
+    """Key-value cache of one token in bfloat16, all layers."""
+    return 2 * shape.layers * shape.key_heads * shape.head_size * 2
 
 
 def cache_tokens(shape: ModelShape, capacity: float, gpus: int = 1, share: float = 0.9) -> float:

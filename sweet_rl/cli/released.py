@@ -218,6 +218,7 @@ SIMULATE = Released(
         "batch_size": "each dialogue runs at its own pace",
         "train": "the tasks are those of --input_path",
         "temp_path": PICTURES,
+        "to_continue": "a run that was stopped is continued in any case",
     },
     switches=("train", "to_continue"),
     defaults={"num_tasks": 1000},
@@ -235,6 +236,7 @@ EVALUATE_HTML = Released(
 SAMPLE = Released(
     order=("input_path", "output_path", "agent_model", "temperature", "best_of_n", "data_fraction"),
     names={"agent_model": "model_id"},
+    not_needed={"task_type": "dialogues of all domains are sampled alike"},
     adapt=_sample,
 )
 RANK = Released(

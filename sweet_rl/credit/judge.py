@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 import re
 from collections import Counter
@@ -62,10 +61,10 @@ class JudgeCritic:
     def load(cls, settings: CriticSettings) -> JudgeCritic:
         """Load the judge's model, or connect to its server. Raises UserError if the template cannot be used."""
         prompt = judge_prompt(settings.judge_prompt_path)
-        key = os.environ.get(settings.api_key_variable)
-        model = load_model(
-            settings.model_id, ModelSettings(settings.engine, settings.hostname, tokenizer=None), api_key=key
+        server = ModelSettings(
+            settings.engine, settings.hostname, tokenizer=None, api_key_variable=settings.api_key_variable
         )
+        model = load_model(settings.model_id, server)
         return cls(model, prompt, settings.hint, settings.seed, settings.concurrency)
 
     async def scores(self, records: Sequence[TurnCandidates]) -> list[list[float]]:

@@ -61,7 +61,7 @@ class ValueHeadCritic:
 
     async def scores(self, records: Sequence[TurnCandidates]) -> list[list[float]]:
         texts = [encoded_candidates(record, self.chat, self._hint) for record in records]
-        values = iter(self._value([text for group in texts for text in group]))
+        values = iter(await asyncio.to_thread(self._value, [text for group in texts for text in group]))
         return [[next(values) for _ in group] for group in texts]
 
     async def close(self) -> None:
@@ -122,7 +122,9 @@ class PictureValueCritic:
                 )
             texts += self._encoded(record, opened(rendered.png).size)
             pictures += [rendered.png] * len(record.additional_outputs)
-        values = iter(picture_values(self._model, self.form, texts, pictures, self._token_budget))
+        values = iter(
+            await asyncio.to_thread(picture_values, self._model, self.form, texts, pictures, self._token_budget)
+        )
         return [[next(values) for _ in record.additional_outputs] for record in records]
 
     def _encoded(self, record: TurnCandidates, size: tuple[int, int]) -> list[EncodedText]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -71,8 +70,7 @@ class AskedHuman:
         """The human. Raises UserError if its model cannot be loaded."""
         model = None
         if not self._scripted:
-            key = os.environ.get(self.model.api_key_variable)
-            model = load_model(self.env_model, replace(self.model, tokenizer=None), api_key=key)
+            model = load_model(self.env_model, replace(self.model, tokenizer=None))
         return self._domain.make_human(self.env_model, model, self._prompt, **vars(self._limits))
 
     def identity(self) -> dict[str, str]:

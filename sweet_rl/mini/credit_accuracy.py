@@ -28,6 +28,7 @@ DRAFTS = {
     "draft over early page": ("repairs over early", "idle over early", "spoils over early"),
     "complete page over draft": ("complete over repairs", "complete over idle", "complete over spoils"),
 }
+RESAMPLES = 1000
 MARKUP = re.compile(r"<\|[a-z]+\|>")
 Verdicts = Mapping[tuple[str, str], bool]
 """(id of the task, text of an answer) -> whether the answer is right."""
@@ -144,12 +145,12 @@ def pair_outcomes(words: Sequence[str], scores: Sequence[float]) -> list[tuple[s
     return outcomes
 
 
-def credit_accuracy(seeds: Sequence[Iterable[JudgedTurn]], seed: int = 0, resamples: int = 1000) -> dict:
+def credit_accuracy(seeds: Sequence[Iterable[JudgedTurn]], seed: int = 0) -> dict:
     """Return the share of pairs of candidates of one turn that the critic ranks as the oracle does; ties count half.
 
     Args:
         seeds: the turns of each seed of one critic.
-        seed, resamples: of the bootstrap over seeds and tasks (`two_level_ratio`).
+        seed: of the bootstrap over seeds and tasks (`two_level_ratio`).
 
     Returns:
         groups: the three decisions of an agent: which question to ask (which page to draw), not to answer too early,
@@ -176,7 +177,7 @@ def credit_accuracy(seeds: Sequence[Iterable[JudgedTurn]], seed: int = 0, resamp
             "no turn has both a useful and a useless question (a repairing and another draft) among its candidates."
         )
     groups = {
-        name: _group([row for kind in kinds for row in outcomes[kind]], len(seeds), seed, resamples)
+        name: _group([row for kind in kinds for row in outcomes[kind]], len(seeds), seed)
         for name, kinds in names.items()
     }
     return {
@@ -187,7 +188,7 @@ def credit_accuracy(seeds: Sequence[Iterable[JudgedTurn]], seed: int = 0, resamp
     }
 
 
-def _group(rows: list[tuple[int, str, int, float]], seeds: int, seed: int, resamples: int) -> dict:
+def _group(rows: list[tuple[int, str, int, float]], seeds: int, seed: int) -> dict:
     if not rows:
         return {"accuracy": None, "interval": None, "by_seed": [None] * seeds, "pairs": 0, "by_turn": {}}
     places = {task: place for place, task in enumerate(dict.fromkeys(task for _, task, *_ in rows))}
@@ -197,7 +198,7 @@ def _group(rows: list[tuple[int, str, int, float]], seeds: int, seed: int, resam
         right[number, places[task]] += outcome
         pairs[number, places[task]] += 1
         by_turn[turn].append(outcome)
-    found = two_level_ratio(right, pairs, resamples=resamples, seed=seed)
+    found = two_level_ratio(right, pairs, resamples=RESAMPLES, seed=seed)
     return {
         "accuracy": found.mean,
         "interval": [found.low, found.high],

@@ -292,7 +292,7 @@ def _extra(group: Group, look: Look) -> Difference:
 def _bare(name: str) -> str:
     """`three boxes` -> `boxes`."""
     first, _, rest = name.partition(" ")
-    return rest if first in ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten") else name
+    return rest if first in COUNTS.values() or first.isdigit() else name
 
 
 MOST_NAMED = 2  # differences in one reply

@@ -171,7 +171,7 @@ def weighted_loss(model: LlamaForCausalLM, ids: torch.Tensor, weights: torch.Ten
 
 
 @torch.inference_mode()
-def number_error(model: LlamaForCausalLM, encoder: DialogueEncoder, ids: torch.Tensor, weights: torch.Tensor) -> float:
+def number_error(model: LlamaForCausalLM, ids: torch.Tensor, weights: torch.Tensor) -> float:
     """Return the share of numbers in answers that the model predicts wrongly from the text before them."""
     numbers = weights[:, 1:] == ANSWER_NUMBER_WEIGHT
     hidden = model.model(ids[:, :-1], use_cache=False).last_hidden_state

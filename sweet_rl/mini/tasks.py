@@ -61,7 +61,7 @@ def compiled(code: str, name: str):
     return space[name]
 
 
-def near_misses(family: Family, rules: list[Rule]) -> list[list[Rule]]:
+def near_misses(rules: list[Rule]) -> list[list[Rule]]:
     """Return the rule sets that the tests must detect: one of `rules` left out or slightly changed."""
     misses = []
     for index, rule in enumerate(rules):
@@ -88,7 +88,7 @@ def choose_tests(family: Family, rules: list[Rule], rng: random.Random) -> list[
     right = compiled(source(family, rules), family.name)
     expected = {call: right(*call) for call in calls}
     detecting = []
-    for miss in near_misses(family, rules):
+    for miss in near_misses(rules):
         wrong = compiled(source(family, miss), family.name)
         differing = {call for call in calls if wrong(*call) != expected[call]}
         if differing:

@@ -7,6 +7,7 @@ checkpoint folder each; `sweet_rl.names` finds them by these names.
 from __future__ import annotations
 
 import logging
+import os
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,6 @@ def load_model(
     name: str,
     settings: ModelSettings | None = None,
     calls: CallSettings | None = None,
-    api_key: str | None = None,
     cache: CallCache | None = None,
     **engine_settings: Any,
 ) -> ChatModel:
@@ -49,7 +49,6 @@ def load_model(
             or the name under which a server has it.
         settings: Where the model runs and how it is asked.
         calls: How calls to a server are made. Its `cache` is a folder's name, which is not read here.
-        api_key: Key of the model's server. (`settings` only has the name of an environment variable.)
         cache: Cache of calls, which the caller opens and closes.
         engine_settings: Arguments of the engine in this process (`device`, `dtype`, `max_rows`, ...).
 
@@ -57,7 +56,7 @@ def load_model(
         UserError: The settings exclude each other, or the model cannot be loaded.
     """
     settings, calls = settings or ModelSettings(), calls or CallSettings()
-    model = _load(name, settings, calls, api_key, engine_settings)
+    model = _load(name, settings, calls, engine_settings)
     if cache is None:
         return model
     weights = model_input(name)
@@ -70,9 +69,7 @@ def load_model(
     return CachedModel(model, identity, cache)
 
 
-def _load(
-    name: str, settings: ModelSettings, calls: CallSettings, api_key: str | None, engine_settings: dict[str, Any]
-) -> ChatModel:
+def _load(name: str, settings: ModelSettings, calls: CallSettings, engine_settings: dict[str, Any]) -> ChatModel:
     engine, hostname = settings.engine, settings.hostname
     if engine not in ENGINES:
         raise UserError(f"the engine {engine!r} is not known; choose one of {', '.join(ENGINES)}.")
@@ -86,7 +83,7 @@ def _load(
         return OpenAIServer(
             name,
             [host for host in (hostname or "").split(",") if host.strip()],
-            api_key,
+            os.environ.get(settings.api_key_variable),
             _server_chat(name, settings.tokenizer),
             timeout=calls.timeout,
             concurrency=calls.endpoint_concurrency,

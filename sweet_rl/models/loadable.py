@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from sweet_rl.errors import UserError
+from sweet_rl.errors import UserError, first_line
 
 _WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 
@@ -24,7 +24,7 @@ def check_loadable(path: str | Path) -> None:
     try:
         AutoConfig.from_pretrained(str(path))
     except (OSError, ValueError, KeyError) as error:
-        raise UserError(f"{path}: no model can be loaded from there. {_first_line(error)}") from error
+        raise UserError(f"{path}: no model can be loaded from there. {first_line(error)}") from error
     if Path(path).is_dir():
         for file in _weight_files(Path(path)):
             _check_weights(file, path)
@@ -57,7 +57,3 @@ def _check_weights(file: Path, path: str | Path) -> None:
             raise UserError(
                 f"{path}: no model can be loaded from there. {file.name} is damaged or was not copied whole ({error})."
             ) from error
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0]

@@ -13,7 +13,7 @@ Files are UTF-8 JSONL with flat rows and the released field names. Fields that a
 """
 
 from sweet_rl.records.exclusion import without_excluded
-from sweet_rl.records.files import holds_pairs, parse_row, read_records, scan_records
+from sweet_rl.records.files import holds_pairs, parse_row, read_records, scan_records, scan_rows
 from sweet_rl.records.ids import content_id, hash_rows, seed_for
 from sweet_rl.records.schema import (
     ENDINGS,
@@ -28,5 +28,6 @@ from sweet_rl.records.schema import (
 
 __all__ = [
     "ENDINGS", "Message", "Part", "PreferencePair", "Task", "Trajectory", "TurnCandidates", "content_id", "hash_rows",
-    "holds_pairs", "human_label", "parse_row", "read_records", "scan_records", "seed_for", "without_excluded",
+    "holds_pairs", "human_label", "parse_row", "read_records", "scan_records", "scan_rows", "seed_for",
+    "without_excluded",
 ]  # fmt: skip

@@ -40,7 +40,7 @@ def scan_records(path: str | Path, kind: type[Record], limit: int | None = None)
         raise RecordError(f"{path}: {limit} records were asked for; ask for at least 1, or for all (None).")
     line_of: dict[str, int] = {}
     copies: dict[str, int] = {}
-    for number, start, row in islice(_rows(path), limit):
+    for number, start, row in islice(scan_rows(path), limit):
         where = f"{path}, line {number}"
         record = kind.from_dict(row, where)
         if not row.get("id"):
@@ -62,7 +62,7 @@ def scan_records(path: str | Path, kind: type[Record], limit: int | None = None)
 
 def holds_pairs(path: str | Path) -> bool:
     """Whether the first row of a file is a preference pair. Raises RecordError as `read_records` does."""
-    return "chosen" in next((row for _, _, row in _rows(path)), {})
+    return "chosen" in next((row for _, _, row in scan_rows(path)), {})
 
 
 def parse_row(line: bytes | str, where: str) -> dict:
@@ -79,8 +79,8 @@ def parse_row(line: bytes | str, where: str) -> dict:
     return row
 
 
-def _rows(path: str | Path) -> Iterator[tuple[int, int, dict]]:
-    """(line number, byte at which it starts, row) of each line that is not blank."""
+def scan_rows(path: str | Path) -> Iterator[tuple[int, int, dict]]:
+    """(line number, byte at which it starts, row) of each line that is not blank. Raises RecordError as `parse_row`."""
     local = local_path(path)
     if not local.is_file():
         found = "is a directory" if local.is_dir() else "does not exist"

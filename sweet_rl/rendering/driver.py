@@ -199,7 +199,7 @@ class Driver:
         except WebDriverException:
             if as_root:
                 raise
-            self._kill()
+            self.kill()
         started = self._start_chrome(options, unconfined=True)
         logger.warning("Chromium starts here only without its own sandbox (containers often forbid namespaces)")
         return started

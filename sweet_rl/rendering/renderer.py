@@ -15,7 +15,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -35,7 +35,7 @@ PLAIN_PAGE = """<link href="https://cdn.jsdelivr.net/npm/tailwindcss@2.2.19/dist
 logger = logging.getLogger(__name__)
 
 
-class PageRenderer:
+class PageRenderer(AbstractContextManager):
     """Draws pages in `workers` browsers, which start when they are first needed and are replaced when they break.
 
     To be used as a context manager, or closed by `close()`. Several threads may call `render` at the same time.
@@ -157,9 +157,6 @@ class PageRenderer:
         with self._all_workers() as workers:
             for worker in workers:
                 worker.end()
-
-    def __enter__(self) -> "PageRenderer":
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

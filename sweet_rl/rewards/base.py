@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
@@ -56,7 +57,7 @@ class Grader(Protocol):
 
 
 @dataclass(frozen=True)
-class FunctionGrader:
+class FunctionGrader(AbstractContextManager):
     """A grader for rewards that are computed in this process, without running what the agent wrote.
 
     Args:
@@ -83,8 +84,5 @@ class FunctionGrader:
             yield Grade(reward, "no answer" if answer is None else None, evidence={"grader": self.name})
 
     def close(self) -> None: ...
-
-    def __enter__(self) -> FunctionGrader:
-        return self
 
     def __exit__(self, *_: object) -> None: ...

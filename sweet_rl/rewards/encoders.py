@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sweet_rl.errors import UserError
+from sweet_rl.errors import UserError, first_line
 from sweet_rl.runs.manifest import hash_input
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def _hugging_face(
         )
     except (OSError, ValueError, KeyError) as error:
         raise UserError(
-            f"--image_encoder {name}: no vision model can be loaded from there ({_first_line(error)}). Give the folder "
+            f"--image_encoder {name}: no vision model can be loaded from there ({first_line(error)}). Give the folder "
             f"or hub name of one, or {OFFLINE}, which needs no download ({INSTALL})."
         ) from error
     missing = sorted(loading["missing_keys"])
@@ -177,10 +177,6 @@ def _hub_answers() -> bool:
         return True  # also an error status is a response
     except OSError:
         return False
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0]
 
 
 # --------------------------------------------------------------------------------------- the default without a network

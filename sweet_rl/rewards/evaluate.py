@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 
 from sweet_rl.errors import UserError
 from sweet_rl.records import Task, Trajectory
@@ -45,8 +46,8 @@ def first_tasks(trajectories: Sequence[Trajectory], num_tasks: int | None) -> li
         return list(trajectories)
     if num_tasks < 1:
         raise UserError(f"--num_tasks is {num_tasks}; it must be at least 1.")
-    tasks = list(dict.fromkeys(trajectory.task.id for trajectory in trajectories))[:num_tasks]
-    return [trajectory for trajectory in trajectories if trajectory.task.id in set(tasks)]
+    tasks = set(islice(dict.fromkeys(trajectory.task.id for trajectory in trajectories), num_tasks))
+    return [trajectory for trajectory in trajectories if trajectory.task.id in tasks]
 
 
 def best_of_tasks(trajectories: Iterable[Trajectory]) -> list[Trajectory]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -26,7 +27,7 @@ BATCH = 16  # answers that are drawn and embedded together
 DECIMALS = 6  # of a similarity; float32 embeddings are not more precise
 
 
-class PageGrader:
+class PageGrader(AbstractContextManager):
     """The `Grader` of the frontend domain: one renderer, one encoder, and the embeddings of reference pages in `cache`.
 
     Evidence of a grade: `similarity` (cosine of the two embeddings, None without two pictures), `encoder` (name of
@@ -63,9 +64,6 @@ class PageGrader:
     def close(self) -> None:
         """Ends the browsers."""
         self.renderer.close()
-
-    def __enter__(self) -> PageGrader:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

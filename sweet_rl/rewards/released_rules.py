@@ -15,8 +15,7 @@ from datetime import timedelta
 from sweet_rl.rewards.base import Grade
 from sweet_rl.rewards.extract_code import function_name
 from sweet_rl.rewards.unit_tests import CodeGrader, Reference, result
-from sweet_rl.sandbox.sandbox import NO_RESULT
-from sweet_rl.sandbox.values import as_number, decode, findable, preview, same
+from sweet_rl.sandbox.values import as_number, findable, same
 
 FORBIDDEN_WORDS = ("print(", "write", "open(")
 LISTS = {"l": list, "t": tuple}
@@ -39,17 +38,10 @@ class PaperGrader(CodeGrader):
     def _compare(self, name: str, reference: Reference, number: int, outcome: tuple) -> dict:
         if reference.results[number] is None:
             return result(name, "reference failed")
-        reason, content = outcome
-        if reason != "value":
-            return result(name, reason, content)
-        expected = reference.tree(number)
-        try:
-            got = decode(content)
-        except ValueError:
-            return result(name, *NO_RESULT)
-        if equal_as_released(expected, got):
-            return result(name)
-        return result(name, "wrong value", f"expected {preview(expected)}, got {preview(got)}")
+        return super()._compare(name, reference, number, outcome)
+
+    def equal(self, expected, got) -> bool:
+        return equal_as_released(expected, got)
 
     def _run_reference(self, code: str, calls: dict[str, str]) -> Reference:
         """Run the reference once; a test that it fails has no result."""

@@ -17,6 +17,7 @@ import threading
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import islice
 
@@ -74,7 +75,7 @@ class Reference:
         return self._trees[number]
 
 
-class CodeGrader:
+class CodeGrader(AbstractContextManager):
     """A `Grader` that runs answers on the hidden tests of their task. The reward is the share of tests passed.
 
     Failures: wrong value, exception, timeout, memory, forbidden, unserialisable, exited, output, syntax error; no
@@ -177,16 +178,20 @@ class CodeGrader:
         reason, content = outcome
         if reason != "value":
             return result(name, reason, content)
-        if content == reference.results[number]:
+        if self.rules == "sweet_rl" and content == reference.results[number]:
             return result(name)
         try:
             got = decode(content)
         except ValueError:
             return result(name, *NO_RESULT)
         expected = reference.tree(number)
-        if same(expected, got):
+        if self.equal(expected, got):
             return result(name)
         return result(name, "wrong value", f"expected {preview(expected)}, got {preview(got)}")
+
+    def equal(self, expected, got) -> bool:
+        """Whether the tree of an answer's value stands for the reference's."""
+        return same(expected, got)
 
     # ----------------------------------------------------------------------------------------------- references
 
@@ -260,9 +265,6 @@ class CodeGrader:
     def close(self) -> None:
         """End every process of the grader. It cannot be used afterwards."""
         self._pool.close()
-
-    def __enter__(self):
-        return self
 
     def __exit__(self, *_):
         self.close()

@@ -6,6 +6,7 @@ import dataclasses
 import time
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Annotated, Any
 
 from tqdm.contrib.logging import logging_redirect_tqdm
@@ -100,7 +101,7 @@ async def collect(
     return summary
 
 
-class Progress:
+class Progress(AbstractContextManager):
     """The progress line of a run: dialogues done and failed, turns and tokens per second, time left.
 
     A context manager. Speeds are those of the last minute.
@@ -140,9 +141,6 @@ class Progress:
         self._history.append((now, self._counts.copy()))
         while len(self._history) > 1 and now - self._history[0][0] > SPEED_WINDOW:
             self._history.popleft()
-
-    def __enter__(self) -> Progress:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self._show()

@@ -9,6 +9,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from sweet_rl.errors import UserError
+
 
 def lock_file(path: str | Path, wait: bool = True) -> int | None:
     """Lock a file for appending; it and its folder are made.
@@ -36,7 +38,12 @@ def lock_gpus(count: int, pool: Sequence[str], folder: str | Path | None = None)
 
     Returns:
         The descriptors that hold the locks, by the number of the GPU.
+
+    Raises:
+        UserError: the pool has fewer GPUs.
     """
+    if count > len(pool):
+        raise UserError(f"{count} GPUs are wanted, but there are {len(pool)}: {', '.join(pool) or 'none'}.")
     folder = Path(folder or Path(tempfile.gettempdir()) / f"sweet_rl-gpus-{os.getuid()}")
     queue, taken = lock_file(folder / "queue"), {}
     while len(taken) < count:

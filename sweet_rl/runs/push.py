@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sweet_rl.errors import UserError
+from sweet_rl.errors import UserError, first_line
 from sweet_rl.runs.manifest import DIRECTORY_MANIFEST
 from sweet_rl.runs.run import DirectoryRun, Run
 
@@ -103,7 +103,7 @@ def _hub_errors(what: str) -> Iterator[None]:
     try:
         yield
     except (HFValidationError, HTTPError, OSError) as error:
-        reason = str(error).strip().partition("\n")[0]
+        reason = first_line(error)
         raise UserError(
             f"{what}: {reason}. Log in with `hf auth login` and a token that may write, then give the same command "
             "again: what is finished is not made again."

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from sweet_rl.errors import RecordError, UserError
@@ -15,7 +16,7 @@ from sweet_rl.records import parse_row
 from sweet_rl.runs.manifest import DIRECTORY_MANIFEST, Manifest, manifest_of, replace_text
 
 
-class _Output:
+class _Output(AbstractContextManager):
     """What runs over a file and over a directory share: a lock, a manifest, a summary."""
 
     def __init__(self, path: Path, manifest: Manifest, lock: int):
@@ -40,9 +41,6 @@ class _Output:
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
-
-    def __enter__(self):
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

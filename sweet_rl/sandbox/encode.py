@@ -181,10 +181,6 @@ def _index(e, value, depth):
     return f'["ix",{e.text(value.name, depth)},{e.items("l", value.tolist(), depth)}]'
 
 
-def _number_of(convert):
-    return lambda e, v, n: e.text(convert(v), n)
-
-
 _PANDAS = {
     "DataFrame": _frame,
     "Series": _series,

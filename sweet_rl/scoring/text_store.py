@@ -40,11 +40,6 @@ class TextStore(Sequence[EncodedText]):
         names = ("ids", "train", "ends")
         return cls(*(np.asarray(np.load(folder / f"{name}.npy", mmap_mode="r")) for name in names))
 
-    @property
-    def lengths(self) -> np.ndarray:
-        """Tokens of each text, int64 [N]."""
-        return np.diff(self.ends, prepend=0)
-
     def __len__(self) -> int:
         return len(self.ends)
 

@@ -7,7 +7,7 @@ placeholder tokens are laid out as by the processor of the model's family; the d
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -148,11 +148,10 @@ def picture_values(
     texts: Sequence[EncodedText],
     pictures: Sequence[bytes],
     token_budget: int = 8192,
-    progress: Callable[[int], None] | None = None,
 ) -> list[float]:
     """The value of each text's last turn behind its picture, in the order of `texts`; no gradients.
 
-    Batches have about `token_budget` tokens, padding included. `progress(n)` is called after each with its texts.
+    Batches have about `token_budget` tokens, padding included.
     """
     device = next(model.parameters()).device
     order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
@@ -163,6 +162,4 @@ def picture_values(
         members, order = order[-count:], order[:-count]
         batch = picture_batch([texts[i] for i in members], [pictures[i] for i in members], form, "trajectory")
         values.update(zip(members, turn_values(model, on_device(batch, device)).tolist(), strict=True))
-        if progress:
-            progress(len(members))
     return [values[i] for i in range(len(texts))]

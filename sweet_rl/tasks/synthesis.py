@@ -19,7 +19,7 @@ from typing import Any
 
 from sweet_rl.errors import UserError
 from sweet_rl.humans.leaks import gives_away
-from sweet_rl.records import Task, seed_for
+from sweet_rl.records import Task, parse_row, seed_for
 from sweet_rl.rewards.unit_tests import CodeGrader
 from sweet_rl.tasks.duplicates import Duplicates
 
@@ -186,12 +186,9 @@ def _texts(file: Path, field: str) -> list[str]:
     if file.suffix != ".jsonl":
         return [content]
     texts = []
-    for number, line in enumerate(content.splitlines(), start=1):
-        try:
-            texts.append(json.loads(line)[field])
-        except (ValueError, KeyError, TypeError) as error:
-            where = f"{file}, line {number}"
-            raise UserError(f"{where}: no text in the field {field!r} (--text_field names it).") from error
-        if not isinstance(texts[-1], str):
-            raise UserError(f"{file}, line {number}: the field {field!r} is no text (--text_field names it).")
+    for number, line in enumerate(content.split("\n"), start=1):  # a text may hold other line separators
+        if line.strip():
+            texts.append(parse_row(line, f"{file}, line {number}").get(field))
+            if not isinstance(texts[-1], str):
+                raise UserError(f"{file}, line {number}: no text in the field {field!r} (--text_field names it).")
     return texts

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from sweet_rl.errors import UserError
+from sweet_rl.errors import UserError, first_line
 from sweet_rl.records import Task, content_id
 
 HUB_NAME, CONFIGURATION = "HuggingFaceM4/WebSight", "v0.2"
@@ -70,7 +70,7 @@ def stream_rows(source: str | None, start: int, stop: int) -> Iterator[tuple[int
             yield number, row
             number += 1
     except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:
-        reason = str(error).strip().partition("\n")[0]
+        reason = first_line(error)
         raise UserError(
             f"{source or HUB_NAME} cannot be read: {reason}. Without a network, give a copy with --input_path FILE."
         ) from error

@@ -57,8 +57,6 @@ class Training:
         self.dtype = weights_dtype(settings)
         self.args = training_arguments(settings, save_path, evaluate=data.eval_fraction > 0)
         self.checkpoints = Path(save_path) / CHECKPOINTS
-        if settings.ref_offload and self.is_first:
-            print("--ref_offload is not needed: the reference model is not in memory during the training")
 
     @property
     def is_first(self) -> bool:

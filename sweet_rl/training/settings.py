@@ -215,7 +215,6 @@ class TrainingSettings:
         gradient_checkpointing: compute activations again in the backward pass: less memory, more time.
         zero_stage: train with DeepSpeed ZeRO 0-3; default: plain torch.
         adam_offload: with --zero_stage 1, 2 or 3: keep the optimiser's state in the memory of the CPU.
-        ref_offload: has no effect: log-probs of the reference model are computed once, before the training.
         lora_rank: train a LoRA adapter of this rank; saved by itself in adapter/ and, merged, as a whole model.
         lora_alpha: the adapter's scale times its rank; default: twice the rank.
         lora_dropout: probability that an input of the adapter is dropped.
@@ -247,7 +246,6 @@ class TrainingSettings:
     gradient_checkpointing: Annotated[bool, UNRECORDED, alias("activation_checkpointing")] = False
     zero_stage: int | None = None
     adam_offload: Annotated[bool, UNRECORDED] = False
-    ref_offload: Annotated[bool, UNRECORDED] = False
     lora_rank: int | None = None
     lora_alpha: float | None = None
     lora_dropout: float = 0.0

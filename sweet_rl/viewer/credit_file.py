@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -12,7 +11,7 @@ from sweet_rl.models.load import model_input
 from sweet_rl.models.loadable import check_loadable
 from sweet_rl.names import model_path
 from sweet_rl.progress import progress_bar
-from sweet_rl.records import Trajectory, TurnCandidates, parse_row
+from sweet_rl.records import Trajectory, TurnCandidates, parse_row, scan_rows
 from sweet_rl.runs.run import open_run
 from sweet_rl.scoring.length_normalization import NORMALIZE
 from sweet_rl.viewer.source import RecordFile
@@ -128,7 +127,7 @@ class CreditFile:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self._places: dict[str, int] = {}
-        for offset, row in self._rows():
+        for _, offset, row in scan_rows(path):
             if not isinstance(row.get("id"), str) or not isinstance(row.get("turns"), list):
                 raise UserError(f"{path}: not a file of credit ('id' and 'turns'). It is written with --critic.")
             self._places[row["id"]] = offset
@@ -141,14 +140,3 @@ class CreditFile:
             file.seek(self._places[record_id])
             row = parse_row(file.readline(), str(self.path))
         return {turn["turn"]: {k: v for k, v in turn.items() if k != "turn"} for turn in row["turns"]}
-
-    def _rows(self) -> Iterator[tuple[int, dict]]:
-        offset = 0
-        try:
-            with open(self.path, "rb") as file:
-                for number, line in enumerate(file, start=1):
-                    if line.strip():
-                        yield offset, parse_row(line, f"{self.path}, line {number}")
-                    offset += len(line)
-        except OSError as error:
-            raise UserError(f"{self.path}: {error.strerror}. Give --critic to make it.") from error

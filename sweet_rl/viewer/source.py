@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 
 from sweet_rl.errors import UserError
 from sweet_rl.names import local_path
-from sweet_rl.records import PreferencePair, Trajectory, TurnCandidates, parse_row, scan_records
+from sweet_rl.records import PreferencePair, Trajectory, TurnCandidates, parse_row, scan_records, scan_rows
 
 Kind = TypeVar("Kind", Trajectory, TurnCandidates, PreferencePair)
 MARKS = (("dialogue_history", Trajectory), ("additional_outputs", TurnCandidates), ("chosen", PreferencePair))
@@ -64,19 +64,9 @@ def kind_of(path: str | Path) -> type:
     Raises:
         UserError: the file is missing, empty or holds something else.
     """
-    path = local_path(path)
-    if not path.is_file():
-        found = "is a directory" if path.is_dir() else "does not exist"
-        raise UserError(f"{path} {found}. Give a file of trajectories, candidates or pairs (JSONL).")
-    with open(path, "rb") as file:
-        for number, line in enumerate(file, start=1):
-            if number == 1:
-                line = line.removeprefix(b"\xef\xbb\xbf")
-            if line.strip():
-                row = parse_row(line, f"{path}, line {number}")
-                break
-        else:
-            raise UserError(f"{path} has no records. Was the step that writes it finished?")
+    number, _, row = next(scan_rows(path), (0, 0, None))
+    if row is None:
+        raise UserError(f"{path} has no records. Was the step that writes it finished?")
     for mark, kind in MARKS:
         if mark in row:
             return kind

@@ -243,4 +243,5 @@ def _last_text(text: str | list[Part]) -> str:
 
 def _is_candidate(text: str, candidate: str) -> bool:
     """Whether a pair's text is this candidate, with or without an end-of-turn marker after it."""
-    return text == candidate or bool(re.fullmatch(r"<[^\s<>]{1,30}>|\[[^\s\[\]]{1,30}\]", text.removeprefix(candidate)))
+    marker = r"(?:<[^\s<>]{1,30}>|\[[^\s\[\]]{1,30}\])?"
+    return text.startswith(candidate) and bool(re.fullmatch(marker, text[len(candidate) :]))

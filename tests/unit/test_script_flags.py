@@ -12,7 +12,7 @@ EVALUATION = """output_path input_path data_path k preference_path ground_truth_
     agent_model response_template eos_text bos_text grade_references in_place retry_failed seed overwrite task_type"""
 FLAGS = {
     "simulate_interactions.py": """agent_model env_model input_path output_path hostname agent_hostname task_type
-        num_tasks best_of_n to_continue temperature top_p max_tokens max_turns env_temperature env_max_tokens
+        num_tasks best_of_n temperature top_p max_tokens max_turns env_temperature env_max_tokens
         env_max_chars retry_leaks agent_prompt_path agent_prefix user_prompt_path agent_engine env_engine
         agent_tokenizer critic candidates critic_type critic_reference critic_reference_model_id critic_no_prompt
         critic_normalize critic_bf16 critic_hostname agent_request env_request agent_api_key_variable

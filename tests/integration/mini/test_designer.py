@@ -15,6 +15,7 @@ from sweet_rl.mini.page_tasks import draw_page, make_page_tasks
 from sweet_rl.mini.pages import HEIGHT, SITE_BY_NAME, SITES, WIDTH, layout, read_page
 from sweet_rl.models.base import ModelError
 from sweet_rl.records import Task
+from sweet_rl.rendering.browser import Rendered
 from sweet_rl.rewards.encoders import load_encoder
 from sweet_rl.rewards.page_similarity import PageGrader
 from tests.support.browsers import renderer_or_skip
@@ -58,6 +59,18 @@ def test_pages_that_cannot_be_drawn(renderer):
     assert reply(designer, task(1, "<html><body>Hello</body></html>"), page) in NOT_SEEN
     with pytest.raises(ModelError, match="reference page gives no picture"):
         reply(designer, task(2, page), "<html><body>Hello</body></html>")
+
+
+def test_a_page_that_the_machine_did_not_draw_is_no_page_of_the_agent_s(renderer):
+    class Tired:
+        def render(self, html, layout):
+            if "later" not in html:
+                return renderer.render(html, layout)
+            return Rendered(None, 0, 0, {"kind": "machine", "message": "no processor time"}, None)
+
+    with pytest.raises(ModelError, match="no processor time") as failed:
+        reply(ScriptedDesigner(Tired()), task(1, "<html><body>Hello</body></html>"), "<html><body>later</body></html>")
+    assert failed.value.kind == "machine"
 
 
 def test_code_tasks_are_refused_before_anything_is_drawn():

@@ -75,6 +75,13 @@ def test_the_same_command_again_changes_nothing_and_asks_nothing(flags, made, se
     assert flags("made")["output_path"].read_bytes() == before and len(server.requests) == asked
 
 
+def test_a_file_of_somebody_else_s_is_not_replaced(flags):
+    path = flags("other")["output_path"]
+    path.write_text("mine\n")
+    done = call("synthesize_tasks.py", **flags("other"))
+    assert done.code != 0 and "--overwrite" in done.err and path.read_text() == "mine\n"
+
+
 def test_killed_and_continued_it_makes_the_same_tasks(flags, made):
     words, environment = process("synthesize_tasks.py", **flags("killed"))
     candidates = flags("killed")["output_path"].with_name("killed.jsonl.candidates.jsonl")

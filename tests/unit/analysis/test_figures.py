@@ -16,11 +16,11 @@ from sweet_rl.analysis.figures import (
     credit_study,
     curves,
     lengths,
-    message_lengths,
     save_figure,
     series_of,
     table,
 )
+from sweet_rl.analysis.message_lengths import message_lengths
 from sweet_rl.errors import UserError
 from sweet_rl.records import Task, Trajectory
 from tests.support.command_line import call

@@ -51,6 +51,7 @@ def test_the_command_writes_the_page_and_what_it_shows(results, tmp_path):
     assert call("write_results_page.py", **flags).code == 0
     names = {path.name for path in (tmp_path / "page").iterdir()}
     assert names == {"README.md", "table2.json", "table2.md", "table2.png", "table2.svg"}
+    assert call("write_results_page.py", **flags | {"output_dir": results}).code == 0
     (tmp_path / "page" / "README.md").write_text("mine")
     assert "holds something else" in call("write_results_page.py", **flags).err
 

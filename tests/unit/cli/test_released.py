@@ -58,7 +58,7 @@ TABLE = {
         ("port", "8123", {}),
         ("temperature", "0.5", {"temperature": 0.5}),
         TEMP,
-        ("to_continue", "True", {"to_continue": True}),
+        ("to_continue", "True", {}),
     ],
     "evaluate_code": [SAVED, ("k", "3", {"k": 3}), *PREFERENCE],
     "evaluate_html": [SAVED, ("k", "3", {"k": 3}), TEMP, *PREFERENCE],

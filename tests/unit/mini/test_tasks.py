@@ -79,7 +79,7 @@ def test_ten_tests_tell_every_rule_apart(tasks):
         assert len(calls) == len(set(calls)) == 10
         space = {family.name: right}
         expected = [eval(call, space) for call in calls]
-        for miss in near_misses(family, rules):
+        for miss in near_misses(rules):
             wrong = compiled(source(family, miss), family.name)
             if len(miss) < len(rules):
                 assert [eval(call, {family.name: wrong}) for call in calls] != expected

@@ -8,6 +8,8 @@ import pytest
 psutil = pytest.importorskip("psutil", reason="pages need: pip install -e '.[frontend]'")
 pytest.importorskip("selenium", reason="pages need: pip install -e '.[frontend]'")
 
+from selenium.common.exceptions import WebDriverException  # noqa: E402
+
 from sweet_rl.rendering import driver  # noqa: E402
 from sweet_rl.rendering.browser import DrawingFailed  # noqa: E402
 from sweet_rl.rendering.driver import MAX_MEMORY, Driver, geckodriver  # noqa: E402
@@ -53,6 +55,20 @@ def browser(*processes) -> Driver:
     made.processes = lambda: list(processes)
     made._service = None
     return made
+
+
+def test_where_chromium_s_own_sandbox_does_not_start_it_is_started_without_it(monkeypatch, tmp_path):
+    made, started = browser(Process()), []
+
+    def start(options, unconfined):
+        started.append(unconfined)
+        if not unconfined:
+            raise WebDriverException("no usable sandbox")
+        return "a browser"
+
+    made._folder, made._start_chrome = tmp_path, start
+    monkeypatch.setattr(driver.os, "geteuid", lambda: 1000)
+    assert made._start_chromium("chromium") == "a browser" and started == [False, True]
 
 
 def test_the_deadline_is_the_limit_times_the_patience(clock):

@@ -4,6 +4,9 @@ import os
 import subprocess
 import sys
 
+import pytest
+
+from sweet_rl.errors import UserError
 from sweet_rl.runs.locks import lock_file, lock_gpus
 
 
@@ -29,3 +32,8 @@ def test_gpus_are_given_to_one_step_at_a_time_and_the_free_ones_first(tmp_path):
     assert (list(first), list(second)) == (["0", "1"], ["2"])
     os.close(first["0"])
     assert list(lock_gpus(2, ["0", "1", "2", "3"], tmp_path)) == ["0", "3"]
+
+
+def test_more_gpus_than_there_are_is_an_error_and_not_a_wait(tmp_path):
+    with pytest.raises(UserError, match="8 GPUs are wanted, but there are 2: 0, 1"):
+        lock_gpus(8, ["0", "1"], tmp_path)

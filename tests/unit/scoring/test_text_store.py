@@ -12,7 +12,6 @@ from tests.unit.scoring.test_logps import dialogue_texts
 
 def assert_holds(store: TextStore, texts: list) -> None:
     assert len(store) == len(texts) and [text.key for text in store] == [text.key for text in texts]
-    assert store.lengths.tolist() == [len(text) for text in texts]
 
 
 def test_texts_are_given_back_and_take_five_bytes_per_token_and_eight_per_text():

@@ -101,7 +101,7 @@ def test_the_last_trivial_answer_repeats_the_reference_for_the_first_test():
 
 def test_passages_are_drawn_by_seed_from_all_texts(tmp_path):
     (tmp_path / "a.txt").write_text("alpha " * 500)
-    (tmp_path / "b.jsonl").write_text(json.dumps({"body": "beta " * 500}) + "\n")
+    (tmp_path / "b.jsonl").write_text(json.dumps({"body": "beta \u2028" * 500}, ensure_ascii=False) + "\n\n")
     passages = Passages.read(tmp_path, "body")
     drawn = [passages.draw(number, 0) for number in range(40)]
     assert drawn == [passages.draw(number, 0) for number in range(40)] != [passages.draw(n, 1) for n in range(40)]

@@ -113,7 +113,7 @@ def test_four_bit_weights_are_refused_beside_deepspeed():
 def test_what_changes_the_pace_only_is_not_recorded():
     recorded = to_settings(TrainingSettings(seed=3))
     assert recorded["seed"] == 3 and {"learning_rate", "pairs_together", "zero_stage", "keep"} <= recorded.keys()
-    memory = {"micro_train_batch_size", "gradient_checkpointing", "adam_offload", "ref_offload"}
+    memory = {"micro_train_batch_size", "gradient_checkpointing", "adam_offload"}
     assert not memory & recorded.keys()
     assert not {"save_steps", "save_minutes", "logging_steps", "report_to"} & recorded.keys()
     assert to_settings(PictureSettings()).keys() == {
@@ -139,7 +139,7 @@ def test_the_defaults_are_those_that_are_documented():
         "max_epochs": 1, "train_batch_size": 8, "micro_train_batch_size": None,
         "pairs_together": 4, "lr_scheduler": "cosine", "warmup_ratio": 0.03, "weight_decay": 0.0, "max_norm": 1.0,
         "bf16": False, "gradient_checkpointing": False, "zero_stage": None, "adam_offload": False,
-        "ref_offload": False, "lora_rank": None, "lora_alpha": None, "lora_dropout": 0.0,
+        "lora_rank": None, "lora_alpha": None, "lora_dropout": 0.0,
         "target_modules": ("all-linear",), "load_in_4bit": False, "save_steps": None, "save_minutes": 10.0,
         "keep": "last", "logging_steps": 10, "report_to": "none", "seed": 0, "push_to_hub": None,
     }  # fmt: skip
