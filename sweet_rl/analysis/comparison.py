@@ -45,9 +45,9 @@ class Difference:
 
     @property
     def significant(self) -> str:
-        """yes or no at 5 %; "too few seeds" if the difference is clear on these tasks but may be one of the seeds."""
+        """yes, "the reverse" or no at 5 %; "too few seeds": clear on these tasks, but perhaps one of the seeds."""
         if self.p_holm < 0.05:
-            return "yes" if self.difference.mean > 0 else "no"
+            return "yes" if self.difference.mean > 0 else "the reverse"
         return "too few seeds" if self.seeds > 1 and self.p_tasks < 0.05 else "no"
 
     def to_dict(self) -> dict:

@@ -61,7 +61,10 @@ def table(comparison: Mapping, title: str = ""):
             axis.plot(*zip(*marks, strict=True), "|", color=PAPER, markersize=13, markeredgewidth=2,
                       label="the paper (its own models and tasks)")  # fmt: skip
         axis.set_xlabel(label)
-        axis.set_xlim(-3, 103)
+        if key == "similarity":  # the untrained agent's pages are alike already: from 0, nothing could be told apart
+            axis.margins(x=0.1)
+        else:
+            axis.set_xlim(-3, 103)
         axis.set_ylim(-0.6, len(runs) - 0.4)
         axis.grid(axis="y", visible=False)
         axis.set_yticks(places, [run["name"] for run in runs] if axis is axes[0] else [""] * len(runs))
