@@ -121,6 +121,21 @@ def test_the_replication_in_the_manual_is_that_of_the_results():
             assert cell == f"{mean} ({low} to {high})" + (f", p = {p:.3f}" if number else "")
 
 
+def test_the_web_pages_in_the_manual_are_those_of_the_results():
+    runs = {run["name"]: run for run in measured("mini_pages/pages")["runs"]}
+    rows = shown("docs/results.md", "pages")
+    assert [row[0] for row in rows] == list(runs)
+    for name, similarity, _, turns, against in rows:
+        run = runs[name]
+        assert (similarity, turns) == (f"{100 * run['similarity']['mean']:.1f}", f"{run['turns']:.2f}")
+        if dpo := run["difference_to"].get("multi-turn DPO"):
+            mean, low, high = (f"{100 * dpo[part]:+.1f}" for part in ("mean", "low", "high"))
+            assert against == f"{mean} ({low} to {high}), p = {dpo['p_holm']:.3f}"
+    accuracy = measured("mini_pages/pages_credit")
+    for name, *cells in shown("docs/results.md", "pages_credit"):
+        assert cells == [f"{100 * group['accuracy']:.1f}" for group in accuracy[name]["groups"].values()], name
+
+
 def test_the_online_rounds_in_the_manual_are_those_of_the_results():
     success, rows = successes("mini_hard/online"), shown("docs/results.md", "online")
     assert len(rows) == 5
