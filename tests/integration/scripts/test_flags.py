@@ -13,8 +13,7 @@ from tests.support.command_line import ROOT
 
 PROGRAMS = sorted(path for folder in ("scripts", "visualizers") for path in (ROOT / folder).glob("[a-z]*.py"))
 RELEASED = {
-    "simulate_interactions.py": "agent_model hostname task_type num_tasks input_path output_path env_model best_of_n "
-    "to_continue",
+    "simulate_interactions.py": "agent_model hostname task_type num_tasks input_path output_path env_model best_of_n",
     "evaluate_code.py": "k ground_truth_preference_path preference_path data_path agent_model",
     "sample_best_of_n.py": "data_path save_path data_fraction model_id",
     "rank_best_of_n.py": "model_id input_path output_path no_prompt",
