@@ -24,7 +24,6 @@ from sweet_rl.environments.backend import CodeGrading
 from sweet_rl.errors import UserError
 from sweet_rl.humans.reply_judge import PROMPT_VALUES, contradicts
 from sweet_rl.models import ChatModel, ModelError, load_model
-from sweet_rl.models.cache import CallCache
 from sweet_rl.models.settings import CallSettings, ModelSettings
 from sweet_rl.progress import progress_bar
 from sweet_rl.prompts import load_prompt
@@ -75,7 +74,7 @@ def main(
         else:
             model = None
             if judge_model is not None:
-                model = load_model(judge_model, judge, calls, CallCache(calls.cache) if calls.cache else None)
+                model = load_model(judge_model, judge, calls)
             left = [row for row in replies if row["id"] not in output.done]
             claims = [row for row in left if row["claim"] is not None]
             others = [row for row in left if row["claim"] is None]

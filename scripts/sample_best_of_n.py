@@ -18,7 +18,6 @@ from sweet_rl.cli.released import SAMPLE
 from sweet_rl.credit.candidates import sample_file, sample_tasks
 from sweet_rl.errors import UserError
 from sweet_rl.models import Sampling, load_model
-from sweet_rl.models.cache import CallCache
 from sweet_rl.models.load import model_input
 from sweet_rl.models.settings import CallSettings, ModelSettings
 from sweet_rl.records import Trajectory, read_records, without_excluded
@@ -86,7 +85,7 @@ def main(
             print(f"already complete: {output_path}")
             print_summary(output.summary or {})
             return
-        policy = load_model(model_id, model, calls, CallCache(calls.cache) if calls.cache else None)
+        policy = load_model(model_id, model, calls)
         counts = {
             "tasks": len({trajectory.task.id for trajectory in trajectories}),
             "trajectories": len(trajectories),

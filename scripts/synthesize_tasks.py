@@ -21,7 +21,6 @@ from typing import Annotated, Literal
 from sweet_rl.cli import prefix, print_summary, run, to_settings
 from sweet_rl.errors import UserError
 from sweet_rl.models import ChatModel, ModelError, Sampling, load_model
-from sweet_rl.models.cache import CallCache
 from sweet_rl.models.settings import CallSettings, ModelSettings
 from sweet_rl.progress import progress_bar
 from sweet_rl.prompts import fill, load_prompt
@@ -95,8 +94,7 @@ def main(
     opened = open_run(proposals, settings, exclude or [], overwrite)
     with pushed(opened, push_to_hub, output_path) as candidates:
         if not candidates.complete:
-            cache = CallCache(calls.cache) if calls.cache else None
-            chat_model = load_model(model_id, replace(model, tokenizer=None), calls, cache)
+            chat_model = load_model(model_id, replace(model, tokenizer=None), calls)
             with CodeGrader(workers=workers, sandbox=sandbox) as grader, ThreadPoolExecutor(grader.workers) as checks:
                 propose = _Proposals(
                     chat_model, grader, checks, passages, template, replace(sampling, seed=seed), num_tests

@@ -178,9 +178,10 @@ def main(words: list[str]) -> int:
         sys.exit(f"error: another call works in {tables.out}: wait for it, or give another --output")
     at_once = len(tables.steps) if options.launcher == "slurm" else options.cores or os.cpu_count()
     steps = [name for name in options.targets if "/" in name]
-    asked = [step for step in tables.steps.values() if not steps or step.output.removeprefix(f"{tables.out}/") in steps]
-    needed = {one.output: one for step in asked for one in ledger.steps_behind(step, tables.makers)}
-    tested = {} if tables.tries else ledger.evaluations(needed.values(), tables.makers, tables.out)
+    asked = [step for step in tables.steps.values() if step.output.removeprefix(f"{tables.out}/") in steps]
+    behind = {one.output: one for step in asked for one in ledger.steps_behind(step, tables.makers)}
+    needed = (behind if steps else tables.steps).values()
+    tested = {} if tables.tries else ledger.evaluations(needed, tables.makers, tables.out)
     ledger.note(f"{tables.results}/test_ledger.jsonl", tested.values())
     status = doit.run(["run", "--continue", "-P", "thread", "-n", str(at_once), *(steps or tables.targets)])
     if options.launcher == "slurm":

@@ -48,8 +48,8 @@ def load_model(
         name: `mini`, `mini_hard` or `mini_html`, a checkpoint folder, a hub name,
             or the name under which a server has it.
         settings: Where the model runs and how it is asked.
-        calls: How calls to a server are made. Its `cache` is a folder's name, which is not read here.
-        cache: Cache of calls, which the caller opens and closes.
+        calls: How calls to a server are made, and the folder of their cache.
+        cache: Cache to use instead, for models that share one.
         engine_settings: Arguments of the engine in this process (`device`, `dtype`, `max_rows`, ...).
 
     Raises:
@@ -57,6 +57,8 @@ def load_model(
     """
     settings, calls = settings or ModelSettings(), calls or CallSettings()
     model = _load(name, settings, calls, engine_settings)
+    if cache is None and calls.cache:
+        cache = CallCache(calls.cache)
     if cache is None:
         return model
     weights = model_input(name)

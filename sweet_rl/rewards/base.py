@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Protocol
 
 from sweet_rl.errors import UserError
@@ -69,8 +70,9 @@ class FunctionGrader(AbstractContextManager):
     @cached_property
     def name(self) -> str:
         """The function and a hash of its file. Every grade has it, so that rewards of two rules are not compared."""
-        file = hash_input(inspect.getsourcefile(self.reward))
-        return f"{self.reward.__module__}.{self.reward.__qualname__} ({file[:8]})"
+        file = inspect.getsourcefile(self.reward)
+        known = f" ({hash_input(file)[:8]})" if file and Path(file).is_file() else ""  # a notebook's cell is no file
+        return f"{self.reward.__module__}.{self.reward.__qualname__}{known}"
 
     def describe(self) -> str:
         return f"graded by {self.name}"

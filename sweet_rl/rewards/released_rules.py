@@ -25,6 +25,7 @@ class PaperGrader(CodeGrader):
     """`CodeGrader` with the release's rules. The failure of an answer with a forbidden word is "banned word"."""
 
     scope, rules, whole_calls = "function", "paper", True
+    equal_to_itself = False
 
     def describe(self) -> str:
         return f"{super().describe()}; scored by the release's rules, for comparison only"

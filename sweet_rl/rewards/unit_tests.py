@@ -93,6 +93,7 @@ class CodeGrader(AbstractContextManager):
     """
 
     scope, rules, whole_calls = "module", "sweet_rl", False
+    equal_to_itself = True  # every value; under the released rules NaN and arrays are not
 
     def __init__(self, timeout: float = 1.0, memory_mb: int = 256, workers: int | None = None, sandbox: str = "auto"):
         if timeout <= 0 or memory_mb <= 0 or (workers is not None and workers <= 0):
@@ -178,7 +179,7 @@ class CodeGrader(AbstractContextManager):
         reason, content = outcome
         if reason != "value":
             return result(name, reason, content)
-        if self.rules == "sweet_rl" and content == reference.results[number]:
+        if self.equal_to_itself and content == reference.results[number]:
             return result(name)
         try:
             got = decode(content)

@@ -127,6 +127,8 @@ class CreditFile:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self._places: dict[str, int] = {}
+        if not self.path.is_file():
+            raise UserError(f"{path} is no file. Give --critic to make it.")
         for _, offset, row in scan_rows(path):
             if not isinstance(row.get("id"), str) or not isinstance(row.get("turns"), list):
                 raise UserError(f"{path}: not a file of credit ('id' and 'turns'). It is written with --critic.")

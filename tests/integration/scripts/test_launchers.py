@@ -30,7 +30,7 @@ def parsed(words: list[str], monkeypatch) -> dict:
 
 def listed(recipe: str, place: Path, *words: str, **variables: str) -> tuple[list, subprocess.CompletedProcess]:
     """The commands of a recipe, noted by programs that stand for python and torchrun."""
-    (place / "bin").mkdir(exist_ok=True)
+    (place / "bin").mkdir(exist_ok=True, parents=True)
     for name in ("python", "torchrun"):
         program = place / "bin" / name
         note = f"{{ printf '%q ' {name} \"$@\"; echo; }} >>{place}/commands"
@@ -42,6 +42,14 @@ def listed(recipe: str, place: Path, *words: str, **variables: str) -> tuple[lis
     done = subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True, timeout=60)
     noted = (place / "commands").read_text().splitlines() if (place / "commands").exists() else []
     return [shlex.split(line) for line in noted], done
+
+
+def test_the_backend_recipe_goes_on_from_dialogues_that_exist(tmp_path):
+    commands, done = listed("run_backend", tmp_path, OUT="/out", DIALOGUES="mine.jsonl")
+    assert done.returncode == 0, done.stderr
+    assert commands[0][1:4] == ["scripts/evaluate_code.py", "--input_path", str(tmp_path / "mine.jsonl")]
+    commands, _ = listed("run_backend", tmp_path / "hub", OUT="/out", DIALOGUES="colbench/backend/offline")
+    assert commands[0][3] == "colbench/backend/offline"
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from sweet_rl.errors import UserError
 from sweet_rl.models.base import Completion, Sampling
 from sweet_rl.models.cache import CachedModel, CallCache
 from sweet_rl.models.load import load_model
+from sweet_rl.models.settings import CallSettings
 from tests.support.tiny_models import save_tiny_chat_model
 
 ASKED = [{"role": "user", "content": "how many?"}]
@@ -136,3 +137,10 @@ def test_a_loaded_model_is_known_by_its_weights(tmp_path):
     (tmp_path / "a" / "config.json").write_text(json.dumps({**config, "note": "changed"}))
     second = load_model(str(tmp_path / "a"), device="cpu", cache=cache)
     assert first.identity["name"] != second.identity["name"]
+
+
+def test_the_folder_in_the_settings_of_calls_is_the_cache(tmp_path):
+    save_tiny_chat_model(tmp_path / "a")
+    calls = CallSettings(cache=str(tmp_path / "cache"))
+    model = load_model(str(tmp_path / "a"), calls=calls, device="cpu")
+    assert isinstance(model, CachedModel) and (tmp_path / "cache").is_dir()

@@ -1,5 +1,7 @@
 """Which trajectories are graded, and which of two graded trajectories is preferred."""
 
+import runpy
+
 import pytest
 
 from sweet_rl.errors import UserError
@@ -125,6 +127,17 @@ def test_a_function_is_a_grader_and_a_missing_answer_earns_nothing():
     with FunctionGrader(lambda task, answer: answer == task.ground_truth) as grader:
         assert [grade.reward for grade in grader.grade_many([(TASK, "1.0"), (TASK, "2"), (TASK, None)])] == [1, 0, 0]
         assert "test_evaluate" in grader.describe()
+
+
+def test_a_reward_is_known_by_the_content_of_its_file(tmp_path):
+    names = set()
+    for text in ("return 1.0", "return 0.5"):
+        (tmp_path / "mine.py").write_text(f"def reward(task, answer):\n    {text}\n")
+        names.add(FunctionGrader(runpy.run_path(str(tmp_path / "mine.py"))["reward"]).name)
+    assert len(names) == 2 and all("reward (" in name for name in names)
+    cell: dict = {"__name__": "__main__"}
+    exec("def reward(task, answer):\n    return 1.0", cell)  # as in a notebook: no file
+    assert FunctionGrader(cell["reward"]).name == "__main__.reward"
 
 
 @pytest.mark.parametrize("reward", [-0.5, 2, float("nan")])

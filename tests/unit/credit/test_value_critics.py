@@ -1,0 +1,29 @@
+"""A critic with a value head: its values, and that other dialogues go on while it computes them."""
+
+import asyncio
+import threading
+
+from sweet_rl.chat import ChatFormat
+from sweet_rl.credit.value_critics import ValueHeadCritic
+from sweet_rl.names import model_path
+from sweet_rl.records import TurnCandidates
+
+
+def test_the_values_are_computed_beside_the_event_loop_and_given_back_by_turn():
+    begun, go_on = threading.Event(), threading.Event()
+
+    def value(texts):
+        begun.set()
+        assert go_on.wait(60), "the event loop stood still"
+        return [float(number) for number in range(len(texts))]
+
+    async def score():
+        critic = ValueHeadCritic(ChatFormat.from_pretrained(model_path("mini")), value, hint=False)
+        records = [TurnCandidates("p", "", ["a", "b"]), TurnCandidates("q", "", ["c"])]
+        scores = asyncio.create_task(critic.scores(records))
+        while not begun.is_set():
+            await asyncio.sleep(0.01)
+        go_on.set()
+        return await scores
+
+    assert asyncio.run(score()) == [[0.0, 1.0], [2.0]]
