@@ -244,6 +244,8 @@ def load_critic(settings: CriticSettings, human: Human | None = None, load: Load
 
         sees_pictures = is_vision_model(model_path(settings.model_id))
         return (PictureValueCritic if sees_pictures else ValueHeadCritic).load(settings)
+    if settings.critic_type not in ("log_ratio", "pmi", "purified"):
+        raise ValueError(f"load_critic has no branch for the critic {settings.critic_type}")
     from sweet_rl.credit.log_ratio import LogRatioCritic
 
     return LogRatioCritic.load(settings, load)
