@@ -88,7 +88,7 @@ class TurnCredit:
         for record, group in zip(records, shown, strict=True):
             rows = []
             for number, text in enumerate(group):
-                reference = next(given) if given else sampling_logprobs(record)[number]
+                reference = next(given) if given else sampling_logprobs(record, self.normalize)[number]
                 ids = text.ids[text.targets].tolist()
                 rows.append({"turn": number} | self._row(ids, next(theta), reference))
             found.append(rows)

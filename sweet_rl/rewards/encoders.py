@@ -133,8 +133,8 @@ def _hugging_face(
         pixels = processor(images=images, return_tensors="pt")["pixel_values"].to(device, dtype)
         return _features(model, pixels, pooler_is_random)
 
-    where = f"{name} on {device}"
-    return ImageEncoder(_name_of(name), embed, batch_size, f"image encoder: {_name_of(name)} ({where})")
+    own = _with_dtype(_name_of(name), dtype)
+    return ImageEncoder(own, embed, batch_size, f"image encoder: {own} ({name} on {device})")
 
 
 def _features(model: torch.nn.Module, pixels: torch.Tensor, pooler_is_random: bool) -> torch.Tensor:
@@ -155,6 +155,12 @@ def _name_of(name: str) -> str:
     """A hub name as it is; a folder by its own name and its content, wherever it lies."""
     path = Path(name)
     return f"{path.resolve().name}@{hash_input(path)[:8]}" if path.is_dir() else name
+
+
+def _with_dtype(name: str, dtype: torch.dtype) -> str:
+    """The name under which vectors are kept and compared: those of a shorter number format are other vectors."""
+    short = str(dtype).removeprefix("torch.")
+    return name if short == "float32" else f"{name} in {short}"
 
 
 def _local_copy(name: str) -> bool:
@@ -210,4 +216,5 @@ def _efficientnet(device: str, dtype: torch.dtype, batch_size: int, why: str) ->
         pixels = torch.from_numpy(np.stack(small)).permute(0, 3, 1, 2)
         return model.extract_features(((pixels - 127) / 128).to(device, dtype)).mean((2, 3))
 
-    return ImageEncoder(OFFLINE, embed, batch_size, f"image encoder: {OFFLINE} on {device} ({why})")
+    own = _with_dtype(OFFLINE, dtype)
+    return ImageEncoder(own, embed, batch_size, f"image encoder: {own} on {device} ({why})")

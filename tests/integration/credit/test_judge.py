@@ -44,3 +44,19 @@ def test_what_cannot_work_is_one_message(tmp_path):
     judging = {"critic_type": "judge", "judge_prompt_path": bad, "hostname": "localhost:9"}
     assert "{dialogue}" in call("rank_best_of_n.py", **judging, **flags).err
     assert not (tmp_path / "out.jsonl").exists()
+
+
+def test_the_judge_sees_the_solution_unless_it_is_withheld_and_draws_by_the_seed(tmp_path):
+    source = write_rows(tmp_path / "c.jsonl", [record(["a", "bb"]).to_dict()])
+    seeds = {}
+    for name, flags in {"shown": {}, "hidden": {"no_prompt": True, "seed": 3}}.items():
+        with ApiServer(longer_wins) as server:
+            done = call(
+                "rank_best_of_n.py", critic_type="judge", model_id=MODEL, hostname=server.url, input_path=source,
+                output_path=tmp_path / f"{name}.jsonl", **flags,
+            )  # fmt: skip
+            assert done.code == 0, done.err
+            bodies = [body for _, body in server.requests]
+        assert {"2 * x" in body["messages"][0]["content"] for body in bodies} == {name == "shown"}
+        seeds[name] = {body["seed"] for body in bodies}
+    assert seeds["shown"] != seeds["hidden"]

@@ -18,6 +18,7 @@ from sweet_rl.mini.worlds import WORLDS
 from sweet_rl.names import model_path
 from sweet_rl.scoring.privileged_information import hint_text, with_hint
 from tests.support.chat_families import small_tokenizer
+from tests.support.command_line import call
 
 
 @pytest.fixture(scope="module", params=["mini", "mini_hard"])
@@ -159,3 +160,24 @@ def test_a_pretrained_chat_model_becomes_an_agent_and_keeps_its_markup(tmp_path)
     first, last = (float(loss) for loss in re.findall(r"held_out_loss ([\d.]+)", result.stderr + result.stdout))
     assert last < first and "numbers_wrong" not in result.stderr + result.stdout
     assert ChatFormat.from_pretrained(str(tmp_path / "agent")).eos_text == "<|im_end|>"
+
+
+@pytest.mark.slow
+def test_a_stopped_agent_goes_on_from_its_last_checkpoint(tmp_path, monkeypatch):
+    flags = {
+        "save_path": tmp_path / "agent", "num_steps": 4, "batch_size": 2, "layers": 1, "width": 32,
+        "checkpoint_every": 2,
+    }  # fmt: skip
+    clip, left = torch.nn.utils.clip_grad_norm_, iter(range(3))
+
+    def stops(*given):
+        if next(left, None) is None:
+            raise KeyboardInterrupt  # in step 4, after the checkpoint of step 2
+        return clip(*given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(torch.nn.utils, "clip_grad_norm_", stops)
+        assert call("make_mini_agent.py", "--nobf16", **flags).code == 130
+    done = call("make_mini_agent.py", "--nobf16", **flags)
+    assert done.code == 0, done.err
+    assert (done.out + done.err).count("held_out_loss") == 1  # of step 4 alone

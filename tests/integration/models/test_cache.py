@@ -77,3 +77,17 @@ def test_calls_to_a_server_are_found_by_the_name_of_its_model(tmp_path):
 
         asyncio.run(twice())
         assert len(server.requests) == 1
+
+
+def test_other_fields_of_the_request_are_other_calls(tmp_path):
+    cache = CallCache(tmp_path)
+    with ApiServer(lambda body: chat_reply(body.get("reasoning_effort", "none"))) as server:
+
+        async def ask(request):
+            model = load_model(MODEL, ModelSettings(hostname=server.url, request=request), cache=cache)
+            await model.check()
+            (completion,) = await model.complete(ASKED, Sampling(seed=4))
+            await model.close()
+            return completion.text
+
+        assert [asyncio.run(ask(request)) for request in (None, {"reasoning_effort": "low"})] == ["none", "low"]

@@ -98,3 +98,14 @@ def test_tasks_whose_page_cannot_be_drawn_are_dropped_with_their_reason(tmp_path
     (dropped,) = read_rows(tmp_path / "kept.dropped.jsonl")
     assert dropped["id"] == broken.id and dropped["render_failure"]["kind"] == "too_large"
     assert "already complete" in call("filter_websites.py", **flags).out
+
+
+def test_no_test_task_is_a_training_task(tmp_path):
+    rows = [{"llm_generated_idea": f"Idea {n}", "text": f"<html><p>{n}</p></html>"} for n in range(10_003)]
+    source = write_rows(tmp_path / "all.jsonl", rows)
+    done = call("prepare_websight.py", input_path=source, output_dir=tmp_path / "out", num_train=3, num_test=3)
+    assert done.code == 0, done.err
+    made = {name: read_records(tmp_path / "out" / f"{name}.jsonl", Task) for name in ("train", "test")}
+    numbers = {name: [task.extra["websight_row"] for task in tasks] for name, tasks in made.items()}
+    assert numbers == {"train": [0, 1, 2], "test": [10_000, 10_001, 10_002]}
+    assert made["test"][0].problem_description == "Idea 10000"

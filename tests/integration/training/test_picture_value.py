@@ -9,7 +9,9 @@ import pytest
 from sweet_rl.chat import ChatFormat
 from sweet_rl.records import Task, Trajectory, TurnCandidates, read_records
 from sweet_rl.scoring.value_head import has_value_head, load_value_model
-from sweet_rl.scoring.vision import VisionFormat, is_vision_model, load_vision_frozen
+from sweet_rl.scoring.vision import VisionFormat, is_vision_model, load_vision_frozen, opened
+from sweet_rl.training.picture_value import draw_pages, picture_file
+from sweet_rl.training.settings import PictureSettings
 from tests.support.browsers import renderer_or_skip
 from tests.support.command_line import call, write_rows
 from tests.support.tiny_models import save_tiny_chat_model
@@ -104,3 +106,9 @@ def test_it_ranks_candidates_of_another_models_agent_by_the_picture_of_their_ref
     assert [record.judge_result[0] for record in ranked] == [0, 0, 1, 1]
     assert ranked[0].eos_text == agent.eos_text
     assert call("rank_best_of_n.py", no_prompt=True, **{**flags, "output_path": tmp_path / "other"}).code == 2
+
+
+def test_reference_pages_are_drawn_in_the_window_that_the_settings_name(tmp_path):
+    renderer_or_skip().close()
+    draw_pages([page("red", 1)], tmp_path, PictureSettings(page_width=320, page_height=200, page_timeout=120))
+    assert opened(picture_file(tmp_path, page("red", 1)).read_bytes()).size == (320, 200)

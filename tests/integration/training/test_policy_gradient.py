@@ -165,3 +165,13 @@ def test_an_adapter_starts_at_the_sampling_policy_and_is_merged(few, tmp_path):
     start = AutoModelForCausalLM.from_pretrained(model_path("mini")).state_dict()
     assert any((merged[name] - start[name]).abs().max() > 1e-4 for name in start)
     assert (tmp_path / "out" / "adapter" / "adapter_model.safetensors").is_file()
+
+
+def test_the_penalty_is_for_leaving_the_reference_that_is_given(few, tmp_path):
+    reference = save_perturbed_mini(tmp_path / "first")
+    run(
+        SCRIPT, pretrain="mini", ref_pretrain=reference, dataset=few, kl_coef=0.1, save_path=tmp_path / "out",
+        **TRAINING | {"max_epochs": 1},
+    )  # fmt: skip
+    line = read_rows(tmp_path / "out" / "training_log.jsonl")[0]
+    assert line["sampling_kl"] < 1e-6 and line["reference_kl"] > 1e-4  # before the first step

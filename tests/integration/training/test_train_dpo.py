@@ -17,6 +17,11 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
 from sweet_rl.chat import ChatFormat
 from sweet_rl.cli.groups import arguments
 from sweet_rl.errors import UserError
+from sweet_rl.records import PreferencePair, read_records
+from sweet_rl.scoring.load import load_frozen
+from sweet_rl.scoring.logps import score_texts
+from sweet_rl.training.examples import encode_pairs
+from sweet_rl.training.settings import DataSettings
 from sweet_rl.training.trainer import GroupedTrainer
 from tests.support.launched import run_together, torchrun
 from tests.support.tiny_models import EOS, save_tiny_chat_model
@@ -238,3 +243,15 @@ def test_strings_train_alike_with_a_response_template_and_with_the_header_of_the
     train(**flags, save_path=str(tmp_path / "template"), response_template="<|assistant|>")
     header, template = losses(tmp_path / "header"), losses(tmp_path / "template")
     assert header == template and header[-1] != pytest.approx(math.log(2), abs=1e-3)
+
+
+def test_the_reference_may_be_another_model_than_the_one_that_is_trained(model, pairs, tmp_path):
+    other = save_tiny_chat_model(tmp_path / "other", seed=1, initializer_range=0.2)
+    flags = settings(model, pairs, tmp_path / "out") | {"max_samples": 8, "max_epochs": 1}
+    train(**flags, ref_pretrain=other)
+    line, *_ = [json.loads(text) for text in open(tmp_path / "out" / "training_log.jsonl")]
+    examples = encode_pairs(read_records(pairs, PreferencePair, 8), ChatFormat.from_pretrained(model), DataSettings())
+    own, ref = (score_texts(load_frozen(path, device="cpu"), examples.texts) for path in (model, other))
+    ratio = [float((p - r).sum()) for p, r in zip(own, ref, strict=True)]
+    expected = sum(0.1 * (ratio[chosen] - ratio[rejected]) for chosen, rejected in examples.pairs) / 8
+    assert abs(expected) > 1e-3 and line["margin"] == pytest.approx(expected, abs=1e-4)  # before the first step

@@ -11,6 +11,7 @@ from transformers import AutoModelForCausalLM
 
 from sweet_rl.chat import ChatFormat
 from sweet_rl.cli.groups import arguments
+from sweet_rl.errors import UserError
 from tests.support.hub_server import HubServer, use_hub
 from tests.support.tiny_models import save_tiny_chat_model
 
@@ -59,6 +60,8 @@ def test_fine_tuning_on_a_file_of_the_hub_lowers_the_loss_and_uploads_a_loadable
         )  # fmt: skip
     for name in ("model.safetensors", "config.json", "tokenizer.json"):
         assert hub.files[f"me/imitation/{name}"] == (tmp_path / "out" / name).read_bytes()
+    assert not any(name.endswith(".bin") for name in hub.files)  # no pickle with the paths of this machine
+    assert not (tmp_path / "out" / "training_args.bin").exists()
     assert b"| dataset | `hf://datasets/me/data/graded.jsonl` |" in hub.files["me/imitation/README.md"]
     losses = [json.loads(line)["loss"] for line in open(tmp_path / "out" / "training_log.jsonl")]
     assert len(losses) == 20 and losses[-1] < 0.7 * losses[0]
@@ -75,3 +78,10 @@ def test_a_training_shorter_than_the_logging_interval_has_figures_of_its_end(mod
     assert [line["step"] for line in log] == [2, 3]
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
     assert manifest["summary"]["last"]["loss"] == log[-1]["loss"]
+
+
+def test_another_least_reward_is_another_training(model, tmp_path):
+    data = write(tmp_path / "graded.jsonl", [dialogue(i, 1.0) for i in range(4)] + [dialogue(9, 0.5)])
+    train(pretrain=model, dataset=data, save_path=str(tmp_path / "out"))
+    with pytest.raises(UserError, match="--min_reward: 1.0 -> 0.5"):
+        train(pretrain=model, dataset=data, save_path=str(tmp_path / "out"), min_reward=0.5)

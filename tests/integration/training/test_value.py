@@ -102,3 +102,17 @@ def test_a_model_without_a_head_is_refused(model):
     assert not has_value_head(model)
     with pytest.raises(UserError, match="train_value.py"):
         load_value_model(model)
+
+
+def test_the_value_function_reads_the_solution_unless_it_is_withheld(model, tmp_path):
+    rows = [dialogue(number, float(number % 2)) for number in range(4)]
+    for row in rows:
+        row["task"]["ground_truth"] = "g" * 500
+    (tmp_path / "graded.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    flags = {
+        "pretrain": model, "dataset": str(tmp_path / "graded.jsonl"), "objective": "classification", "max_len": 300,
+        "train_batch_size": 4,
+    }  # fmt: skip
+    with pytest.raises(UserError, match="4 longer than max_len"):
+        train(**flags, save_path=str(tmp_path / "hinted"))
+    train(**flags, save_path=str(tmp_path / "plain"), no_prompt=True)

@@ -144,7 +144,7 @@ def test_a_run_is_compared_with_its_baseline(source, capsys):
     rows = [row | {"answer": row["answer"] and "0.0"} for row in read(source)]
     run(write(source.with_name("worse.jsonl"), rows), output_path=str(other))
     run(source, baseline=str(other))
-    assert "win rate" in capsys.readouterr().out
+    assert "win rate          100.0 %" in capsys.readouterr().out
 
 
 def test_a_baseline_with_another_reward_is_refused(source):
@@ -181,3 +181,10 @@ def test_the_tasks_are_checked_by_the_domain_before_anything_is_written(source):
     with pytest.raises(UserError, match="in.jsonl: not mine"):
         run(source, domain(check_tasks=check))
     assert not source.with_name("out.jsonl").exists()
+
+
+def test_a_list_of_tasks_to_leave_out_makes_another_run(source):
+    listed = write(source.with_name("exclude.jsonl"), [{"id": "t0"}])
+    run(source)
+    with pytest.raises(UserError, match="exclude.jsonl"):
+        run(source, exclude=str(listed))

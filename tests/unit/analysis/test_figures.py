@@ -176,3 +176,11 @@ def test_the_command_draws_what_compare_runs_wrote(tmp_path):
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"table2.png", "table2.svg"}
     (tmp_path / "r.json").write_text("[]")
     assert "compare_runs.py writes them" in call("../visualizers/plot_results.py", **flags).err
+
+
+def test_an_error_bar_reaches_from_the_low_to_the_high_end():
+    found = results("zero-shot")
+    found["runs"][0]["success"] = {"mean": 0.2, "low": 0.15, "high": 0.4, "tasks": 10}
+    _, success = table(found).axes
+    (bar,) = success.containers[0].lines[2][0].get_segments()
+    assert bar[:, 0].round(6).tolist() == [15.0, 40.0]

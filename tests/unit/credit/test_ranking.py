@@ -192,3 +192,18 @@ def test_a_ranked_record_keeps_the_eos_that_sampling_noted():
     assert (kept.judge_scores, kept.judge_result, kept.eos_text) == ([0.0, 1.0], [1, 0], "<|x|>")
     assert ranked(TurnCandidates("p", "", ["a"]), [0.0], "<|critic|>").eos_text == "<|critic|>"
     assert ranked(TurnCandidates("p", "", ["a"]), [0.0], None).eos_text is None
+
+
+@pytest.mark.slow
+def test_processes_rank_no_more_than_the_limit(world, tmp_path):
+    flags = {"model_id": world["critic"], "input_path": world["path"], "reference": "sampled"}
+    assert rank(**flags, output_path=tmp_path / "o.jsonl", limit=2, processes=2)["turns"] == 2
+    assert len(read_records(tmp_path / "o.jsonl", TurnCandidates)) == 2
+
+
+def test_pairs_to_imitate_are_another_run(world, tmp_path):
+    rank(model_id=world["critic"], input_path=world["path"], reference="sampled", output_path=tmp_path / "r.jsonl")
+    paths = str(tmp_path / "r.jsonl"), str(tmp_path / "p.jsonl")
+    pair_file(*paths)
+    with pytest.raises(UserError, match="--get_sft"):
+        pair_file(*paths, get_sft=True)

@@ -1,6 +1,7 @@
 """The credit of turns and tokens, against one plain forward pass a turn and against ranking."""
 
 import asyncio
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -104,3 +105,21 @@ def test_a_character_of_several_tokens_comes_with_the_last_of_them(text):
 def test_bytes_that_are_no_text_are_not_lost():
     pieces = token_texts(Bytes(), [0xFF] * 12 + [97])
     assert "".join(pieces).endswith("a") and len(pieces) == 13
+
+
+def test_sums_of_released_candidates_are_those_that_ranking_takes():
+    released = replace(candidates(), extra={"additional_reference_logprobs_sum": [-7.0, -8.0, -9.0]})
+
+    def critic(texts):
+        return [np.full(len(text.targets), -0.25) for text in texts]
+
+    credit = TurnCredit(CHAT, critic, None, normalize="none").of_candidates([released])[0]
+    scores = asyncio.run(LogRatioCritic(CHAT, critic, None, normalize="none").scores([released]))[0]
+    assert [row["advantage"] for row in credit] == pytest.approx(scores, abs=1e-4)
+
+
+def test_tokens_are_added_up_as_for_ranking(scorer):
+    settings = {"reference_hint": False, "normalize": "none"}
+    credit = TurnCredit(CHAT, scorer, scorer, **settings).of_candidates([candidates()])[0]
+    scores = asyncio.run(LogRatioCritic(CHAT, scorer, scorer, **settings).scores([candidates()]))[0]
+    assert [row["advantage"] for row in credit] == pytest.approx(scores, abs=1e-3)

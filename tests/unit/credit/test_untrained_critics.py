@@ -21,6 +21,7 @@ from sweet_rl.domains import load_domain
 from sweet_rl.environments.asked_human import AskedHuman
 from sweet_rl.environments.base import ANSWER_MARKER
 from sweet_rl.errors import UserError
+from sweet_rl.humans import HumanReply
 from sweet_rl.mini.human import MiniHuman
 from sweet_rl.models.base import Completion
 from sweet_rl.records import Task, TurnCandidates, read_records, seed_for
@@ -287,3 +288,21 @@ def test_a_study_computes_no_log_prob_twice_and_forgets_them(world):
 def test_a_study_refuses_what_is_no_number(world):
     with pytest.raises(UserError, match="--purification"):
         StudySettings("mini", purification="much")
+
+
+def test_the_human_hears_what_was_said_and_not_what_was_thought(world):
+    heard = []
+
+    class Hearing:
+        async def reply(self, task, dialogue, seed):
+            heard.append(dialogue[-1]["content"])
+            return HumanReply("?")
+
+    thought = f"<think>\n{ANSWER_MARKER} now?\n</think>\n\nWhy?"
+    record = replace(
+        world["rows"][0], additional_outputs=["Why?", thought], additional_token_ids=None,
+        additional_reference_logprobs=None, additional_finish_reasons=None,
+    )  # fmt: skip
+    critic = load_critic(CriticSettings(world["seed"], "belief_gain", reply=True), Hearing())
+    asyncio.run(critic.scores([record]))
+    assert heard == ["Why?", "Why?"]

@@ -1,12 +1,16 @@
 """A critic with a value head: its values, and that other dialogues go on while it computes them."""
 
 import asyncio
+import json
 import threading
 
 from sweet_rl.chat import ChatFormat
-from sweet_rl.credit.value_critics import ValueHeadCritic
+from sweet_rl.cli.groups import to_settings
+from sweet_rl.credit.value_critics import ValueHeadCritic, _window
 from sweet_rl.names import model_path
 from sweet_rl.records import TurnCandidates
+from sweet_rl.runs.manifest import DIRECTORY_MANIFEST
+from sweet_rl.training.settings import PictureSettings
 
 
 def test_the_values_are_computed_beside_the_event_loop_and_given_back_by_turn():
@@ -27,3 +31,10 @@ def test_the_values_are_computed_beside_the_event_loop_and_given_back_by_turn():
         return await scores
 
     assert asyncio.run(score()) == [[0.0, 1.0], [2.0]]
+
+
+def test_pages_are_drawn_in_the_window_that_the_training_recorded(tmp_path):
+    recorded = to_settings(PictureSettings(page_width=800, page_height=600))
+    (tmp_path / DIRECTORY_MANIFEST).write_text(json.dumps({"settings": recorded}))
+    assert _window(str(tmp_path)) == {"width": 800, "height": 600}
+    assert _window(str(tmp_path / "elsewhere")) == {}

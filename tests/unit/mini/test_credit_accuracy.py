@@ -1,3 +1,5 @@
+import json
+
 import pytest
 
 from sweet_rl.errors import UserError
@@ -9,7 +11,11 @@ from sweet_rl.mini.credit_accuracy import (
     last_answers,
     pair_outcomes,
 )
+from sweet_rl.mini.tasks import family_of, make_tasks, rules_of, source
+from sweet_rl.mini.worlds import TOPIC_BY_NAME
 from sweet_rl.records import Task, TurnCandidates
+from sweet_rl.rewards.unit_tests import CodeGrader
+from tests.support.command_line import call, write_rows
 
 MINI = {"family": "parking_fee", "rules": [["allowance", 0, 2, 5], ["rate", 0, 4, 5], ["cap", 0, 30, 5]]}
 OUTPUTS = ["Is there a maximum?", "Is it urgent?", "What is the price of one unit?", "I WANT TO ANSWER:\ndef f()"]
@@ -117,3 +123,26 @@ def test_the_table_has_a_part_for_each_decision_and_a_column_for_each_turn():
     table = credit_markdown({"critic": credit_accuracy([turns([3.0, 1.0, 2.0, 0.0])])})
     assert table.count("turn 2") == 3 and "| critic | 100.0 | 100.0 to 100.0 | 2 | 100.0 |" in table
     assert "| critic |  |  | 0 |  |" in table
+
+
+def test_an_answer_that_passes_only_some_tests_is_wrong(tmp_path):
+    row = make_tasks(1, seed=3)[0]
+    task, family, rules = Task.from_dict(row), family_of(row["mini"]), rules_of(row["mini"])
+    asked = [TOPIC_BY_NAME[rule.topic].questions[0] for rule in rules]
+    codes = [source(family, rules[:i] + rules[i + 1 :]) for i in range(len(rules))]
+    with CodeGrader(workers=1) as grader:
+        partly = next(code for code in codes if 0 < grader.grade(task, code).reward < 1)
+
+    def turn(number, told, outputs):
+        questions = [{"text": f"{question}<|end|>", "train": True} for question in told]
+        return TurnCandidates(
+            [{"text": "Hi", "train": False}, *questions], "", outputs, id=f"d-{number}", task=task, turn=number,
+            judge_scores=[1.0, 0.0],
+        ).to_dict()  # fmt: skip
+
+    answers = [f"I WANT TO ANSWER:\n{code}" for code in (row["ground_truth"], partly)]
+    path = write_rows(tmp_path / "r.jsonl", [turn(0, [], [asked[0], "Is it urgent?"]), turn(1, asked, answers)])
+    done = call("measure_mini_credit.py", runs=f"c={path}", output_path=tmp_path / "c.json")
+    assert done.code == 0, done.err
+    found = json.loads((tmp_path / "c.json").read_text())["c"]["candidates"]
+    assert (found["complete"], found["wrong"]) == (1, 1)

@@ -1,5 +1,6 @@
 """Steps planned from rules: what a command reads is planned before it, once, and what is done is known as done."""
 
+import dataclasses
 import json
 import os
 
@@ -184,3 +185,10 @@ def test_other_seeds_and_folders_without_the_value_share_nothing(tuned):
     for path in made:
         tuned.make(path)
     assert list(tuned.steps) == made and not tuned.same
+
+
+def test_of_two_commands_that_made_an_output_the_last_one_counts(step):
+    other = dataclasses.replace(step, words=(*step.words, "--k", "4"))
+    with open(step.times, "a") as file:
+        file.write(json.dumps({"output": step.output, "status": 0, "command": " ".join(other.words)}) + "\n")
+    assert other.finished() and not step.finished()

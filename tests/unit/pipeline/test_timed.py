@@ -1,6 +1,7 @@
 """One command as a step: its log, its cost, its exit status, its GPUs."""
 
 import json
+import os
 import signal
 import sys
 
@@ -45,3 +46,9 @@ def test_a_command_sees_the_gpus_that_it_has_locked(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     timed(tmp_path, "sh", "-c", "echo gpus $CUDA_VISIBLE_DEVICES", gpus=2, pool="4,5,6")
     assert "gpus 4,5" in (tmp_path / "logs" / "a.log").read_text().splitlines()
+
+
+def test_the_command_itself_holds_the_locks_of_its_gpus(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    timed(tmp_path, "sh", "-c", "ls -l /proc/$$/fd", gpus=1, pool="4")
+    assert f"sweet_rl-gpus-{os.getuid()}/4" in (tmp_path / "logs" / "a.log").read_text()

@@ -93,10 +93,11 @@ def test_a_picture_has_the_same_vector_whatever_it_is_embedded_with(tmp_path):
     assert np.allclose(np.linalg.norm(together, axis=1), 1, atol=1e-6)
 
 
-def test_half_precision_is_near_full(tmp_path):
+def test_half_precision_is_near_full_and_not_taken_for_it(tmp_path):
     folder = save(tmp_path / "clip", "clip")
-    full, half = (load_encoder(folder, device="cpu", dtype=dtype).embed(PICTURES) for dtype in ("float32", "bfloat16"))
-    assert np.abs(full - half).max() < 0.05
+    full, half = (load_encoder(folder, device="cpu", dtype=dtype) for dtype in ("float32", "bfloat16"))
+    assert np.abs(full.embed(PICTURES) - half.embed(PICTURES)).max() < 0.05
+    assert half.name == f"{full.name} in bfloat16"  # the name is the key of kept vectors
 
 
 def test_without_clip_the_packaged_encoder_is_taken_and_says_so(monkeypatch):

@@ -301,3 +301,21 @@ def test_log_probs_that_the_server_does_not_report_end_the_run_with_a_message():
 
 def test_the_id_names_the_task_and_the_sample():
     assert dialogue_of(sample=7).id == f"{TASKS[0].id}-7" == trajectory_id(TASKS[0], 7)
+
+
+def test_who_chooses_gets_the_prompt_and_the_tokenizer_of_the_candidates(path):
+    seen = []
+
+    async def choose(task, messages, prompt, completions, tokenizer):
+        seen.append((messages, prompt, tokenizer))
+        return 0
+
+    async def work():
+        agent = TransformersModel.from_pretrained(path, device="cpu")
+        await play(TASKS[0], 0, replace(collaboration(agent, ModestHuman()), choose=choose))
+        await agent.close()
+        return agent.chat
+
+    chat = asyncio.run(work())
+    assert len(seen) == 3
+    assert all(prompt == chat.prompt(messages) and name == chat.fingerprint for messages, prompt, name in seen)

@@ -3,6 +3,8 @@
 import os
 import subprocess
 import sys
+import threading
+import time
 
 import pytest
 
@@ -37,3 +39,16 @@ def test_gpus_are_given_to_one_step_at_a_time_and_the_free_ones_first(tmp_path):
 def test_more_gpus_than_there_are_is_an_error_and_not_a_wait(tmp_path):
     with pytest.raises(UserError, match="8 GPUs are wanted, but there are 2: 0, 1"):
         lock_gpus(8, ["0", "1"], tmp_path)
+
+
+def test_who_waits_for_gpus_holds_the_queue_until_all_are_there(tmp_path):
+    held, found = lock_file(tmp_path / "1"), {}
+    waiting = threading.Thread(target=lambda: found.update(lock_gpus(2, ["0", "1"], tmp_path)))
+    waiting.start()
+    while (free := lock_file(tmp_path / "0", wait=False)) is not None:  # until the thread has taken it
+        os.close(free)
+        time.sleep(0.01)
+    assert lock_file(tmp_path / "queue", wait=False) is None
+    os.close(held)
+    waiting.join(30)
+    assert sorted(found) == ["0", "1"]

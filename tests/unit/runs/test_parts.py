@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from functools import partial
 from pathlib import Path
 
@@ -43,3 +44,18 @@ def test_parts_are_appended_in_order_and_a_failed_one_alone_is_continued(tmp_pat
     assert [row["seen"] for row in rows] == ["a"] * 5 + ["b"] * 5
     assert path.read_text().startswith(first) and os.getpid() not in {row["process"] for row in rows}
     assert {one.name for one in Path(tmp_path).iterdir()} == {"out.jsonl", "out.jsonl.manifest.json"}
+
+
+def killed(output_path: str, shard: str) -> None:
+    with open_run(output_path, {"shard": shard}) as run:
+        run.write({"id": shard})
+        if shard == "2/2":
+            os.kill(os.getpid(), signal.SIGKILL)
+        run.finish()
+
+
+def test_a_part_that_was_killed_is_not_taken_for_complete(tmp_path):
+    with open_run(tmp_path / "out.jsonl", {}) as run:
+        with pytest.raises(UserError, match="parts 2/2 failed"):
+            run_parts(run, killed, [{}, {}])
+        assert not run.done

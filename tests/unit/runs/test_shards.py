@@ -78,3 +78,14 @@ def test_an_unfinished_shard_and_a_whole_output_are_refused(tmp_path):
         run.finish()
     with pytest.raises(UserError, match="not made with --shard"):
         gather([tmp_path / "whole.jsonl"], tmp_path / "all.jsonl")
+
+
+def test_shards_of_other_inputs_are_refused(tmp_path):
+    paths = [tmp_path / f"{number}.jsonl" for number in (1, 2)]
+    for number, path in enumerate(paths, 1):
+        (source := tmp_path / f"tasks{number}").write_text(str(number))
+        with open_run(path, {"seed": 3, "shard": f"{number}/2"}, [source]) as run:
+            run.write({"id": f"r{number}"})
+            run.finish({})
+    with pytest.raises(UserError, match="another inputs"):
+        gather(paths, tmp_path / "all.jsonl")

@@ -11,7 +11,7 @@ import pytest
 from sweet_rl.errors import UserError
 from sweet_rl.models.placement import parameter_count
 from sweet_rl.scoring.rows import EncodedText
-from sweet_rl.scoring.vllm_logps import CACHE, SHARE_OF_MEMORY, VLLMScorer, shares_of
+from sweet_rl.scoring.vllm_logps import CACHE, SHARE_OF_MEMORY, VLLMScorer, load_vllm_scorers, shares_of
 from tests.support.tiny_models import save_tiny_chat_model
 
 
@@ -91,3 +91,13 @@ def test_without_vllm_the_error_says_what_to_leave_out(monkeypatch):
     monkeypatch.setitem(sys.modules, "vllm", None)
     with pytest.raises(UserError, match="--engine vllm"):
         VLLMScorer("anywhere")
+
+
+def test_scorers_have_the_precision_that_was_asked_for(engines, model, monkeypatch):
+    monkeypatch.setattr("sweet_rl.scoring.vllm_logps.gpu_memory", lambda: [])
+    for bf16, dtype in ((False, "float32"), (True, "bfloat16")):
+        engines.clear()
+        one, none, other = load_vllm_scorers([model, None, model], bf16)
+        one([text_of(5)])
+        assert none is None and one is not other and engines[0]["dtype"] == dtype
+        assert engines[0]["gpu_memory_utilization"] == pytest.approx(SHARE_OF_MEMORY / 2)

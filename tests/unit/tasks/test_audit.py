@@ -5,9 +5,24 @@ import json
 import pytest
 
 from sweet_rl.records import Task
+from sweet_rl.rewards.page_similarity import PageGrader
 from sweet_rl.rewards.unit_tests import CodeGrader
-from sweet_rl.tasks.audit import CHANCE, FAILS, NO_TESTS, OWN_TESTS, TRIVIAL, audit_code, audit_page, duplicates
+from sweet_rl.tasks.audit import (
+    BLANK,
+    BLANK_PAGE,
+    CHANCE,
+    FAILS,
+    NO_TESTS,
+    NOT_DRAWN,
+    OWN_TESTS,
+    TRIVIAL,
+    audit_code,
+    audit_page,
+    audit_pages,
+    duplicates,
+)
 from sweet_rl.tasks.duplicates import LIKE_DESCRIPTION, SAME_REFERENCE, SAME_TASK
+from tests.unit.rewards.test_page_similarity import OTHER, PAGE, VECTORS, Browsers, Encoder
 
 CALLS = {f"test{n}": f"f({n})" for n in range(1, 4)}
 SQUARE = "def f(x):\n    return x * x\n"
@@ -90,3 +105,14 @@ def test_the_page_has_counts_and_ids_but_no_text_of_a_task(audits):
     assert f"| {TASKS['first'].id} | some.jsonl | {TRIVIAL} | return a[0] if a else None |" in page
     assert "SECRET" not in page and "division" not in page and "SECRET" not in json.dumps(rows)
     assert "repeated (not left out): 1" in page
+
+
+def test_pages_that_are_as_good_as_blank_or_cannot_be_drawn_are_flagged(monkeypatch):
+    monkeypatch.setitem(VECTORS, BLANK_PAGE, [0.6, 0.8])  # that of OTHER; its cosine with PAGE is 0.6
+    tasks = [Task("a", PAGE), Task("b", OTHER), Task("c", "<html>slow</html>")]
+    graders = [PageGrader(Browsers(), Encoder()) for _ in range(2)]
+    found = list(audit_pages(tasks, graders, 0.1))
+    assert [audit.reasons for audit in found] == [{}, {BLANK: "similarity 1.000"}, {NOT_DRAWN: "timeout"}]
+    assert found[0].trivial_reward == pytest.approx(0.6)
+    (busy,) = audit_pages([Task("d", "<html>busy</html>")], graders, 0.1)
+    assert busy.machine == "no processor"

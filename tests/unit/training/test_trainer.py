@@ -13,6 +13,7 @@ import torch
 from sweet_rl.errors import UserError
 from sweet_rl.training.arguments import training_arguments
 from sweet_rl.training.batches import FILLER
+from sweet_rl.training.order import epoch_order
 from sweet_rl.training.settings import TrainingSettings
 from sweet_rl.training.trainer import GroupedTrainer, Objective, _FirstStep
 from tests.support.tiny_models import tiny_model
@@ -158,3 +159,11 @@ def test_the_first_steps_of_adam_follow_the_given_betas(make):
     # Step 1 moves by the rate. Step 2: moments 0.5 * 0.5 + 0.5 * 3 and 0.75 * 0.25 + 0.25 * 9, over 1 - beta^2.
     second = (1.75 / 0.75) / (2.4375 / 0.4375) ** 0.5
     torch.testing.assert_close(weight.detach(), before - 0.1 * (1 + second))
+
+
+def test_the_order_is_that_of_the_epoch_of_the_training(make):
+    trainer = make()
+    for epoch in (0, 1, 2):
+        trainer.state.epoch = float(epoch)
+        expected = epoch_order(trainer.groups, trainer.costs, 4, trainer.args.seed, epoch).tolist()
+        assert list(trainer._get_train_sampler()) == expected

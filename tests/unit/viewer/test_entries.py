@@ -216,3 +216,14 @@ def test_the_output_is_never_the_input(tmp_path):
     with pytest.raises(UserError, match="--serve"):
         ViewSettings("a.jsonl", "b.html", serve=True)
     assert str(ViewSettings("a.jsonl").page) == "a.html" and str(ViewSettings("a.jsonl", "b.html").page) == "b.html"
+
+
+def test_runs_in_another_order_are_matched_by_task_and_the_difference_is_the_second_less_the_first(tmp_path):
+    one = write(tmp_path / "a.jsonl", graded())
+    other = write(tmp_path / "b.jsonl", [*graded(shift=1)[2:], *graded(shift=1)[:2]])
+    collection, rows = scanned(one, compare_path=other, names=["before", "after"])
+    for number, row in enumerate(rows):
+        first, second = collection.view(number)["runs"]
+        assert first["id"] == second["id"] == row["id"] == row["other"]["id"]
+    # Of six tasks two lose one of two successes, and one its only graded one.
+    assert collection.summary()["difference"]["mean"] == pytest.approx(-(1 / 2 + 1 / 2 + 1) / 6)
