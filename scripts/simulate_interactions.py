@@ -152,8 +152,9 @@ def main(
     if critic is not None:
         settings |= {"candidates": sampling.n, "critic": critic.to_settings()}
     choices = {
-        "agent_request": agent.request, "env_request": env.request, "agent_prefix": agent_prefix,
-        "shard": collection.shard, "record_logprobs": collection.record_logprobs or None,
+        **{f"agent_{name}": value for name, value in agent.to_settings().items()},
+        **{f"env_{name}": value for name, value in env.to_settings().items()},
+        "agent_prefix": agent_prefix, "shard": collection.shard, "record_logprobs": collection.record_logprobs or None,
     }  # fmt: skip
     settings |= {name: value for name, value in choices.items() if value is not None}
     inputs = [input_path, collection.exclude, model_input(agent_model), domain.source]

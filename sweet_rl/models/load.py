@@ -56,6 +56,8 @@ def load_model(
         UserError: The settings exclude each other, or the model cannot be loaded.
     """
     settings, calls = settings or ModelSettings(), calls or CallSettings()
+    if settings.bf16 is not None:
+        engine_settings = {"dtype": "bfloat16" if settings.bf16 else "float32", **engine_settings}
     model = _load(name, settings, calls, engine_settings)
     if cache is None and calls.cache:
         cache = CallCache(calls.cache)
@@ -80,6 +82,8 @@ def _load(name: str, settings: ModelSettings, calls: CallSettings, engine_settin
             raise UserError(
                 f"a hostname ({hostname}) and the engine {engine} exclude each other: leave out one of them."
             )
+        if settings.bf16 is not None:
+            raise UserError("bf16 is for a model in this process; a server has the number format it was started with.")
         from sweet_rl.models.openai_server import OpenAIServer
 
         return OpenAIServer(

@@ -1,13 +1,19 @@
 """Settings that scripts share for models and calls."""
 
+import asyncio
+
 import pytest
+import torch
 
 from sweet_rl.errors import UserError
+from sweet_rl.models.load import load_model
 from sweet_rl.models.settings import CallSettings, ModelSettings
+from tests.support.tiny_models import save_tiny_chat_model
 
 
-def test_a_manifest_has_the_request_fields_only_if_there_are_any():
+def test_a_manifest_has_the_request_fields_and_the_number_format_only_if_they_are_given():
     assert ModelSettings(hostname="node1").to_settings() == {}
+    assert ModelSettings(bf16=False).to_settings() == {"bf16": False}
     assert ModelSettings(request={"temperature": None}).to_settings() == {"request": {"temperature": None}}
 
 
@@ -15,3 +21,16 @@ def test_a_manifest_has_the_request_fields_only_if_there_are_any():
 def test_values_out_of_range_are_refused_by_the_name_of_their_flag(wrong):
     with pytest.raises(UserError, match=f"--{next(iter(wrong))} is"):
         CallSettings(**wrong)
+
+
+@pytest.mark.parametrize(("bf16", "dtype"), [(None, torch.float32), (False, torch.float32), (True, torch.bfloat16)])
+def test_weights_in_this_process_have_the_number_format_that_was_asked_for(tmp_path, bf16, dtype):
+    path = save_tiny_chat_model(tmp_path / "model")
+    model = load_model(path, ModelSettings(bf16=bf16), device="cpu")
+    assert {weights.dtype for weights in model.engine.model.parameters()} == {dtype}
+    asyncio.run(model.close())
+
+
+def test_the_number_format_of_a_server_is_not_ours_to_choose():
+    with pytest.raises(UserError, match="bf16 is for a model in this process"):
+        load_model("m", ModelSettings(hostname="localhost:9", bf16=True))
