@@ -30,7 +30,7 @@ class Script:
         needs: a field that every row of the input must have.
         wrong: a value of that field that has the wrong type.
         models: flags that name a model.
-        other: flags with which a run may not be continued.
+        other: flags of which none may be another when a run is continued.
     """
 
     name: str
@@ -54,69 +54,84 @@ class Script:
 
 
 FAST = {"max_tokens": "3"}
+TRAINING = {
+    "learning_rate": "0.1", "max_epochs": "2", "train_batch_size": "4", "seed": "1", "lora_rank": "4", "max_len": "500",
+    "warmup_ratio": "0.5", "weight_decay": "0.5", "adam_betas": "0.5,0.6", "lr_scheduler": "linear",
+    "min_learning_rate_ratio": "0.5",
+}  # fmt: skip
 SCRIPTS = (
     Script(
         "simulate_interactions.py",
         {"agent_model": "{place}/model", "env_model": "mini", "input_path": "{place}/tasks.jsonl",
          "output_path": "{out}/made.jsonl", "max_turns": "2", "agent_prompt_path": "mini_agent.txt", **FAST},
-        ("output_path",), "max_turns", "input_path", "problem_description", 7, ("agent_model",), {"max_turns": "1"},
+        ("output_path",), "max_turns", "input_path", "problem_description", 7, ("agent_model",),
+        {"max_turns": "1", "temperature": "0.5", "top_p": "0.9", "max_tokens": "4", "best_of_n": "2", "num_tasks": "1",
+         "agent_prefix": "Hm.", "agent_prompt_path": "code_agent.txt", "seed": "1", "agent_bf16": "True",
+         "record_logprobs": "True", "shard": "1/2"},
     ),
     Script(
         "evaluate_code.py",
         {"input_path": "{place}/trajectories.jsonl", "output_path": "{out}/made.jsonl",
          "preference_path": "{out}/pairs.jsonl", "tokenizer": "{place}/model", "sandbox": "limits"},
         ("output_path", "preference_path"), "timeout", "input_path", "dialogue_history", "no list", ("tokenizer",),
-        {"timeout": "2"},
+        {"timeout": "2", "min_gap": "0.5"},
     ),
     Script(
         "train_dpo.py",
         {"pretrain": "{place}/model", "dataset": "{place}/pairs.jsonl", "save_path": "{out}/made",
          "train_batch_size": "2"},
-        ("save_path",), "beta", "dataset", "rejected", ["no part"], ("pretrain", "ref_pretrain"), {"beta": "0.7"},
+        ("save_path",), "beta", "dataset", "rejected", ["no part"], ("pretrain", "ref_pretrain"),
+        {"beta": "0.7", "nll_loss_coef": "0.5", "normalize": "turn", **TRAINING},
     ),
     Script(
         "train_sft.py",
         {"pretrain": "{place}/model", "dataset": "{place}/graded.jsonl", "save_path": "{out}/made",
          "train_batch_size": "2"},
-        ("save_path",), "learning_rate", "dataset", "task", "no object", ("pretrain",), {"learning_rate": "0.1"},
+        ("save_path",), "learning_rate", "dataset", "task", "no object", ("pretrain",),
+        {"min_reward": "0.5", **TRAINING},
     ),
     Script(
         "train_value.py",
         {"pretrain": "{place}/model", "dataset": "{place}/pairs.jsonl", "save_path": "{out}/made",
          "train_batch_size": "2"},
-        ("save_path",), "beta", "dataset", "rejected", ["no part"], ("pretrain",), {"beta": "0.7"},
+        ("save_path",), "beta", "dataset", "rejected", ["no part"], ("pretrain",), {"beta": "0.7", **TRAINING},
     ),
     Script(
         "train_policy_gradient.py",
         {"pretrain": "{place}/model", "dataset": "{place}/graded.jsonl", "save_path": "{out}/made",
          "train_batch_size": "2", "old_logprobs": "recomputed"},
-        ("save_path",), "clip_low", "dataset", "task", "no object", ("pretrain",), {"clip_low": "0.3"},
+        ("save_path",), "clip_low", "dataset", "task", "no object", ("pretrain",),
+        {"clip_low": "0.3", "clip_high": "0.3", "kl_coef": "0.1", "aggregation": "constant", **TRAINING},
     ),
     Script(
         "score_turns.py",
         {"model_id": "{place}/model", "reference_model_id": "{place}/model", "input_path": "{place}/graded.jsonl",
          "output_path": "{out}/made.jsonl"},
         ("output_path",), "token_budget", "input_path", "dialogue_history", "no list",
-        ("model_id", "reference_model_id"), {"normalize": "none"},
+        ("model_id", "reference_model_id"), {"normalize": "none", "no_prompt": "True", "clip": "2"},
     ),
     Script(
         "sample_best_of_n.py",
         {"model_id": "{place}/model", "input_path": "{place}/graded.jsonl", "output_path": "{out}/made.jsonl",
          "best_of_n": "2", **FAST},
         ("output_path",), "best_of_n", "input_path", "dialogue_history", [{"role": "robot", "content": ""}],
-        ("model_id",), {"best_of_n": "3"},
+        ("model_id",),
+        {"best_of_n": "3", "temperature": "0.5", "top_p": "0.9", "max_tokens": "4", "data_fraction": "0.5", "seed": "1",
+         "bf16": "True", "shard": "1/2"},
     ),
     Script(
         "rank_best_of_n.py",
         {"model_id": "{place}/model", "reference_model_id": "{place}/model", "input_path": "{place}/ranked.jsonl",
          "output_path": "{out}/made.jsonl"},
         ("output_path",), "token_budget", "input_path", "additional_outputs", "no list",
-        ("model_id", "reference_model_id"), {"normalize": "none"},
+        ("model_id", "reference_model_id"),
+        {"normalize": "none", "no_prompt": "True", "clip": "2", "shard": "1/2"},
     ),
     Script(
         "generate_random_pairs_from_ranks.py",
         {"input_path": "{place}/ranked.jsonl", "output_path": "{out}/made.jsonl"},
-        ("output_path",), "num_pairs", "input_path", "older_output", 7, (), {"num_pairs": "1"},
+        ("output_path",), "num_pairs", "input_path", "older_output", 7, (),
+        {"num_pairs": "1", "get_sft": "True", "seed": "1"},
     ),
     Script(
         "compare_runs.py",
@@ -140,7 +155,7 @@ SCRIPTS = (
     Script(
         "make_mini_tasks.py",
         {"num_train": "3", "num_test": "2", "output_dir": "{out}/made"},
-        ("output_dir",), "num_train", other={"num_test": "3"},
+        ("output_dir",), "num_train", other={"num_test": "3", "num_train": "4", "seed": "1", "world": "hard"},
     ),
     Script(
         "study_credit.py",
