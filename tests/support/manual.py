@@ -88,7 +88,7 @@ def check_variable(name: str, block: list) -> None:
 def _read_variables() -> set[str]:
     """The variables of the environment that scripts and library read."""
     text = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "scripts").glob("*.sh"))
-    names = set(re.findall(r"\$\{([A-Z_]+):?-", text))
+    names = set(re.findall(r"\$\{([A-Z_]+):?[-+]", text))
     for folder in ("scripts", "sweet_rl", "workflow"):
         for path in (ROOT / folder).rglob("*.py"):
             names |= set(re.findall(r'environ(?:\.get\(|\[)"([A-Z_]+)"', path.read_text(encoding="utf-8")))
