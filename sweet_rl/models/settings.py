@@ -25,7 +25,7 @@ class ModelSettings:
             out: '{"temperature": null, "reasoning_effort": "low"}'.
         api_key_variable: Environment variable that holds the key of the model's server.
         bf16: For a model in this process: load its weights in bfloat16, or with False in float32. Default: as in the
-            checkpoint on a GPU, float32 on a CPU. CPUs with AMX generate twice as fast in bfloat16, others more slowly.
+            checkpoint on a GPU, float32 on a CPU. bfloat16 is quick on CPUs with AMX, slow on others.
     """
 
     engine: Literal["auto", "transformers", "vllm", "openai"] = "auto"

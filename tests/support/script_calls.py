@@ -88,7 +88,7 @@ SCRIPTS = (
         {"pretrain": "{place}/model", "dataset": "{place}/graded.jsonl", "save_path": "{out}/made",
          "train_batch_size": "2"},
         ("save_path",), "learning_rate", "dataset", "task", "no object", ("pretrain",),
-        {"min_reward": "0.5", **TRAINING},
+        {"learning_rate": "0.1", "min_reward": "0.5", **TRAINING},
     ),
     Script(
         "train_value.py",
