@@ -23,15 +23,7 @@ import numpy as np
 from sweet_rl.chat import ChatFormat
 from sweet_rl.credit.candidate_texts import check_candidates, encoded_candidates
 from sweet_rl.credit.critics import CriticSettings
-from sweet_rl.credit.log_ratio import (
-    VLLM_TURNS,
-    LoadScorers,
-    LogRatioCritic,
-    Score,
-    TokenCritic,
-    TokenLogps,
-    load_scorers,
-)
+from sweet_rl.credit.log_ratio import VLLM_TURNS, LoadScorers, Score, TokenCritic, TokenLogps, load_scorers
 from sweet_rl.environments.base import ANSWER_MARKER
 from sweet_rl.errors import UserError
 from sweet_rl.humans.base import Human
@@ -51,21 +43,12 @@ class BeliefGainCritic(TokenCritic):
         chat: of the model's tokenizer.
         score: log-probs under the model.
         human: replies to each candidate; None for no reply.
-        normalize, clip, top_tokens: as in `advantage`, over the tokens of the reference solution.
         seed: of the human's replies. Equal candidates of a turn get the same reply.
+        aggregation: normalize, clip, top_tokens, as of `TokenCritic`, over the tokens of the reference solution.
     """
 
-    def __init__(
-        self,
-        chat: ChatFormat,
-        score: Score,
-        human: Human | None = None,
-        normalize: str = "turn",
-        clip: float | None = None,
-        top_tokens: int = 5,
-        seed: int = 0,
-    ):
-        super().__init__(chat, normalize, clip, top_tokens)
+    def __init__(self, chat: ChatFormat, score: Score, human: Human | None = None, seed: int = 0, **aggregation: Any):
+        super().__init__(chat, **aggregation)
         self._score, self._human, self._seed = score, human, seed
         self._asked = asyncio.Semaphore(REPLIES_AT_ONCE)
 
@@ -83,16 +66,16 @@ class BeliefGainCritic(TokenCritic):
         path = model_path(settings.model_id)
         (score,) = (load or load_scorers)([path], settings)
         human = human if settings.reply else None
-        made = cls(ChatFormat.from_pretrained(path), score, human, **settings.aggregation, seed=settings.seed)
+        made = cls(ChatFormat.from_pretrained(path), score, human, settings.seed, **settings.aggregation)
         if settings.engine == "vllm":
             made.turns_per_call = VLLM_TURNS
         return made
 
     async def token_logps(self, records: Sequence[TurnCandidates]) -> list[list[TokenLogps]]:
-        pairs = [pair for group in await asyncio.gather(*map(self._texts, records)) for pair in group]
-        found = await asyncio.to_thread(self._score, [text for pair in pairs for text in pair])
-        logps = iter(zip(found[::2], found[1::2], strict=True))
-        return [[next(logps) for _ in record.additional_outputs] for record in records]
+        groups = await asyncio.gather(*map(self._texts, records))
+        flat = [text for group in groups for pair in group for text in pair]
+        found = iter(await asyncio.to_thread(self._score, flat))
+        return [[(next(found), next(found)) for _ in group] for group in groups]
 
     async def _texts(self, record: TurnCandidates) -> list[tuple[EncodedText, EncodedText]]:
         """The two texts of each candidate, with and without what it adds."""
@@ -116,8 +99,11 @@ class BeliefGainCritic(TokenCritic):
         if len(questions) == len(spoken):
             return texts
         by_place = dict(zip(questions, texts, strict=True))
-        answers = zip(*(encoded_candidates(record, self.chat, hint) for hint in (True, False)), strict=True)
-        return [by_place.get(index, pair) for index, pair in enumerate(answers)]
+        return [by_place.get(index, pair) for index, pair in enumerate(self._with_and_without_c(record))]
+
+    def _with_and_without_c(self, record: TurnCandidates) -> list[tuple[EncodedText, EncodedText]]:
+        """The two texts of each candidate's pointwise information."""
+        return list(zip(*(encoded_candidates(record, self.chat, hint) for hint in (True, False)), strict=True))
 
     async def _reply(self, record: TurnCandidates, index: int, text: str) -> str:
         if record.additional_replies is not None:
@@ -149,19 +135,15 @@ class BeliefGainCritic(TokenCritic):
 class PmiBeliefCritic(BeliefGainCritic):
     """The mean of pointwise information and belief gain, both under one model, each aggregated over its own tokens."""
 
-    def __init__(self, chat: ChatFormat, score: Score, *more: Any, **settings: Any):
-        super().__init__(chat, score, *more, **settings)
-        self._pmi = LogRatioCritic(chat, score, score, reference_hint=False)
+    async def _texts(self, record: TurnCandidates) -> list[tuple[EncodedText, EncodedText]]:
+        """The texts of every candidate's belief gain, then those of its pointwise information; so are `token_logps`."""
+        return [*await super()._texts(record), *self._with_and_without_c(record)]
 
     async def scores_by(
         self, records: Sequence[TurnCandidates], aggregations: Sequence[Mapping[str, Any]]
     ) -> list[list[list[float]]]:
-        gains = await super().scores_by(records, aggregations)
-        informations = await self._pmi.scores_by(records, aggregations)
-        return [
-            [np.mean(both, axis=0).tolist() for both in zip(*rows, strict=True)]
-            for rows in zip(gains, informations, strict=True)
-        ]
+        found = await super().scores_by(records, aggregations)
+        return [[np.reshape(both, (2, -1)).mean(axis=0).tolist() for both in groups] for groups in found]
 
 
 def _message(record: TurnCandidates, index: int, spoken: str) -> Message:

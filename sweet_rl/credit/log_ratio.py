@@ -75,10 +75,10 @@ class LogRatioCritic(TokenCritic):
         reference: log-probs under the reference model. None takes the log-probs with which the candidates were sampled,
             without the reference solution (as the released code does).
         hint: whether the critic's texts begin with the reference solution.
-        normalize, clip, top_tokens: as in `advantage`.
         reference_hint: whether the reference model's texts begin with the reference solution; default: as `hint`.
         purification: lambda, the weight at which log pi(a|c) - log pi(a) under the critic is subtracted, both without
             the dialogue.
+        aggregation: normalize, clip, top_tokens, as of `TokenCritic`.
     """
 
     def __init__(
@@ -87,13 +87,11 @@ class LogRatioCritic(TokenCritic):
         critic: Score,
         reference: Score | None,
         hint: bool = True,
-        normalize: str = "turn",
-        clip: float | None = None,
-        top_tokens: int = 5,
         reference_hint: bool | None = None,
         purification: float = 0.0,
+        **aggregation: Any,
     ):
-        super().__init__(chat, normalize, clip, top_tokens)
+        super().__init__(chat, **aggregation)
         self._critic, self._reference, self._hint = critic, reference, hint
         self._reference_hint = hint if reference_hint is None else reference_hint
         self._purification = purification
@@ -120,9 +118,9 @@ class LogRatioCritic(TokenCritic):
             critic,
             critic if alone else reference,
             settings.hint,
-            **settings.aggregation,
             reference_hint=settings.hint and not alone and settings.reference != "seed_without_c",
             purification=settings.purification if settings.critic_type == "purified" else 0.0,
+            **settings.aggregation,
         )
         if settings.engine == "vllm":
             made.turns_per_call = VLLM_TURNS

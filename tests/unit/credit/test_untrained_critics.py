@@ -12,7 +12,7 @@ import torch
 
 from sweet_rl.chat import ChatFormat
 from sweet_rl.credit.acting import BestCandidate
-from sweet_rl.credit.belief_gain import BeliefGainCritic
+from sweet_rl.credit.belief_gain import BeliefGainCritic, PmiBeliefCritic
 from sweet_rl.credit.critics import CriticSettings, load_critic
 from sweet_rl.credit.log_ratio import load_scorer
 from sweet_rl.credit.ranking import rank_file
@@ -165,6 +165,19 @@ def test_pmi_belief_is_the_mean_of_both_and_an_answers_pointwise_information(wor
     informations = scores(world, critic_type="pmi", **own)
     np.testing.assert_allclose(both, (np.array(gains) + np.array(informations)) / 2, atol=1e-5)
     assert [row[2] for row in both] == pytest.approx([row[2] for row in informations], abs=1e-5)
+
+
+def test_pmi_belief_scores_in_one_call_in_which_an_answers_two_texts_are_equal(world):
+    """Equal texts of a call are computed once; the answer is candidate 2 of 4."""
+    calls = []
+
+    def score(texts):
+        calls.append([text.key for text in texts])
+        return [np.zeros(len(text.targets)) for text in texts]
+
+    asyncio.run(PmiBeliefCritic(ChatFormat.from_pretrained(world["seed"]), score).scores(world["rows"][:1]))
+    (keys,) = calls
+    assert len(keys) == 4 * 4 and keys[4:6] == keys[12:14] and keys[4] != keys[5]
 
 
 def test_the_dialogue_before_the_turn_is_one_prompt_of_all_beliefs(world):
