@@ -8,13 +8,15 @@ The input are frontend trajectories, graded or not. A browser on this machine dr
 holds them as pictures and source text only.
 """
 
-from sweet_rl.cli import run
+from typing import Annotated
+
+from sweet_rl.cli import prefix, run
 from sweet_rl.cli.released import VISUALIZE_DESIGN
 from sweet_rl.viewer.show import ViewSettings, show
 
 
 def main(
-    view: ViewSettings,
+    view: Annotated[ViewSettings, prefix("", response_template=None)],
     image_encoder: str | None = None,
     no_similarity: bool = False,
     browser: str | None = None,

@@ -10,13 +10,23 @@ The input is a file of the pipeline or of the release: trajectories, graded or n
 The HTML file needs no network and no server, and runs no script but its own.
 """
 
-from sweet_rl.cli import run
+from typing import Annotated
+
+from sweet_rl.cli import prefix, run
 from sweet_rl.cli.released import VISUALIZE
-from sweet_rl.viewer.credit_file import CreditSettings
+from sweet_rl.credit.critics import CriticSettings
 from sweet_rl.viewer.show import ViewSettings, show
 
+NOT_HERE = (  # only a log-ratio has credit by token
+    "critic_type", "top_tokens", "clip", "purification", "reply", "hostname", "engine", "judge_prompt_path",
+    "api_key_variable", "concurrency", "seed",
+)  # fmt: skip
 
-def main(view: ViewSettings, credit: CreditSettings | None = None) -> None:
+
+def main(
+    view: ViewSettings,
+    credit: Annotated[CriticSettings | None, prefix("", model_id="critic", **dict.fromkeys(NOT_HERE))] = None,
+) -> None:
     """Make a page of a file's dialogues, candidates or pairs."""
     show(view, credit)
 

@@ -38,7 +38,7 @@ class TokenCritic:
 
     Args:
         chat: of the model's tokenizer.
-        normalize, clip, top_tokens: as in `advantage`.
+        normalize, clip, top_tokens: as in `advantage`; kept as `aggregation`.
     """
 
     turns_per_call = 64
@@ -46,7 +46,7 @@ class TokenCritic:
 
     def __init__(self, chat: ChatFormat, normalize: str = "turn", clip: float | None = None, top_tokens: int = 5):
         self.chat, self.eos_text = chat, chat.eos_text
-        self._aggregation = {"normalize": normalize, "clip": clip, "top_tokens": top_tokens}
+        self.aggregation = {"normalize": normalize, "clip": clip, "top_tokens": top_tokens}
 
     async def token_logps(self, records: Sequence[TurnCandidates]) -> list[list[TokenLogps]]:
         """For each record and candidate the log-probs that `advantage` compares."""
@@ -60,7 +60,7 @@ class TokenCritic:
         return [[[advantage(*pair, **own) for pair in group] for group in found] for own in aggregations]
 
     async def scores(self, records: Sequence[TurnCandidates]) -> list[list[float]]:
-        return (await self.scores_by(records, [self._aggregation]))[0]
+        return (await self.scores_by(records, [self.aggregation]))[0]
 
     async def close(self) -> None:
         """Nothing to release."""
@@ -79,6 +79,10 @@ class LogRatioCritic(TokenCritic):
         purification: lambda, the weight at which log pi(a|c) - log pi(a) under the critic is subtracted, both without
             the dialogue.
         aggregation: normalize, clip, top_tokens, as of `TokenCritic`.
+
+    Attributes:
+        scorers: `critic` and `reference`.
+        hint, reference_hint: as above.
     """
 
     def __init__(
@@ -92,8 +96,8 @@ class LogRatioCritic(TokenCritic):
         **aggregation: Any,
     ):
         super().__init__(chat, **aggregation)
-        self._critic, self._reference, self._hint = critic, reference, hint
-        self._reference_hint = hint if reference_hint is None else reference_hint
+        self.scorers, self.hint = (critic, reference), hint
+        self.reference_hint = hint if reference_hint is None else reference_hint
         self._purification = purification
 
     @classmethod
@@ -127,21 +131,22 @@ class LogRatioCritic(TokenCritic):
         return made
 
     async def token_logps(self, records: Sequence[TurnCandidates]) -> list[list[TokenLogps]]:
-        shown = self._texts(records, self._hint)
+        score, score_reference = self.scorers
+        shown = self._texts(records, self.hint)
         flat = [text for group in shown for text in group]
-        if self._reference is None:
-            normalize = self._aggregation["normalize"]
-            if by_token(normalize, self._aggregation["clip"]):
+        if score_reference is None:
+            normalize = self.aggregation["normalize"]
+            if by_token(normalize, self.aggregation["clip"]):
                 for record in records:
                     check_token_logprobs(record, self.chat)
             reference = [values for record in records for values in sampling_logprobs(record, normalize)]
         else:
-            hidden = shown if self._reference_hint == self._hint else self._texts(records, self._reference_hint)
-            reference = await asyncio.to_thread(self._reference, [text for group in hidden for text in group])
-        critic = await asyncio.to_thread(self._critic, flat)
+            hidden = shown if self.reference_hint == self.hint else self._texts(records, self.reference_hint)
+            reference = await asyncio.to_thread(score_reference, [text for group in hidden for text in group])
+        critic = await asyncio.to_thread(score, flat)
         if self._purification:
             alone = [*self._texts(records, True, dialogue=False), *self._texts(records, False, dialogue=False)]
-            found = await asyncio.to_thread(self._critic, [text for group in alone for text in group])
+            found = await asyncio.to_thread(score, [text for group in alone for text in group])
             by_c = zip(critic, found[: len(flat)], found[len(flat) :], strict=True)
             critic = [own - self._purification * (told - untold) for own, told, untold in by_c]
         pairs = zip(critic, reference, strict=True)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 import numpy as np
 
-from sweet_rl.chat import ChatFormat
 from sweet_rl.credit.advantage import advantage
-from sweet_rl.credit.candidate_texts import encoded_candidates, sampling_logprobs
-from sweet_rl.credit.log_ratio import Score
+from sweet_rl.credit.candidate_texts import encoded_candidates
+from sweet_rl.credit.log_ratio import LogRatioCritic
 from sweet_rl.errors import UserError
 from sweet_rl.records import Trajectory, TurnCandidates
 from sweet_rl.scoring.privileged_information import with_hint
@@ -21,29 +21,12 @@ class TurnCredit:
     """The credit of turns and tokens under a critic and its reference (equation 2 of the paper).
 
     Args:
-        chat: of the critic's tokenizer.
-        critic: log-probs of texts under the critic.
-        reference: log-probs of texts under the reference model. None, for candidates only, takes the log-probs with
-            which they were sampled.
-        hint: whether the critic sees the reference solution.
-        reference_hint: whether the reference model sees it.
-        normalize: as in `advantage`.
+        critic: gives the log-probs, and says how they are added up.
         response_template: for trajectories of released files, as in `trajectory_parts`.
     """
 
-    def __init__(
-        self,
-        chat: ChatFormat,
-        critic: Score,
-        reference: Score | None,
-        hint: bool = True,
-        reference_hint: bool = True,
-        normalize: str = "turn",
-        response_template: str | None = None,
-    ) -> None:
-        self.chat, self.normalize, self.response_template = chat, normalize, response_template
-        self._critic, self._reference = critic, reference
-        self._hint, self._reference_hint = hint, reference_hint
+    def __init__(self, critic: LogRatioCritic, response_template: str | None = None) -> None:
+        self.critic, self.response_template = critic, response_template
 
     def of_trajectories(self, trajectories: Sequence[Trajectory]) -> list[list[dict]]:
         """The credit of each turn of each trajectory, from one forward pass per trajectory.
@@ -55,12 +38,14 @@ class TurnCredit:
         Raises:
             UserError: the text of a dialogue is not known, or there is no reference model.
         """
-        spoken = [t for t in trajectories if any(m["role"] == "assistant" for m in t.dialogue_history)]
-        shown = [self._text(trajectory, self._hint) for trajectory in spoken]
-        other = shown if self._hint == self._reference_hint else [self._text(t, self._reference_hint) for t in spoken]
-        if self._reference is None:
+        hint, reference_hint = self.critic.hint, self.critic.reference_hint
+        critic, reference_model = self.critic.scorers
+        if reference_model is None:
             raise UserError("trajectories have no log-probs of sampling: a reference model is needed.")
-        theta, reference = self._critic(shown), self._reference(other)
+        spoken = [t for t in trajectories if any(m["role"] == "assistant" for m in t.dialogue_history)]
+        shown = [self._text(trajectory, hint) for trajectory in spoken]
+        other = shown if hint == reference_hint else [self._text(t, reference_hint) for t in spoken]
+        theta, reference = critic(shown), reference_model(other)
         turns = {}
         for trajectory, text, own, ref in zip(spoken, shown, theta, reference, strict=True):
             found = []
@@ -78,26 +63,18 @@ class TurnCredit:
             For each record a row per candidate, as for a turn; `turn` is the number of the candidate. `reference` is
             missing if the stored log-probs are of other tokens or only their mean.
         """
-        shown = [encoded_candidates(record, self.chat, self._hint) for record in records]
-        other = shown if self._hint == self._reference_hint else [
-            encoded_candidates(record, self.chat, self._reference_hint) for record in records
-        ]  # fmt: skip
-        theta = iter(self._critic([text for group in shown for text in group]))
-        given = iter(self._reference([text for group in other for text in group])) if self._reference else None
         found = []
-        for record, group in zip(records, shown, strict=True):
-            rows = []
-            for number, text in enumerate(group):
-                reference = next(given) if given else sampling_logprobs(record, self.normalize)[number]
-                ids = text.ids[text.targets].tolist()
-                rows.append({"turn": number} | self._row(ids, next(theta), reference))
-            found.append(rows)
+        for record, logps in zip(records, asyncio.run(self.critic.token_logps(records)), strict=True):
+            texts = encoded_candidates(record, self.critic.chat, self.critic.hint)
+            ids = [text.ids[text.targets].tolist() for text in texts]
+            rows = zip(ids, logps, strict=True)
+            found.append([{"turn": number} | self._row(own, *pair) for number, (own, pair) in enumerate(rows)])
         return found
 
     def _row(self, ids: list[int], critic: np.ndarray, reference: np.ndarray | list[float] | float) -> dict:
         row = {
-            "advantage": round(advantage(critic, reference, self.normalize), 4),
-            "tokens": token_texts(self.chat.tokenizer, ids),
+            "advantage": round(advantage(critic, reference, **self.critic.aggregation), 4),
+            "tokens": token_texts(self.critic.chat.tokenizer, ids),
             "critic": [round(float(value), 3) for value in critic],
         }
         if np.ndim(reference) and len(reference) == len(ids):
@@ -105,10 +82,10 @@ class TurnCredit:
         return row
 
     def _text(self, trajectory: Trajectory, hint: bool) -> EncodedText:
-        parts = trajectory_parts(trajectory, self.chat, self.response_template)
+        parts = trajectory_parts(trajectory, self.critic.chat, self.response_template)
         if hint:
             parts = with_hint(parts, trajectory.task.ground_truth)
-        ids, train = self.chat.encode(parts, trajectory.tokenizer)
+        ids, train = self.critic.chat.encode(parts, trajectory.tokenizer)
         return EncodedText.build(ids, train, f"trajectory {trajectory.id!r}")
 
 

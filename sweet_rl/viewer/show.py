@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from sweet_rl.credit.critics import CriticSettings
 from sweet_rl.errors import UserError
 from sweet_rl.records import PreferencePair, Trajectory, TurnCandidates
 from sweet_rl.runs.run import write_texts
 from sweet_rl.viewer.candidates import Candidates, Ranked
-from sweet_rl.viewer.credit_file import CreditFile, CreditSettings, write_credit
+from sweet_rl.viewer.credit_file import CreditFile, write_credit
 from sweet_rl.viewer.designs import Designs, Pictures
 from sweet_rl.viewer.entries import Collection, Comparison, Dialogues, Pairs
 from sweet_rl.viewer.page import write_page
@@ -33,6 +34,7 @@ class ViewSettings:
         credit_path: file of the critic's credit, computed once; default with --critic: beside the output.
         ranked_path: ranked candidates of these trajectories, shown at their turns.
         pair_path: turn pairs drawn from the ranked candidates, to mark which candidates were chosen and rejected.
+        response_template: with --critic: text before each turn of the agent in released texts.
         limit: only the first records.
         overwrite: replace an output that holds something else.
 
@@ -49,6 +51,7 @@ class ViewSettings:
     credit_path: str | None = None
     ranked_path: str | None = None
     pair_path: str | None = None
+    response_template: str | None = None
     limit: int | None = None
     overwrite: bool = False
 
@@ -64,17 +67,13 @@ class ViewSettings:
         return Path(self.output) if self.output is not None else Path(self.input_path).with_suffix(".html")
 
 
-def show(view: ViewSettings, credit: CreditSettings | None = None, pictures: Pictures | None = None) -> None:
+def show(view: ViewSettings, credit: CriticSettings | None = None, pictures: Pictures | None = None) -> None:
     """Open the files, compute the credit if asked for, and write the page or serve it until interrupted.
 
     Raises:
         UserError: the files do not go together, or a line of them is wrong.
     """
-    credit_path = view.credit_path or (f"{view.page}.credit.jsonl" if credit is not None else None)
-    collection = open_collection(
-        view.input_path, view.compare_path, view.names, credit, credit_path, view.ranked_path, view.pair_path,
-        view.limit, view.overwrite, pictures,
-    )  # fmt: skip
+    collection = open_collection(view, credit, pictures)
     if view.serve:
         serve(collection, pictures, view.port)
         return
@@ -86,93 +85,76 @@ def show(view: ViewSettings, credit: CreditSettings | None = None, pictures: Pic
 
 
 def open_collection(
-    input_path: str,
-    compare_path: str | None = None,
-    names: list[str] | None = None,
-    credit: CreditSettings | None = None,
-    credit_path: str | None = None,
-    ranked_path: str | None = None,
-    pair_path: str | None = None,
-    limit: int | None = None,
-    overwrite: bool = False,
-    pictures: Pictures | None = None,
+    view: ViewSettings, credit: CriticSettings | None = None, pictures: Pictures | None = None
 ) -> Collection:
     """Open a file of trajectories, candidates or pairs, with the files that belong to it.
 
     Args:
-        input_path: the file.
-        compare_path: trajectories of a second run on the same tasks.
-        names: of the two runs.
-        credit: if given, the critic's credit is computed first and kept at `credit_path`.
-        credit_path: credit that was computed before, or is to be kept.
-        ranked_path: ranked candidates of the trajectories.
-        pair_path: turn pairs drawn from the ranked candidates.
-        limit: only the first records.
-        overwrite: replace credit that was computed with other settings.
+        view: the files.
+        credit: if given, the critic's credit is computed first and kept.
         pictures: draws the pages of frontend dialogues; without it they are shown as source.
 
     Raises:
         UserError: the files do not go together.
     """
-    kind = kind_of(input_path)
+    kind, limit = kind_of(view.input_path), view.limit
     if pictures is not None and kind is not Trajectory:
-        raise UserError(f"{input_path} holds no dialogues. Look at it with visualize_dialogue_histories.py.")
+        raise UserError(f"{view.input_path} holds no dialogues. Look at it with visualize_dialogue_histories.py.")
     if limit is not None and limit < 1:
         raise UserError(f"--limit is {limit}; it must be at least 1.")
-    _check_together(kind, input_path, compare_path, names, credit or credit_path, ranked_path, pair_path)
+    _check_together(kind, view, credit)
     if kind is PreferencePair:
-        return Pairs(input_path, limit)
-    kept = _credit(credit, RecordFile(input_path, kind, limit), credit_path, overwrite)
-    if kind is TurnCandidates:
-        return Candidates(Ranked(input_path, pair_path, limit, kept))
-    ranked = None if ranked_path is None else Ranked(ranked_path, pair_path)
+        return Pairs(view.input_path, limit)
+    credit_path = view.credit_path or (f"{view.page}.credit.jsonl" if credit is not None else None)
+
+    def kept(path: str, credit_path: str | None) -> CreditFile | None:
+        if credit is not None:
+            write_credit(credit, RecordFile(path, kind, limit), credit_path, view.overwrite, view.response_template)
+        return None if credit_path is None else CreditFile(credit_path)
 
     def dialogues(path: str, own: CreditFile | None, candidates: Ranked | None = None) -> Dialogues:
         if pictures is None:
             return Dialogues(path, limit, own, candidates)
         return Designs(path, pictures, limit, own, candidates)
 
-    run = dialogues(input_path, kept, ranked)
-    if compare_path is None:
+    first = kept(view.input_path, credit_path)
+    if kind is TurnCandidates:
+        return Candidates(Ranked(view.input_path, view.pair_path, limit, first))
+    ranked = None if view.ranked_path is None else Ranked(view.ranked_path, view.pair_path)
+    run = dialogues(view.input_path, first, ranked)
+    if view.compare_path is None:
         return run
-    second_path = f"{credit_path}.compared" if credit_path else None
-    second = _credit(credit, RecordFile(compare_path, Trajectory, limit), second_path, overwrite) if credit else None
-    chosen = tuple(names) if names else (Path(input_path).name, Path(compare_path).name)
+    second = None if credit is None else kept(view.compare_path, f"{credit_path}.compared")
+    chosen = tuple(view.names) if view.names else (Path(view.input_path).name, Path(view.compare_path).name)
     if chosen[0] == chosen[1]:
-        chosen = (str(input_path), str(compare_path))
-    return Comparison(run, dialogues(compare_path, second), chosen)
+        chosen = (view.input_path, view.compare_path)
+    return Comparison(run, dialogues(view.compare_path, second), chosen)
 
 
-def _credit(
-    settings: CreditSettings | None, records: RecordFile, path: str | None, overwrite: bool
-) -> CreditFile | None:
-    if settings is not None:
-        write_credit(settings, records, path, overwrite)
-    return None if path is None else CreditFile(path)
-
-
-def _check_together(kind, input_path, compare_path, names, credit, ranked_path, pair_path) -> None:
+def _check_together(kind: type, view: ViewSettings, critic: CriticSettings | None) -> None:
     held = {Trajectory: "trajectories", TurnCandidates: "candidates", PreferencePair: "pairs"}[kind]
     for flag, given, kinds in (
-        ("--compare_path", compare_path, (Trajectory,)),
-        ("--ranked_path", ranked_path, (Trajectory,)),
-        ("--critic or --credit_path", credit, (Trajectory, TurnCandidates)),
-        ("--pair_path", pair_path, (Trajectory, TurnCandidates)),
+        ("--compare_path", view.compare_path, (Trajectory,)),
+        ("--ranked_path", view.ranked_path, (Trajectory,)),
+        ("--critic or --credit_path", critic or view.credit_path, (Trajectory, TurnCandidates)),
+        ("--pair_path", view.pair_path, (Trajectory, TurnCandidates)),
     ):
         if given and kind not in kinds:
-            raise UserError(f"{input_path} holds {held}: {flag} is not for them.")
+            raise UserError(f"{view.input_path} holds {held}: {flag} is not for them.")
     for flag, path, expected in (
-        ("--compare_path", compare_path, Trajectory),
-        ("--ranked_path", ranked_path, TurnCandidates),
-        ("--pair_path", pair_path, PreferencePair),
+        ("--compare_path", view.compare_path, Trajectory),
+        ("--ranked_path", view.ranked_path, TurnCandidates),
+        ("--pair_path", view.pair_path, PreferencePair),
     ):
         if path is not None and kind_of(path) is not expected:
             raise UserError(f"{flag} {path}: expected {expected.__name__} records, found {kind_of(path).__name__}.")
-    if pair_path and kind is Trajectory and not ranked_path:
+    if view.pair_path and kind is Trajectory and not view.ranked_path:
         raise UserError(
             "--pair_path shows which candidates were drawn: give --ranked_path, the ranked candidates, too."
         )
-    if ranked_path and compare_path:
+    if view.ranked_path and view.compare_path:
         raise UserError("--ranked_path and --compare_path cannot be shown together: give one of them.")
-    if names is not None and (compare_path is None or len(names) != 2 or len(set(names)) != 2):
+    if view.names is not None and (view.compare_path is None or len(view.names) != 2 or len(set(view.names)) != 2):
         raise UserError("--names are those of the two runs of --compare_path: give two different ones, name,name.")
+    if view.response_template is not None and critic is None:
+        raise UserError("--response_template is for --critic. Leave it out.")

@@ -1,7 +1,7 @@
 import pytest
 
 from sweet_rl.viewer.page import write_page
-from sweet_rl.viewer.show import open_collection
+from sweet_rl.viewer.show import ViewSettings, open_collection
 from tests.support.window import Window
 
 
@@ -18,7 +18,7 @@ def page(tmp_path):
 
     def write(input_path: str, name: str = "page.html", **more) -> str:
         path = tmp_path / name
-        path.write_text(write_page(open_collection(input_path, **more), progress=False), encoding="utf-8")
+        path.write_text(write_page(open_collection(ViewSettings(input_path, **more)), progress=False), encoding="utf-8")
         return path.as_uri()
 
     return write

@@ -10,7 +10,7 @@ from sweet_rl.records import TurnCandidates
 from sweet_rl.rewards.extract_page import extract_page
 from sweet_rl.viewer.designs import Pictures, shown_page
 from sweet_rl.viewer.page import write_page
-from sweet_rl.viewer.show import open_collection
+from sweet_rl.viewer.show import ViewSettings, open_collection
 from tests.support.browsers import renderer_or_skip
 from tests.support.designs import designs
 from tests.support.dialogues import graded, write
@@ -30,7 +30,7 @@ def drawn(tmp_path_factory):
         from sweet_rl.rewards.encoders import load_encoder
 
         pictures = Pictures(renderer, load_encoder("efficientnet-lite0"))
-        collection = open_collection(path, pictures=pictures)
+        collection = open_collection(ViewSettings(path), pictures=pictures)
         text = write_page(collection, pictures, progress=False)
         page = folder / "designs.html"
         page.write_text(text, encoding="utf-8")
@@ -127,7 +127,7 @@ def test_the_oracles_word_on_a_draft_stands_beside_it(drawn, window):
 
 def test_dialogues_about_code_are_sent_to_the_other_viewer(tmp_path):
     path = write(tmp_path / "code.jsonl", graded())
-    collection = open_collection(path, pictures=Pictures(renderer=None))
+    collection = open_collection(ViewSettings(path), pictures=Pictures(renderer=None))
     with pytest.raises(Exception, match="visualize_dialogue_histories.py"):
         list(collection.scan())
 
@@ -145,11 +145,9 @@ def test_candidates_that_hold_pages_are_pictures_too(tmp_path):
     record = replace(record, task=trajectory.task, turn=0, id=f"{trajectory.id}-0")
     with renderer_or_skip(workers=1, width=320, height=240) as renderer:
         pictures = Pictures(renderer)
-        collection = open_collection(
-            write(tmp_path / "designs.jsonl", [trajectory]),
-            ranked_path=write(tmp_path / "ranked.jsonl", [record]),
-            pictures=pictures,
-        )
+        ranked = write(tmp_path / "ranked.jsonl", [record])
+        view = ViewSettings(write(tmp_path / "designs.jsonl", [trajectory]), ranked_path=ranked)
+        collection = open_collection(view, pictures=pictures)
         assert len(list(collection.scan())) == 1
         shown = collection.view(0)["messages"][1]["candidates"]
         assert "picture" not in shown[2]

@@ -9,7 +9,7 @@ import pytest
 from sweet_rl.mini.tasks import make_tasks
 from sweet_rl.viewer.page import write_page
 from sweet_rl.viewer.serve import make_server
-from sweet_rl.viewer.show import open_collection
+from sweet_rl.viewer.show import ViewSettings, open_collection
 from tests.support.dialogues import write
 from tests.support.hostile_texts import HOSTILE
 
@@ -54,12 +54,12 @@ def test_there_are_enough_of_them():
 def test_hostile_texts_are_shown_as_text_and_nothing_runs(rows, window, tmp_path, served):
     server = None
     if served:
-        server = make_server(open_collection(rows))
+        server = make_server(open_collection(ViewSettings(rows)))
         threading.Thread(target=server.serve_forever, daemon=True).start()
         address = f"http://127.0.0.1:{server.server_address[1]}/"
     else:
         page = tmp_path / "page.html"
-        page.write_text(write_page(open_collection(rows), progress=False), encoding="utf-8")
+        page.write_text(write_page(open_collection(ViewSettings(rows)), progress=False), encoding="utf-8")
         address = page.as_uri()
     try:
         window.open(address)
@@ -89,7 +89,7 @@ def test_hostile_texts_are_shown_as_text_and_nothing_runs(rows, window, tmp_path
 
 
 def test_a_page_holds_no_text_of_the_data_but_as_packed_data(rows):
-    text = write_page(open_collection(rows), progress=False)
+    text = write_page(open_collection(ViewSettings(rows)), progress=False)
     assert "window.ran" not in text and "<img" not in text and "evil.example" not in text
     assert text.count("</script>") == text.count("<script")
 
@@ -121,7 +121,7 @@ BLOCKED = {
 def test_the_policy_stops_what_a_flaw_in_the_page_would_let_in(window, tmp_path, page, served):
     """The page makes no such attempt itself; the policy is tried here as the second wall, with the first one gone."""
     path = write(tmp_path / "plain.jsonl", [trajectory("plain", "plain")])
-    server = make_server(open_collection(path)) if served else None
+    server = make_server(open_collection(ViewSettings(path))) if served else None
     if server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
     try:

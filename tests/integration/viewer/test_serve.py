@@ -10,14 +10,14 @@ import pytest
 from sweet_rl.errors import UserError
 from sweet_rl.viewer.page import shell
 from sweet_rl.viewer.serve import make_server
-from sweet_rl.viewer.show import open_collection
+from sweet_rl.viewer.show import ViewSettings, open_collection
 from tests.support.dialogues import graded, write
 
 
 @pytest.fixture
 def served(tmp_path):
     path = write(tmp_path / "graded.jsonl", graded())
-    server = make_server(open_collection(path))
+    server = make_server(open_collection(ViewSettings(path)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield server, tmp_path
     server.shutdown()
@@ -152,7 +152,7 @@ def test_a_bad_line_is_told_on_the_page_and_what_came_before_it_can_be_read(tmp_
     path = write(tmp_path / "bad.jsonl", graded()[:2])
     with open(path, "a") as file:
         file.write('{"task": 3, "dialogue_history": []}\n')
-    server = make_server(open_collection(path))
+    server = make_server(open_collection(ViewSettings(path)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
         window.open(f"http://127.0.0.1:{server.server_address[1]}/")
@@ -168,11 +168,11 @@ def test_a_bad_line_is_told_on_the_page_and_what_came_before_it_can_be_read(tmp_
 
 def test_a_port_that_is_taken_is_said(served):
     with pytest.raises(UserError, match="--port 0"):
-        make_server(open_collection(str(served[1] / "graded.jsonl")), port=served[0].server_address[1])
+        make_server(open_collection(ViewSettings(str(served[1] / "graded.jsonl"))), port=served[0].server_address[1])
 
 
 def test_rows_are_there_while_the_scan_goes_on(tmp_path):
-    collection = open_collection(write(tmp_path / "graded.jsonl", graded()))
+    collection = open_collection(ViewSettings(write(tmp_path / "graded.jsonl", graded())))
     scan, go = collection.scan, threading.Event()
 
     def slowly():

@@ -7,7 +7,7 @@ import pytest
 
 from sweet_rl.chat import ChatFormat
 from sweet_rl.credit.critics import CriticSettings
-from sweet_rl.credit.log_ratio import load_scorer
+from sweet_rl.credit.log_ratio import LogRatioCritic, load_scorer
 from sweet_rl.credit.taken_turns import score_turns_file, taken_turns
 from sweet_rl.credit.turn_credit import TurnCredit
 from sweet_rl.errors import UserError
@@ -57,7 +57,7 @@ def test_a_file_gets_the_advantage_of_every_turn_and_keeps_all_else(model, tmp_p
     summary = score_turns_file(settings, source, str(output))
     scorers = [load_scorer(name, False, 4096) for name in (critic, MINI)]
     given = read_records(source, Trajectory)
-    expected = TurnCredit(model.chat, *scorers).of_trajectories(given)
+    expected = TurnCredit(LogRatioCritic(model.chat, *scorers)).of_trajectories(given)
     lines = [json.loads(line) for line in output.read_text().splitlines()]
     for row, before, turns in zip(lines, given, expected, strict=True):
         credit = row.pop("turn_credit", None)

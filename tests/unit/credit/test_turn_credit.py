@@ -39,7 +39,7 @@ def plain_logps(trajectory: Trajectory, place: int, hint: bool) -> np.ndarray:
 
 
 def test_every_turn_has_the_advantage_of_a_text_that_ends_with_it(scorer):
-    credit = TurnCredit(CHAT, scorer, scorer, hint=True, reference_hint=False)
+    credit = TurnCredit(LogRatioCritic(CHAT, scorer, scorer, hint=True, reference_hint=False))
     trajectories = list(graded()[:2])
     for trajectory, turns in zip(trajectories, credit.of_trajectories(trajectories), strict=True):
         places = [i for i, m in enumerate(trajectory.dialogue_history) if m["role"] == "assistant"]
@@ -54,13 +54,13 @@ def test_every_turn_has_the_advantage_of_a_text_that_ends_with_it(scorer):
 
 
 def test_the_same_model_shown_the_same_gives_no_credit(scorer):
-    turns = TurnCredit(CHAT, scorer, scorer).of_trajectories(graded()[:1])[0]
+    turns = TurnCredit(LogRatioCritic(CHAT, scorer, scorer)).of_trajectories(graded()[:1])[0]
     assert {turn["advantage"] for turn in turns} == {0.0}
 
 
 def test_a_dialogue_in_which_the_agent_says_nothing_has_no_turns(scorer):
     silent = Trajectory(graded()[0].task, [{"role": "user", "content": "x"}])
-    assert TurnCredit(CHAT, scorer, scorer).of_trajectories([silent]) == [[]]
+    assert TurnCredit(LogRatioCritic(CHAT, scorer, scorer)).of_trajectories([silent]) == [[]]
 
 
 def candidates() -> TurnCandidates:
@@ -76,8 +76,9 @@ def candidates() -> TurnCandidates:
 def test_candidates_have_the_scores_that_ranking_gives_them(scorer):
     record = candidates()
     for reference in (scorer, None):
-        credit = TurnCredit(CHAT, scorer, reference).of_candidates([record])[0]
-        scores = asyncio.run(LogRatioCritic(CHAT, scorer, reference).scores([record]))[0]
+        critic = LogRatioCritic(CHAT, scorer, reference)
+        credit = TurnCredit(critic).of_candidates([record])[0]
+        scores = asyncio.run(critic.scores([record]))[0]
         assert [row["advantage"] for row in credit] == pytest.approx(scores, abs=1e-4)
         assert ["".join(row["tokens"]) for row in credit] == [t + CHAT.eos_text for t in record.additional_outputs]
     assert ["reference" in row for row in credit] == [True, True, False]  # the last one's log-probs are of other tokens
@@ -85,7 +86,7 @@ def test_candidates_have_the_scores_that_ranking_gives_them(scorer):
 
 def test_trajectories_without_a_reference_model_are_refused(scorer):
     with pytest.raises(UserError, match="reference model"):
-        TurnCredit(CHAT, scorer, None).of_trajectories(graded()[:1])
+        TurnCredit(LogRatioCritic(CHAT, scorer, None)).of_trajectories(graded()[:1])
 
 
 class Bytes:
@@ -110,16 +111,18 @@ def test_bytes_that_are_no_text_are_not_lost():
 def test_sums_of_released_candidates_are_those_that_ranking_takes():
     released = replace(candidates(), extra={"additional_reference_logprobs_sum": [-7.0, -8.0, -9.0]})
 
-    def critic(texts):
+    def scorer(texts):
         return [np.full(len(text.targets), -0.25) for text in texts]
 
-    credit = TurnCredit(CHAT, critic, None, normalize="none").of_candidates([released])[0]
-    scores = asyncio.run(LogRatioCritic(CHAT, critic, None, normalize="none").scores([released]))[0]
+    critic = LogRatioCritic(CHAT, scorer, None, normalize="none")
+    credit = TurnCredit(critic).of_candidates([released])[0]
+    scores = asyncio.run(critic.scores([released]))[0]
     assert [row["advantage"] for row in credit] == pytest.approx(scores, abs=1e-4)
 
 
-def test_tokens_are_added_up_as_for_ranking(scorer):
-    settings = {"reference_hint": False, "normalize": "none"}
-    credit = TurnCredit(CHAT, scorer, scorer, **settings).of_candidates([candidates()])[0]
-    scores = asyncio.run(LogRatioCritic(CHAT, scorer, scorer, **settings).scores([candidates()]))[0]
+@pytest.mark.parametrize("aggregation", [{"normalize": "none"}, {"normalize": "sqrt"}, {"normalize": "top"}])
+def test_tokens_are_added_up_as_for_ranking(scorer, aggregation):
+    critic = LogRatioCritic(CHAT, scorer, scorer, reference_hint=False, **aggregation)
+    credit = TurnCredit(critic).of_candidates([candidates()])[0]
+    scores = asyncio.run(critic.scores([candidates()]))[0]
     assert [row["advantage"] for row in credit] == pytest.approx(scores, abs=1e-3)

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from sweet_rl.chat import ChatFormat
-from sweet_rl.credit.log_ratio import load_scorer
+from sweet_rl.credit.log_ratio import LogRatioCritic, load_scorer
 from sweet_rl.credit.turn_credit import TurnCredit
 from sweet_rl.errors import UserError
 from sweet_rl.integrations.turn_critic import TurnCritic
@@ -23,7 +23,7 @@ def critic(tmp_path_factory) -> str:
 
 def test_the_credit_of_a_turn_is_its_advantage(critic):
     chat, scorers = ChatFormat.from_pretrained(MINI), [load_scorer(name, False, 4096) for name in (critic, MINI)]
-    whole = TurnCredit(chat, *scorers).of_trajectories(graded()[:2])
+    whole = TurnCredit(LogRatioCritic(chat, *scorers)).of_trajectories(graded()[:2])
     turn_critic = TurnCritic({"model_id": critic, "reference_model_id": MINI})
     for trajectory, turns in zip(graded()[:2], whole, strict=True):
         credit = asyncio.run(turn_critic.credit(trajectory))

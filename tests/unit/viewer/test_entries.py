@@ -9,12 +9,12 @@ from safetensors.torch import save_file
 
 from sweet_rl.analysis.statistics import bootstrap_interval
 from sweet_rl.chat import ChatFormat
+from sweet_rl.credit.critics import CriticSettings
 from sweet_rl.credit.ranking import ranked
 from sweet_rl.credit.turn_pairs import turn_pairs
 from sweet_rl.errors import UserError
 from sweet_rl.names import model_path
 from sweet_rl.records import Trajectory, TurnCandidates
-from sweet_rl.viewer.credit_file import CreditSettings
 from sweet_rl.viewer.page import json_text
 from sweet_rl.viewer.show import ViewSettings, open_collection
 from tests.support.dialogues import graded, write
@@ -47,8 +47,8 @@ def files(tmp_path):
     }
 
 
-def scanned(*paths, **more):
-    collection = open_collection(*paths, **more)
+def scanned(path, credit=None, **more):
+    collection = open_collection(ViewSettings(path, **more), credit)
     return collection, [row for row, _ in collection.scan()]
 
 
@@ -113,7 +113,7 @@ def test_a_pair_has_what_both_share_once_and_what_is_trained_apart(files):
 
 
 def test_credit_is_computed_once_and_continued(files, tmp_path, capsys):
-    settings = CreditSettings("mini", "seed_without_c", "mini")
+    settings = CriticSettings("mini", reference="seed_without_c", reference_model_id="mini")
     kept = str(tmp_path / "credit.jsonl")
     collection, rows = scanned(files["trajectories"], credit=settings, credit_path=kept)
     lines = open(kept).read().splitlines()
@@ -134,7 +134,7 @@ def test_credit_is_computed_once_and_continued(files, tmp_path, capsys):
 def test_a_critic_with_a_value_head_is_sent_to_ranking(files, tmp_path):
     (tmp_path / "critic").mkdir()
     save_file({"value_head.weight": torch.zeros(1, 2)}, str(tmp_path / "critic" / "model.safetensors"))
-    settings = CreditSettings(str(tmp_path / "critic"))
+    settings = CriticSettings(str(tmp_path / "critic"))
     with pytest.raises(UserError, match="--critic_type value"):
         scanned(files["trajectories"], credit=settings, credit_path=str(tmp_path / "credit.jsonl"))
     assert not (tmp_path / "credit.jsonl").exists()
@@ -143,7 +143,8 @@ def test_a_critic_with_a_value_head_is_sent_to_ranking(files, tmp_path):
 @pytest.mark.parametrize("reference", ["seed", "seed_without_c"])
 def test_candidates_get_credit_by_token_too(files, tmp_path, reference):
     """The seed model is its own reference: with the solution the ratio is 1, without it it is not."""
-    settings, kept = CreditSettings("mini", reference, "mini"), str(tmp_path / "credit.jsonl")
+    settings = CriticSettings("mini", reference=reference, reference_model_id="mini")
+    kept = str(tmp_path / "credit.jsonl")
     collection, _ = scanned(files["ranked"], credit=settings, credit_path=kept)
     shown = collection.view(0)["messages"][1]["candidates"]
     assert all(len(c["credit"]["tokens"]) == len(c["credit"]["reference"]) for c in shown)
@@ -151,8 +152,11 @@ def test_candidates_get_credit_by_token_too(files, tmp_path, reference):
 
 
 def test_dialogues_have_no_log_probs_of_sampling_to_compare_with(files, tmp_path):
-    with pytest.raises(UserError, match="seed_without_c"):
-        scanned(files["trajectories"], credit=CreditSettings("mini", "sampled"), credit_path=str(tmp_path / "c.jsonl"))
+    kept = tmp_path / "c.jsonl"
+    for reference in ("sampled", None):
+        with pytest.raises(UserError, match="seed_without_c.*--reference_model_id"):
+            scanned(files["trajectories"], CriticSettings("mini", reference=reference), credit_path=str(kept))
+    assert not kept.exists()
 
 
 def test_released_rows_without_our_fields_are_shown(tmp_path):
@@ -194,6 +198,7 @@ def test_half_a_surrogate_pair_stays_what_it_was(tmp_path):
         ("trajectories", {"compare_path": "ranked"}, "expected Trajectory"),
         ("trajectories", {"pair_path": "pairs"}, "--ranked_path"),
         ("trajectories", {"names": ["a", "b"]}, "--names"),
+        ("trajectories", {"response_template": "A:"}, "--response_template is for --critic"),
         ("trajectories", {"limit": 0}, "--limit"),
         ("ranked", {"pair_path": "foreign"}, "none of its pairs"),
         ("trajectories", {"compare_path": "stranger"}, "no task in common"),
