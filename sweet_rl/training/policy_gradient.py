@@ -18,7 +18,7 @@ from sweet_rl.scoring.logps import ROW_TOKENS
 from sweet_rl.scoring.rows import lay_out
 from sweet_rl.scoring.shared_prefix import share_prompts
 from sweet_rl.training.encoded_once import encoded_once
-from sweet_rl.training.first_loss import check_first_kl
+from sweet_rl.training.first_loss import OTHER_SAMPLER
 from sweet_rl.training.loop import Training
 from sweet_rl.training.losses import policy_gradient_losses
 from sweet_rl.training.policy_examples import PolicyExamples, encode_policy_examples
@@ -59,7 +59,7 @@ def policy_gradient_objective(
         return policy_gradient_losses(logps, batch["sampled"], batch["advantages"], batch["text"], how, reference)
 
     return Objective(
-        collate, losses, first_loss=0.0, first_figure="sampling_kl", first_logps="sampled", check_first=check_first_kl
+        collate, losses, first_loss=0.0, first_figure="sampling_kl", first_logps="sampled", first_problem=OTHER_SAMPLER
     )
 
 

@@ -23,7 +23,7 @@ from sweet_rl.progress import progress_bar
 from sweet_rl.scoring.logps import completion_logps
 from sweet_rl.training.batches import FILLER, ProcessBatches
 from sweet_rl.training.checkpoints import mark_complete
-from sweet_rl.training.first_loss import check_first_loss, has_dropout
+from sweet_rl.training.first_loss import OTHER_REFERENCE, check_first, has_dropout
 from sweet_rl.training.order import EpochOrder, prompt_groups
 
 
@@ -38,7 +38,7 @@ class Objective:
         outputs: (model, batch) -> what the losses are computed from: log-probs of the trained tokens, or values.
         first_loss: mean of the figure `first_figure` in the first step, if the model then gives the batch's log-probs
             `first_logps` (those of its reference, or of sampling); else None.
-        check_first: check(figure, first_loss, mean distance of the log-probs, whether they are exact).
+        first_problem: message of the error if it is another one, as of `check_first`.
     """
 
     collate: Callable[[list[int]], dict[str, Any]]
@@ -47,7 +47,7 @@ class Objective:
     first_loss: float | None = None
     first_figure: str = "preference_loss"
     first_logps: str = "reference"
-    check_first: Callable[[float, float, float, bool], None] = check_first_loss
+    first_problem: str = OTHER_REFERENCE
 
 
 class Examples(Protocol):
@@ -90,7 +90,7 @@ class GroupedTrainer(Trainer):
         self.evaluation = np.asarray(sorted(evaluation.tolist(), key=lambda i: (prompts[i], i)), dtype=np.int64)
         self.objective, self.chat = objective, chat
         self.sums: dict[str, Tensor] = {}
-        self.first: Tensor | None = None  # sums over the first step for check_first_loss
+        self.first: Tensor | None = None  # sums over the first step for check_first
         self.since = time.perf_counter()
         # No processing_class: the Trainer would write the tokenizer's EOS over those of the generation config.
         super().__init__(
@@ -166,8 +166,8 @@ class GroupedTrainer(Trainer):
             sums = self.accelerator.gather(self.first[None]).sum(0) if self.args.world_size > 1 else self.first
             self.first = None
             loss, items, distance, tokens = sums.tolist()
-            objective = self.objective
-            objective.check_first(loss / items, objective.first_loss, distance / tokens, not self.args.bf16)
+            expected, problem = self.objective.first_loss, self.objective.first_problem
+            check_first(loss / items, expected, distance / tokens, not self.args.bf16, problem)
 
     def _losses(self, model: torch.nn.Module, batch: dict) -> tuple[Tensor, dict[str, Tensor], Tensor]:
         """The sum of the items' losses; sums for the log, with the numbers of items and tokens; the model's outputs."""
