@@ -15,12 +15,12 @@ import numpy as np
 import torch
 from dpo import Lengths, compare, rows_of
 from gpu_scale import LORA_RANK, Line, Scale, first_loss_line, random_llama, random_turns
+from memory import ModelShape, TrainingSetup, training_memory
 from random_model import config_of, save_random_model
 from ranking import one_by_one
 from timing import in_turns, ratios, spread
 from transformers import TrainerCallback
 
-from sweet_rl.analysis.memory import ModelShape, TrainingSetup, training_memory
 from sweet_rl.scoring.load import freeze
 from sweet_rl.scoring.logps import ROW_TOKENS, score_texts
 from sweet_rl.scoring.rows import EncodedText, lay_out

@@ -8,15 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sweet_rl.analysis.memory import (
-    LLAMA_8B,
-    LLAMA_70B,
-    RESERVE,
-    ModelShape,
-    TrainingSetup,
-    cache_tokens,
-    training_memory,
-)
+from memory import LLAMA_8B, LLAMA_70B, RESERVE, ModelShape, TrainingSetup, cache_tokens, training_memory
+
 from sweet_rl.cli import run
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "hardware.md"

@@ -9,7 +9,7 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from sweet_rl.analysis.memory import (
+from benchmarks.memory import (
     LLAMA_1B,
     LLAMA_8B,
     LLAMA_70B,

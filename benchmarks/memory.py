@@ -1,7 +1,7 @@
 """Memory that a training, a ranking or an engine needs, calculated from the shape of a Llama-like model.
 
 Bytes of weights, gradients, optimiser states and kept activations follow from shapes and dtypes. `RESERVE` is assumed.
-benchmarks/gpu_check.py compares the calculation with the tensors of a real training.
+gpu_check.py compares the calculation with the tensors of a real training.
 """
 
 from __future__ import annotations
