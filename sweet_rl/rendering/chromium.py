@@ -132,8 +132,7 @@ class _Tab:
         )
         found = None
         if with_layout:
-            asked = {"computedStyles": layout.STYLES, "includePaintOrder": True}
-            snapshot = devtools.call("DOMSnapshot.captureSnapshot", **asked)
+            snapshot = devtools.call("DOMSnapshot.captureSnapshot", computedStyles=layout.STYLES)
             if len(snapshot["documents"][0]["nodes"]["nodeType"]) > MAX_NODES:
                 raise DrawingFailed("too_large", f"the page has more than {MAX_NODES:,} elements and texts", True)
             found = layout.boxes(snapshot)

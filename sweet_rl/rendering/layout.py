@@ -2,10 +2,7 @@
 
 import re
 
-STYLES = (
-    "visibility", "opacity", "color", "background-color", "background-image", "font-size", "font-weight",
-    "border-top-width", "border-top-style", "border-top-color", "border-top-left-radius", "text-align", "box-shadow",
-)  # fmt: skip
+STYLES = ("visibility", "opacity", "color", "background-color", "background-image", "font-size")
 _ELEMENT, _TEXT, _FRAGMENT = 1, 3, 11
 _NO_BOX = {"html", "br", "wbr"}
 
@@ -18,15 +15,12 @@ def boxes(snapshot: dict) -> list[dict]:
 
     Returns:
         For each element a dict with
-        `id`: its index in this list; `parent`: the `id` of the nearest listed ancestor, or None; `tag`;
+        `tag`;
         `text`: its own text as drawn, without its children's; the value or placeholder of an input;
         `x`, `y`, `width`, `height`: CSS pixels from the page's top left;
         `color`, `background`: (r, g, b, alpha), 0..255 and alpha 0..1; None for a transparent background;
-        `font_size`: pixels; `font_weight`: 100..900; `radius`: pixels, top left corner;
-        `border`: None, or {"width", "style", "color"} of the top edge;
-        `image`: address of an <img> or of a background picture, or None; `gradient`, `shadow`: bool;
-        `text_align`, `alt`, `href`, `classes`;
-        `paint_order`: an element with a greater number is drawn over one with a smaller number.
+        `font_size`: pixels;
+        `image`: address of an <img> or of a background picture, or None.
     """
     strings, document = snapshot["strings"], snapshot["documents"][0]
     nodes, layout = document["nodes"], document["layout"]
@@ -62,9 +56,8 @@ def boxes(snapshot: dict) -> list[dict]:
         if style.get("visibility") != "visible" or tag in _NO_BOX:
             continue
         listed[node] = {
-            "id": len(listed), "parent": _listed_parent(node, parents, listed), "tag": tag, "text": "",
-            "x": x, "y": y, "width": width, "height": height, **_look(style),
-            **_attributes(nodes["attributes"][node], strings, style), "paint_order": layout["paintOrders"][place],
+            "tag": tag, "text": "", "x": x, "y": y, "width": width, "height": height,
+            **_look(style, _pairs(nodes["attributes"][node], strings)),
         }  # fmt: skip
     for node, typed in _typed(nodes, strings).items():
         if node in listed:
@@ -103,49 +96,14 @@ def _typed(nodes: dict, strings: list[str]) -> dict[int, str]:
     return typed
 
 
-def _listed_parent(node: int, parents: list[int], listed: dict[int, dict]) -> int | None:
-    node = parents[node]
-    while node >= 0:
-        if node in listed:
-            return listed[node]["id"]
-        node = parents[node]
-    return None
-
-
-def _look(style: dict[str, str]) -> dict:
+def _look(style: dict[str, str], attributes: dict[str, str]) -> dict:
     background = colour(style["background-color"])
-    border_width = _pixels(style["border-top-width"])
-    drawn_border = border_width > 0 and style["border-top-style"] not in ("none", "hidden")
+    picture = re.search(r'url\("((?:[^"\\]|\\.)*)"\)', style["background-image"])
     return {
         "color": colour(style["color"]),
         "background": None if background is None or background[3] == 0 else background,
         "font_size": _pixels(style["font-size"]),
-        "font_weight": int(float(style["font-weight"])),
-        "border": {
-            "width": border_width,
-            "style": style["border-top-style"],
-            "color": colour(style["border-top-color"]),
-        }
-        if drawn_border
-        else None,
-        "radius": _pixels(style["border-top-left-radius"]),
-        "gradient": "gradient(" in style["background-image"],
-        "shadow": any(
-            (rgba := colour(found)) is not None and rgba[3] > 0
-            for found in re.findall(r"rgba?\([^)]*\)", style["box-shadow"])
-        ),
-        "text_align": style["text-align"],
-    }
-
-
-def _attributes(indices: list[int], strings: list[str], style: dict[str, str]) -> dict:
-    pairs = _pairs(indices, strings)
-    picture = re.search(r'url\("((?:[^"\\]|\\.)*)"\)', style["background-image"])
-    return {
-        "image": pairs.get("src") or (picture[1] if picture else None),
-        "alt": pairs.get("alt"),
-        "href": pairs.get("href"),
-        "classes": pairs.get("class", "").split(),
+        "image": attributes.get("src") or (picture[1] if picture else None),
     }
 
 
