@@ -13,10 +13,10 @@ from collections import Counter
 from sweet_rl.cli import print_summary, run
 from sweet_rl.cli.released import FILTER
 from sweet_rl.credit.trajectory_pairs import check_apart
-from sweet_rl.environments.frontend import BrowserSettings
 from sweet_rl.errors import UserError
 from sweet_rl.progress import progress_bar
 from sweet_rl.records import Task, read_records
+from sweet_rl.rendering.renderer import BrowserSettings
 from sweet_rl.runs.run import open_run
 
 
@@ -44,9 +44,7 @@ def main(
     tasks = read_records(input_path, Task, limit=num_tasks)
     settings = {
         "num_tasks": num_tasks,
-        "browser": pages.browser,
-        "page_width": pages.page_width,
-        "page_height": pages.page_height,
+        **pages.window(),
         "page_timeout": pages.page_timeout,
         "javascript": javascript,
     }

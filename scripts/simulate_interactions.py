@@ -39,7 +39,6 @@ from sweet_rl.cli.released import SIMULATE
 from sweet_rl.credit.critics import CriticSettings
 from sweet_rl.domains import load_domain
 from sweet_rl.environments import Domain
-from sweet_rl.environments.frontend import BrowserSettings
 from sweet_rl.errors import UserError
 from sweet_rl.humans.base import Human, HumanSettings
 from sweet_rl.models import ChatModel, Sampling, load_model
@@ -48,6 +47,7 @@ from sweet_rl.models.load import model_input
 from sweet_rl.models.prefixed import PrefixedModel
 from sweet_rl.models.settings import CallSettings, ModelSettings
 from sweet_rl.records import Task, hash_rows, read_records, without_excluded
+from sweet_rl.rendering.renderer import BrowserSettings
 from sweet_rl.rollout.collect import CollectionSettings, collect
 from sweet_rl.rollout.play import Choose, Collaboration
 from sweet_rl.runs.push import pushed

@@ -12,33 +12,26 @@ from typing import Annotated
 
 from sweet_rl.cli import prefix, run
 from sweet_rl.cli.released import VISUALIZE_DESIGN
+from sweet_rl.rendering.renderer import BrowserSettings
 from sweet_rl.viewer.show import ViewSettings, show
 
 
 def main(
     view: Annotated[ViewSettings, prefix("", response_template=None)],
+    pages: Annotated[BrowserSettings, prefix("", browser_workers="workers", page_timeout=None)],
     image_encoder: str | None = None,
     no_similarity: bool = False,
-    browser: str | None = None,
-    workers: int = 2,
-    page_width: int = 1280,
-    page_height: int = 720,
 ) -> None:
     """Make a page of a file's frontend dialogues.
 
     Args:
         image_encoder: of the similarity per turn; default: as evaluate_html.py
         no_similarity: draw pages only
-        browser: chromium or firefox; default: whichever is found
-        workers: number of browsers
-        page_width: of the pictures in pixels
-        page_height: least height of the pictures in pixels
     """
-    from sweet_rl.rendering.renderer import PageRenderer
     from sweet_rl.rewards.encoders import load_encoder
     from sweet_rl.viewer.designs import SERVED_BYTES, Pictures
 
-    with PageRenderer(workers=workers, browser=browser, width=page_width, height=page_height) as renderer:
+    with pages.renderer() as renderer:
         encoder = None if no_similarity else load_encoder(image_encoder)
         show(view, pictures=Pictures(renderer, encoder, SERVED_BYTES if view.serve else None))
 

@@ -9,49 +9,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated
 
 from sweet_rl.cli import UNRECORDED
 from sweet_rl.environments.base import AnswerEnvironment, Domain
 from sweet_rl.errors import UserError
 from sweet_rl.humans.vision import PROMPT_VALUES, VisionHuman
 from sweet_rl.records import Task
-from sweet_rl.rendering.renderer import PageRenderer
+from sweet_rl.rendering.renderer import BrowserSettings
 from sweet_rl.rewards.embedding_cache import EmbeddingCache
 from sweet_rl.rewards.encoders import load_encoder
 from sweet_rl.rewards.extract_page import answered_page
 from sweet_rl.rewards.page_similarity import PageGrader
 
 EMBEDDINGS = Path.home() / ".cache" / "sweet_rl" / "embeddings"
-
-
-@dataclass(frozen=True)
-class BrowserSettings:
-    """How pages are drawn.
-
-    Attributes:
-        browser: chromium or firefox; by default the first one that is found.
-        browser_workers: number of browsers.
-        page_width: width of the browser's window, in pixels. Use the same window when pages are graded.
-        page_height: height of that window, in pixels; a longer page makes a longer picture.
-        page_timeout: seconds that drawing one page may take.
-    """
-
-    browser: Literal["chromium", "firefox"] | None = None
-    browser_workers: Annotated[int, UNRECORDED] = 2
-    page_width: int = 1280
-    page_height: int = 720
-    page_timeout: Annotated[float, UNRECORDED] = 15.0
-
-    def window(self) -> dict[str, Any]:
-        """What the human's view of a page depends on."""
-        return {"browser": self.browser, "page_width": self.page_width, "page_height": self.page_height}
-
-    def renderer(self, **settings: Any) -> PageRenderer:
-        """A renderer with these settings, and with others of PageRenderer."""
-        return PageRenderer(
-            self.browser_workers, self.browser, self.page_width, self.page_height, timeout=self.page_timeout, **settings
-        )
 
 
 @dataclass(frozen=True)

@@ -65,11 +65,8 @@ def draw_pages(pages: Iterable[str], folder: Path, settings: PictureSettings) ->
     missing = [page for page in dict.fromkeys(pages) if not picture_file(folder, page).exists()]
     if not missing:
         return
-    from sweet_rl.rendering.renderer import PageRenderer
-
     folder.mkdir(parents=True, exist_ok=True)
-    window = (settings.page_width, settings.page_height)
-    with PageRenderer(2, settings.browser, *window, timeout=settings.page_timeout, cache=0) as renderer:
+    with settings.renderer(cache=0) as renderer:
         drawn = renderer.render_all(missing)
         pages = zip(missing, drawn, strict=True)
         for page, rendered in progress_bar(pages, total=len(missing), desc="reference pages"):

@@ -6,10 +6,11 @@ Nothing here imports torch, so that a script's --help is quick.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from sweet_rl.cli import UNRECORDED, alias
 from sweet_rl.errors import UserError
+from sweet_rl.rendering.renderer import BrowserSettings
 from sweet_rl.scoring.length_normalization import NORMALIZE
 
 OBJECTIVES = ("preference", "classification")
@@ -136,7 +137,7 @@ class ValueSettings:
 
 
 @dataclass(frozen=True)
-class PictureSettings:
+class PictureSettings(BrowserSettings):
     """The picture of the reference page that the paper's frontend critic sees.
 
     Attributes:
@@ -145,20 +146,13 @@ class PictureSettings:
         min_gap: with --reference_picture: smallest difference between the rewards of two siblings that make a pair.
         max_pixels: with --reference_picture: larger pictures are shrunk to it; default: as the model's processor does.
         pages_path: folder in which the pictures are kept; default: DATASET.pages.
-        browser: chromium or firefox; default: the first one found.
-        page_width: of the window in which pages are drawn, in pixels.
-        page_height: of that window; a longer page makes a longer picture.
-        page_timeout: seconds that drawing a page may take.
     """
 
     reference_picture: bool = False
     min_gap: float = 0.1
     max_pixels: int | None = None
     pages_path: Annotated[str | None, UNRECORDED] = None
-    browser: Annotated[str | None, UNRECORDED] = None
-    page_width: int = 1280
-    page_height: int = 720
-    page_timeout: Annotated[float, UNRECORDED] = 15.0
+    browser: Annotated[Literal["chromium", "firefox"] | None, UNRECORDED] = None
 
     def __post_init__(self) -> None:
         _check("min_gap", self.min_gap, self.min_gap > 0, "be above 0")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sweet_rl.environments.frontend import DOMAIN, BrowserSettings, FrontendEnvironment
+from sweet_rl.environments.frontend import DOMAIN, FrontendEnvironment, PageGrading
 from sweet_rl.errors import UserError
 from sweet_rl.humans.vision import newest_draft
 from sweet_rl.models.base import Completion
@@ -73,6 +73,6 @@ def test_tasks_with_tests_are_refused_if_all_have_them():
 
 
 def test_the_window_s_size_reaches_the_renderer(monkeypatch):
-    monkeypatch.setattr("sweet_rl.environments.frontend.PageRenderer", lambda *given, **named: (given, named))
-    made = BrowserSettings("firefox", 3, 800, 600, 7.0).renderer(javascript=True)
+    monkeypatch.setattr("sweet_rl.rendering.renderer.PageRenderer", lambda *given, **named: (given, named))
+    made = PageGrading("firefox", 3, 800, 600, 7.0).renderer(javascript=True)
     assert made == ((3, "firefox", 800, 600), {"timeout": 7.0, "javascript": True})

@@ -129,7 +129,7 @@ def test_the_defaults_are_those_that_are_documented():
     assert asdict(ValueSettings()) == {"objective": "preference", "unit": "turn", "beta": 1.0}
     assert asdict(PictureSettings()) == {
         "reference_picture": False, "min_gap": 0.1, "max_pixels": None, "pages_path": None, "browser": None,
-        "page_width": 1280, "page_height": 720, "page_timeout": 15.0,
+        "browser_workers": 2, "page_width": 1280, "page_height": 720, "page_timeout": 15.0,
     }  # fmt: skip
     assert asdict(DataSettings()) == {
         "response_template": None, "max_len": None, "too_long": "drop", "max_samples": None, "eval_fraction": 0.0,
@@ -147,5 +147,5 @@ def test_the_defaults_are_those_that_are_documented():
 
 def test_every_setting_is_documented_once_in_its_group():
     for group in (PreferenceSettings, ValueSettings, PictureSettings, DataSettings, TrainingSettings):
-        texts = argument_docs(group.__doc__)
+        texts = {name: text for base in group.__mro__ for name, text in argument_docs(vars(base)["__doc__"]).items()}
         assert all(texts.get(field.name) for field in fields(group)) and texts.keys() <= {f.name for f in fields(group)}
