@@ -11,19 +11,12 @@ import numpy as np
 from sweet_rl.analysis.statistics import RESAMPLES, Estimate
 
 
-def two_level_interval(
-    values: np.ndarray, level: float = 0.95, resamples: int = RESAMPLES, seed: int = 0
-) -> Estimate:
+def two_level_interval(values: np.ndarray, level: float = 0.95, resamples: int = RESAMPLES, seed: int = 0) -> Estimate:
     """The mean and its percentile bootstrap interval; seeds and tasks are resampled independently.
 
     This is the bootstrap of Owen (2007, "The pigeonhole bootstrap") for crossed random effects. With S seeds it
     counts the variance between seeds only (S - 1)/S times, so that few seeds give a slightly narrow interval.
-
-    Args:
-        values: [S, T].
-        level: confidence level of the interval.
-        resamples: number of bootstrap resamples.
-        seed: of the resampling.
+    `level`, `resamples` and `seed` are those of `statistics.bootstrap_interval`; `values` is [S, T].
     """
     return two_level_ratio(values, np.ones_like(values), level, resamples, seed)
 
@@ -33,10 +26,8 @@ def two_level_ratio(
 ) -> Estimate:
     """The ratio of two sums, for example of right pairs to pairs, and its interval as in `two_level_interval`.
 
-    Args:
-        parts, wholes: [S, T]; 0 and 0 for a seed that says nothing about a task. Resamples without any whole are left
-            out.
-        level, resamples, seed: as in `two_level_interval`.
+    `parts` and `wholes` are [S, T], 0 and 0 for a seed that says nothing about a task. Resamples without any whole are
+    left out.
     """
     seeds, tasks = parts.shape
     draw = np.random.default_rng(seed)

@@ -37,13 +37,7 @@ class BestCandidate:
         completions: Sequence[Completion],
         tokenizer: str | None = None,
     ) -> int:
-        """The index of the candidate to play.
-
-        Args:
-            task, messages: the task, and the dialogue up to the turn.
-            prompt: the agent's prompt as parts; None if it is not known.
-            completions: the candidates.
-            tokenizer: fingerprint of the tokenizer of their token ids.
+        """The index of the candidate to play. Arguments as of `rollout.play.Choose`.
 
         Raises:
             ModelError: the critic failed; of kind "engine" for any error that is not its server's.

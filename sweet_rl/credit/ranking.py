@@ -40,16 +40,8 @@ def rank_file(
 ) -> dict:
     """Rank every record of a file, in its order. A killed run continues with the same call.
 
-    Args:
-        limit: number of records that are read; None reads all.
-        shard: "i/n": only the i-th of n parts of the records.
-        processes: that rank a part each, on CPUs or on GPUs of their own; None: as many as the GPUs of this machine
-            hold critics, without a shard.
-        push_to_hub: repository to which the finished output is uploaded.
-        human: who replies to candidates, for a critic that asks for that.
-
-    Returns:
-        The summary: turns, candidates.
+    Arguments are the flags of rank_best_of_n.py; a shard is ranked by one process. `human` replies to candidates if the
+    critic asks for that. Returns the summary: turns, candidates.
 
     Raises:
         UserError: before anything is written; or, after the other records were written, because a server failed.

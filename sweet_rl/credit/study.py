@@ -118,16 +118,8 @@ def study_file(
     """Score every record of a file by every row. A killed run continues with the same call.
 
     The output has the records without their tokens, and in `scores` for each row one score per candidate. The manifest
-    has the flags of each row.
-
-    Args:
-        human: who replies to candidates, if the study has such rows.
-
-    Returns:
-        The summary: turns, rows.
-
-    Raises:
-        UserError: a record or model cannot be used.
+    has the flags of each row. Arguments are the flags of study_credit.py; `human` replies to candidates if the study
+    has such rows. Returns the summary: turns, rows. Raises UserError for a record or model that cannot be used.
     """
     records = list(read_records(input_path, TurnCandidates, limit))
     asked = human_setting(study.reply, human, records, input_path)

@@ -106,11 +106,7 @@ def pair_file(
 ) -> None:
     """Write the turn pairs of a file of ranked candidates. A killed run continues with the same call.
 
-    Args:
-        num_pairs, eos_text, seed: of `turn_pairs`.
-        limit: number of records that are read; None reads all.
-        get_sft: write `imitation_pairs` instead.
-        push_to_hub: repository to which the finished output is uploaded.
+    Arguments are the flags of generate_random_pairs_from_ranks.py; with `get_sft` the pairs are `imitation_pairs`.
 
     Raises:
         UserError: a record gives no pairs for a reason of `turn_pairs`, or no record has two different candidates.

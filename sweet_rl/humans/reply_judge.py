@@ -13,20 +13,11 @@ VERDICT = re.compile(r"verdict\W{0,6}(true|wrong)\b", re.IGNORECASE)
 VERDICT_TOKENS = 512
 
 
-async def contradicts(
-    model: ChatModel, prompt_template: str, task: Task, question: str, reply: str
-) -> bool | None:
+async def contradicts(model: ChatModel, prompt_template: str, task: Task, question: str, reply: str) -> bool | None:
     """Whether a reply contradicts the reference solution; None if the judge's verdict cannot be read.
 
-    Args:
-        model: the judge; it is asked once, greedily.
-        prompt_template: with {ground_truth}, {question} and {reply}.
-        task: with the reference solution.
-        question: the agent's message.
-        reply: the human's reply to it.
-
-    Raises:
-        ModelError: the judge gives no reply.
+    The judge is asked once, greedily. `question` is the agent's message, `prompt_template` has the `PROMPT_VALUES`.
+    Raises ModelError if the judge gives no reply.
     """
     prompt = fill(prompt_template, ground_truth=task.ground_truth, question=question, reply=reply)
     sampling = Sampling(temperature=0.0, max_tokens=VERDICT_TOKENS)

@@ -22,13 +22,10 @@ def job_name(output: str | Path) -> str:
 
 
 def submit(name: str, script: str, log: str | Path, options: Mapping[str, object]) -> int:
-    """Submit a shell script and return the exit status of sbatch.
+    """Submit a shell script, which runs in the current folder, and return the exit status of sbatch.
 
-    Args:
-        name: of the job.
-        script: lines of sh; they run in the current folder.
-        log: file of the job's output; the number of the job is added.
-        options: of sbatch, by their long names.
+    `log` is the file of the job's output, to whose name the job's number is added; `options` are those of sbatch by
+    their long names.
     """
     Path(log).parent.mkdir(parents=True, exist_ok=True)
     flags = [f"--{key}={value}" for key, value in options.items()]

@@ -82,10 +82,9 @@ class CodeGrader(AbstractContextManager):
     answer, no code. Evidence: {"level", "tests": [{"name", "passed", "reason"?, "message"?}]}.
 
     Args:
-        timeout: CPU seconds per test. The clock limit is three times that and at least one second.
-        memory_mb: memory that an answer may use beyond the interpreter's own.
+        timeout, memory_mb: see `sandbox.sandbox.Sandbox`.
         workers: answers graded at the same time. Default: two per core, so that no core is idle during a fork.
-        sandbox: auto, strict, seccomp or limits. `level` is the active one, `weaker_because` why not a stronger one.
+        sandbox: auto or a level of the sandbox. `level` is the active one, `weaker_because` why not a stronger one.
 
     Raises:
         SandboxUnavailable: the requested level is not available here.

@@ -19,9 +19,7 @@ class Pool:
     """Runs jobs in warm processes. Several threads may use it at the same time.
 
     Args:
-        level: of the sandbox: strict, seccomp or limits.
-        timeout: CPU seconds per test.
-        memory_mb: memory that an answer may use.
+        level, timeout, memory_mb: see `Sandbox`.
         workers: jobs that will run at the same time.
     """
 

@@ -20,15 +20,7 @@ def hint_text(ground_truth: str) -> str:
 
 
 def with_hint(parts: Sequence[Part], ground_truth: str) -> list[Part]:
-    """The parts of a text with c in front, after the BOS.
-
-    Args:
-        parts: of a dialogue, or of a prompt.
-        ground_truth: the reference solution of the task. Special tokens that it spells stay plain text.
-
-    Returns:
-        The same parts and, as a part that is not trained, the hint.
-    """
+    """The parts of a dialogue or prompt with c, the reference solution, in front (`with_text`)."""
     return with_text(parts, hint_text(ground_truth))
 
 

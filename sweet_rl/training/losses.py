@@ -3,9 +3,20 @@
 Texts have different lengths and numbers of turns, so tokens are kept flat instead of padded:
 
     S  trained tokens of all texts of a batch, text after text
-    N  texts            text[s] in 0..N-1 is the text of token s
-    T  turns            turn[s] in 0..T-1 is its turn; numbered through the batch, so that no two texts share a number
+    N  texts; in a policy gradient, dialogues
+    T  turns, numbered through the batch, so that no two texts share a number
     P  preference pairs (a text may be in several)
+
+Arguments of these names are the same in every function:
+
+    logps       [S] log-probs under the trained model
+    reference   [S] log-probs under the reference model
+    text        int64 [S], the text of each token, in 0..N-1
+    turn        int64 [S], the turn of each token, in 0..T-1
+    texts       N
+    values      [T], the value of each turn
+    value_text  int64 [T], the text of each value
+    pairs       int64 [P, 2], the texts (chosen, rejected) of each pair
 
 A function that ends a batch returns the sum of the losses of its items (pairs, dialogues or tokens) and, for the log,
 sums over the items of other figures by name.
@@ -23,26 +34,16 @@ from sweet_rl.scoring.length_normalization import sum_by_text, token_weights
 from sweet_rl.training.settings import PolicyGradientSettings, PreferenceSettings
 
 
-def log_ratios(
-    policy_logps: Tensor, reference_logps: Tensor, text: Tensor, turn: Tensor, texts: int, normalize: str
-) -> Tensor:
-    """Normalised log-ratio of every text: sum over tokens of weight * (log pi_theta - log pi_ref).
+def log_ratios(logps: Tensor, reference: Tensor, text: Tensor, turn: Tensor, texts: int, normalize: str) -> Tensor:
+    """Normalised log-ratio [N] of every text: sum over tokens of weight * (log pi_theta - log pi_ref).
 
     With "turn" it is the sum over turns of the advantage A (equation 3).
 
     Args:
-        policy_logps: [S] log-probs under the policy.
-        reference_logps: [S] log-probs under the reference model.
-        text: int64 [S], the text of each token.
-        turn: int64 [S], the turn of each token.
-        texts: N.
         normalize: see length_normalization.token_weights.
-
-    Returns:
-        [N] of the dtype of `policy_logps`.
     """
-    weights = token_weights(text, turn, normalize, policy_logps.dtype)
-    return sum_by_text(weights * (policy_logps - reference_logps), text, texts)
+    weights = token_weights(text, turn, normalize, logps.dtype)
+    return sum_by_text(weights * (logps - reference), text, texts)
 
 
 def dpo_loss(chosen_ratios: Tensor, rejected_ratios: Tensor, beta: float, label_smoothing: float = 0.0) -> Tensor:
@@ -64,16 +65,7 @@ def dpo_loss(chosen_ratios: Tensor, rejected_ratios: Tensor, beta: float, label_
 
 
 def ipo_loss(chosen_ratios: Tensor, rejected_ratios: Tensor, beta: float) -> Tensor:
-    """(chosen - rejected - 1 / (2 beta))^2 per pair (Azar et al. 2023, equation 17).
-
-    Args:
-        chosen_ratios: [P], the log-ratio of each pair's chosen text.
-        rejected_ratios: [P], that of the rejected text.
-        beta: scale of the log-ratios.
-
-    Returns:
-        [P].
-    """
+    """(chosen - rejected - 1 / (2 beta))^2 per pair (Azar et al. 2023, equation 17). Shapes as of `dpo_loss`."""
     return (chosen_ratios - rejected_ratios - 1 / (2 * beta)).square()
 
 
@@ -82,13 +74,13 @@ def expected_first_loss(how: PreferenceSettings) -> float:
     return 1 / (4 * how.beta**2) if how.ipo else math.log(2)
 
 
-def nll_loss(policy_logps: Tensor, text: Tensor, texts: int) -> Tensor:
+def nll_loss(logps: Tensor, text: Tensor, texts: int) -> Tensor:
     """Mean negative log-likelihood of each text's trained tokens, [S] -> [N].
 
     Prompt tokens are not among the S tokens and so never in it. A text without a token gives 0.
     """
-    lengths = torch.bincount(text, minlength=texts).clamp(min=1).to(policy_logps.dtype)
-    return -sum_by_text(policy_logps, text, texts) / lengths
+    lengths = torch.bincount(text, minlength=texts).clamp(min=1).to(logps.dtype)
+    return -sum_by_text(logps, text, texts) / lengths
 
 
 def _pair_figures(chosen: Tensor, rejected: Tensor) -> dict[str, Tensor]:
@@ -107,12 +99,6 @@ def preference_losses(
     """DPO or IPO with the NLL of the chosen texts (equations 3 and 4), summed over pairs.
 
     Args:
-        logps: [S] log-probs under the trained model.
-        reference: [S] log-probs under the reference model.
-        text: int64 [S], the text of each token.
-        turn: int64 [S], the turn of each token.
-        texts: N.
-        pairs: int64 [P, 2], the texts (chosen, rejected) of each pair.
         how: the loss of a pair, its beta, the weight of the NLL, and the length normalisation.
     """
     ratios = log_ratios(logps, reference, text, turn, texts, how.normalization)
@@ -129,31 +115,16 @@ def preference_losses(
 def value_preference_losses(
     values: Tensor, value_text: Tensor, texts: int, pairs: Tensor, beta: float
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """Bradley-Terry on the scores of texts, summed over pairs. A text's score is beta times the sum of its values.
-
-    Args:
-        values: [T], the value of each turn.
-        value_text: int64 [T], the text of each value.
-        texts: N.
-        pairs: int64 [P, 2], the texts (chosen, rejected) of each pair.
-        beta: scale of the values.
-    """
+    """Bradley-Terry on the scores of texts, summed over pairs. A text's score is beta times the sum of its values."""
     scores = beta * sum_by_text(values, value_text, texts)
     chosen, rejected = scores[pairs[:, 0]], scores[pairs[:, 1]]
     return dpo_loss(chosen, rejected, 1.0).sum(), _pair_figures(chosen, rejected)
 
 
-def value_classification_losses(
-    values: Tensor, value_text: Tensor, labels: Tensor
-) -> tuple[Tensor, dict[str, Tensor]]:
+def value_classification_losses(values: Tensor, value_text: Tensor, labels: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
     """Mean over a text's turns of the cross-entropy of (label, sigmoid of the value), summed over texts.
 
-    Args:
-        values: [T], the value of each turn.
-        value_text: int64 [T], the text of each value.
-        labels: [N], 1 for success and 0 for none.
-
-    The logged accuracy is that of the mean value of each text.
+    `labels` [N] are 1 for success and 0 for none. The logged accuracy is that of the mean value of each text.
     """
     counts = torch.bincount(value_text, minlength=len(labels)).to(values.dtype)
     labels = labels.to(values.dtype)
@@ -177,7 +148,6 @@ def clipped_surrogate(logps: Tensor, sampled: Tensor, advantages: Tensor, low: f
     """-min(r A, clip(r, 1 - low, 1 + high) A) per token, with r = pi_theta / pi_old (Schulman et al. 2017, equation 7).
 
     Args:
-        logps: [S] log-probs under the policy.
         sampled: [S] log-probs under the policy that sampled the tokens.
         advantages: [S], the advantage A of each token.
         low: how far below 1 a ratio still has a gradient.
@@ -194,10 +164,7 @@ def kl_estimate(logps: Tensor, other: Tensor) -> Tensor:
     """Estimate of KL(policy || other) from tokens of the policy, per token: r - 1 - log r with r = other / policy.
 
     It is unbiased and never negative (estimator k3 of Schulman 2020, used in GRPO; Shao et al. 2024, equation 4).
-
-    Args:
-        logps: [S] log-probs under the policy.
-        other: [S] log-probs under the other model.
+    `other` are [S] log-probs under the other model.
     """
     difference = other - logps
     return torch.expm1(difference) - difference
@@ -217,12 +184,10 @@ def policy_gradient_losses(
     ("constant", Dr. GRPO), so that the gradient of a token does not depend on the dialogue's length.
 
     Args:
-        logps: [S] log-probs under the trained model.
         sampled: [S] log-probs under the policy that sampled the tokens.
         advantages: [S], the dialogue's advantage times the weight of the token's turn.
-        text: int64 [S], the dialogue of each token.
         how: clipping, aggregation and the weight of the KL penalty.
-        reference: [S] log-probs under the reference model; None without a penalty.
+        reference: None without a penalty.
     """
     by_token = how.aggregation == "token"
     mean = torch.ones_like(logps) if by_token else token_weights(text, text, "trajectory", logps.dtype)
