@@ -12,7 +12,6 @@ tasks together.
 """
 
 import json
-from pathlib import Path
 
 from sweet_rl.cli import run
 from sweet_rl.environments.backend import CodeGrading, make_grader
@@ -26,7 +25,7 @@ from sweet_rl.mini.credit_accuracy import (
 )
 from sweet_rl.progress import progress_bar
 from sweet_rl.records import TurnCandidates, read_records
-from sweet_rl.runs.manifest import manifest_of
+from sweet_rl.runs.manifest import read_manifest
 from sweet_rl.runs.run import write_texts
 
 
@@ -108,16 +107,14 @@ def measured(paths: list[str], right: dict[tuple[str, str], bool], seed: int) ->
     return {"files": paths, **credit_accuracy(seeds, seed)}
 
 
-def measured_study(
-    dialogues: str, paths: list[str], right: dict[tuple[str, str], bool], seed: int
-) -> dict[str, dict]:
+def measured_study(dialogues: str, paths: list[str], right: dict[tuple[str, str], bool], seed: int) -> dict[str, dict]:
     """The figures of each row of a study's files, with the row's flags, which the manifest names."""
     seeds = [[judged_by_rows(row, right) for row in rows] for rows in read_judged(paths, right)]
     rows = [frozenset(turn) for turns in seeds for turn in turns]
     if len(set(rows)) > 1:
         raise UserError(f"{' and '.join(paths)} have different rows: they are not seeds of one study.")
-    manifest = manifest_of(Path(paths[0]))
-    named = json.loads(manifest.read_text(encoding="utf-8"))["settings"]["rows"] if manifest.is_file() else {}
+    manifest = read_manifest(paths[0])
+    named = manifest["settings"]["rows"] if manifest else {}
     results = {}
     for row in seeds[0][0]:
         found = {"files": paths, **credit_accuracy([[turn[row] for turn in turns] for turns in seeds], seed)}

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from sweet_rl.errors import UserError
 from sweet_rl.records import human_label
-from sweet_rl.runs.manifest import DIRECTORY_MANIFEST, manifest_of
+from sweet_rl.runs.manifest import read_manifest
 
 TIMES = "times.jsonl"
 
@@ -71,8 +71,8 @@ def behind(path: str | Path) -> list[str]:
 
 def inputs_of(path: str | Path) -> list[str]:
     """The inputs named in the manifest of an output (a file, or a model's folder)."""
-    manifest = _manifest(path)
-    return list(manifest.get("inputs", {})) if manifest else []
+    manifest = read_manifest(path)
+    return list(manifest["inputs"]) if manifest else []
 
 
 def dialogues_in(path: str | Path) -> int:
@@ -122,19 +122,14 @@ def find_times(outputs: Iterable[str]) -> list[Path]:
 
 def _collection(path: str | Path) -> dict | None:
     """The manifest of a file into which dialogues were collected; None for anything else, also for a graded copy."""
-    manifest = _manifest(path)
-    return manifest if manifest and {"agent_model", "env_model"} <= manifest.get("settings", {}).keys() else None
+    manifest = read_manifest(path)
+    return manifest if manifest and {"agent_model", "env_model"} <= manifest["settings"].keys() else None
 
 
 def _is_gathered(path: str | Path) -> bool:
     """Whether the inputs of an output are its shards."""
-    return "gathered" in (_manifest(path) or {}).get("settings", {})
-
-
-def _manifest(path: str | Path) -> dict | None:
-    path = Path(path)
-    file = path / DIRECTORY_MANIFEST if path.is_dir() else manifest_of(path)
-    return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else None
+    manifest = read_manifest(path)
+    return manifest is not None and "gathered" in manifest["settings"]
 
 
 def _key(path: str | Path) -> str:

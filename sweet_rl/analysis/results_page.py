@@ -9,6 +9,7 @@ from pathlib import Path
 
 from sweet_rl.analysis.budget import TIMES, behind, find_times
 from sweet_rl.errors import UserError
+from sweet_rl.runs.manifest import read_manifest
 
 VERSIONS = ("sweet_rl", "python", "torch", "transformers", "accelerate", "numpy")
 
@@ -127,11 +128,9 @@ def _versions(outputs: Sequence[str]) -> str:
     """The versions named in the manifests; if they differ, all are named."""
     found: dict[str, dict[str, None]] = {name: {} for name in VERSIONS}
     for output in outputs:
-        manifest = Path(f"{output}.manifest.json")
-        if manifest.is_file():
-            for name, version in json.loads(manifest.read_text(encoding="utf-8")).get("versions", {}).items():
-                if name in found:
-                    found[name][version] = None
+        for name, version in (read_manifest(output) or {}).get("versions", {}).items():
+            if name in found:
+                found[name][version] = None
     return ", ".join(f"{name} {' and '.join(versions)}" for name, versions in found.items() if versions)
 
 

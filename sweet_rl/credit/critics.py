@@ -5,10 +5,8 @@ Ranking a file (step 5) and acting with the best of N candidates both call `Crit
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, get_args, get_type_hints
 
 from sweet_rl.cli import UNRECORDED
@@ -17,7 +15,7 @@ from sweet_rl.humans.base import Human
 from sweet_rl.models.load import model_input
 from sweet_rl.names import model_path
 from sweet_rl.records import TurnCandidates
-from sweet_rl.runs.manifest import DIRECTORY_MANIFEST
+from sweet_rl.runs.manifest import DIRECTORY_MANIFEST, read_manifest
 from sweet_rl.scoring.length_normalization import TurnNormalize
 
 if TYPE_CHECKING:
@@ -254,9 +252,8 @@ def load_critic(settings: CriticSettings, human: Human | None = None, load: Load
 def seed_of(model_id: str) -> str:
     """The model that a critic was trained from, by its manifest. Raises UserError if the manifest does not say it."""
     try:
-        settings = json.loads((Path(model_id) / DIRECTORY_MANIFEST).read_text(encoding="utf-8"))["settings"]
-        return settings["ref_pretrain"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        return read_manifest(model_id)["settings"]["ref_pretrain"]
+    except (OSError, UserError, KeyError, TypeError) as error:
         raise UserError(
             f"which model {model_id} was trained from is not known (no {DIRECTORY_MANIFEST} of train_dpo.py "
             "in it). Give --reference_model_id MODEL, or --reference sampled."

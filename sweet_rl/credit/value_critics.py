@@ -7,9 +7,7 @@ Frontend Design: it sees a picture of the reference page.
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from sweet_rl.chat import ChatFormat
 from sweet_rl.credit.candidate_texts import check_candidates, encoded_candidates
@@ -17,7 +15,7 @@ from sweet_rl.credit.critics import CriticSettings
 from sweet_rl.errors import UserError
 from sweet_rl.names import model_path
 from sweet_rl.records import TurnCandidates
-from sweet_rl.runs.manifest import DIRECTORY_MANIFEST
+from sweet_rl.runs.manifest import read_manifest
 from sweet_rl.scoring.rows import EncodedText
 from sweet_rl.scoring.vision import VisionFormat, opened
 
@@ -148,7 +146,6 @@ class PictureValueCritic:
 
 def _window(path: str) -> dict[str, int]:
     """The window in which the critic saw pages in training, from its manifest; empty if there is none."""
-    manifest = Path(path) / DIRECTORY_MANIFEST
-    settings = json.loads(manifest.read_text(encoding="utf-8"))["settings"] if manifest.is_file() else {}
+    settings = (read_manifest(path) or {"settings": {}})["settings"]
     sizes = {"width": settings.get("page_width"), "height": settings.get("page_height")}
     return {name: size for name, size in sizes.items() if size is not None}

@@ -1,13 +1,11 @@
 """A file of graded trajectories and how they were graded: only runs on the same tasks, graded alike, are comparable."""
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from sweet_rl.errors import UserError
 from sweet_rl.records import Trajectory, content_id, read_records
-from sweet_rl.runs.manifest import manifest_of
+from sweet_rl.runs.manifest import read_manifest
 
 NOT_OF_THE_GRADER = {"num_tasks", "sandbox", "workers", "browser", "baseline", "seed", "k", "grade_references", "limit"}
 NAMED_IN_ROWS = ("grader", "encoder")
@@ -40,12 +38,11 @@ def read_graded(path: str) -> GradedFile:
     """Read a file of evaluate_code.py or evaluate_html.py.
 
     Raises:
-        UserError: its rows were graded in different ways.
+        UserError: its rows were graded in different ways, or its manifest is damaged.
     """
     trajectories = read_records(path, Trajectory)
-    manifest = manifest_of(Path(path))
-    settings = json.loads(manifest.read_text(encoding="utf-8"))["settings"] if manifest.exists() else {}
-    return GradedFile(path, trajectories, grader_of(path, trajectories, settings))
+    manifest = read_manifest(path)
+    return GradedFile(path, trajectories, grader_of(path, trajectories, manifest["settings"] if manifest else {}))
 
 
 def grader_of(path: str, trajectories: Iterable[Trajectory], settings: Mapping[str, object] = ()) -> dict:

@@ -49,18 +49,6 @@ class Manifest:
     def complete(self) -> bool:
         return self.content["status"] == "finished"
 
-    def read(self) -> dict | None:
-        """The manifest on disk, or None. Raises UserError if it cannot be read."""
-        if not self.path.exists():
-            return None
-        try:
-            old = json.loads(self.path.read_text(encoding="utf-8"))
-        except ValueError:
-            old = None
-        if isinstance(old, dict) and {"status", "settings", "inputs"} <= old.keys():
-            return old
-        raise UserError(f"{self.path} is not a manifest of a run. Remove it and its output, or give --overwrite.")
-
     def adopt(self, old: dict, output: str) -> None:
         """Continue the run of the manifest on disk. Raises UserError naming each setting and input that differs."""
         was, now = _flat(old["settings"]), _flat(self.content["settings"])
@@ -101,8 +89,26 @@ class Manifest:
 
 
 def manifest_of(path: Path) -> Path:
-    """The path of the manifest of an output file."""
-    return path.with_name(path.name + ".manifest.json")
+    """The path of the manifest of an output: inside a directory, beside a file."""
+    return path / DIRECTORY_MANIFEST if path.is_dir() else path.with_name(path.name + ".manifest.json")
+
+
+def read_manifest(output: str | Path) -> dict | None:
+    """The manifest of an output (a file or a directory), or None if it has none.
+
+    Raises:
+        UserError: it is damaged, or another program's.
+    """
+    path = manifest_of(Path(output))
+    if not path.exists():
+        return None
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        found = None
+    if isinstance(found, dict) and {"status", "settings", "inputs"} <= found.keys():
+        return found
+    raise UserError(f"{path} is not a manifest of a run. Make its output anew with --overwrite, or remove both.")
 
 
 def is_current(path: Path) -> bool | None:
@@ -111,7 +117,7 @@ def is_current(path: Path) -> bool | None:
     None if the output has no manifest.
     """
     try:
-        manifest = Manifest(path / DIRECTORY_MANIFEST if path.is_dir() else manifest_of(path), {}, []).read()
+        manifest = read_manifest(path)
         if manifest is None:
             return None
         made_from = manifest["inputs"].items()

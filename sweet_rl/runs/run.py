@@ -13,7 +13,7 @@ from pathlib import Path
 from sweet_rl.errors import RecordError, UserError
 from sweet_rl.names import local_path
 from sweet_rl.records import parse_row
-from sweet_rl.runs.manifest import DIRECTORY_MANIFEST, Manifest, manifest_of, replace_text
+from sweet_rl.runs.manifest import DIRECTORY_MANIFEST, Manifest, manifest_of, read_manifest, replace_text
 
 
 class _Output(AbstractContextManager):
@@ -172,7 +172,7 @@ def open_run(
         empty = os.fstat(lock).st_size == 0
         if overwrite and (not empty or manifest.path.exists()):
             return Run(path, manifest, lock, set(), replaces=True)
-        old = manifest.read()
+        old = read_manifest(path)
         if old is None or (empty and (not existed or old["status"] != "finished")):
             manifest.write()
             return Run(path, manifest, lock, set())
@@ -209,7 +209,7 @@ def directory_manifest(
         raise UserError(f"cannot use {path} as a directory: {error.strerror}. Choose another path.") from error
     try:
         _take(lock, path)
-        old = manifest.read()
+        old = read_manifest(path)
         if old is None and any(entry.name != manifest.path.name + ".partial" for entry in path.iterdir()):
             raise UserError(
                 f"{path} is not empty and has no {DIRECTORY_MANIFEST}, so what made it is not known. "

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from sweet_rl.errors import UserError
 from sweet_rl.records import parse_row
-from sweet_rl.runs.manifest import Manifest, manifest_of
+from sweet_rl.runs.manifest import read_manifest
 from sweet_rl.runs.run import open_run
 
 Item = TypeVar("Item")
@@ -52,7 +52,7 @@ def gather(shards: Sequence[str | Path], output_path: str | Path, overwrite: boo
     parts: dict[str, Path] = {}
     common: dict = {}
     for path in map(Path, shards):
-        manifest = Manifest(manifest_of(path), {}, []).read()
+        manifest = read_manifest(path)
         if manifest is None or manifest["status"] != "finished":
             raise UserError(f"{path} is not finished: run its shard to the end first.")
         settings = manifest["settings"] | {"inputs": sorted(manifest["inputs"].values())}

@@ -200,7 +200,8 @@ def test_what_graded_a_file_is_read_from_its_rows_and_its_manifest(tmp_path):
     evidence = {"grade": {"failure": None, "level": "strict", "tests": []}}
     path = write_rows(tmp_path / "a.jsonl", [dialogue(0, 0, 1.0, **evidence).to_dict()])
     settings = {"timeout": 1.0, "sandbox": "strict", "num_tasks": 5}
-    (tmp_path / "a.jsonl.manifest.json").write_text(json.dumps({"settings": settings}))
+    manifest = {"status": "finished", "settings": settings, "inputs": {}}
+    (tmp_path / "a.jsonl.manifest.json").write_text(json.dumps(manifest))
     assert read_graded(str(path)).grader == {"kind": "code", "timeout": 1.0}
 
 

@@ -17,7 +17,7 @@ def results(tmp_path):
     for seed, seconds in ((0, 60), (1, 120)):
         place = folder.parent / f"seed{seed}"
         (place / "sweet").mkdir(parents=True)
-        manifest = {"settings": {}, "versions": {"torch": "2.13.0", "python": f"3.1{seed}.0"}}
+        manifest = {"status": "finished", "settings": {}, "versions": {"torch": "2.13.0", "python": f"3.1{seed}.0"}}
         for name, inputs in {"sweet.graded.jsonl": ["sweet.test.jsonl"], "sweet.test.jsonl": ["sweet"]}.items():
             made_from = {str(place / path): "0" for path in inputs}
             (place / f"{name}.manifest.json").write_text(json.dumps(manifest | {"inputs": made_from}))

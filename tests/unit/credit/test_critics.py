@@ -81,7 +81,7 @@ def test_a_judges_seed_and_the_text_of_its_prompt_are_recorded(tmp_path):
 
 def test_the_reference_is_the_model_that_the_critic_was_trained_from(tmp_path):
     manifest = tmp_path / DIRECTORY_MANIFEST
-    manifest.write_text(json.dumps({"settings": {"ref_pretrain": "the seed"}}))
+    manifest.write_text(json.dumps({"status": "finished", "settings": {"ref_pretrain": "the seed"}, "inputs": {}}))
     assert seed_of(str(tmp_path)) == CriticSettings(str(tmp_path)).seed_model == "the seed"
     assert CriticSettings(str(tmp_path), reference_model_id="given").seed_model == "given"
     assert CriticSettings(str(tmp_path), reference="sampled").seed_model is None

@@ -35,6 +35,7 @@ def test_the_values_are_computed_beside_the_event_loop_and_given_back_by_turn():
 
 def test_pages_are_drawn_in_the_window_that_the_training_recorded(tmp_path):
     recorded = to_settings(PictureSettings(page_width=800, page_height=600))
-    (tmp_path / DIRECTORY_MANIFEST).write_text(json.dumps({"settings": recorded}))
+    manifest = {"status": "finished", "settings": recorded, "inputs": {}}
+    (tmp_path / DIRECTORY_MANIFEST).write_text(json.dumps(manifest))
     assert _window(str(tmp_path)) == {"width": 800, "height": 600}
     assert _window(str(tmp_path / "elsewhere")) == {}

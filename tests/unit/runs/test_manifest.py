@@ -6,15 +6,14 @@ import pytest
 import sweet_rl
 from sweet_rl.errors import UserError
 from sweet_rl.runs import manifest
-from sweet_rl.runs.manifest import Manifest, hash_input
+from sweet_rl.runs.manifest import Manifest, hash_input, read_manifest
 
 
 def differences(old, new, tmp_path):
     path = tmp_path / "manifest.json"
     Manifest(path, old, []).write()
-    current = Manifest(path, new, [])
     try:
-        current.adopt(current.read(), "the output")
+        Manifest(path, new, []).adopt(read_manifest(tmp_path), "the output")
     except UserError as error:
         return [line.strip() for line in str(error).splitlines() if " -> " in line and line.startswith("  ")]
     return []
@@ -54,10 +53,12 @@ def test_the_seed_the_versions_and_the_date_of_prompts_stand_in_the_manifest(tmp
 
 @pytest.mark.parametrize("text", ["", "[]", '{"status": "finished"}', '{"status": "x", "settings": {}, "inp'])
 def test_what_is_no_manifest_is_refused(tmp_path, text):
-    (tmp_path / "m.json").write_text(text)
-    with pytest.raises(UserError, match="m.json is not a manifest of a run"):
-        Manifest(tmp_path / "m.json", {}, []).read()
-    assert Manifest(tmp_path / "other.json", {}, []).read() is None
+    (tmp_path / "m.manifest.json").write_text(text)
+    (tmp_path / "manifest.json").write_text(text)
+    for output in (tmp_path / "m", tmp_path):
+        with pytest.raises(UserError, match="manifest.json is not a manifest of a run"):
+            read_manifest(output)
+    assert read_manifest(tmp_path / "other") is None
 
 
 def test_the_hash_of_a_file_is_its_sha256(tmp_path):
