@@ -53,7 +53,7 @@ class Manifest:
         """Continue the run of the manifest on disk. Raises UserError naming each setting and input that differs."""
         was, now = _flat(old["settings"]), _flat(self.content["settings"])
         changed = [
-            f"  --{key}: {was.get(key, '(not given)')} -> {now.get(key, '(not given)')}"
+            f"  {key}: {was.get(key, '(not given)')} -> {now.get(key, '(not given)')}"
             for key in sorted(was.keys() | now.keys())
             if was.get(key) != now.get(key)
         ]
@@ -68,7 +68,7 @@ class Manifest:
             state = "finished" if old["status"] == "finished" else "unfinished"
             lines = "\n".join(changed)
             raise UserError(
-                f"{output} belongs to a run ({state}) with other settings (old -> new):\n{lines}\n"
+                f"{output} belongs to a run ({state}) with other settings (as in its manifest, old -> new):\n{lines}\n"
                 "Give the old settings to continue it, another output path to keep both, or --overwrite to start anew."
             )
         self.content = old

@@ -14,5 +14,5 @@ def test_a_single_turn_of_the_tiny_agent_is_an_answer(tmp_path):
     rows = [json.loads(line) for line in (tmp_path / "o.jsonl").read_text().splitlines()]
     assert [row["ending"] for row in rows] == ["answered"] * 6
     other = call("simulate_interactions.py", **paths, **flags, agent_prefix="Hm.")
-    assert other.code == 2 and "--agent_prefix" in other.err
+    assert other.code == 2 and "  agent_prefix: " in other.err
     assert all(len(row["dialogue_history"]) == 2 and row["answer"].startswith("def ") for row in rows)

@@ -83,5 +83,5 @@ def test_a_training_shorter_than_the_logging_interval_has_figures_of_its_end(mod
 def test_another_least_reward_is_another_training(model, tmp_path):
     data = write(tmp_path / "graded.jsonl", [dialogue(i, 1.0) for i in range(4)] + [dialogue(9, 0.5)])
     train(pretrain=model, dataset=data, save_path=str(tmp_path / "out"))
-    with pytest.raises(UserError, match="--min_reward: 1.0 -> 0.5"):
+    with pytest.raises(UserError, match=" min_reward: 1.0 -> 0.5"):
         train(pretrain=model, dataset=data, save_path=str(tmp_path / "out"), min_reward=0.5)

@@ -205,5 +205,5 @@ def test_pairs_to_imitate_are_another_run(world, tmp_path):
     rank(model_id=world["critic"], input_path=world["path"], reference="sampled", output_path=tmp_path / "r.jsonl")
     paths = str(tmp_path / "r.jsonl"), str(tmp_path / "p.jsonl")
     pair_file(*paths)
-    with pytest.raises(UserError, match="--get_sft"):
+    with pytest.raises(UserError, match="get_sft"):
         pair_file(*paths, get_sft=True)

@@ -22,23 +22,23 @@ def differences(old, new, tmp_path):
 def test_a_setting_of_a_group_is_named_with_its_group(tmp_path):
     old = {"critic": {"model": "a", "beta": 0.1}, "seed": 0}
     new = {"critic": {"model": "a", "beta": 0.2}, "seed": 0}
-    assert differences(old, new, tmp_path) == ["--critic.beta: 0.1 -> 0.2"]
+    assert differences(old, new, tmp_path) == ["critic.beta: 0.1 -> 0.2"]
     assert differences(old, {"critic": None, "seed": 0}, tmp_path) == [
-        "--critic.beta: 0.1 -> (not given)",
-        '--critic.model: "a" -> (not given)',
+        "critic.beta: 0.1 -> (not given)",
+        'critic.model: "a" -> (not given)',
     ]
 
 
 @pytest.mark.parametrize("value", [False, 0, "", [1], "null"])
 def test_a_setting_that_is_null_is_one_that_is_not_given_and_nothing_else_is(value, tmp_path):
     assert differences({"a": None}, {}, tmp_path) == differences({}, {"a": None}, tmp_path) == []
-    assert differences({"a": value}, {}, tmp_path) == [f"--a: {json.dumps(value)} -> (not given)"]
+    assert differences({"a": value}, {}, tmp_path) == [f"a: {json.dumps(value)} -> (not given)"]
     assert differences({"a": value}, {"a": value}, tmp_path) == []
 
 
 def test_a_number_is_not_its_text_nor_a_truth_value(tmp_path):
-    assert differences({"a": 1}, {"a": "1"}, tmp_path) == ['--a: 1 -> "1"']
-    assert differences({"a": 1}, {"a": True}, tmp_path) == ["--a: 1 -> true"]
+    assert differences({"a": 1}, {"a": "1"}, tmp_path) == ['a: 1 -> "1"']
+    assert differences({"a": 1}, {"a": True}, tmp_path) == ["a: 1 -> true"]
     assert differences({"a": (1, 2)}, {"a": [1, 2]}, tmp_path) == []
 
 

@@ -55,9 +55,9 @@ def test_other_settings_are_refused_naming_each_and_nothing_changes(tmp_path, so
     before = {p.name: p.read_bytes() for p in tmp_path.iterdir()}
     with pytest.raises(UserError) as error:
         open_run(out, {"seed": 4, "model": "m", "new": True}, [source])
-    for line in ("--seed: 3 -> 4", "--k: 2 -> (not given)", "--new: (not given) -> true", "--overwrite"):
+    for line in ("  seed: 3 -> 4", "  k: 2 -> (not given)", "  new: (not given) -> true", "--overwrite"):
         assert line in str(error.value)
-    assert "--model" not in str(error.value)
+    assert "model" not in str(error.value)
     assert before == {p.name: p.read_bytes() for p in tmp_path.iterdir()}
 
 
@@ -244,7 +244,7 @@ def test_a_model_directory_is_continued_completed_and_guarded(tmp_path):
         run.finish({"loss": 0.5})
     with directory_manifest(path, SETTINGS) as run:
         assert run.complete and not run.resuming and run.summary == {"loss": 0.5}
-    with pytest.raises(UserError, match="--k: 2 -> 5"):
+    with pytest.raises(UserError, match="  k: 2 -> 5"):
         directory_manifest(path, SETTINGS | {"k": 5})
     (path / "weights").write_text("old")
     with directory_manifest(path, SETTINGS | {"k": 5}, overwrite=True) as run:
