@@ -6,11 +6,11 @@ each step are in `times.jsonl`, by output; sweet_rl/pipeline/timed.py writes the
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from sweet_rl.errors import UserError
+from sweet_rl.pipeline.timed import first_successes, read_times
 from sweet_rl.records import human_label
 from sweet_rl.runs.manifest import read_manifest
 
@@ -88,26 +88,12 @@ def human_of(path: str | Path) -> str | None:
 
 
 def seconds_by_output(times: Iterable[Path]) -> dict[str, dict[str, float]]:
-    """{cpu_seconds, gpu_seconds} by output, summed over all runs of a step up to its first success.
-
-    Later runs of the step found it complete. Raises UserError naming a line that is none of timed.py.
-    """
+    """{cpu_seconds, gpu_seconds} by output, summed over its `first_successes`. Raises as `read_times` does."""
     spent: dict[str, dict[str, float]] = {}
-    done: set[str] = set()
-    for file in times:
-        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1):
-            try:
-                row = json.loads(line)
-                output, status = _key(row["output"]), row["status"]
-                cpu, gpu = row["user_seconds"] + row["system_seconds"], row["seconds"] * row["gpus"]
-            except (ValueError, KeyError, TypeError) as error:
-                raise UserError(f"{file}, line {number}: not a step's times ({error}). Remove the line.") from error
-            if row["output"] and output not in done:
-                total = spent.setdefault(output, {"cpu_seconds": 0.0, "gpu_seconds": 0.0})
-                total["cpu_seconds"] += cpu
-                total["gpu_seconds"] += gpu
-                if status == 0:
-                    done.add(output)
+    for output, row in first_successes(read_times(times)):
+        total = spent.setdefault(output, {"cpu_seconds": 0.0, "gpu_seconds": 0.0})
+        for key in total:
+            total[key] += row[key]
     return spent
 
 

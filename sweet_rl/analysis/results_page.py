@@ -9,6 +9,7 @@ from pathlib import Path
 
 from sweet_rl.analysis.budget import TIMES, behind, find_times
 from sweet_rl.errors import UserError
+from sweet_rl.pipeline.timed import first_successes, read_times
 from sweet_rl.runs.manifest import read_manifest
 
 VERSIONS = ("sweet_rl", "python", "torch", "transformers", "accelerate", "numpy")
@@ -94,21 +95,13 @@ def _graded_files(path: Path) -> list[str]:
 def _steps(outputs: Sequence[str], folder: Path) -> list[dict]:
     """The rows of times.jsonl of every step behind the outputs, up to its first success."""
     made = {path for output in outputs for path in behind(output)}
-    done, rows = set(), []
-    for file in dict.fromkeys([*find_times(outputs), *[p for p in (folder.parent / TIMES,) if p.is_file()]]):
-        for row in map(json.loads, file.read_text(encoding="utf-8").splitlines()):
-            output = str(Path(row["output"]).resolve())
-            if row["output"] and output in made and output not in done:
-                rows.append(row)
-                if row["status"] == 0:
-                    done.add(output)
-    return rows
+    files = dict.fromkeys([*find_times(outputs), *[p for p in (folder.parent / TIMES,) if p.is_file()]])
+    return [row for output, row in first_successes(read_times(files)) if output in made]
 
 
 def _spent(outputs: Sequence[str], steps: Iterable[dict]) -> str:
     steps = list(steps)
-    cpu = sum(row["user_seconds"] + row["system_seconds"] for row in steps)
-    gpu = sum(row["seconds"] * row["gpus"] for row in steps)
+    cpu, gpu = (sum(row[key] for row in steps) for key in ("cpu_seconds", "gpu_seconds"))
     seeds = _number_of_seeds(outputs)
     text = f"All steps behind it, evaluation included: {cpu / 60 / seeds:.1f} CPU minutes per seed"
     text += f", {gpu / 3600 / seeds:.1f} GPU hours per seed" if gpu else ""
@@ -142,6 +135,6 @@ def _times_table(steps: Sequence[dict]) -> list[str]:
     for name, rows in by_step.items():
         runs = max(1, sum(row["status"] == 0 for row in rows))
         wall = sum(row["seconds"] for row in rows) / runs
-        cpu = sum(row["user_seconds"] + row["system_seconds"] for row in rows) / runs
+        cpu = sum(row["cpu_seconds"] for row in rows) / runs
         lines.append(f"| {name} | {runs} | {wall:.0f} | {cpu:.0f} |")
     return lines

@@ -15,6 +15,7 @@ from sweet_rl.analysis.statistics import Estimate
 from sweet_rl.errors import UserError
 from sweet_rl.pipeline.ledger import steps_behind
 from sweet_rl.pipeline.plan import Step
+from sweet_rl.pipeline.timed import read_times
 from sweet_rl.pipeline.tries import Settings
 from sweet_rl.records import Task, read_records
 from sweet_rl.rewards.graded_file import read_graded
@@ -107,9 +108,7 @@ def with_outcome(one: Try, makers: Mapping[str, Step]) -> Try:
     cpu = sum(spent.get(str(Path(output).resolve()), {}).get("cpu_seconds", 0.0) for output in steps)
     if all(makers[path].finished() for path in one.graded):
         return replace(one, status="finished", cpu_seconds=cpu)
-    ended = {}
-    for row in (json.loads(line) for path in times for line in path.read_text(encoding="utf-8").splitlines()):
-        ended[row["output"], row["command"]] = row["status"]
+    ended = {(row["output"], row["command"]): row["status"] for row in read_times(times)}
     failed = any(0 < ended.get((step.output, shlex.join(step.words)), 0) < 128 for step in steps.values())
     return replace(one, status="failed" if failed else "open", cpu_seconds=cpu)
 

@@ -6,7 +6,6 @@ they have in common.
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -17,6 +16,7 @@ from typing import Any
 import yaml
 
 from sweet_rl.errors import UserError
+from sweet_rl.pipeline.timed import read_times
 from sweet_rl.runs.manifest import is_current
 
 COST = ("--output_path", "--save_path", "--output_dir")  # flags of the output that names a step and its cost
@@ -71,8 +71,8 @@ class Step:
 
         An output without a manifest must be newer than the inputs.
         """
-        rows = Path(self.times).read_text(encoding="utf-8").splitlines() if Path(self.times).exists() else []
-        made = [row for row in map(json.loads, rows) if row["output"] == self.output and row["status"] == 0]
+        rows = read_times([self.times] if Path(self.times).exists() else [])
+        made = [row for row in rows if row["output"] == self.output and row["status"] == 0]
         if not made or tuple(shlex.split(made[-1]["command"])) != self.words:
             return False
         newest = max(map(_changed, self.sources), default=0.0)

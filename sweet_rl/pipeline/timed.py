@@ -3,8 +3,8 @@
     python -m sweet_rl.pipeline.timed --name NAME --output FILE --log FILE --times FILE [--gpus N] -- COMMAND...
 
 It outlives the engine that started it. The log is locked as long as the command runs, even if this process is killed,
-so that a second start of the step waits for the first. What the step took is appended to the times file as one line,
-which sweet_rl/analysis/budget.py reads. Environment variables in the command are filled in on the machine that runs it.
+so that a second start of the step waits for the first. What the step took is appended to the times file as one line.
+Environment variables in the command are filled in on the machine that runs it.
 """
 
 import argparse
@@ -16,8 +16,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
 
+from sweet_rl.errors import UserError
 from sweet_rl.runs.locks import lock_file, lock_gpus
 
 
@@ -49,6 +52,34 @@ def main(words: Sequence[str] | None = None) -> int:
     for lock in (times, log, *gpus.values()):
         os.close(lock)
     return status if status >= 0 else 128 - status
+
+
+def read_times(files: Iterable[str | Path]) -> Iterator[dict[str, Any]]:
+    """The rows {step, output, command, status, seconds, cpu_seconds, gpu_seconds} of times files, as they were written.
+
+    Raises UserError naming a line that is none of `main`.
+    """
+    for file in files:
+        for number, line in enumerate(Path(file).read_text(encoding="utf-8").splitlines(), start=1):
+            try:
+                row = json.loads(line)
+                kept = {name: row[name] for name in ("step", "command", "status", "seconds")}
+                kept |= {"output": str(row["output"]), "cpu_seconds": row["user_seconds"] + row["system_seconds"]}
+                kept["gpu_seconds"] = row["seconds"] * row["gpus"]
+            except (ValueError, KeyError, TypeError) as error:
+                raise UserError(f"{file}, line {number}: not a step's times ({error}). Remove the line.") from error
+            yield kept
+
+
+def first_successes(rows: Iterable[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """(resolved output, row) of each output's runs up to its first success. Later runs found it complete."""
+    done: set[str] = set()
+    for row in rows:
+        output = str(Path(row["output"]).resolve())
+        if row["output"] and output not in done:
+            yield output, row
+            if row["status"] == 0:
+                done.add(output)
 
 
 FLAGS = {

@@ -1,14 +1,15 @@
 """Steps planned from rules: what a command reads is planned before it, once, and what is done is known as done."""
 
 import dataclasses
-import json
 import os
+from pathlib import Path
 
 import pytest
 
 from sweet_rl.errors import UserError
 from sweet_rl.pipeline.plan import Plan, Step
 from sweet_rl.runs.run import open_run
+from tests.support.command_line import read_rows, write_rows
 
 CONFIG = {
     "rules": {
@@ -109,7 +110,9 @@ def step(tmp_path):
     with open_run(output, {}, [source]) as run:
         run.finish({})
     words = ("grade", "--input_path", str(source), "--output_path", str(output))
-    times.write_text(json.dumps({"output": str(output), "status": 0, "command": " ".join(words)}) + "\n")
+    cost = dict.fromkeys(("seconds", "user_seconds", "system_seconds", "gpus"), 1)
+    row = {"step": "grade", "output": str(output), "status": 0, "command": " ".join(words), **cost}
+    write_rows(times, [row])
     return Step("grade", "grading", words, (str(output),), (str(source),), str(times))
 
 
@@ -189,6 +192,6 @@ def test_other_seeds_and_folders_without_the_value_share_nothing(tuned):
 
 def test_of_two_commands_that_made_an_output_the_last_one_counts(step):
     other = dataclasses.replace(step, words=(*step.words, "--k", "4"))
-    with open(step.times, "a") as file:
-        file.write(json.dumps({"output": step.output, "status": 0, "command": " ".join(other.words)}) + "\n")
+    (row,) = read_rows(Path(step.times))
+    write_rows(Path(step.times), [row, row | {"command": " ".join(other.words)}])
     assert other.finished() and not step.finished()
