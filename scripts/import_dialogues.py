@@ -22,9 +22,7 @@ def main(input_path: str, output_path: str, overwrite: bool = False) -> None:
     dialogues, failed = read_dialogues(input_path)
     with open_run(output_path, {}, [input_path], overwrite) as output:
         if not output.complete:
-            for trajectory in dialogues:
-                if trajectory.id not in output.done:
-                    output.write(trajectory.to_dict())
+            output.write_missing(trajectory.to_dict() for trajectory in dialogues)
             output.finish({"trajectories": len(dialogues), "without_reward": failed})
     print(f"{output_path}: {len(dialogues)} dialogues")
     if failed:

@@ -63,10 +63,8 @@ def main(
             if output.complete:
                 print(f"{path}: already complete")
                 continue
-            for task in progress_bar(tasks, desc=f"{name} tasks"):
-                record = {"id": content_id(task), **task}
-                if record["id"] not in output.done:
-                    output.write(record)
+            found = progress_bar(tasks, desc=f"{name} tasks")
+            output.write_missing({"id": content_id(task), **task} for task in found)
             output.finish({"tasks": len(tasks)})
             print(f"{path}: {len(tasks)} tasks")
 

@@ -236,8 +236,6 @@ def _machine_failed(row: dict) -> bool:
 def _write_best(evaluation: Evaluation, graded: Sequence[Trajectory]) -> None:
     with open_run(evaluation.best_path, {"best_of": "task"}, [evaluation.result], evaluation.overwrite) as output:
         if not output.complete:
-            for trajectory in best_of_tasks(graded):
-                if trajectory.id not in output.done:
-                    output.write(trajectory.to_dict())
+            output.write_missing(trajectory.to_dict() for trajectory in best_of_tasks(graded))
             output.finish({"trajectories": len(output.done)})
         print(f"{evaluation.best_path}: the best dialogues of {len(output.done)} tasks")

@@ -91,9 +91,8 @@ def write_pairs(
         settings["min_gap"] = min_gap
     with open_run(path, settings, [graded_path], overwrite) as output:
         if not output.complete:
-            for pair in trajectory_pairs(graded, hint, **texts, min_gap=min_gap):
-                if pair.id not in output.done:
-                    output.write(pair.to_dict())
+            pairs = trajectory_pairs(graded, hint, **texts, min_gap=min_gap)
+            output.write_missing(pair.to_dict() for pair in pairs)
             output.finish({"pairs": len(output.done)})
         kind = "with the reference solution" if hint else "without the reference solution"
         print(f"{path}: {len(output.done)} trajectory pairs {kind}")

@@ -124,9 +124,8 @@ def pair_file(
         if output.complete:
             print(f"{output_path}: already complete")
             return
-        for pair in progress_bar([pair for pairs in drawn for pair in pairs], desc="turn pairs"):
-            if pair.id not in output.done:
-                output.write(pair.to_dict())
+        found = progress_bar([pair for pairs in drawn for pair in pairs], desc="turn pairs")
+        output.write_missing(pair.to_dict() for pair in found)
         summary = {
             "pairs": sum(map(len, drawn)),
             "turns": len(records),

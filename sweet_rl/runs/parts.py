@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import glob
-import json
 import multiprocessing
 import os
 import sys
@@ -12,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from multiprocessing.connection import wait
 
 from sweet_rl.errors import UserError
+from sweet_rl.records import scan_rows
 from sweet_rl.runs.run import Run
 
 Work = Callable[[str, str], object]
@@ -48,11 +48,7 @@ def run_parts(run: Run, work: Work, environments: Sequence[Mapping[str, str]]) -
             f"{run.path}: the processes of the parts {', '.join(failed)} failed (see above); the others are complete. "
             "Give the same command again to continue."
         )
-    for path in outputs:
-        with open(path, encoding="utf-8") as file:
-            for row in map(json.loads, file):
-                if row["id"] not in run.done:
-                    run.write(row)
+    run.write_missing(row for path in outputs for _, _, row in scan_rows(path))
     for path in run.path.parent.glob(f"{glob.escape(run.path.name)}.part-*"):
         path.unlink()
 

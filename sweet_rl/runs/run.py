@@ -87,6 +87,12 @@ class Run(_Output):
             ) from error
         self.done.add(key)
 
+    def write_missing(self, records: Iterable[dict]) -> None:
+        """Append the records whose ids are not on disk yet."""
+        for record in records:
+            if record["id"] not in self.done:
+                self.write(record)
+
     def records(self) -> Iterator[dict]:
         """The records on disk, in the order in which they were written."""
         if not self._replaces:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from sweet_rl.errors import UserError
-from sweet_rl.records import parse_row
+from sweet_rl.records import scan_rows
 from sweet_rl.runs.manifest import read_manifest
 from sweet_rl.runs.run import open_run
 
@@ -71,11 +71,6 @@ def gather(shards: Sequence[str | Path], output_path: str | Path, overwrite: boo
         raise UserError(f"found the shards {', '.join(parts) or 'none'}; expected {', '.join(wanted) or '1/n to n/n'}.")
     with open_run(output_path, {"gathered": common}, [parts[shard] for shard in wanted], overwrite) as output:
         if not output.complete:
-            for shard in wanted:
-                with open(parts[shard], encoding="utf-8") as lines:
-                    for number, line in enumerate(lines, start=1):
-                        row = parse_row(line, f"{parts[shard]}, line {number}")
-                        if row["id"] not in output.done:
-                            output.write(row)
+            output.write_missing(row for shard in wanted for _, _, row in scan_rows(parts[shard]))
             output.finish({"records": len(output.done)})
         return len(output.done)
