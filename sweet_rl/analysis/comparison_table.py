@@ -7,6 +7,7 @@ from pathlib import Path
 import yaml
 
 from sweet_rl.analysis.comparison import Comparison, Difference
+from sweet_rl.analysis.statistics import interval_text
 from sweet_rl.errors import UserError
 
 _LATEX = str.maketrans(
@@ -132,7 +133,7 @@ def _runs(comparison: Comparison, paper: Mapping[str, Mapping[str, float]]) -> T
         line = [row.name, str(row.seeds), *([f"{100 * row.tests_passed.mean:.1f}"] if code else [])]
         line += [f"{100 * row.main.mean:.1f}"]
         line += [("" if row.spread is None else f"{100 * row.spread:.1f}")] if spread else []
-        line += [f"{100 * row.main.low:.1f} to {100 * row.main.high:.1f}", f"{row.turns:.2f}"]
+        line += [interval_text(row.main.low, row.main.high), f"{row.turns:.2f}"]
         line += [("" if row.tokens is None else f"{row.tokens:.0f}")] if tokens else []
         line += [_figure(paper.get(row.name, {}), key) for key, _ in shown]
         line += [_difference(comparison.against.get((row.name, baseline))) for baseline in comparison.baselines]
@@ -154,7 +155,7 @@ def _steps(comparison: Comparison) -> Table:
         [
             f"{step.better} over {step.worse}",
             f"{100 * step.difference.mean:+.1f}",
-            f"{100 * step.difference.low:+.1f} to {100 * step.difference.high:+.1f}",
+            interval_text(step.difference.low, step.difference.high, "+"),
             _p(step.p_holm),
             f"{100 * step.wins.mean:.1f}",
             step.significant,
@@ -172,7 +173,7 @@ def _difference(against: Difference | None) -> str:
     if against is None:
         return ""
     d, p = against.difference, _p(against.p_holm)
-    interval = f"{100 * d.mean:+.1f} ({100 * d.low:+.1f} to {100 * d.high:+.1f})"
+    interval = f"{100 * d.mean:+.1f} ({interval_text(d.low, d.high, '+')})"
     return f"{interval}, p {p if p.startswith('<') else '= ' + p}, wins {100 * against.wins.mean:.0f} %"
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from sweet_rl.analysis.budget import behind_dialogues, human_of
 from sweet_rl.analysis.comparison import Row, compare
 from sweet_rl.analysis.comparison_table import Table
+from sweet_rl.analysis.statistics import interval_text
 from sweet_rl.errors import UserError
 from sweet_rl.rewards.graded_file import GradedFile, check_comparable
 
@@ -86,4 +87,4 @@ def trained_with(graded_path: str) -> str:
 def _figure(row: Row | None) -> str:
     if row is None:
         return ""
-    return f"{100 * row.main.mean:.1f} ({100 * row.main.low:.1f} to {100 * row.main.high:.1f})"
+    return f"{100 * row.main.mean:.1f} ({interval_text(row.main.low, row.main.high)})"

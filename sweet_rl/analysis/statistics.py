@@ -155,7 +155,12 @@ def win_share(a: Sequence[float], b: Sequence[float]) -> float:
 
 def percent_text(estimate: Mapping[str, float]) -> str:
     """An estimate for people: 12.3 %  (95 %: 10.0 to 14.6)."""
-    return f"{100 * estimate['mean']:.1f} %  (95 %: {100 * estimate['low']:.1f} to {100 * estimate['high']:.1f})"
+    return f"{100 * estimate['mean']:.1f} %  (95 %: {interval_text(estimate['low'], estimate['high'])})"
+
+
+def interval_text(low: float, high: float, sign: str = "") -> str:
+    """An interval in percent for people: 10.0 to 14.6; of a difference, with the `sign` "+": -1.0 to +14.6."""
+    return f"{100 * low:{sign}.1f} to {100 * high:{sign}.1f}"
 
 
 def _sign_flip_p(differences: np.ndarray, resamples: int, seed: int) -> float:

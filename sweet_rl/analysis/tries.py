@@ -11,7 +11,7 @@ from pathlib import Path
 from sweet_rl.analysis.budget import seconds_by_output
 from sweet_rl.analysis.comparison import compare
 from sweet_rl.analysis.comparison_table import Table
-from sweet_rl.analysis.statistics import Estimate
+from sweet_rl.analysis.statistics import Estimate, interval_text
 from sweet_rl.errors import UserError
 from sweet_rl.pipeline.ledger import steps_behind
 from sweet_rl.pipeline.plan import Step
@@ -135,7 +135,7 @@ def as_markdown(tries: Sequence[Try], measure: str, tasks: int) -> str:
             [
                 *(one.method, str(one.number)),
                 f"{100 * result.mean:.1f}" if result else one.status,
-                f"{100 * result.low:.1f} to {100 * result.high:.1f}" if result else "",
+                interval_text(result.low, result.high) if result else "",
                 f"{one.cpu_seconds / 60:.1f}",
                 ("" if one.number == 1 else "as 1, ") + ", ".join(f"{flag} {value}" for flag, value in shown.items()),
                 "yes" if one.chosen else "",

@@ -15,9 +15,10 @@ from sweet_rl.credit.critics import CriticSettings
 from sweet_rl.errors import UserError
 from sweet_rl.names import model_path
 from sweet_rl.records import TurnCandidates
+from sweet_rl.rewards.encoders import opened
 from sweet_rl.runs.manifest import read_manifest
 from sweet_rl.scoring.rows import EncodedText
-from sweet_rl.scoring.vision import VisionFormat, opened
+from sweet_rl.scoring.vision import VisionFormat
 
 PAGE_TIMEOUT = 60.0  # seconds; the same pages were drawn before, for training
 Value = Callable[[Sequence[EncodedText]], list[float]]

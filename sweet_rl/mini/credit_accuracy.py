@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sweet_rl.analysis.comparison_table import Table
+from sweet_rl.analysis.statistics import interval_text
 from sweet_rl.analysis.two_level import two_level_ratio
 from sweet_rl.errors import UserError
 from sweet_rl.mini import oracle, page_oracle
@@ -229,15 +231,11 @@ def _summary(results: Mapping[str, dict]) -> list[str]:
     for name, result in sorted(results.items(), key=lambda item: -item[1]["smallest"]):
         cells = [name]
         for group in (result["groups"].get(name, {"pairs": 0}) for name in names):
-            cells.append(_with_interval(group) if group["pairs"] else "")
+            figure = f"{100 * group['accuracy']:.1f} ({interval_text(*group['interval'])})" if group["pairs"] else ""
+            cells.append(figure)
         cells += [f"{100 * result['smallest']:.1f}", *[f"`{result.get('flags', '')}`"] * with_flags]
         lines.append(f"| {' | '.join(cells)} |")
     return lines
-
-
-def _with_interval(group: Mapping) -> str:
-    low, high = group["interval"]
-    return f"{100 * group['accuracy']:.1f} ({100 * low:.1f} to {100 * high:.1f})"
 
 
 def _by_turn(results: Mapping[str, dict]) -> list[str]:
@@ -245,16 +243,14 @@ def _by_turn(results: Mapping[str, dict]) -> list[str]:
     turns = sorted({int(turn) for group in groups for turn in group["by_turn"]})
     lines = []
     for group in dict.fromkeys(name for result in results.values() for name in result["groups"]):
-        lines += [f"| {group} | % | 95 % interval | pairs | {' | '.join(f'turn {turn + 1}' for turn in turns)} |"]
-        lines += ["| --- |" + " ---: |" * (3 + len(turns))]
+        cells = [[group, "%", "95 % interval", "pairs", *(f"turn {turn + 1}" for turn in turns)]]
         for name, result in results.items():
             found = result["groups"][group]
             by_turn = {int(turn): value for turn, value in found["by_turn"].items()}
             figures = ("", "")
             if found["pairs"]:
-                low, high = found["interval"]
-                figures = (f"{100 * found['accuracy']:.1f}", f"{100 * low:.1f} to {100 * high:.1f}")
-            cells = [f"{100 * by_turn[turn]['accuracy']:.1f}" if turn in by_turn else "" for turn in turns]
-            lines.append("| " + " | ".join([name, *figures, f"{found['pairs']:,}", *cells]) + " |")
-        lines.append("")
+                figures = (f"{100 * found['accuracy']:.1f}", interval_text(*found["interval"]))
+            shares = [f"{100 * by_turn[turn]['accuracy']:.1f}" if turn in by_turn else "" for turn in turns]
+            cells.append([name, *figures, f"{found['pairs']:,}", *shares])
+        lines += [Table(cells, len(cells[0]) - 1).markdown(), ""]
     return lines

@@ -6,7 +6,7 @@ Elements are colored areas, pictures, texts, buttons and fields. They are read f
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from functools import lru_cache
 
@@ -144,7 +144,7 @@ def _labelled(elements: list[Element]) -> list[Element]:
         )
         if element.kind == "text" and owner is not None:
             button = kept[owner]
-            kept[owner] = Element(**{**button.__dict__, "text": element.text, "color": element.color})
+            kept[owner] = replace(button, text=element.text, color=element.color)
         else:
             kept.append(element)
     return kept
@@ -181,7 +181,7 @@ class Group:
         left, top = min(m.x for m in self.members), min(m.y for m in self.members)
         right = max(m.x + m.width for m in self.members)
         bottom = max(m.y + m.height for m in self.members)
-        return Element(**{**self.first.__dict__, "x": left, "y": top, "width": right - left, "height": bottom - top})
+        return replace(self.first, x=left, y=top, width=right - left, height=bottom - top)
 
 
 def groups_of(look: Look) -> list[Group]:

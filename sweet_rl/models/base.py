@@ -79,6 +79,13 @@ class Completion:
     prompt_tokens: int = 0
     completion_tokens: int = 0
 
+    @classmethod
+    def of_ids(
+        cls, chat: ChatFormat, ids: list[int], logprobs: list[float] | None, finish_reason: str, prompt_tokens: int
+    ) -> Completion:
+        """Return the reply of these sampled ids."""
+        return cls(chat.decode(ids), ids, logprobs, finish_reason, prompt_tokens, len(ids))
+
 
 class ModelError(Exception):
     """A call that gave no reply.

@@ -85,18 +85,10 @@ class TransformersModel:
 
         self.engine.submit(Request(ids, sampling, deliver))
         self._start()
-        return [self._completion(generated, len(ids)) for generated in await future]
-
-    def _completion(self, generated: Generated, prompt_tokens: int) -> Completion:
-        ids = generated.token_ids
-        return Completion(
-            text=self.chat.decode(ids),
-            token_ids=ids,
-            logprobs=generated.logprobs,
-            finish_reason=generated.finish_reason,
-            prompt_tokens=prompt_tokens,
-            completion_tokens=len(ids),
-        )
+        return [
+            Completion.of_ids(self.chat, one.token_ids, one.logprobs, one.finish_reason, len(ids))
+            for one in await future
+        ]
 
     def _start(self) -> None:
         with self._wake:

@@ -99,14 +99,9 @@ class VLLMModel:
     def _completion(self, output: Any, prompt_tokens: int) -> Completion:
         ids = list(output.token_ids)
         logprobs = [step[token].logprob for step, token in zip(output.logprobs or [], ids, strict=False)]
-        return Completion(
-            text=self.chat.decode(ids),
-            token_ids=ids,
-            logprobs=logprobs if len(logprobs) == len(ids) else None,
-            finish_reason="stop" if output.finish_reason == "stop" else "length",
-            prompt_tokens=prompt_tokens,
-            completion_tokens=len(ids),
-        )
+        known = logprobs if len(logprobs) == len(ids) else None
+        reason = "stop" if output.finish_reason == "stop" else "length"
+        return Completion.of_ids(self.chat, ids, known, reason, prompt_tokens)
 
     async def close(self) -> None:
         if self._engine is not None:

@@ -48,7 +48,7 @@ class ImageEncoder:
 
         rows = []
         for start in range(0, len(pictures), self._batch_size):
-            images = [_opened(picture) for picture in pictures[start : start + self._batch_size]]
+            images = [opened(picture) for picture in pictures[start : start + self._batch_size]]
             with torch.inference_mode():
                 vectors = self._embed(images).float()
             rows.append(torch.nn.functional.normalize(vectors, dim=-1).cpu().numpy())
@@ -78,20 +78,22 @@ def load_encoder(
         raise UserError(f"the encoder's dtype is {dtype!r}; it must be float32, bfloat16 or float16.")
     precision = getattr(torch, dtype)
     batch_size = batch_size or (1 if device == "cpu" else 16)
+    local, why = False, "as asked for"
+    if name is None:
+        local = _local_copy(CLIP)
+        name = CLIP if local or _hub_answers() else OFFLINE
+        why = f"the weights of {CLIP} are not on this disk and the hub does not answer; not comparable with its figures"
     if name == OFFLINE:
-        return _efficientnet(device, precision, batch_size, "as asked for")
-    if name is not None:
-        return _hugging_face(name, device, precision, batch_size)
-    local = _local_copy(CLIP)
-    if local or _hub_answers():
-        return _hugging_face(CLIP, device, precision, batch_size, local_files_only=local)
-    return _efficientnet(
-        device, precision, batch_size,
-        f"the weights of {CLIP} are not on this disk and the hub does not answer; not comparable with CLIP's figures",
-    )  # fmt: skip
+        encoder = _efficientnet(device, precision, batch_size, why)
+    else:
+        encoder = _hugging_face(name, device, precision, batch_size, local_files_only=local)
+    if dtype != "float32":  # the vectors of a shorter number format are others: they are kept and compared by the name
+        encoder.name, encoder.describe = (f"{text} in {dtype}" for text in (encoder.name, encoder.describe))
+    return encoder
 
 
-def _opened(picture: bytes):
+def opened(picture: bytes):
+    """A picture as a Pillow image in RGB. Raises UserError if it cannot be read."""
     from PIL import Image
 
     try:
@@ -104,9 +106,7 @@ def _opened(picture: bytes):
 # ------------------------------------------------------------------------------------------------ Hugging Face models
 
 
-def _hugging_face(
-    name: str, device: str, dtype: torch.dtype, batch_size: int, local_files_only: bool = False
-) -> ImageEncoder:
+def _hugging_face(name: str, device: str, dtype: torch.dtype, batch_size: int, local_files_only: bool) -> ImageEncoder:
     from transformers import AutoImageProcessor, AutoModel
 
     try:
@@ -133,7 +133,7 @@ def _hugging_face(
         pixels = processor(images=images, return_tensors="pt")["pixel_values"].to(device, dtype)
         return _features(model, pixels, pooler_is_random)
 
-    own = _with_dtype(_name_of(name), dtype)
+    own = _name_of(name)
     return ImageEncoder(own, embed, batch_size, f"image encoder: {own} ({name} on {device})")
 
 
@@ -155,12 +155,6 @@ def _name_of(name: str) -> str:
     """A hub name as it is; a folder by its own name and its content, wherever it lies."""
     path = Path(name)
     return f"{path.resolve().name}@{hash_input(path)[:8]}" if path.is_dir() else name
-
-
-def _with_dtype(name: str, dtype: torch.dtype) -> str:
-    """The name under which vectors are kept and compared: those of a shorter number format are other vectors."""
-    short = str(dtype).removeprefix("torch.")
-    return name if short == "float32" else f"{name} in {short}"
 
 
 def _local_copy(name: str) -> bool:
@@ -216,5 +210,4 @@ def _efficientnet(device: str, dtype: torch.dtype, batch_size: int, why: str) ->
         pixels = torch.from_numpy(np.stack(small)).permute(0, 3, 1, 2)
         return model.extract_features(((pixels - 127) / 128).to(device, dtype)).mean((2, 3))
 
-    own = _with_dtype(OFFLINE, dtype)
-    return ImageEncoder(own, embed, batch_size, f"image encoder: {own} on {device} ({why})")
+    return ImageEncoder(OFFLINE, embed, batch_size, f"image encoder: {OFFLINE} on {device} ({why})")

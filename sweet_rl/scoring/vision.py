@@ -6,7 +6,6 @@ placeholder tokens are laid out as by the processor of the model's family; the d
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from sweet_rl.chat import ChatFormat
 from sweet_rl.errors import UserError
 from sweet_rl.models.loadable import check_loadable
 from sweet_rl.records import Part
+from sweet_rl.rewards.encoders import opened
 from sweet_rl.scoring.load import freeze, load_pretrained
 from sweet_rl.scoring.logps import on_device
 from sweet_rl.scoring.privileged_information import AFTER, BEFORE
@@ -122,14 +122,6 @@ class VisionFormat:
     def save(self, folder: str | Path) -> None:
         """Write the image processor's settings; the tokenizer is saved with the model."""
         self.processor.save_pretrained(str(folder))
-
-
-def opened(picture: bytes):
-    """A PNG as a Pillow image in RGB."""
-    from PIL import Image
-
-    with Image.open(io.BytesIO(picture)) as image:
-        return image.convert("RGB")
 
 
 def picture_batch(

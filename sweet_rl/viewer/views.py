@@ -170,7 +170,7 @@ def candidates_view(
         text = record.additional_outputs[number]
         candidate: dict[str, Any] = {"text": text, "number": number}
         if record.judge_scores is not None:
-            candidate["score"] = _rounded(record.judge_scores[number])
+            candidate["score"] = round(record.judge_scores[number], 4)
         if record.judge_result is not None:
             candidate["half"] = "chosen" if number in top else "rejected" if number in bottom else "middle"
         if record.additional_finish_reasons is not None:
@@ -229,10 +229,6 @@ def title_of(text: str) -> str:
     """The beginning of a description on one line."""
     line = " ".join(text[: 4 * TITLE].split())
     return line if len(line) <= TITLE else line[: TITLE - 1] + "…"
-
-
-def _rounded(value: float) -> float:
-    return round(value, 4)
 
 
 def _last_text(text: str | list[Part]) -> str:
