@@ -11,9 +11,10 @@ stopped.
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Annotated
 
-from sweet_rl.cli import alias, print_summary, run
+from sweet_rl.cli import alias, prefix, print_summary, run
 from sweet_rl.cli.released import SAMPLE
 from sweet_rl.credit.candidates import sample_file, sample_tasks
 from sweet_rl.errors import UserError
@@ -25,6 +26,8 @@ from sweet_rl.runs.push import pushed
 from sweet_rl.runs.run import open_run
 from sweet_rl.runs.shards import shard_of
 
+SAMPLING = Sampling(n=16)
+
 
 def main(
     model_id: str,
@@ -32,11 +35,8 @@ def main(
     output_path: Annotated[str, alias("save_path")],
     model: ModelSettings,
     calls: CallSettings,
+    sampling: Annotated[Sampling, prefix("", n="best_of_n", seed=None)] = SAMPLING,
     data_fraction: float = 1.0,
-    best_of_n: int = 16,
-    temperature: float = 1.0,
-    top_p: float = 1.0,
-    max_tokens: int = 1024,
     concurrency: int = 64,
     exclude: str | None = None,
     shard: str | None = None,
@@ -51,10 +51,6 @@ def main(
         input_path: trajectories, JSONL. Failed dialogues are left out.
         output_path: candidates, JSONL, one line per turn.
         data_fraction: share of the tasks, a random sample, each with all its trajectories (paper: 0.1).
-        best_of_n: candidates per turn.
-        temperature: of sampling.
-        top_p: of sampling; 1 keeps every token.
-        max_tokens: longest candidate, in tokens.
         concurrency: turns in progress at the same time.
         exclude: list of tasks to leave out, JSONL, as audit_tasks.py --exclude_path writes it.
         shard: i/n: the i-th of n parts of the trajectories; the parts' outputs, one after the other, are the whole.
@@ -62,19 +58,18 @@ def main(
         overwrite: replace an output of other settings.
         push_to_hub: repository on the hub, OWNER/NAME, to which the finished output is uploaded with a card.
     """
-    for name, value in {"concurrency": concurrency, "best_of_n": best_of_n}.items():
-        if value < 1:
-            raise UserError(f"--{name} is {value}; it must be at least 1.")
-    sampling = Sampling(temperature, top_p, max_tokens, n=best_of_n, seed=seed)
+    if concurrency < 1:
+        raise UserError(f"--concurrency is {concurrency}; it must be at least 1.")
+    sampling = replace(sampling, seed=seed)
     read = without_excluded(read_records(input_path, Trajectory), exclude)
     trajectories = shard_of(sample_tasks(read, data_fraction, seed), shard)
     settings = {
         "model_id": model_id,
         "data_fraction": data_fraction,
-        "best_of_n": best_of_n,
-        "temperature": temperature,
-        "top_p": top_p,
-        "max_tokens": max_tokens,
+        "best_of_n": sampling.n,
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+        "max_tokens": sampling.max_tokens,
         "seed": seed,
         **model.to_settings(),
         **({} if shard is None else {"shard": shard}),

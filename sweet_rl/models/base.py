@@ -53,7 +53,7 @@ class Sampling:
         if self.max_tokens < 1:
             raise UserError(f"max_tokens is {self.max_tokens}; a reply needs at least 1 token.")
         if self.n < 1:
-            raise UserError(f"n is {self.n}; at least 1 reply must be asked for.")
+            raise UserError(f"--n is {self.n}; at least 1 reply must be asked for.")
         if self.seed < 0:
             raise UserError(f"seed is {self.seed}; it must not be negative.")
 
