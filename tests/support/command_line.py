@@ -9,6 +9,7 @@ import os
 import runpy
 import subprocess
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from unittest import mock
@@ -70,9 +71,10 @@ def contents(*folders: Path) -> dict[str, bytes | None]:
     return {str(path): path.read_bytes() if path.is_file() else None for path in found}
 
 
-def write_rows(path: Path, rows: list[dict]) -> Path:
-    """`rows` as a JSONL file."""
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+def write_rows(path: Path, rows: Iterable) -> Path:
+    """`rows` (dicts, or records with `to_dict`) as a JSONL file."""
+    dicts = [row if isinstance(row, dict) else row.to_dict() for row in rows]
+    path.write_text("".join(json.dumps(row) + "\n" for row in dicts), encoding="utf-8")
     return path
 
 

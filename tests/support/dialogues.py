@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import random
 from functools import lru_cache
-from pathlib import Path
 
 from sweet_rl.mini.human import answer
 from sweet_rl.mini.oracle import usefulness
@@ -57,9 +55,3 @@ def graded(tasks: int = 6, seed: int = 5, shift: int = 0) -> tuple[Trajectory, .
     played[-1].failure = {"kind": "connection", "message": "the server gave out", "side": "human"}
     with CodeGrader(workers=1) as grader:
         return tuple(grade_trajectories(played, grader))
-
-
-def write(path: Path, rows: list[dict] | list[Trajectory] | tuple) -> str:
-    dicts = [row if isinstance(row, dict) else row.to_dict() for row in rows]
-    path.write_text("".join(json.dumps(row) + "\n" for row in dicts), encoding="utf-8")
-    return str(path)

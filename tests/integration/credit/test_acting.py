@@ -1,7 +1,6 @@
 """Acting with a critic: the candidate with the highest advantage is played, whatever is scored beside it."""
 
 import asyncio
-import json
 from functools import partial
 
 import pytest
@@ -13,7 +12,7 @@ from sweet_rl.mini.human import MiniHuman
 from sweet_rl.models import Sampling, load_model
 from sweet_rl.records import Task, Trajectory, read_records
 from sweet_rl.rollout.play import Collaboration, play_all
-from tests.support.command_line import call, write_rows
+from tests.support.command_line import call, read_rows, write_rows
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +74,7 @@ def test_one_candidate_is_the_agent_itself_and_concurrency_changes_nothing(playe
 
 @pytest.mark.slow
 def test_candidates_without_a_critic_are_refused(played):
-    rows = [json.loads(line) for line in (played / "train.jsonl").read_text().splitlines()]
+    rows = read_rows(played / "train.jsonl")
     write_rows(played / "tasks.jsonl", rows)
     done = call("simulate_interactions.py", agent_model="mini", env_model="mini", input_path=played / "tasks.jsonl",
                 output_path=played / "bad.jsonl", candidates=4)  # fmt: skip

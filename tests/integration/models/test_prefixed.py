@@ -1,8 +1,6 @@
 """An agent whose replies begin with a given text, in a script."""
 
-import json
-
-from tests.support.command_line import ROOT, call
+from tests.support.command_line import ROOT, call, read_rows
 
 
 def test_a_single_turn_of_the_tiny_agent_is_an_answer(tmp_path):
@@ -11,7 +9,7 @@ def test_a_single_turn_of_the_tiny_agent_is_an_answer(tmp_path):
     paths = {"input_path": tmp_path / "test.jsonl", "output_path": tmp_path / "o.jsonl"}
     done = call("simulate_interactions.py", **paths, **flags)
     assert done.code == 0, done.err
-    rows = [json.loads(line) for line in (tmp_path / "o.jsonl").read_text().splitlines()]
+    rows = read_rows(tmp_path / "o.jsonl")
     assert [row["ending"] for row in rows] == ["answered"] * 6
     other = call("simulate_interactions.py", **paths, **flags, agent_prefix="Hm.")
     assert other.code == 2 and "  agent_prefix: " in other.err

@@ -1,11 +1,10 @@
 """evaluate_code.py and compare_runs.py by their command lines."""
 
 import json
-from pathlib import Path
 
 import pytest
 
-from tests.support.command_line import call
+from tests.support.command_line import call, read_rows, write_rows
 
 CODE = "def f(x):\n    return x + 1\n"
 WRONG = "def f(x):\n    return 2 * x\n"
@@ -43,19 +42,10 @@ def script(name, *flags, code=0):
     return "\n".join(" ".join(line.split()) for line in text.splitlines())
 
 
-def write(path, rows):
-    path.write_text("".join(json.dumps(r) + "\n" for r in rows))
-    return path
-
-
-def read(path):
-    return [json.loads(line) for line in Path(path).read_text().splitlines()]
-
-
 @pytest.fixture(scope="module")
 def graded(tmp_path_factory):
     folder = tmp_path_factory.mktemp("graded")
-    source = write(folder / "in.jsonl", ROWS)
+    source = write_rows(folder / "in.jsonl", ROWS)
     out = script("evaluate_code", "--input_path", source, "--output_path", folder / "out.jsonl", "--k=2",
                  "--preference_path", folder / "pairs.jsonl", "--ground_truth_preference_path", folder / "hinted.jsonl",
                  "--sandbox", "auto")  # fmt: skip
@@ -64,14 +54,14 @@ def graded(tmp_path_factory):
 
 def test_rewards_evidence_and_unknown_fields_are_in_the_output(graded):
     folder, source, _ = graded
-    rows = read(folder / "out.jsonl")
+    rows = read_rows(folder / "out.jsonl")
     assert [r["id"] for r in rows] == [r["id"] for r in ROWS]
     assert [r["reward"] for r in rows] == [1.0, 0.5, 0.0, None, None, None]
     assert [r["mine"] for r in rows] == [r["mine"] for r in ROWS]
     assert rows[1]["grade"]["tests"][1] == {
         "name": "test2", "passed": False, "reason": "wrong value", "message": "expected 4, got 6"}  # fmt: skip
     assert rows[2]["grade"]["failure"] == "no answer" and "different results" in rows[4]["grade"]["ungradable"]
-    assert read(source) == ROWS
+    assert read_rows(source) == ROWS
 
 
 def test_the_figures_are_printed(graded):
@@ -83,7 +73,7 @@ def test_the_figures_are_printed(graded):
 
 def test_pairs_are_written_with_and_without_the_reference(graded):
     folder = graded[0]
-    (pair,), (hinted,) = read(folder / "pairs.jsonl"), read(folder / "hinted.jsonl")
+    (pair,), (hinted,) = read_rows(folder / "pairs.jsonl"), read_rows(folder / "hinted.jsonl")
     assert pair["id"] == hinted["id"] == "t0-0>t0-1"
     assert CODE not in json.dumps([p["text"] for p in pair["rejected"]])
     assert hinted["rejected"][1]["text"] == f"In light that the final answer is: {CODE}.\n"
@@ -110,33 +100,33 @@ def test_a_run_that_was_stopped_continues_to_the_same_records(graded, tmp_path):
 
 def test_answers_that_failed_by_the_machine_are_graded_again_alone(graded, tmp_path):
     folder, source, _ = graded
-    rows = read(folder / "out.jsonl")
+    rows = read_rows(folder / "out.jsonl")
     rows[1] |= {"reward": None, "grade": {"failure": None, "ungradable": None, "machine": "ran out of wall time"}}
-    write(tmp_path / "out.jsonl", rows)
+    write_rows(tmp_path / "out.jsonl", rows)
     manifest = (folder / "out.jsonl.manifest.json").read_text()
     (tmp_path / "out.jsonl.manifest.json").write_text(manifest)
     flags = ["--input_path", source, "--output_path", tmp_path / "out.jsonl"]
     assert "already complete" in script("evaluate_code", *flags)
     out = script("evaluate_code", *flags, "--retry_failed")
-    again = read(tmp_path / "out.jsonl")
+    again = read_rows(tmp_path / "out.jsonl")
     assert [row for row in again if row["id"] != "t0-1"] == [row for row in rows if row["id"] != "t0-1"]
     assert {row["id"]: row["reward"] for row in again}["t0-1"] == 0.5 and "success 25.0 %" in out
     assert "already complete" in script("evaluate_code", *flags, "--retry_failed")
 
 
 def test_in_place_only_when_told(tmp_path):
-    source = write(tmp_path / "in.jsonl", ROWS)
+    source = write_rows(tmp_path / "in.jsonl", ROWS)
     error = script("evaluate_code", "--input_path", source, "--in_place", "--num_tasks=1", code=2)
-    assert "leave out --num_tasks" in error and read(source) == ROWS
+    assert "leave out --num_tasks" in error and read_rows(source) == ROWS
     out = script("evaluate_code", "--input_path", source, "--in_place")
     assert "success 25.0 %" in out and [p.name for p in tmp_path.iterdir()] == ["in.jsonl"]
-    assert [r["reward"] for r in read(source)] == [1.0, 0.5, 0.0, None, None, None]
+    assert [r["reward"] for r in read_rows(source)] == [1.0, 0.5, 0.0, None, None, None]
 
 
 def test_the_release_s_rules_are_named_in_the_outputs(graded, tmp_path):
     out = script("evaluate_code", "--input_path", graded[1], "--output_path", tmp_path / "out.jsonl", "--paper_grader")
     assert "by the release's rules" in out and "rules those of the release" in out
-    rows = read(tmp_path / "out.jsonl")
+    rows = read_rows(tmp_path / "out.jsonl")
     assert rows[0]["grade"]["rules"] == "paper" and rows[0]["reward"] == 1.0
     assert json.loads((tmp_path / "out.jsonl.manifest.json").read_text())["settings"]["paper_grader"] is True
 
@@ -166,14 +156,14 @@ def test_bad_input_is_one_message_and_changes_nothing(graded, name):
 
 
 def test_reference_solutions_are_graded_as_answers(tmp_path):
-    source = write(tmp_path / "tasks.jsonl", [task(0), task(1, "def f(x):\n    return id(object())")])
+    source = write_rows(tmp_path / "tasks.jsonl", [task(0), task(1, "def f(x):\n    return id(object())")])
     out = script("evaluate_code", "--input_path", source, "--output_path", tmp_path / "o.jsonl", "--grade_references")
     assert "success 100.0 %" in out and "t1: the reference gives different results" in out
 
 
 def test_num_tasks_takes_the_first_tasks(tmp_path, graded):
     script("evaluate_code", "--data_path", graded[1], "--output_path", tmp_path / "o.jsonl", "--num_tasks=1")
-    assert [r["id"] for r in read(tmp_path / "o.jsonl")] == ["t0-0", "t0-1"]
+    assert [r["id"] for r in read_rows(tmp_path / "o.jsonl")] == ["t0-0", "t0-1"]
 
 
 def test_runs_are_compared_as_text_json_and_markdown(graded, tmp_path):

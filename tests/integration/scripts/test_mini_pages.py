@@ -1,12 +1,10 @@
 """The steps of `reproduce.sh pages --mini` with their settings, on a handful of pages, in one process."""
 
-import json
-
 import pytest
 
 from sweet_rl.mini.pages import read_page
 from tests.support.browsers import renderer_or_skip
-from tests.support.command_line import ROOT, call
+from tests.support.command_line import ROOT, call, read_rows
 
 CONFIGS = ROOT / "configs" / "mini" / "html"
 
@@ -16,10 +14,6 @@ def done(script, config=None, **flags):
     result = call(script, *words, **flags)
     assert result.code == 0, result.err[-3000:]
     return result.out
-
-
-def rows(path):
-    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 @pytest.mark.slow
@@ -32,13 +26,13 @@ def test_every_step_runs_on_pages_and_the_results_are_one_table(tmp_path, monkey
     done("make_mini_tasks.py", task_type="html", num_train=4, num_test=3, output_dir=tmp_path)
     play = {"agent_model": "mini_html", "browser_workers": 1}
     done("simulate_interactions.py", "collection", input_path=at("train.jsonl"), output_path=at("all.jsonl"), **play)
-    assert all(row["ending"] != "failed" for row in rows(at("all.jsonl")))
+    assert all(row["ending"] != "failed" for row in read_rows(at("all.jsonl")))
     out = done(
         "evaluate_html.py", "grading", input_path=at("all.jsonl"), output_path=at("rewarded.jsonl"), k=4,
         best_path=at("best.jsonl"), preference_path=at("pairs.jsonl"), min_gap=0.001, browser_workers=1,
         ground_truth_preference_path=at("pairs_with_c.jsonl"), embedding_cache=at("embeddings"),
     )  # fmt: skip
-    assert "efficientnet-lite0" in out and len(rows(at("best.jsonl"))) == 4
+    assert "efficientnet-lite0" in out and len(read_rows(at("best.jsonl"))) == 4
     done("train_sft.py", "rejection_fine_tuning", pretrain="mini_html", dataset=at("best.jsonl"), save_path=at("rft"))
     done("train_dpo.py", "critic", pretrain="mini_html", dataset=at("pairs_with_c.jsonl"), save_path=at("critic"))
     done(
@@ -66,6 +60,6 @@ def test_every_step_runs_on_pages_and_the_results_are_one_table(tmp_path, monkey
             embedding_cache=at("embeddings"),
         )  # fmt: skip
         runs.append(f"{name}={graded}")
-        assert all(read_page(row["task"]["ground_truth"]) is not None for row in rows(graded))
+        assert all(read_page(row["task"]["ground_truth"]) is not None for row in read_rows(graded))
     table = done("compare_runs.py", runs=",".join(runs), baselines="zero-shot")
     assert "similarity by efficientnet-lite0" in table and "SWEET-RL" in table

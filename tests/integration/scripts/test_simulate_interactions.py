@@ -13,6 +13,7 @@ import pytest
 from sweet_rl.chat import ChatFormat
 from sweet_rl.records import Task, Trajectory, TurnCandidates, read_records
 from tests.support.api_server import MODEL, ApiServer, chat_reply, refusal, text_reply
+from tests.support.command_line import read_rows, write_rows
 from tests.support.tiny_models import save_tiny_chat_model
 
 ROOT = Path(__file__).parents[3]
@@ -34,7 +35,7 @@ def call(script: str, **flags) -> subprocess.CompletedProcess:
 
 
 def lines(path: Path) -> dict[str, dict]:
-    return {row["id"]: row for row in map(json.loads, path.read_text().splitlines())}
+    return {row["id"]: row for row in read_rows(path)}
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +48,7 @@ def human():
 def place(tmp_path_factory):
     place = tmp_path_factory.mktemp("place")
     save_tiny_chat_model(place / "agent", initializer_range=0.2)
-    (place / "tasks.jsonl").write_text("".join(json.dumps(task.to_dict()) + "\n" for task in TASKS))
+    write_rows(place / "tasks.jsonl", TASKS)
     return place
 
 

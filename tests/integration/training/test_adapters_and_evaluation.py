@@ -27,6 +27,7 @@ from sweet_rl.training.examples import encode_pairs, split_by_task
 from sweet_rl.training.settings import DataSettings, PreferenceSettings, TrainingSettings
 from sweet_rl.training.trainer import GroupedTrainer
 from tests.integration.training.test_train_dpo import write_pairs
+from tests.support.command_line import read_rows, write_rows
 from tests.support.tiny_models import save_tiny_chat_model
 
 SCRIPTS = Path(__file__).resolve().parents[3] / "scripts"
@@ -46,15 +47,14 @@ def model(tmp_path_factory) -> str:
 def pairs(model, tmp_path_factory) -> Path:
     """Ten turns of five tasks, four pairs each."""
     path = write_pairs(tmp_path_factory.mktemp("data") / "pairs.jsonl", ChatFormat.from_pretrained(model))
-    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    rows = read_rows(path)
     for i, row in enumerate(rows):
         row["task_id"] = f"task {i // 8}"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
+    return write_rows(path, rows)
 
 
 def log_of(folder: Path) -> list[dict]:
-    return [json.loads(line) for line in open(folder / "training_log.jsonl")]
+    return read_rows(folder / "training_log.jsonl")
 
 
 @pytest.fixture(scope="module")

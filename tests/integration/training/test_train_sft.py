@@ -12,6 +12,7 @@ from transformers import AutoModelForCausalLM
 from sweet_rl.chat import ChatFormat
 from sweet_rl.cli.groups import arguments
 from sweet_rl.errors import UserError
+from tests.support.command_line import read_rows, write_rows
 from tests.support.hub_server import HubServer, use_hub
 from tests.support.tiny_models import save_tiny_chat_model
 
@@ -39,18 +40,13 @@ def model(tmp_path_factory) -> str:
     return save_tiny_chat_model(tmp_path_factory.mktemp("model"))
 
 
-def write(path: Path, rows: list[dict]) -> str:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return str(path)
-
-
 def train(**flags):
     main = runpy.run_path(str(SCRIPT))["main"]
     main(**arguments(main, flags))
 
 
 def test_fine_tuning_on_a_file_of_the_hub_lowers_the_loss_and_uploads_a_loadable_model(model, tmp_path, monkeypatch):
-    data = write(tmp_path / "graded.jsonl", [dialogue(i, 1.0) for i in range(8)] + [dialogue(99, 0.5)])
+    data = write_rows(tmp_path / "graded.jsonl", [dialogue(i, 1.0) for i in range(8)] + [dialogue(99, 0.5)])
     with HubServer({"datasets/me/data/graded.jsonl": Path(data).read_bytes()}) as hub:
         use_hub(monkeypatch, hub, tmp_path / "cache")
         train(
@@ -63,7 +59,7 @@ def test_fine_tuning_on_a_file_of_the_hub_lowers_the_loss_and_uploads_a_loadable
     assert not any(name.endswith(".bin") for name in hub.files)  # no pickle with the paths of this machine
     assert not (tmp_path / "out" / "training_args.bin").exists()
     assert b"| dataset | `hf://datasets/me/data/graded.jsonl` |" in hub.files["me/imitation/README.md"]
-    losses = [json.loads(line)["loss"] for line in open(tmp_path / "out" / "training_log.jsonl")]
+    losses = [row["loss"] for row in read_rows(tmp_path / "out" / "training_log.jsonl")]
     assert len(losses) == 20 and losses[-1] < 0.7 * losses[0]
     AutoModelForCausalLM.from_pretrained(tmp_path / "out")
     ChatFormat.from_pretrained(tmp_path / "out")
@@ -71,17 +67,17 @@ def test_fine_tuning_on_a_file_of_the_hub_lowers_the_loss_and_uploads_a_loadable
 
 
 def test_a_training_shorter_than_the_logging_interval_has_figures_of_its_end(model, tmp_path):
-    data = write(tmp_path / "graded.jsonl", [dialogue(i, 1.0) for i in range(6)])
+    data = write_rows(tmp_path / "graded.jsonl", [dialogue(i, 1.0) for i in range(6)])
     settings = {"pretrain": model, "dataset": data, "train_batch_size": 2, "logging_steps": 2}
     train(save_path=str(tmp_path / "out"), **settings)
-    log = [json.loads(line) for line in open(tmp_path / "out" / "training_log.jsonl")]
+    log = read_rows(tmp_path / "out" / "training_log.jsonl")
     assert [line["step"] for line in log] == [2, 3]
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
     assert manifest["summary"]["last"]["loss"] == log[-1]["loss"]
 
 
 def test_another_least_reward_is_another_training(model, tmp_path):
-    data = write(tmp_path / "graded.jsonl", [dialogue(i, 1.0) for i in range(4)] + [dialogue(9, 0.5)])
+    data = write_rows(tmp_path / "graded.jsonl", [dialogue(i, 1.0) for i in range(4)] + [dialogue(9, 0.5)])
     train(pretrain=model, dataset=data, save_path=str(tmp_path / "out"))
     with pytest.raises(UserError, match=" min_reward: 1.0 -> 0.5"):
         train(pretrain=model, dataset=data, save_path=str(tmp_path / "out"), min_reward=0.5)

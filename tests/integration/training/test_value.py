@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import runpy
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from sweet_rl.errors import UserError
 from sweet_rl.records import TurnCandidates, read_records
 from sweet_rl.scoring.value_head import has_value_head, load_value_model, value_texts
 from tests.integration.training.test_train_sft import dialogue
+from tests.support.command_line import read_rows, write_rows
 from tests.support.tiny_models import EOS, save_tiny_chat_model
 from tests.unit.scoring.test_value_head import plain_values
 
@@ -39,8 +39,7 @@ def pairs_file(path: Path, chat: ChatFormat) -> str:
         prompt = chat.prompt([{"role": "user", "content": f"Write function number {turn}."}])
         texts = [[*prompt, {"text": said + EOS, "train": True}] for said in ("What of it?", "I am done.")]
         rows.append({"id": str(turn), "chosen": texts[0], "rejected": texts[1]})
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return str(path)
+    return str(write_rows(path, rows))
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +55,7 @@ def trained(model, tmp_path_factory) -> Path:
 
 
 def test_it_learns_from_pairs_and_loads_with_its_head_and_without(trained):
-    lines = [json.loads(line) for line in open(trained / "training_log.jsonl")]
+    lines = read_rows(trained / "training_log.jsonl")
     assert lines[-1]["loss"] < 0.8 * lines[0]["loss"] and lines[-1]["accuracy"] == 1
     assert has_value_head(trained)
     model = load_value_model(str(trained), device="cpu")
@@ -71,7 +70,7 @@ def test_ranking_with_it_orders_by_the_value_of_each_candidate(trained, model, t
     prompt = chat.prompt([{"role": "user", "content": "Write function number 3."}])
     outputs = ["I am done.", "What of it?", "Well then, what?"]
     row = {"id": "t", "task": task, "input": prompt, "older_output": "", "additional_outputs": outputs}
-    (tmp_path / "candidates.jsonl").write_text(json.dumps(row) + "\n")
+    write_rows(tmp_path / "candidates.jsonl", [row])
     rank = runpy.run_path(str(SCRIPTS / "rank_best_of_n.py"))["main"]
     files = {"input_path": str(tmp_path / "candidates.jsonl"), "output_path": str(tmp_path / "ranked.jsonl")}
     rank(**arguments(rank, {"model_id": str(trained), "critic_type": "value", "no_prompt": True, **files}))
@@ -88,12 +87,12 @@ def test_it_learns_success_from_graded_dialogues(model, tmp_path):
     rows = [dialogue(i, 1.0) for i in range(6)]
     for i, row in enumerate(rows[3:]):
         row["reward"], row["dialogue_history"][1]["content"] = 0.2 * i, "zz" * 20
-    (tmp_path / "graded.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_rows(tmp_path / "graded.jsonl", rows)
     train(
         pretrain=model, dataset=str(tmp_path / "graded.jsonl"), save_path=str(tmp_path / "out"),
         objective="classification", learning_rate=3e-3, max_epochs=20, train_batch_size=6, logging_steps=1,
     )  # fmt: skip
-    lines = [json.loads(line) for line in open(tmp_path / "out" / "training_log.jsonl")]
+    lines = read_rows(tmp_path / "out" / "training_log.jsonl")
     assert lines[-1]["accuracy"] == 1 and lines[-1]["loss"] < 0.85 * lines[0]["loss"]
     assert lines[0]["succeeded"] == 0.5
 
@@ -108,7 +107,7 @@ def test_the_value_function_reads_the_solution_unless_it_is_withheld(model, tmp_
     rows = [dialogue(number, float(number % 2)) for number in range(4)]
     for row in rows:
         row["task"]["ground_truth"] = "g" * 500
-    (tmp_path / "graded.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_rows(tmp_path / "graded.jsonl", rows)
     flags = {
         "pretrain": model, "dataset": str(tmp_path / "graded.jsonl"), "objective": "classification", "max_len": 300,
         "train_batch_size": 4,

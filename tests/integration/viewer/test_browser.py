@@ -2,14 +2,15 @@
 
 import pytest
 
-from tests.support.dialogues import graded, write
+from tests.support.command_line import write_rows
+from tests.support.dialogues import graded
 
 SOLVED = [i for i, t in enumerate(graded()) if t.reward == 1.0]
 
 
 @pytest.fixture
 def dialogues(tmp_path, page):
-    return page(write(tmp_path / "graded.jsonl", graded()))
+    return page(write_rows(tmp_path / "graded.jsonl", graded()))
 
 
 @pytest.fixture(autouse=True)
@@ -197,7 +198,7 @@ def test_the_theme_can_be_chosen_and_the_keys_are_told(window, dialogues):
 
 
 def test_two_runs_stand_beside_each_other_where_they_part(window, tmp_path, page):
-    one, other = write(tmp_path / "a.jsonl", graded()), write(tmp_path / "b.jsonl", graded(shift=1))
+    one, other = write_rows(tmp_path / "a.jsonl", graded()), write_rows(tmp_path / "b.jsonl", graded(shift=1))
     window.open(page(one, compare_path=other, names=["before", "after"]))
     assert window.texts("#count") == ["12 pairs of dialogues"]
     number = next(i for i, (a, b) in enumerate(zip(graded(), graded(shift=1), strict=True)) if a.answer != b.answer)
@@ -231,7 +232,9 @@ def credited(tmp_path, page):
             row = {"turn": turn, "advantage": advantage, "tokens": tokens, "critic": critic}
             told.append(row | {"reference": [-1.0] * len(tokens)})
         rows.append({"id": trajectory.id, "turns": told})
-    return page(write(tmp_path / "graded.jsonl", graded()), credit_path=write(tmp_path / "credit.jsonl", rows))
+    return page(
+        write_rows(tmp_path / "graded.jsonl", graded()), credit_path=write_rows(tmp_path / "credit.jsonl", rows)
+    )
 
 
 def test_a_turn_has_its_advantage_as_number_and_colour_and_each_token_its_log_ratio_on_hover(window, credited):
@@ -289,8 +292,8 @@ def test_candidates_stand_in_their_order_with_what_was_chosen_and_rejected(windo
 
     records = candidate_records()
     pairs = [pair for record in records for pair in turn_pairs(record, 3, seed=1)]
-    ranked = write(tmp_path / "ranked.jsonl", records)
-    window.open(page(ranked, pair_path=write(tmp_path / "pairs.jsonl", pairs)))
+    ranked = write_rows(tmp_path / "ranked.jsonl", records)
+    window.open(page(ranked, pair_path=write_rows(tmp_path / "pairs.jsonl", pairs)))
     scores = [text.replace("−", "-") for text in window.texts(".candidate-head .number")[: len(SCORES)]]
     assert [float(score) for score in scores] == sorted(SCORES, reverse=True)
     marks = " ".join(window.texts("#turn-0 .drawn"))

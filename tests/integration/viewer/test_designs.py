@@ -12,8 +12,9 @@ from sweet_rl.viewer.designs import Pictures, shown_page
 from sweet_rl.viewer.page import write_page
 from sweet_rl.viewer.show import ViewSettings, open_collection
 from tests.support.browsers import renderer_or_skip
+from tests.support.command_line import write_rows
 from tests.support.designs import designs
-from tests.support.dialogues import graded, write
+from tests.support.dialogues import graded
 
 SCRIPTED = "<html><body><script>document.title = 'ran'; window.ran = 1</script><h1 onclick='x()'>Hi</h1></body></html>"
 
@@ -24,7 +25,7 @@ def drawn(tmp_path_factory):
     folder = tmp_path_factory.mktemp("designs")
     trajectories = designs(tasks=1)
     trajectories[1].dialogue_history[1]["content"] = f"Look:\n```html\n{SCRIPTED}\n```"
-    path = write(folder / "designs.jsonl", trajectories)
+    path = write_rows(folder / "designs.jsonl", trajectories)
     with renderer_or_skip(workers=1) as renderer:
         pytest.importorskip("efficientnet_lite_pytorch", reason="pip install -e '.[frontend]'")
         from sweet_rl.rewards.encoders import load_encoder
@@ -126,7 +127,7 @@ def test_the_oracles_word_on_a_draft_stands_beside_it(drawn, window):
 
 
 def test_dialogues_about_code_are_sent_to_the_other_viewer(tmp_path):
-    path = write(tmp_path / "code.jsonl", graded())
+    path = write_rows(tmp_path / "code.jsonl", graded())
     collection = open_collection(ViewSettings(path), pictures=Pictures(renderer=None))
     with pytest.raises(Exception, match="visualize_dialogue_histories.py"):
         list(collection.scan())
@@ -145,8 +146,8 @@ def test_candidates_that_hold_pages_are_pictures_too(tmp_path):
     record = replace(record, task=trajectory.task, turn=0, id=f"{trajectory.id}-0")
     with renderer_or_skip(workers=1, width=320, height=240) as renderer:
         pictures = Pictures(renderer)
-        ranked = write(tmp_path / "ranked.jsonl", [record])
-        view = ViewSettings(write(tmp_path / "designs.jsonl", [trajectory]), ranked_path=ranked)
+        ranked = write_rows(tmp_path / "ranked.jsonl", [record])
+        view = ViewSettings(write_rows(tmp_path / "designs.jsonl", [trajectory]), ranked_path=ranked)
         collection = open_collection(view, pictures=pictures)
         assert len(list(collection.scan())) == 1
         shown = collection.view(0)["messages"][1]["candidates"]

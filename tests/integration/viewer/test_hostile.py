@@ -10,7 +10,7 @@ from sweet_rl.mini.tasks import make_tasks
 from sweet_rl.viewer.page import write_page
 from sweet_rl.viewer.serve import make_server
 from sweet_rl.viewer.show import ViewSettings, open_collection
-from tests.support.dialogues import write
+from tests.support.command_line import write_rows
 from tests.support.hostile_texts import HOSTILE
 
 HIDDEN = re.compile(
@@ -38,7 +38,7 @@ def trajectory(name: str, text: str) -> dict:
 
 @pytest.fixture
 def rows(tmp_path):
-    return write(tmp_path / "<img src=x onerror=alert(1)>.jsonl", [trajectory(*item) for item in HOSTILE.items()])
+    return write_rows(tmp_path / "<img src=x onerror=alert(1)>.jsonl", [trajectory(*item) for item in HOSTILE.items()])
 
 
 def visible(text: str) -> str:
@@ -120,7 +120,7 @@ BLOCKED = {
 @pytest.mark.parametrize("served", [False, True])
 def test_the_policy_stops_what_a_flaw_in_the_page_would_let_in(window, tmp_path, page, served):
     """The page makes no such attempt itself; the policy is tried here as the second wall, with the first one gone."""
-    path = write(tmp_path / "plain.jsonl", [trajectory("plain", "plain")])
+    path = write_rows(tmp_path / "plain.jsonl", [trajectory("plain", "plain")])
     server = make_server(open_collection(ViewSettings(path))) if served else None
     if server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -141,7 +141,9 @@ def test_a_line_of_ten_million_characters_opens_and_shows_more_when_asked(window
     task = make_tasks(1, 3)[0]
     line = "<b>wide</b> " * 850_000
     history = [{"role": "user", "content": "x"}, {"role": "assistant", "content": line}]
-    path = write(tmp_path / "long.jsonl", [{"task": task, "dialogue_history": history, "answer": line, "reward": 0}])
+    path = write_rows(
+        tmp_path / "long.jsonl", [{"task": task, "dialogue_history": history, "answer": line, "reward": 0}]
+    )
     address = page(path)
     window.open(address)
     shown = window.run("document.querySelector('.m-agent .bubble').textContent.length")

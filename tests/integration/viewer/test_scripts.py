@@ -8,7 +8,8 @@ import sys
 import urllib.request
 from pathlib import Path
 
-from tests.support.dialogues import graded, write
+from tests.support.command_line import write_rows
+from tests.support.dialogues import graded
 
 ROOT = Path(__file__).resolve().parents[3]
 SCRIPT = ROOT / "visualizers" / "visualize_dialogue_histories.py"
@@ -22,7 +23,7 @@ def command(*words) -> subprocess.CompletedProcess:
 
 
 def test_the_command_writes_a_page_and_keeps_what_it_would_not_replace(tmp_path):
-    path, page = write(tmp_path / "graded.jsonl", graded()), tmp_path / "graded.html"
+    path, page = write_rows(tmp_path / "graded.jsonl", graded()), tmp_path / "graded.html"
     done = command("--input_path", path)
     assert done.returncode == 0 and "needs no network" in done.stdout
     assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
@@ -32,7 +33,7 @@ def test_the_command_writes_a_page_and_keeps_what_it_would_not_replace(tmp_path)
 
 
 def test_the_command_names_a_bad_line_and_writes_nothing(tmp_path):
-    path = write(tmp_path / "bad.jsonl", graded()[:1])
+    path = write_rows(tmp_path / "bad.jsonl", graded()[:1])
     with open(path, "a") as file:
         file.write('{"dialogue_history": []}\n')
     refused = command("--input_path", path)
@@ -41,7 +42,7 @@ def test_the_command_names_a_bad_line_and_writes_nothing(tmp_path):
 
 
 def test_the_command_serves_until_it_is_interrupted(tmp_path):
-    words = ["--input_path", write(tmp_path / "graded.jsonl", graded()), "--serve", "--port", "0"]
+    words = ["--input_path", write_rows(tmp_path / "graded.jsonl", graded()), "--serve", "--port", "0"]
     process = subprocess.Popen(
         [sys.executable, str(SCRIPT), *words], env=ENVIRONMENT, stdout=subprocess.PIPE, text=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # what runs in the background ignores it

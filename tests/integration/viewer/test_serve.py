@@ -11,12 +11,13 @@ from sweet_rl.errors import UserError
 from sweet_rl.viewer.page import shell
 from sweet_rl.viewer.serve import make_server
 from sweet_rl.viewer.show import ViewSettings, open_collection
-from tests.support.dialogues import graded, write
+from tests.support.command_line import write_rows
+from tests.support.dialogues import graded
 
 
 @pytest.fixture
 def served(tmp_path):
-    path = write(tmp_path / "graded.jsonl", graded())
+    path = write_rows(tmp_path / "graded.jsonl", graded())
     server = make_server(open_collection(ViewSettings(path)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield server, tmp_path
@@ -149,7 +150,7 @@ def test_a_file_that_changes_while_it_is_served_is_said(served):
 
 
 def test_a_bad_line_is_told_on_the_page_and_what_came_before_it_can_be_read(tmp_path, window, capsys):
-    path = write(tmp_path / "bad.jsonl", graded()[:2])
+    path = write_rows(tmp_path / "bad.jsonl", graded()[:2])
     with open(path, "a") as file:
         file.write('{"task": 3, "dialogue_history": []}\n')
     server = make_server(open_collection(ViewSettings(path)))
@@ -172,7 +173,7 @@ def test_a_port_that_is_taken_is_said(served):
 
 
 def test_rows_are_there_while_the_scan_goes_on(tmp_path):
-    collection = open_collection(ViewSettings(write(tmp_path / "graded.jsonl", graded())))
+    collection = open_collection(ViewSettings(write_rows(tmp_path / "graded.jsonl", graded())))
     scan, go = collection.scan, threading.Event()
 
     def slowly():

@@ -11,6 +11,7 @@ from sweet_rl.environments import Domain
 from sweet_rl.errors import UserError
 from sweet_rl.records import Task, Trajectory
 from sweet_rl.rewards.base import FunctionGrader, Grade
+from tests.support.command_line import read_rows, write_rows
 
 
 @dataclass(frozen=True)
@@ -33,16 +34,7 @@ def dialogue(number: int, sample: int, answer: str | None, ending: str = "answer
 @pytest.fixture()
 def source(tmp_path) -> Path:
     rows = [dialogue(0, 0, "0.5"), dialogue(0, 1, "0.3"), dialogue(1, 0, None, "failed"), dialogue(1, 1, "0.2")]
-    return write(tmp_path / "in.jsonl", rows)
-
-
-def write(path: Path, rows: list[dict]) -> Path:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
-
-
-def read(path: Path) -> list[dict]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
+    return write_rows(tmp_path / "in.jsonl", rows)
 
 
 def run(source: Path, of: Domain | None = None, grading: Grading = Grading(), **settings) -> Path:  # noqa: B008
@@ -53,7 +45,7 @@ def run(source: Path, of: Domain | None = None, grading: Grading = Grading(), **
 
 def test_every_answer_is_graded_anew_and_the_summary_is_printed_and_kept(source, capsys):
     out = run(source)
-    assert [row["reward"] for row in read(out)] == [0.5, 0.3, None, 0.2]
+    assert [row["reward"] for row in read_rows(out)] == [0.5, 0.3, None, 0.2]
     assert "reward" in (printed := capsys.readouterr().out) and "graded by" in printed
     summary = json.loads(Path(f"{out}.manifest.json").read_text())["summary"]
     assert summary["reward"]["mean"] == pytest.approx((0.4 + 0.2) / 2)
@@ -64,9 +56,9 @@ def test_every_answer_is_graded_anew_and_the_summary_is_printed_and_kept(source,
 def test_pairs_follow_the_domains_gap_or_the_one_that_is_given(source):
     paths = [str(source.with_name(f"{name}.jsonl")) for name in ("plain", "gap", "hinted")]
     run(source, preference_path=paths[0])
-    assert read(Path(paths[0])) == []
+    assert read_rows(Path(paths[0])) == []
     run(source, domain(min_gap=0.3), preference_path=paths[1], min_gap=0.1, ground_truth_preference_path=paths[2])
-    (pair,), (hinted,) = read(Path(paths[1])), read(Path(paths[2]))
+    (pair,), (hinted,) = read_rows(Path(paths[1])), read_rows(Path(paths[2]))
     assert pair["id"] == hinted["id"] == "t0-0>t0-1"
     assert "the solution" in json.dumps(hinted["rejected"]) and "the solution" not in json.dumps(pair["rejected"])
 
@@ -74,7 +66,7 @@ def test_pairs_follow_the_domains_gap_or_the_one_that_is_given(source):
 def test_the_best_dialogue_of_each_task_is_written(source):
     best = source.with_name("best.jsonl")
     run(source, best_path=str(best))
-    assert [row["id"] for row in read(best)] == ["t0-0", "t1-1"]
+    assert [row["id"] for row in read_rows(best)] == ["t0-0", "t1-1"]
 
 
 def test_a_changed_setting_or_domain_file_is_refused(source):
@@ -112,37 +104,37 @@ def test_answers_that_failed_by_the_machine_are_graded_again_when_asked(source):
 
     mine = Domain("mine", lambda settings: Grader(lambda task, answer: float(answer)))
     out = run(source, mine)
-    assert [row["reward"] for row in read(out)] == [0.5, None, None, 0.2]
+    assert [row["reward"] for row in read_rows(out)] == [0.5, None, None, 0.2]
     slow.clear()
     run(source, mine)
-    assert [row["reward"] for row in read(out)] == [0.5, None, None, 0.2]
+    assert [row["reward"] for row in read_rows(out)] == [0.5, None, None, 0.2]
     run(source, mine, retry_failed=True)
-    assert {row["id"]: row["reward"] for row in read(out)} == {"t0-0": 0.5, "t0-1": 0.3, "t1-0": None, "t1-1": 0.2}
+    assert {row["id"]: row["reward"] for row in read_rows(out)} == {"t0-0": 0.5, "t0-1": 0.3, "t1-0": None, "t1-1": 0.2}
 
 
 def test_in_place_replaces_the_input_when_all_is_graded(source):
     run(source, output_path=None, in_place=True)
-    assert [row["reward"] for row in read(source)] == [0.5, 0.3, None, 0.2]
+    assert [row["reward"] for row in read_rows(source)] == [0.5, 0.3, None, 0.2]
     assert sorted(path.name for path in source.parent.iterdir()) == ["in.jsonl"]
 
 
 def test_without_an_output_path_the_result_is_written_beside_the_input(source, capsys):
     before = source.read_bytes()
     run(source, output_path=None)
-    assert [row["reward"] for row in read(source.with_name("in.graded.jsonl"))] == [0.5, 0.3, None, 0.2]
+    assert [row["reward"] for row in read_rows(source.with_name("in.graded.jsonl"))] == [0.5, 0.3, None, 0.2]
     assert source.read_bytes() == before and "in.graded.jsonl: 4 graded dialogues" in capsys.readouterr().out
 
 
 def test_reference_solutions_are_graded_as_answers(tmp_path):
     rows = [Task("a", "0.25", id="t0").to_dict(), Task("b", "0.75", id="t1").to_dict()]
-    out = run(write(tmp_path / "tasks.jsonl", rows), grade_references=True)
-    assert [(row["id"], row["reward"]) for row in read(out)] == [("t0", 0.25), ("t1", 0.75)]
+    out = run(write_rows(tmp_path / "tasks.jsonl", rows), grade_references=True)
+    assert [(row["id"], row["reward"]) for row in read_rows(out)] == [("t0", 0.25), ("t1", 0.75)]
 
 
 def test_a_run_is_compared_with_its_baseline(source, capsys):
     other = source.with_name("other.jsonl")
-    rows = [row | {"answer": row["answer"] and "0.0"} for row in read(source)]
-    run(write(source.with_name("worse.jsonl"), rows), output_path=str(other))
+    rows = [row | {"answer": row["answer"] and "0.0"} for row in read_rows(source)]
+    run(write_rows(source.with_name("worse.jsonl"), rows), output_path=str(other))
     run(source, baseline=str(other))
     assert "win rate          100.0 %" in capsys.readouterr().out
 
@@ -184,7 +176,7 @@ def test_the_tasks_are_checked_by_the_domain_before_anything_is_written(source):
 
 
 def test_a_list_of_tasks_to_leave_out_makes_another_run(source):
-    listed = write(source.with_name("exclude.jsonl"), [{"id": "t0"}])
+    listed = write_rows(source.with_name("exclude.jsonl"), [{"id": "t0"}])
     run(source)
     with pytest.raises(UserError, match="exclude.jsonl"):
         run(source, exclude=str(listed))

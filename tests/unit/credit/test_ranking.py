@@ -18,6 +18,7 @@ from sweet_rl.errors import UserError
 from sweet_rl.records import PreferencePair, TurnCandidates, read_records
 from sweet_rl.scoring.load import load_frozen
 from sweet_rl.scoring.privileged_information import with_hint
+from tests.support.command_line import write_rows
 from tests.support.tiny_models import EOS, save_tiny_chat_model
 
 TASK = {"problem_description": "fee", "ground_truth": "def fee(x): return 2 * x", "test_cases": {}}
@@ -52,8 +53,7 @@ def world(tmp_path_factory):
         "additional_outputs": ["yes", "no", "what?"], "additional_reference_logprobs": [-1.0, -2.0, -3.0],
         "ours": "travels along",
     })  # fmt: skip
-    path = folder / "candidates.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    path = write_rows(folder / "candidates.jsonl", rows)
     return {"seed": seed, "critic": critic, "chat": chat, "path": str(path)}
 
 
@@ -106,9 +106,7 @@ def test_the_reference_solution_stands_after_the_one_bos(world):
         bos = chat.tokenizer.bos_token_id
         assert text.ids[0] == bos and (text.ids == bos).sum() == 1
         prompt = with_hint(prompt_parts(record, chat.bos_text), TASK["ground_truth"])
-        assert chat.decode(text.ids[1 : text.prompt_length]).startswith(
-            "In light that the final answer is: def"
-        )
+        assert chat.decode(text.ids[1 : text.prompt_length]).startswith("In light that the final answer is: def")
         assert len(chat.encode(prompt)[0]) == text.prompt_length
 
 

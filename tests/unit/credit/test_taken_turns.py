@@ -13,7 +13,8 @@ from sweet_rl.credit.turn_credit import TurnCredit
 from sweet_rl.errors import UserError
 from sweet_rl.names import model_path
 from sweet_rl.records import Trajectory, read_records
-from tests.support.dialogues import graded, write
+from tests.support.command_line import read_rows, write_rows
+from tests.support.dialogues import graded
 from tests.support.perturbed_model import save_perturbed_mini
 
 MINI = model_path("mini")
@@ -52,13 +53,13 @@ def test_a_turn_brings_its_sampled_tokens_and_log_probs_and_no_turn_of_a_failed_
 
 def test_a_file_gets_the_advantage_of_every_turn_and_keeps_all_else(model, tmp_path):
     critic = save_perturbed_mini(tmp_path / "critic")
-    source, output = write(tmp_path / "in.jsonl", graded()), tmp_path / "out.jsonl"
+    source, output = write_rows(tmp_path / "in.jsonl", graded()), tmp_path / "out.jsonl"
     settings = CriticSettings(critic, reference_model_id=MINI, bf16=False)
     summary = score_turns_file(settings, source, str(output))
     scorers = [load_scorer(name, False, 4096) for name in (critic, MINI)]
     given = read_records(source, Trajectory)
     expected = TurnCredit(LogRatioCritic(model.chat, *scorers)).of_trajectories(given)
-    lines = [json.loads(line) for line in output.read_text().splitlines()]
+    lines = read_rows(output)
     for row, before, turns in zip(lines, given, expected, strict=True):
         credit = row.pop("turn_credit", None)
         assert row == before.to_dict()
@@ -79,14 +80,14 @@ def test_belief_gain_hears_the_dialogues_own_replies(tmp_path):
         message["content"] = "It is 77 then."
     settings = CriticSettings(MINI, critic_type="belief_gain", bf16=False)
     output = tmp_path / "out.jsonl"
-    score_turns_file(settings, write(tmp_path / "in.jsonl", [dialogue, other]), str(output))
-    one, two = (json.loads(line)["turn_credit"] for line in output.read_text().splitlines())
+    score_turns_file(settings, write_rows(tmp_path / "in.jsonl", [dialogue, other]), str(output))
+    one, two = (row["turn_credit"] for row in read_rows(output))
     assert abs(one[0] - two[0]) > 1e-3
     assert json.loads((tmp_path / "out.jsonl.manifest.json").read_text())["settings"]["reply"] == "of the dialogue"
 
 
 def test_a_judge_is_refused(tmp_path):
-    source = write(tmp_path / "in.jsonl", graded()[:1])
+    source = write_rows(tmp_path / "in.jsonl", graded()[:1])
     with pytest.raises(UserError, match="a judge compares candidates"):
         score_turns_file(CriticSettings(MINI, critic_type="judge"), source, str(tmp_path / "out.jsonl"))
     assert not (tmp_path / "out.jsonl").exists()

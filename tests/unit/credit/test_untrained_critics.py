@@ -27,6 +27,7 @@ from sweet_rl.models.base import Completion
 from sweet_rl.records import Task, TurnCandidates, read_records, seed_for
 from sweet_rl.scoring.load import load_frozen
 from sweet_rl.scoring.privileged_information import hint_text
+from tests.support.command_line import write_rows
 from tests.support.tiny_models import save_tiny_chat_model
 
 MINI = {"family": "parking_fee", "rules": [["allowance", 0, 2, 5], ["rate", 0, 4, 5], ["cap", 0, 30, 5]]}
@@ -56,8 +57,7 @@ def world(tmp_path_factory):
             additional_reference_logprobs=[draw.normal(-2, 1, len(i)).tolist() for i in ids],
             tokenizer=chat.fingerprint,
         ))  # fmt: skip
-    path = folder / "candidates.jsonl"
-    path.write_text("".join(json.dumps(row.to_dict()) + "\n" for row in rows))
+    path = write_rows(folder / "candidates.jsonl", rows)
     models = {name: load_frozen(name, device="cpu") for name in (seed, critic)}
 
     def plain(prompt: str, text: str, model: str = seed) -> np.ndarray:

@@ -6,7 +6,8 @@ import pytest
 
 from sweet_rl.errors import UserError
 from sweet_rl.integrations.logs import read_dialogues
-from tests.support.dialogues import graded, write
+from tests.support.command_line import write_rows
+from tests.support.dialogues import graded
 
 
 def episode(trajectory, ok: bool = True) -> dict:
@@ -17,11 +18,11 @@ def episode(trajectory, ok: bool = True) -> dict:
 def test_dialogues_without_a_reward_are_counted_and_equal_ids_numbered_anew(tmp_path):
     first, second = graded()[:2]
     resumed = {"traces": []}
-    path = write(tmp_path / "traces.jsonl", [episode(second), episode(first), resumed, episode(second, ok=False)])
+    path = write_rows(tmp_path / "traces.jsonl", [episode(second), episode(first), resumed, episode(second, ok=False)])
     found, failed = read_dialogues(path)
     assert [trajectory.to_dict() for trajectory in found] == [second.to_dict(), first.to_dict()]
     assert failed == 2
-    path = write(tmp_path / "traces.jsonl", [episode(second), episode(second), episode(first)])
+    path = write_rows(tmp_path / "traces.jsonl", [episode(second), episode(second), episode(first)])
     found, failed = read_dialogues(path)
     task = first.task.id
     assert [trajectory.id for trajectory in found] == [f"{task}-0", f"{task}-1", f"{task}-2"] and failed == 0
@@ -31,7 +32,7 @@ def test_a_log_that_cannot_be_used_is_one_message(tmp_path):
     with pytest.raises(UserError, match="no log"):
         read_dialogues(tmp_path / "none.jsonl")
     with pytest.raises(UserError, match="holds no dialogue"):
-        read_dialogues(write(tmp_path / "traces.jsonl", []))
+        read_dialogues(write_rows(tmp_path / "traces.jsonl", []))
     (tmp_path / "traces.jsonl").write_text(json.dumps([1]) + "\n")
     with pytest.raises(UserError, match="line 1"):
         read_dialogues(tmp_path / "traces.jsonl")

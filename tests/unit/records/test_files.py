@@ -10,6 +10,7 @@ from sweet_rl.records import (
     TurnCandidates,
     read_records,
 )
+from tests.support.command_line import write_rows
 
 TASK = {"problem_description": "fee?", "ground_truth": "def f(): 1", "test_cases": {"test1": "f()"}}
 HISTORY = [
@@ -20,11 +21,6 @@ TRAJECTORY = {"task": TASK, "dialogue_history": HISTORY, "answer": None, "reward
 CANDIDATES = {"input": "p", "older_output": "a", "additional_outputs": ["b", "c"]}
 PART = {"text": "hi", "train": True, "token_ids": [1, 2]}
 PAIR = {"chosen": [PART], "rejected": [{"text": "no", "train": False}]}
-
-
-def write(path, *rows):
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
 
 
 @pytest.mark.parametrize(
@@ -52,31 +48,31 @@ def write(path, *rows):
     ],
 )
 def test_what_is_read_is_written_back_with_its_unknown_fields_and_an_id(tmp_path, kind, row):
-    (record,) = read_records(write(tmp_path / "r.jsonl", row), kind)
+    (record,) = read_records(write_rows(tmp_path / "r.jsonl", [row]), kind)
     written = record.to_dict()
     assert written["id"] == record.id
     assert {k: v for k, v in written.items() if k in row and k != "task"} == {
         k: v for k, v in row.items() if k != "task"
     }
     assert set(written) - set(row) == {"id"}
-    assert read_records(write(tmp_path / "again.jsonl", written), kind) == [record]
+    assert read_records(write_rows(tmp_path / "again.jsonl", [written]), kind) == [record]
 
 
 def test_released_trajectories_are_numbered_within_their_task(tmp_path):
     other = TRAJECTORY | {"task": TASK | {"ground_truth": "def f(): 2"}}
-    path = write(tmp_path / "t.jsonl", TRAJECTORY, other, TRAJECTORY, TRAJECTORY)
+    path = write_rows(tmp_path / "t.jsonl", [TRAJECTORY, other, TRAJECTORY, TRAJECTORY])
     first, second, third, fourth = read_records(path, Trajectory)
     assert first.id == f"{first.task.id}-0" and second.id == f"{second.task.id}-0"
     assert third.id == f"{first.task.id}-1" and fourth.id == f"{first.task.id}-2"
 
 
 def test_equal_tasks_without_ids_are_told_apart(tmp_path):
-    first, second = read_records(write(tmp_path / "t.jsonl", TASK, TASK), Task)
+    first, second = read_records(write_rows(tmp_path / "t.jsonl", [TASK, TASK]), Task)
     assert second.id == f"{first.id}-1"
 
 
 def test_limit_reads_no_further(tmp_path):
-    path = write(tmp_path / "t.jsonl", TASK, TASK)
+    path = write_rows(tmp_path / "t.jsonl", [TASK, TASK])
     path.write_text(path.read_text() + "broken")
     assert len(read_records(path, Task, limit=2)) == 2
     for limit in (0, -1):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 from functools import partial
@@ -14,6 +13,7 @@ from sweet_rl.errors import UserError
 from sweet_rl.runs.parts import run_parts
 from sweet_rl.runs.run import open_run
 from sweet_rl.runs.shards import shard_of
+from tests.support.command_line import read_rows
 
 
 def work(broken: str | None, output_path: str, shard: str) -> None:
@@ -39,7 +39,7 @@ def test_parts_are_appended_in_order_and_a_failed_one_alone_is_continued(tmp_pat
     with open_run(path, {}) as run:
         run_parts(run, partial(work, None), environments)
         run.finish()
-    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    rows = read_rows(path)
     assert [row["id"] for row in rows] == [str(n) for n in range(10)]
     assert [row["seen"] for row in rows] == ["a"] * 5 + ["b"] * 5
     assert path.read_text().startswith(first) and os.getpid() not in {row["process"] for row in rows}

@@ -17,7 +17,8 @@ from sweet_rl.names import model_path
 from sweet_rl.records import Trajectory, TurnCandidates
 from sweet_rl.viewer.page import json_text
 from sweet_rl.viewer.show import ViewSettings, open_collection
-from tests.support.dialogues import graded, write
+from tests.support.command_line import write_rows
+from tests.support.dialogues import graded
 
 TEXTS = ["When do you need it?", "Is there a maximum?", "Is there a basic charge for everybody?", "Why?", "How?"]
 SCORES = [0.1, 0.5, -0.2, 0.3, -0.4]
@@ -41,9 +42,9 @@ def files(tmp_path):
     records = candidate_records()
     pairs = [pair for record in records for pair in turn_pairs(record, 3, seed=1)]
     return {
-        "trajectories": write(tmp_path / "graded.jsonl", graded()),
-        "ranked": write(tmp_path / "ranked.jsonl", records),
-        "pairs": write(tmp_path / "pairs.jsonl", pairs),
+        "trajectories": write_rows(tmp_path / "graded.jsonl", graded()),
+        "ranked": write_rows(tmp_path / "ranked.jsonl", records),
+        "pairs": write_rows(tmp_path / "pairs.jsonl", pairs),
     }
 
 
@@ -84,15 +85,15 @@ def test_the_oracles_word_is_the_one_that_the_record_holds(tmp_path):
         {"role": "assistant", "content": "c"},
     ]
     task = graded()[0].task
-    collection, rows = scanned(write(tmp_path / "a.jsonl", [Trajectory(task, history, None, 0.0)]))
+    collection, rows = scanned(write_rows(tmp_path / "a.jsonl", [Trajectory(task, history, None, 0.0)]))
     assert rows[0]["oracle"] == ["any word", None, None]
     assert [m.get("oracle") for m in collection.view(0)["messages"]] == [None, "any word", None, None]
-    assert "oracle" not in scanned(write(tmp_path / "b.jsonl", [Trajectory(task, history[:1], None, 0.0)]))[1][0]
+    assert "oracle" not in scanned(write_rows(tmp_path / "b.jsonl", [Trajectory(task, history[:1], None, 0.0)]))[1][0]
 
 
 def test_a_failure_of_the_machine_is_shown_with_the_grade(tmp_path):
     slow = replace(graded()[0], reward=None, grade={"failure": None, "ungradable": None, "machine": "no processor"})
-    collection, _ = scanned(write(tmp_path / "a.jsonl", [slow]))
+    collection, _ = scanned(write_rows(tmp_path / "a.jsonl", [slow]))
     assert collection.view(0)["grade"]["machine"] == "no processor" and "success" not in collection.summary()
 
 
@@ -164,15 +165,15 @@ def test_released_rows_without_our_fields_are_shown(tmp_path):
     for t in graded():
         row = t.to_dict()
         rows.append({k: row[k] for k in ("dialogue_history", "answer", "reward")} | {"task": released(row["task"])})
-    collection, shown = scanned(write(tmp_path / "released.jsonl", rows))
+    collection, shown = scanned(write_rows(tmp_path / "released.jsonl", rows))
     assert len({row["id"] for row in shown}) == 12 and all("ending" not in row for row in shown)
     view = collection.view(1)
     assert view["id"] == shown[1]["id"] and [t["call"] for t in view["grade"]["tests"]]
     text = "<|user|>Hello<|end|><|assistant|>"
     strings = [{"input": text, "older_output": "a", "additional_outputs": ["a", "b"], "judge_result": [1, 0]}]
-    collection, shown = scanned(write(tmp_path / "candidates.jsonl", strings))
+    collection, shown = scanned(write_rows(tmp_path / "candidates.jsonl", strings))
     assert [c["text"] for c in collection.view(0)["messages"][-1]["candidates"]] == ["b", "a"]
-    collection, _ = scanned(write(tmp_path / "pairs.jsonl", [{"chosen": text + "a", "rejected": text + "b"}]))
+    collection, _ = scanned(write_rows(tmp_path / "pairs.jsonl", [{"chosen": text + "a", "rejected": text + "b"}]))
     assert [m["text"] for m in collection.view(0)["chosen"]] == ["Hello", "a"]
 
 
@@ -182,7 +183,7 @@ def released(task: dict) -> dict:
 
 def test_half_a_surrogate_pair_stays_what_it_was(tmp_path):
     trajectory = replace(graded()[0], dialogue_history=[{"role": "user", "content": "x\ud83dy"}], parts=None)
-    collection, _ = scanned(write(tmp_path / "a.jsonl", [trajectory]))
+    collection, _ = scanned(write_rows(tmp_path / "a.jsonl", [trajectory]))
     assert json.loads(json_text(collection.view(0)))["messages"][0]["text"] == "x\ud83dy"
 
 
@@ -206,10 +207,10 @@ def test_half_a_surrogate_pair_stays_what_it_was(tmp_path):
     ],
 )
 def test_files_that_do_not_go_together_are_said(files, tmp_path, name, more, words):
-    files["tasks"] = write(tmp_path / "tasks.jsonl", [graded()[0].task.to_dict()])
-    files["other"] = write(tmp_path / "other.jsonl", [{"a": 1}])
-    files["foreign"] = write(tmp_path / "foreign.jsonl", [{"chosen": "a", "rejected": "b"}])
-    files["stranger"] = write(tmp_path / "stranger.jsonl", [t.to_dict() for t in graded(1, seed=99)])
+    files["tasks"] = write_rows(tmp_path / "tasks.jsonl", [graded()[0].task.to_dict()])
+    files["other"] = write_rows(tmp_path / "other.jsonl", [{"a": 1}])
+    files["foreign"] = write_rows(tmp_path / "foreign.jsonl", [{"chosen": "a", "rejected": "b"}])
+    files["stranger"] = write_rows(tmp_path / "stranger.jsonl", [t.to_dict() for t in graded(1, seed=99)])
     paths = {key: files.get(value, value) if isinstance(value, str) else value for key, value in more.items()}
     with pytest.raises(UserError, match=words):
         scanned(files.get(name, str(tmp_path / name)), **paths)
@@ -224,8 +225,8 @@ def test_the_output_is_never_the_input(tmp_path):
 
 
 def test_runs_in_another_order_are_matched_by_task_and_the_difference_is_the_second_less_the_first(tmp_path):
-    one = write(tmp_path / "a.jsonl", graded())
-    other = write(tmp_path / "b.jsonl", [*graded(shift=1)[2:], *graded(shift=1)[:2]])
+    one = write_rows(tmp_path / "a.jsonl", graded())
+    other = write_rows(tmp_path / "b.jsonl", [*graded(shift=1)[2:], *graded(shift=1)[:2]])
     collection, rows = scanned(one, compare_path=other, names=["before", "after"])
     for number, row in enumerate(rows):
         first, second = collection.view(number)["runs"]
