@@ -116,7 +116,7 @@ def main(
     sampling, env = replace(sampling, seed=seed), replace(env, tokenizer=None)
     agent_prompt = domain.agent_template(agent_model, agent_prompt_path)
     human_prompt = "" if scripted else domain.human_template(user_prompt_path)
-    human = replace(human, max_chars=human.max_chars or domain.max_reply_chars)
+    human = domain.limits(human)
     if critic is not None:
         critic = replace(critic, seed=seed)
     tasks = without_excluded(read_records(input_path, Task, limit=collection.num_tasks), collection.exclude)
@@ -143,12 +143,10 @@ def main(
             "env_max_chars": human.max_chars,
             "retry_leaks": human.retry_leaks,
         }
-    if domain.draws_pages:
-        settings |= pages.window()
-    limits = {"request": env.request, **vars(human)} | (pages.window() if domain.draws_pages else {})
+    window = pages.window() if domain.draws_pages else {}
     folder = None if scripted else model_input(env_model)
-    identity = domain.human_identity(human_name, env_model, folder, human_prompt, **limits).as_dict()
-    settings["human"] = identity
+    identity = domain.human_identity(human_name, env_model, human_prompt, human, env.request, window, folder)
+    settings |= {**window, "human": identity}
     if critic is not None:
         settings |= {"candidates": sampling.n, "critic": critic.to_settings()}
     choices = {

@@ -31,9 +31,7 @@ class AskedSettings:
         self, load_domain: Callable[[str], Domain], model: ModelSettings, settings: HumanSettings
     ) -> AskedHuman | None:
         """The human, of an `AskedHuman`'s `load_domain`, `model` and `settings`; None if none is named."""
-        if not self.env_model:
-            return None
-        return AskedHuman(load_domain, self.task_type, self.env_model, model, settings, self.user_prompt_path)
+        return AskedHuman(load_domain, self, model, settings) if self.env_model else None
 
 
 @dataclass(frozen=True)
@@ -42,59 +40,54 @@ class AskedHuman:
 
     Attributes:
         load_domain: `load_domain(task_type)` is the domain.
-        task_type: its name.
-        env_model: the human: a scripted one of the domain, or a model.
+        asked: the human and its domain; `env_model` is given.
         model: where that model runs.
         settings: how it plays the human.
-        prompt_path: template of its instructions; the domain's by default.
 
     Raises:
         UserError: the human looks at pages, which are drawn in dialogues only.
     """
 
     load_domain: Callable[[str], Domain]
-    task_type: str
-    env_model: str
+    asked: AskedSettings
     model: ModelSettings = field(default_factory=ModelSettings)
     settings: HumanSettings = field(default_factory=HumanSettings)
-    prompt_path: str | None = None
 
     def __post_init__(self) -> None:
         if self._domain.draws_pages:
             raise UserError(
-                f"--task_type {self.task_type}: its human looks at pages, which are drawn in dialogues only. Leave out "
-                "--reply and --env_model."
+                f"--task_type {self.asked.task_type}: its human looks at pages, which are drawn in dialogues only. "
+                "Leave out --reply and --env_model."
             )
 
     def make(self) -> Human:
         """The human. Raises UserError if its model cannot be loaded."""
         model = None
         if not self._scripted:
-            model = load_model(self.env_model, replace(self.model, tokenizer=None))
-        return self._domain.make_human(self.env_model, model, self._prompt, **vars(self._limits))
+            model = load_model(self.asked.env_model, replace(self.model, tokenizer=None))
+        limits = self._domain.limits(self.settings)
+        return self._domain.make_human(self.asked.env_model, model, self._prompt, **vars(limits))
 
     def identity(self) -> dict[str, str]:
         """Its name and hash, as trajectories carry them."""
-        folder = None if self._scripted else model_input(self.env_model)
-        limits = {"request": self.model.request, **vars(self._limits)}
-        return self._domain.human_identity(None, self.env_model, folder, self._prompt, **limits).as_dict()
+        folder = None if self._scripted else model_input(self.asked.env_model)
+        limits = self._domain.limits(self.settings)
+        return self._domain.human_identity(
+            None, self.asked.env_model, self._prompt, limits, self.model.request, folder=folder
+        )
 
     def check(self, tasks: Sequence[Task], path: str) -> None:
         """Raise UserError if the file `path` holds a task that this human cannot play."""
-        self._domain.check(tasks, path, self.env_model)
+        self._domain.check(tasks, path, self.asked.env_model)
 
     @property
     def _domain(self) -> Domain:
-        return self.load_domain(self.task_type)
+        return self.load_domain(self.asked.task_type)
 
     @property
     def _scripted(self) -> bool:
-        return self.env_model in self._domain.scripted_humans
+        return self.asked.env_model in self._domain.scripted_humans
 
     @property
     def _prompt(self) -> str:
-        return "" if self._scripted else self._domain.human_template(self.prompt_path)
-
-    @property
-    def _limits(self) -> HumanSettings:
-        return replace(self.settings, max_chars=self.settings.max_chars or self._domain.max_reply_chars)
+        return "" if self._scripted else self._domain.human_template(self.asked.user_prompt_path)

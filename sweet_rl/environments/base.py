@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
 from sweet_rl.errors import UserError
-from sweet_rl.humans.base import Human
-from sweet_rl.humans.identity import HumanIdentity
+from sweet_rl.humans.base import Human, HumanSettings
 from sweet_rl.humans.llm import PROMPT_VALUES, LLMHuman
 from sweet_rl.models.base import ChatModel, Completion, Message
 from sweet_rl.models.thinking import without_thinking
 from sweet_rl.prompts import fill, load_prompt
-from sweet_rl.records import Task
+from sweet_rl.records import Task, content_id
 from sweet_rl.rewards.base import Grader
+from sweet_rl.runs.manifest import hash_input
 
 ANSWER_MARKER = "I WANT TO ANSWER:"
 TASK_VALUE = "problem_description"
@@ -218,13 +218,42 @@ class Domain:
             return self.scripted_humans[name].make(**pages)
         return self.human(model, human_prompt, **pages, **settings)
 
+    def limits(self, human: HumanSettings) -> HumanSettings:
+        """The settings with the length of replies in this domain, if they have none."""
+        return replace(human, max_chars=human.max_chars or self.max_reply_chars)
+
     def human_identity(
-        self, name: str | None, model: str, folder: str | None = None, human_prompt: str = "", **settings: Any
-    ) -> HumanIdentity:
-        """Name and hash of the scripted human called `model`, or of the one that `model` plays with `settings`."""
+        self,
+        name: str | None,
+        model: str,
+        human_prompt: str = "",
+        human: HumanSettings | None = None,
+        request: dict | None = None,
+        window: dict | None = None,
+        folder: str | None = None,
+    ) -> dict[str, str]:
+        """Which human replied in a dialogue. Figures of different humans cannot be compared.
+
+        Args:
+            name: default: the script's name, or the last part of the model's.
+            model: the scripted human, or the model that plays it; without a script the other arguments matter.
+            human_prompt: the instructions.
+            human: how the model plays the human, with its `limits`.
+            request: fields of the requests to the model's server.
+            window: what the human's view of a page depends on, in a domain that draws pages.
+            folder: folder of the model, whose content is hashed instead of the name; None if it is not on this disk.
+
+        Returns:
+            The field `human` of a trajectory: `name` for people, two humans may have the same; `hash`, 16 hex digits of
+            all that the replies depend on.
+        """
+        facts: dict[str, Any] = {"source": None if self.source is None else hash_input(self.source)}
         if model in self.scripted_humans:
-            return HumanIdentity.of_script(name, model, self.scripted_humans[model].revision, self.source)
-        return HumanIdentity.of_model(name, model, folder, human_prompt, self.source, **settings)
+            facts |= {"script": model, "revision": self.scripted_humans[model].revision}
+        else:
+            facts |= {"model": model if folder is None else hash_input(folder), "prompt": human_prompt}
+            facts |= {"request": request, **vars(human), **(window or {})}
+        return {"name": name or Path(model).name, "hash": content_id(facts)}
 
     def check(self, tasks: Sequence[Task], path: str, human: str | None = None) -> None:
         """Check the tasks of the file `path`, also for the scripted human `human`. Raises UserError."""

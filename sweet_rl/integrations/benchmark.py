@@ -108,8 +108,7 @@ class Benchmark:
             raise UserError(f"max_turns is {max_turns}; it must be at least 1.")
         self.input_path, self.scripted_human, self.sampling = input_path, scripted_human, Sampling(seed=seed)
         self._grading = _settings(PageGrading if domain.draws_pages else CodeGrading, grading, "grading")
-        human_settings = _settings(HumanSettings, human, "human")
-        self._human = replace(human_settings, max_chars=human_settings.max_chars or domain.max_reply_chars)
+        self._human = domain.limits(_settings(HumanSettings, human, "human"))
         self._human_prompt = "" if scripted_human else domain.human_template(user_prompt_path)
         self._begin = domain.begin(domain.agent_template(path=agent_prompt_path), max_turns)
 
@@ -162,8 +161,8 @@ class Benchmark:
 
     def _identity(self, human: str) -> dict[str, str]:
         """{name, hash} of the human, as simulate_interactions.py gives it for the same model and settings."""
-        settings = {"request": None, **vars(self._human)} | (self._grading.window() if self.domain.draws_pages else {})
-        return self.domain.human_identity(None, human, None, self._human_prompt, **settings).as_dict()
+        window = self._grading.window() if self.domain.draws_pages else None
+        return self.domain.human_identity(None, human, self._human_prompt, self._human, window=window)
 
     async def grade(self, trajectory: Trajectory) -> Trajectory:
         """The trajectory with its reward and the evidence for it, as evaluate_code.py or evaluate_html.py gives them.

@@ -114,7 +114,7 @@ class Trajectory(_Record):
         grade: evidence for the reward (`rewards.base.Grade.as_dict`).
         usage: tokens by side: {"agent": {"prompt_tokens", "completion_tokens"}, "human": ...}.
         leaks: number of the human's replies that gave the reference solution away.
-        human: {name, hash} of the simulated human (`humans.identity.HumanIdentity`).
+        human: {name, hash} of the simulated human (`Domain.human_identity`).
         turn_credit: a critic's score of each turn of the agent (score_turns.py).
     """
 

@@ -18,7 +18,7 @@ from sweet_rl.credit.log_ratio import load_scorer
 from sweet_rl.credit.ranking import rank_file
 from sweet_rl.credit.study import RememberingScorers, StudySettings, flags, study_file
 from sweet_rl.domains import load_domain
-from sweet_rl.environments.asked_human import AskedHuman
+from sweet_rl.environments.asked_human import AskedHuman, AskedSettings
 from sweet_rl.environments.base import ANSWER_MARKER
 from sweet_rl.errors import UserError
 from sweet_rl.humans import HumanReply
@@ -36,7 +36,7 @@ TASK = Task("a fee: def fee(h)", SOLUTION, {"test1": "fee(1)"}, "t", {"mini": MI
 TEXTS = ["Is there a maximum?", "Is it urgent?", f"{ANSWER_MARKER}\ndef fee(h): return h", "Is it urgent?"]
 REASONS = ["stop", "length", "stop", "length"]
 START = "<|bos|><|user|>a fee: def fee(h)<|end|><|assistant|>"
-HUMAN = AskedHuman(load_domain, "mini", "mini")
+HUMAN = AskedHuman(load_domain, AskedSettings("mini", "mini"))
 
 
 @pytest.fixture(scope="module")
@@ -242,7 +242,7 @@ def test_a_belief_needs_the_messages_and_a_task_and_a_human_who_can_be_asked(wor
     with pytest.raises(UserError, match="--reply"):
         rank_file(CriticSettings(world["seed"], "belief_gain"), world["path"], out, human=HUMAN)
     with pytest.raises(UserError, match="pages"):
-        AskedHuman(load_domain, "mini_html", "designer")
+        AskedHuman(load_domain, AskedSettings("designer", "mini_html"))
 
 
 def test_a_ranking_with_replies_is_recorded_and_continued(world, tmp_path):

@@ -8,6 +8,7 @@ from sweet_rl.errors import UserError
 from sweet_rl.integrations.benchmark import Benchmark, CalledModel, DialogueFailed, LimitReached
 from sweet_rl.mini.tasks import TEST_SEED, make_tasks
 from sweet_rl.models.base import Completion, ModelError
+from sweet_rl.records import Task
 from tests.support.command_line import write_rows
 
 
@@ -70,6 +71,16 @@ def test_a_task_that_cannot_be_graded_has_no_reward(benchmark, task):
     finally:
         trajectory.task.ground_truth = saved
     assert graded.reward is None and graded.grade["ungradable"]
+
+
+def test_a_model_that_plays_the_human_is_recorded_with_its_settings_and_the_window(monkeypatch):
+    monkeypatch.setattr(Benchmark, "_renderer", None)
+    prompt, found = "Be kind. {problem_description} {pictures}", []
+    for domain, grading in (("code", {}), ("html", {"page_width": 800})):
+        played = Benchmark(domain, None, None, user_prompt_path=prompt, human={"temperature": 0.7}, grading=grading)
+        human = CalledModel(None, "org/Model-8B")
+        found.append(asyncio.run(played.play(Task("p", "g"), 0, agent_that_says("I WANT TO ANSWER: x"), human)).human)
+    assert found == [{"name": "Model-8B", "hash": digits} for digits in ("ba52534a54f4bc8d", "af70c94975561124")]
 
 
 def test_what_cannot_work_is_one_message(tmp_path):
