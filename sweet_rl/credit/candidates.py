@@ -9,38 +9,15 @@ import random
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from sweet_rl.errors import UserError
-from sweet_rl.models.base import ChatModel, Completion, Message, ModelError, Sampling
+from sweet_rl.models.base import ChatModel, Completion, ModelError, Sampling
 from sweet_rl.progress import progress_bar
-from sweet_rl.records import Part, Task, Trajectory, TurnCandidates, seed_for
+from sweet_rl.records import Trajectory, TurnCandidates, seed_for
 from sweet_rl.rollout.play import as_they_finish
 from sweet_rl.runs.run import Run
-
-
-@dataclass(frozen=True)
-class Turn:
-    """A turn for which candidates are sampled.
-
-    Attributes:
-        id: of the trajectory, with the turn's number.
-        task: of the trajectory.
-        index: number of the turn; the agent's messages count from 0.
-        input: the prompt o_t, as a released text or as parts.
-        older_output: what the agent wrote in this turn.
-        tokenizer: fingerprint of the tokenizer of `input`; None for a released text.
-        dialogue: the messages before the turn.
-    """
-
-    id: str
-    task: Task
-    index: int
-    input: str | list[Part]
-    older_output: str
-    tokenizer: str | None
-    dialogue: list[Message]
 
 
 def sample_tasks(trajectories: Sequence[Trajectory], fraction: float, seed: int) -> list[Trajectory]:
@@ -63,11 +40,11 @@ def sample_tasks(trajectories: Sequence[Trajectory], fraction: float, seed: int)
     return [trajectory for trajectory in trajectories if trajectory.task.id in kept]
 
 
-def turns_of(trajectory: Trajectory, model: ChatModel) -> list[Turn]:
-    """Every turn of the agent, the answer included; no turn if the dialogue failed.
+def turns_of(trajectory: Trajectory, model: ChatModel) -> list[TurnCandidates]:
+    """Every turn of the agent, the answer included, without candidates; no turn if the dialogue failed.
 
     The prompt is laid out by the chat format of `model`. If a released row has its `input` text, and the trajectory
-    has no parts, that text is the prompt.
+    has no parts, that text is the prompt, and `tokenizer` is None.
 
     Raises:
         UserError: there is neither such a text nor a chat format.
@@ -91,12 +68,17 @@ def turns_of(trajectory: Trajectory, model: ChatModel) -> list[Turn]:
             )
         output = message["content"] if message.get("output") is None else message["output"]
         dialogue = [{"role": row["role"], "content": row["content"]} for row in before]
-        turns.append(Turn(f"{trajectory.id}-{number}", trajectory.task, number, prompt, output, tokenizer, dialogue))
+        turns.append(
+            TurnCandidates(
+                prompt, output, [], id=f"{trajectory.id}-{number}", task=trajectory.task, turn=number,
+                tokenizer=tokenizer, dialogue=dialogue,
+            )
+        )  # fmt: skip
     return turns
 
 
-async def sample_candidates(turn: Turn, model: ChatModel, sampling: Sampling) -> TurnCandidates:
-    """Sample `sampling.n` candidates for one turn. Candidate i has the seed seed_for(sampling.seed, turn id) + i.
+async def sample_candidates(turn: TurnCandidates, model: ChatModel, sampling: Sampling) -> TurnCandidates:
+    """The turn with `sampling.n` candidates. Candidate i has the seed seed_for(sampling.seed, turn id) + i.
 
     Raises:
         ModelError: the call failed.
@@ -105,14 +87,9 @@ async def sample_candidates(turn: Turn, model: ChatModel, sampling: Sampling) ->
     completions = await model.complete_parts(
         parts, replace(sampling, seed=seed_for(sampling.seed, turn.id)), turn.tokenizer
     )
-    return TurnCandidates(
-        id=turn.id,
-        task=turn.task,
-        turn=turn.index,
-        input=turn.input,
-        older_output=turn.older_output,
+    return replace(
+        turn,
         tokenizer=None if model.chat is None else model.chat.fingerprint,
-        dialogue=turn.dialogue,
         eos_text=None if model.chat is None else model.chat.eos_text,
         **candidate_fields(completions),
     )
@@ -148,7 +125,7 @@ async def sample_file(
     """
     start, tokens, failures = time.monotonic(), 0, Counter()
 
-    async def sample(turn: Turn) -> TurnCandidates | ModelError:
+    async def sample(turn: TurnCandidates) -> TurnCandidates | ModelError:
         try:
             return await sample_candidates(turn, model, sampling)
         except ModelError as error:

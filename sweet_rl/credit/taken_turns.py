@@ -35,15 +35,15 @@ def taken_turns(trajectory: Trajectory, model: ChatModel | Critic) -> list[TurnC
         ids, logprobs = message.get("token_ids"), message.get("logprobs")
         known = ids is not None and turn.tokenizer is not None and turn.tokenizer == trajectory.tokenizer
         records.append(
-            TurnCandidates(
-                id=turn.id, task=turn.task, turn=turn.index, input=turn.input, older_output=turn.older_output,
+            dataclasses.replace(
+                turn,
                 additional_outputs=[turn.older_output],
                 additional_finish_reasons=[message.get("finish_reason") or "stop"],
                 additional_token_ids=[ids] if known else None,
                 additional_reference_logprobs=[logprobs] if logprobs else None,
-                tokenizer=turn.tokenizer, dialogue=turn.dialogue, additional_replies=[reply["content"]],
+                additional_replies=[reply["content"]],
             )
-        )  # fmt: skip
+        )
     return records
 
 

@@ -33,8 +33,8 @@ def trajectory(**changes) -> Trajectory:
 
 def test_released_rows_are_sampled_from_their_own_input_text(model):
     first, second = turns_of(trajectory(), model)
-    assert (first.input, first.older_output, first.index) == (RELEASED, "How?", 0)
-    assert (second.index, second.older_output) == (1, "x")
+    assert (first.input, first.older_output, first.turn) == (RELEASED, "How?", 0)
+    assert (second.turn, second.older_output) == (1, "x")
     own, _ = model.chat.encode(model.chat.prompt([{"role": "user", "content": "Write f"}]))
     assert model.chat.encode([{"text": first.input, "train": False}])[0] == own
     record = asyncio.run(sample_candidates(first, model, Sampling(n=3, max_tokens=5, seed=1)))
