@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from sweet_rl.credit.candidates import turns_of
 from sweet_rl.credit.critics import WITH_REPLIES, Critic, CriticSettings, load_critic
@@ -56,9 +56,29 @@ def check_scores_turns(settings: CriticSettings) -> None:
         )
 
 
-def prompts_of(critic: Critic) -> ChatModel | Critic:
-    """What has the chat format of a critic."""
-    return getattr(critic, "form", critic)
+class TurnCritic:
+    """A critic of the turns of finished dialogues (equation 2 of the paper), each the only candidate of its turn.
+
+    Raises:
+        UserError: a critic that cannot be loaded, or a judge.
+    """
+
+    def __init__(self, settings: CriticSettings) -> None:
+        check_scores_turns(settings)
+        self.critic = load_critic(settings)
+        self._calls = asyncio.Semaphore(self.critic.calls_at_once)
+
+    async def credit(self, trajectories: Sequence[Trajectory]) -> list[list[float]]:
+        """For each dialogue one number per turn of the agent: its advantage, or its value with a value critic.
+
+        Raises:
+            UserError: the critic cannot score a turn, for example an empty message.
+        """
+        has_chat = getattr(self.critic, "form", self.critic)
+        records = [taken_turns(trajectory, has_chat) for trajectory in trajectories]
+        async with self._calls:
+            scores = iter(await self.critic.scores([record for own in records for record in own]))
+        return [[next(scores)[0] for _ in own] for own in records]
 
 
 def score_turns_file(
@@ -91,7 +111,7 @@ def score_turns_file(
             print(f"{output_path}: already complete")
             return run.summary or {}
         todo = [trajectory for trajectory in trajectories if trajectory.id not in run.done]
-        asyncio.run(_score(run, load_critic(settings), todo))
+        asyncio.run(_score(run, TurnCritic(settings), todo))
         turns = sum(len(row.get("turn_credit") or ()) for row in run.records())
         summary = {"dialogues": len(trajectories), "turns": turns}
         run.finish(summary)
@@ -99,18 +119,15 @@ def score_turns_file(
         return summary
 
 
-async def _score(run: Run, critic: Critic, todo: list[Trajectory]) -> None:
+async def _score(run: Run, turns: TurnCritic, todo: list[Trajectory]) -> None:
     try:
         with progress_bar(total=len(todo), desc="dialogues scored") as bar:
-            for group in _groups(todo, critic.turns_per_call):
-                records = [taken_turns(trajectory, prompts_of(critic)) for trajectory in group]
-                scores = iter(await critic.scores([record for own in records for record in own]))
-                for trajectory, own in zip(group, records, strict=True):
-                    credit = [next(scores)[0] for _ in own] or None
-                    run.write(dataclasses.replace(trajectory, turn_credit=credit).to_dict())
+            for group in _groups(todo, turns.critic.turns_per_call):
+                for trajectory, credit in zip(group, await turns.credit(group), strict=True):
+                    run.write(dataclasses.replace(trajectory, turn_credit=credit or None).to_dict())
                 bar.update(len(group))
     finally:
-        await critic.close()
+        await turns.critic.close()
 
 
 def _groups(trajectories: list[Trajectory], turns: int) -> Iterator[list[Trajectory]]:

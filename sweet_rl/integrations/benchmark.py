@@ -107,8 +107,8 @@ class Benchmark:
         if max_turns < 1:
             raise UserError(f"max_turns is {max_turns}; it must be at least 1.")
         self.input_path, self.scripted_human, self.sampling = input_path, scripted_human, Sampling(seed=seed)
-        self._grading = _settings(PageGrading if domain.draws_pages else CodeGrading, grading, "grading")
-        self._human = domain.limits(_settings(HumanSettings, human, "human"))
+        self._grading = settings_of(PageGrading if domain.draws_pages else CodeGrading, grading, "grading")
+        self._human = domain.limits(settings_of(HumanSettings, human, "human"))
         self._human_prompt = "" if scripted_human else domain.human_template(user_prompt_path)
         self._begin = domain.begin(domain.agent_template(path=agent_prompt_path), max_turns)
 
@@ -197,10 +197,13 @@ class Benchmark:
         return grader, ThreadPoolExecutor(getattr(grader, "workers", 1))
 
 
-def _settings(kind: type, given: Mapping[str, Any] | None, name: str) -> Any:
-    """An instance of a dataclass of settings. Raises UserError naming settings that it does not have."""
+def settings_of(kind: type, given: Mapping[str, Any] | None, name: str) -> Any:
+    """An instance of a dataclass of settings. Raises UserError naming those that are unknown or missing."""
     known = [one.name for one in fields(kind)]
     unknown = sorted(set(given or {}) - set(known))
     if unknown:
         raise UserError(f"{name} has no setting {', '.join(unknown)}; it takes {', '.join(known)}.")
-    return kind(**(given or {}))
+    try:
+        return kind(**(given or {}))
+    except TypeError as error:
+        raise UserError(f"{name}: {error}.") from error

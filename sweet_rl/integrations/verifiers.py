@@ -18,9 +18,17 @@ import verifiers.v1 as vf
 from openai import AsyncOpenAI
 from pydantic import Field
 
+from sweet_rl.credit.critics import CriticSettings
+from sweet_rl.credit.taken_turns import TurnCritic
 from sweet_rl.errors import UserError
-from sweet_rl.integrations.benchmark import DIALOGUE, Benchmark, CalledModel, DialogueFailed, LimitReached
-from sweet_rl.integrations.turn_critic import TurnCritic
+from sweet_rl.integrations.benchmark import (
+    DIALOGUE,
+    Benchmark,
+    CalledModel,
+    DialogueFailed,
+    LimitReached,
+    settings_of,
+)
 from sweet_rl.models.base import Completion, Message, ModelError, Sampling
 from sweet_rl.records import Task, Trajectory
 from sweet_rl.rollout.play import trajectory_id
@@ -137,7 +145,9 @@ class ColBenchEnv(vf.Env[ColBenchEnvConfig]):
                 "a model has to play the human: name it with --env.human.model (and its server, if it is not that of "
                 "the agent, with --env.human.client.type eval --env.human.client.base-url URL)."
             )
-        self._critic = None if config.critic is None else TurnCritic(config.critic)
+        self._critic = None
+        if config.critic is not None:
+            self._critic = TurnCritic(settings_of(CriticSettings, config.critic, "critic"))
         self._taken: set[str] = set()  # ids of dialogues, so that each of a task has a number and seeds of its own
 
     async def setup(self, agents: vf.Agents) -> None:
@@ -176,7 +186,7 @@ class ColBenchEnv(vf.Env[ColBenchEnvConfig]):
             return
         for trace in episode.traces:
             if trace.agent.name == "agent" and trace.ok:
-                credit = await self._critic.credit(trajectory_of(trace))
+                (credit,) = await self._critic.credit([trajectory_of(trace)])
                 record_credit(trace, credit)
 
 

@@ -1,5 +1,6 @@
-"""The turns that were taken, as records that any critic scores, and a file of them."""
+"""The turns that were taken, as records that any critic scores, their credit, and a file of them."""
 
+import asyncio
 import copy
 import json
 
@@ -8,7 +9,7 @@ import pytest
 from sweet_rl.chat import ChatFormat
 from sweet_rl.credit.critics import CriticSettings
 from sweet_rl.credit.log_ratio import LogRatioCritic, load_scorer
-from sweet_rl.credit.taken_turns import score_turns_file, taken_turns
+from sweet_rl.credit.taken_turns import TurnCritic, score_turns_file, taken_turns
 from sweet_rl.credit.turn_credit import TurnCredit
 from sweet_rl.errors import UserError
 from sweet_rl.names import model_path
@@ -51,6 +52,18 @@ def test_a_turn_brings_its_sampled_tokens_and_log_probs_and_no_turn_of_a_failed_
     assert taken_turns(trajectory, model) == []
 
 
+def test_the_credit_of_a_turn_is_its_advantage(model, tmp_path):
+    critic, dialogues = save_perturbed_mini(tmp_path / "critic"), graded()[:2]
+    scorers = [load_scorer(name, False, 4096) for name in (critic, MINI)]
+    whole = TurnCredit(LogRatioCritic(model.chat, *scorers))
+    turn_critic = TurnCritic(CriticSettings(critic, reference_model_id=MINI))
+    together = asyncio.run(turn_critic.credit(dialogues))
+    for trajectory, turns, credit in zip(dialogues, whole.of_trajectories(dialogues), together, strict=True):
+        (alone,) = asyncio.run(turn_critic.credit([trajectory]))
+        assert credit == pytest.approx([turn["advantage"] for turn in turns], abs=1e-3) == alone
+        assert any(abs(value) > 0.01 for value in credit)
+
+
 def test_a_file_gets_the_advantage_of_every_turn_and_keeps_all_else(model, tmp_path):
     critic = save_perturbed_mini(tmp_path / "critic")
     source, output = write_rows(tmp_path / "in.jsonl", graded()), tmp_path / "out.jsonl"
@@ -91,3 +104,5 @@ def test_a_judge_is_refused(tmp_path):
     with pytest.raises(UserError, match="a judge compares candidates"):
         score_turns_file(CriticSettings(MINI, critic_type="judge"), source, str(tmp_path / "out.jsonl"))
     assert not (tmp_path / "out.jsonl").exists()
+    with pytest.raises(UserError, match="a judge compares candidates"):
+        TurnCritic(CriticSettings(MINI, critic_type="judge"))

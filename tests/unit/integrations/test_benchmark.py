@@ -4,8 +4,9 @@ import asyncio
 
 import pytest
 
+from sweet_rl.credit.critics import CriticSettings
 from sweet_rl.errors import UserError
-from sweet_rl.integrations.benchmark import Benchmark, CalledModel, DialogueFailed, LimitReached
+from sweet_rl.integrations.benchmark import Benchmark, CalledModel, DialogueFailed, LimitReached, settings_of
 from sweet_rl.mini.tasks import TEST_SEED, make_tasks
 from sweet_rl.models.base import Completion, ModelError
 from sweet_rl.records import Task
@@ -92,6 +93,9 @@ def test_what_cannot_work_is_one_message(tmp_path):
     ):
         with pytest.raises(UserError, match=words):
             Benchmark(**settings)
+    for given, words in (({"model": "mini"}, "critic.* model;.*model_id"), ({}, "critic.*missing.*model_id")):
+        with pytest.raises(UserError, match=words):
+            settings_of(CriticSettings, given, "critic")
     with pytest.raises(UserError, match="input_path"):
         Benchmark("code").load_tasks()
     plain = {"problem_description": "p", "ground_truth": "def f(): return 1", "test_cases": {"test1": "f()"}}
