@@ -26,6 +26,7 @@ from sweet_rl.rewards.graded_file import GradedFile, check_comparable, grader_of
 from sweet_rl.runs.manifest import manifest_of
 from sweet_rl.runs.push import pushed
 from sweet_rl.runs.run import Run, check_output, open_run
+from sweet_rl.scoring.trajectory_parts import TextMarkup
 
 
 @dataclass(frozen=True)
@@ -112,10 +113,10 @@ class DialogueTexts:
     eos_text: str | None = None
     bos_text: str | None = None
 
-    def load(self) -> dict[str, Any]:
-        """The keyword arguments of `trajectory_parts`, with the chat format loaded."""
+    def load(self) -> TextMarkup:
+        """The same with the chat format loaded."""
         chat = None if self.tokenizer is None else ChatFormat.from_pretrained(self.tokenizer)
-        return {"chat": chat, **{name: getattr(self, name) for name in ("response_template", "eos_text", "bos_text")}}
+        return TextMarkup(chat, self.response_template, self.eos_text, self.bos_text)
 
 
 def evaluate(domain: Domain, evaluation: Evaluation, texts: DialogueTexts, grading: Any) -> None:

@@ -5,23 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 
-from sweet_rl.chat import ChatFormat, parts_text
+from sweet_rl.chat import parts_text
 from sweet_rl.errors import UserError
 from sweet_rl.records import Part, PreferencePair, Trajectory
 from sweet_rl.rewards.evaluate import sibling_pairs
 from sweet_rl.runs.run import open_run
 from sweet_rl.scoring.privileged_information import with_hint
-from sweet_rl.scoring.trajectory_parts import text_markup, trajectory_parts
+from sweet_rl.scoring.trajectory_parts import TextMarkup, text_markup, trajectory_parts
 
 
 def trajectory_pairs(
-    trajectories: Iterable[Trajectory],
-    hint: bool,
-    chat: ChatFormat | None = None,
-    response_template: str | None = None,
-    eos_text: str | None = None,
-    bos_text: str | None = None,
-    min_gap: float | None = None,
+    trajectories: Iterable[Trajectory], hint: bool, texts: TextMarkup, min_gap: float | None = None
 ) -> Iterator[PreferencePair]:
     """Every pair of trajectories of one task of which the chosen has reward 1 and the rejected less.
 
@@ -30,8 +24,7 @@ def trajectory_pairs(
 
     Args:
         hint: whether the texts begin with the reference solution, for the critic.
-        chat: renders trajectories without parts.
-        response_template, eos_text, bos_text: for released files, as in `trajectory_parts`.
+        texts: for trajectories without parts.
         min_gap: if given (Frontend Design), every pair whose rewards differ at least by this much.
 
     Raises:
@@ -42,7 +35,7 @@ def trajectory_pairs(
         by_task.setdefault(chosen.task.id, []).append((chosen, rejected))
     for pairs in by_task.values():
         named = {trajectory.id: trajectory for pair in pairs for trajectory in pair}
-        parts = {key: trajectory_parts(t, chat, response_template, eos_text, bos_text) for key, t in named.items()}
+        parts = {key: trajectory_parts(t, texts) for key, t in named.items()}
         for chosen, rejected in pairs:
             if parts_text(parts[chosen.id]) != parts_text(parts[rejected.id]):
                 yield _pair(chosen, rejected, parts, hint)
@@ -72,7 +65,7 @@ def write_pairs(
     graded_path: str,
     graded: Sequence[Trajectory],
     hint: bool,
-    texts: dict,
+    texts: TextMarkup,
     overwrite: bool,
     min_gap: float | None = None,
 ) -> None:
@@ -82,32 +75,26 @@ def write_pairs(
         path: the pairs.
         graded_path: the graded file.
         graded: its trajectories.
-        texts: chat, response_template, eos_text and bos_text of `trajectory_pairs`, by name.
-        hint, min_gap: of `trajectory_pairs`.
+        hint, texts, min_gap: of `trajectory_pairs`.
     """
-    chat = texts["chat"]
-    settings = {**texts, "chat": chat and chat.fingerprint, "hint": hint}
+    settings = {**vars(texts), "chat": texts.chat and texts.chat.fingerprint, "hint": hint}
     if min_gap is not None:
         settings["min_gap"] = min_gap
     with open_run(path, settings, [graded_path], overwrite) as output:
         if not output.complete:
-            pairs = trajectory_pairs(graded, hint, **texts, min_gap=min_gap)
+            pairs = trajectory_pairs(graded, hint, texts, min_gap)
             output.write_missing(pair.to_dict() for pair in pairs)
             output.finish({"pairs": len(output.done)})
         kind = "with the reference solution" if hint else "without the reference solution"
         print(f"{path}: {len(output.done)} trajectory pairs {kind}")
 
 
-def check_texts(trajectories: Sequence[Trajectory], texts: dict) -> None:
-    """Raise UserError, before hours of grading, if the text of the first dialogue is not known; print its markup.
-
-    Args:
-        texts: as in `write_pairs`.
-    """
+def check_texts(trajectories: Sequence[Trajectory], texts: TextMarkup) -> None:
+    """Raise UserError, before hours of grading, if the text of the first dialogue is not known; print its markup."""
     for trajectory in trajectories:
         if any(message["role"] == "assistant" for message in trajectory.dialogue_history):
-            trajectory_parts(trajectory, **texts)
-            markup = text_markup(trajectory, **texts)
+            trajectory_parts(trajectory, texts)
+            markup = text_markup(trajectory, texts)
             if markup is not None:
                 print(f"the agent's turns are what stands between {markup.header!r} and {markup.eos!r}")
             return

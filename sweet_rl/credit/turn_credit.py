@@ -14,7 +14,7 @@ from sweet_rl.errors import UserError
 from sweet_rl.records import Trajectory, TurnCandidates
 from sweet_rl.scoring.privileged_information import with_hint
 from sweet_rl.scoring.rows import EncodedText
-from sweet_rl.scoring.trajectory_parts import trajectory_parts
+from sweet_rl.scoring.trajectory_parts import TextMarkup, trajectory_parts
 
 
 class TurnCredit:
@@ -22,11 +22,11 @@ class TurnCredit:
 
     Args:
         critic: gives the log-probs, and says how they are added up.
-        response_template: for trajectories of released files, as in `trajectory_parts`.
+        response_template: for trajectories of released files, as in `TextMarkup`.
     """
 
     def __init__(self, critic: LogRatioCritic, response_template: str | None = None) -> None:
-        self.critic, self.response_template = critic, response_template
+        self.critic, self._texts = critic, TextMarkup(critic.chat, response_template)
 
     def of_trajectories(self, trajectories: Sequence[Trajectory]) -> list[list[dict]]:
         """The credit of each turn of each trajectory, from one forward pass per trajectory.
@@ -82,7 +82,7 @@ class TurnCredit:
         return row
 
     def _text(self, trajectory: Trajectory, hint: bool) -> EncodedText:
-        parts = trajectory_parts(trajectory, self.critic.chat, self.response_template)
+        parts = trajectory_parts(trajectory, self._texts)
         if hint:
             parts = with_hint(parts, trajectory.task.ground_truth)
         ids, train = self.critic.chat.encode(parts, trajectory.tokenizer)

@@ -17,7 +17,7 @@ from sweet_rl.scoring.markup import last_reply_parts
 from sweet_rl.scoring.privileged_information import with_hint
 from sweet_rl.scoring.rows import EncodedText
 from sweet_rl.scoring.text_store import TextStore
-from sweet_rl.scoring.trajectory_parts import text_markup, trajectory_parts
+from sweet_rl.scoring.trajectory_parts import TextMarkup, text_markup, trajectory_parts
 from sweet_rl.training.settings import DataSettings
 
 log = logging.getLogger(__name__)
@@ -234,17 +234,18 @@ def encode_trajectories(
     Raises UserError naming the dialogue that has nothing to train on, and if none is left.
     """
     encoder, found, seen = Encoder(chat, data), DialogueExamples([], [], [], Counter()), 0
+    texts = TextMarkup(chat, data.response_template)
     for trajectory in trajectories:
         seen += 1
         where = f"{path}, trajectory {trajectory.id!r}"
         if not any(message["role"] == "assistant" for message in trajectory.dialogue_history):
             raise UserError(f"{where}: nothing to train on, the agent never speaks in it.")
-        parts = trajectory_parts(trajectory, chat, data.response_template)
+        parts = trajectory_parts(trajectory, texts)
         if hint:
             parts = with_hint(parts, trajectory.task.ground_truth)
         fitting = encoder.fitting([parts], trajectory.tokenizer, [where], found.counts)
         if fitting is not None:
-            if text_markup(trajectory, chat, data.response_template) and encoder.ends_open(parts):
+            if text_markup(trajectory, texts) and encoder.ends_open(parts):
                 found.counts[NO_EOS] += 1
             found.texts += fitting
             found.labels.append(float(trajectory.reward == 1.0))

@@ -13,7 +13,7 @@ from sweet_rl.errors import UserError
 from sweet_rl.records import Trajectory
 from sweet_rl.scoring.rows import EncodedText
 from sweet_rl.scoring.text_store import TextStore
-from sweet_rl.scoring.trajectory_parts import trajectory_parts
+from sweet_rl.scoring.trajectory_parts import TextMarkup, trajectory_parts
 from sweet_rl.training.examples import DialogueExamples, Encoder
 from sweet_rl.training.group_advantages import group_advantages, turn_weights
 from sweet_rl.training.settings import DataSettings, PolicyGradientSettings
@@ -77,7 +77,7 @@ def encode_policy_examples(
             counts[ALONE if siblings[trajectory.task.id] == 1 else SAME_REWARD] += 1
             continue
         where = f"{path}, trajectory {trajectory.id!r}"
-        parts = trajectory_parts(trajectory, chat, data.response_template)
+        parts = trajectory_parts(trajectory, TextMarkup(chat, data.response_template))
         fitting = encoder.fitting([parts], trajectory.tokenizer, [where], counts)
         if fitting is None:
             continue

@@ -5,6 +5,7 @@ import pytest
 from sweet_rl.credit.trajectory_pairs import trajectory_pairs
 from sweet_rl.errors import UserError
 from sweet_rl.records import Task, Trajectory
+from sweet_rl.scoring.trajectory_parts import TextMarkup
 
 TASK = Task("add one", "def f(x): return x + 1", {"test1": "f(1)"}, id="t")
 OTHER = Task("add two", "def f(x): return x + 2", {"test1": "f(1)"}, id="u")
@@ -23,7 +24,7 @@ def dialogue(sample, reward, text=None, task=TASK, **more):
 
 
 def ids(trajectories):
-    return [(p.extra["chosen_id"], p.extra["rejected_id"]) for p in trajectory_pairs(trajectories, hint=False)]
+    return [(p.extra["chosen_id"], p.extra["rejected_id"]) for p in trajectory_pairs(trajectories, False, TextMarkup())]
 
 
 def test_every_success_is_paired_with_every_worse_sibling():
@@ -50,13 +51,13 @@ def test_identical_texts_are_no_pair():
 
 def test_pair_ids_are_unique_and_texts_are_the_dialogues_parts():
     rows = [dialogue(0, 1.0), dialogue(1, 0.0), dialogue(2, 0.5)]
-    pairs = list(trajectory_pairs(rows, hint=False))
+    pairs = list(trajectory_pairs(rows, False, TextMarkup()))
     assert len({pair.id for pair in pairs}) == 2
     assert pairs[0].chosen == rows[0].parts and pairs[0].rejected == rows[1].parts
 
 
 def test_the_hint_stands_untrained_after_the_one_bos():
-    (pair,) = trajectory_pairs([dialogue(0, 1.0), dialogue(1, 0.0)], hint=True)
+    (pair,) = trajectory_pairs([dialogue(0, 1.0), dialogue(1, 0.0)], True, TextMarkup())
     for parts in (pair.chosen, pair.rejected):
         assert parts[0]["text"] == "<s>" and [part["text"] for part in parts].count("<s>") == 1
         assert parts[1]["text"] == f"In light that the final answer is: {TASK.ground_truth}.\n"
@@ -72,22 +73,22 @@ def test_released_texts_are_read_with_their_response_template():
 
     rows = [row(0, 1.0, "good"), row(1, 0.0, "bad")]
     marks = {"response_template": "[agent]", "eos_text": "[end]", "bos_text": "<s>"}
-    (pair,) = trajectory_pairs(rows, hint=False, **marks)
+    (pair,) = trajectory_pairs(rows, False, TextMarkup(**marks))
     whole = "<s>[user]add one[end][agent]how?[end][user]so[end][agent]good"
     assert "".join(part["text"] for part in pair.chosen) == whole
     assert [part["text"] for part in pair.chosen if part["train"]] == ["how?[end]", "good"]
     with pytest.raises(UserError, match="--eos_text"):
-        list(trajectory_pairs(rows, hint=False, response_template="[agent]"))
+        list(trajectory_pairs(rows, False, TextMarkup(response_template="[agent]")))
 
 
 def test_without_parts_or_tokenizer_the_remedy_is_named():
     with pytest.raises(UserError, match="t-0 carries no parts.*--tokenizer"):
-        list(trajectory_pairs([dialogue(0, 1.0, parts=None), dialogue(1, 0.0, parts=None)], hint=False))
+        list(trajectory_pairs([dialogue(0, 1.0, parts=None), dialogue(1, 0.0, parts=None)], False, TextMarkup()))
 
 
 def test_a_pair_names_its_trajectories_rewards_and_common_tokenizer():
-    (pair,) = trajectory_pairs([dialogue(0, 1.0, tokenizer="a"), dialogue(1, 0.25, tokenizer="a")], hint=False)
+    (pair,) = trajectory_pairs([dialogue(0, 1.0, tokenizer="a"), dialogue(1, 0.25, tokenizer="a")], False, TextMarkup())
     assert (pair.tokenizer, pair.task_id, pair.id) == ("a", "t", "t-0>t-1")
     assert (pair.extra["chosen_reward"], pair.extra["rejected_reward"]) == (1.0, 0.25)
-    (other,) = trajectory_pairs([dialogue(0, 1.0, tokenizer="a"), dialogue(1, 0.0, tokenizer="b")], hint=False)
+    (other,) = trajectory_pairs([dialogue(0, 1.0, tokenizer="a"), dialogue(1, 0.0, tokenizer="b")], False, TextMarkup())
     assert other.tokenizer is None

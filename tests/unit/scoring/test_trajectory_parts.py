@@ -7,7 +7,7 @@ import pytest
 from sweet_rl.chat import ChatFormat, parts_from_text
 from sweet_rl.errors import UserError
 from sweet_rl.records import Task, Trajectory
-from sweet_rl.scoring.trajectory_parts import trajectory_parts
+from sweet_rl.scoring.trajectory_parts import TextMarkup, trajectory_parts
 from tests.support.tiny_models import save_tiny_chat_model
 
 PROMPT = "<|bos|><|user|>task<|end|><|assistant|>"
@@ -37,36 +37,36 @@ def text(parts: list[dict]) -> str:
 
 def test_parts_of_its_own_come_first(chat):
     parts = [{"text": "mine", "train": True}]
-    assert trajectory_parts(trajectory(parts=parts), chat, "<|assistant|>") == parts
+    assert trajectory_parts(trajectory(parts=parts), TextMarkup(chat, "<|assistant|>")) == parts
 
 
 def test_released_text_is_split_by_the_markup_that_opens_and_ends_a_turn(chat):
     for markup in ({"chat": chat}, {"eos_text": "<|end|>", "bos_text": "<|bos|>"}):
-        parts = trajectory_parts(trajectory(), response_template="<|assistant|>", **markup)
+        parts = trajectory_parts(trajectory(), TextMarkup(response_template="<|assistant|>", **markup))
         assert text(parts) == f"{PROMPT}done<|end|>" and trained(parts) == ["done<|end|>"]
         assert parts[0]["text"] == "<|bos|>" and parts[0]["bos"]
-    other = trajectory_parts(trajectory(), chat, "<|assistant|>", bos_text="")
+    other = trajectory_parts(trajectory(), TextMarkup(chat, "<|assistant|>", bos_text=""))
     assert not any(part.get("bos") for part in other)
     with pytest.raises(UserError, match="--eos_text"):
-        trajectory_parts(trajectory(), response_template="<|assistant|>")
+        trajectory_parts(trajectory(), TextMarkup(response_template="<|assistant|>"))
 
 
 def test_a_dialogue_is_rendered_up_to_the_agents_last_turn(chat):
-    parts = trajectory_parts(trajectory(), chat)
+    parts = trajectory_parts(trajectory(), TextMarkup(chat))
     assert text(parts) == f"{PROMPT}done<|end|>" and trained(parts) == ["done<|end|>"]
     with pytest.raises(UserError, match="one carries no parts.*--tokenizer"):
-        trajectory_parts(trajectory())
+        trajectory_parts(trajectory(), TextMarkup())
     unsaid = trajectory()
     unsaid.dialogue_history[1]["output"] = None
-    assert trained(trajectory_parts(unsaid, chat, "<|assistant|>")) == ["done<|end|>"]
+    assert trained(trajectory_parts(unsaid, TextMarkup(chat, "<|assistant|>"))) == ["done<|end|>"]
 
 
 def test_the_text_of_a_released_row_is_read_by_the_markup_of_the_model_and_keeps_its_ending(chat):
     cut = trajectory()
     cut.dialogue_history[1] |= {"content": "other", "output": "done"}
-    assert trained(trajectory_parts(cut, chat)) == ["done"]
+    assert trained(trajectory_parts(cut, TextMarkup(chat))) == ["done"]
     cut.dialogue_history[1]["finish_reason"] = "stop"  # a row of ours, whose content counts
-    assert trained(trajectory_parts(cut, chat)) == ["done<|end|>"]
+    assert trained(trajectory_parts(cut, TextMarkup(chat))) == ["done<|end|>"]
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_llama_3_and_chatml_are_recognised_without_a_tokenizer(opening, header, 
     released = trajectory()
     prompt = f"{opening}task{eos}{header}why?{eos}so{eos}{header}"
     released.dialogue_history[1] |= {"input": prompt, "output": "done"}
-    parts = trajectory_parts(released)
+    parts = trajectory_parts(released, TextMarkup())
     assert text(parts) == f"{prompt}done" and trained(parts) == [f"why?{eos}", "done"]
     assert parts[0].get("bos", False) == bool(opening)
 
