@@ -23,7 +23,8 @@ from sweet_rl.environments.frontend import PageGrading
 from sweet_rl.errors import UserError
 from sweet_rl.progress import progress_bar
 from sweet_rl.records import Task, read_records
-from sweet_rl.runs.run import open_run, write_texts
+from sweet_rl.runs.run import open_run
+from sweet_rl.runs.texts import write_texts
 from sweet_rl.tasks.audit import audit_code, audit_page, audit_pages, count_reasons, duplicates
 
 

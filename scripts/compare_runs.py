@@ -22,7 +22,7 @@ from sweet_rl.cli import run
 from sweet_rl.cli.configs import packaged_config
 from sweet_rl.errors import UserError
 from sweet_rl.rewards.graded_file import read_graded
-from sweet_rl.runs.run import write_texts
+from sweet_rl.runs.texts import write_texts
 
 PAPER = packaged_config("paper/results.yaml")
 

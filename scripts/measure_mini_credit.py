@@ -26,7 +26,7 @@ from sweet_rl.mini.credit_accuracy import (
 from sweet_rl.progress import progress_bar
 from sweet_rl.records import TurnCandidates, read_records
 from sweet_rl.runs.manifest import read_manifest
-from sweet_rl.runs.run import write_texts
+from sweet_rl.runs.texts import write_texts
 
 
 def main(

@@ -28,7 +28,8 @@ from sweet_rl.records import Task, hash_rows, read_records, seed_for
 from sweet_rl.rewards.unit_tests import CodeGrader
 from sweet_rl.rollout.play import as_they_finish
 from sweet_rl.runs.push import pushed
-from sweet_rl.runs.run import Run, check_output, open_run, write_texts
+from sweet_rl.runs.run import Run, check_output, open_run
+from sweet_rl.runs.texts import write_texts
 from sweet_rl.tasks import synthesis
 from sweet_rl.tasks.duplicates import Duplicates
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sweet_rl.analysis.results_page import results_page
 from sweet_rl.cli import run
-from sweet_rl.runs.run import write_texts
+from sweet_rl.runs.texts import write_texts
 
 
 def main(

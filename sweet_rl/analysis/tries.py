@@ -19,7 +19,7 @@ from sweet_rl.pipeline.timed import read_times
 from sweet_rl.pipeline.tries import Settings
 from sweet_rl.records import Task, read_records
 from sweet_rl.rewards.graded_file import read_graded
-from sweet_rl.runs.run import write_texts
+from sweet_rl.runs.texts import write_texts
 
 
 @dataclass(frozen=True)

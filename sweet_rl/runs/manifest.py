@@ -17,6 +17,7 @@ import sweet_rl
 from sweet_rl.chat import TEMPLATE_DATE
 from sweet_rl.errors import UserError
 from sweet_rl.names import local_path
+from sweet_rl.runs.texts import replace_text
 
 DIRECTORY_MANIFEST = "manifest.json"
 _PACKAGES = ("torch", "transformers", "tokenizers", "datasets", "openai", "accelerate", "vllm", "deepspeed", "numpy")
@@ -124,13 +125,6 @@ def is_current(path: Path) -> bool | None:
         return manifest["status"] == "finished" and all(hash_input(name) == digest for name, digest in made_from)
     except UserError:  # a broken manifest, or an input that is not there any more
         return False
-
-
-def replace_text(path: Path, text: str) -> None:
-    """Write a file atomically: at any moment it has its old or its new content."""
-    partial = path.with_name(path.name + ".partial")
-    partial.write_text(text, encoding="utf-8")
-    os.replace(partial, path)
 
 
 def hash_input(path: str | Path) -> str:

@@ -6,14 +6,15 @@ import fcntl
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
 from sweet_rl.errors import RecordError, UserError
 from sweet_rl.names import local_path
 from sweet_rl.records import parse_row
-from sweet_rl.runs.manifest import DIRECTORY_MANIFEST, Manifest, manifest_of, read_manifest, replace_text
+from sweet_rl.runs.manifest import DIRECTORY_MANIFEST, Manifest, manifest_of, read_manifest
+from sweet_rl.runs.texts import check_writable
 
 
 class _Output(AbstractContextManager):
@@ -244,29 +245,13 @@ def check_output(output_path: str | Path, overwrite: bool = False) -> None:
         UserError: a folder, a path that cannot be written, or a file without a manifest.
     """
     path = Path(output_path)
-    _check_writable(path)
+    check_writable(path)
     manifest = manifest_of(path)
     if path.exists() and path.stat().st_size and not overwrite and not manifest.exists():
         raise UserError(
             f"{path} exists and has no manifest ({manifest.name}), so what made it is not known. "
             "Choose another output path, or give --overwrite to replace it."
         )
-
-
-def write_texts(texts: Mapping[str | Path, str], overwrite: bool = False) -> None:
-    """Write small outputs that are made anew each time (tables, figures). If one is refused, none is written.
-
-    Raises:
-        UserError: a file exists with other content (without `overwrite`), or cannot be written.
-    """
-    texts = {Path(path): text for path, text in texts.items()}
-    for path, text in texts.items():
-        _check_writable(path)
-        if not overwrite and path.exists() and path.read_bytes() != text.encode("utf-8"):
-            raise UserError(f"{path} exists and holds something else. Choose another path, or give --overwrite.")
-    for path, text in texts.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        replace_text(path, text)
 
 
 def _without(lock: int, path: Path, manifest: Manifest, drop: Callable[[dict], bool]) -> int:
@@ -329,17 +314,6 @@ def _check_apart(path: Path, inputs: Sequence[str | Path | None]) -> None:
         if output in (source, *source.parents):
             where = "also the input" if source == output else f"where the input {name} lies"
             raise UserError(f"{path} is {where}: choose another output path, so that nothing is lost.")
-
-
-def _check_writable(path: Path) -> None:
-    if path.parts[:1] == ("hf:",):
-        raise UserError(f"{path} is on the hub; an output is a local path. Give --push_to_hub OWNER/NAME to upload it.")
-    if path.is_dir():
-        raise UserError(f"{path} is a directory; the output must be a file path.")
-    above = next(folder for folder in path.absolute().parents if folder.exists())
-    if not above.is_dir() or not os.access(path if path.exists() else above, os.W_OK):
-        reason = "is no folder" if not above.is_dir() else "must not be written to"
-        raise UserError(f"cannot write to {path}: {above} {reason}. Choose another output path.")
 
 
 def _take(lock: int, path: Path) -> None:

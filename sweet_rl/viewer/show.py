@@ -8,7 +8,7 @@ from pathlib import Path
 from sweet_rl.credit.critics import CriticSettings
 from sweet_rl.errors import UserError
 from sweet_rl.records import PreferencePair, Trajectory, TurnCandidates
-from sweet_rl.runs.run import write_texts
+from sweet_rl.runs.texts import write_texts
 from sweet_rl.viewer.candidates import Candidates, Ranked
 from sweet_rl.viewer.credit_file import CreditFile, write_credit
 from sweet_rl.viewer.designs import Designs, Pictures

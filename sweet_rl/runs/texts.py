@@ -1,0 +1,44 @@
+"""Small files that are written whole."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from sweet_rl.errors import UserError
+
+
+def write_texts(texts: Mapping[str | Path, str], overwrite: bool = False) -> None:
+    """Write small outputs that are made anew each time (tables, figures). If one is refused, none is written.
+
+    Raises:
+        UserError: a file exists with other content (without `overwrite`), or cannot be written.
+    """
+    texts = {Path(path): text for path, text in texts.items()}
+    for path, text in texts.items():
+        check_writable(path)
+        if not overwrite and path.exists() and path.read_bytes() != text.encode("utf-8"):
+            raise UserError(f"{path} exists and holds something else. Choose another path, or give --overwrite.")
+    for path, text in texts.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_text(path, text)
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Write a file atomically: at any moment it has its old or its new content."""
+    partial = path.with_name(path.name + ".partial")
+    partial.write_text(text, encoding="utf-8")
+    os.replace(partial, path)
+
+
+def check_writable(path: Path) -> None:
+    """Raise UserError if a file cannot be written there."""
+    if path.parts[:1] == ("hf:",):
+        raise UserError(f"{path} is on the hub; an output is a local path. Give --push_to_hub OWNER/NAME to upload it.")
+    if path.is_dir():
+        raise UserError(f"{path} is a directory; the output must be a file path.")
+    above = next(folder for folder in path.absolute().parents if folder.exists())
+    if not above.is_dir() or not os.access(path if path.exists() else above, os.W_OK):
+        reason = "is no folder" if not above.is_dir() else "must not be written to"
+        raise UserError(f"cannot write to {path}: {above} {reason}. Choose another output path.")
