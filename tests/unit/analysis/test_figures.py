@@ -98,6 +98,7 @@ def test_lengths_are_means_over_messages_by_turn():
     assert found["answered"] == pytest.approx(2 / 3)
     by_turn, answers = lengths({"run": rows}).axes
     assert by_turn.lines[0].get_xydata().tolist() == [[1, 4], [2, 2]] and answers.patches[0].get_width() == 20
+    assert [text.get_text() for text in answers.texts] == ["67 % answer"]
 
 
 def study_result(*shares):
