@@ -6,7 +6,8 @@
 Each mutant is one change by an operator of cosmic-ray at one place: another operator, comparison, number or keyword, a
 loop that does not run. The place is drawn first, with the same chance for every place, then the operator. The change is
 made in a copy of the tree. The unit tests of the room run first, then all unit tests; a mutant that passes both has
-survived and is printed as a diff. The operator `|` is left out: in annotations such as `int | None` it changes nothing.
+survived and is printed as a diff. Two kinds of changes are left out because they change nothing: those of `|`, which
+stands in annotations such as `int | None`, and those between `==` and `is`, where one side is None or a short text.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from sweet_rl.cli import run
 ROOT = Path(__file__).parents[1]
 ROOMS = "credit,scoring,training,rollout,rewards,runs,analysis"
 LEFT_OUT = ("BitOr", "VariableInserter", "VariableReplacer", "RemoveDecorator", "NoOp")
+THE_SAME = ("_Eq_Is", "_Is_Eq", "_NotEq_IsNot", "_IsNot_NotEq")  # ends of their names
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ def mutants(file: Path) -> dict[tuple, list[Mutant]]:
     tree = get_ast(file.read_text(encoding="utf-8"))
     by_place: dict[tuple, list[Mutant]] = {}
     for name in operator_names():
-        if any(word in name for word in LEFT_OUT):
+        if any(word in name for word in LEFT_OUT) or name.endswith(THE_SAME):
             continue
         places = _Places(get_operator(name)())
         places.walk(tree)
