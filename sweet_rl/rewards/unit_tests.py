@@ -82,7 +82,8 @@ class CodeGrader(AbstractContextManager):
     answer, no code. Evidence: {"level", "tests": [{"name", "passed", "reason"?, "message"?}]}.
 
     Args:
-        timeout, memory_mb: see `sandbox.sandbox.Sandbox`.
+        timeout: CPU seconds per test, as of `sandbox.sandbox.Sandbox`.
+        memory_mb: memory of an answer, as there.
         workers: answers graded at the same time. Default: two per core, so that no core is idle during a fork.
         sandbox: auto or a level of the sandbox. `level` is the active one, `weaker_because` why not a stronger one.
 
