@@ -40,6 +40,7 @@ def main(
     layers: int = 3,
     width: int = 128,
     habits: Literal["bad", "better"] = "bad",
+    informed_share: float | None = None,
     pretrain: str | None = None,
     checkpoint_every: int = 250,
     bf16: bool = True,
@@ -55,6 +56,8 @@ def main(
         num_steps: batches; the learning rate falls over the last quarter of them.
         batch_size: dialogues a batch.
         habits: of the imitated agent (code): bad or better (asks on purpose more often).
+        informed_share: share of the dialogues before which the solution stands, as before a critic's; the imitated
+            agent uses it. Default: 0.4, for html 0.35.
         pretrain: a model to start from, instead of random weights; its tokenizer and shape are kept. It is a tiny
             agent, or a chat model of the Llama family, which learns its own turns only, with AdamW.
         checkpoint_every: steps between checkpoints, each with the loss on held-out dialogues and the share of
@@ -68,10 +71,13 @@ def main(
     """
     if habits == "better" and task_type != "code":
         raise UserError("--habits better is for --task_type code: page agents have one kind of habits.")
+    if informed_share is not None and not 0 <= informed_share <= 1:
+        raise UserError(f"--informed_share is {informed_share}; it must be from 0 to 1.")
     check_world(world, task_type)
     settings = {
         "task_type": task_type, "world": world, "num_steps": num_steps, "batch_size": batch_size, "lr": lr,
-        "layers": layers, "width": width, "habits": habits, "pretrain": pretrain, "bf16": bf16, "seed": seed,
+        "layers": layers, "width": width, "habits": habits, "informed_share": informed_share, "pretrain": pretrain,
+        "bf16": bf16, "seed": seed,
     }  # fmt: skip
     with directory_manifest(save_path, settings, [pretrain] if pretrain else [], overwrite) as output:
         if output.complete:
@@ -90,6 +96,7 @@ def _imitate(
     layers: int,
     width: int,
     habits: str,
+    informed_share: float | None,
     pretrain: str | None,
     checkpoint_every: int,
     bf16: bool,
@@ -109,6 +116,8 @@ def _imitate(
     tiny = pretraining.ASSISTANT in tokenizer.get_vocab()
     if habits == "better":
         lessons = replace(lessons, stream=partial(lessons.stream, own=HABITS[world][habits]))
+    if informed_share is not None:
+        lessons = replace(lessons, stream=partial(lessons.stream, informed_share=informed_share))
     encoder = pretraining.DialogueEncoder(tokenizer) if tiny else pretraining.ChatEncoder(chat)
     optimizers = pretraining.make_optimizers(model, lr, tiny)
     state_path = folder / "training_state.pt"

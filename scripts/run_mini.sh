@@ -3,12 +3,12 @@
 # function. Four to eight minutes with the installation. Stopped at any point, the same command continues.
 #
 #   bash scripts/run_mini.sh                                 the table is printed at the end
-#   OUT=runs/more NUM_TRAIN=100 bash scripts/run_mini.sh     on more training tasks
+#   OUT=runs/more NUM_TRAIN=100 bash scripts/run_mini.sh     on more tasks; AGENT=FOLDER: an agent of make_mini_agent.py
 #   bash scripts/run_mini.sh --smoke                         every step on a handful of tasks
 #   bash scripts/reproduce.sh --help                         several seeds, other critics, web pages
 set -euo pipefail
 
-SEED="${SEED:-0}" NUM_TRAIN="${NUM_TRAIN:-50}" NUM_TEST=400 AGENT=mini # the packaged agent
+SEED="${SEED:-0}" NUM_TRAIN="${NUM_TRAIN:-50}" NUM_TEST=400 AGENT="${AGENT:-mini}" # the packaged agent
 OUT="$(realpath -m "${OUT:-runs/mini${1:+-smoke}}")" TRAIN=() SAMPLE=() PAIRS=() # where all is written; more flags
 case "$*" in
     "") ;;
@@ -53,13 +53,14 @@ python scripts/train_dpo.py --config configs/mini/actor.yaml --pretrain "$AGENT"
     --dataset "$OUT/turn_pairs.jsonl" --save_path "$OUT/sweet" --seed "$SEED" "${TRAIN[@]}"
 
 # 8. Steps 1 and 2 on the test tasks, for the untrained agent (zero-shot) and the three trained ones; their comparison.
-for model in "$AGENT" "$OUT/rft" "$OUT/dpo" "$OUT/sweet"; do
-    run="$OUT/$(basename "$model")"
+for name in zero_shot rft dpo sweet; do
+    run="$OUT/$name" model="$AGENT"
+    [ "$name" = zero_shot ] || model="$run"
     python scripts/simulate_interactions.py --config configs/mini/evaluation.yaml --agent_model "$model" \
         --input_path "$OUT/tasks/test.jsonl" --output_path "$run.test.jsonl" --seed "$SEED"
     python scripts/evaluate_code.py --input_path "$run.test.jsonl" --output_path "$run.graded.jsonl"
 done
 python scripts/compare_runs.py --baselines "zero-shot,multi-turn DPO" --output_path "$OUT/results.json" --overwrite \
-    --markdown_path "$OUT/results.md" --runs "zero-shot=$OUT/mini.graded.jsonl,rejection fine-tuning=$OUT/rft.graded.jsonl,\
+    --markdown_path "$OUT/results.md" --runs "zero-shot=$OUT/zero_shot.graded.jsonl,rejection fine-tuning=$OUT/rft.graded.jsonl,\
 multi-turn DPO=$OUT/dpo.graded.jsonl,SWEET-RL=$OUT/sweet.graded.jsonl"
 echo "written: $OUT/results.json, $OUT/results.md; $SECONDS s in all"

@@ -121,13 +121,13 @@ def imitation_dialogue(task: dict, informed: bool, rng: random.Random, own: Habi
 
 
 def imitation_stream(
-    seed: int, own: Habits | None = None, world: World = QUICK
+    seed: int, own: Habits | None = None, world: World = QUICK, informed_share: float = INFORMED_SHARE
 ) -> Iterator[tuple[str, list[dict]]]:
     """Yield endlessly (hint, messages) of imitated dialogues; the hint is empty in uninformed ones."""
     rng = random.Random(f"imitation {seed}")
     while True:
         family = rng.choice(world.families)
         task = describe(family, draw_rules(family, rng, world), rng, world)
-        informed = rng.random() < INFORMED_SHARE
+        informed = rng.random() < informed_share
         hint = hint_text(task["ground_truth"]) if informed else ""
         yield hint, imitation_dialogue(task, informed, rng, own)

@@ -149,11 +149,11 @@ def imitation_dialogue(reference: Page, informed: bool, rng: random.Random) -> l
     return messages
 
 
-def imitation_stream(seed: int) -> Iterator[tuple[str, list[dict]]]:
+def imitation_stream(seed: int, informed_share: float = INFORMED_SHARE) -> Iterator[tuple[str, list[dict]]]:
     """Yield endlessly (hint, messages) of imitated dialogues; the hint is empty in uninformed ones."""
     rng = random.Random(f"page imitation {seed}")
     while True:
         reference = draw_page(rng.choice(SITES), rng)
-        informed = rng.random() < INFORMED_SHARE
+        informed = rng.random() < informed_share
         hint = hint_text(reference.html()) if informed else ""
         yield hint, imitation_dialogue(reference, informed, rng)

@@ -1,3 +1,4 @@
+import itertools
 import os
 import random
 import re
@@ -10,8 +11,8 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from sweet_rl.chat import ChatFormat
-from sweet_rl.mini import pretraining
-from sweet_rl.mini.imitation import BAD, INFORMED, imitation_dialogue
+from sweet_rl.mini import page_imitation, pretraining
+from sweet_rl.mini.imitation import BAD, INFORMED, imitation_dialogue, imitation_stream
 from sweet_rl.mini.oracle import told_topics, usefulness
 from sweet_rl.mini.tasks import make_tasks, rules_of
 from sweet_rl.mini.worlds import WORLDS
@@ -90,6 +91,12 @@ def test_an_informed_answer_is_the_reference_and_an_uninformed_one_holds_what_wa
             told = told_topics(task["mini"], messages)
             lines = [rule.line("FLAG") for rule in rules_of(task["mini"]) if rule.topic in told]
             assert messages[-1]["content"].count("\n") == 3 + len(lines)
+
+
+@pytest.mark.parametrize("stream", [imitation_stream, page_imitation.imitation_stream])
+@pytest.mark.parametrize("share, hints", [(0.0, {False}), (0.5, {False, True}), (1.0, {True})])
+def test_the_solution_stands_before_the_share_of_dialogues_that_is_asked_for(stream, share, hints):
+    assert {bool(hint) for hint, _ in itertools.islice(stream(0, informed_share=share), 20)} == hints
 
 
 def test_the_informed_ask_more_to_the_point():
