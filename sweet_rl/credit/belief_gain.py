@@ -47,7 +47,9 @@ class BeliefGainCritic(TokenCritic):
         aggregation: normalize, clip, top_tokens, as of `TokenCritic`, over the tokens of the reference solution.
     """
 
-    def __init__(self, chat: ChatFormat, score: Score, human: Human | None = None, seed: int = 0, **aggregation: Any):
+    def __init__(
+        self, chat: ChatFormat, score: Score, human: Human | None = None, *, seed: int = 0, **aggregation: Any
+    ):
         super().__init__(chat, **aggregation)
         self._score, self._human, self._seed = score, human, seed
         self._asked = asyncio.Semaphore(REPLIES_AT_ONCE)
@@ -66,7 +68,7 @@ class BeliefGainCritic(TokenCritic):
         path = model_path(settings.model_id)
         (score,) = (load or load_scorers)([path], settings)
         human = human if settings.reply else None
-        made = cls(ChatFormat.from_pretrained(path), score, human, settings.seed, **settings.aggregation)
+        made = cls(ChatFormat.from_pretrained(path), score, human, seed=settings.seed, **settings.aggregation)
         if settings.engine == "vllm":
             made.turns_per_call = VLLM_TURNS
         return made

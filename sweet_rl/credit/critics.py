@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, get_args, get_type_hints
 
 from sweet_rl.cli import UNRECORDED
@@ -163,12 +164,13 @@ class CriticSettings:
         """
         if self.critic_type != "log_ratio" or self.reference == "sampled":
             return None
-        try:
-            return self.reference_model_id or seed_of(self.model_id)
-        except UserError:
-            if self.reference is None:
-                return None
-            raise
+        found = self.reference_model_id or seed_of(self.model_id)
+        if found is None and self.reference is not None:
+            raise UserError(
+                f"which model {self.model_id} was trained from is not known (no {DIRECTORY_MANIFEST} of train_dpo.py "
+                "in it). Give --reference_model_id MODEL, or --reference sampled."
+            )
+        return found
 
     @property
     def aggregation(self) -> dict[str, Any]:
@@ -249,12 +251,7 @@ def load_critic(settings: CriticSettings, human: Human | None = None, load: Load
     return LogRatioCritic.load(settings, load)
 
 
-def seed_of(model_id: str) -> str:
-    """The model that a critic was trained from, by its manifest. Raises UserError if the manifest does not say it."""
-    try:
-        return read_manifest(model_id)["settings"]["ref_pretrain"]
-    except (OSError, UserError, KeyError, TypeError) as error:
-        raise UserError(
-            f"which model {model_id} was trained from is not known (no {DIRECTORY_MANIFEST} of train_dpo.py "
-            "in it). Give --reference_model_id MODEL, or --reference sampled."
-        ) from error
+def seed_of(model_id: str) -> str | None:
+    """The model that a critic was trained from; None if no manifest says it. Raises UserError for a damaged one."""
+    manifest = read_manifest(model_id) if Path(model_id).is_dir() else None
+    return manifest and manifest["settings"].get("ref_pretrain")

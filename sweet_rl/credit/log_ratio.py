@@ -90,6 +90,7 @@ class LogRatioCritic(TokenCritic):
         chat: ChatFormat,
         critic: Score,
         reference: Score | None,
+        *,
         hint: bool = True,
         reference_hint: bool | None = None,
         purification: float = 0.0,
@@ -121,7 +122,7 @@ class LogRatioCritic(TokenCritic):
             ChatFormat.from_pretrained(path),
             critic,
             critic if alone else reference,
-            settings.hint,
+            hint=settings.hint,
             reference_hint=settings.hint and not alone and settings.reference != "seed_without_c",
             purification=settings.purification if settings.critic_type == "purified" else 0.0,
             **settings.aggregation,
@@ -131,6 +132,10 @@ class LogRatioCritic(TokenCritic):
         return made
 
     async def token_logps(self, records: Sequence[TurnCandidates]) -> list[list[TokenLogps]]:
+        return await asyncio.to_thread(self.logps, records)
+
+    def logps(self, records: Sequence[TurnCandidates]) -> list[list[TokenLogps]]:
+        """`token_logps` without an event loop."""
         score, score_reference = self.scorers
         shown = self._texts(records, self.hint)
         flat = [text for group in shown for text in group]
@@ -142,11 +147,11 @@ class LogRatioCritic(TokenCritic):
             reference = [values for record in records for values in sampling_logprobs(record, normalize)]
         else:
             hidden = shown if self.reference_hint == self.hint else self._texts(records, self.reference_hint)
-            reference = await asyncio.to_thread(score_reference, [text for group in hidden for text in group])
-        critic = await asyncio.to_thread(score, flat)
+            reference = score_reference([text for group in hidden for text in group])
+        critic = score(flat)
         if self._purification:
             alone = [*self._texts(records, True, dialogue=False), *self._texts(records, False, dialogue=False)]
-            found = await asyncio.to_thread(score, [text for group in alone for text in group])
+            found = score([text for group in alone for text in group])
             by_c = zip(critic, found[: len(flat)], found[len(flat) :], strict=True)
             critic = [own - self._purification * (told - untold) for own, told, untold in by_c]
         pairs = zip(critic, reference, strict=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
 import numpy as np
@@ -64,7 +63,7 @@ class TurnCredit:
             missing if the stored log-probs are of other tokens or only their mean.
         """
         found = []
-        for record, logps in zip(records, asyncio.run(self.critic.token_logps(records)), strict=True):
+        for record, logps in zip(records, self.critic.logps(records), strict=True):
             texts = encoded_candidates(record, self.critic.chat, self.critic.hint)
             ids = [text.ids[text.targets].tolist() for text in texts]
             rows = zip(ids, logps, strict=True)

@@ -238,7 +238,7 @@ class Domain:
             name: default: the script's name, or the last part of the model's.
             model: the scripted human, or the model that plays it; without a script the other arguments matter.
             human_prompt: the instructions.
-            human: how the model plays the human, with its `limits`.
+            human: how the model plays the human.
             request: fields of the requests to the model's server.
             window: what the human's view of a page depends on, in a domain that draws pages.
             folder: folder of the model, whose content is hashed instead of the name; None if it is not on this disk.
@@ -252,7 +252,7 @@ class Domain:
             facts |= {"script": model, "revision": self.scripted_humans[model].revision}
         else:
             facts |= {"model": model if folder is None else hash_input(folder), "prompt": human_prompt}
-            facts |= {"request": request, **vars(human), **(window or {})}
+            facts |= {"request": request, **vars(self.limits(human or HumanSettings())), **(window or {})}
         return {"name": name or Path(model).name, "hash": content_id(facts)}
 
     def check(self, tasks: Sequence[Task], path: str, human: str | None = None) -> None:

@@ -30,9 +30,10 @@ class Sampling:
 
     Attributes:
         temperature: 0 for greedy decoding.
-        top_p: Tokens are drawn from the smallest set of likeliest tokens that has this probability.
+        top_p: Tokens are drawn from the smallest set of likeliest tokens that has this probability; 1 keeps all.
         max_tokens: Largest number of tokens of one reply.
-        n: Number of replies. Reply i is the one that `n=1` and the seed `seed + i` give, if the engine honours seeds.
+        n: Number of replies (candidates of a turn). Reply i is the one that `n=1` and the seed `seed + i` give, if the
+            engine honours seeds.
         seed: Not negative. The same prompt, settings and seed give the same reply, if the engine honours seeds.
 
     Raises:

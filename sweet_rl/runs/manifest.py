@@ -95,10 +95,10 @@ def manifest_of(path: Path) -> Path:
 
 
 def read_manifest(output: str | Path) -> dict | None:
-    """The manifest of an output (a file or a directory), or None if it has none.
+    """The manifest of an output (a file or a directory), or None if it has none, or a directory has another program's.
 
     Raises:
-        UserError: it is damaged, or another program's.
+        UserError: it is damaged.
     """
     path = manifest_of(Path(output))
     if not path.exists():
@@ -107,9 +107,14 @@ def read_manifest(output: str | Path) -> dict | None:
         found = json.loads(path.read_text(encoding="utf-8"))
     except ValueError:
         found = None
-    if isinstance(found, dict) and {"status", "settings", "inputs"} <= found.keys():
-        return found
-    raise UserError(f"{path} is not a manifest of a run. Make its output anew with --overwrite, or remove both.")
+    if isinstance(found, dict):
+        if "status" in found and all(isinstance(found.get(key), dict) for key in ("settings", "inputs")):
+            return found
+        if path.name == DIRECTORY_MANIFEST:
+            return None
+    raise UserError(
+        f"{path} is not a manifest of a run. Make its output anew (a file with --overwrite, a folder at another path)."
+    )
 
 
 def is_current(path: Path) -> bool | None:

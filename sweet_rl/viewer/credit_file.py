@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -33,6 +34,9 @@ def write_credit(
     from sweet_rl.credit.turn_credit import TurnCredit
     from sweet_rl.scoring.value_head import has_value_head
 
+    settings = replace(settings, reference=settings.reference or "seed")
+    if settings.critic_type != "log_ratio":
+        raise UserError(f"a critic of the kind {settings.critic_type} has no credit by token: only log_ratio has.")
     if has_value_head(model_path(settings.model_id)):
         raise UserError(
             f"--critic {settings.model_id} has a value head, which gives a turn one value and its tokens none. Rank "
@@ -41,8 +45,7 @@ def write_credit(
     seed = settings.seed_model
     if seed is None and records.kind is Trajectory:
         raise UserError(
-            "--reference sampled is for candidates; for dialogues give seed or seed_without_c, and "
-            f"--reference_model_id if no manifest says which model {settings.model_id} was trained from."
+            "--reference sampled is for candidates: dialogues are compared with a model. Give seed or seed_without_c."
         )
     kept = settings.to_settings() | {"response_template": response_template, "limit": records.limit}
     total = sum(1 for _ in records.scan())

@@ -127,7 +127,7 @@ def open_collection(
     second = None if credit is None else kept(view.compare_path, f"{credit_path}.compared")
     chosen = tuple(view.names) if view.names else (Path(view.input_path).name, Path(view.compare_path).name)
     if chosen[0] == chosen[1]:
-        chosen = (view.input_path, view.compare_path)
+        chosen = (str(view.input_path), str(view.compare_path))
     return Comparison(run, dialogues(view.compare_path, second), chosen)
 
 

@@ -88,8 +88,12 @@ def test_the_reference_is_the_model_that_the_critic_was_trained_from(tmp_path):
     assert CriticSettings(str(tmp_path), critic_type="judge").seed_model is None
     assert CriticSettings(str(tmp_path), reference="sampled").inputs() == [str(tmp_path)]
     manifest.write_text("{}")
+    assert seed_of(str(tmp_path)) is None
     with pytest.raises(UserError, match="--reference_model_id"):
-        seed_of(str(tmp_path))
+        _ = CriticSettings(str(tmp_path), reference="seed").seed_model
+    manifest.write_text('{"status": "finis')  # damaged: no other reference is taken in silence
+    with pytest.raises(UserError, match="not a manifest"):
+        _ = CriticSettings(str(tmp_path)).seed_model
 
 
 def test_the_reference_of_a_critic_without_a_manifest_is_the_log_probs_of_sampling_unless_it_is_named(tmp_path):

@@ -115,7 +115,11 @@ def test_sums_of_released_candidates_are_those_that_ranking_takes():
         return [np.full(len(text.targets), -0.25) for text in texts]
 
     critic = LogRatioCritic(CHAT, scorer, None, normalize="none")
-    credit = TurnCredit(critic).of_candidates([released])[0]
+
+    async def in_a_notebook():  # whose event loop runs
+        return TurnCredit(critic).of_candidates([released])[0]
+
+    credit = asyncio.run(in_a_notebook())
     scores = asyncio.run(critic.scores([released]))[0]
     assert [row["advantage"] for row in credit] == pytest.approx(scores, abs=1e-4)
 

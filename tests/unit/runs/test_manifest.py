@@ -51,7 +51,16 @@ def test_the_seed_the_versions_and_the_date_of_prompts_stand_in_the_manifest(tmp
     assert [path.name for path in tmp_path.iterdir()] == ["m.json"]
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"status": "finished"}', '{"status": "x", "settings": {}, "inp'])
+def test_another_programs_file_of_that_name_in_a_folder_is_no_manifest(tmp_path):
+    for text in ('{"name": "onnx"}', '{"status": "finished", "settings": null, "inputs": null}'):
+        (tmp_path / "manifest.json").write_text(text)
+        (tmp_path / "m.manifest.json").write_text(text)
+        assert read_manifest(tmp_path) is None
+        with pytest.raises(UserError, match="not a manifest of a run"):  # the name of a file's manifest is our own
+            read_manifest(tmp_path / "m")
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"status": "x", "settings": {}, "inp'])
 def test_what_is_no_manifest_is_refused(tmp_path, text):
     (tmp_path / "m.manifest.json").write_text(text)
     (tmp_path / "manifest.json").write_text(text)
