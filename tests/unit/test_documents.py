@@ -67,6 +67,8 @@ def test_every_page_of_the_manual_is_in_its_table_of_contents():
 SHOWN_AS = {
     "SWEET-RL (the release's reference)": "SWEET-RL",
     "SWEET-RL (the paper's reference)": "SWEET-RL (seed model as reference)",
+    "SWEET-RL (mean)": "SWEET-RL",
+    "without length normalisation (sum)": "without length normalisation",
 }
 
 
@@ -90,7 +92,7 @@ def successes(results: str) -> dict[str, str]:
     ("docs/results.md", "results", 3, "mini/table2"), ("docs/results.md", "hard", 3, "mini_hard/table2"),
     ("docs/results.md", "ablations", 2, "mini_hard/table3"), ("docs/results.md", "quick_ablations", 2, "mini/table3"),
     ("docs/results.md", "policies", 4, "mini_hard/credit_study_policies"),
-    ("docs/results.md", "smollm2", 2, "smollm2/table2"),
+    ("docs/results.md", "smollm2", 2, "smollm2/table2"), ("docs/results.md", "smollm2_lengths", 1, "smollm2/sums"),
 ])  # fmt: skip
 def test_the_figures_in_the_readme_and_the_manual_are_those_of_the_results(page, part, column, results):
     success = successes(results)
