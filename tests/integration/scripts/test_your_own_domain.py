@@ -34,7 +34,7 @@ def test_the_domain_has_40_to_80_lines_and_rewards_what_was_asked():
 
 @pytest.mark.slow
 def test_the_commands_of_the_page_make_an_agent_that_has_learned(tmp_path, monkeypatch):
-    """The commands run in this process, which saves each its imports."""
+    """The commands run in this process, which saves each its imports. Those for eight GPUs are left out."""
     monkeypatch.chdir(ROOT)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     printed = ""
@@ -45,7 +45,7 @@ def test_the_commands_of_the_page_make_an_agent_that_has_learned(tmp_path, monke
             assert done.code == 0, f"{shlex.join(words)}\n{done.err[-4000:]}"
             printed += done.out
         else:
-            assert program == "mkdir"
+            assert program in ("mkdir", "torchrun")
     untrained, trained = (
         json.loads((tmp_path / f"{name}.graded.jsonl.manifest.json").read_text())["summary"]["reward"]
         for name in ("untrained", "trained")
