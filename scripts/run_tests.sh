@@ -9,6 +9,6 @@ install "[test]"
 install_browser
 ruff check .
 lint-imports
-# Three test files at a time, one thread each: many tests wait for servers and browsers. tests/integration comes first:
-# its long files must not be the last to start. -rs names each skipped test with what it needs.
-OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}" python -m pytest -q -rs -n 3 --dist loadfile --no-loadscope-reorder "$@"
+# Two test files at a time, one thread each. tests/integration comes first: its long files must not be the last to start.
+# -rs names each skipped test with what it needs.
+OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}" python -m pytest -q -rs -n 2 --dist loadfile --no-loadscope-reorder "$@"
