@@ -136,7 +136,7 @@ def test_a_few_steps_of_imitation_lower_the_loss():
 def test_an_agent_is_made_from_nothing_and_only_once(tmp_path):
     root = Path(__file__).parents[3]
     command = [sys.executable, str(root / "scripts/make_mini_agent.py"), "--save_path", str(tmp_path / "agent")]
-    command += ["--num_steps", "3", "--batch_size", "2", "--layers", "1", "--width", "32", "--nobf16"]
+    command += ["--num_steps", "3", "--batch_size", "2", "--layers", "1", "--width", "32"]
     environment = {**os.environ, "PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"}
     for said in ("saved to", "already complete"):
         result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
@@ -184,7 +184,7 @@ def test_a_stopped_agent_goes_on_from_its_last_checkpoint(tmp_path, monkeypatch)
 
     with monkeypatch.context() as patch:
         patch.setattr(torch.nn.utils, "clip_grad_norm_", stops)
-        assert call("make_mini_agent.py", "--nobf16", **flags).code == 130
-    done = call("make_mini_agent.py", "--nobf16", **flags)
+        assert call("make_mini_agent.py", **flags).code == 130
+    done = call("make_mini_agent.py", **flags)
     assert done.code == 0, done.err
     assert (done.out + done.err).count("held_out_loss") == 1  # of step 4 alone
