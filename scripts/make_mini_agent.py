@@ -10,7 +10,7 @@ Takes about an hour on one core, half of it with --bf16 on a core that is fast i
 continues from its last checkpoint.
 """
 
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -30,27 +30,11 @@ from sweet_rl.runs.run import directory_manifest
 from sweet_rl.scoring.load import load_weights
 
 
-def main(
-    save_path: str,
-    task_type: Literal["code", "html"] = "code",
-    world: Literal["quick", "hard"] = "quick",
-    num_steps: int = 3000,
-    batch_size: int = 32,
-    lr: float = 3e-3,
-    layers: int = 3,
-    width: int = 128,
-    habits: Literal["bad", "better"] = "bad",
-    informed_share: float | None = None,
-    pretrain: str | None = None,
-    checkpoint_every: int = 250,
-    bf16: bool = False,
-    seed: int = 0,
-    overwrite: bool = False,
-) -> None:
-    """Train the tiny agent.
+@dataclass(kw_only=True)
+class ImitationSettings:
+    """What is imitated, and how.
 
     Args:
-        save_path: folder of the model; `--agent_model save_path` plays it.
         task_type: what it is taught: to ask and write functions (code), or to draw pages and revise them (html).
         world: of the functions (code), as of make_mini_tasks.py.
         num_steps: batches; the learning rate falls over the last quarter of them.
@@ -60,66 +44,76 @@ def main(
             agent uses it. Default: 0.4, for html 0.35.
         pretrain: a model to start from, instead of random weights; its tokenizer and shape are kept. It is a tiny
             agent, or a chat model of the Llama family, which learns its own turns only, with AdamW.
-        checkpoint_every: steps between checkpoints, each with the loss on held-out dialogues and the share of
-            numbers in answers that the model would copy wrongly.
         bf16: matrix products in bfloat16: twice as fast on CPUs with AMX, thirty times slower on those without.
         seed: of weights and dialogues.
         lr: learning rate at its peak.
         layers: layers of the transformer.
         width: width of its hidden state.
+    """
+
+    task_type: Literal["code", "html"] = "code"
+    world: Literal["quick", "hard"] = "quick"
+    num_steps: int = 3000
+    batch_size: int = 32
+    lr: float = 3e-3
+    layers: int = 3
+    width: int = 128
+    habits: Literal["bad", "better"] = "bad"
+    informed_share: float | None = None
+    pretrain: str | None = None
+    bf16: bool = False
+    seed: int = 0
+
+    def __post_init__(self):
+        if self.habits == "better" and self.task_type != "code":
+            raise UserError("--habits better is for --task_type code: page agents have one kind of habits.")
+        if self.informed_share is not None and not 0 <= self.informed_share <= 1:
+            raise UserError(f"--informed_share is {self.informed_share}; it must be from 0 to 1.")
+        check_world(self.world, self.task_type)
+
+
+def main(
+    imitation: ImitationSettings,
+    save_path: str,
+    checkpoint_every: int = 250,
+    overwrite: bool = False,
+) -> None:
+    """Train the tiny agent.
+
+    Args:
+        save_path: folder of the model; `--agent_model save_path` plays it.
+        checkpoint_every: steps between checkpoints, each with the loss on held-out dialogues and the share of
+            numbers in answers that the model would copy wrongly.
         overwrite: replace an existing model.
     """
-    if habits == "better" and task_type != "code":
-        raise UserError("--habits better is for --task_type code: page agents have one kind of habits.")
-    if informed_share is not None and not 0 <= informed_share <= 1:
-        raise UserError(f"--informed_share is {informed_share}; it must be from 0 to 1.")
-    check_world(world, task_type)
-    settings = {
-        "task_type": task_type, "world": world, "num_steps": num_steps, "batch_size": batch_size, "lr": lr,
-        "layers": layers, "width": width, "habits": habits, "informed_share": informed_share, "pretrain": pretrain,
-        "bf16": bf16, "seed": seed,
-    }  # fmt: skip
-    with directory_manifest(save_path, settings, [pretrain] if pretrain else [], overwrite) as output:
+    inputs = [imitation.pretrain] if imitation.pretrain else []
+    with directory_manifest(save_path, asdict(imitation), inputs, overwrite) as output:
         if output.complete:
             print(f"{save_path}: already complete")
             return
-        output.finish(_imitate(Path(save_path), checkpoint_every=checkpoint_every, **settings))
+        output.finish(imitate(imitation, Path(save_path), checkpoint_every))
 
 
-def _imitate(
-    folder: Path,
-    task_type: str,
-    world: str,
-    num_steps: int,
-    batch_size: int,
-    lr: float,
-    layers: int,
-    width: int,
-    habits: str,
-    informed_share: float | None,
-    pretrain: str | None,
-    checkpoint_every: int,
-    bf16: bool,
-    seed: int,
-) -> dict:
+def imitate(settings: ImitationSettings, folder: Path, checkpoint_every: int) -> dict:
     """Train from the last checkpoint or from nothing; returns the last figures on held-out dialogues."""
-    torch.manual_seed(seed)
+    torch.manual_seed(settings.seed)
     folder.mkdir(parents=True, exist_ok=True)
     summary: dict = {}
-    lessons = pretraining.LESSONS["hard" if world == "hard" else task_type]
-    if pretrain:
-        chat, model = ChatFormat.from_pretrained(pretrain), load_weights(model_path(pretrain))
+    lessons = pretraining.LESSONS["hard" if settings.world == "hard" else settings.task_type]
+    if settings.pretrain:
+        chat = ChatFormat.from_pretrained(settings.pretrain)
+        model = load_weights(model_path(settings.pretrain))
         tokenizer = chat.tokenizer
     else:
         tokenizer = pretraining.make_tokenizer(lessons)  # the same whatever the habits
-        model = pretraining.make_model(len(tokenizer), width=width, layers=layers)
+        model = pretraining.make_model(len(tokenizer), width=settings.width, layers=settings.layers)
     tiny = pretraining.ASSISTANT in tokenizer.get_vocab()
-    if habits == "better":
-        lessons = replace(lessons, stream=partial(lessons.stream, own=HABITS[world][habits]))
-    if informed_share is not None:
-        lessons = replace(lessons, stream=partial(lessons.stream, informed_share=informed_share))
+    if settings.habits == "better":
+        lessons = replace(lessons, stream=partial(lessons.stream, own=HABITS[settings.world][settings.habits]))
+    if settings.informed_share is not None:
+        lessons = replace(lessons, stream=partial(lessons.stream, informed_share=settings.informed_share))
     encoder = pretraining.DialogueEncoder(tokenizer) if tiny else pretraining.ChatEncoder(chat)
-    optimizers = pretraining.make_optimizers(model, lr, tiny)
+    optimizers = pretraining.make_optimizers(model, settings.lr, tiny)
     state_path = folder / "training_state.pt"
     start = 0
     if state_path.exists():
@@ -128,15 +122,15 @@ def _imitate(
         model.load_state_dict(state["model"])
         for optimizer, saved in zip(optimizers, state["optimizers"], strict=True):
             optimizer.load_state_dict(saved)
-    stream = pretraining.batches(encoder, lessons, batch_size, seed=seed + start)
-    held_out = next(pretraining.batches(encoder, lessons, 4 * batch_size, seed=-2))
-    progress = progress_bar(range(start, num_steps), initial=start, total=num_steps, desc="imitation")
-    for step in progress:
+    stream = pretraining.batches(encoder, lessons, settings.batch_size, seed=settings.seed + start)
+    held_out = next(pretraining.batches(encoder, lessons, 4 * settings.batch_size, seed=-2))
+    num_steps = settings.num_steps
+    for step in progress_bar(range(start, num_steps), initial=start, total=num_steps, desc="imitation"):
         for optimizer in optimizers:
             for group in optimizer.param_groups:
-                group["lr"] = lr * min(1.0, (step + 1) / min(100, num_steps / 10), 4 * (1 - step / num_steps))
+                group["lr"] = settings.lr * min(1.0, (step + 1) / min(100, num_steps / 10), 4 * (1 - step / num_steps))
         ids, weights = next(stream)
-        with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
+        with torch.autocast("cpu", torch.bfloat16, enabled=settings.bf16):
             loss = pretraining.weighted_loss(model, ids, weights)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)

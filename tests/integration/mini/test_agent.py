@@ -1,10 +1,6 @@
 import itertools
-import os
 import random
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -134,18 +130,15 @@ def test_a_few_steps_of_imitation_lower_the_loss():
 
 @pytest.mark.slow
 def test_an_agent_is_made_from_nothing_and_only_once(tmp_path):
-    root = Path(__file__).parents[3]
-    command = [sys.executable, str(root / "scripts/make_mini_agent.py"), "--save_path", str(tmp_path / "agent")]
-    command += ["--num_steps", "3", "--batch_size", "2", "--layers", "1", "--width", "32"]
-    environment = {**os.environ, "PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"}
+    flags = {"num_steps": 3, "batch_size": 2, "layers": 1, "width": 32}
     for said in ("saved to", "already complete"):
-        result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
-        assert result.returncode == 0 and said in result.stdout, result.stderr
-    again = [*command, "--pretrain", command[3], "--habits", "better", "--save_path", str(tmp_path / "better")]
-    result = subprocess.run(again, env=environment, capture_output=True, text=True, timeout=300)
-    assert result.returncode == 0, result.stderr
+        done = call("make_mini_agent.py", save_path=tmp_path / "agent", **flags)
+        assert done.code == 0 and said in done.out, done.err
+    flags |= {"pretrain": tmp_path / "agent", "habits": "better"}
+    assert call("make_mini_agent.py", save_path=tmp_path / "better", **flags).code == 0
     before, after = (AutoModelForCausalLM.from_pretrained(tmp_path / name).state_dict() for name in ("agent", "better"))
     far = sum((after[key] - value).norm() for key, value in before.items())
+    torch.manual_seed(1)  # not that of the script
     fresh = pretraining.make_model(before["model.embed_tokens.weight"].shape[0], 32, 1).state_dict()
     assert 0 < far < sum((after[key] - value).norm() for key, value in fresh.items()) / 2
     assert ChatFormat.from_pretrained(str(tmp_path / "agent")).eos_text == pretraining.END
@@ -157,15 +150,11 @@ def test_a_pretrained_chat_model_becomes_an_agent_and_keeps_its_markup(tmp_path)
     tokenizer.save_pretrained(tmp_path / "chat")
     torch.manual_seed(0)
     pretraining.make_model(len(tokenizer), width=32, layers=1).save_pretrained(tmp_path / "chat")
-    root = Path(__file__).parents[3]
-    command = [sys.executable, str(root / "scripts/make_mini_agent.py"), "--save_path", str(tmp_path / "agent")]
-    command += ["--pretrain", str(tmp_path / "chat"), "--num_steps", "4", "--batch_size", "2"]
-    command += ["--checkpoint_every", "2"]
-    environment = {**os.environ, "PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"}
-    result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
-    assert result.returncode == 0, result.stderr
-    first, last = (float(loss) for loss in re.findall(r"held_out_loss ([\d.]+)", result.stderr + result.stdout))
-    assert last < first and "numbers_wrong" not in result.stderr + result.stdout
+    flags = {"pretrain": tmp_path / "chat", "num_steps": 4, "batch_size": 2, "checkpoint_every": 2}
+    done = call("make_mini_agent.py", save_path=tmp_path / "agent", **flags)
+    assert done.code == 0, done.err
+    first, last = (float(loss) for loss in re.findall(r"held_out_loss ([\d.]+)", done.out + done.err))
+    assert last < first and "numbers_wrong" not in done.out + done.err
     assert ChatFormat.from_pretrained(str(tmp_path / "agent")).eos_text == "<|im_end|>"
 
 

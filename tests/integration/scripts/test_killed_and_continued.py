@@ -13,7 +13,7 @@ import pytest
 
 import sweet_rl
 from sweet_rl.mini.tasks import make_tasks
-from tests.support.command_line import call_process, process, read_rows, write_rows
+from tests.support.command_line import call, process, read_rows, write_rows
 
 pytestmark = [
     pytest.mark.slow,
@@ -28,7 +28,7 @@ pytestmark = [
 def place(tmp_path_factory) -> Path:
     """Mini tasks, and dialogues about them that were never killed."""
     place = tmp_path_factory.mktemp("place")
-    made = call_process("make_mini_tasks.py", num_train=10, num_test=2, output_dir=place)
+    made = call("make_mini_tasks.py", num_train=10, num_test=2, output_dir=place)
     assert made.code == 0, made.err
     return place
 
@@ -133,8 +133,8 @@ def test_killed_twice_and_continued_it_has_the_records_of_a_run_never_killed(scr
     if script in ("evaluate_code.py", "score_turns.py"):
         write_answers(place)
     elif script == "sample_best_of_n.py" and not (place / "dialogues.jsonl").exists():
-        assert call_process("simulate_interactions.py", **dialogues(place, "dialogues")).code == 0
-    done = call_process(script, **flags(place, name))
+        assert call("simulate_interactions.py", **dialogues(place, "dialogues")).code == 0
+    done = call(script, **flags(place, name))
     assert done.code == 0, done.err
     whole = {row["id"]: row for row in read_rows(place / f"{name}.jsonl")}
 
@@ -145,11 +145,11 @@ def test_killed_twice_and_continued_it_has_the_records_of_a_run_never_killed(scr
         file.write(b'{"id": "half a rec')
     kill_in_the_middle(script, killed, path, found + 3, len(whole))
     os.truncate(path, path.stat().st_size - 5)
-    assert call_process(script, **killed).code == 0
+    assert call(script, **killed).code == 0
 
     rows = read_rows(path)
     assert len(rows) == len(whole) and {row["id"] for row in rows} == set(whole)
     for row in rows:
         assert same(row, whole[row["id"]]), f"{row['id']} differs"
-    again = call_process(script, **killed)
+    again = call(script, **killed)
     assert again.code == 0 and "already complete" in again.out

@@ -1,10 +1,8 @@
 """The command lines of scripts/simulate_interactions.py and scripts/sample_best_of_n.py."""
 
 import json
-import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -13,25 +11,10 @@ import pytest
 from sweet_rl.chat import ChatFormat
 from sweet_rl.records import Task, Trajectory, TurnCandidates, read_records
 from tests.support.api_server import MODEL, ApiServer, chat_reply, refusal, text_reply
-from tests.support.command_line import read_rows, write_rows
+from tests.support.command_line import call, process, read_rows, write_rows
 from tests.support.tiny_models import save_tiny_chat_model
 
-ROOT = Path(__file__).parents[3]
 TASKS = [Task(f"Write number {n}: def f(x)", f"def f(x): return x * {n}", {"test1": "f(1)"}) for n in range(4)]
-
-
-def command(script: str, **flags) -> tuple[list[str], dict]:
-    words = [sys.executable, str(ROOT / "scripts" / script)]
-    for name, value in flags.items():
-        words += [f"--{name}"] if value is True else [f"--{name}", str(value)]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-    environment.pop("OPENAI_API_KEY", None)
-    return words, environment
-
-
-def call(script: str, **flags) -> subprocess.CompletedProcess:
-    words, environment = command(script, **flags)
-    return subprocess.run(words, env=environment, capture_output=True, text=True, timeout=300)
 
 
 def lines(path: Path) -> dict[str, dict]:
@@ -68,7 +51,7 @@ def simulate(place, human):
 @pytest.fixture(scope="module")
 def trajectories(place, simulate):
     result = call("simulate_interactions.py", **simulate())
-    assert result.returncode == 0, result.stderr
+    assert result.code == 0, result.err
     return result
 
 
@@ -77,7 +60,7 @@ def test_dialogues_are_written_with_a_summary_and_a_manifest(place, trajectories
     records = read_records(place / "trajectories.jsonl", Trajectory)
     assert {t.id for t in records} == {f"{task.id}-{sample}" for task in TASKS for sample in range(2)}
     assert all(t.parts and t.tokenizer and t.ending == "turn_limit" for t in records)
-    assert "dialogues: 8" in trajectories.stdout and '"turn_limit": 8' in trajectories.stdout
+    assert "dialogues: 8" in trajectories.out and '"turn_limit": 8' in trajectories.out
     manifest = json.loads((place / "trajectories.jsonl.manifest.json").read_text())
     assert manifest["status"] == "finished" and manifest["summary"]["turns"] == 24
     assert manifest["summary"]["failures"] == {} and manifest["summary"]["simulator_leaks"] == 0
@@ -87,23 +70,23 @@ def test_dialogues_are_written_with_a_summary_and_a_manifest(place, trajectories
 def test_a_finished_run_is_left_alone_and_other_settings_are_refused(place, simulate, trajectories):
     before = (place / "trajectories.jsonl").read_bytes()
     result = call("simulate_interactions.py", **simulate(concurrency=3, to_continue=True))
-    assert result.returncode == 0 and "already complete" in result.stdout
+    assert result.code == 0 and "already complete" in result.out
     result = call("simulate_interactions.py", **simulate(temperature=0.7))
-    assert result.returncode == 2 and "temperature" in result.stderr and "Traceback" not in result.stderr
+    assert result.code == 2 and "temperature" in result.err and "Traceback" not in result.err
     assert (place / "trajectories.jsonl").read_bytes() == before
 
 
 @pytest.mark.slow
 def test_a_killed_run_continued_has_the_same_records(place, simulate, trajectories, human):
     other = place / "killed.jsonl"
-    words, environment = command("simulate_interactions.py", **simulate(output_path=other, concurrency=1))
-    process = subprocess.Popen(words, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while process.poll() is None and not (other.exists() and other.read_bytes().count(b"\n") >= 2):
+    words, environment = process("simulate_interactions.py", **simulate(output_path=other, concurrency=1))
+    running = subprocess.Popen(words, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while running.poll() is None and not (other.exists() and other.read_bytes().count(b"\n") >= 2):
         time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    running.send_signal(signal.SIGKILL)
+    running.wait()
     assert 2 <= other.read_bytes().count(b"\n")
-    assert call("simulate_interactions.py", **simulate(output_path=other)).returncode == 0
+    assert call("simulate_interactions.py", **simulate(output_path=other)).code == 0
     assert lines(other) == lines(place / "trajectories.jsonl")
 
 
@@ -123,11 +106,12 @@ def test_a_killed_run_continued_has_the_same_records(place, simulate, trajectori
         ({"agent_engine": "vllm", "agent_hostname": "localhost"}, "exclude each other"),
     ],
 )
-def test_bad_input_is_one_message_and_writes_nothing(place, simulate, flags, said):
+def test_bad_input_is_one_message_and_writes_nothing(place, simulate, flags, said, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     target = place / "bad.jsonl"
     result = call("simulate_interactions.py", **simulate(output_path=target, **flags))
-    assert result.returncode == 2 and said in result.stderr
-    assert "Traceback" not in result.stderr
+    assert result.code == 2 and said in result.err
+    assert "Traceback" not in result.err
     assert not target.exists() or not target.read_bytes()
 
 
@@ -139,8 +123,8 @@ def test_candidates_of_every_turn(place, trajectories):
         "best_of_n": 3, "max_tokens": 15, "data_fraction": 0.5,
     }  # fmt: skip
     result = call("sample_best_of_n.py", **flags)
-    assert result.returncode == 0, result.stderr
-    assert "candidates: 36" in result.stdout
+    assert result.code == 0, result.err
+    assert "candidates: 36" in result.out
     records = read_records(target, TurnCandidates)
     assert len({record.task.id for record in records}) == 2 and len(records) == 2 * 2 * 3
     by_id = {t.id: t for t in read_records(place / "trajectories.jsonl", Trajectory)}
@@ -156,9 +140,9 @@ def test_candidates_of_every_turn(place, trajectories):
             len(v) for v in record.additional_reference_logprobs
         ]
         assert len(set(map(tuple, record.additional_token_ids))) == 3
-    assert call("sample_best_of_n.py", **flags).stdout.startswith("already complete")
-    assert call("sample_best_of_n.py", **{**flags, "best_of_n": 4}).returncode == 2
-    assert call("sample_best_of_n.py", **{**flags, "input_path": "other.jsonl"}).returncode == 2
+    assert call("sample_best_of_n.py", **flags).out.startswith("already complete")
+    assert call("sample_best_of_n.py", **{**flags, "best_of_n": 4}).code == 2
+    assert call("sample_best_of_n.py", **{**flags, "input_path": "other.jsonl"}).code == 2
 
 
 @pytest.mark.slow
@@ -177,8 +161,8 @@ def test_turns_that_failed_are_sampled_by_the_same_command(place, trajectories):
             "tokenizer": place / "agent", "save_path": target, "best_of_n": 1, "concurrency": 1,
         }  # fmt: skip
         first = call("sample_best_of_n.py", **flags)
-        assert first.returncode == 2 and "Run the same command again" in first.stderr
+        assert first.code == 2 and "Run the same command again" in first.err
         assert 0 < len(lines(target)) < 24
         second = call("sample_best_of_n.py", **flags)
-    assert second.returncode == 0, second.stderr
+    assert second.code == 0, second.err
     assert len(lines(target)) == 24
