@@ -135,7 +135,7 @@ def tasks(tables: Tables, launcher: Local):
             "actions": [(_result, [launcher.run, step.log, step])], "io": {"capture": False},
             "uptodate": [step.finished], "targets": step.outputs, "meta": {"command": shlex.join(step.words)},
             "task_dep": list(dict.fromkeys(names[path] for path in step.sources)),
-            "setup": human if step.kind == "dialogues" else [],
+            "setup": human if f"@{address}" in step.words else [],
         }  # fmt: skip
     for target, made in tables.targets.items():
         yield {"basename": target, "actions": None, "task_dep": [names[path] for path in made]}

@@ -114,6 +114,16 @@ def test_table_4_departs_only_in_the_agent_and_learns_from_the_weaker_ones_dialo
     assert (played["agent_model"], played["agent_hostname"]) == (LLAMA_70B, "n1")
 
 
+def test_the_human_is_served_for_every_step_that_asks_it_or_samples_from_it(tmp_path):
+    words = ["table4", "--paper", "--launcher", "slurm", "--output", str(tmp_path)]
+    tasks = dodo.tasks(*dodo.prepare(dodo.parse([*words, "--train_tasks", "a", "--test_tasks", "b"])))
+    served = [Path(task["basename"]).name for task in tasks if task.get("setup")]
+    assert {re.sub(r"\.\d+-of-\d+", "", name) for name in served} == {
+        *("trajectories.jsonl", "candidates.jsonl"),
+        *(f"{run}.test.jsonl" for run in ("zero_shot", "rft", "dpo", "sweet")),
+    }
+
+
 def test_figure_3a_plays_1_to_32_candidates_by_each_critic(monkeypatch):
     assert departures("figure3a", monkeypatch) == {}
     played = [s for name, _, s in paper("figure3a", monkeypatch) if re.match(r"evaluate act_[a-z].*dialogues", name)]
