@@ -94,6 +94,7 @@ def successes(results: str) -> dict[str, str]:
     ("docs/results.md", "policies", 4, "mini_hard/credit_study_policies"),
     ("docs/results.md", "smollm2", 2, "smollm2/table2"), ("docs/results.md", "smollm2_lengths", 1, "smollm2/sums"),
     ("docs/results.md", "untaught", 1, "mini_untaught/table"),
+    ("docs/results.md", "untaught_belief", 1, "mini_untaught/belief"),
 ])  # fmt: skip
 def test_the_figures_in_the_readme_and_the_manual_are_those_of_the_results(page, part, column, results):
     success = successes(results)
