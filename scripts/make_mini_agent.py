@@ -44,7 +44,7 @@ class ImitationSettings:
             agent uses it. Default: 0.4, for html 0.35.
         pretrain: a model to start from, instead of random weights; its tokenizer and shape are kept. It is a tiny
             agent, or a chat model of the Llama family, which learns its own turns only, with AdamW.
-        bf16: matrix products in bfloat16: twice as fast on CPUs with AMX, thirty times slower on those without.
+        bf16: matrix products in bfloat16: twice as fast on CPUs with AMX, five times slower on CPUs without bfloat16.
         seed: of weights and dialogues.
         lr: learning rate at its peak.
         layers: layers of the transformer.
