@@ -164,7 +164,9 @@ def test_the_commands_of_the_tutorial_and_what_reads_its_files_run(checkout):
             else:
                 for _, words in commands(example.parsed):
                     run(words)
-    scores = [score for row in read_rows(Path("runs/tour/ranked_with_rewards.jsonl")) for score in row["judge_scores"]]
+    ranked = read_rows(Path("runs/tour/ranked_with_rewards.jsonl"))
+    assert all(row["judge_scores"][row["judge_result"][0]] == max(row["judge_scores"]) for row in ranked)
+    scores = [score for row in ranked for score in row["judge_scores"]]
     assert -1000 in scores and any(abs(score) < 1000 for score in scores)  # answers, and questions
 
 

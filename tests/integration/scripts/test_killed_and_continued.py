@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 
 import sweet_rl
 from sweet_rl.mini.tasks import make_tasks
@@ -22,6 +23,15 @@ pytestmark = [
         reason="the packaged tiny agent is not there",
     ),
 ]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def as_in_processes():
+    """This process computes as those that are killed: on the CPU, with one thread."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("torch.cuda.is_available", lambda: False)
+        torch.set_num_threads(1)
+        yield
 
 
 @pytest.fixture(scope="module")

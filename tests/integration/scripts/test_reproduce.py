@@ -296,7 +296,7 @@ def test_the_command_of_the_readme_calls_the_workflow(tmp_path):
 
 
 SMOKE = ("--mini", "--smoke", "--seeds", "1")
-STEPS = ("seed0/candidates.jsonl", "seed0/rft.graded.jsonl", "table2")  # with all that they need
+STEPS = ("seed0/ranked_untrained.jsonl", "seed0/rft.graded.jsonl", "table2", "table3")  # with all that they need
 
 
 def test_what_is_missing_is_listed_and_a_step_tells_its_command(tmp_path):
@@ -422,16 +422,16 @@ def artefacts(out: Path) -> dict[str, object]:
 
 @pytest.mark.slow
 def test_jobs_of_slurm_with_shards_end_in_the_same_records_and_weights(smoke, tmp_path, monkeypatch):
-    """1. From the tasks to candidates and a policy's evaluation they are the same. 2. The cost of shards is counted.
+    """1. From the tasks to ranks and a policy's evaluation they are the same. 2. The cost of shards is counted.
     3. The same command again passes over everything, also without Slurm."""
     out, profile = tmp_path / "out", tmp_path / "profile.yaml"
-    profile.write_text("all: {mem: 50M}\ndialogues: {shards: 2}\ncandidates: {shards: 2}\n")
+    profile.write_text("all: {mem: 50M}\ndialogues: {shards: 2}\ncandidates: {shards: 2}\nranking: {shards: 2}\n")
     monkeypatch.setattr(launch.Slurm.__init__, "__defaults__", (0.5,))
     with slurm_cluster(tmp_path / "slurm"):
         done = reproduce(*STEPS, *SMOKE, "--output", out, "--launcher", "slurm", "--profile", profile)
         assert done.code == 0
     whole, ours = artefacts(smoke / "out"), artefacts(out)
-    assert {"seed0/candidates.jsonl", "seed0/rft/model.safetensors", "seed0/rft.graded.jsonl"} <= ours.keys()
+    assert {"seed0/ranked_untrained.jsonl", "seed0/rft/model.safetensors", "seed0/rft.graded.jsonl"} <= ours.keys()
     assert ours.keys() <= whole.keys()
     assert [name for name in ours if ours[name] != whole[name]] == []  # 1
     assert (out / "seed0" / "trajectories.2-of-2.jsonl").is_file()

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 
 from sweet_rl.chat import ChatFormat
 from sweet_rl.records import Task, Trajectory, TurnCandidates, read_records
@@ -19,6 +20,15 @@ TASKS = [Task(f"Write number {n}: def f(x)", f"def f(x): return x * {n}", {"test
 
 def lines(path: Path) -> dict[str, dict]:
     return {row["id"]: row for row in read_rows(path)}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def as_in_processes():
+    """This process computes as those that are killed: on the CPU, with one thread."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("torch.cuda.is_available", lambda: False)
+        torch.set_num_threads(1)
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -127,12 +127,11 @@ def test_a_killed_ranking_is_continued_and_a_finished_one_left_alone(world, tmp_
 
 
 @pytest.mark.slow
-def test_two_processes_rank_as_one_and_no_more_than_the_limit(world, tmp_path):
-    flags = {"model_id": world["critic"], "input_path": world["path"], "reference": "sampled", "limit": 2}
+def test_two_processes_rank_as_one(world, tmp_path):
+    flags = {"model_id": world["critic"], "input_path": world["path"], "reference": "sampled"}
     summaries = [rank(**flags, output_path=tmp_path / f"{n}.jsonl", processes=n) for n in (1, 2)]
     assert (tmp_path / "1.jsonl").read_text() == (tmp_path / "2.jsonl").read_text()
-    assert summaries[0] == summaries[1] and summaries[0]["turns"] == 2
-    assert len(read_records(tmp_path / "2.jsonl", TurnCandidates)) == 2
+    assert summaries[0] == summaries[1] == {"turns": 3, "candidates": 13}
     assert len(list(tmp_path.iterdir())) == 4  # two outputs with their manifests, no parts
 
 
@@ -191,6 +190,13 @@ def test_a_ranked_record_keeps_the_eos_that_sampling_noted():
     assert (kept.judge_scores, kept.judge_result, kept.eos_text) == ([0.0, 1.0], [1, 0], "<|x|>")
     assert ranked(TurnCandidates("p", "", ["a"]), [0.0], "<|critic|>").eos_text == "<|critic|>"
     assert ranked(TurnCandidates("p", "", ["a"]), [0.0], None).eos_text is None
+
+
+@pytest.mark.slow
+def test_processes_rank_no_more_than_the_limit(world, tmp_path):
+    flags = {"model_id": world["critic"], "input_path": world["path"], "reference": "sampled"}
+    assert rank(**flags, output_path=tmp_path / "o.jsonl", limit=2, processes=2)["turns"] == 2
+    assert len(read_records(tmp_path / "o.jsonl", TurnCandidates)) == 2
 
 
 def test_pairs_to_imitate_are_another_run(world, tmp_path):
