@@ -172,6 +172,7 @@ def test_tables_as_text_markdown_latex_and_dict():
     assert len({line.count("|") for line in lines[:5]}) == 1 and lines[3].startswith("| SWEET_RL | 1 | 75.0 | 75.0 |")
     assert "| 56.8 | 40.4 |" in lines[3] and lines[4].startswith("| GPT-4o |") and "16.2" in lines[4]
     assert "SWEET_RL over zero-shot" in text and "p (Holm)" in text
+    assert [line.count("|") for line in lines[6:9]] == [7, 7, 7]
     assert r"SWEET\_RL & 1 & 75.0" in latex and r"95 \% interval" in latex and latex.count(r"\bottomrule") == 2
     assert all(line.count("&") == latex.splitlines()[3].count("&") for line in latex.splitlines()[5:8])
     row = comparison.to_dict()

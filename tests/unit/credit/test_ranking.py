@@ -160,6 +160,7 @@ def test_every_gpu_ranks_as_far_as_they_hold_critics(world, monkeypatch, critic_
     ({"reference": "seed"}, "--reference_model_id"),
     ({"normalize": "word"}, "--normalize"),
     ({"model_id": "/nowhere"}, "/nowhere"),
+    ({"model_id": "/nowhere", "critic_type": "belief_gain", "reference": None}, "/nowhere"),
     ({"processes": 0}, "--processes"),
     ({"input_path": "/nowhere.jsonl"}, "/nowhere.jsonl"),
 ])  # fmt: skip

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sweet_rl.credit.trajectory_pairs import trajectory_pairs
+from sweet_rl.credit.trajectory_pairs import check_texts, trajectory_pairs
 from sweet_rl.errors import UserError
 from sweet_rl.records import Task, Trajectory
 from sweet_rl.scoring.trajectory_parts import TextMarkup
@@ -64,7 +64,7 @@ def test_the_hint_stands_untrained_after_the_one_bos():
         assert not parts[1]["train"] and [part["train"] for part in parts].count(True) == 1
 
 
-def test_released_texts_are_read_with_their_response_template():
+def test_released_texts_are_read_with_their_response_template_which_is_shown(capsys):
     def row(sample, reward, output):
         prompt = "<s>[user]add one[end][agent]how?[end][user]so[end][agent]"
         reply = {"role": "assistant", "content": "", "input": prompt, "output": output}
@@ -77,6 +77,8 @@ def test_released_texts_are_read_with_their_response_template():
     whole = "<s>[user]add one[end][agent]how?[end][user]so[end][agent]good"
     assert "".join(part["text"] for part in pair.chosen) == whole
     assert [part["text"] for part in pair.chosen if part["train"]] == ["how?[end]", "good"]
+    check_texts(rows, TextMarkup(**marks))
+    assert capsys.readouterr().out == "the agent's turns are what stands between '[agent]' and '[end]'\n"
     with pytest.raises(UserError, match="--eos_text"):
         list(trajectory_pairs(rows, False, TextMarkup(response_template="[agent]")))
 

@@ -34,6 +34,8 @@ ANSWERS = {
     "a signature after it": f"```python\n{CODE}```\nIts signature:\n```python\ndef f(x: int) -> int: ...\n```",
     "a stub after it": f"```python\n{CODE}```\n```python\ndef f(x):\n    \"\"\"Adds.\"\"\"\n    pass\n```",
     "a class with a method of its name after it": f"```python\n{CODE}```\n```\nclass T:\n    def f(self): pass\n```",
+    "a stub and its use after it": f"```python\n{CODE}```\n```python\ndef f(x):\n    ...\nprint(f(1), f(2))\n```",
+    "a fence of the other kind in a text": f"```python\nTEXT = \'\'\'\n~~~\n\'\'\'\n{CODE}```",
     "an alias after it": f"```python\n{CODE}```\n```python\nf = f\n```",
     "a fence after words": f"The answer is: ```python\n{CODE}```",
     "a bold marker": f"**I WANT TO ANSWER:** ```python\n{CODE}```",
@@ -122,6 +124,8 @@ def test_helpers_and_imports_stay():
 def test_a_bare_answer_is_kept_whole():
     code = "seen = []\n\ndef f(x):\n    return x\n\nf.calls = 0\n"
     assert code_candidates(code, "f")[0] == code
+    ends_in_a_word = "def f(x):\n    if x:\n        return x\n    return"
+    assert code_candidates(ends_in_a_word, "f")[0] == ends_in_a_word
 
 
 def test_the_called_function_is_known_from_reference_and_tests():

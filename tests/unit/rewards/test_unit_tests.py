@@ -1,5 +1,6 @@
 """The grader: honest answers as a person would grade them, references that cannot be graded against, failure kinds."""
 
+import os
 import resource
 
 import pytest
@@ -307,6 +308,12 @@ def test_colbench_references_pass_all_their_tests():
     with CodeGrader() as grader:
         grades = list(grader.grade_many((task, task.ground_truth) for task in tasks))
     assert [graded for graded in grades if graded.reward != 1.0] == [] and len(grades) == 150
+
+
+def test_two_answers_are_run_at_the_same_time_on_each_core_that_this_process_may_use(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 2, 5}, raising=False)
+    with CodeGrader() as grader:
+        assert grader.workers == 6
 
 
 @pytest.mark.parametrize("flags", [{"timeout": 0}, {"memory_mb": 0}, {"workers": 0}])

@@ -17,8 +17,9 @@ MANIFEST = {
 }  # fmt: skip
 
 
-def parts(name: str, trained: bool) -> tuple[dict, str]:
-    _, metadata, text = card(name, MANIFEST, trained).split("---\n", 2)
+def parts(name: str, trained: bool, **settings: str) -> tuple[dict, str]:
+    manifest = {**MANIFEST, "settings": {**MANIFEST["settings"], **settings}}
+    _, metadata, text = card(name, manifest, trained).split("---\n", 2)
     return yaml.safe_load(metadata), text
 
 
@@ -36,5 +37,7 @@ def test_the_card_says_how_it_was_made_without_the_folders_of_this_machine():
 def test_the_metadata_of_a_model_names_its_base_and_those_of_a_dataset_its_file():
     model, _ = parts("critic", trained=True)
     assert model["base_model"] == "meta-llama/Llama-3.1-8B-Instruct" and model["library_name"] == "transformers"
+    of_a_folder, _ = parts("critic", trained=True, pretrain="/home/me/a/folder/that/is/gone")
+    assert "base_model" not in of_a_folder
     data, _ = parts("pairs.jsonl", trained=False)
     assert data["configs"] == [{"config_name": "default", "data_files": "pairs.jsonl"}] and "base_model" not in data
