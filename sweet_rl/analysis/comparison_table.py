@@ -35,7 +35,7 @@ class Table:
 
     def markdown(self) -> str:
         heading, *body = ["| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in self.cells]
-        rule = "| --- |" + " ---: |" * (len(self.cells[0]) - 1)
+        rule = "| --- |" + " ---: |" * self.numbers + " --- |" * (len(self.cells[0]) - 1 - self.numbers)
         return "\n".join([heading, rule, *body])
 
     def latex(self) -> str:

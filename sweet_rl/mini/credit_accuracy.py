@@ -220,22 +220,22 @@ def credit_markdown(results: Mapping[str, dict]) -> str:
     The summary has the accuracy of each decision with its interval, the smallest of them, by which it is sorted, and,
     for a study, the flags of rank_best_of_n.py (`flags` of a result).
     """
-    return "\n".join([*_summary(results), "", *_by_turn(results)])
+    return "\n".join([_summary(results), "", *_by_turn(results)])
 
 
-def _summary(results: Mapping[str, dict]) -> list[str]:
+def _summary(results: Mapping[str, dict]) -> str:
     names = list(dict.fromkeys(name for result in results.values() for name in result["groups"]))
     with_flags = any("flags" in result for result in results.values())
-    head = ["critic", *(f"{name}, %" for name in names), "smallest, %", *["flags"] * with_flags]
-    lines = [f"| {' | '.join(head)} |", "| --- |" + " ---: |" * (len(names) + 1) + " --- |" * with_flags]
+    cells = [["critic", *(f"{name}, %" for name in names), "smallest, %", *["flags"] * with_flags]]
     for name, result in sorted(results.items(), key=lambda item: -item[1]["smallest"]):
-        cells = [name]
-        for group in (result["groups"].get(name, {"pairs": 0}) for name in names):
-            figure = f"{100 * group['accuracy']:.1f} ({interval_text(*group['interval'])})" if group["pairs"] else ""
-            cells.append(figure)
-        cells += [f"{100 * result['smallest']:.1f}", *[f"`{result.get('flags', '')}`"] * with_flags]
-        lines.append(f"| {' | '.join(cells)} |")
-    return lines
+        groups = [result["groups"].get(name, {"pairs": 0}) for name in names]
+        figures = [
+            f"{100 * group['accuracy']:.1f} ({interval_text(*group['interval'])})" if group["pairs"] else ""
+            for group in groups
+        ]
+        smallest = f"{100 * result['smallest']:.1f}"
+        cells.append([name, *figures, smallest, *[f"`{result.get('flags', '')}`"] * with_flags])
+    return Table(cells, len(names) + 1).markdown()
 
 
 def _by_turn(results: Mapping[str, dict]) -> list[str]:

@@ -35,7 +35,6 @@ ANSWERS = {
     "a stub after it": f"```python\n{CODE}```\n```python\ndef f(x):\n    \"\"\"Adds.\"\"\"\n    pass\n```",
     "a class with a method of its name after it": f"```python\n{CODE}```\n```\nclass T:\n    def f(self): pass\n```",
     "a stub and its use after it": f"```python\n{CODE}```\n```python\ndef f(x):\n    ...\nprint(f(1), f(2))\n```",
-    "a fence of the other kind in a text": f"```python\nTEXT = \'\'\'\n~~~\n\'\'\'\n{CODE}```",
     "an alias after it": f"```python\n{CODE}```\n```python\nf = f\n```",
     "a fence after words": f"The answer is: ```python\n{CODE}```",
     "a bold marker": f"**I WANT TO ANSWER:** ```python\n{CODE}```",
@@ -190,3 +189,8 @@ def test_a_closing_fence_is_at_most_three_columns_further_right_and_a_tab_is_fou
     text = f"{opening}```\n{opening}def f(x):\n{opening}    return 1\n{closing}```\nprose\n"
     blocks, rest = _fenced_blocks(text)
     assert (len(blocks), rest is None) == ((1, True) if closes else (0, False))
+
+
+@pytest.mark.parametrize(("mark", "other"), [("```", "~~~"), ("~~~", "```"), ("````", "```")])
+def test_a_fence_is_closed_by_one_of_its_own_kind_and_length(mark, other):
+    assert _fenced_blocks(f"{mark}\na\n{other}\nb\n{mark}\nc\n") == ([f"a\n{other}\nb\n"], None)
