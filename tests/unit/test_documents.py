@@ -92,6 +92,7 @@ def successes(results: str) -> dict[str, str]:
     ("README.md", "results", 1, "mini/table2"), ("README.md", "results", 3, "mini_hard/table2"),
     ("docs/results.md", "results", 3, "mini/table2"), ("docs/results.md", "hard", 3, "mini_hard/table2"),
     ("docs/results.md", "ablations", 2, "mini_hard/table3"), ("docs/results.md", "quick_ablations", 2, "mini/table3"),
+    ("docs/results.md", "stronger", 3, "mini/table4"),
     ("docs/results.md", "policies", 4, "mini_hard/credit_study_policies"),
     ("docs/results.md", "smollm2", 2, "smollm2/table2"), ("docs/results.md", "smollm2_lengths", 1, "smollm2/sums"),
     ("docs/results.md", "untaught", 1, "mini_untaught/table"),
@@ -106,10 +107,22 @@ def test_the_figures_in_the_readme_and_the_manual_are_those_of_the_results(page,
     assert rows == {name: success[name] for name in rows}
 
 
-def test_the_accuracies_of_critics_in_the_manual_are_those_of_the_study():
-    study = measured("mini_hard/credit_study")
-    rows = shown("docs/critics.md", "critics")
-    assert len(rows) >= 8
+@pytest.mark.parametrize("part, results", [("acting", "figure3a"), ("shares", "figure3b")])
+def test_the_points_of_figures_3a_and_3b_in_the_manual_are_those_of_the_results(part, results):
+    success = successes(f"mini/{results}")
+    rows = shown("docs/results.md", part)
+    assert len(rows) == 3
+    for name, *cells in rows:
+        assert cells == [value for run, value in success.items() if run.startswith(f"{name}@")]
+
+
+@pytest.mark.parametrize("page, part, results, least", [
+    ("docs/critics.md", "critics", "mini_hard/credit_study", 8), ("docs/results.md", "credit", "mini/credit", 8),
+])  # fmt: skip
+def test_the_accuracies_of_critics_in_the_manual_are_those_of_the_studies(page, part, results, least):
+    study = measured(results)
+    rows = shown(page, part)
+    assert len(rows) >= least
     for name, *cells in rows:
         groups = study[name]["groups"].values()
         assert cells[:3] == [f"{100 * group['accuracy']:.1f}" for group in groups], name

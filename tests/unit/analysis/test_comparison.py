@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sweet_rl.analysis.comparison import compare
-from sweet_rl.analysis.comparison_table import as_latex, as_markdown, as_text, note, paper_results
+from sweet_rl.analysis.comparison_table import Table, as_latex, as_markdown, as_text, note, paper_results
 from sweet_rl.analysis.two_level import two_level_p
 from sweet_rl.errors import UserError
 from sweet_rl.records import Task, Trajectory
@@ -174,6 +174,10 @@ def test_tables_as_text_markdown_latex_and_dict():
     assert "SWEET_RL over zero-shot" in text and "p (Holm)" in text
     assert [line.count("|") for line in lines[6:9]] == [7, 7, 7]
     assert r"SWEET\_RL & 1 & 75.0" in latex and r"95 \% interval" in latex and latex.count(r"\bottomrule") == 2
+    assert r"\begin{tabular}{lrrrrr}" in latex  # the steps
+    words_last = Table([["a", "b", "c", "d"], ["e", "1", "f", "g"]], 1)
+    assert r"\begin{tabular}{lrll}" in words_last.latex()
+    assert words_last.markdown().splitlines()[1] == "| --- | ---: | --- | --- |"
     assert all(line.count("&") == latex.splitlines()[3].count("&") for line in latex.splitlines()[5:8])
     row = comparison.to_dict()
     assert row["runs"][1]["difference_to"]["zero-shot"]["mean"] == 0.5 and row["steps"][0]["p_holm"] == 0.5

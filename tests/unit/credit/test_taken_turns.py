@@ -46,8 +46,9 @@ def test_a_turn_brings_its_sampled_tokens_and_log_probs_and_no_turn_of_a_failed_
     assert two.additional_token_ids is None and two.additional_reference_logprobs is None
     assert [record.additional_outputs for record in (one, two)] == [["a b"], ["c"]] and two.turn == 1
     assert [record.additional_replies for record in (one, two)] == [["Yes"], [""]]
-    trajectory.tokenizer = "other"
-    assert taken_turns(trajectory, model)[0].additional_token_ids is None
+    for other in ("", "~ other"):
+        trajectory.tokenizer = other
+        assert taken_turns(trajectory, model)[0].additional_token_ids is None
     trajectory.ending = "failed"
     assert taken_turns(trajectory, model) == []
 
