@@ -175,8 +175,12 @@ def test_tables_as_text_markdown_latex_and_dict():
     assert [line.count("|") for line in lines[6:9]] == [7, 7, 7]
     assert r"SWEET\_RL & 1 & 75.0" in latex and r"95 \% interval" in latex and latex.count(r"\bottomrule") == 2
     assert r"\begin{tabular}{lrrrrr}" in latex  # the steps
+    assert "agent tokens" not in text  # these dialogues do not count them
     words_last = Table([["a", "b", "c", "d"], ["e", "1", "f", "g"]], 1)
     assert r"\begin{tabular}{lrll}" in words_last.latex()
+    assert words_last.text().splitlines()[2] == "e  1  f  g"
+    wide = Table([["name", "number", "word"], ["e", "1", "f"]], 1)
+    assert wide.text().splitlines()[2] == "e          1  f"
     assert words_last.markdown().splitlines()[1] == "| --- | ---: | --- | --- |"
     assert all(line.count("&") == latex.splitlines()[3].count("&") for line in latex.splitlines()[5:8])
     row = comparison.to_dict()

@@ -313,7 +313,7 @@ def test_colbench_references_pass_all_their_tests():
 def test_two_answers_are_run_at_the_same_time_on_each_core_that_this_process_may_use(monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 2, 5}, raising=False)
     with CodeGrader() as grader:
-        assert grader.workers == 6
+        assert (grader.workers, grader.timeout, grader.memory_mb) == (6, 1.0, 256)
 
 
 @pytest.mark.parametrize("flags", [{"timeout": 0}, {"memory_mb": 0}, {"workers": 0}])

@@ -9,7 +9,7 @@ MANIFEST = {
     "finished": "2026-01-02T03:04:05Z",
     "settings": {
         "pretrain": "meta-llama/Llama-3.1-8B-Instruct", "dataset": "/home/me/pairs.jsonl", "beta": 0.1, "limit": None,
-        "critic": {"model_id": "/home/me/critic"}, "template": "a|b\n`c`",
+        "critic": {"model_id": "/home/me/critic"}, "template": "a|b\n`c`", "marks": ["<é>"],
     },
     "inputs": {"/home/me/pairs.jsonl": "1" * 64, "colbench/backend/train": "2" * 64},
     "summary": {"steps": 3, "last": {"loss": 0.5}},
@@ -27,8 +27,8 @@ def test_the_card_says_how_it_was_made_without_the_folders_of_this_machine():
     _, text = parts("critic", trained=True)
     rows = [
         "| dataset | `pairs.jsonl` |", "| beta | `0.1` |", '| critic | `{"model_id": "critic"}` |',
-        "| template | `a\\|b 'c'` |", f"| pairs.jsonl | `sha256 {'1' * 64}` |", '| last | `{"loss": 0.5}` |',
-        f"| colbench/backend/train | `sha256 {'2' * 64}` |", "sweet_rl 1.0, finished 2026-01-02T03:04:05Z",
+        "| template | `a\\|b 'c'` |", '| marks | `["<é>"]` |', '| last | `{"loss": 0.5}` |',
+        f"| pairs.jsonl | `sha256 {'1' * 64}` |", f"| colbench/backend/train | `sha256 {'2' * 64}` |", "sweet_rl 1.0, finished 2026-01-02T03:04:05Z",
     ]  # fmt: skip
     assert [row for row in rows if row not in text] == []
     assert "/home/me" not in text and "limit" not in text and "python 3.11.7" in text

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from sweet_rl.scoring import projection
-from sweet_rl.scoring.logps import completion_logps, score_texts
+from sweet_rl.scoring.logps import batches_by_tokens, completion_logps, score_texts
 from sweet_rl.scoring.rows import EncodedText, lay_out
 from sweet_rl.scoring.shared_prefix import FAMILIES, share_prompts
 from tests.support.tiny_models import VOCABULARY, tiny_model
@@ -147,6 +147,13 @@ def test_a_prompt_goes_through_the_model_once():
     batch = lay_out(texts)
     tokens = int((batch["blocks"] >= 0).sum())
     assert tokens == 17 + sum(len(text) - 17 - 1 for text in texts)
+
+
+def test_a_batch_has_its_tokens_with_a_shared_prompt_counted_once():
+    """The texts have 20, 28, 20, 18 and 25 tokens, 17 of them the prompt, and one of another prompt has 12."""
+    texts = dialogue_texts()
+    assert batches_by_tokens(texts, 30) == [[5], [0], [1], [2, 3, 4]]  # 12; 20; 28; 20 + 1 + 8
+    assert batches_by_tokens(texts, 10) == [[5], [0], [1], [2], [3], [4]]
 
 
 def test_equal_texts_are_scored_once_and_returned_for_each():

@@ -53,6 +53,15 @@ def test_values_of_shared_rows_equal_one_pass_per_text_in_values_and_gradients(f
         torch.testing.assert_close(model.get_parameter(name).grad, gradient, rtol=1e-10, atol=1e-10)
 
 
+def test_a_value_is_the_same_where_the_model_around_it_computes_in_bfloat16():
+    model = attach_value_head(tiny_model("llama").float(), seed=5)
+    batch = value_batch(dialogue_texts(), False, unit="turn")
+    model.model.forward = torch.autocast("cpu", enabled=False)(model.model.forward)  # only what follows it may differ
+    expected = turn_values(model, batch)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert torch.equal(turn_values(model, batch), expected)
+
+
 @pytest.mark.parametrize("share", [True, False])
 def test_the_value_of_a_text_is_that_of_its_last_turn_in_the_order_of_the_texts(share):
     model = attach_value_head(tiny_model("llama"), seed=5)

@@ -128,6 +128,8 @@ def test_classification_is_the_cross_entropy_of_every_turn_averaged_by_dialogue(
     won = [math.log(1 + math.exp(-value)) for value in (1, 3, -1)]
     assert loss.item() == pytest.approx((won[0] + won[1]) / 2 + won[2])
     assert metrics["accuracy"].item() == 1 and metrics["succeeded"].item() == 2
+    _, metrics = value_classification_losses(values, owner, torch.tensor([1.0, 0.0]))
+    assert metrics["accuracy"].item() == 2 and metrics["succeeded"].item() == 1
 
 
 def test_imitation_counts_every_token_the_same():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from dataclasses import dataclass
 from types import SimpleNamespace
 
@@ -57,7 +58,7 @@ def make(tmp_path):
     return trainer
 
 
-def test_a_steps_loss_is_the_mean_over_its_items_and_the_log_has_means_since_the_last_line(make):
+def test_a_steps_loss_is_the_mean_over_its_items_and_the_log_has_means_since_the_last_line(make, monkeypatch):
     trainer = make()
     batches = [collate([1, 2]), collate([6])]
     items = trainer._get_num_items_in_batch(batches, torch.device("cpu"))
@@ -68,10 +69,12 @@ def test_a_steps_loss_is_the_mean_over_its_items_and_the_log_has_means_since_the
     trainer.log(logs)
     assert logs["double"] == pytest.approx(2 * 9 / 3) and logs["tokens_per_second"] > 0 and logs["memory_gb"] > 0
     assert "items" not in logs and "tokens" not in logs
+    monkeypatch.setattr(time, "perf_counter", lambda: trainer.since + 4)
     trainer.compute_loss(trainer.model, collate([5]), num_items_in_batch=items)
+    tokens = float(trainer.sums["tokens"])
     logs = {"loss": 5.0}
     trainer.log(logs)
-    assert logs["double"] == 10
+    assert logs["double"] == 10 and logs["tokens_per_second"] == tokens / 4 > 0
 
 
 def test_held_out_examples_count_once_each_whatever_the_batches(make):
