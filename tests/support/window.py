@@ -44,7 +44,7 @@ class Window:
     def run(self, script: str, *arguments):
         return self.driver.execute_script(f"return {script}", *arguments)
 
-    def wait(self, condition: str, seconds: float = 10) -> None:
+    def wait(self, condition: str, seconds: float = 60) -> None:
         end = time.monotonic() + seconds
         while not self.run(condition):
             assert time.monotonic() < end, f"never came true: {condition}; {self.run('document.body.innerText')[:600]}"

@@ -270,7 +270,7 @@ def test_the_summary_shows_every_tile_without_scrolling(window, credited, theme,
     window.size(width, 900)
     try:
         window.open(credited)
-        assert len(window.all("#summary > .tile")) == 7
+        window.wait("document.querySelectorAll('#summary > .tile').length === 7")  # it is drawn after the first entry
         assert window.run("document.getElementById('summary').scrollWidth") <= window.run(
             "document.getElementById('summary').clientWidth"
         )

@@ -28,7 +28,8 @@ def test_the_card_says_how_it_was_made_without_the_folders_of_this_machine():
     rows = [
         "| dataset | `pairs.jsonl` |", "| beta | `0.1` |", '| critic | `{"model_id": "critic"}` |',
         "| template | `a\\|b 'c'` |", '| marks | `["<é>"]` |', '| last | `{"loss": 0.5}` |',
-        f"| pairs.jsonl | `sha256 {'1' * 64}` |", f"| colbench/backend/train | `sha256 {'2' * 64}` |", "sweet_rl 1.0, finished 2026-01-02T03:04:05Z",
+        f"| pairs.jsonl | `sha256 {'1' * 64}` |", f"| colbench/backend/train | `sha256 {'2' * 64}` |",
+        "sweet_rl 1.0, finished 2026-01-02T03:04:05Z",
     ]  # fmt: skip
     assert [row for row in rows if row not in text] == []
     assert "/home/me" not in text and "limit" not in text and "python 3.11.7" in text
