@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import difflib
+import gc
 import inspect
 import json
 import os
@@ -46,6 +47,7 @@ def run(main: Callable[..., Any], command: Sequence[str] | None = None, released
     """
     quiet_libraries()
     share_cores()
+    atexit.register(gc.freeze)  # or Python looks for cycles among the objects of torch when it exits: over a second
     try:
         main(**parse(main, _without_local_rank(sys.argv[1:] if command is None else command), released))
         _leave_process_group()
