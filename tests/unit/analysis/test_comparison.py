@@ -176,6 +176,8 @@ def test_tables_as_text_markdown_latex_and_dict():
     assert r"SWEET\_RL & 1 & 75.0" in latex and r"95 \% interval" in latex and latex.count(r"\bottomrule") == 2
     assert r"\begin{tabular}{lrrrrr}" in latex  # the steps
     assert "agent tokens" not in text  # these dialogues do not count them
+    counted = as_markdown(compare({"a": [run_of(1, 0, tokens=30)], "b": [run_of(1, 1)]})).splitlines()
+    assert "| agent tokens |" in counted[0] and counted[2].endswith("| 30 |") and counted[3].endswith("|  |")
     words_last = Table([["a", "b", "c", "d"], ["e", "1", "f", "g"]], 1)
     assert r"\begin{tabular}{lrll}" in words_last.latex()
     assert words_last.text().splitlines()[2] == "e  1  f  g"

@@ -21,6 +21,13 @@ def test_success_and_tests_passed_are_means_over_tasks():
     assert summary["turns"] == 3.0
 
 
+def test_an_answer_that_fails_tests_is_a_wrong_answer_and_a_reward_below_1_of_ones_own_is_no_failure():
+    tests = [{"passed": False, "reason": "wrong value"}]
+    rows = [dialogue(0, 0, 1.0, grade={"tests": [], "failure": None}), dialogue(1, 0, 0.0, grade={"tests": tests})]
+    assert summarise(rows)["failures"] == {"wrong answer": 1}
+    assert summarise([Trajectory(PAGES[0], [], "x", 0.5, id="p0-0", ending="answered")])["failures"] == {}
+
+
 def test_failed_dialogues_and_ungradable_tasks_are_counted_apart():
     rows = [
         dialogue(0, 0, 1.0),

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sweet_rl.analysis.statistics import Estimate
-from sweet_rl.analysis.tries import Try, check_disjoint, choose, with_outcome, write_log
+from sweet_rl.analysis.tries import Try, as_markdown, check_disjoint, choose, with_outcome, write_log
 from sweet_rl.errors import UserError
 from sweet_rl.mini.tasks import make_tasks
 from sweet_rl.pipeline.plan import Step
@@ -93,6 +93,13 @@ def test_the_best_on_validation_is_chosen_for_each_method_and_every_try_is_logge
     table = (tmp_path / "results" / "settings.md").read_text()
     assert re.search(r"^\| DPO \| 2 \| 70.0 \| .* to .* \| 0.3 \| as 1, dpo.beta 2 \| yes \|$", table, re.MULTILINE)
     assert "| SFT | 2 | failed |  | 0.2 | as 1, sft.beta 2 |  |" in table
+    assert "\n| --- | ---: | ---: | ---: | ---: | --- | --- |\n" in table
+
+
+def test_of_a_later_try_only_the_settings_that_differ_from_the_first_are_in_the_table():
+    tries = [with_result("DPO", 1, 0.5, beta=0.1, epochs=2), with_result("DPO", 2, 0.6, beta=0.3, epochs=2)]
+    table = as_markdown(tries, "success", 10)
+    assert "| dpo.beta 0.1, dpo.epochs 2 |" in table and "| as 1, dpo.beta 0.3 |" in table
 
 
 def test_a_try_of_several_seeds_counts_by_their_mean(runs, tasks, tmp_path):
@@ -105,8 +112,8 @@ def test_a_try_of_several_seeds_counts_by_their_mean(runs, tasks, tmp_path):
     assert [one["chosen"] for one in logged] == [False, True]
 
 
-def with_result(method, number, mean):
-    return dataclasses.replace(one_try(method, number), result=mean and Estimate(mean, mean, mean, 10))
+def with_result(method, number, mean, **settings):
+    return dataclasses.replace(one_try(method, number, **settings), result=mean and Estimate(mean, mean, mean, 10))
 
 
 def test_of_equal_tries_the_first_is_chosen_and_of_failed_ones_none():

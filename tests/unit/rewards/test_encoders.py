@@ -1,6 +1,8 @@
 """Image encoders: real vision models of transformers with random weights, and the packaged one."""
 
 import io
+from http.server import ThreadingHTTPServer
+from threading import Thread
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ import torch
 from sweet_rl.errors import UserError
 from sweet_rl.rewards import encoders
 from sweet_rl.rewards.encoders import CLIP, load_encoder
+from tests.support.http_handler import ReplyHandler
 
 transformers = pytest.importorskip("transformers")
 Image = pytest.importorskip("PIL.Image", reason="needs: pip install -e '.[frontend]'")
@@ -116,6 +119,20 @@ def test_where_clip_can_be_had_it_is_the_default(monkeypatch, tmp_path):
     with pytest.raises(UserError, match=CLIP):  # it is tried, and not silently replaced when it does not load
         monkeypatch.setenv("HF_HOME", str(tmp_path))
         load_encoder()
+
+
+def test_the_hub_answers_if_anything_comes_back_from_it(monkeypatch):
+    class Busy(ReplyHandler):
+        def do_HEAD(self):
+            self.reply({}, 503)
+
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    with ThreadingHTTPServer(("127.0.0.1", 0), Busy) as server:
+        monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", f"http://127.0.0.1:{server.server_port}")
+        Thread(target=server.serve_forever, daemon=True).start()
+        assert encoders._hub_answers()
+        server.shutdown()
+    assert not encoders._hub_answers()  # no one listens there any more
 
 
 @pytest.mark.parametrize("name", ["no/such-model", "/no/such/folder"])

@@ -91,6 +91,10 @@ ROWS = [
 ]
 
 
+def test_without_settings_each_task_is_played_once_in_the_ten_turns_of_the_paper():
+    assert (CollectionSettings().best_of_n, CollectionSettings().max_turns) == (1, 10)
+
+
 def test_the_summary_counts_endings_failures_turns_tokens_and_leaks():
     assert summarise(ROWS) == {
         "dialogues": 3,

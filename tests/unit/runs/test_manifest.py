@@ -6,7 +6,8 @@ import pytest
 import sweet_rl
 from sweet_rl.errors import UserError
 from sweet_rl.runs import manifest
-from sweet_rl.runs.manifest import Manifest, hash_input, read_manifest
+from sweet_rl.runs.manifest import Manifest, hash_input, is_current, read_manifest
+from sweet_rl.runs.run import open_run
 
 
 def differences(old, new, tmp_path):
@@ -68,6 +69,20 @@ def test_what_is_no_manifest_is_refused(tmp_path, text):
         with pytest.raises(UserError, match="manifest.json is not a manifest of a run"):
             read_manifest(output)
     assert read_manifest(tmp_path / "other") is None
+
+
+def test_an_output_is_current_once_it_is_finished_and_while_its_inputs_are_what_they_were(tmp_path):
+    source, made = tmp_path / "in", tmp_path / "out.jsonl"
+    source.write_text("1")
+    assert is_current(made) is None
+    with open_run(made, {}, [source]) as run:
+        assert is_current(made) is False  # nothing of its input has changed, but it is not finished
+        run.finish({})
+    assert is_current(made) is True
+    source.write_text("2")
+    assert is_current(made) is False
+    source.unlink()
+    assert is_current(made) is False
 
 
 def test_the_hash_of_a_file_is_its_sha256(tmp_path):
