@@ -97,9 +97,9 @@ def test_turns_and_tokens_are_means_a_dialogue():
 
 def test_a_task_without_a_graded_dialogue_in_one_run_is_left_out_of_all():
     gap = [dialogue(i, 0, None if i == 1 else 1.0, ending="failed" if i == 1 else "answered") for i in range(4)]
-    comparison = compare({"a": [graded(gap)], "b": [run_of(1, 0, 1, 1)]}, ["a"])
+    comparison = compare({"a": [graded(gap)], "b": [run_of(1, 0, 1, 0)]}, ["a"])
     assert comparison.tasks == 3 and comparison.left_out == ["t1"]
-    assert [row.main.mean for row in comparison.rows] == [1.0, 1.0]
+    assert [row.main.mean for row in comparison.rows] == [1.0, pytest.approx(2 / 3)]
 
 
 def test_pages_are_compared_by_similarity():

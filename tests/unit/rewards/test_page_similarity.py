@@ -68,6 +68,7 @@ def task(page: str) -> Task:
         ('<HTML lang="en"><p>Upper</p></HTML >', '<HTML lang="en"><p>Upper</p></HTML >'),
         ('<html><iframe srcdoc="<html>in</html>"></iframe></html>',) * 2,
         ("```html\n<div>a fragment</div>\n```", "<div>a fragment</div>"),
+        (3 * "```html\n<div>old</div>\n```\n" + "```html\n<div>new</div>\n```", "<div>new</div>"),
         ("```python\nprint('<div>')\n```", None),
         ("<html><body>never closed", None),
         ("No page here, only a < b > c.", None),
