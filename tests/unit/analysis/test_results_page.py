@@ -68,11 +68,11 @@ def test_the_page_shows_the_tries_of_settings_and_keeps_the_ledger_of_test_runs(
 
 def test_the_time_of_a_killed_step_counts_for_the_one_that_finished(results):
     place = results.parent / "seed0"
-    row = {"step": "rank", "output": str(place / "sweet"), "seconds": 10.0, "gpus": 0, "user_seconds": 4.0,
+    row = {"step": "play", "output": str(place / "sweet.test.jsonl"), "seconds": 10.0, "gpus": 0, "user_seconds": 4.0,
            "system_seconds": 1.0, "command": "c"}  # fmt: skip
     with open(place / "times.jsonl", "a") as times:
         times.writelines(json.dumps(row | {"status": status}) + "\n" for status in (137, 0))
-    assert "| rank | 1 | 20 | 10 |" in results_page(results, "c")[0]
+    assert "| play | 1 | 20 | 10 |" in results_page(results, "c")[0]
 
 
 def test_a_folder_without_results_is_refused(tmp_path):
