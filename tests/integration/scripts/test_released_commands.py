@@ -113,7 +113,7 @@ def test_dialogues_about_pages_are_simulated_evaluated_and_looked_at(place):
     assert (place / "html_t.html").is_file()
 
 
-def test_the_offline_file_becomes_a_critic_candidates_ranks_pairs_and_a_policy(place):
+def test_the_offline_file_becomes_a_critic_candidates_ranks_pairs_and_a_policy(place, caplog):
     """1. the file is graded, its markup recognised; 2. the critic; 3. to 5. candidates, ranks, pairs; 6. the policy."""
     out = done("evaluate_code.py data.jsonl --k 3 --ground_truth_preference_path g.jsonl")
     assert "best of 3" in out and repr(HEADER) in out
@@ -128,6 +128,7 @@ def test_the_offline_file_becomes_a_critic_candidates_ranks_pairs_and_a_policy(p
     rows = read_rows(place / "sampled.jsonl")
     assert len(rows) == 3 * 2 and {len(row["additional_outputs"]) for row in rows} == {16}
     done("rank_best_of_n.py --model_id C --input_path sampled.jsonl --output_path ranked.jsonl")
+    assert "stored log-probs of sampling" not in caplog.text  # the manifest of C names its seed model
     done("generate_random_pairs_from_ranks.py ranked.jsonl pairs.jsonl --no_prompt --num_pairs 4")
     assert len(read_rows(place / "pairs.jsonl")) == 6 * 4
 

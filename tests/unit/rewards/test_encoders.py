@@ -74,6 +74,13 @@ def test_a_pooler_that_has_no_weights_is_not_used(tmp_path):
     transformers.ViTForImageClassification(config).save_pretrained(folder)  # as hub classifiers: no pooler inside
     first, second = (load_encoder(folder, device="cpu").embed(PICTURES) for _ in range(2))
     np.testing.assert_array_equal(first, second)
+    model = transformers.AutoModel.from_pretrained(folder, add_pooling_layer=False)
+    processor = transformers.AutoImageProcessor.from_pretrained(folder, backend="pil")
+    images = [Image.open(io.BytesIO(picture)).convert("RGB") for picture in PICTURES]
+    with torch.no_grad():
+        states = model(**processor(images=images, return_tensors="pt")).last_hidden_state
+    classes = torch.nn.functional.normalize(states[:, 0], dim=-1)  # that of the class token, which stands first
+    np.testing.assert_allclose(first, classes.numpy(), atol=1e-5)
 
 
 def test_a_model_whose_weights_are_missing_is_refused(tmp_path):

@@ -83,7 +83,9 @@ def test_what_follows_the_last_trained_token_is_dropped():
     assert B.ids.tolist() == [5, 6, 1, 2, 3, 4] and B.turns.tolist() == [0, 1, 1]
 
 
-@pytest.mark.parametrize("train, message", [("...", "nothing to train on"), ("T..", "nothing precedes")])
+@pytest.mark.parametrize(
+    "train, message", [("...", "nothing to train on"), ("T.T", "nothing precedes"), ("TT.", "nothing precedes")]
+)
 def test_what_cannot_be_trained_names_the_example(train, message):
     with pytest.raises(UserError, match=f"here.*{message}"):
         text([1, 2, 3], train)
