@@ -288,6 +288,7 @@ def test_one_seed_or_different_numbers_of_seeds_are_compared_over_tasks_and_it_i
     uneven = compare({"a": shifted(1.0, 1.0), "b": shifted(0.5)}, ["b"])
     assert uneven.against["a", "b"].difference.p == 2 / 2**6 and uneven.against["a", "b"].seeds == 1
     assert "Different numbers of seeds, compared over tasks only: a and b." in as_text(uneven)
+    assert "Different numbers" not in as_text(compare({"a": shifted(1.0, 0.5), "b": shifted(0.5, 0.5)}, ["b"]))
 
 
 def test_a_table_of_a_handful_of_tasks_says_that_it_shows_nothing_about_the_methods():

@@ -56,6 +56,8 @@ def test_equality_is_to_the_last_digit():
     assert not equal_as_released(0.30000000000000004, 0.3)
     assert not equal_as_released(decode(b'["f","nan"]'), decode(b'["f","nan"]'))
     assert not equal_as_released(None, None)
+    second, other = decode(b'["td",1000000]'), decode(b'["td",1000001]')
+    assert equal_as_released(second, second) and not equal_as_released(second, other)
     assert not equal_as_released(decode(b'["nd",[2],1,2]'), decode(b'["nd",[2],1,2]'))
     assert equal_as_released(decode(b'["d",["a",["S",1,2]]]'), decode(b'["d",["a",["S",2,1]]]'))
 

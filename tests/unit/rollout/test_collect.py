@@ -82,7 +82,8 @@ def test_a_number_below_one_is_refused(name):
 
 
 ROWS = [
-    {"dialogue_history": [{"role": "user"}, {"role": "assistant"}] * turns, "ending": ending, "leaks": leaks, **more}
+    {"dialogue_history": [{"role": "user"}, {"role": "assistant"}] * turns, "ending": ending, **more}
+    | ({"leaks": leaks} if leaks else {})
     for turns, ending, leaks, more in [
         (2, "answered", 0, {"usage": {"agent": {"completion_tokens": 10}, "human": {"completion_tokens": 3}}}),
         (4, "turn_limit", 2, {"usage": {"agent": {"completion_tokens": 30}}}),

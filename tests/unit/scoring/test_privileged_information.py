@@ -8,5 +8,5 @@ def test_the_hint_stands_after_the_bos_or_first_and_is_never_trained():
     hint = {"text": f"In light that the final answer is: {SOLUTION}.\n", "train": False, "plain": True}
     parts = [bos, text]
     assert with_hint(parts, SOLUTION) == [bos, hint, text] and parts == [bos, text]
-    assert with_hint([text], SOLUTION) == [hint, text]
+    assert with_hint([text, text], SOLUTION) == [hint, text, text]
     assert with_hint([], SOLUTION) == [hint] == [{**hint, "text": hint_text(SOLUTION)}]
