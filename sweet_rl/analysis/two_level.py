@@ -46,7 +46,8 @@ def two_level_p(differences: np.ndarray) -> float:
     language-as-fixed-effect fallacy"). A statement about new seeds and new tasks is never surer than one about new
     seeds or new tasks alone, so the p-value is at least that of the t test over the means of the seeds, and over those
     of the tasks. These two alone decide if the variance is not above both of theirs. A sign-flip test over seeds cannot
-    be used: with five seeds its p-value is never below 0.06.
+    be used: with five seeds its p-value is never below 0.06. It is used for differences that are all equal, which have
+    no variance.
 
     Args:
         differences: [S, T] with S and T at least 2.
@@ -60,7 +61,7 @@ def two_level_p(differences: np.ndarray) -> float:
     free = np.array([seeds - 1, tasks - 1, (seeds - 1) * (tasks - 1)])
     squares = np.array([tasks * (by_seed**2).sum(), seeds * (by_task**2).sum(), (residual**2).sum()]) / free
     if mean == 0 or not squares.any():
-        return 1.0 if mean == 0 else 0.0
+        return 1.0 if mean == 0 else 2.0 ** (1 - seeds)
     variances, degrees = list(squares[:2]), list(free[:2])  # of seeds alone and of tasks alone
     together = squares[0] + squares[1] - squares[2]
     if together > squares[:2].max():

@@ -96,6 +96,10 @@ def test_no_difference_anywhere_has_p_one_and_the_sign_does_not_matter():
     assert two_level_p(values) == pytest.approx(two_level_p(-values))
 
 
+def test_equal_differences_are_as_sure_as_the_number_of_seeds_with_one_sign():
+    assert two_level_p(np.full((3, 40), 0.5)) == 2 / 2**3  # of eight patterns of signs two are as far from 0
+
+
 def test_one_in_twenty_tests_without_a_difference_is_below_five_percent():
     draw = np.random.default_rng(0)
     for effects in ({}, {"between_seeds": 0.0}, {"between_tasks": 0.0}, {"between_seeds": 0.3}):

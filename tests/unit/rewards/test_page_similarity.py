@@ -104,7 +104,7 @@ def test_pages_can_be_left_out_of_a_text():
 
 def test_the_reward_is_the_cosine_of_the_embeddings_and_a_negative_one_is_0():
     grades = list(grader().grade_many([(task(PAGE), page) for page in (PAGE, OTHER, "<html>opposite</html>")]))
-    assert [grade.reward for grade in grades] == [1.0, 0.6, 0.0]
+    assert [grade.reward for grade in grades] == [1.0, 0.6, 0.0] and grader().grade(task(OTHER), PAGE).reward == 0.6
     assert [grade.evidence for grade in grades] == [{"similarity": s, "encoder": "e"} for s in (1.0, 0.6, -1.0)]
     assert [(grade.failure, grade.ungradable, grade.machine) for grade in grades] == [(None, None, None)] * 3
     assert cosine(np.array([1.0, 0.0]), np.array([2.0, 2.0])) == pytest.approx(0.5**0.5)
