@@ -70,7 +70,7 @@ class CriticSettings:
             given nor named in the critic's manifest.
         reference_model_id: For log_ratio with a seed reference: that model. Default: the one in the critic's manifest.
         no_prompt: Do not show the reference solution to the critic.
-        normalize: For critics that compare log-probs: turn or trajectory (mean over the turn's tokens), none (sum),
+        normalize: For critics that compare log-probs: turn or trajectory (mean over the tokens), none (sum),
             sqrt (sum over the square root of their number) or top (mean over the --top_tokens largest log-ratios,
             whatever their sign).
         top_tokens: For normalize top: number of tokens.
