@@ -11,10 +11,7 @@ WRONG = "def f(x):\n    return 7\n"
 
 FORGE = {
     "object equal to everything": (
-        "class A:\n"
-        "    def __eq__(self, o): return True\n"
-        "    __hash__ = int\n"
-        "def f(x): return A()"
+        "class A:\n    def __eq__(self, o): return True\n    __hash__ = int\ndef f(x): return A()"
     ),
     "int that is equal to everything": "class A(int):\n    def __eq__(self, o): return True\ndef f(x): return A(0)",
     "str that is equal to everything": "class A(str):\n    def __eq__(self, o): return True\ndef f(x): return A('')",
@@ -25,9 +22,7 @@ FORGE = {
         "def f(x): return A(0)"
     ),
     "reflected comparison": (
-        "class A(int):\n"
-        "    def __eq__(self, o): return NotImplemented if o is self else True\n"
-        "def f(x): return A(3)"
+        "class A(int):\n    def __eq__(self, o): return NotImplemented if o is self else True\ndef f(x): return A(3)"
     ),
     "lying __class__": "class A:\n    __class__ = int\n    def __eq__(self, o): return True\ndef f(x): return A()",
     "metaclass equal to everything": (
@@ -52,32 +47,21 @@ FORGE = {
         "def f(x): return A()"
     ),
     "patched builtins": (
-        "import builtins\n"
-        "builtins.isinstance = builtins.all = builtins.type = lambda *a: True\n"
-        "def f(x): return 0"
+        "import builtins\nbuiltins.isinstance = builtins.all = builtins.type = lambda *a: True\ndef f(x): return 0"
     ),
     "patched eval": "import builtins\nreal = builtins.eval\nbuiltins.eval = lambda *a, **k: 5\ndef f(x): return 5",
     "patched exec": (
-        "import builtins\n"
-        "builtins.exec = lambda code, space, *a: space.update(f=lambda x: 5)\n"
-        "def f(x): return 5"
+        "import builtins\nbuiltins.exec = lambda code, space, *a: space.update(f=lambda x: 5)\ndef f(x): return 5"
     ),
     "patched json": "import json\njson.dumps = json.loads = lambda *a, **k: True\ndef f(x): return 0",
     "patched marshal and struct": (
-        "import marshal, struct\n"
-        "marshal.dumps = struct.pack = lambda *a: b'V982451654'\n"
-        "def f(x): return 0"
+        "import marshal, struct\nmarshal.dumps = struct.pack = lambda *a: b'V982451654'\ndef f(x): return 0"
     ),
     "patched operator and math": (
-        "import operator, math\n"
-        "operator.eq = math.isclose = lambda *a, **k: True\n"
-        "def f(x): return 0"
+        "import operator, math\noperator.eq = math.isclose = lambda *a, **k: True\ndef f(x): return 0"
     ),
     "patched alarm handler": (
-        "import signal\n"
-        "signal.signal = signal.alarm = lambda *a: None\n"
-        "def f(x):\n"
-        "    while True: pass"
+        "import signal\nsignal.signal = signal.alarm = lambda *a: None\ndef f(x):\n    while True: pass"
     ),
     "printed verdict": "def f(x):\n    print('passed', 'ok', True, 1.0)\n    return 0",
     "exit with success": "import sys\ndef f(x): sys.exit(0)",
@@ -85,11 +69,7 @@ FORGE = {
     "exit when loaded": "import os\nos._exit(0)\ndef f(x): return 0",
     "raise the verdict": "class Passed(BaseException): pass\ndef f(x): raise Passed(True)",
     "forged result": (
-        "import os\n"
-        "def f(x):\n"
-        "    d = b'Vtrue'\n"
-        "    os.write(3, len(d).to_bytes(4, 'little') + d)\n"
-        "    return 0"
+        "import os\ndef f(x):\n    d = b'Vtrue'\n    os.write(3, len(d).to_bytes(4, 'little') + d)\n    return 0"
     ),
     "many forged results": (
         "import os\n"
@@ -118,10 +98,7 @@ FORGE = {
     ),
     "close every descriptor": "import os\nos.closerange(0, 256)\ndef f(x): return 0",
     "pickle bomb": (
-        "class A:\n"
-        "    def __reduce__(self): return (eval, ('982451654',))\n"
-        "    x = 1\n"
-        "def f(x): return A()"
+        "class A:\n    def __reduce__(self): return (eval, ('982451654',))\n    x = 1\ndef f(x): return A()"
     ),
     "expected value on the stack": (
         "import sys\n"
@@ -197,10 +174,7 @@ FORGE = {
         "    return A()"
     ),
     "exception with a lying text": (
-        "class E(Exception):\n"
-        "    def __str__(s): return 'V982451654'\n"
-        "    __repr__ = __str__\n"
-        "def f(x): raise E"
+        "class E(Exception):\n    def __str__(s): return 'V982451654'\n    __repr__ = __str__\ndef f(x): raise E"
     ),
     "exception group": (
         "def f(x):\n"
@@ -209,10 +183,7 @@ FORGE = {
         "    raise ExceptionGroup('x', [E(), E()]) if 'ExceptionGroup' in dir(__builtins__) else E()"
     ),
     "zero becomes one": (
-        "import ctypes\n"
-        "def f(x):\n"
-        "    ctypes.memmove(id(982451654 * 0) + 24, b'\\1', 1)\n"
-        "    return 0"
+        "import ctypes\ndef f(x):\n    ctypes.memmove(id(982451654 * 0) + 24, b'\\1', 1)\n    return 0"
     ),
     "code of the harness": (
         "import sys\n"
@@ -226,16 +197,11 @@ FORGE = {
         "    return 0"
     ),
     "codec that lies": (
-        "import codecs\n"
-        "codecs.register(lambda n: codecs.lookup('utf-8'))\n"
-        "def f(x): return 'x'.encode('nosuch') == 1"
+        "import codecs\ncodecs.register(lambda n: codecs.lookup('utf-8'))\ndef f(x): return 'x'.encode('nosuch') == 1"
     ),
     "answer's own f in the call": "import builtins\nbuiltins.f = lambda x: 982451653 * 0\ndef f(x): return 1 - 1",
     "dict that compares equal": (
-        "class D(dict):\n"
-        "    def __eq__(s, o): return True\n"
-        "    def items(s): return [(1, 2)]\n"
-        "def f(x): return D()"
+        "class D(dict):\n    def __eq__(s, o): return True\n    def items(s): return [(1, 2)]\ndef f(x): return D()"
     ),
     "NaN that is everything": (
         "class A(float):\n"
@@ -246,10 +212,7 @@ FORGE = {
 }
 STATE = {
     "poisoned builtins": (
-        "import builtins\n"
-        "builtins.len = builtins.abs = lambda *a: 0\n"
-        "builtins.int = str\n"
-        "def f(x): return 0"
+        "import builtins\nbuiltins.len = builtins.abs = lambda *a: 0\nbuiltins.int = str\ndef f(x): return 0"
     ),
     "poisoned modules": (
         "import sys, math, json, re\n"
@@ -283,10 +246,7 @@ STATE = {
     ),
     "exit hook": "import atexit, os\natexit.register(os._exit, 0)\ndef f(x): return 0",
     "swallowed import": (
-        "import sys\n"
-        "sys.modules['math'] = sys.modules['json'] = None\n"
-        "sys.path.clear()\n"
-        "def f(x): return 0"
+        "import sys\nsys.modules['math'] = sys.modules['json'] = None\nsys.path.clear()\ndef f(x): return 0"
     ),
 }
 READ = {
@@ -317,8 +277,7 @@ READ = {
         "    return b.value.decode()"
     ),
     "a file by memory map": (
-        "import mmap, os\n"
-        "def f(x): return bytes(mmap.mmap(os.open('FOLDER/canary.txt', 0), 0, prot=1)[:]).decode()"
+        "import mmap, os\ndef f(x): return bytes(mmap.mmap(os.open('FOLDER/canary.txt', 0), 0, prot=1)[:]).decode()"
     ),
     "the parent's environment": "import os\ndef f(x): return open(f'/proc/{os.getppid()}/environ').read()",
     "the parent's memory": (
@@ -352,8 +311,7 @@ WRITE = {
 NETWORK = {
     "connect": "import socket\ndef f(x): return socket.create_connection(('127.0.0.1', PORT), 2).fileno()",
     "connect by a library": (
-        "import urllib.request\n"
-        "def f(x): return urllib.request.urlopen('http://127.0.0.1:PORT', timeout=2).status"
+        "import urllib.request\ndef f(x): return urllib.request.urlopen('http://127.0.0.1:PORT', timeout=2).status"
     ),
     "connect by a system call": (
         "import ctypes, struct\n"
@@ -380,9 +338,7 @@ PROCESS = {
     "program": "import subprocess\ndef f(x): subprocess.Popen(['sleep', '60'], start_new_session=True); return 0",
     "fork bomb": "import os, time\ndef f(x):\n    for _ in range(7): os.fork()\n    time.sleep(60)",
     "thread that stays": (
-        "import threading, time\n"
-        "threading.Thread(target=time.sleep, args=(60,)).start()\n"
-        "def f(x): return 0"
+        "import threading, time\nthreading.Thread(target=time.sleep, args=(60,)).start()\ndef f(x): return 0"
     ),
     "daemon thread that prints": (
         "import threading\n"
@@ -409,11 +365,7 @@ RESOURCE = {
     "many short sleeps": "import time\ndef f(x):\n    while True: time.sleep(0.001)",
     "many shorter sleeps": "import time\ndef f(x):\n    while True: time.sleep(1e-9)",
     "a lock that is never released": (
-        "import threading\n"
-        "def f(x):\n"
-        "    lock = threading.Lock()\n"
-        "    lock.acquire()\n"
-        "    lock.acquire()"
+        "import threading\ndef f(x):\n    lock = threading.Lock()\n    lock.acquire()\n    lock.acquire()"
     ),
     "giving its CPU away": "import os\ndef f(x):\n    while True: os.sched_yield()",
     "threads that keep each other from a CPU": (
@@ -426,11 +378,7 @@ RESOURCE = {
     ),
     "endless loop": "def f(x):\n    while True: pass",
     "swallowed alarm": (
-        "def f(x):\n"
-        "    while True:\n"
-        "        try:\n"
-        "            while True: pass\n"
-        "        except BaseException: pass"
+        "def f(x):\n    while True:\n        try:\n            while True: pass\n        except BaseException: pass"
     ),
     "ignored signals": (
         "import signal\n"
@@ -484,13 +432,12 @@ RESOURCE = {
     "forged fraction": (
         "import os\n"
         "def f(x):\n"
-        "    d = b'V[\"fr\",[\"dec\",\"1e99999999\"],null]'\n"
+        '    d = b\'V["fr",["dec","1e99999999"],null]\'\n'
         "    os.write(3, len(d).to_bytes(4, 'little') + d)\n"
         "    os._exit(0)"
     ),
     "fraction that never ends": (
-        "from fractions import Fraction\n"
-        "def f(x): return Fraction(3 ** 2_000_000, 2 ** 3_000_000)"
+        "from fractions import Fraction\ndef f(x): return Fraction(3 ** 2_000_000, 2 ** 3_000_000)"
     ),
 }
 KINDS = {

@@ -47,8 +47,8 @@ def graded(way: str, kind: str, name: str, folder: str, port: str) -> dict:
             pass
         signal.alarm(0)
     else:
+        from sweet_rl.domains.backend.unit_tests import CodeGrader
         from sweet_rl.records import Task
-        from sweet_rl.rewards.unit_tests import CodeGrader
 
         with CodeGrader(timeout=0.5, memory_mb=128, workers=1, sandbox=way) as grader:
             grades = [grader.grade(Task("", REFERENCE, CALLS), text) for text in (answer, REFERENCE, WRONG)]
@@ -143,9 +143,7 @@ def table(output_path: str | None, sandbox: str) -> None:
     lines = ["| kind | attack | in process | here |", "| --- | --- | --- | --- |"]
     outcomes: dict[str, list] = {"in process": [], sandbox: []}
     executor = ThreadPoolExecutor(os.cpu_count())
-    tried = {
-        (way, attack): executor.submit(in_namespace, way, *attack) for attack in ATTACKS for way in outcomes
-    }
+    tried = {(way, attack): executor.submit(in_namespace, way, *attack) for attack in ATTACKS for way in outcomes}
     for kind, name in ATTACKS:
         for way, found in outcomes.items():
             found.append(tried[way, (kind, name)].result())

@@ -113,7 +113,8 @@ def measured(python: str, program: str, job: dict, folder: Path) -> dict:
     (began, cpu_began), *_, (ended, cpu_ended) = result["ends"]
     pairs = job["batch"] * (len(result["ends"]) - 1)
     return result | {
-        "pairs_per_second": pairs / (ended - began), "pairs_per_cpu_second": pairs / (cpu_ended - cpu_began)
+        "pairs_per_second": pairs / (ended - began),
+        "pairs_per_cpu_second": pairs / (cpu_ended - cpu_began),
     }
 
 

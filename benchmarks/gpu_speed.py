@@ -21,10 +21,10 @@ from ranking import one_by_one
 from timing import in_turns, ratios, spread
 from transformers import TrainerCallback
 
-from sweet_rl.scoring.load import freeze
-from sweet_rl.scoring.logps import ROW_TOKENS, score_texts
-from sweet_rl.scoring.rows import EncodedText, lay_out
-from sweet_rl.scoring.shared_prefix import share_prompts
+from sweet_rl.log_probs.load import freeze
+from sweet_rl.log_probs.logps import ROW_TOKENS, score_texts
+from sweet_rl.log_probs.rows import EncodedText, lay_out
+from sweet_rl.log_probs.shared_prefix import share_prompts
 from sweet_rl.training.arguments import training_arguments, weights_dtype
 from sweet_rl.training.dpo import preference_objective
 from sweet_rl.training.examples import PreferenceExamples
@@ -63,8 +63,9 @@ def train_shape(scale: Scale, shape: str, lora: bool) -> list[Line]:
         name += f" in bfloat16 ({wanted.total / 1e9:.0f} GB calculated with float32)"
         wanted = replace(wanted, weights=2 * parameters, gradients=2 * parameters, optimizer=4 * parameters)
     settings = TrainingSettings(
-        learning_rate=1e-6, train_batch_size=4 * scale.turns, pairs_together=4, logging_steps=1, bf16=not too_large,
-        gradient_checkpointing=True, lora_rank=setup.lora_rank, lr_scheduler="constant", warmup_ratio=0.0,
+        learning_rate=1e-6, train_batch_size=4 * scale.turns, max_pairs_per_prompt=4, logging_steps=1,
+        bf16=not too_large, gradient_checkpointing=True, lora_rank=setup.lora_rank, lr_scheduler="constant",
+        warmup_ratio=0.0,
     )  # fmt: skip
     model = random_llama(shape, torch.bfloat16 if too_large else weights_dtype(settings), scale.device)
     pairs = np.arange(len(texts)).reshape(-1, 2)
@@ -139,7 +140,7 @@ def vllm(scale: Scale) -> list[Line]:
     """Prompt log-probs of vLLM in this process against this package's."""
     if importlib.util.find_spec("vllm") is None:
         return [Line("vLLM", "not installed")]
-    from sweet_rl.scoring.vllm_logps import load_vllm_scorers
+    from sweet_rl.log_probs.vllm_logps import load_vllm_scorers
 
     shape = scale.trained[0]
     texts = random_turns(scale, 4, config_of(shape).vocab_size)

@@ -18,9 +18,9 @@ import time
 from pathlib import Path
 
 from sweet_rl.cli import run
+from sweet_rl.domains.backend.unit_tests import CodeGrader
 from sweet_rl.errors import UserError
 from sweet_rl.records import Task
-from sweet_rl.rewards.unit_tests import CodeGrader
 
 
 def grade_in_process(reference: str, answer: str, test_cases: dict[str, str]) -> float:

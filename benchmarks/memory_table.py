@@ -1,7 +1,7 @@
 """The table of docs/hardware.md: what fits where, calculated.
 
-    python benchmarks/memory_table.py            # prints it
-    python benchmarks/memory_table.py --write    # puts it into docs/hardware.md
+python benchmarks/memory_table.py            # prints it
+python benchmarks/memory_table.py --write    # puts it into docs/hardware.md
 """
 
 from __future__ import annotations

@@ -22,9 +22,9 @@ from timing import in_turns, ratios, spread
 
 from sweet_rl.cli import run
 from sweet_rl.errors import UserError
-from sweet_rl.scoring.load import load_frozen, load_weights
-from sweet_rl.scoring.logps import score_texts
-from sweet_rl.scoring.rows import EncodedText
+from sweet_rl.log_probs.load import load_frozen, load_weights
+from sweet_rl.log_probs.logps import score_texts
+from sweet_rl.log_probs.rows import EncodedText
 
 
 @torch.inference_mode()

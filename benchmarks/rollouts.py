@@ -20,11 +20,11 @@ sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parent)]
 from dialogue_server import MODEL, serving, waited  # noqa: E402
 
 from sweet_rl.cli import run  # noqa: E402
-from sweet_rl.domains import load_domain  # noqa: E402
 from sweet_rl.models import Sampling  # noqa: E402
 from sweet_rl.models.openai_server import OpenAIServer  # noqa: E402
 from sweet_rl.records import Task  # noqa: E402
-from sweet_rl.rollout.play import Collaboration, play, play_all  # noqa: E402
+from sweet_rl.rollout.play import DialogueSetup, play, play_all  # noqa: E402
+from sweet_rl.task_types import load_domain  # noqa: E402
 
 CODE = load_domain("code")
 
@@ -55,10 +55,10 @@ class InStep:
             together.set()
 
 
-def collaboration(agent, human) -> Collaboration:
+def collaboration(agent, human) -> DialogueSetup:
     player = CODE.make_human("llm", human, CODE.human_template(), max_chars=400)
     begin = CODE.begin(CODE.agent_template(), 10)
-    return Collaboration(agent, player, begin, Sampling())
+    return DialogueSetup(agent, player, begin, Sampling())
 
 
 async def at_its_own_pace(model: OpenAIServer, tasks: list[Task], connections: int) -> int:
@@ -73,7 +73,7 @@ async def lock_step(model: OpenAIServer, tasks: list[Task], connections: int) ->
         together = InStep(model, len(batch))
         both = collaboration(together, together)
 
-        async def one(task: Task, both: Collaboration = both, together: InStep = together) -> bool:
+        async def one(task: Task, both: DialogueSetup = both, together: InStep = together) -> bool:
             trajectory = await play(task, 0, both)
             together.ended()
             return trajectory.ending == "answered"

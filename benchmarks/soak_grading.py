@@ -17,8 +17,8 @@ import time
 from pathlib import Path
 
 from sweet_rl.cli import run
+from sweet_rl.domains.backend.unit_tests import CodeGrader
 from sweet_rl.records import Task
-from sweet_rl.rewards.unit_tests import CodeGrader
 
 REFERENCE = "def f(x):\n    return [x, {'a': x / 3}]\n"
 CALLS = {"test1": "f(1)", "test2": "f(2)"}

@@ -22,10 +22,10 @@ from random_model import SHAPES, config_of, save_random_model
 
 from sweet_rl.cli import run
 from sweet_rl.errors import UserError
-from sweet_rl.scoring.load import load_weights
-from sweet_rl.scoring.logps import completion_logps, on_device
-from sweet_rl.scoring.rows import EncodedText, lay_out
-from sweet_rl.scoring.shared_prefix import share_prompts
+from sweet_rl.log_probs.load import load_weights
+from sweet_rl.log_probs.logps import completion_logps, on_device
+from sweet_rl.log_probs.rows import EncodedText, lay_out
+from sweet_rl.log_probs.shared_prefix import share_prompts
 from sweet_rl.training.lora import with_adapter
 
 BILLION = 1e9
@@ -233,9 +233,7 @@ def main(
     if not measure:
         return
     kind = ("bfloat16" if torch.cuda.is_available() else "float32") if dtype == "auto" else dtype
-    speed, parameters, memory = measured_tokens_per_second(
-        shape, getattr(torch, kind), lora_rank, rows, steps, seed
-    )
+    speed, parameters, memory = measured_tokens_per_second(shape, getattr(torch, kind), lora_rank, rows, steps, seed)
     where = torch.cuda.get_device_name() if torch.cuda.is_available() else f"{threads} threads of this processor"
     print(
         f"measured on {where}, {kind}, {parameters / 1e6:.0f} million parameters"

@@ -15,13 +15,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from sweet_rl.analysis.comparison import compare
-from sweet_rl.analysis.comparison_table import as_latex, as_markdown, as_text, paper_results
-from sweet_rl.analysis.human_matrix import measure_matrix
+from lab.simulated_humans.human_matrix import measure_matrix
 from sweet_rl.cli import run
 from sweet_rl.cli.configs import packaged_config
 from sweet_rl.errors import UserError
-from sweet_rl.rewards.graded_file import read_graded
+from sweet_rl.evaluation.comparison import compare
+from sweet_rl.evaluation.comparison_table import as_latex, as_markdown, as_text, paper_results
+from sweet_rl.evaluation.graded_file import read_graded
 from sweet_rl.runs.texts import write_texts
 
 PAPER = packaged_config("paper/results.yaml")

@@ -13,12 +13,12 @@ same command continues a run that was stopped.
 
 from __future__ import annotations
 
-from sweet_rl.analysis.evaluation import DialogueTexts, Evaluation, evaluate
 from sweet_rl.cli import run
 from sweet_rl.cli.released import EVALUATE_CODE
-from sweet_rl.domains import load_domain
-from sweet_rl.environments.backend import CodeGrading
+from sweet_rl.domains.backend.environment import CodeGrading
 from sweet_rl.errors import UserError
+from sweet_rl.evaluation.evaluate import DialogueTexts, Evaluation, evaluate
+from sweet_rl.task_types import load_domain
 
 
 def main(evaluation: Evaluation, texts: DialogueTexts, grading: CodeGrading, task_type: str = "code") -> None:

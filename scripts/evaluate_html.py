@@ -12,12 +12,12 @@ weights can be loaded; the encoder is named in every row). Pages have no network
 
 from __future__ import annotations
 
-from sweet_rl.analysis.evaluation import DialogueTexts, Evaluation, evaluate
 from sweet_rl.cli import run
 from sweet_rl.cli.released import EVALUATE_HTML
-from sweet_rl.domains import load_domain
-from sweet_rl.environments.frontend import PageGrading
+from sweet_rl.domains.frontend.environment import PageGrading
 from sweet_rl.errors import UserError
+from sweet_rl.evaluation.evaluate import DialogueTexts, Evaluation, evaluate
+from sweet_rl.task_types import load_domain
 
 
 def main(evaluation: Evaluation, texts: DialogueTexts, grading: PageGrading, task_type: str = "html") -> None:

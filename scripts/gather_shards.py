@@ -1,6 +1,6 @@
 """Join the outputs of `--shard 1/n` to `n/n` of one command into the output that the command writes without shards.
 
-    python scripts/gather_shards.py --shards dialogues.1.jsonl,dialogues.2.jsonl --output_path dialogues.jsonl
+python scripts/gather_shards.py --shards dialogues.1.jsonl,dialogues.2.jsonl --output_path dialogues.jsonl
 """
 
 from __future__ import annotations

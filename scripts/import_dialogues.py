@@ -1,7 +1,7 @@
 """Trajectories from a log of verifiers or inspect_ai, for the other scripts and the viewer (docs/integrations.md).
 
-    python scripts/import_dialogues.py --input_path outputs/NAME/traces.jsonl --output_path graded.jsonl
-    python scripts/import_dialogues.py --input_path logs/NAME.eval --output_path graded.jsonl
+python scripts/import_dialogues.py --input_path outputs/NAME/traces.jsonl --output_path graded.jsonl
+python scripts/import_dialogues.py --input_path logs/NAME.eval --output_path graded.jsonl
 """
 
 from __future__ import annotations

@@ -21,13 +21,13 @@ from tqdm import tqdm
 from sweet_rl.chat import ChatFormat
 from sweet_rl.cli import run
 from sweet_rl.errors import UserError
+from sweet_rl.log_probs.load import load_weights
 from sweet_rl.mini import pretraining
 from sweet_rl.mini.imitation import HABITS
 from sweet_rl.mini.worlds import check_world
 from sweet_rl.names import model_path
 from sweet_rl.progress import progress_bar
 from sweet_rl.runs.run import directory_manifest
-from sweet_rl.scoring.load import load_weights
 
 
 @dataclass(kw_only=True)

@@ -13,9 +13,9 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
+from lab.pages.page_tasks import make_page_tasks
 from sweet_rl.cli import run
 from sweet_rl.errors import UserError
-from sweet_rl.mini.page_tasks import make_page_tasks
 from sweet_rl.mini.tasks import TEST_SEED, make_tasks
 from sweet_rl.mini.worlds import WORLDS, check_world
 from sweet_rl.progress import progress_bar

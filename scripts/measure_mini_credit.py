@@ -14,7 +14,7 @@ tasks together.
 import json
 
 from sweet_rl.cli import run
-from sweet_rl.environments.backend import CodeGrading, make_grader
+from sweet_rl.domains.backend.environment import CodeGrading, make_grader
 from sweet_rl.errors import UserError
 from sweet_rl.mini.credit_accuracy import (
     credit_accuracy,

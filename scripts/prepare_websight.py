@@ -12,10 +12,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from sweet_rl.cli import run
+from sweet_rl.domains.frontend.websight import CONFIGURATION, HUB_NAME, SPLITS, stream_rows, task_of
 from sweet_rl.errors import UserError
 from sweet_rl.progress import progress_bar
 from sweet_rl.runs.run import open_run
-from sweet_rl.tasks.websight import CONFIGURATION, HUB_NAME, SPLITS, stream_rows, task_of
 
 
 def main(

@@ -19,13 +19,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from lab.critics.asked_human import AskedSettings
 from sweet_rl.cli import prefix, run
 from sweet_rl.cli.released import RANK
 from sweet_rl.credit.critics import CriticSettings
-from sweet_rl.domains import load_domain
-from sweet_rl.environments.asked_human import AskedSettings
-from sweet_rl.humans.base import HumanSettings
+from sweet_rl.domains.human import HumanSettings
 from sweet_rl.models.settings import ModelSettings
+from sweet_rl.task_types import load_domain
 
 
 def main(

@@ -37,10 +37,9 @@ from typing import Annotated, Any
 from sweet_rl.cli import prefix, print_summary, run
 from sweet_rl.cli.released import SIMULATE
 from sweet_rl.credit.critics import CriticSettings
-from sweet_rl.domains import load_domain
-from sweet_rl.environments import Domain
+from sweet_rl.domains import Domain
+from sweet_rl.domains.human import Human, HumanSettings
 from sweet_rl.errors import UserError
-from sweet_rl.humans.base import Human, HumanSettings
 from sweet_rl.models import ChatModel, Sampling, load_model
 from sweet_rl.models.cache import CallCache
 from sweet_rl.models.load import model_input
@@ -49,9 +48,10 @@ from sweet_rl.models.settings import CallSettings, ModelSettings
 from sweet_rl.records import Task, hash_rows, read_records, without_excluded
 from sweet_rl.rendering.renderer import BrowserSettings
 from sweet_rl.rollout.collect import CollectionSettings, collect
-from sweet_rl.rollout.play import Choose, Collaboration
+from sweet_rl.rollout.play import CandidateSelector, DialogueSetup
 from sweet_rl.runs.push import pushed
 from sweet_rl.runs.run import open_run
+from sweet_rl.task_types import load_domain
 
 PICTURES_KEPT = 1024  # so that a reference page is not drawn again at every turn
 ENV_FLAGS = prefix("env_", hostname="hostname", tokenizer=None, api_key_variable="api_key_variable")
@@ -172,14 +172,14 @@ def main(
                 renderer = resources.enter_context(pages.renderer(cache=PICTURES_KEPT))
             player = domain.make_human(env_model, models["human"], human_prompt, renderer, **vars(human))
             begin = domain.begin(agent_prompt, collection.max_turns)
-            collaboration = Collaboration(
+            dialogue_setup = DialogueSetup(
                 policy, player, begin, sampling, _choose(critic, player), domain.label_turn, identity,
                 record_logprobs=collection.record_logprobs,
             )  # fmt: skip
             named = {name: model for name, model in models.items() if model is not None}
             if models["human"] is models["agent"]:
                 named = {"agent and human": models["agent"]}
-            summary = asyncio.run(collect(output, jobs, collaboration, collection.concurrency, named))
+            summary = asyncio.run(collect(output, jobs, dialogue_setup, collection.concurrency, named))
         output.finish(summary)
         _print(summary)
 
@@ -225,10 +225,10 @@ def _same(one: tuple[str, ModelSettings], other: tuple[str, ModelSettings]) -> b
     return one[0] == other[0] and replace(one[1], tokenizer=None) == replace(other[1], tokenizer=None)
 
 
-def _choose(critic: CriticSettings | None, human: Human) -> Choose | None:
+def _choose(critic: CriticSettings | None, human: Human) -> CandidateSelector | None:
     if critic is None:
         return None
-    from sweet_rl.credit.acting import BestCandidate  # imports torch, which dialogues between servers do not need
+    from sweet_rl.credit.best_of_n import BestCandidate  # imports torch, which dialogues between servers do not need
     from sweet_rl.credit.critics import load_critic
 
     scorer = load_critic(critic, human)

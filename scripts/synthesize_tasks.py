@@ -19,19 +19,19 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from sweet_rl.cli import prefix, print_summary, run, to_settings
+from sweet_rl.domains.backend import synthesis
+from sweet_rl.domains.backend.duplicates import Duplicates
+from sweet_rl.domains.backend.unit_tests import CodeGrader
 from sweet_rl.errors import UserError
 from sweet_rl.models import ChatModel, ModelError, Sampling, load_model
 from sweet_rl.models.settings import CallSettings, ModelSettings
 from sweet_rl.progress import progress_bar
 from sweet_rl.prompts import fill, load_prompt
 from sweet_rl.records import Task, hash_rows, read_records, seed_for
-from sweet_rl.rewards.unit_tests import CodeGrader
 from sweet_rl.rollout.play import as_they_finish
 from sweet_rl.runs.push import pushed
 from sweet_rl.runs.run import Run, check_output, open_run
 from sweet_rl.runs.texts import write_texts
-from sweet_rl.tasks import synthesis
-from sweet_rl.tasks.duplicates import Duplicates
 
 SAMPLING = Sampling(max_tokens=2048)
 

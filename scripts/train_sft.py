@@ -21,7 +21,7 @@ def main(
     dataset: str,
     save_path: str,
     data: DataSettings,
-    training: Annotated[TrainingSettings, prefix(pairs_together=None)] = IMITATION,
+    training: Annotated[TrainingSettings, prefix(max_pairs_per_prompt=None)] = IMITATION,
     min_reward: float = 1.0,
     overwrite: bool = False,
 ) -> None:
@@ -34,7 +34,7 @@ def main(
         min_reward: the least reward of a dialogue that is imitated.
         overwrite: replace what another command left in --save_path.
     """
-    from sweet_rl.training.sft import train_imitation
+    from sweet_rl.training.rejection_fine_tuning import train_imitation
 
     train_imitation(pretrain, dataset, save_path, training, data, min_reward, overwrite)
 

@@ -8,8 +8,8 @@ reproduce.sh calls it with --page DIR. No part of the page is written by hand.
 import shutil
 from pathlib import Path
 
-from sweet_rl.analysis.results_page import results_page
 from sweet_rl.cli import run
+from sweet_rl.evaluation.results_page import results_page
 from sweet_rl.runs.texts import write_texts
 
 

@@ -77,9 +77,7 @@ class ChatFormat:
         marker = self._markup.search(closing)
         end = tokenizer.convert_tokens_to_ids(marker.group()) if marker else tokenizer.eos_token_id
         if end is None:
-            raise UserError(
-                f"{self.name} has no end-of-turn token: set tokenizer.eos_token and save the tokenizer."
-            )
+            raise UserError(f"{self.name} has no end-of-turn token: set tokenizer.eos_token and save the tokenizer.")
         known = [i for i in (end, tokenizer.eos_token_id, *eos_ids) if i is not None and i < len(tokenizer)]
         self._eos = {i: text for i in known if (text := tokenizer.decode([i], skip_special_tokens=False))}
         self.eos_ids: tuple[int, ...] = tuple(self._eos)
@@ -139,9 +137,7 @@ class ChatFormat:
             raise ValueError("a dialogue ends with a message of the assistant")
         return [*self.prompt(messages[:-1], tokenizer), self._turn(messages[-1], tokenizer)[0]]
 
-    def encode(
-        self, parts: Sequence[Part], tokenizer_fingerprint: str | None = None
-    ) -> tuple[list[int], list[bool]]:
+    def encode(self, parts: Sequence[Part], tokenizer_fingerprint: str | None = None) -> tuple[list[int], list[bool]]:
         """Tokenise each part by itself, adding no special tokens.
 
         Special-token text becomes the token in untrained parts (it is markup there), never in `plain` parts, and in
@@ -188,9 +184,7 @@ class ChatFormat:
 
     def _glue(self, messages: Sequence[dict]) -> str:
         """The markup from the end of the assistant's last turn (or from the start) to the next reply."""
-        return self._rendered(
-            tuple((m["role"], None if m["role"] == "assistant" else m["content"]) for m in messages)
-        )
+        return self._rendered(tuple((m["role"], None if m["role"] == "assistant" else m["content"]) for m in messages))
 
     def _render(self, messages: tuple[tuple[str, str | None], ...]) -> str:
         rows = [
@@ -323,9 +317,7 @@ def _dated(template: str, name: str) -> str:
 
 
 def _any_of(texts: Iterable[str]) -> re.Pattern[str]:
-    return re.compile(
-        "|".join(re.escape(text) for text in sorted(texts, key=len, reverse=True) if text) or r"(?!)"
-    )
+    return re.compile("|".join(re.escape(text) for text in sorted(texts, key=len, reverse=True) if text) or r"(?!)")
 
 
 def _fence(match: re.Match[str]) -> str:

@@ -66,10 +66,10 @@ def make_designs(work: Path) -> Path:
     """The same for dialogues of the tiny page agent with the scripted designer."""
     tasks, played, graded, page = (work / name for name in ("pages", "drafts.jsonl", "designs.jsonl", "designs.html"))
     script("scripts/make_mini_tasks.py", task_type="html", num_train=12, num_test=1, output_dir=tasks)
-    config = "configs/mini/html/collection.yaml"
+    config = "lab/pages/configs/collection.yaml"
     playing = {"input_path": tasks / "train.jsonl", "output_path": played, "best_of_n": 2}
     script("scripts/simulate_interactions.py", config=config, agent_model="mini_html", **playing)
-    grading = {"config": "configs/mini/html/grading.yaml", "input_path": played, "output_path": graded}
+    grading = {"config": "lab/pages/configs/grading.yaml", "input_path": played, "output_path": graded}
     script("scripts/evaluate_html.py", **grading)
     window = {"page_width": 480, "page_height": 360, "image_encoder": "efficientnet-lite0"}
     viewer = "visualizers/visualize_design_dialogue_histories.py"

@@ -10,12 +10,12 @@ import json
 from pathlib import Path
 from typing import Literal
 
-from sweet_rl.analysis import figures
-from sweet_rl.analysis.budget import budget_points
-from sweet_rl.analysis.comparison_table import paper_results
 from sweet_rl.cli import run
 from sweet_rl.cli.configs import packaged_config
 from sweet_rl.errors import UserError
+from sweet_rl.evaluation import figures
+from sweet_rl.evaluation.budget import budget_points
+from sweet_rl.evaluation.comparison_table import paper_results
 from sweet_rl.records import Trajectory, read_records
 
 PAPER = packaged_config("paper/results.yaml")

@@ -28,7 +28,7 @@ def main(
         image_encoder: of the similarity per turn; default: as evaluate_html.py
         no_similarity: draw pages only
     """
-    from sweet_rl.rewards.encoders import load_encoder
+    from sweet_rl.domains.frontend.encoders import load_encoder
     from sweet_rl.viewer.designs import SERVED_BYTES, Pictures
 
     with pages.renderer() as renderer:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sweet_rl.analysis.tries import Try, write_log
 from sweet_rl.errors import UserError
+from sweet_rl.evaluation.tries import Try, write_log
 from sweet_rl.pipeline.plan import Plan, values_of
 from sweet_rl.pipeline.tries import chosen_settings, read_tries
 from sweet_rl.runs.manifest import hash_input

@@ -1,6 +1,6 @@
 """This package's side of benchmarks/dpo.py, a process of its own so that its memory is its own:
 
-    python sweet_dpo.py job.json result.json
+python sweet_dpo.py job.json result.json
 """
 
 import json
@@ -13,10 +13,10 @@ import torch
 from transformers import TrainerCallback
 
 from sweet_rl.chat import ChatFormat
+from sweet_rl.log_probs.load import load_frozen, load_weights
+from sweet_rl.log_probs.logps import score_texts
+from sweet_rl.log_probs.shared_prefix import share_prompts
 from sweet_rl.records import PreferencePair
-from sweet_rl.scoring.load import load_frozen, load_weights
-from sweet_rl.scoring.logps import score_texts
-from sweet_rl.scoring.shared_prefix import share_prompts
 from sweet_rl.training.arguments import training_arguments
 from sweet_rl.training.dpo import preference_objective
 from sweet_rl.training.examples import encode_pairs, split_by_task
@@ -29,7 +29,7 @@ def main(job_path: str, result_path: str) -> None:
     torch.set_num_threads(job["threads"])
     settings = TrainingSettings(
         learning_rate=job["learning_rate"], train_batch_size=job["batch"], micro_train_batch_size=job["batch"],
-        lr_scheduler="constant", warmup_ratio=0.0, logging_steps=1, pairs_together=job["batch"], save_steps=10**6,
+        lr_scheduler="constant", warmup_ratio=0.0, logging_steps=1, max_pairs_per_prompt=job["batch"], save_steps=10**6,
         gradient_checkpointing=job["gradient_checkpointing"], adam_betas=(0.9, 0.999),  # TRL's
     )  # fmt: skip
     args = training_arguments(settings, job["folder"])
@@ -51,7 +51,7 @@ def main(job_path: str, result_path: str) -> None:
     split = split_by_task(examples.tasks, 0.0, 0)
     model = load_weights(job["model"], dtype)
     objective = preference_objective(examples, reference, PreferenceSettings(beta=job["beta"]), share_prompts(model))
-    trainer = GroupedTrainer(model, args, objective, examples, split, chat, settings.pairs_together)
+    trainer = GroupedTrainer(model, args, objective, examples, split, chat, settings.max_pairs_per_prompt)
     trainer.add_callback(Clock)
     order = list(trainer._get_train_sampler())
     trainer.train()

@@ -1,6 +1,6 @@
 """The peer of benchmarks/dpo.py: TRL's DPOTrainer on the same pairs, in the same order. Run by its own interpreter:
 
-    python trl_dpo.py job.json result.json
+python trl_dpo.py job.json result.json
 """
 
 import json

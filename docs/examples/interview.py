@@ -1,6 +1,6 @@
 """Interview: the agent has four questions to find out what a client cares about (docs/your_own_domain.md).
 
-    python docs/examples/interview.py --output_path runs/interview/train.jsonl --num_tasks 48 --seed 1
+python docs/examples/interview.py --output_path runs/interview/train.jsonl --num_tasks 48 --seed 1
 """
 
 import json
@@ -9,9 +9,8 @@ import re
 from pathlib import Path
 
 from sweet_rl.cli import run
-from sweet_rl.environments import AnswerEnvironment, Domain, ScriptedHuman
-from sweet_rl.humans import HumanReply
-from sweet_rl.rewards.base import FunctionGrader
+from sweet_rl.domains import AnswerEnvironment, Domain, HumanReply, ScriptedHuman
+from sweet_rl.domains.grader import FunctionGrader
 
 WISHES = {  # what a client can care about, and the words by which a question about it is known
     "free units": "free|allowance|not counted|left out",

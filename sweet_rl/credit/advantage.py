@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sweet_rl.scoring.length_normalization import TURN_NORMALIZE
+from sweet_rl.log_probs.length_normalization import TURN_NORMALIZE
 
 
 def advantage(

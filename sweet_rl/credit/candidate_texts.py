@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from sweet_rl.chat import ChatFormat
 from sweet_rl.errors import UserError
+from sweet_rl.log_probs.privileged_information import with_hint
+from sweet_rl.log_probs.rows import EncodedText
 from sweet_rl.records import Part, TurnCandidates
-from sweet_rl.scoring.privileged_information import with_hint
-from sweet_rl.scoring.rows import EncodedText
 
 
 def prompt_parts(record: TurnCandidates, bos_text: str = "") -> list[Part]:

@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, get_args, get_type_hints
 
 from sweet_rl.cli import UNRECORDED
+from sweet_rl.domains.human import Human
 from sweet_rl.errors import UserError
-from sweet_rl.humans.base import Human
+from sweet_rl.log_probs.length_normalization import TurnNormalize
 from sweet_rl.models.load import model_input
 from sweet_rl.names import model_path
 from sweet_rl.records import TurnCandidates
 from sweet_rl.runs.manifest import DIRECTORY_MANIFEST, read_manifest
-from sweet_rl.scoring.length_normalization import TurnNormalize
 
 if TYPE_CHECKING:
-    from sweet_rl.credit.log_ratio import LoadScorers
+    from sweet_rl.credit.sweet_critic import LoadScorers
 
 WITH_AND_WITHOUT_C = ("pmi", "purified", "belief_gain", "pmi_belief")
 """Critics that compare what one model predicts with the reference solution, or with a turn, and without."""
@@ -230,7 +230,7 @@ def load_critic(settings: CriticSettings, human: Human | None = None, load: Load
         UserError: a model is not there, or the human.
     """
     if settings.critic_type in WITH_REPLIES:
-        from sweet_rl.credit.belief_gain import BeliefGainCritic, PmiBeliefCritic
+        from lab.critics.belief_gain import BeliefGainCritic, PmiBeliefCritic
 
         kind = BeliefGainCritic if settings.critic_type == "belief_gain" else PmiBeliefCritic
         return kind.load(settings, human, load)
@@ -239,14 +239,14 @@ def load_critic(settings: CriticSettings, human: Human | None = None, load: Load
 
         return JudgeCritic.load(settings)
     if settings.critic_type == "value":
-        from sweet_rl.credit.value_critics import PictureValueCritic, ValueHeadCritic
-        from sweet_rl.scoring.vision import is_vision_model
+        from sweet_rl.credit.value_critic import PictureValueCritic, ValueHeadCritic
+        from sweet_rl.log_probs.vision import is_vision_model
 
         sees_pictures = is_vision_model(model_path(settings.model_id))
         return (PictureValueCritic if sees_pictures else ValueHeadCritic).load(settings)
     if settings.critic_type not in ("log_ratio", "pmi", "purified"):
         raise ValueError(f"load_critic has no branch for the critic {settings.critic_type}")
-    from sweet_rl.credit.log_ratio import LogRatioCritic
+    from sweet_rl.credit.sweet_critic import LogRatioCritic
 
     return LogRatioCritic.load(settings, load)
 

@@ -10,9 +10,9 @@ from itertools import islice
 
 from tqdm import tqdm
 
+from lab.critics.asked_human import AskedHuman
 from sweet_rl.credit.advantage import order_by_score
 from sweet_rl.credit.critics import Critic, CriticSettings, load_critic
-from sweet_rl.environments.asked_human import AskedHuman
 from sweet_rl.errors import UserError
 from sweet_rl.models.base import ChatModel, ModelError
 from sweet_rl.models.loadable import check_loadable

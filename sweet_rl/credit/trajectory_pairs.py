@@ -6,12 +6,12 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 
 from sweet_rl.chat import parts_text
+from sweet_rl.domains.grading import sibling_pairs
 from sweet_rl.errors import UserError
+from sweet_rl.log_probs.privileged_information import with_hint
+from sweet_rl.log_probs.trajectory_parts import TextMarkup, text_markup, trajectory_parts
 from sweet_rl.records import Part, PreferencePair, Trajectory
-from sweet_rl.rewards.evaluate import sibling_pairs
 from sweet_rl.runs.run import open_run
-from sweet_rl.scoring.privileged_information import with_hint
-from sweet_rl.scoring.trajectory_parts import TextMarkup, text_markup, trajectory_parts
 
 
 def trajectory_pairs(

@@ -8,12 +8,12 @@ import numpy as np
 
 from sweet_rl.credit.advantage import advantage
 from sweet_rl.credit.candidate_texts import encoded_candidates
-from sweet_rl.credit.log_ratio import LogRatioCritic
+from sweet_rl.credit.sweet_critic import LogRatioCritic
 from sweet_rl.errors import UserError
+from sweet_rl.log_probs.privileged_information import with_hint
+from sweet_rl.log_probs.rows import EncodedText
+from sweet_rl.log_probs.trajectory_parts import TextMarkup, trajectory_parts
 from sweet_rl.records import Trajectory, TurnCandidates
-from sweet_rl.scoring.privileged_information import with_hint
-from sweet_rl.scoring.rows import EncodedText
-from sweet_rl.scoring.trajectory_parts import TextMarkup, trajectory_parts
 
 
 class TurnCredit:

@@ -6,11 +6,11 @@ import random
 
 from sweet_rl.credit.candidate_texts import completion_part, prompt_parts
 from sweet_rl.errors import UserError
+from sweet_rl.log_probs.markup import recognised
 from sweet_rl.progress import progress_bar
 from sweet_rl.records import PreferencePair, TurnCandidates, read_records, seed_for
 from sweet_rl.runs.push import pushed
 from sweet_rl.runs.run import open_run
-from sweet_rl.scoring.markup import recognised
 
 
 def halves(order: list[int]) -> tuple[list[int], list[int]]:

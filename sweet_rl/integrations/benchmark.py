@@ -10,19 +10,19 @@ from dataclasses import fields, replace
 from functools import cached_property
 from typing import Any
 
-from sweet_rl.domains import load_domain
-from sweet_rl.environments.backend import CodeGrading
-from sweet_rl.environments.frontend import PageGrading
+from lab.pages.page_tasks import make_page_tasks
+from sweet_rl.domains.backend.environment import CodeGrading
+from sweet_rl.domains.frontend.environment import PageGrading
+from sweet_rl.domains.grader import Grader
+from sweet_rl.domains.grading import grade_trajectories
+from sweet_rl.domains.human import HumanSettings
 from sweet_rl.errors import UserError
-from sweet_rl.humans.base import HumanSettings
-from sweet_rl.mini.page_tasks import make_page_tasks
 from sweet_rl.mini.tasks import TEST_SEED, make_tasks
 from sweet_rl.models.base import Completion, Message, Sampling
 from sweet_rl.records import Task, Trajectory, read_records
 from sweet_rl.rendering.renderer import PageRenderer
-from sweet_rl.rewards.base import Grader
-from sweet_rl.rewards.evaluate import grade_trajectories
-from sweet_rl.rollout.play import Collaboration, play
+from sweet_rl.rollout.play import DialogueSetup, play
+from sweet_rl.task_types import load_domain
 
 Call = Callable[[list[Message], Sampling], Awaitable[Completion]]
 MINI_TASKS = {"mini": (make_tasks, 400), "mini_html": (make_page_tasks, 200)}
@@ -147,11 +147,11 @@ class Benchmark:
         player = self.domain.make_human(
             self.scripted_human or "", human, self._human_prompt, renderer, **vars(self._human)
         )
-        collaboration = Collaboration(
+        dialogue_setup = DialogueSetup(
             agent, player, self._begin, self.sampling, label_turn=self.domain.label_turn,
             human_identity=self._identity(self.scripted_human or human.name),
         )  # fmt: skip
-        trajectory = await play(task, sample, collaboration)
+        trajectory = await play(task, sample, dialogue_setup)
         if trajectory.ending != "failed":
             return trajectory
         cause = agent.error or (human and human.error)

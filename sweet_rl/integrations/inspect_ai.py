@@ -68,9 +68,7 @@ def domain(task_type: str, **settings: Any) -> Task:
         dataset=MemoryDataset(samples, name=benchmark.domain.name),
         solver=dialogue(task_type, **settings),
         scorer=grade(task_type, **settings),
-        config=GenerateConfig(
-            temperature=sampling.temperature, top_p=sampling.top_p, max_tokens=sampling.max_tokens
-        ),
+        config=GenerateConfig(temperature=sampling.temperature, top_p=sampling.top_p, max_tokens=sampling.max_tokens),
     )
 
 

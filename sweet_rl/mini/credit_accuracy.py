@@ -10,12 +10,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sweet_rl.analysis.comparison_table import Table
-from sweet_rl.analysis.statistics import interval_text
-from sweet_rl.analysis.two_level import two_level_ratio
+from lab.pages import page_oracle
+from lab.pages.pages import read_page
 from sweet_rl.errors import UserError
-from sweet_rl.mini import oracle, page_oracle
-from sweet_rl.mini.pages import read_page
+from sweet_rl.evaluation.comparison_table import Table
+from sweet_rl.evaluation.statistics import interval_text
+from sweet_rl.evaluation.two_level import two_level_ratio
+from sweet_rl.mini import oracle
 from sweet_rl.records import Task, TurnCandidates
 
 WORTH = {"early": 0, "wrong": 0, "useless": 1, "repeated": 1, "spoils": 1, "useful": 2, "idle": 2, "repairs": 3}

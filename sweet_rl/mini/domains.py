@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sweet_rl.environments import ScriptedHuman, backend, frontend
-from sweet_rl.mini import oracle, page_oracle
-from sweet_rl.mini.claims import claimed_solution
-from sweet_rl.mini.designer import ScriptedDesigner, check_page_tasks
+from lab.pages import page_oracle
+from lab.pages.designer import ScriptedDesigner, check_page_tasks
+from lab.simulated_humans.claims import claimed_solution
+from sweet_rl.domains import ScriptedHuman
+from sweet_rl.domains.backend import environment as backend
+from sweet_rl.domains.frontend import environment as frontend
+from sweet_rl.mini import oracle
 from sweet_rl.mini.human import MiniHuman, check_tasks
 
 MINI = replace(

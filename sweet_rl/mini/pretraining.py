@@ -10,11 +10,12 @@ import torch
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
+from lab.pages import page_imitation
+from lab.pages.pages import fixed_texts
 from sweet_rl.chat import ChatFormat
-from sweet_rl.mini import imitation, page_imitation
-from sweet_rl.mini.pages import fixed_texts
+from sweet_rl.log_probs.privileged_information import with_text
+from sweet_rl.mini import imitation
 from sweet_rl.mini.worlds import HARD
-from sweet_rl.scoring.privileged_information import with_text
 
 BEGIN, END, PAD, USER, ASSISTANT = "<|begin|>", "<|end|>", "<|pad|>", "<|user|>", "<|assistant|>"
 CHAT_TEMPLATE = (

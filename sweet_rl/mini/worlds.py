@@ -160,11 +160,7 @@ MORE_TOPICS = {  # by the topic after which their rules apply
         ),
     ),
 }  # fmt: skip
-HARD_TOPICS = tuple(
-    one
-    for topic in TOPICS
-    for one in (topic, *MORE_TOPICS.get(topic.name, ()))
-)
+HARD_TOPICS = tuple(one for topic in TOPICS for one in (topic, *MORE_TOPICS.get(topic.name, ())))
 HARD_FAMILIES = (
     Family("hotel_bill", "nights", "guest", "the bill of a hotel stay", ("rate", "surcharge", "tax")),
     Family("phone_bill", "calls", "business", "the phone bill of a month", ("allowance", "rate", "penalty")),

@@ -26,7 +26,7 @@ from sweet_rl.models.hosts import Hosts
 
 logger = logging.getLogger(__name__)
 OVERLOADS_PER_FAILURE = 8  # refusals for overload that weigh as much as one failure
-TROUBLE = ("timeout", "connection", "server", "overloaded", "malformed", "auth")
+SERVER_FAULTS = ("timeout", "connection", "server", "overloaded", "malformed", "auth")
 
 
 def latency_summary(seconds: Sequence[float]) -> dict[str, float]:
@@ -158,7 +158,7 @@ class Endpoints:
         kind = None if error is None else error.kind
         if kind is not None:
             endpoint.failed[kind] += 1
-        if kind not in TROUBLE:
+        if kind not in SERVER_FAULTS:
             self._record_success(endpoint, seconds, counted=kind is None)
         elif not endpoint.suspended:
             if kind == "overloaded":

@@ -84,7 +84,7 @@ def _method(name: str, entry: Any, where: str) -> Method:
 
 
 def chosen_settings(path: str | Path) -> Settings:
-    """The chosen settings of all methods in a log of tries (`sweet_rl.analysis.tries`), by step.
+    """The chosen settings of all methods in a log of tries (`sweet_rl.evaluation.tries`), by step.
 
     Raises:
         UserError: the file is no such log, or all tries of a method failed.

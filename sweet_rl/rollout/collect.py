@@ -16,7 +16,7 @@ from sweet_rl.errors import UserError
 from sweet_rl.models.base import ChatModel
 from sweet_rl.progress import TERMINAL_INTERVAL, progress_bar
 from sweet_rl.records import Task, human_label
-from sweet_rl.rollout.play import Collaboration, play_all, trajectory_id
+from sweet_rl.rollout.play import DialogueSetup, play_all, trajectory_id
 from sweet_rl.runs.run import Run
 from sweet_rl.runs.shards import shard_of
 
@@ -58,14 +58,14 @@ class CollectionSettings:
 
 
 async def collect(
-    output: Run, jobs: Sequence[Job], collaboration: Collaboration, concurrency: int, models: Mapping[str, ChatModel]
+    output: Run, jobs: Sequence[Job], dialogue_setup: DialogueSetup, concurrency: int, models: Mapping[str, ChatModel]
 ) -> dict:
     """Play the `jobs` that the output does not hold; in the end its records are in their order.
 
     Args:
         output: the open output; trajectories are appended to it.
         jobs: all dialogues of the run.
-        collaboration: the two sides and the rules.
+        dialogue_setup: the two sides and the rules.
         concurrency: largest number of dialogues in progress.
         models: the models of both sides, by their name in the summary. They are checked first and closed at the end,
             as are the human and `choose` if they have a `close`.
@@ -85,12 +85,12 @@ async def collect(
         for model in models.values():
             await model.check()
         with logging_redirect_tqdm(), Progress(len(jobs), before) as progress:
-            shown = dataclasses.replace(collaboration, on_message=progress.on_message)
+            shown = dataclasses.replace(dialogue_setup, on_message=progress.on_message)
             async for trajectory in play_all(missing(), shown, concurrency):
                 output.write(trajectory.to_dict())
                 progress.on_dialogue(trajectory.ending == "failed")
     finally:
-        for closable in (*models.values(), collaboration.human, collaboration.choose):
+        for closable in (*models.values(), dialogue_setup.human, dialogue_setup.choose):
             if hasattr(closable, "close"):
                 await closable.close()
     summary = summarise(output.records(), time.monotonic() - start, before)

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
 from sweet_rl.chat import parts_text
-from sweet_rl.environments.base import Environment
+from sweet_rl.domains import Human, HumanReply
+from sweet_rl.domains.base import Environment
 from sweet_rl.errors import UserError
-from sweet_rl.humans import Human, HumanReply
 from sweet_rl.models.base import ChatModel, Completion, Message, ModelError, Part, Sampling
 from sweet_rl.records import Task, Trajectory, seed_for
 
@@ -18,7 +18,7 @@ Job = TypeVar("Job")
 Result = TypeVar("Result")
 
 
-class Choose(Protocol):
+class CandidateSelector(Protocol):
     """Chooses which of several candidates for a turn is played."""
 
     async def __call__(
@@ -42,7 +42,7 @@ class Choose(Protocol):
 
 
 @dataclass(frozen=True)
-class Collaboration:
+class DialogueSetup:
     """The two sides of a dialogue and its rules.
 
     Attributes:
@@ -61,7 +61,7 @@ class Collaboration:
     human: Human
     begin: Callable[[Task], Environment]
     sampling: Sampling
-    choose: Choose | None = None
+    choose: CandidateSelector | None = None
     label_turn: Callable[[Task, list[Message], str], str | None] | None = None
     human_identity: dict[str, str] | None = None
     on_message: Callable[[str, int], None] | None = None
@@ -76,7 +76,7 @@ def trajectory_id(task: Task, sample: int) -> str:
     return f"{task.id}-{sample}"
 
 
-async def play(task: Task, sample: int, collaboration: Collaboration) -> Trajectory:
+async def play(task: Task, sample: int, dialogue_setup: DialogueSetup) -> Trajectory:
     """Play one dialogue from its task to its end.
 
     All randomness comes from seed_for(run seed, trajectory id, turn): a dialogue does not depend on the dialogues that
@@ -85,15 +85,15 @@ async def play(task: Task, sample: int, collaboration: Collaboration) -> Traject
     Args:
         task: the task.
         sample: number of this dialogue among those of its task; another number gives another dialogue.
-        collaboration: the two sides and the rules.
+        dialogue_setup: the two sides and the rules.
 
     Raises:
         UserError: no dialogue can work: the chat template refuses the messages, a server refuses the key, or it does
             not report the log-probs that are to be recorded.
     """
     key = trajectory_id(task, sample)
-    seed = seed_for(collaboration.sampling.seed, key)
-    environment = collaboration.begin(task)
+    seed = seed_for(dialogue_setup.sampling.seed, key)
+    environment = dialogue_setup.begin(task)
     usage = {side: {"prompt_tokens": 0, "completion_tokens": 0} for side in ("agent", "human")}
     leaks, failure, side = 0, None, "agent"
 
@@ -101,36 +101,36 @@ async def play(task: Task, sample: int, collaboration: Collaboration) -> Traject
         written = sum(reply.completion_tokens for reply in replies)
         usage[side]["prompt_tokens"] += replies[0].prompt_tokens  # candidates share one prompt
         usage[side]["completion_tokens"] += written
-        if collaboration.on_message is not None:
-            collaboration.on_message(side, written)
+        if dialogue_setup.on_message is not None:
+            dialogue_setup.on_message(side, written)
 
     try:
         while not environment.over:
             side = "agent"
             turn_seed = seed_for(seed, environment.turns)
-            messages, parts, completions = await _candidates(collaboration, environment, turn_seed)
+            messages, parts, completions = await _candidates(dialogue_setup, environment, turn_seed)
             count("agent", completions)
             completion = completions[0]
-            if collaboration.choose is not None:
+            if dialogue_setup.choose is not None:
                 side = "critic"
-                tokenizer = None if parts is None else collaboration.agent.chat.fingerprint
-                index = await collaboration.choose(task, messages, parts, completions, tokenizer)
+                tokenizer = None if parts is None else dialogue_setup.agent.chat.fingerprint
+                index = await dialogue_setup.choose(task, messages, parts, completions, tokenizer)
                 completion = completions[index]
             side = "domain"
             environment.step(completion, None if parts is None else parts_text(parts))
-            if collaboration.record_logprobs:
+            if dialogue_setup.record_logprobs:
                 environment.dialogue[-1]["logprobs"] = _sampling_logprobs(completion)
-            if collaboration.label_turn is not None:
-                word = collaboration.label_turn(task, messages, environment.dialogue[-1]["content"])
+            if dialogue_setup.label_turn is not None:
+                word = dialogue_setup.label_turn(task, messages, environment.dialogue[-1]["content"])
                 if word is not None:
                     environment.dialogue[-1]["oracle"] = word
             if not environment.over:
                 side = "human"
-                reply = await collaboration.human.reply(task, environment.observe(), seed_for(turn_seed, "human"))
+                reply = await dialogue_setup.human.reply(task, environment.observe(), seed_for(turn_seed, "human"))
                 count("human", [reply])
                 leaks += reply.leaks
                 side = "domain"
-                environment.hear(reply.text)
+                environment.add_human_reply(reply.text)
     except ModelError as error:
         if error.kind == "auth":
             raise UserError(f"the {side}'s server refuses the key or the model: {error}") from error
@@ -139,7 +139,7 @@ async def play(task: Task, sample: int, collaboration: Collaboration) -> Traject
         raise
     except Exception as error:  # an unexpected error is recorded in this dialogue and does not end the batch
         failure = {"kind": type(error).__name__, "message": str(error)[:1000], "side": side}
-    return _record(task, key, environment, collaboration, failure, usage, leaks)
+    return _record(task, key, environment, dialogue_setup, failure, usage, leaks)
 
 
 def _sampling_logprobs(completion: Completion) -> list[float]:
@@ -153,10 +153,10 @@ def _sampling_logprobs(completion: Completion) -> list[float]:
 
 
 async def _candidates(
-    collaboration: Collaboration, environment: Environment, seed: int
+    dialogue_setup: DialogueSetup, environment: Environment, seed: int
 ) -> tuple[list[Message], list[Part] | None, list[Completion]]:
     """The messages that the agent sees, the same as parts if its chat format is known, and its candidates."""
-    agent, sampling, messages = collaboration.agent, replace(collaboration.sampling, seed=seed), environment.observe()
+    agent, sampling, messages = dialogue_setup.agent, replace(dialogue_setup.sampling, seed=seed), environment.observe()
     if agent.chat is None:
         return messages, None, await agent.complete(messages, sampling)
     parts = agent.chat.prompt(messages)
@@ -167,12 +167,12 @@ def _record(
     task: Task,
     key: str,
     environment: Environment,
-    collaboration: Collaboration,
+    dialogue_setup: DialogueSetup,
     failure: dict | None,
     usage: dict,
     leaks: int,
 ) -> Trajectory:
-    history, parts, agent = environment.dialogue, None, collaboration.agent
+    history, parts, agent = environment.dialogue, None, dialogue_setup.agent
     if agent.chat is not None and environment.turns:
         last = max(index for index, message in enumerate(history) if message["role"] == "assistant")
         parts = agent.chat.dialogue(history[: last + 1])
@@ -188,15 +188,15 @@ def _record(
         tokenizer=None if agent.chat is None else agent.chat.fingerprint,
         usage=usage,
         leaks=leaks,
-        human=collaboration.human_identity,
+        human=dialogue_setup.human_identity,
     )
 
 
 async def play_all(
-    jobs: Iterable[tuple[Task, int]], collaboration: Collaboration, concurrency: int
+    jobs: Iterable[tuple[Task, int]], dialogue_setup: DialogueSetup, concurrency: int
 ) -> AsyncIterator[Trajectory]:
     """Play the dialogues of (task, sample) jobs, at most `concurrency` at the same time, in the order they end."""
-    async for trajectory in as_they_finish(jobs, lambda job: play(*job, collaboration), concurrency):
+    async for trajectory in as_they_finish(jobs, lambda job: play(*job, dialogue_setup), concurrency):
         yield trajectory
 
 

@@ -33,9 +33,7 @@ STANDARD_SUBMODULES = {
 THIRD_PARTY_MODULES = {
     "numpy": ("numpy", "numpy.linalg", "numpy.fft", "numpy.random", "numpy.ma", "numpy.polynomial"),
     "pandas": ("numpy", "pandas", "pandas.tseries.offsets"),
-    "scipy": (
-        "numpy", "scipy", "scipy.stats", "scipy.optimize", "scipy.special", "scipy.linalg", "scipy.signal"
-    ),
+    "scipy": ("numpy", "scipy", "scipy.stats", "scipy.optimize", "scipy.special", "scipy.linalg", "scipy.signal"),
     "dateutil": ("dateutil", "dateutil.parser", "dateutil.relativedelta", "dateutil.rrule", "dateutil.tz"),
     "pytz": ("pytz",),
     "sympy": ("sympy",),

@@ -26,7 +26,7 @@ ENVIRONMENT = {
 }  # fmt: skip
 REASONS = {"exception", "memory", "unserialisable", "forbidden", "syntax error"}
 # Polling interval for results, in seconds. The parent is notified only when the child exits.
-LOOK_SECONDS = 0.02
+POLL_SECONDS = 0.02
 HUNG_UP = getattr(select, "POLLRDHUP", select.POLLIN)
 MAX_TIMEOUTS = 2  # tests of an answer that may run out of time before the others are not run any more
 PATIENCE = 10  # wall time of a test, in clock limits, after which waiting for a CPU is a failure of the machine
@@ -89,9 +89,7 @@ class Sandbox:
         SandboxUnavailable: the level is not available here.
     """
 
-    def __init__(
-        self, level: str, timeout: float, memory_mb: int, modules: tuple[str, ...] = (), hash_seed: int = 0
-    ):
+    def __init__(self, level: str, timeout: float, memory_mb: int, modules: tuple[str, ...] = (), hash_seed: int = 0):
         self.level, self.timeout, self.modules = level, timeout, modules
         self._clock_timeout = max(3 * timeout, 1.0)
         self._control, theirs = socket.socketpair()
@@ -190,7 +188,7 @@ class Sandbox:
         start = None
         while True:
             known = len(outcomes)
-            ending = results.read(outcomes, LOOK_SECONDS)
+            ending = results.read(outcomes, POLL_SECONDS)
             if ending is not None or len(outcomes) > known:
                 return ending
             now = time.monotonic(), self._cpu_seconds(), self._seconds_without_cpu()

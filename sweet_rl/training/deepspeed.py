@@ -87,8 +87,13 @@ def make_universal(checkpoint: str) -> None:
     shutil.rmtree(target, ignore_errors=True)
     convert(
         argparse.Namespace(
-            input_folder=str(source), output_folder=str(target), num_extract_workers=1, num_merge_workers=1,
-            keep_temp_folder=False, strict=True, inject_missing_state=True,
+            input_folder=str(source),
+            output_folder=str(target),
+            num_extract_workers=1,
+            num_merge_workers=1,
+            keep_temp_folder=False,
+            strict=True,
+            inject_missing_state=True,
         )  # fmt: skip
     )
 

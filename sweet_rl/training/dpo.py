@@ -12,13 +12,13 @@ import torch
 
 from sweet_rl.chat import ChatFormat
 from sweet_rl.cli import to_settings
+from sweet_rl.log_probs.logps import ROW_TOKENS
+from sweet_rl.log_probs.rows import lay_out
+from sweet_rl.log_probs.shared_prefix import share_prompts
 from sweet_rl.models.load import model_input
 from sweet_rl.models.loadable import check_loadable
 from sweet_rl.names import model_path
 from sweet_rl.records import PreferencePair
-from sweet_rl.scoring.logps import ROW_TOKENS
-from sweet_rl.scoring.rows import lay_out
-from sweet_rl.scoring.shared_prefix import share_prompts
 from sweet_rl.training.encoded_once import encoded_once
 from sweet_rl.training.examples import PreferenceExamples, encode_pairs
 from sweet_rl.training.loop import Training
@@ -74,9 +74,7 @@ def train_preferences(
     ref_pretrain = ref_pretrain or pretrain
     weights, frozen = training.weights, model_path(ref_pretrain)
     chat = ChatFormat.from_pretrained(weights)
-    examples = encoded_once(
-        lambda: encode_pairs(training.read(PreferencePair), chat, data, dataset), training.args
-    )
+    examples = encoded_once(lambda: encode_pairs(training.read(PreferencePair), chat, data, dataset), training.args)
     for path in {weights, frozen}:
         check_loadable(path)
 

@@ -14,7 +14,7 @@ import torch
 from transformers import TrainingArguments
 
 from sweet_rl.errors import UserError
-from sweet_rl.scoring.text_store import TextStore
+from sweet_rl.log_probs.text_store import TextStore
 from sweet_rl.training.examples import DialogueExamples, PreferenceExamples
 
 Encoded = TypeVar("Encoded", PreferenceExamples, DialogueExamples)

@@ -12,12 +12,12 @@ import numpy as np
 
 from sweet_rl.chat import ChatFormat, parts_from_text
 from sweet_rl.errors import UserError
+from sweet_rl.log_probs.markup import last_reply_parts
+from sweet_rl.log_probs.privileged_information import with_hint
+from sweet_rl.log_probs.rows import EncodedText
+from sweet_rl.log_probs.text_store import TextStore
+from sweet_rl.log_probs.trajectory_parts import TextMarkup, text_markup, trajectory_parts
 from sweet_rl.records import Part, PreferencePair, Trajectory, seed_for
-from sweet_rl.scoring.markup import last_reply_parts
-from sweet_rl.scoring.privileged_information import with_hint
-from sweet_rl.scoring.rows import EncodedText
-from sweet_rl.scoring.text_store import TextStore
-from sweet_rl.scoring.trajectory_parts import TextMarkup, text_markup, trajectory_parts
 from sweet_rl.training.settings import DataSettings
 
 log = logging.getLogger(__name__)

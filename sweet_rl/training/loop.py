@@ -16,13 +16,13 @@ from tqdm import tqdm
 
 from sweet_rl.chat import ChatFormat
 from sweet_rl.cli import to_settings
+from sweet_rl.log_probs.load import load_weights
+from sweet_rl.log_probs.value_head import attach_value_head
 from sweet_rl.models.load import model_input
 from sweet_rl.names import model_path
 from sweet_rl.records import read_records
 from sweet_rl.runs.push import pushed
 from sweet_rl.runs.run import DirectoryRun, directory_manifest
-from sweet_rl.scoring.load import load_weights
-from sweet_rl.scoring.value_head import attach_value_head
 from sweet_rl.training.arguments import CHECKPOINTS, training_arguments, weights_dtype
 from sweet_rl.training.checkpoints import CheckpointSchedule, full_disk_named, last_checkpoint, processes_of
 from sweet_rl.training.deepspeed import SeparateSteps, load_universal, make_universal, whole_weights
@@ -102,7 +102,7 @@ class Training:
             chat: chat format of the model.
             make: returns the model to train and the objective; called only if there is something to do.
             inputs: paths that are read beside the dataset and the model to start from.
-            together: see GroupedTrainer; default: `pairs_together`.
+            together: see GroupedTrainer; default: `max_pairs_per_prompt`.
 
         Returns:
             The summary, or None if the run was finished before.
@@ -131,7 +131,7 @@ class Training:
             if self.is_first and not torch.cuda.is_available():
                 print(f"CPU threads: {torch.get_num_threads()} (OMP_NUM_THREADS sets their number)")
             model, objective = make()
-            together = self.settings.pairs_together if together is None else together
+            together = self.settings.max_pairs_per_prompt if together is None else together
             trainer = GroupedTrainer(model, self.args, objective, examples, split, chat, together)
             trainer.add_callback(
                 CheckpointSchedule(self.settings.save_steps, self.settings.save_minutes, self._from_first)

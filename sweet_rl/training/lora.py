@@ -9,8 +9,8 @@ from pathlib import Path
 import torch
 
 from sweet_rl.errors import UserError
-from sweet_rl.scoring.load import load_weights
-from sweet_rl.scoring.value_head import HEAD, attach_value_head
+from sweet_rl.log_probs.load import load_weights
+from sweet_rl.log_probs.value_head import HEAD, attach_value_head
 
 FOLDER = "adapter"
 

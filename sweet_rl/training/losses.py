@@ -30,7 +30,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from sweet_rl.scoring.length_normalization import sum_by_text, token_weights
+from sweet_rl.log_probs.length_normalization import sum_by_text, token_weights
 from sweet_rl.training.settings import PolicyGradientSettings, PreferenceSettings
 
 

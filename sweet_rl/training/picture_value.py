@@ -16,12 +16,12 @@ import numpy as np
 import torch
 
 from sweet_rl.cli import to_settings
+from sweet_rl.domains.grading import sibling_pairs
 from sweet_rl.errors import UserError
+from sweet_rl.log_probs.rows import EncodedText
+from sweet_rl.log_probs.vision import VisionFormat, load_vision_weights, opened, picture_batch
 from sweet_rl.progress import progress_bar
 from sweet_rl.records import Trajectory
-from sweet_rl.rewards.evaluate import sibling_pairs
-from sweet_rl.scoring.rows import EncodedText
-from sweet_rl.scoring.vision import VisionFormat, load_vision_weights, opened, picture_batch
 from sweet_rl.training.examples import DROPPED, EQUAL, PreferenceExamples, successful
 from sweet_rl.training.loop import Training
 from sweet_rl.training.settings import DataSettings, PictureSettings, TrainingSettings, ValueSettings

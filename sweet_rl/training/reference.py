@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from sweet_rl.log_probs.load import freeze
+from sweet_rl.log_probs.logps import batch_count, score_texts
+from sweet_rl.log_probs.rows import EncodedText
 from sweet_rl.progress import progress_bar
 from sweet_rl.runs.manifest import hash_input
-from sweet_rl.scoring.load import freeze
-from sweet_rl.scoring.logps import batch_count, score_texts
-from sweet_rl.scoring.rows import EncodedText
 from sweet_rl.training.arguments import CHECKPOINTS
 from sweet_rl.training.deepspeed import whole_weights
 from sweet_rl.training.divided_reference import load_divided

@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal
 
 from sweet_rl.cli import UNRECORDED, alias
 from sweet_rl.errors import UserError
+from sweet_rl.log_probs.length_normalization import NORMALIZE
 from sweet_rl.rendering.renderer import BrowserSettings
-from sweet_rl.scoring.length_normalization import NORMALIZE
 
 OBJECTIVES = ("preference", "classification")
 UNITS = ("turn", "trajectory")
@@ -199,8 +199,8 @@ class TrainingSettings:
         train_batch_size: examples per optimiser step, over all processes.
         micro_train_batch_size: the most examples that one process computes at the same time; default: its whole
             share of the batch.
-        pairs_together: the most examples with the same prompt that stay together in a batch, so that it is computed
-            once for them. At 4, a batch of 8 may hold two distinct prompts only.
+        max_pairs_per_prompt: the most examples with the same prompt that stay together in a batch, so that it is
+            computed once for them. At 4, a batch of 8 may hold two distinct prompts only.
         lr_scheduler: name of a schedule of transformers (SchedulerType).
         warmup_ratio: share of the steps in which the learning rate rises to its peak.
         weight_decay: of AdamW, on all weights but biases and norms.
@@ -231,7 +231,7 @@ class TrainingSettings:
     max_epochs: int = 1
     train_batch_size: int = 8
     micro_train_batch_size: Annotated[int | None, UNRECORDED] = None
-    pairs_together: int = 4
+    max_pairs_per_prompt: int = 4
     lr_scheduler: str = "cosine"
     warmup_ratio: float = 0.03
     weight_decay: float = 0.0
@@ -255,7 +255,7 @@ class TrainingSettings:
 
     def __post_init__(self) -> None:
         at_least_one = ("max_epochs", "train_batch_size", "micro_train_batch_size", "logging_steps")
-        for name in (*at_least_one, "pairs_together", "lora_rank"):
+        for name in (*at_least_one, "max_pairs_per_prompt", "lora_rank"):
             value = getattr(self, name)
             _check(name, value, value is None or value >= 1, "be at least 1")
         regular = self.save_steps in (None, -1) or self.save_steps >= 1

@@ -19,8 +19,8 @@ from transformers.integrations import TensorBoardCallback
 from transformers.trainer_callback import PrinterCallback, ProgressCallback, TrainerCallback
 
 from sweet_rl.chat import ChatFormat
+from sweet_rl.log_probs.logps import completion_logps
 from sweet_rl.progress import progress_bar
-from sweet_rl.scoring.logps import completion_logps
 from sweet_rl.training.batches import FILLER, ProcessBatches
 from sweet_rl.training.checkpoints import mark_complete
 from sweet_rl.training.first_loss import OTHER_REFERENCE, check_first, has_dropout

@@ -12,10 +12,10 @@ import torch
 
 from sweet_rl.chat import ChatFormat
 from sweet_rl.cli import to_settings
+from sweet_rl.log_probs.shared_prefix import share_prompts
+from sweet_rl.log_probs.value_head import turn_values, value_batch
 from sweet_rl.models.loadable import check_loadable
 from sweet_rl.records import PreferencePair, Trajectory
-from sweet_rl.scoring.shared_prefix import share_prompts
-from sweet_rl.scoring.value_head import turn_values, value_batch
 from sweet_rl.training.encoded_once import encoded_once
 from sweet_rl.training.examples import (
     DialogueExamples,
@@ -80,9 +80,7 @@ def train_value(
     training = Training(pretrain, dataset, save_path, settings, data, overwrite)
     chat = ChatFormat.from_pretrained(training.weights)
     if how.objective == "preference":
-        examples = encoded_once(
-            lambda: encode_pairs(training.read(PreferencePair), chat, data, dataset), training.args
-        )
+        examples = encoded_once(lambda: encode_pairs(training.read(PreferencePair), chat, data, dataset), training.args)
         counts = {"pairs": len(examples), "texts": len(examples.texts)}
     else:
 

@@ -30,9 +30,9 @@ def write_credit(
     Each line is {id, turns}, as in turn_credit.py; `response_template` as there. Raises UserError before anything is
     written.
     """
-    from sweet_rl.credit.log_ratio import LogRatioCritic
+    from sweet_rl.credit.sweet_critic import LogRatioCritic
     from sweet_rl.credit.turn_credit import TurnCredit
-    from sweet_rl.scoring.value_head import has_value_head
+    from sweet_rl.log_probs.value_head import has_value_head
 
     settings = replace(settings, reference=settings.reference or "seed")
     if settings.critic_type != "log_ratio":

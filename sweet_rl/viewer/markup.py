@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from sweet_rl.log_probs.privileged_information import BEFORE
 from sweet_rl.records import Part
-from sweet_rl.scoring.privileged_information import BEFORE
 
 # How a message opens (its first group is the role) and closes: Llama 3, ChatML, Gemma, and <|user|> families.
 FORMATS = (

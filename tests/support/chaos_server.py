@@ -62,7 +62,7 @@ def answers(response) -> object:
     return answer
 
 
-TROUBLE = [
+SERVER_FAULTS = [
     answers(lambda: refusal(500, "internal error")),
     answers(lambda: refusal(502, "<html>bad gateway</html>")),
     answers(lambda: refusal(503, "starting", retry_after="0.05")),
@@ -92,7 +92,7 @@ def serve(port: int, share: float, seconds: float) -> None:
         }  # fmt: skip
         await asyncio.sleep(random.expovariate(1 / seconds) if seconds else 0)
         if random.random() < share:
-            return await random.choice(TROUBLE)(request, json.dumps(reply).encode())
+            return await random.choice(SERVER_FAULTS)(request, json.dumps(reply).encode())
         return web.json_response(reply)
 
     async def models(request: web.Request) -> web.Response:

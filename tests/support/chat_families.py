@@ -144,14 +144,10 @@ def small_tokenizer(family: str) -> PreTrainedTokenizerFast:
     core = Tokenizer(models.BPE())
     core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     core.decoder = decoders.ByteLevel()
-    corpus = [
-        "What is the late fee? I want to answer: def fee(days):\n    return 5 if days > 3 else 0\n"
-    ] * 20
+    corpus = ["What is the late fee? I want to answer: def fee(days):\n    return 5 if days > 3 else 0\n"] * 20
     core.train_from_iterator(
         corpus,
-        trainers.BpeTrainer(
-            vocab_size=330, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False
-        ),
+        trainers.BpeTrainer(vocab_size=330, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False),
     )
     core.add_special_tokens([AddedToken(text, special=True, normalized=False) for text in special])
     if family.startswith("qwen3"):

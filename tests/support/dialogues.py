@@ -5,13 +5,13 @@ from __future__ import annotations
 import random
 from functools import lru_cache
 
+from sweet_rl.domains.backend.unit_tests import CodeGrader
+from sweet_rl.domains.grading import grade_trajectories
 from sweet_rl.mini.human import answer
 from sweet_rl.mini.oracle import usefulness
 from sweet_rl.mini.tasks import family_of, make_tasks, rules_of, source
 from sweet_rl.mini.worlds import TOPIC_BY_NAME
 from sweet_rl.records import Task, Trajectory
-from sweet_rl.rewards.evaluate import grade_trajectories
-from sweet_rl.rewards.unit_tests import CodeGrader
 
 OPEN, CLOSE = {"user": "<|user|>", "assistant": "<|assistant|>"}, "<|end|>"
 

@@ -4,9 +4,9 @@ import json
 import os
 from pathlib import Path
 
+from sweet_rl.domains.backend.unit_tests import CodeGrader
+from sweet_rl.domains.grader import Grade
 from sweet_rl.records import Task
-from sweet_rl.rewards.base import Grade
-from sweet_rl.rewards.unit_tests import CodeGrader
 
 
 def grade(grader: CodeGrader, reference: str, answer: str | None, calls: dict[str, str]) -> Grade:

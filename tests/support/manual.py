@@ -26,7 +26,7 @@ import yaml
 from scripts import COMMANDS
 from sweet_rl import cli
 from sweet_rl.cli.groups import arguments
-from sweet_rl.domains import load_domain
+from sweet_rl.task_types import load_domain
 from tests.support.command_line import ROOT
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md"))]

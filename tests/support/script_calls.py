@@ -203,9 +203,7 @@ def place(tmp_path_factory) -> Path:
     ]
     write_rows(place / "graded.jsonl", graded)
     replied = [row["dialogue_history"] + [{"role": "user", "content": "I don't know."}] for row in rows]
-    write_rows(
-        place / "dialogues.jsonl", [row | {"dialogue_history": h} for row, h in zip(rows, replied, strict=True)]
-    )
+    write_rows(place / "dialogues.jsonl", [row | {"dialogue_history": h} for row, h in zip(rows, replied, strict=True)])
     chat = ChatFormat.from_pretrained(model)
     prompt = chat.prompt(rows[0]["dialogue_history"][:1])
     texts = [[*prompt, {"text": text + chat.eos_text, "train": True}] for text in ("a", "b", "c", "d")]

@@ -55,9 +55,7 @@ TEMPLATE = (
 
 def save_tiny_chat_model(path, seed: int = 0, family: str = "llama", **changes) -> str:
     """A float32 model directory with a byte tokenizer and a chat template, as train scripts take it."""
-    tokenizer = Tokenizer(
-        models.BPE(vocab={c: i for i, c in enumerate(sorted(ByteLevel.alphabet()))}, merges=[])
-    )
+    tokenizer = Tokenizer(models.BPE(vocab={c: i for i, c in enumerate(sorted(ByteLevel.alphabet()))}, merges=[]))
     tokenizer.pre_tokenizer = ByteLevel(add_prefix_space=False)
     tokenizer.decoder = ByteLevelDecoder()
     special = [BOS, EOS, "<|pad|>", "<|user|>", "<|assistant|>", "<|system|>"]

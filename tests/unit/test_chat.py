@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from sweet_rl.chat import ChatFormat, parts_from_text, parts_text
 from sweet_rl.errors import UserError
-from sweet_rl.scoring.privileged_information import with_hint
+from sweet_rl.log_probs.privileged_information import with_hint
 from tests.support.chat_families import FAMILIES, LLAMA3, small_tokenizer
 
 EVERY = pytest.mark.parametrize("family", FAMILIES)
@@ -133,9 +133,7 @@ def test_every_prompt_begins_the_dialogue_and_sampled_ids_stay(family, turns):
 @given(turns=TURNS)
 def test_a_dialogue_without_ids_trains_an_eos_exactly_where_a_reply_finished(family, turns):
     chat = chat_of(family)
-    messages = [
-        m for q, r, f in turns for m in (user(q), {"role": "assistant", "content": r, "finish_reason": f})
-    ]
+    messages = [m for q, r, f in turns for m in (user(q), {"role": "assistant", "content": r, "finish_reason": f})]
     ids, train = chat.encode(chat.dialogue(messages))
     runs = trained_runs(ids, train)
     for (_, reply, finish), run in zip(turns, runs, strict=True):
@@ -209,9 +207,7 @@ def test_special_token_text_in_a_reply_without_ids_never_becomes_the_token(famil
 
 def test_a_cut_reply_that_spells_the_marker_is_not_a_finished_one():
     chat = chat_of("chatml")
-    parts = chat.dialogue(
-        [user("a"), {"role": "assistant", "content": "hm<|im_end|>", "finish_reason": "length"}]
-    )
+    parts = chat.dialogue([user("a"), {"role": "assistant", "content": "hm<|im_end|>", "finish_reason": "length"}])
     ids, _ = chat.encode(parts)
     assert ids[-1] not in chat.eos_ids
 

@@ -19,7 +19,8 @@ FLAGS = {
         api_key_variable timeout browser browser_workers page_width page_height page_timeout patience concurrency
         endpoint_concurrency shard cache retry_failed seed overwrite""",
     "evaluate_code.py": EVALUATION + " timeout memory_mb workers sandbox paper_grader",
-    "evaluate_html.py": EVALUATION + """ best_path min_gap baseline image_encoder device dtype browser browser_workers
+    "evaluate_html.py": EVALUATION
+    + """ best_path min_gap baseline image_encoder device dtype browser browser_workers
         page_width page_height page_timeout javascript embedding_cache""",
 }
 DEFAULTS = {

@@ -21,9 +21,9 @@ from benchmarks.memory import (
     cache_tokens,
     training_memory,
 )
-from sweet_rl.scoring.logps import completion_logps
-from sweet_rl.scoring.rows import EncodedText, lay_out
-from sweet_rl.scoring.shared_prefix import share_prompts
+from sweet_rl.log_probs.logps import completion_logps
+from sweet_rl.log_probs.rows import EncodedText, lay_out
+from sweet_rl.log_probs.shared_prefix import share_prompts
 from sweet_rl.training.lora import with_adapter
 from tests.support.command_line import ROOT
 

@@ -6,14 +6,15 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
+from lab.pages import page_imitation
 from sweet_rl.chat import ChatFormat
-from sweet_rl.mini import page_imitation, pretraining
+from sweet_rl.log_probs.privileged_information import hint_text, with_hint
+from sweet_rl.mini import pretraining
 from sweet_rl.mini.imitation import BAD, INFORMED, imitation_dialogue, imitation_stream
 from sweet_rl.mini.oracle import told_topics, usefulness
 from sweet_rl.mini.tasks import make_tasks, rules_of
 from sweet_rl.mini.worlds import WORLDS
 from sweet_rl.names import model_path
-from sweet_rl.scoring.privileged_information import hint_text, with_hint
 from tests.support.chat_families import small_tokenizer
 from tests.support.command_line import call
 

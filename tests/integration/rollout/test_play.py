@@ -4,13 +4,12 @@ import asyncio
 import threading
 from functools import partial
 
-from sweet_rl.environments import AnswerEnvironment
-from sweet_rl.humans import LLMHuman
+from sweet_rl.domains import AnswerEnvironment, LLMHuman
 from sweet_rl.models.base import Sampling
 from sweet_rl.models.openai_server import OpenAIServer
 from sweet_rl.records import Task
 from sweet_rl.rollout.collect import summarise
-from sweet_rl.rollout.play import Collaboration, play_all
+from sweet_rl.rollout.play import DialogueSetup, play_all
 from tests.support.api_server import MODEL, ApiServer, chat_reply, refusal
 
 TASKS = [Task(f"Write function number {n}: def f{n}(x)", f"def f{n}(x):\n    return x * {n}\n") for n in range(6)]
@@ -35,7 +34,7 @@ def test_agent_and_human_on_a_server_that_fails_for_one_task():
         model = OpenAIServer(MODEL, [url], attempts=2, longest_wait=0.01)
         begin = partial(AnswerEnvironment, agent_prompt="{problem_description}", max_turns=3)
         human = LLMHuman(model, "hidden_code {problem_description} {ground_truth} {dialogue}")
-        found = [t async for t in play_all(JOBS, Collaboration(model, human, begin, Sampling(max_tokens=25)), 8)]
+        found = [t async for t in play_all(JOBS, DialogueSetup(model, human, begin, Sampling(max_tokens=25)), 8)]
         await model.close()
         return found
 
@@ -53,5 +52,3 @@ def test_agent_and_human_on_a_server_that_fails_for_one_task():
     assert summary["tokens"]["agent_completion_tokens"] == 100
     assert summary["tokens"]["human_completion_tokens"] == 50
     assert summary["agent_tokens_per_second"] == 50.0
-
-

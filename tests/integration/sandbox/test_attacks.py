@@ -11,8 +11,8 @@ import pytest
 
 from benchmarks.attack_answers import ATTACKS, CALLS, REFERENCE, WRONG
 from benchmarks.soak_grading import left, soak
+from sweet_rl.domains.backend.unit_tests import CodeGrader
 from sweet_rl.records import Task
-from sweet_rl.rewards.unit_tests import CodeGrader
 from tests.support.grading import grade, reasons
 from tests.unit.sandbox.test_sandbox import levels
 
@@ -156,10 +156,14 @@ POISONS = {
         "    datetime.datetime.strptime('2024', A('%Y'))\n    return 0",
         "import datetime\ndef f(x):\n    return datetime.datetime.strptime('2024-03-04', '%Y-%m-%d').day",
     ),
-    "what prints": ("from typing import Optional\ndef f(x):\n    Optional.__init__(lambda s, p: 'EVIL')\n    return 0",
-        "from typing import Optional\ndef f(x):\n    return str(Optional[int])"),
-    "types": ("from typing import List\ndef f(x):\n    List.__init__(dict, 1, name='EVIL')\n    return 0",
-        "from typing import List\ndef f(x):\n    return isinstance([], List)"),
+    "what prints": (
+        "from typing import Optional\ndef f(x):\n    Optional.__init__(lambda s, p: 'EVIL')\n    return 0",
+        "from typing import Optional\ndef f(x):\n    return str(Optional[int])",
+    ),
+    "types": (
+        "from typing import List\ndef f(x):\n    List.__init__(dict, 1, name='EVIL')\n    return 0",
+        "from typing import List\ndef f(x):\n    return isinstance([], List)",
+    ),
     "a metaclass": (
         "from typing import Type\nfrom datetime import datetime\nclass M(Type): pass\ndef f(x):\n"
         "    S = M('S', (str,), {'__eq__': lambda a, b: True, '__ne__': lambda a, b: False,"

@@ -21,7 +21,7 @@ from unittest import mock
 import pytest
 import torch
 
-from sweet_rl.analysis.budget import cost_of, seconds_by_output
+from sweet_rl.evaluation.budget import cost_of, seconds_by_output
 from sweet_rl.pipeline import launch
 from sweet_rl.pipeline.ledger import read_ledger
 from tests.integration.scripts.test_launchers import parsed

@@ -7,9 +7,9 @@ import json
 import pytest
 
 from sweet_rl.chat import ChatFormat
+from sweet_rl.log_probs.value_head import has_value_head, load_value_model
+from sweet_rl.log_probs.vision import VisionFormat, is_vision_model, load_vision_frozen, opened
 from sweet_rl.records import Task, Trajectory, TurnCandidates, read_records
-from sweet_rl.scoring.value_head import has_value_head, load_value_model
-from sweet_rl.scoring.vision import VisionFormat, is_vision_model, load_vision_frozen, opened
 from sweet_rl.training.picture_value import draw_pages, picture_file
 from sweet_rl.training.settings import PictureSettings
 from tests.support.browsers import renderer_or_skip

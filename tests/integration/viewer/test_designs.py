@@ -6,14 +6,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from lab.pages.tests.designs import designs
+from sweet_rl.domains.frontend.extract_page import extract_page
 from sweet_rl.records import TurnCandidates
-from sweet_rl.rewards.extract_page import extract_page
 from sweet_rl.viewer.designs import Pictures, shown_page
 from sweet_rl.viewer.page import write_page
 from sweet_rl.viewer.show import ViewSettings, open_collection
 from tests.support.browsers import renderer_or_skip
 from tests.support.command_line import write_rows
-from tests.support.designs import designs
 from tests.support.dialogues import graded
 
 SCRIPTED = "<html><body><script>document.title = 'ran'; window.ran = 1</script><h1 onclick='x()'>Hi</h1></body></html>"
@@ -28,7 +28,7 @@ def drawn(tmp_path_factory):
     path = write_rows(folder / "designs.jsonl", trajectories)
     with renderer_or_skip(workers=1) as renderer:
         pytest.importorskip("efficientnet_lite_pytorch", reason="pip install -e '.[frontend]'")
-        from sweet_rl.rewards.encoders import load_encoder
+        from sweet_rl.domains.frontend.encoders import load_encoder
 
         pictures = Pictures(renderer, load_encoder("efficientnet-lite0"))
         collection = open_collection(ViewSettings(path), pictures=pictures)

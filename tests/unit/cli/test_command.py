@@ -195,7 +195,7 @@ def test_a_script_has_help_values_and_exit_codes(tmp_path):
     assert wrong.stderr == "error: unknown setting --task. Did you mean 'tasks'?\n"
 
 
-GROUP = '''
+GROUP = """
 import atexit, sys
 import torch.distributed as distributed
 from sweet_rl.cli import run
@@ -214,7 +214,7 @@ def main(store: str, fails: bool = False):
         raise OSError("it broke")
 
 run(main)
-'''
+"""
 
 
 def test_a_command_of_several_processes_that_worked_leaves_their_group_and_tears_nothing_down(tmp_path):

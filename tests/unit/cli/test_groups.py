@@ -113,9 +113,7 @@ def test_a_script_overrides_the_defaults_of_a_group():
 
 
 def test_a_prefix_makes_two_groups_of_one_kind_possible():
-    def main(
-        agent: Annotated[Sampling, prefix("agent_")], human: Annotated[Sampling, prefix("env_")] = Sampling(0.0)
-    ):
+    def main(agent: Annotated[Sampling, prefix("agent_")], human: Annotated[Sampling, prefix("env_")] = Sampling(0.0)):
         """."""
 
     got = parse(main, ["--agent_temperature", "0.5", "--env_top_p", "0.75"])

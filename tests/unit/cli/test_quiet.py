@@ -50,7 +50,7 @@ def test_the_load_report_of_the_installed_transformers_is_one_that_is_left_out(q
     import torch
     from transformers import AutoModelForCausalLM
 
-    from sweet_rl.scoring.value_head import attach_value_head
+    from sweet_rl.log_probs.value_head import attach_value_head
     from tests.support.tiny_models import save_tiny_chat_model
 
     path = save_tiny_chat_model(tmp_path / "model")

@@ -15,9 +15,9 @@ from sweet_rl.credit.critics import CriticSettings
 from sweet_rl.credit.ranking import processes_of, rank_file, ranked
 from sweet_rl.credit.turn_pairs import pair_file
 from sweet_rl.errors import UserError
+from sweet_rl.log_probs.load import load_frozen
+from sweet_rl.log_probs.privileged_information import with_hint
 from sweet_rl.records import PreferencePair, TurnCandidates, read_records
-from sweet_rl.scoring.load import load_frozen
-from sweet_rl.scoring.privileged_information import with_hint
 from tests.support.command_line import write_rows
 from tests.support.tiny_models import EOS, save_tiny_chat_model
 

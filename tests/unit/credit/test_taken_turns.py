@@ -8,7 +8,7 @@ import pytest
 
 from sweet_rl.chat import ChatFormat
 from sweet_rl.credit.critics import CriticSettings
-from sweet_rl.credit.log_ratio import LogRatioCritic, load_scorer
+from sweet_rl.credit.sweet_critic import LogRatioCritic, load_scorer
 from sweet_rl.credit.taken_turns import TurnCritic, score_turns_file, taken_turns
 from sweet_rl.credit.turn_credit import TurnCredit
 from sweet_rl.errors import UserError

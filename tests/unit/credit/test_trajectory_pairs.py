@@ -4,8 +4,8 @@ import pytest
 
 from sweet_rl.credit.trajectory_pairs import check_texts, trajectory_pairs
 from sweet_rl.errors import UserError
+from sweet_rl.log_probs.trajectory_parts import TextMarkup
 from sweet_rl.records import Task, Trajectory
-from sweet_rl.scoring.trajectory_parts import TextMarkup
 
 TASK = Task("add one", "def f(x): return x + 1", {"test1": "f(1)"}, id="t")
 OTHER = Task("add two", "def f(x): return x + 2", {"test1": "f(1)"}, id="u")

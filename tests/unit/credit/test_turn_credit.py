@@ -8,13 +8,13 @@ import pytest
 import torch
 
 from sweet_rl.chat import ChatFormat
-from sweet_rl.credit.log_ratio import LogRatioCritic, load_scorer
+from sweet_rl.credit.sweet_critic import LogRatioCritic, load_scorer
 from sweet_rl.credit.turn_credit import TurnCredit, token_texts
 from sweet_rl.errors import UserError
+from sweet_rl.log_probs.load import load_frozen
+from sweet_rl.log_probs.privileged_information import with_hint
 from sweet_rl.names import model_path
 from sweet_rl.records import Trajectory, TurnCandidates
-from sweet_rl.scoring.load import load_frozen
-from sweet_rl.scoring.privileged_information import with_hint
 from tests.support.dialogues import graded
 
 MINI = model_path("mini")

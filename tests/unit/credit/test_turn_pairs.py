@@ -32,9 +32,7 @@ def test_chosen_is_of_the_top_half_and_rejected_of_the_bottom_half():
     for seed in range(20):
         pairs = turn_pairs(record, 4, seed, "<eos>")
         assert len(pairs) == 4
-        assert {said(p.chosen) for p in pairs} <= set("fed") and {said(p.rejected) for p in pairs} <= set(
-            "cba"
-        )
+        assert {said(p.chosen) for p in pairs} <= set("fed") and {said(p.rejected) for p in pairs} <= set("cba")
         assert len({(said(p.chosen), said(p.rejected)) for p in pairs}) == 4
 
 

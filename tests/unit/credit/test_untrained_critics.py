@@ -10,23 +10,23 @@ import numpy as np
 import pytest
 import torch
 
+from lab.critics.asked_human import AskedHuman, AskedSettings
+from lab.critics.belief_gain import BeliefGainCritic, PmiBeliefCritic
+from lab.critics.study import RememberingScorers, StudySettings, flags, study_file
 from sweet_rl.chat import ChatFormat
-from sweet_rl.credit.acting import BestCandidate
-from sweet_rl.credit.belief_gain import BeliefGainCritic, PmiBeliefCritic
+from sweet_rl.credit.best_of_n import BestCandidate
 from sweet_rl.credit.critics import CriticSettings, load_critic
-from sweet_rl.credit.log_ratio import load_scorer
 from sweet_rl.credit.ranking import rank_file
-from sweet_rl.credit.study import RememberingScorers, StudySettings, flags, study_file
-from sweet_rl.domains import load_domain
-from sweet_rl.environments.asked_human import AskedHuman, AskedSettings
-from sweet_rl.environments.base import ANSWER_MARKER
+from sweet_rl.credit.sweet_critic import load_scorer
+from sweet_rl.domains import HumanReply
+from sweet_rl.domains.base import ANSWER_MARKER
 from sweet_rl.errors import UserError
-from sweet_rl.humans import HumanReply
+from sweet_rl.log_probs.load import load_frozen
+from sweet_rl.log_probs.privileged_information import hint_text
 from sweet_rl.mini.human import MiniHuman
 from sweet_rl.models.base import Completion
 from sweet_rl.records import Task, TurnCandidates, read_records, seed_for
-from sweet_rl.scoring.load import load_frozen
-from sweet_rl.scoring.privileged_information import hint_text
+from sweet_rl.task_types import load_domain
 from tests.support.command_line import write_rows
 from tests.support.tiny_models import save_tiny_chat_model
 

@@ -2,6 +2,7 @@ import json
 
 import pytest
 
+from sweet_rl.domains.backend.unit_tests import CodeGrader
 from sweet_rl.errors import UserError
 from sweet_rl.mini.credit_accuracy import (
     credit_accuracy,
@@ -14,7 +15,6 @@ from sweet_rl.mini.credit_accuracy import (
 from sweet_rl.mini.tasks import family_of, make_tasks, rules_of, source
 from sweet_rl.mini.worlds import TOPIC_BY_NAME
 from sweet_rl.records import Task, TurnCandidates
-from sweet_rl.rewards.unit_tests import CodeGrader
 from tests.support.command_line import call, write_rows
 
 MINI = {"family": "parking_fee", "rules": [["allowance", 0, 2, 5], ["rate", 0, 4, 5], ["cap", 0, 30, 5]]}

@@ -6,13 +6,13 @@ from itertools import islice
 
 import pytest
 
+from sweet_rl.domains.backend.unit_tests import CodeGrader
 from sweet_rl.mini.human import MiniHuman, answer
 from sweet_rl.mini.imitation import HABITS, Habits, imitation_dialogue, imitation_stream
 from sweet_rl.mini.oracle import normalised, topic_of, usefulness
 from sweet_rl.mini.tasks import describe, draw_rules, family_of, make_tasks, rules_of, source
 from sweet_rl.mini.worlds import FAMILY_BY_NAME, HARD, QUICK, TOPIC_BY_NAME, world_of
 from sweet_rl.records import Task
-from sweet_rl.rewards.unit_tests import CodeGrader
 
 MINI = {
     "family": "hotel_bill",

@@ -1,4 +1,3 @@
-
 import pytest
 
 from sweet_rl.mini.oracle import label_turn, told_topics, topic_of, usefulness

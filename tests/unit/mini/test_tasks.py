@@ -2,6 +2,7 @@ import random
 
 import pytest
 
+from sweet_rl.domains.backend.unit_tests import CodeGrader
 from sweet_rl.mini.tasks import (
     Rule,
     compiled,
@@ -15,7 +16,6 @@ from sweet_rl.mini.tasks import (
 from sweet_rl.mini.topics import FAMILIES, TOPICS
 from sweet_rl.mini.worlds import TOPIC_BY_NAME
 from sweet_rl.records import Task
-from sweet_rl.rewards.unit_tests import CodeGrader
 from tests.support.command_line import call, read_rows
 
 

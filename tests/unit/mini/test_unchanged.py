@@ -10,8 +10,9 @@ from itertools import islice
 
 import pytest
 
-from sweet_rl.mini import imitation, page_imitation
-from sweet_rl.mini.page_tasks import make_page_tasks
+from lab.pages import page_imitation
+from lab.pages.page_tasks import make_page_tasks
+from sweet_rl.mini import imitation
 from sweet_rl.mini.tasks import make_tasks
 from sweet_rl.mini.worlds import HARD
 

@@ -5,8 +5,7 @@ import asyncio
 import pytest
 
 from sweet_rl.chat import ChatFormat, parts_text
-from sweet_rl.environments import AnswerEnvironment
-from sweet_rl.humans import LLMHuman
+from sweet_rl.domains import AnswerEnvironment, LLMHuman
 from sweet_rl.models.base import Completion
 from sweet_rl.models.thinking import without_thinking
 from sweet_rl.records import Task
@@ -48,7 +47,7 @@ def test_the_human_and_the_grader_see_the_reply_and_training_sees_what_was_sampl
         sampled_ids.append(ids)
         environment.step(Completion(sample, ids, None, "stop"), prompt)
         if not environment.over:
-            environment.hear("One.")
+            environment.add_human_reply("One.")
     assert [m["content"] for m in environment.dialogue if m["role"] == "assistant"] == [
         "Which number?", "I WANT TO ANSWER:\ndef f(): return 1",
     ]  # fmt: skip

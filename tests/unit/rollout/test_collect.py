@@ -6,14 +6,13 @@ from functools import partial
 
 import pytest
 
-from sweet_rl.environments import AnswerEnvironment
+from sweet_rl.domains import AnswerEnvironment, HumanReply
 from sweet_rl.errors import UserError
-from sweet_rl.humans import HumanReply
 from sweet_rl.models.base import Completion, Sampling
 from sweet_rl.records import Task
 from sweet_rl.rollout import collect as module
 from sweet_rl.rollout.collect import CollectionSettings, Progress, collect, summarise
-from sweet_rl.rollout.play import Collaboration
+from sweet_rl.rollout.play import DialogueSetup
 from sweet_rl.runs.run import open_run
 
 TASKS = [Task(f"task {number}", "", id=f"t{number}") for number in range(3)]
@@ -52,7 +51,7 @@ class Human:
 def collected(path, jobs):
     agent, human = Agent(), Human()
     begin = partial(AnswerEnvironment, agent_prompt="{problem_description}", max_turns=5)
-    both = Collaboration(agent, human, begin, Sampling())
+    both = DialogueSetup(agent, human, begin, Sampling())
     with open_run(path, {}) as output:
         summary = asyncio.run(collect(output, jobs, both, 2, {"policy": agent}))
         return summary, sorted(output.done), agent, human

@@ -7,13 +7,12 @@ from functools import partial
 import pytest
 
 from sweet_rl.chat import parts_text
-from sweet_rl.environments import AnswerEnvironment
+from sweet_rl.domains import AnswerEnvironment, HumanReply
 from sweet_rl.errors import UserError
-from sweet_rl.humans import HumanReply
 from sweet_rl.models.base import Completion, ModelError, Sampling
 from sweet_rl.models.transformers_local import TransformersModel
 from sweet_rl.records import Task, Trajectory
-from sweet_rl.rollout.play import Collaboration, as_they_finish, play, play_all, trajectory_id
+from sweet_rl.rollout.play import DialogueSetup, as_they_finish, play, play_all, trajectory_id
 from tests.support.tiny_models import BOS, EOS, save_tiny_chat_model
 
 TASKS = [
@@ -46,9 +45,9 @@ def path(tmp_path_factory):
     return save_tiny_chat_model(tmp_path_factory.mktemp("tiny"), initializer_range=0.2)
 
 
-def collaboration(agent, human, max_turns=3) -> Collaboration:
+def collaboration(agent, human, max_turns=3) -> DialogueSetup:
     begin = partial(AnswerEnvironment, agent_prompt="{problem_description}", max_turns=max_turns)
-    return Collaboration(agent, human, begin, SAMPLING)
+    return DialogueSetup(agent, human, begin, SAMPLING)
 
 
 def played(path, human, jobs=JOBS, concurrency=12, **settings) -> dict[str, Trajectory]:
@@ -199,7 +198,7 @@ class SeedHuman:
 
 def dialogue_of(task=TASKS[0], sample=0, seed=3, **fields) -> Trajectory:
     begin = partial(AnswerEnvironment, agent_prompt="{problem_description}", max_turns=5)
-    both = Collaboration(SeedAgent(), SeedHuman(), begin, Sampling(seed=seed), **fields)
+    both = DialogueSetup(SeedAgent(), SeedHuman(), begin, Sampling(seed=seed), **fields)
     return asyncio.run(play(task, sample, both))
 
 
@@ -225,7 +224,7 @@ def test_every_turn_and_each_side_has_a_seed_of_its_own():
 def test_the_settings_of_sampling_reach_the_agent():
     agent = SeedAgent()
     begin = partial(AnswerEnvironment, agent_prompt="{problem_description}", max_turns=5)
-    asyncio.run(play(TASKS[0], 0, Collaboration(agent, SeedHuman(), begin, Sampling(0.5, 0.9, 7, seed=3))))
+    asyncio.run(play(TASKS[0], 0, DialogueSetup(agent, SeedHuman(), begin, Sampling(0.5, 0.9, 7, seed=3))))
     assert {(s.temperature, s.top_p, s.max_tokens, s.n) for s in agent.samplings} == {(0.5, 0.9, 7, 1)}
 
 
@@ -248,12 +247,12 @@ def test_the_candidate_that_is_chosen_is_played_and_the_tokens_of_all_are_counte
 
     begin = partial(AnswerEnvironment, agent_prompt="{problem_description}", max_turns=5)
     agent = SeedAgent(last_turn=1)
-    played = asyncio.run(play(TASKS[0], 0, Collaboration(agent, SeedHuman(), begin, Sampling(n=4), choose)))
+    played = asyncio.run(play(TASKS[0], 0, DialogueSetup(agent, SeedHuman(), begin, Sampling(n=4), choose)))
     assert seen == [(TASKS[0], 1, None, 4, None), (TASKS[0], 3, None, 4, None)]
     assert texts(played)[0] == str(agent.samplings[0].seed + 2)
     assert played.usage["agent"] == {"prompt_tokens": 20, "completion_tokens": 24}
     with pytest.raises(ValueError, match="several candidates"):
-        Collaboration(agent, SeedHuman(), begin, Sampling(n=2))
+        DialogueSetup(agent, SeedHuman(), begin, Sampling(n=2))
 
 
 def test_a_failing_critic_fails_the_dialogue_on_its_own_side():

@@ -346,7 +346,7 @@ def verdict(program: bytes, architecture: int, number: int, arguments=()) -> int
 
 def without_namespaces(*command: str) -> subprocess.CompletedProcess:
     """Run where no further user namespace can be made, as in default Docker; skips where that cannot be set up."""
-    shut = "echo 0 > /proc/sys/user/max_user_namespaces && exec \"$@\""
+    shut = 'echo 0 > /proc/sys/user/max_user_namespaces && exec "$@"'
     program = ["unshare", "--user", "--map-root-user", "sh", "-c", shut, "sh", *command]
     try:
         done = subprocess.run(program, capture_output=True, text=True, env=dict(os.environ, PYTHONPATH=str(ROOT)))

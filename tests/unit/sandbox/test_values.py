@@ -12,7 +12,7 @@ from itertools import product
 
 import pytest
 
-from sweet_rl.rewards.released_rules import equal_as_released
+from sweet_rl.domains.backend.released_rules import equal_as_released
 from sweet_rl.sandbox.encode import Unserialisable, encode
 from sweet_rl.sandbox.values import decode, preview, same
 

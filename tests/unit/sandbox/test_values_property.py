@@ -5,8 +5,8 @@ import random
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from sweet_rl.domains.backend.unit_tests import CodeGrader
 from sweet_rl.records import Task
-from sweet_rl.rewards.unit_tests import CodeGrader
 from sweet_rl.sandbox.encode import encode
 from sweet_rl.sandbox.values import decode, same
 

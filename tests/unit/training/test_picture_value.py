@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from sweet_rl.errors import UserError
+from sweet_rl.log_probs.vision import VisionFormat
 from sweet_rl.records import Task, Trajectory
-from sweet_rl.scoring.vision import VisionFormat
 from sweet_rl.training.examples import DROPPED, EQUAL
 from sweet_rl.training.picture_value import (
     NO_PICTURE,
@@ -23,7 +23,7 @@ from sweet_rl.training.settings import PictureSettings, ValueSettings
 from tests.support.tiny_vision import save_tiny_vision_model
 
 pytest.importorskip("PIL.Image", reason="needs: pip install -e '.[frontend]'")
-from tests.unit.scoring.test_vision import dialogue, png  # noqa: E402
+from tests.unit.log_probs.test_vision import dialogue, png  # noqa: E402
 
 
 @pytest.fixture(scope="module")

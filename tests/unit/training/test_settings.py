@@ -58,7 +58,7 @@ def test_flags_that_contradict_each_other_are_refused():
     (TrainingSettings, "max_epochs", (0,)),
     (TrainingSettings, "train_batch_size", (0,)),
     (TrainingSettings, "micro_train_batch_size", (0,)),
-    (TrainingSettings, "pairs_together", (0,)),
+    (TrainingSettings, "max_pairs_per_prompt", (0,)),
     (TrainingSettings, "save_steps", (0,)),
     (TrainingSettings, "logging_steps", (0,)),
     (TrainingSettings, "lora_rank", (0,)),
@@ -88,7 +88,7 @@ def test_the_least_and_the_most_that_make_sense_are_taken():
     PictureSettings(min_gap=1e-9, max_pixels=28 * 28)
     DataSettings(eval_fraction=0.999, max_len=2)
     TrainingSettings(
-        learning_rate=1e-12, max_epochs=1, train_batch_size=1, micro_train_batch_size=1, pairs_together=1,
+        learning_rate=1e-12, max_epochs=1, train_batch_size=1, micro_train_batch_size=1, max_pairs_per_prompt=1,
         warmup_ratio=0.0, weight_decay=0.0, max_norm=0.0, zero_stage=0, lora_rank=1, lora_alpha=0.5, save_steps=1,
         logging_steps=1,
     )  # fmt: skip
@@ -112,7 +112,7 @@ def test_four_bit_weights_are_refused_beside_deepspeed():
 
 def test_what_changes_the_pace_only_is_not_recorded():
     recorded = to_settings(TrainingSettings(seed=3))
-    assert recorded["seed"] == 3 and {"learning_rate", "pairs_together", "zero_stage", "keep"} <= recorded.keys()
+    assert recorded["seed"] == 3 and {"learning_rate", "max_pairs_per_prompt", "zero_stage", "keep"} <= recorded.keys()
     memory = {"micro_train_batch_size", "gradient_checkpointing", "adam_offload"}
     assert not memory & recorded.keys()
     assert not {"save_steps", "save_minutes", "logging_steps", "report_to"} & recorded.keys()
@@ -137,7 +137,7 @@ def test_the_defaults_are_those_that_are_documented():
     assert asdict(TrainingSettings()) == {
         "learning_rate": None, "min_learning_rate_ratio": 0.1, "adam_betas": (0.9, 0.95), "optim": "adamw",
         "max_epochs": 1, "train_batch_size": 8, "micro_train_batch_size": None,
-        "pairs_together": 4, "lr_scheduler": "cosine", "warmup_ratio": 0.03, "weight_decay": 0.0, "max_norm": 1.0,
+        "max_pairs_per_prompt": 4, "lr_scheduler": "cosine", "warmup_ratio": 0.03, "weight_decay": 0.0, "max_norm": 1.0,
         "bf16": False, "gradient_checkpointing": False, "zero_stage": None, "adam_offload": False,
         "lora_rank": None, "lora_alpha": None, "lora_dropout": 0.0,
         "target_modules": ("all-linear",), "load_in_4bit": False, "save_steps": None, "save_minutes": 10.0,

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from sweet_rl.scoring.rows import EncodedText
+from sweet_rl.log_probs.rows import EncodedText
 from sweet_rl.training.examples import DialogueExamples, PreferenceExamples
+from sweet_rl.training.rejection_fine_tuning import imitation_objective
 from sweet_rl.training.settings import ValueSettings
-from sweet_rl.training.sft import imitation_objective
 from sweet_rl.training.value import value_objective
 
 

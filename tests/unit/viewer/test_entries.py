@@ -7,12 +7,12 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from sweet_rl.analysis.statistics import bootstrap_interval
 from sweet_rl.chat import ChatFormat
 from sweet_rl.credit.critics import CriticSettings
 from sweet_rl.credit.ranking import ranked
 from sweet_rl.credit.turn_pairs import turn_pairs
 from sweet_rl.errors import UserError
+from sweet_rl.evaluation.statistics import bootstrap_interval
 from sweet_rl.names import model_path
 from sweet_rl.records import Trajectory, TurnCandidates
 from sweet_rl.viewer.page import json_text

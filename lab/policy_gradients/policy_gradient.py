@@ -1,0 +1,105 @@
+"""Policy gradients: the policy learns from dialogues that it has just sampled, each compared with its siblings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from lab.policy_gradients.policy_examples import PolicyExamples, encode_policy_examples
+from sweet_rl.chat import ChatFormat
+from sweet_rl.cli import to_settings
+from sweet_rl.log_probs.logps import ROW_TOKENS
+from sweet_rl.log_probs.rows import lay_out
+from sweet_rl.log_probs.shared_prefix import share_prompts
+from sweet_rl.models.load import model_input
+from sweet_rl.models.loadable import check_loadable
+from sweet_rl.names import model_path
+from sweet_rl.records import Trajectory
+from sweet_rl.training.encoded_once import encoded_once
+from sweet_rl.training.first_loss import OTHER_SAMPLER
+from sweet_rl.training.loop import Training
+from sweet_rl.training.losses import policy_gradient_losses
+from sweet_rl.training.reference import frozen_logps
+from sweet_rl.training.settings import DataSettings, PolicyGradientSettings, TrainingSettings
+from sweet_rl.training.trainer import Objective
+
+
+def policy_gradient_objective(
+    examples: PolicyExamples,
+    sampled: Sequence[np.ndarray],
+    reference: Sequence[np.ndarray] | None,
+    how: PolicyGradientSettings,
+    share: bool,
+) -> Objective:
+    """The clipped surrogate over whole dialogues.
+
+    Args:
+        examples: the dialogues.
+        sampled: [n_i] log-probs of each dialogue's trained tokens under the policy that sampled them.
+        reference: the same under the reference model; None without a KL penalty.
+        how: the loss.
+        share: whether the model is one that `share_prompts` has switched.
+    """
+
+    def collate(indices: list[int]) -> dict[str, Any]:
+        def flat(arrays: Sequence[np.ndarray]) -> torch.Tensor:
+            return torch.from_numpy(np.concatenate([arrays[i] for i in indices]))
+
+        batch = lay_out([examples.texts[i] for i in indices], share, ROW_TOKENS)
+        batch |= {"sampled": flat(sampled), "advantages": flat(examples.advantages)}
+        if reference is not None:
+            batch["reference"] = flat(reference)
+        return batch | {"items": len(batch["targets"]) if how.aggregation == "token" else len(indices)}
+
+    def losses(logps: torch.Tensor, batch: dict) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+        reference = batch.get("reference")
+        return policy_gradient_losses(logps, batch["sampled"], batch["advantages"], batch["text"], how, reference)
+
+    return Objective(
+        collate, losses, first_loss=0.0, first_figure="sampling_kl", first_logps="sampled", first_problem=OTHER_SAMPLER
+    )
+
+
+def train_policy_gradient(
+    pretrain: str,
+    dataset: str,
+    save_path: str,
+    how: PolicyGradientSettings,
+    settings: TrainingSettings,
+    data: DataSettings,
+    ref_pretrain: str | None = None,
+    overwrite: bool = False,
+) -> dict | None:
+    """Train the policy that sampled the graded dialogues of `dataset`.
+
+    `ref_pretrain` is the reference model of the KL penalty; default: `pretrain`. Other arguments, result and errors are
+    those of `loop.Training`.
+    """
+    training = Training(pretrain, dataset, save_path, settings, data, overwrite)
+    weights, frozen = training.weights, model_path(ref_pretrain or pretrain)
+    chat = ChatFormat.from_pretrained(weights)
+    examples = encoded_once(
+        lambda: encode_policy_examples(training.read(Trajectory), chat, data, how, dataset), training.args
+    )
+    for path in {weights, *([frozen] if how.kl_coef else [])}:
+        check_loadable(path)
+
+    def make() -> tuple[torch.nn.Module, Objective]:
+        sampled = examples.sampled
+        if sampled is None:
+            sampled = frozen_logps(examples.texts, weights, training)
+        reference = frozen_logps(examples.texts, frozen, training) if how.kl_coef else None
+        model = training.trainable(training.load_weights(weights))
+        return model, policy_gradient_objective(examples, sampled, reference, how, share_prompts(model))
+
+    recorded, inputs = to_settings(how), []
+    if how.kl_coef:
+        recorded["ref_pretrain"] = ref_pretrain or pretrain
+        inputs.append(model_input(ref_pretrain or pretrain))
+    # Siblings share a batch, in which their advantages cancel: batches of similar lengths alone would hold only good or
+    # only bad dialogues, because an agent that answers too early does so in a short one.
+    together = settings.train_batch_size
+    return training.run(examples, {"trajectories": len(examples)}, recorded, chat, make, inputs, together)

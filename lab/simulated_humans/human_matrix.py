@@ -1,0 +1,90 @@
+"""A matrix of agents by the simulated humans they were trained and evaluated with.
+
+The human of the evaluation is in the rows of a graded file. The human of the training is found through the manifests
+behind the agent: its training set, the dialogues that it was made from, and their human.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sweet_rl.errors import UserError
+from sweet_rl.evaluation.budget import behind_dialogues, human_of
+from sweet_rl.evaluation.comparison import Row, compare
+from sweet_rl.evaluation.comparison_table import Table
+from sweet_rl.evaluation.graded_file import GradedFile, check_comparable
+from sweet_rl.evaluation.statistics import interval_text
+
+UNTRAINED = "none"
+
+
+@dataclass(frozen=True)
+class HumanMatrix:
+    """What agents reach with the human they were trained with, and with others.
+
+    Attributes:
+        measure: success, similarity or reward.
+        cells: by (run, trained with, evaluated with); seeds are averaged.
+        tasks: number of tasks with a graded dialogue in every file.
+    """
+
+    measure: str
+    cells: Mapping[tuple[str, str, str], Row]
+    tasks: int
+
+    def to_dict(self) -> dict:
+        return {
+            "measure": self.measure,
+            "tasks": self.tasks,
+            "cells": [
+                {"run": run, "trained_with": trained, "evaluated_with": human, "seeds": row.seeds,
+                 self.measure: row.main.to_dict()}
+                for (run, trained, human), row in self.cells.items()
+            ],
+        }  # fmt: skip
+
+    def table(self) -> Table:
+        """One line per run and human of its training, one column per human of the evaluation."""
+        humans = sorted({human for *_, human in self.cells})
+        heading = ["run", "trained with", *(f"{self.measure} % with {human}" for human in humans)]
+        lines = [
+            [run, trained, *(_figure(self.cells.get((run, trained, human))) for human in humans)]
+            for run, trained in dict.fromkeys((run, trained) for run, trained, _ in self.cells)
+        ]
+        return Table([heading, *lines], len(heading) - 1)
+
+
+def measure_matrix(runs: Mapping[str, Sequence[GradedFile]], seed: int = 0) -> HumanMatrix:
+    """Sort the files of each run by the humans of training and evaluation.
+
+    Args:
+        runs: graded files by the name of the run; files of one cell are its seeds.
+        seed: of the bootstrap.
+
+    Raises:
+        UserError: files on different tasks or by different graders, or one that was played with several humans.
+    """
+    check_comparable(runs, mix_humans=True)
+    cells: dict[tuple[str, str, str], list[GradedFile]] = {}
+    for name, file in ((name, file) for name, files in runs.items() for file in files):
+        if len(file.humans) != 1:
+            found = ", ".join(file.humans) or "no human replied in it"
+            raise UserError(f"{file.path}: a cell of the matrix needs dialogues with one human; found: {found}.")
+        cells.setdefault((name, trained_with(file.path), file.humans[0]), []).append(file)
+    named = {" / ".join(cell): files for cell, files in cells.items()}
+    comparison = compare(named, seed=seed, mix_humans=True)
+    rows = dict(zip(cells, comparison.rows, strict=True))
+    return HumanMatrix(comparison.measure, rows, comparison.tasks)
+
+
+def trained_with(graded_path: str) -> str:
+    """The humans of the dialogues that the agent of a graded file was trained on; "none" without such dialogues."""
+    humans = {human for path in behind_dialogues(graded_path) if (human := human_of(path)) is not None}
+    return ", ".join(sorted(humans)) or UNTRAINED
+
+
+def _figure(row: Row | None) -> str:
+    if row is None:
+        return ""
+    return f"{100 * row.main.mean:.1f} ({interval_text(row.main.low, row.main.high)})"

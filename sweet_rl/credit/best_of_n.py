@@ -1,0 +1,101 @@
+"""Acting with a critic: of several candidates for a turn, the best-scored one is played (Figure 3a of the paper)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from sweet_rl.chat import ChatFormat
+from sweet_rl.credit.advantage import order_by_score
+from sweet_rl.credit.candidates import candidate_fields
+from sweet_rl.credit.critics import Critic
+from sweet_rl.errors import UserError
+from sweet_rl.models.base import Completion, Message, ModelError, Part
+from sweet_rl.records import Task, TurnCandidates
+
+
+class BestCandidate:
+    """Chooses the candidate with the highest score, the first of equal ones (a `rollout.play.CandidateSelector`).
+
+    Turns of different dialogues that wait at the same time are scored in one call, at most `critic.turns_per_call`.
+
+    Args:
+        critic: scores the candidates.
+        chat: lays out the prompt if the agent's own prompt is not known.
+    """
+
+    def __init__(self, critic: Critic, chat: ChatFormat | None = None) -> None:
+        self._critic, self._chat = critic, chat
+        self._waiting: list[tuple[TurnCandidates, asyncio.Future[int]]] = []
+        self._workers: set[asyncio.Task] = set()
+
+    async def __call__(
+        self,
+        task: Task,
+        messages: list[Message],
+        prompt: list[Part] | None,
+        completions: Sequence[Completion],
+        tokenizer: str | None = None,
+    ) -> int:
+        """The index of the candidate to play. Arguments as of `rollout.play.CandidateSelector`.
+
+        Raises:
+            ModelError: the critic failed; of kind "engine" for any error that is not its server's.
+            UserError: the prompt is not known, or the critic cannot score the turn.
+        """
+        chosen: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._waiting.append((self._turn(task, messages, prompt, completions, tokenizer), chosen))
+        if len(self._workers) < self._critic.calls_at_once:
+            self._workers.add(asyncio.ensure_future(self._work()))
+        return await chosen
+
+    async def close(self) -> None:
+        await self._critic.close()
+
+    def _turn(
+        self,
+        task: Task,
+        messages: list[Message],
+        prompt: list[Part] | None,
+        completions: Sequence[Completion],
+        tokenizer: str | None,
+    ) -> TurnCandidates:
+        if prompt is None:
+            if self._chat is None:
+                raise UserError("the agent's prompt is not known to the critic: give --agent_tokenizer.")
+            prompt = self._chat.prompt(messages)
+        number = sum(message["role"] == "assistant" for message in messages)
+        return TurnCandidates(
+            id=f"{task.id}, turn {number}",
+            task=task,
+            turn=number,
+            input=prompt,
+            older_output=completions[0].text,
+            tokenizer=tokenizer,
+            dialogue=messages,
+            **candidate_fields(completions),
+        )
+
+    async def _work(self) -> None:
+        while self._waiting:
+            size = self._critic.turns_per_call
+            batch, self._waiting = self._waiting[:size], self._waiting[size:]
+            await self._score(batch)
+        # Not in a callback of the task: a turn could begin to wait before that, and no worker would take it.
+        self._workers.discard(asyncio.current_task())
+
+    async def _score(self, batch: list[tuple[TurnCandidates, asyncio.Future[int]]]) -> None:
+        try:
+            scores = await self._critic.scores([turn for turn, _ in batch])
+            results = [order_by_score(own)[0] for own in scores]
+        except (ModelError, UserError) as error:
+            results = [error] * len(batch)
+        except Exception as error:  # every waiting turn gets the error, whatever a model raises
+            results = [ModelError("engine", f"{type(error).__name__}: {error}")] * len(batch)
+        for (_, chosen), result in zip(batch, results, strict=True):
+            if chosen.done():
+                continue
+            if isinstance(result, Exception):
+                chosen.set_exception(result)
+            else:
+                chosen.set_result(result)

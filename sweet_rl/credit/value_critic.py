@@ -1,0 +1,152 @@
+"""Critics with a regression head (models of train_value.py): a candidate's score is the value of its turn.
+
+`ValueHeadCritic` reads text (the ablation of the paper's Table 3). `PictureValueCritic` is the paper's critic for
+Frontend Design: it sees a picture of the reference page.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from sweet_rl.chat import ChatFormat
+from sweet_rl.credit.candidate_texts import check_candidates, encoded_candidates
+from sweet_rl.credit.critics import CriticSettings
+from sweet_rl.domains.frontend.encoders import opened
+from sweet_rl.errors import UserError
+from sweet_rl.log_probs.rows import EncodedText
+from sweet_rl.log_probs.vision import VisionFormat
+from sweet_rl.names import model_path
+from sweet_rl.records import TurnCandidates
+from sweet_rl.runs.manifest import read_manifest
+
+PAGE_TIMEOUT = 60.0  # seconds; the same pages were drawn before, for training
+Value = Callable[[Sequence[EncodedText]], list[float]]
+"""Texts -> the value at the end of each text."""
+
+
+class ValueHeadCritic:
+    """Scores candidates by their value after the turn's prompt (a `critics.Critic`).
+
+    Args:
+        chat: of the critic's tokenizer.
+        value: values under the critic.
+        hint: whether the texts begin with the reference solution.
+    """
+
+    turns_per_call = 64
+    calls_at_once = 1
+
+    def __init__(self, chat: ChatFormat, value: Value, hint: bool = True):
+        self.chat, self.eos_text = chat, chat.eos_text
+        self._value, self._hint = value, hint
+
+    @classmethod
+    def load(cls, settings: CriticSettings) -> ValueHeadCritic:
+        """Load the model, on the GPU if there is one. Raises UserError if it has no value head."""
+        import torch
+
+        from sweet_rl.log_probs.shared_prefix import share_prompts
+        from sweet_rl.log_probs.value_head import load_value_model, value_texts
+
+        path = model_path(settings.model_id)
+        model = load_value_model(path, torch.bfloat16 if settings.reduced else torch.float32)
+        share = share_prompts(model)
+
+        def value(texts: Sequence[EncodedText]) -> list[float]:
+            return value_texts(model, texts, settings.token_budget, share)
+
+        return cls(ChatFormat.from_pretrained(path), value, settings.hint)
+
+    async def scores(self, records: Sequence[TurnCandidates]) -> list[list[float]]:
+        texts = [encoded_candidates(record, self.chat, self._hint) for record in records]
+        values = iter(await asyncio.to_thread(self._value, [text for group in texts for text in group]))
+        return [[next(values) for _ in group] for group in texts]
+
+    async def close(self) -> None:
+        """Nothing to release."""
+
+
+class PictureValueCritic:
+    """Scores candidates by their value after the dialogue and a picture of the reference page (a `critics.Critic`).
+
+    Args:
+        model: vision-language model with a value head.
+        form: lays out its texts and pictures.
+        renderer: draws the reference pages of the records' tasks.
+        token_budget: tokens in one forward pass.
+    """
+
+    turns_per_call = 16
+    calls_at_once = 1
+
+    def __init__(self, model, form: VisionFormat, renderer, token_budget: int = 16384) -> None:
+        self.form, self.eos_text = form, None  # a candidate ends with the EOS of the model that sampled it
+        self._model, self._renderer, self._token_budget = model, renderer, token_budget
+
+    @classmethod
+    def load(cls, settings: CriticSettings) -> PictureValueCritic:
+        """Load the model, on the GPU if there is one.
+
+        Raises:
+            UserError: the model has no value head, there is no browser, or `settings` hide the reference solution.
+        """
+        import torch
+
+        from sweet_rl.log_probs.value_head import load_value_model
+        from sweet_rl.log_probs.vision import load_vision_frozen
+        from sweet_rl.rendering.renderer import PageRenderer
+
+        if not settings.hint:
+            raise UserError("a vision critic ranks with the reference page's picture: leave out --no_prompt.")
+        path = model_path(settings.model_id)
+        dtype = torch.bfloat16 if settings.reduced else torch.float32
+        model = load_value_model(path, dtype, load=load_vision_frozen)
+        renderer = PageRenderer(**_window(path), timeout=PAGE_TIMEOUT)
+        return cls(model, VisionFormat.from_pretrained(path), renderer, settings.token_budget)
+
+    async def scores(self, records: Sequence[TurnCandidates]) -> list[list[float]]:
+        from sweet_rl.log_probs.vision import picture_values
+
+        texts: list[EncodedText] = []
+        pictures: list[bytes] = []
+        for record in records:
+            check_candidates(record, hint=True)
+            rendered = await asyncio.to_thread(self._renderer.render, record.task.ground_truth)
+            if rendered.png is None:
+                raise UserError(
+                    f"candidates {record.id!r}: the reference page of their task gives no picture "
+                    f"({rendered.failure['kind']}: {rendered.failure['message']}). Leave such tasks out with "
+                    "filter_websites.py."
+                )
+            texts += self._encoded(record, opened(rendered.png).size)
+            pictures += [rendered.png] * len(record.additional_outputs)
+        values = iter(
+            await asyncio.to_thread(picture_values, self._model, self.form, texts, pictures, self._token_budget)
+        )
+        return [[next(values) for _ in record.additional_outputs] for record in records]
+
+    def _encoded(self, record: TurnCandidates, size: tuple[int, int]) -> list[EncodedText]:
+        if record.dialogue is None:
+            raise UserError(
+                f"candidates {record.id!r}: no 'dialogue', so its messages cannot be laid out for another model. "
+                "Sample the candidates again with sample_best_of_n.py."
+            )
+        prompt = [part | {"train": False} for part in self.form.chat.prompt(record.dialogue)]
+        reasons = record.additional_finish_reasons or ["stop"] * len(record.additional_outputs)
+        texts = []
+        for number, (text, reason) in enumerate(zip(record.additional_outputs, reasons, strict=True)):
+            message = {"role": "assistant", "content": text, "output": text, "finish_reason": reason}
+            parts = [*prompt, self.form.chat.dialogue([*record.dialogue, message])[-1]]
+            texts.append(self.form.encode(parts, None, size, f"candidates {record.id!r}, candidate {number}"))
+        return texts
+
+    async def close(self) -> None:
+        self._renderer.close()
+
+
+def _window(path: str) -> dict[str, int]:
+    """The window in which the critic saw pages in training, from its manifest; empty if there is none."""
+    settings = (read_manifest(path) or {"settings": {}})["settings"]
+    sizes = {"width": settings.get("page_width"), "height": settings.get("page_height")}
+    return {name: size for name, size in sizes.items() if size is not None}

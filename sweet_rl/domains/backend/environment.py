@@ -1,0 +1,58 @@
+"""Backend Programming (the paper, section 3): the agent asks about a vaguely described function, then writes it.
+
+The reward is the share of hidden unit tests that the code passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+from sweet_rl.cli import UNRECORDED
+from sweet_rl.domains.backend.released_rules import PaperGrader
+from sweet_rl.domains.backend.unit_tests import CodeGrader
+from sweet_rl.domains.base import Domain
+from sweet_rl.errors import UserError
+from sweet_rl.records import Task
+
+
+@dataclass(frozen=True)
+class CodeGrading:
+    """How answers are run.
+
+    Attributes:
+        timeout: CPU seconds per test; three times as many seconds by the clock.
+        memory_mb: memory that an answer may use, in MB.
+        workers: answers that are graded at the same time; two per core by default.
+        sandbox: auto, strict, seccomp or limits (see the docstring of sweet_rl/sandbox).
+        paper_grader: grade by the rules of the released code (sweet_rl/domains/backend/released_rules.py), only to
+            compare with its figures.
+    """
+
+    timeout: float = 1.0
+    memory_mb: int = 256
+    workers: Annotated[int | None, UNRECORDED] = None
+    sandbox: str = "auto"
+    paper_grader: bool = False
+
+
+def make_grader(settings: CodeGrading) -> CodeGrader:
+    kind = PaperGrader if settings.paper_grader else CodeGrader
+    return kind(settings.timeout, settings.memory_mb, settings.workers, settings.sandbox)
+
+
+def check_tasks(tasks: Sequence[Task], path: str) -> None:
+    """Raises UserError if no task has tests."""
+    if not any(task.test_cases for task in tasks):
+        raise UserError(f"{path}: no task has test_cases. Frontend trajectories are graded by evaluate_html.py.")
+
+
+DOMAIN = Domain(
+    name="code",
+    agent_prompt="code_agent.txt",
+    human_prompt="code_user.txt",
+    max_reply_chars=400,
+    grader=make_grader,
+    check_tasks=check_tasks,
+)

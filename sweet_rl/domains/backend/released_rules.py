@@ -1,0 +1,104 @@
+"""The released grader's rules, for comparison with its figures only. Answers are contained as everywhere.
+
+Kept of the released grader: code is executed inside a function's scope, so top-level imports, helpers and recursion
+raise NameError; an answer with a forbidden word scores 0; None never passes; floats must be equal to the last digit;
+NaN, arrays and objects without `==` are never equal; a test whose reference fails cannot be passed, and no task with
+tests is ungradable.
+
+Not kept: it ran in the grader's process (an exit ended the run, a lying `__eq__` passed), and on Python 3.13 and later
+its scoping makes every answer fail. How it found the code in an answer is unknown; `extract_code.py` is used.
+"""
+
+from collections import OrderedDict
+from datetime import timedelta
+
+from sweet_rl.domains.backend.extract_code import function_name
+from sweet_rl.domains.backend.unit_tests import CodeGrader, Reference, result
+from sweet_rl.domains.grader import Grade
+from sweet_rl.sandbox.values import as_number, findable, same
+
+FORBIDDEN_WORDS = ("print(", "write", "open(")
+LISTS = {"l": list, "t": tuple}
+
+
+class PaperGrader(CodeGrader):
+    """`CodeGrader` with the release's rules. The failure of an answer with a forbidden word is "banned word"."""
+
+    scope, rules, whole_calls = "function", "paper", True
+    equal_to_itself = False
+
+    def describe(self) -> str:
+        return f"{super().describe()}; scored by the release's rules, for comparison only"
+
+    def _grade_code(self, reference: Reference, texts: list[str]) -> Grade:
+        word = next((word for word in FORBIDDEN_WORDS if word in texts[0]), None)
+        if word is not None:
+            return self._all_failed(reference, "banned word", f"{word!r} is in the code")
+        return super()._grade_code(reference, texts)
+
+    def _compare(self, name: str, reference: Reference, number: int, outcome: tuple) -> dict:
+        if reference.results[number] is None:
+            return result(name, "reference failed")
+        return super()._compare(name, reference, number, outcome)
+
+    def equal(self, expected, got) -> bool:
+        return equal_as_released(expected, got)
+
+    def _run_reference(self, code: str, calls: dict[str, str]) -> Reference:
+        """Run the reference once; a test that it fails has no result."""
+        reference = Reference(calls, function_name(code, calls))
+        if not calls:
+            reference.ungradable = "the task has no test cases"
+            return reference
+        self._compile_tests(reference)
+        if reference.ungradable:  # for the release such a test fails
+            reference.ungradable, reference.results = None, [None] * len(calls)
+        if reference.results or reference.machine:
+            return reference
+        outcomes = self._run("reference", 0, reference, [code])
+        reference.machine = next((message for reason, message in outcomes if reason == "machine"), None)
+        reference.results = [content if reason == "value" else None for reason, content in outcomes]
+        return reference
+
+
+def equal_as_released(expected, got) -> bool:
+    """Whether two trees stand for values that are equal by `==` alone and are not None."""
+    try:
+        return expected is not None and bool(_value(expected) == _value(got))
+    except (TypeError, ValueError, LookupError, ArithmeticError, RecursionError):
+        return False
+
+
+def _value(tree):
+    """The Python value of a tree of plain data. Raises ValueError for a type without `==` of its own."""
+    if type(tree) is not list:
+        return tree
+    number = as_number(tree)
+    if number is not None:
+        return number
+    tag, items = tree[0], tree[1:]
+    if tag in ("l", "t"):
+        return LISTS[tag](map(_value, items))
+    if tag == "S":
+        return frozenset(findable(map(_value, items)))
+    if tag in ("d", "od"):
+        pairs = zip(findable(_value(key) for key, _ in items), (_value(value) for _, value in items), strict=True)
+        return OrderedDict(pairs) if tag == "od" else dict(pairs)
+    if tag == "td":
+        return timedelta(microseconds=items[0])
+    if tag in ("dt", "da", "ti", "y", "u", "sp", "q", "r"):
+        return _Flat(tree)
+    raise ValueError(f"{tag!r} values are never equal")
+
+
+class _Flat:
+    """A value that `same` compares exactly."""
+
+    def __init__(self, tree):
+        self.tree = tree
+
+    def __eq__(self, other):
+        return isinstance(other, _Flat) and same(self.tree, other.tree)
+
+    def __hash__(self):
+        return hash(self.tree[0])

@@ -1,0 +1,82 @@
+"""Frontend Design (the paper, section 3): the agent shows drafts of a web page to a human who sees them drawn.
+
+Each message may hold one page; of several, the last one counts. The reward is the cosine similarity of the pictures
+of the answer and of the reference page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from sweet_rl.cli import UNRECORDED
+from sweet_rl.domains.base import AnswerEnvironment, Domain
+from sweet_rl.domains.frontend.embedding_cache import EmbeddingCache
+from sweet_rl.domains.frontend.encoders import load_encoder
+from sweet_rl.domains.frontend.extract_page import answered_page
+from sweet_rl.domains.frontend.human import PROMPT_VALUES, VisionHuman
+from sweet_rl.domains.frontend.page_similarity import PageGrader
+from sweet_rl.errors import UserError
+from sweet_rl.records import Task
+from sweet_rl.rendering.renderer import BrowserSettings
+
+EMBEDDINGS = Path.home() / ".cache" / "sweet_rl" / "embeddings"
+
+
+@dataclass(frozen=True)
+class PageGrading(BrowserSettings):
+    """How pages are drawn and compared.
+
+    Attributes:
+        javascript: run the pages' own scripts.
+        image_encoder: hub name or folder of a vision model, or efficientnet-lite0. By default CLIP ViT-B/32
+            (openai/clip-vit-base-patch32), or efficientnet-lite0 if the weights of CLIP cannot be loaded.
+        device: device of the encoder; by default the GPU, if there is one.
+        dtype: number format of the encoder: float32, bfloat16 or float16.
+        embedding_cache: folder in which embeddings of reference pages are kept; `none` keeps them in memory.
+    """
+
+    javascript: bool = False
+    image_encoder: str | None = None
+    device: Annotated[str | None, UNRECORDED] = None
+    dtype: str = "float32"
+    embedding_cache: Annotated[str | None, UNRECORDED] = str(EMBEDDINGS)
+
+
+def make_grader(settings: PageGrading) -> PageGrader:
+    encoder = load_encoder(settings.image_encoder, settings.device, settings.dtype)
+    cache = EmbeddingCache(settings.embedding_cache)
+    return PageGrader(settings.renderer(javascript=settings.javascript), encoder, cache)
+
+
+def check_tasks(tasks: Sequence[Task], path: str) -> None:
+    """Raises UserError if all tasks have tests."""
+    if all(task.test_cases for task in tasks):
+        raise UserError(f"{path}: its tasks have test_cases. Backend trajectories are graded by evaluate_code.py.")
+
+
+class FrontendEnvironment(AnswerEnvironment):
+    """An `AnswerEnvironment` whose answer is the page after the marker, without the words around it.
+
+    If no page follows the marker, the answer is those words, so that nothing is lost.
+    """
+
+    def read_answer(self, text: str) -> str:
+        return answered_page(text) or text
+
+
+DOMAIN = Domain(
+    name="html",
+    environment=FrontendEnvironment,
+    agent_prompt="html_agent.txt",
+    human=VisionHuman,
+    human_prompt="html_user.txt",
+    human_prompt_values=PROMPT_VALUES,
+    max_reply_chars=1000,
+    grader=make_grader,
+    check_tasks=check_tasks,
+    draws_pages=True,
+    min_gap=0.1,
+)

@@ -1,0 +1,114 @@
+"""The human of Frontend Design: a vision model that sees pictures of the agent's page and of the reference page, and
+says what differs (the paper, section 3)."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from dataclasses import dataclass
+from typing import Any
+
+from sweet_rl.domains.frontend.extract_page import extract_page, without_pages
+from sweet_rl.domains.human import HumanReply, ModelHuman
+from sweet_rl.domains.leaks import holds_markup
+from sweet_rl.errors import UserError
+from sweet_rl.models.base import Message, ModelError
+from sweet_rl.prompts import fill
+from sweet_rl.records import Task
+from sweet_rl.rendering.renderer import PageRenderer
+
+PROMPT_VALUES = ("problem_description", "dialogue", "pictures")
+PAGE_MARK = "(a page)"
+BOTH = "You are shown two pictures. The first is the designer's newest page, the second is the design you have in mind."
+NO_PAGE_YET = "You are shown one picture: the design you have in mind. The designer has not shown you a page yet."
+NOT_DRAWN = (
+    "You are shown one picture: the design you have in mind. The designer's newest page could not be displayed at all "
+    "({reason}); tell the designer so."
+)
+WITHOUT_MARKUP = "(I cannot write code. Please show me a page, or ask about one part of it.)"
+REMINDER = "\n\nAn earlier draft of your message held code and was thrown away. Say it in everyday words only."
+
+
+@dataclass
+class VisionHuman(ModelHuman):
+    """A simulated human on a server's model that takes pictures (OpenAI's `image_url` parts, as data URLs).
+
+    `prompt_template` holds {problem_description}, {dialogue} and {pictures}. A reply that holds markup is a leak. The
+    human replies that it sees nothing if the agent's page cannot be drawn. The dialogue fails (kind "reference") if the
+    reference page cannot be drawn.
+
+    Args:
+        renderer: draws both pages (required).
+    """
+
+    max_chars: int = 1000
+    max_tokens: int = 512
+    renderer: PageRenderer | None = None
+
+    def __post_init__(self) -> None:
+        if self.model.chat is not None:
+            raise UserError(
+                "the simulated human must see pictures, which only a server's chat interface takes: give --hostname, "
+                "the server of a vision model."
+            )
+
+    async def reply(self, task: Task, dialogue: list[Message], seed: int) -> HumanReply:
+        """See `Human.reply`. Raises ModelError (kind "reference") if the reference page cannot be drawn."""
+        draft = newest_draft(dialogue)
+        pages = [task.ground_truth] if draft is None else [task.ground_truth, draft]
+        reference, *drawn = await asyncio.gather(*(asyncio.to_thread(self.renderer.render, page) for page in pages))
+        if reference.png is None:
+            raise ModelError("reference", f"the reference page gives no picture: {_reason(reference.failure)}")
+        if drawn and (drawn[0].failure or {}).get("kind") == "machine":
+            raise ModelError("machine", f"the page was not drawn: {_reason(drawn[0].failure)}")
+        pictures = [("The design you have in mind:", reference.png)]
+        if not drawn:
+            situation = NO_PAGE_YET
+        elif drawn[0].png is None:
+            situation = fill(NOT_DRAWN, reason=_reason(drawn[0].failure))
+        else:
+            situation = BOTH
+            pictures.insert(0, ("The designer's newest page:", drawn[0].png))
+        prompt = fill(
+            self.prompt_template,
+            problem_description=task.problem_description,
+            dialogue=transcript(dialogue),
+            pictures=situation,
+        )
+        return await self.ask(
+            lambda reminded: message_content(prompt + REMINDER if reminded else prompt, pictures),
+            holds_markup,
+            WITHOUT_MARKUP,
+            seed,
+        )
+
+
+def message_content(prompt: str, pictures: list[tuple[str, bytes]]) -> list[dict[str, Any]]:
+    """The prompt and the PNG pictures, each after its caption, as the parts of one chat message."""
+    parts: list[dict[str, Any]] = [{"type": "text", "text": prompt}]
+    for caption, png in pictures:
+        url = "data:image/png;base64," + base64.b64encode(png).decode("ascii")
+        parts += [{"type": "text", "text": caption}, {"type": "image_url", "image_url": {"url": url}}]
+    return parts
+
+
+def transcript(dialogue: list[Message]) -> str:
+    """The dialogue as text without its pages, and without its first message, which holds the agent's instructions."""
+    names = {"assistant": "Designer", "user": "You"}
+    return "\n\n".join(
+        f"{names[message['role']]}: {without_pages(message['content'], PAGE_MARK)}" for message in dialogue[1:]
+    )
+
+
+def _reason(failure: dict) -> str:
+    return f"{failure['kind']}: {failure['message']}"
+
+
+def newest_draft(dialogue: list[Message]) -> str | None:
+    """The page of the agent's newest message that holds one; None before the first draft."""
+    for message in reversed(dialogue):
+        if message["role"] == "assistant":
+            page = extract_page(message["content"])
+            if page is not None:
+                return page
+    return None

@@ -1,0 +1,134 @@
+"""The frontend grader: how similar the agent's page and the reference page look (the paper, ColBench, Frontend Design).
+
+The reward is the cosine similarity of the image embeddings of the two full-page screenshots. An answer that gives no
+picture has no similarity: its reward is 0, with the kind of the failure.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sweet_rl.domains.frontend.embedding_cache import Embedding, EmbeddingCache, embedding_key
+from sweet_rl.domains.frontend.encoders import ImageEncoder
+from sweet_rl.domains.frontend.extract_page import answered_page
+from sweet_rl.domains.grader import Grade
+from sweet_rl.records import Task
+
+if TYPE_CHECKING:
+    from sweet_rl.rendering.renderer import PageRenderer, Rendered
+
+BATCH = 16  # answers that are drawn and embedded together
+DECIMALS = 6  # of a similarity; float32 embeddings are not more precise
+
+
+class PageGrader(AbstractContextManager):
+    """The `Grader` of the frontend domain: one renderer, one encoder, and the embeddings of reference pages in `cache`.
+
+    Evidence of a grade: `similarity` (cosine of the two embeddings, None without two pictures), `encoder` (name of
+    the encoder), and without a similarity `message` (why) and `side` ("answer" or "reference": whose page it was).
+    """
+
+    def __init__(self, renderer: PageRenderer, encoder: ImageEncoder, cache: EmbeddingCache | None = None) -> None:
+        self.renderer, self.encoder = renderer, encoder
+        self.cache = EmbeddingCache() if cache is None else cache
+
+    def describe(self) -> str:
+        """One line for people: which encoder compares the pages, and which browser draws them."""
+        return f"{self.encoder.describe}; pages drawn by {self.renderer.browser}"
+
+    def to_settings(self) -> dict[str, str]:
+        """The settings that were found on this machine, for the manifest of a run."""
+        return {"image_encoder": self.encoder.name, "browser": self.renderer.browser}
+
+    def grade(self, task: Task, answer: str | None) -> Grade:
+        """The grade of one answer."""
+        (grade,) = self.grade_many([(task, answer)])
+        return grade
+
+    def grade_many(self, jobs: Iterable[tuple[Task, str | None]]) -> Iterator[Grade]:
+        """The grades of (task, answer) pairs, in order.
+
+        An answer is the agent's text; None if the dialogue has none. The reward is the similarity, at least 0 and at
+        most 1; 0 if the answer gives no picture. A reference page without a picture makes the grade `ungradable`.
+        """
+        waiting = iter(jobs)
+        while batch := list(islice(waiting, BATCH)):
+            yield from self._grade_batch(batch)
+
+    def close(self) -> None:
+        """Ends the browsers."""
+        self.renderer.close()
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _grade_batch(self, batch: list[tuple[Task, str | None]]) -> Iterator[Grade]:
+        pages = [answered_page(answer) for _, answer in batch]
+        keys = {task.ground_truth: self._key(task.ground_truth) for task, _ in batch}
+        references = {reference: self.cache.get(key) for reference, key in keys.items()}
+        missing = [reference for reference, embedding in references.items() if embedding is None]
+        drawn = self._draw([*missing, *(page for page in pages if page is not None)])
+        embeddings = self._embed(drawn)
+        for reference in missing:
+            references[reference] = embeddings.get(reference)
+            if references[reference] is not None:
+                self.cache.put(keys[reference], references[reference])
+        for (task, answer), page in zip(batch, pages, strict=True):
+            reference = references[task.ground_truth]
+            if reference is None:
+                yield self._failed(drawn[task.ground_truth].failure, "reference")
+            elif page is None:
+                yield self._failed(_no_page(answer), "answer")
+            elif page not in embeddings:
+                yield self._failed(drawn[page].failure, "answer")
+            else:
+                yield self._compared(reference, embeddings[page])
+
+    def _key(self, page: str) -> str:
+        return embedding_key(self.encoder.name, self.renderer.fingerprint, page)
+
+    def _draw(self, pages: list[str]) -> dict[str, Rendered]:
+        distinct = list(dict.fromkeys(pages))
+        return dict(zip(distinct, self.renderer.render_all(distinct), strict=True))
+
+    def _embed(self, drawn: dict[str, Rendered]) -> dict[str, Embedding]:
+        """The embedding of every page that gave a picture; equal pictures are embedded once."""
+        digests = {page: hashlib.sha256(one.png).hexdigest() for page, one in drawn.items() if one.png is not None}
+        pictures = {digest: drawn[page].png for page, digest in digests.items()}
+        vectors = dict(zip(pictures, self.encoder.embed(list(pictures.values())), strict=True)) if pictures else {}
+        return {page: Embedding(vectors[digest], digest) for page, digest in digests.items()}
+
+    def _compared(self, reference: Embedding, own: Embedding) -> Grade:
+        same = reference.picture == own.picture
+        similarity = 1.0 if same else round(cosine(reference.vector, own.vector), DECIMALS)
+        return Grade(min(1.0, max(0.0, similarity)), evidence=self._evidence(similarity))
+
+    def _failed(self, failure: dict, side: str) -> Grade:
+        kind, message = failure["kind"], failure["message"]
+        evidence = self._evidence(None) | {"message": message, "side": side}
+        if kind == "machine":
+            return Grade(None, machine=message, evidence=evidence)
+        if side == "reference":
+            return Grade(None, ungradable=kind, evidence=evidence)
+        return Grade(0.0, failure=kind, evidence=evidence)
+
+    def _evidence(self, similarity: float | None) -> dict:
+        return {"similarity": similarity, "encoder": self.encoder.name}
+
+
+def cosine(a: np.ndarray, b: np.ndarray) -> float:
+    """The cosine of two vectors [d], computed in float64."""
+    a, b = a.astype(np.float64), b.astype(np.float64)
+    return float(a @ b / (np.linalg.norm(a) * np.linalg.norm(b)))
+
+
+def _no_page(answer: str | None) -> dict:
+    if answer is None or not answer.strip():
+        return {"kind": "no answer", "message": "the agent gave no answer"}
+    return {"kind": "no page", "message": "the answer holds no HTML page"}

@@ -1,0 +1,85 @@
+"""Give trajectories their rewards: which dialogues are graded, and which of two graded dialogues is preferred."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
+
+from sweet_rl.domains.grader import Grader
+from sweet_rl.errors import UserError
+from sweet_rl.records import Task, Trajectory
+
+
+def grade_trajectories(trajectories: Iterable[Trajectory], grader: Grader) -> Iterator[Trajectory]:
+    """Grade trajectories; they come back in the same order, with `reward` and `grade` (`Grade.as_dict`) set anew.
+
+    A dialogue that failed is not graded: its reward is None. A dialogue that reached the turn limit has no answer,
+    whatever its last message contains.
+    """
+    waiting: list[Trajectory] = []
+
+    def jobs() -> Iterator[tuple[Task, str | None]]:
+        for trajectory in trajectories:
+            waiting.append(trajectory)
+            if trajectory.ending != "failed":
+                yield trajectory.task, None if trajectory.ending == "turn_limit" else trajectory.answer
+
+    def not_graded() -> Iterator[Trajectory]:
+        while waiting and waiting[0].ending == "failed":
+            yield replace(waiting.pop(0), reward=None, grade=None)
+
+    for grade in grader.grade_many(jobs()):
+        yield from not_graded()
+        yield replace(waiting.pop(0), reward=grade.reward, grade=grade.as_dict())
+    yield from not_graded()
+
+
+def reference_answers(tasks: Sequence[Task]) -> list[Trajectory]:
+    """The reference solution of each task as the answer of an empty dialogue: the answers of a perfect agent."""
+    return [Trajectory(task, [], answer=task.ground_truth, id=task.id, ending="answered") for task in tasks]
+
+
+def first_tasks(trajectories: Sequence[Trajectory], num_tasks: int | None) -> list[Trajectory]:
+    """All trajectories of the first `num_tasks` tasks, in the same order. Raises UserError if it is below 1."""
+    if num_tasks is None:
+        return list(trajectories)
+    if num_tasks < 1:
+        raise UserError(f"--num_tasks is {num_tasks}; it must be at least 1.")
+    tasks = set(islice(dict.fromkeys(trajectory.task.id for trajectory in trajectories), num_tasks))
+    return [trajectory for trajectory in trajectories if trajectory.task.id in tasks]
+
+
+def best_of_tasks(trajectories: Iterable[Trajectory]) -> list[Trajectory]:
+    """The graded dialogue with the highest reward per task, the first of equal ones; only if its reward is above 0."""
+    best: dict[str, Trajectory] = {}
+    for trajectory in (t for t in trajectories if t.is_graded):
+        known = best.get(trajectory.task.id)
+        if trajectory.reward > (0.0 if known is None else known.reward):
+            best[trajectory.task.id] = trajectory
+    return list(best.values())
+
+
+def sibling_pairs(
+    trajectories: Iterable[Trajectory], min_gap: float | None = None
+) -> Iterator[tuple[Trajectory, Trajectory]]:
+    """All (chosen, rejected) pairs of trajectories of the same task.
+
+    Dialogues that are not graded, and dialogues without a message of the agent, are left out.
+
+    Args:
+        trajectories: graded trajectories.
+        min_gap: smallest difference of rewards. None: chosen has a reward of 1 and rejected a lower one.
+    """
+    siblings: dict[str, list[Trajectory]] = {}
+    for trajectory in trajectories:
+        if trajectory.is_graded and trajectory.turns:
+            siblings.setdefault(trajectory.task.id, []).append(trajectory)
+    for group in siblings.values():
+        yield from ((a, b) for a in group for b in group if _preferred(a.reward, b.reward, min_gap))
+
+
+def _preferred(reward: float, other: float, min_gap: float | None) -> bool:
+    if min_gap is None:
+        return reward == 1.0 > other
+    return reward > other and reward - other >= min_gap - 1e-9  # in floating point, 0.9 - 0.8 is below 0.1

@@ -1,0 +1,181 @@
+"""A comparison as tables in plain text, Markdown and LaTeX, with the paper's figures beside one's own."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from sweet_rl.errors import UserError
+from sweet_rl.evaluation.comparison import Comparison, Difference
+from sweet_rl.evaluation.statistics import interval_text
+
+_LATEX = str.maketrans(
+    {"%": r"\%", "&": r"\&", "_": r"\_", "#": r"\#", "$": r"\$", "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}",
+     "^": r"\textasciicircum{}", "\\": r"\textbackslash{}", "<": r"\textless{}", ">": r"\textgreater{}"}
+)  # fmt: skip
+
+
+FEW_TASKS = 30
+SEEDS_AND_TASKS = "quasi-F test over seeds and tasks, at least that of a t test over either"
+TASKS_ONLY = "sign-flip test over tasks"
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of cells, the heading first. The `numbers` columns after the first are right-aligned."""
+
+    cells: list[list[str]]
+    numbers: int
+
+    def text(self) -> str:
+        widths = [max(len(line[i]) for line in self.cells) for i in range(len(self.cells[0]))]
+        lines = ["  ".join(self._aligned(line, widths)).rstrip() for line in self.cells]
+        return "\n".join([lines[0], "-" * max(map(len, lines)), *lines[1:]])
+
+    def markdown(self) -> str:
+        heading, *body = ["| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in self.cells]
+        rule = "| --- |" + " ---: |" * self.numbers + " --- |" * (len(self.cells[0]) - 1 - self.numbers)
+        return "\n".join([heading, rule, *body])
+
+    def latex(self) -> str:
+        """A tabular for the package booktabs."""
+        heading, *body = [" & ".join(cell.translate(_LATEX) for cell in line) + r" \\" for line in self.cells]
+        columns = "l" + "r" * self.numbers + "l" * (len(self.cells[0]) - 1 - self.numbers)
+        lines = [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", heading, r"\midrule", *body, r"\bottomrule"]
+        return "\n".join([*lines, r"\end{tabular}"])
+
+    def _aligned(self, line: Sequence[str], widths: Sequence[int]) -> list[str]:
+        return [
+            cell.rjust(width) if 0 < i <= self.numbers else cell.ljust(width)
+            for i, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ]
+
+
+def tables(comparison: Comparison, paper: Mapping[str, Mapping[str, float]] | None = None) -> list[Table]:
+    """The table of runs and, if runs were compared along chains, the table of steps.
+
+    Args:
+        comparison: the compared runs.
+        paper: the paper's figures in percent by run name, e.g. {"SWEET-RL": {"tests": 56.8, "success": 40.4}}. Rows
+            of the paper that no run is named after follow at the end.
+    """
+    return [_runs(comparison, paper or {}), *([_steps(comparison)] if comparison.steps else [])]
+
+
+def note(comparison: Comparison) -> str:
+    """How to read the figures: tasks, seeds, intervals, tests."""
+    differences = [*comparison.against.values(), *comparison.steps]
+    several = any(row.seeds > 1 for row in comparison.rows)
+    text = f"{comparison.tasks} tasks; intervals: 95 %, bootstrap over {'seeds and tasks' if several else 'tasks'}"
+    if several:
+        text += "; ±: standard deviation over seeds"
+    if differences:
+        paired = {d.seeds > 1 for d in differences}
+        tests = [name for kind, name in ((True, SEEDS_AND_TASKS), (False, TASKS_ONLY)) if kind in paired]
+        text += f"; p: {' or '.join(tests)}, Holm-corrected; wins: ties count half"
+    humans = {human for row in comparison.rows for human in row.humans}
+    if len(humans) == 1:
+        text += f"; simulated human: {humans.pop()}"
+    if encoder := comparison.grader.get("encoder"):
+        text += f"; similarity by {encoder}"
+    if comparison.left_out:
+        text += f". Tasks left out because a run has no graded dialogue of them: {len(comparison.left_out)}"
+    text += "."
+    if comparison.tasks < FEW_TASKS:
+        text += f" With fewer than {FEW_TASKS} tasks this shows that the steps run, not which method is better."
+    if not several:
+        text += " One seed per run: the intervals do not cover another training."
+    elif unpaired := [f"{d.better} and {d.worse}" for d in differences if d.seeds == 1]:
+        text += f" Different numbers of seeds, compared over tasks only: {'; '.join(unpaired)}."
+    return text
+
+
+def paper_results(path: str | Path, name: str) -> dict:
+    """The entry `name` (table2, figure3a, ...) of a file of the paper's results: title, and rows or points.
+
+    Raises:
+        UserError: there is no such entry.
+    """
+    results = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    if name not in results:
+        raise UserError(f"--paper is {name!r}; it must be one of {', '.join(results)}.")
+    return results[name]
+
+
+def as_text(comparison: Comparison, paper: Mapping | None = None) -> str:
+    return "\n\n".join([table.text() for table in tables(comparison, paper)]) + "\n" + note(comparison)
+
+
+def as_markdown(comparison: Comparison, paper: Mapping | None = None) -> str:
+    return "\n\n".join([*(table.markdown() for table in tables(comparison, paper)), note(comparison)]) + "\n"
+
+
+def as_latex(comparison: Comparison, paper: Mapping | None = None) -> str:
+    made = "\n\n".join(table.latex() for table in tables(comparison, paper))
+    return f"% {note(comparison)}\n{made}\n"
+
+
+def _runs(comparison: Comparison, paper: Mapping[str, Mapping[str, float]]) -> Table:
+    code = comparison.measure == "success"
+    names = [("tests", "tests passed %"), ("success", "success %")] if code else [("cosine", f"{comparison.measure} %")]
+    shown = [(key, heading) for key, heading in names if any(key in figures for figures in paper.values())]
+    spread = any(row.spread is not None for row in comparison.rows)
+    tokens = any(row.tokens is not None for row in comparison.rows)
+    heading = ["run", "seeds", *(heading for _, heading in names), *(["±"] if spread else []), "95 % interval"]
+    heading += ["turns", *(["agent tokens"] if tokens else []), *(f"paper: {text}" for _, text in shown)]
+    numbers = len(heading) - 1
+    heading += [f"{comparison.measure} vs {name}" for name in comparison.baselines]
+    mixed = len({human for row in comparison.rows for human in row.humans}) > 1
+    heading += ["simulated human"] if mixed else []
+    cells = [heading]
+    for row in comparison.rows:
+        line = [row.name, str(row.seeds), *([f"{100 * row.tests_passed.mean:.1f}"] if code else [])]
+        line += [f"{100 * row.main.mean:.1f}"]
+        line += [("" if row.spread is None else f"{100 * row.spread:.1f}")] if spread else []
+        line += [interval_text(row.main.low, row.main.high), f"{row.turns:.2f}"]
+        line += [("" if row.tokens is None else f"{row.tokens:.0f}")] if tokens else []
+        line += [_figure(paper.get(row.name, {}), key) for key, _ in shown]
+        line += [_difference(comparison.against.get((row.name, baseline))) for baseline in comparison.baselines]
+        line += [", ".join(row.humans)] if mixed else []
+        cells.append(line)
+    known = {row.name for row in comparison.rows}
+    after = len(comparison.baselines) + mixed
+    empty = len(heading) - 1 - len(shown) - after
+    for name, figures in paper.items():
+        values = [_figure(figures, key) for key, _ in shown]
+        if name not in known and any(values):
+            cells.append([name, *[""] * empty, *values, *[""] * after])
+    return Table(cells, numbers)
+
+
+def _steps(comparison: Comparison) -> Table:
+    heading = ["step", "difference", "95 % interval", "p (Holm)", "wins %", "significant at 5 %"]
+    lines = [
+        [
+            f"{step.better} over {step.worse}",
+            f"{100 * step.difference.mean:+.1f}",
+            interval_text(step.difference.low, step.difference.high, "+"),
+            _p(step.p_holm),
+            f"{100 * step.wins.mean:.1f}",
+            step.significant,
+        ]
+        for step in comparison.steps
+    ]
+    return Table([heading, *lines], len(heading) - 1)
+
+
+def _figure(figures: Mapping[str, float], key: str) -> str:
+    return f"{figures[key]:.1f}" if key in figures else ""
+
+
+def _difference(against: Difference | None) -> str:
+    if against is None:
+        return ""
+    d, p = against.difference, _p(against.p_holm)
+    interval = f"{100 * d.mean:+.1f} ({interval_text(d.low, d.high, '+')})"
+    return f"{interval}, p {p if p.startswith('<') else '= ' + p}, wins {100 * against.wins.mean:.0f} %"
+
+
+def _p(p: float) -> str:
+    return "< 0.001" if p < 0.001 else f"{p:.3f}"

@@ -1,0 +1,173 @@
+"""Log-probs of trained tokens under a model, for training, reference log-probs and ranking.
+
+A prompt is computed once for all the completions that share it, and hidden states are projected to the vocabulary only
+at positions that predict a trained token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sweet_rl.log_probs.projection import (
+    chunked_logps,
+    has_plain_head,
+    projection_replaced,
+    token_logps,
+    unwrapped,
+    wide_projection,
+)
+from sweet_rl.log_probs.rows import EncodedText, lay_out
+from sweet_rl.log_probs.shared_prefix import NAME, RowAttention, share_prompts
+
+ROW_TOKENS = 65536  # rows may be long: attention to what a token does not see is not computed
+
+
+def run_rows(model: torch.nn.Module, batch: dict[str, Any]) -> Tensor:
+    """The model's logits for the rows of `lay_out`; the caller defines them by `projection_replaced`.
+
+    Entries of batch["model_inputs"], if there are any, are passed to the model too.
+    """
+    inputs = dict(batch.get("model_inputs", {}), input_ids=batch["input_ids"])
+    if batch["layout"] is None:
+        inputs["attention_mask"] = (batch["blocks"] >= 0).long()
+    elif unwrapped(model).config._attn_implementation != NAME:
+        raise ValueError("rows with shared prompts need a model that share_prompts(model) has switched")
+    else:
+        inputs["rows"] = RowAttention(batch["layout"], batch["blocks"], batch["completions"], batch["position_ids"])
+        # Of four dimensions, so that transformers makes no mask of its own.
+        inputs["attention_mask"] = batch["blocks"].new_zeros(1, 1, 1, 1)
+    if "position_ids" in batch:
+        inputs["position_ids"] = batch["position_ids"]
+    return model(**inputs, use_cache=False).logits
+
+
+def completion_logps(model: torch.nn.Module, batch: dict[str, Any]) -> Tensor:
+    """Log-prob of every trained token of a batch of `rows.lay_out`: [S], float32, or float64 if the model is.
+
+    Equal, with its gradients, to one plain forward pass per text. A batch
+    with shared prompts needs a model that `share_prompts` has switched.
+    """
+    targets = batch["targets"]
+    head, vocabulary = unwrapped(model).get_output_embeddings(), unwrapped(model).config.vocab_size
+
+    def scored(hidden: Tensor) -> Tensor:  # a model on several GPUs ends on another one than it begins
+        return hidden[batch["rows"].to(hidden.device), batch["columns"].to(hidden.device)]
+
+    def logits(projection: Callable[[Tensor], Tensor], hidden: Tensor) -> Tensor:
+        return wide_projection(head, projection)(scored(hidden))[None]
+
+    def score(projection: Callable[[Tensor], Tensor], hidden: Tensor) -> Tensor:
+        project = wide_projection(head, projection)
+        return chunked_logps(project, scored(hidden), targets, vocabulary)[None, :, None]
+
+    if not has_plain_head(model):
+        with projection_replaced(model, logits):
+            return token_logps(run_rows(model, batch)[0], targets)
+
+    with projection_replaced(model, score):
+        return run_rows(model, batch)[0, :, 0]
+
+
+def batches_by_tokens(texts: Sequence[EncodedText], token_budget: int) -> list[list[int]]:
+    """Indices of texts, those with one prompt together, in batches of about `token_budget` tokens."""
+    by_prompt: dict[bytes, list[int]] = {}
+    for i, text in enumerate(texts):
+        by_prompt.setdefault(text.prompt, []).append(i)
+    groups = sorted(by_prompt.values(), key=lambda group: max(len(texts[i]) for i in group))
+    batches: list[list[int]] = []
+    room = 0
+    for group in groups:
+        prompt = texts[group[0]].prompt_length
+        for order, i in enumerate(group):
+            cost = len(texts[i]) - (prompt if order else 0)
+            if not batches or cost > room:
+                batches.append([])
+                room, cost = token_budget, len(texts[i])
+            batches[-1].append(i)
+            room -= cost
+    return batches
+
+
+def _distinct(texts: Sequence[EncodedText]) -> list[int]:
+    """Indices of the first of each group of equal texts."""
+    first: dict[bytes, int] = {}
+    for i, text in enumerate(texts):
+        first.setdefault(text.key, i)
+    return list(first.values())
+
+
+def batch_count(texts: Sequence[EncodedText], token_budget: int) -> int:
+    """Number of batches in which `in_batches` computes the texts."""
+    return len(batches_by_tokens([texts[i] for i in _distinct(texts)], token_budget))
+
+
+def on_device(batch: dict[str, Any], device: torch.device) -> dict[str, Any]:
+    """The batch with its tensors on `device`, those in dictionaries of it too."""
+
+    def moved(value: Any) -> Any:
+        if isinstance(value, dict):
+            return on_device(value, device)
+        return value.to(device) if isinstance(value, Tensor) else value
+
+    return {name: moved(value) for name, value in batch.items()}
+
+
+@torch.inference_mode()
+def in_batches(
+    model: torch.nn.Module,
+    texts: Sequence[EncodedText],
+    token_budget: int,
+    compute: Callable[[list[EncodedText], Callable[[dict], dict]], Sequence],
+    progress: Callable[[int], None] | None = None,
+    at_least: int = 0,
+) -> list:
+    """The result of `compute` for each text, in the order of `texts`; no gradients. Equal texts are computed once.
+
+    Args:
+        model: decides the device.
+        texts: any number.
+        token_budget: tokens per batch.
+        compute: (some texts, a function that moves a batch to the device) -> one result per text.
+        progress: is called after each batch with the number of its texts.
+        at_least: number of batches; the first one is repeated until there are so many. Processes that divide a model
+            by ZeRO-3 must compute equally many.
+    """
+    unique = _distinct(texts)
+    device = next(model.parameters()).device
+    found: dict[bytes, Any] = {}
+    batches = batches_by_tokens([texts[i] for i in unique], token_budget)
+    for number in range(max(len(batches), at_least)):
+        chosen = [texts[unique[m]] for m in batches[number if number < len(batches) else 0]]
+        values = compute(chosen, lambda batch: on_device(batch, device))
+        found.update(zip((text.key for text in chosen), values, strict=True))
+        if progress and number < len(batches):
+            progress(len(chosen))
+    return [found[text.key] for text in texts]
+
+
+def score_texts(
+    model: torch.nn.Module,
+    texts: Sequence[EncodedText],
+    token_budget: int = 8192,
+    share: bool | None = None,
+    row_tokens: int = ROW_TOKENS,
+    progress: Callable[[int], None] | None = None,
+    at_least: int = 0,
+) -> list[np.ndarray]:
+    """Log-probs of each text's trained tokens, float32 [n_i], in the order of `texts`; no gradients.
+
+    share: whether the model was switched by `share_prompts`; default: switch it. Other arguments: see `in_batches`
+    and `lay_out`.
+    """
+    share = share_prompts(model) if share is None else share
+
+    def compute(chosen: list[EncodedText], to_device: Callable[[dict], dict]) -> list[np.ndarray]:
+        logps = completion_logps(model, to_device(lay_out(chosen, share, row_tokens))).cpu().numpy()
+        return np.split(logps, np.cumsum([len(text.targets) for text in chosen])[:-1])
+
+    return in_batches(model, texts, token_budget, compute, progress, at_least)

@@ -1,0 +1,181 @@
+"""The value head: a linear function of the mean hidden state, one scalar per turn (the paper's ablation of the
+log-ratio critic).
+
+A turn's value is computed from the mean of the last layer's hidden states over all tokens of the text up to the
+turn's end: c, o_t and a_t. It takes the place of the advantage A(o_t, a_t, c) in equation 3. One forward pass over a
+dialogue gives the values of all its turns.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import safe_open
+from torch import Tensor, nn
+
+from sweet_rl.errors import UserError
+from sweet_rl.log_probs.load import load_frozen
+from sweet_rl.log_probs.logps import ROW_TOKENS, in_batches, run_rows
+from sweet_rl.log_probs.projection import projection_replaced, unwrapped
+from sweet_rl.log_probs.rows import EncodedText, lay_out
+from sweet_rl.log_probs.shared_prefix import share_prompts
+
+HEAD = "value_head"
+
+
+def attach_value_head(model: nn.Module, seed: int = 0) -> nn.Module:
+    """Give the model a new `value_head`, Linear(hidden size, 1), drawn by `seed`.
+
+    It is float32, or float64 if the model is: in bfloat16 it could not take steps as small as the learning rate.
+    Values do not depend on the vocabulary projection: it is frozen, unless it is the input embedding as well.
+    """
+    width = model.config.get_text_config().hidden_size
+    head = nn.Linear(width, 1, dtype=torch.promote_types(model.dtype, torch.float32))
+    with torch.no_grad():
+        draw = torch.Generator().manual_seed(seed)
+        head.weight.copy_(torch.randn(1, width, generator=draw) / (width + 1) ** 0.5)
+        head.bias.zero_()
+    model.value_head = head.to(model.device)
+    projection = model.get_output_embeddings()
+    if projection.weight is not model.get_input_embeddings().weight:
+        projection.requires_grad_(False)
+    return model
+
+
+def has_value_head(path: str | Path) -> bool:
+    """Whether the model folder was made by train_value.py."""
+    return _head_file(Path(path)) is not None
+
+
+def load_value_model(
+    path: str,
+    dtype: torch.dtype = torch.float32,
+    device: torch.device | str | None = None,
+    load: Callable[..., nn.Module] = load_frozen,
+) -> nn.Module:
+    """A model of train_value.py for scoring, frozen.
+
+    Args:
+        path: of the model folder.
+        dtype, device: as of `load`.
+        load: loads the model under the head.
+
+    Raises:
+        UserError: the folder has no value head.
+    """
+    file = _head_file(Path(path))
+    if file is None:
+        raise UserError(f"{path} has no value head. Train one with train_value.py.")
+    model = load(path, dtype, device)
+    attach_value_head(model)
+    with safe_open(file, "pt") as weights:
+        state = {name: weights.get_tensor(f"{HEAD}.{name}") for name in ("weight", "bias")}
+    model.value_head.load_state_dict(state)
+    return model.requires_grad_(False)
+
+
+def _head_file(folder: Path) -> Path | None:
+    """The file of the folder that holds the head's weights."""
+    index = folder / "model.safetensors.index.json"
+    if index.is_file():
+        name = json.loads(index.read_text())["weight_map"].get(f"{HEAD}.weight")
+        return None if name is None else folder / name
+    file = folder / "model.safetensors"
+    if not file.is_file():
+        return None
+    with safe_open(file, "pt") as weights:
+        return file if f"{HEAD}.weight" in weights.keys() else None  # noqa: SIM118
+
+
+def value_batch(
+    texts: Sequence[EncodedText], share: bool = True, row_tokens: int = ROW_TOKENS, unit: str = "turn"
+) -> dict[str, Any]:
+    """The batch for `turn_values`: rows of `lay_out` in which every token is fed.
+
+    Args:
+        texts: N texts.
+        share, row_tokens: as of `lay_out`.
+        unit: "turn" (each turn has a value) or "trajectory" (one value, at the end of the text).
+
+    Returns:
+        The entries of `lay_out`, and for the T values
+          pieces      int64 [R, L], the piece of each token: a prompt, or a stretch of a completion up to a turn's end
+          members     float32 [T, pieces], 1 for the pieces of the text up to the end of the turn, else 0
+          tokens      int64 [T], number of tokens of these pieces
+          value_text  int64 [T], the text of each value
+    """
+    batch = lay_out(texts, share, row_tokens, whole=True)
+    pieces = np.full(batch["blocks"].shape, -1, np.int64)
+    prompts: dict[tuple[int, int], int] = {}
+    count = 0
+    turns: list[tuple[list[int], int]] = []  # the pieces of the text up to the turn's end, and its tokens
+    owners = []
+    for number, (text, (row, start, at)) in enumerate(zip(texts, batch["starts"].tolist(), strict=True)):
+        prompt = text.prompt_length
+        if (row, start) not in prompts:
+            prompts[row, start] = count
+            pieces[row, start : start + prompt] = count
+            count += 1
+        before = [prompts[row, start]]
+        begin = prompt
+        for end in _ends(text, unit):
+            pieces[row, at + begin - prompt : at + end - prompt] = count
+            before = [*before, count]
+            turns.append((before, end))
+            owners.append(number)
+            begin, count = end, count + 1
+    members = torch.zeros(len(turns), count)
+    for turn, (before, _) in enumerate(turns):
+        members[turn, before] = 1
+    pieces[pieces < 0] = count
+    return batch | {
+        "pieces": torch.from_numpy(pieces),
+        "members": members,
+        "tokens": torch.tensor([tokens for _, tokens in turns]),
+        "value_text": torch.tensor(owners),
+    }
+
+
+def _ends(text: EncodedText, unit: str) -> list[int]:
+    """Number of tokens of the text up to the end of each turn that has a value."""
+    if unit == "trajectory":
+        return [len(text)]
+    last = np.flatnonzero(np.diff(text.turns, append=text.turns[-1] + 1))
+    return (text.targets[last] + 1).tolist()
+
+
+def turn_values(model: nn.Module, batch: dict[str, Any]) -> Tensor:
+    """The values of a `value_batch`: [T] float32, or float64 if the model is."""
+    head = unwrapped(model).get_submodule(HEAD)
+
+    def value(_, hidden: Tensor) -> Tensor:
+        wide = torch.promote_types(hidden.dtype, torch.float32)
+        with torch.autocast(hidden.device.type, enabled=False):
+            pieces = batch["pieces"].flatten()
+            sums = hidden.new_zeros(batch["members"].shape[1] + 1, hidden.shape[-1], dtype=wide)
+            sums = sums.index_add(0, pieces, hidden.reshape(-1, hidden.shape[-1]).to(wide))[:-1]
+            means = batch["members"].to(wide) @ sums / batch["tokens"][:, None]
+            return head(means.to(head.weight.dtype)).to(wide)[None]
+
+    with projection_replaced(model, value):
+        return run_rows(model, batch)[0, :, 0]
+
+
+def value_texts(
+    model: nn.Module, texts: Sequence[EncodedText], token_budget: int = 8192, share: bool | None = None
+) -> list[float]:
+    """The value of each text's last turn under a model of `load_value_model`, in the order of `texts`; no gradients.
+
+    token_budget: tokens per batch. share: whether the model was switched by `share_prompts`; default: switch it.
+    """
+    share = share_prompts(model) if share is None else share
+
+    def compute(chosen: list[EncodedText], to_device: Callable[[dict], dict]) -> list[float]:
+        return turn_values(model, to_device(value_batch(chosen, share, ROW_TOKENS, "trajectory"))).tolist()
+
+    return in_batches(model, texts, token_budget, compute)

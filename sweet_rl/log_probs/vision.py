@@ -1,0 +1,157 @@
+"""Dialogues behind a picture, for vision-language models: the privileged information c of Frontend Design.
+
+The picture of the reference page stands in the place of the reference solution: in the hint, after the BOS. Its
+placeholder tokens are laid out as by the processor of the model's family; the dialogue uses the usual chat format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sweet_rl.chat import ChatFormat
+from sweet_rl.domains.frontend.encoders import opened
+from sweet_rl.errors import UserError
+from sweet_rl.log_probs.load import freeze, load_pretrained
+from sweet_rl.log_probs.logps import on_device
+from sweet_rl.log_probs.privileged_information import AFTER, BEFORE
+from sweet_rl.log_probs.rows import EncodedText
+from sweet_rl.log_probs.value_head import turn_values, value_batch
+from sweet_rl.models.loadable import check_loadable
+from sweet_rl.records import Part
+
+FAMILIES = ("qwen2_vl", "qwen2_5_vl")
+
+
+def is_vision_model(path: str) -> bool:
+    """Whether the model at `path` (folder or hub name) belongs to one of FAMILIES."""
+    from transformers import AutoConfig
+
+    check_loadable(path)
+    return AutoConfig.from_pretrained(path).model_type in FAMILIES
+
+
+def load_vision_weights(path: str, dtype: torch.dtype = torch.float32) -> torch.nn.Module:
+    """The vision-language model at `path`. Raises UserError if it is of no known family."""
+    from transformers import AutoModelForImageTextToText
+
+    if not is_vision_model(path):
+        raise UserError(
+            f"{path} is no vision-language model that is known here ({', '.join(FAMILIES)}), and the reference page is "
+            "shown as a picture. Give Qwen/Qwen2-VL-7B-Instruct, or one like it."
+        )
+    return load_pretrained(AutoModelForImageTextToText, path, dtype)
+
+
+def load_vision_frozen(
+    path: str, dtype: torch.dtype = torch.float32, device: torch.device | str | None = None
+) -> torch.nn.Module:
+    """The vision-language model at `path` for scoring (`load.freeze`)."""
+    return freeze(load_vision_weights(path, dtype), device)
+
+
+class VisionFormat:
+    """The chat markup and the picture markup of one vision-language model.
+
+    Attributes:
+        chat: its ChatFormat.
+        processor: its image processor, with the Pillow backend: the same pixels on every machine.
+        picture_token: id of the placeholder of a piece of a picture.
+    """
+
+    def __init__(self, chat: ChatFormat, processor: Any, picture_token: int, opening: int, closing: int) -> None:
+        self.chat, self.processor = chat, processor
+        self.picture_token, self._opening, self._closing = picture_token, opening, closing
+
+    @classmethod
+    def from_pretrained(cls, path: str, max_pixels: int | None = None) -> VisionFormat:
+        """The format of a model folder or hub name.
+
+        max_pixels: larger pictures are shrunk to it; default: as the model's processor does.
+        """
+        from transformers import AutoConfig, AutoImageProcessor
+
+        limit = {} if max_pixels is None else {"max_pixels": max_pixels}
+        try:
+            config = AutoConfig.from_pretrained(path)
+            processor = AutoImageProcessor.from_pretrained(path, backend="pil", **limit)
+        except (OSError, ValueError) as error:
+            raise UserError(f"{path}: no image processor can be loaded from there. {error}") from error
+        tokens = (config.image_token_id, config.vision_start_token_id, config.vision_end_token_id)
+        return cls(ChatFormat.from_pretrained(path), processor, *tokens)
+
+    def encode(self, parts: Sequence[Part], tokenizer: str | None, size: tuple[int, int], where: str) -> EncodedText:
+        """The dialogue's ids with a picture in the hint, after the BOS.
+
+        Args:
+            parts: of the dialogue.
+            tokenizer: fingerprint of the tokenizer of their token ids.
+            size: of the picture: width and height in pixels.
+            where: name of the dialogue for errors.
+
+        Raises:
+            UserError: there is nothing to train on.
+        """
+        width, height = size
+        patches = self.processor.get_number_of_image_patches(height, width, {})
+        picture = [self.picture_token] * (patches // self.processor.merge_size**2)
+        start = 1 if parts and parts[0].get("bos") else 0
+        hint = [
+            *self.chat.encode([{"text": BEFORE, "train": False}])[0],
+            self._opening, *picture, self._closing,
+            *self.chat.encode([{"text": AFTER, "train": False}])[0],
+        ]  # fmt: skip
+        bos, _ = self.chat.encode(parts[:start], tokenizer)
+        ids, train = self.chat.encode(parts[start:], tokenizer)
+        return EncodedText.build([*bos, *hint, *ids], [False] * (len(bos) + len(hint)) + train, where)
+
+    def model_inputs(self, pictures: Sequence[bytes], input_ids: Tensor) -> dict[str, Tensor]:
+        """The model's inputs beside `input_ids` [R, L]: the pixels of one PNG per row, and their places."""
+        images = [opened(picture) for picture in pictures]
+        pixels = self.processor(images=images, return_tensors="pt")
+        return {
+            "pixel_values": pixels["pixel_values"],
+            "image_grid_thw": pixels["image_grid_thw"],
+            "mm_token_type_ids": (input_ids == self.picture_token).long(),
+        }
+
+    def save(self, folder: str | Path) -> None:
+        """Write the image processor's settings; the tokenizer is saved with the model."""
+        self.processor.save_pretrained(str(folder))
+
+
+def picture_batch(
+    texts: Sequence[EncodedText], pictures: Sequence[bytes], form: VisionFormat, unit: str
+) -> dict[str, Any]:
+    """A `value_batch` with one text per row, each behind its picture. The model computes the positions (M-RoPE)."""
+    batch = value_batch(texts, share=False, unit=unit)
+    del batch["position_ids"]
+    return batch | {"model_inputs": form.model_inputs(pictures, batch["input_ids"])}
+
+
+@torch.inference_mode()
+def picture_values(
+    model: torch.nn.Module,
+    form: VisionFormat,
+    texts: Sequence[EncodedText],
+    pictures: Sequence[bytes],
+    token_budget: int = 8192,
+) -> list[float]:
+    """The value of each text's last turn behind its picture, in the order of `texts`; no gradients.
+
+    Batches have about `token_budget` tokens, padding included.
+    """
+    device = next(model.parameters()).device
+    order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
+    values: dict[int, float] = {}
+    while order:
+        longest = len(texts[order[-1]])
+        count = max(1, token_budget // longest)
+        members, order = order[-count:], order[:-count]
+        batch = picture_batch([texts[i] for i in members], [pictures[i] for i in members], form, "trajectory")
+        values.update(zip(members, turn_values(model, on_device(batch, device)).tolist(), strict=True))
+    return [values[i] for i in range(len(texts))]

@@ -1,0 +1,60 @@
+"""The names that `--task_type` takes, and the domain that each stands for. A domain is loaded when it is asked for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from sweet_rl.domains.base import Domain
+from sweet_rl.errors import UserError
+from sweet_rl.user_file import load_from_file
+
+NAMES = ("code", "html", "mini", "mini_html")
+
+
+def load_domain(name: str) -> Domain:
+    """The domain that `--task_type` names.
+
+    Args:
+        name: code, html, mini, mini_html, or the path of a Python file that defines `DOMAIN`.
+
+    Raises:
+        UserError: there is no such name or file, the file cannot be imported, or its `DOMAIN` is no `Domain`.
+    """
+    if name in NAMES:
+        return _packaged(name)
+    if not name.endswith(".py"):
+        raise UserError(
+            f"--task_type is {name!r}; it must be one of {', '.join(NAMES)}, or the path of a Python file with a "
+            "DOMAIN (docs/your_own_domain.md)."
+        )
+    return _from_file(Path(name))
+
+
+def _packaged(name: str) -> Domain:
+    """A domain of the package; code and html also know the mini agent and the scripted human of its tasks."""
+    from sweet_rl.domains.backend import environment as backend
+    from sweet_rl.domains.frontend import environment as frontend
+    from sweet_rl.mini.domains import MINI, MINI_HTML
+
+    domain, mini = (frontend.DOMAIN, MINI_HTML) if name in ("html", "mini_html") else (backend.DOMAIN, MINI)
+    if name == mini.name:
+        return mini
+    prompts = {mini.name: mini.agent_prompt}
+    return replace(
+        domain,
+        agent_prompts=prompts,
+        scripted_humans=mini.scripted_humans,
+        label_turn=mini.label_turn,
+        claimed_solution=mini.claimed_solution,
+    )
+
+
+def _from_file(path: Path) -> Domain:
+    domain = load_from_file(path, "DOMAIN", "--task_type")
+    if not isinstance(domain, Domain):
+        raise UserError(
+            f"--task_type: {path} has a DOMAIN that is a {type(domain).__name__}; it must end with DOMAIN = Domain(...)"
+            " (docs/your_own_domain.md)."
+        )
+    return replace(domain, source=path.resolve())

@@ -1,1 +1,0 @@
-"""Where tasks come from: WebSight and synthesis."""

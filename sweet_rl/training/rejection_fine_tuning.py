@@ -1,0 +1,62 @@
+"""Rejection fine-tuning: imitate dialogues that succeeded, or the chosen texts of pairs; the agent's tokens only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from sweet_rl.chat import ChatFormat
+from sweet_rl.log_probs.logps import ROW_TOKENS
+from sweet_rl.log_probs.rows import lay_out
+from sweet_rl.log_probs.shared_prefix import share_prompts
+from sweet_rl.models.loadable import check_loadable
+from sweet_rl.records import PreferencePair, Trajectory, holds_pairs
+from sweet_rl.training.encoded_once import encoded_once
+from sweet_rl.training.examples import DialogueExamples, encode_replies, encode_trajectories, successful
+from sweet_rl.training.loop import Training
+from sweet_rl.training.losses import imitation_losses
+from sweet_rl.training.settings import DataSettings, TrainingSettings
+from sweet_rl.training.trainer import Objective
+
+
+def imitation_objective(examples: DialogueExamples, share: bool) -> Objective:
+    """NLL of the agent's tokens; a step's loss is the mean over its trained tokens."""
+
+    def collate(indices: list[int]) -> dict[str, Any]:
+        batch = lay_out([examples.texts[i] for i in indices], share, ROW_TOKENS)
+        return batch | {"items": len(batch["targets"])}
+
+    return Objective(collate, lambda logps, batch: imitation_losses(logps))
+
+
+def train_imitation(
+    pretrain: str,
+    dataset: str,
+    save_path: str,
+    settings: TrainingSettings,
+    data: DataSettings,
+    min_reward: float = 1.0,
+    overwrite: bool = False,
+) -> dict | None:
+    """Fine-tune a model on trajectories with at least `min_reward`, or on the chosen texts of pairs.
+
+    Arguments, result and errors are those of `loop.Training`.
+    """
+    training = Training(pretrain, dataset, save_path, settings, data, overwrite)
+    chat = ChatFormat.from_pretrained(training.weights)
+
+    def encode() -> DialogueExamples:
+        if holds_pairs(dataset):
+            return encode_replies(training.read(PreferencePair), chat, data, dataset)
+        kept = successful(training.read(Trajectory), min_reward, dataset)
+        return encode_trajectories(kept, chat, data, dataset)
+
+    examples = encoded_once(encode, training.args)
+    check_loadable(training.weights)
+
+    def make() -> tuple[torch.nn.Module, Objective]:
+        model = training.trainable(training.load_weights(training.weights))
+        return model, imitation_objective(examples, share_prompts(model))
+
+    return training.run(examples, {"trajectories": len(examples)}, {"min_reward": min_reward}, chat, make, together=1)

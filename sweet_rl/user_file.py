@@ -1,0 +1,56 @@
+"""Load a domain (`--task_type FILE`) or a critic (`--critic_type FILE`) from a user's Python file."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+from sweet_rl.errors import UserError
+
+
+def load_from_file(path: str | Path, name: str, flag: str) -> Any:
+    """Run the file and return its attribute `name`. A file that has changed since an earlier call is run anew.
+
+    The file may import its neighbours: its folder, or for a file inside a package the folder that holds the package,
+    is added to the end of `sys.path`.
+
+    Args:
+        path: The Python file.
+        name: Name of the attribute, for example "DOMAIN".
+        flag: Flag that named the file, for messages.
+
+    Raises:
+        UserError: There is no such file, it cannot be imported, or it does not define `name`.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise UserError(f"{flag}: there is no file {path}.")
+    path = path.resolve()
+    folder = path.parent
+    while (folder / "__init__.py").is_file():
+        folder = folder.parent
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))
+    module_name = f"sweet_rl_user_file_{path.stem}"
+    spec = importlib.util.spec_from_file_location(module_name, path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module_name] = module  # because dataclasses look up their module while the file runs
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        del sys.modules[module_name]
+        raise UserError(f"{flag}: {path}{_line(error, path)}: {type(error).__name__}: {error}") from error
+    if not hasattr(module, name):
+        raise UserError(f"{flag}: {path} defines no {name}.")
+    return getattr(module, name)
+
+
+def _line(error: BaseException, path: Path) -> str:
+    """The last line of the file that had a part in the error, as ", line N"."""
+    if isinstance(error, SyntaxError) and error.filename == str(path):
+        return f", line {error.lineno}"
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+    return f", line {lines[-1]}" if lines else ""

@@ -1,0 +1,81 @@
+"""Acting with a critic: the candidate with the highest advantage is played, whatever is scored beside it."""
+
+import asyncio
+from functools import partial
+
+import pytest
+
+from sweet_rl.credit.best_of_n import BestCandidate
+from sweet_rl.credit.critics import CriticSettings, load_critic
+from sweet_rl.domains import AnswerEnvironment
+from sweet_rl.mini.human import MiniHuman
+from sweet_rl.models import Sampling, load_model
+from sweet_rl.records import Task, Trajectory, read_records
+from sweet_rl.rollout.play import DialogueSetup, play_all
+from tests.support.command_line import call, read_rows, write_rows
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory):
+    """Dialogues of the packaged agent in which an untrained critic chose, and the same from one candidate."""
+    place = tmp_path_factory.mktemp("acting")
+    assert call("make_mini_tasks.py", num_train=3, num_test=1, output_dir=place).code == 0
+    usual = {"agent_model": "mini", "env_model": "mini", "input_path": place / "train.jsonl", "max_tokens": 40,
+             "max_turns": 3}  # fmt: skip
+    critic = {"critic": "mini", "critic_reference": "sampled"}
+    for name, flags in {"one": {}, "chosen": {**critic, "candidates": 4}, "again": {**critic, "candidates": 4,
+                        "concurrency": 1}, "n1": critic}.items():  # fmt: skip
+        done = call("simulate_interactions.py", **usual, **flags, output_path=place / f"{name}.jsonl")
+        assert done.code == 0, done.err
+    return place
+
+
+@pytest.mark.slow
+def test_each_turn_that_is_played_is_the_one_that_ranking_it_alone_puts_first(played):
+    critic = load_critic(CriticSettings("mini", reference="sampled"))
+    best = BestCandidate(critic)
+    made = []
+
+    async def choose(task, messages, prompt, completions, tokenizer):
+        place = await best(task, messages, prompt, completions, tokenizer)
+        made.append((best._turn(task, messages, prompt, completions, tokenizer), completions[place].text))
+        return place
+
+    async def work():
+        agent = load_model("mini", device="cpu")
+        begin = partial(AnswerEnvironment, agent_prompt="{problem_description}", max_turns=3)
+        acting = DialogueSetup(agent, MiniHuman(), begin, Sampling(max_tokens=40, n=4), choose)
+        jobs = [(task, 0) for task in read_records(played / "train.jsonl", Task)]
+        rows = [row async for row in play_all(jobs, acting, 3)]
+        await agent.close()
+        return rows, [(await critic.scores([record]))[0] for record, _ in made]
+
+    rows, scores = asyncio.run(work())
+    for (record, text), own in zip(made, scores, strict=True):
+        best_score = max(own)
+        assert own[record.additional_outputs.index(text)] == pytest.approx(best_score, abs=1e-5)
+    told = [m["content"] for row in rows for m in row.dialogue_history if m["role"] == "assistant"]
+    assert sorted(told) == sorted(text for _, text in made)
+    assert sum(text != record.additional_outputs[0] for record, text in made) > 0  # it does choose
+    for row in rows:
+        assert row.usage["agent"]["completion_tokens"] > sum(
+            len(m["token_ids"]) for m in row.dialogue_history if m["role"] == "assistant"
+        )  # all candidates are paid for
+
+
+@pytest.mark.slow
+def test_one_candidate_is_the_agent_itself_and_concurrency_changes_nothing(played):
+    def dialogues(name):
+        return {row.id: row.dialogue_history for row in read_records(played / f"{name}.jsonl", Trajectory)}
+
+    assert dialogues("n1") == dialogues("one")
+    assert dialogues("again") == dialogues("chosen")
+
+
+@pytest.mark.slow
+def test_candidates_without_a_critic_are_refused(played):
+    rows = read_rows(played / "train.jsonl")
+    write_rows(played / "tasks.jsonl", rows)
+    done = call("simulate_interactions.py", agent_model="mini", env_model="mini", input_path=played / "tasks.jsonl",
+                output_path=played / "bad.jsonl", candidates=4)  # fmt: skip
+    assert done.code == 2 and "--critic" in done.err

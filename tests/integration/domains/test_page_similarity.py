@@ -1,0 +1,52 @@
+"""Pages compared with a real browser and the packaged encoder."""
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sweet_rl.domains.frontend.encoders import load_encoder
+from sweet_rl.domains.frontend.page_similarity import PageGrader
+from sweet_rl.records import Task
+from tests.support.browsers import renderer_or_skip
+
+FRONTEND_DEV = Path(os.environ.get("SWEET_RL_COLBENCH", "")) / "frontend_dev.jsonl"
+PAGE = "<html><body style='background:#204080'><h1 style='color:white'>Hello</h1></body></html>"
+OTHER = "<html><body><p>Something else</p><div style='width:600px;height:400px;background:red'></div></body></html>"
+
+
+@pytest.fixture(scope="module")
+def encoder():
+    pytest.importorskip("efficientnet_lite_pytorch", reason="the offline encoder needs: pip install -e '.[frontend]'")
+    return load_encoder("efficientnet-lite0")
+
+
+@pytest.mark.slow
+def test_the_same_page_is_worth_one_another_less_and_a_page_without_a_picture_nothing(encoder):
+    huge = "<html><body>" + "x" * 4_000_001 + "</body></html>"
+    with PageGrader(renderer_or_skip(workers=1, timeout=60), encoder) as grader:
+        same, other = grader.grade_many([(Task("", PAGE), f"```html\n{PAGE}\n```"), (Task("", PAGE), OTHER)])
+        vectors = encoder.embed([grader.renderer.render(page).png for page in (PAGE, OTHER)])
+        assert "efficientnet-lite0" in grader.describe() and grader.renderer.browser in grader.describe()
+        assert grader.grade(Task("", PAGE), huge).failure == "too_large"
+        broken = grader.grade(Task("", huge), PAGE)
+    assert (same.reward, same.evidence) == (1.0, {"similarity": 1.0, "encoder": "efficientnet-lite0"})
+    assert other.evidence["similarity"] == pytest.approx(float(vectors[0] @ vectors[1]), abs=1e-5)
+    assert 0 < other.reward < 0.95
+    assert (broken.reward, broken.failure, broken.ungradable) == (None, None, "too_large")
+    with pytest.raises(RuntimeError, match="closed"):
+        grader.renderer.render(PAGE)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not FRONTEND_DEV.is_file(), reason="ColBench is not here: set SWEET_RL_COLBENCH to its folder")
+def test_every_page_of_colbench_is_like_itself_and_less_like_the_others(encoder):
+    pages = [json.loads(line)["ground_truth"] for line in open(FRONTEND_DEV, encoding="utf-8")]
+    with PageGrader(renderer_or_skip(workers=2, timeout=60), encoder) as grader:
+        own = list(grader.grade_many((Task("", page), page) for page in pages))
+        vectors = encoder.embed([rendered.png for rendered in grader.renderer.render_all(pages)])
+    assert [grade.evidence["similarity"] for grade in own] == [1.0] * len(pages)
+    others = (vectors @ vectors.T)[~np.eye(len(pages), dtype=bool)]
+    assert others.max() < 0.99

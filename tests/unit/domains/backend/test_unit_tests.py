@@ -1,0 +1,323 @@
+"""The grader: honest answers as a person would grade them, references that cannot be graded against, failure kinds."""
+
+import os
+import resource
+
+import pytest
+
+from sweet_rl.domains.backend.released_rules import PaperGrader
+from sweet_rl.domains.backend.unit_tests import CodeGrader
+from sweet_rl.errors import UserError
+from sweet_rl.records import Task
+from sweet_rl.sandbox.sandbox import Sandbox, SandboxUnavailable
+from tests.support.grading import colbench, colbench_tasks, grade, messages, reasons
+
+ADD = "def f(x):\n    return x + 1\n"
+CALLS = {"test1": "f(1)", "test2": "f(-4)"}
+
+
+@pytest.fixture(scope="module")
+def grader():
+    with CodeGrader(timeout=0.5, workers=2) as grader:
+        yield grader
+
+
+def test_a_right_answer_has_reward_one(grader):
+    graded = grade(grader, ADD, f"Here:\n```python\n{ADD}```", CALLS)
+    assert graded.reward == 1.0 and graded.failure is None
+    assert graded.evidence == {
+        "level": grader.level,
+        "tests": [{"name": "test1", "passed": True}, {"name": "test2", "passed": True}],
+    }
+
+
+def test_the_reward_is_the_share_of_tests_passed(grader):
+    graded = grade(grader, ADD, "def f(x):\n    return 2 * x", CALLS)
+    assert graded.reward == 0.5 and graded.failure == "wrong value"
+    assert messages(graded)[1] == "expected -3, got -8"
+
+
+HONEST = {
+    "top-level import": ("import math\ndef f(x):\n    return math.floor(x) + 1",),
+    "helper and recursion": ("def g(n):\n    return 0 if n == 0 else 1 + g(n - 1)\ndef f(x):\n    return x + g(1)",),
+    "class": ("class A:\n    def __init__(self, x): self.x = x\ndef f(x):\n    return A(x).x + 1",),
+    "dataclass": ("from dataclasses import *\n@dataclass\nclass A:\n    x: int\ndef f(x):\n    return A(x).x + 1",),
+    "decorator": ("import functools\n@functools.lru_cache\ndef f(x):\n    return x + 1",),
+    "prints": ("def f(x):\n    print('hello')\n    return x + 1\nprint(f(1))",),
+    "main guard": (ADD + "\nif __name__ == '__main__':\n    import sys\n    sys.exit(f(int(input())))",),
+    "banned words": ("def f(x):\n    write = open_ = 'print( open( write'\n    return x + 1",),
+    "future annotations": ("from __future__ import annotations\ndef f(x: Unknown):\n    return x + 1",),
+    "scratch file": (
+        "import tempfile\ndef f(x):\n    with tempfile.TemporaryFile() as t:\n        t.write(b'1'); t.seek(0)\n"
+        "        return x + int(t.read())",
+    ),
+    "thread": (
+        "from concurrent.futures import ThreadPoolExecutor\ndef f(x):\n    with ThreadPoolExecutor(2) as p:\n"
+        "        return p.submit(lambda: x + 1).result()",
+    ),
+    "event loop": ("import asyncio\nasync def g(x):\n    await asyncio.sleep(0)\n    return x + 1\n"
+    "def f(x):\n    return asyncio.run(g(x))",),
+    "rare module": ("import colorsys, xml.etree.ElementTree\ndef f(x):\n    return x + 1",),
+    "state": ("seen = []\ndef f(x):\n    seen.append(x)\n    return x + len(seen)",),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HONEST)
+def test_honest_code_behaves_as_in_a_fresh_module(grader, name):
+    if name == "scratch file" and grader.level != "strict":
+        pytest.skip("only the strict level has a scratch folder")
+    graded = grade(grader, ADD, HONEST[name][0], CALLS)
+    assert graded.reward == 1.0, graded
+
+
+def test_calls_may_use_what_the_reference_imports(grader):
+    reference = "from datetime import datetime\ndef f(day):\n    return day.year"
+    calls = {"test1": "f(datetime(2020, 1, 2))"}
+    assert grade(grader, reference, "def f(day):\n    return int(day.strftime('%Y'))", calls).reward == 1.0
+    assert grade(grader, reference, "import datetime\ndef f(day):\n    return day.year", calls).reward == 1.0
+
+
+def test_keyword_arguments_mutation_generators_and_none(grader):
+    reference = "def f(a, *, b=None):\n    a.append(b)\n    yield from a\n"
+    answer = "def f(a, *, b=None):\n    return iter(a + [b])"
+    assert grade(grader, reference, answer, {"test1": "f([1], b=2)"}).reward == 1.0
+    assert grade(grader, "def f(a):\n    a.sort()", "def f(a):\n    a.reverse()", {"test1": "f([2, 1])"}).reward == 1.0
+
+
+def test_numpy_is_there_for_code_that_imports_it(grader):
+    pytest.importorskip("numpy")
+    reference = "import numpy as np\ndef f(x):\n    return np.array(x) * 2.0"
+    assert (
+        grade(grader, reference, "import numpy\ndef f(x):\n    return numpy.multiply(x, 2)", {"t": "f([1, 2])"}).reward
+        == 1.0
+    )
+
+
+def test_pandas_is_there_for_code_that_imports_it(grader):
+    """It brings libraries that start threads, and a process with threads cannot shut itself in."""
+    pytest.importorskip("pandas")
+    reference = "def f(x):\n    return sum(x)"
+    answer = "import pandas as pd\ndef f(x): return int(pd.Series(x).sum())"
+    assert grade(grader, reference, answer, {"t": "f([1, 2])"}).reward == 1.0
+
+
+def test_modules_that_keep_a_process_from_shutting_itself_in_are_not_loaded(monkeypatch):
+    """No answer ends the run of all: it has to do without."""
+    started = Sandbox.__init__
+
+    def refuse(self, *settings, **more):
+        if "networkx" in more.get("modules", ()):
+            raise SandboxUnavailable("it cannot be had.")
+        started(self, *settings, **more)
+
+    monkeypatch.setattr(Sandbox, "__init__", refuse)
+    with CodeGrader(workers=1) as grader:
+        answer = "try: import networkx\nexcept ImportError: pass\n" + ADD
+        assert [grade(grader, ADD, answer, CALLS).reward for _ in range(2)] == [1.0, 1.0]
+        assert grade(grader, ADD, "import networkx\n" + ADD, CALLS).failure == "exception"
+
+
+def test_a_call_that_compares_its_value_is_compared_here(grader):
+    """What a class says of its own equality, or the same truth of another value, passes nothing."""
+    calls = {"a": "f(1) == 2", "b": "5 == f(5)"}
+    assert grade(grader, ADD, ADD, calls).reward == 1.0
+    lying = "class A:\n    def __eq__(self, other): return True\ndef f(x): return A()"
+    for wrong in (lying, "def f(x): return None"):
+        assert grade(grader, ADD, wrong, calls).reward == 0.0
+    with PaperGrader() as released:
+        assert grade(released, "def f(x): return x + 1", "def f(x): return 7", {"b": "5 == f(5)"}).reward == 1.0
+
+
+def test_a_module_that_an_answer_imports_in_a_line_of_more_is_loaded(grader):
+    pytest.importorskip("numpy")
+    for line in ("import math; import numpy as np", "import importlib\nnp = importlib.import_module('numpy')"):
+        assert grade(grader, ADD, f"{line}\ndef f(x): return int(np.add(x, 1))", CALLS).reward == 1.0
+
+
+def test_results_far_longer_than_the_references_are_not_kept(grader):
+    calls = {f"t{i}": "f(1)" for i in range(40)}
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    graded = grade(grader, ADD, "import os\ndef f(x): return 'x' * 8_000_000", calls)
+    assert graded.failure == "wrong value" and "8000002 bytes" in messages(graded)[39]
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000  # KB; kept, they were 320 MB
+
+
+FAILURES = {
+    "no answer": None,
+    "no code": "I think it adds one.",
+    "syntax error": "def f(x):\n    return x +",
+    "exception": "def f(x):\n    raise KeyError(x)",
+    "timeout": "def f(x):\n    while True: pass",
+    "memory": "def f(x):\n    return len([0] * 10**9)",
+    "unserialisable": "def f(x):\n    return lambda: x",
+    "forbidden": "import os\ndef f(x):\n    return os.fork()",
+    "exited": "import os\ndef f(x):\n    os._exit(0)",
+    "output": "def f(x):\n    return 'x' * 20_000_000",
+    "wrong value": "def f(x):\n    return None",
+}
+
+
+@pytest.mark.parametrize("kind", FAILURES)
+def test_every_failure_has_its_kind(grader, kind):
+    if kind == "forbidden" and grader.level == "limits":
+        pytest.skip("nothing is forbidden at the level 'limits'")
+    graded = grade(grader, ADD, FAILURES[kind], CALLS)
+    assert graded.reward == 0.0 and graded.failure == kind, graded
+    assert reasons(graded) == [kind, kind]
+
+
+def test_an_exception_tells_its_message(grader):
+    graded = grade(grader, ADD, "def f(x):\n    return g(x)", CALLS)
+    assert messages(graded)[0] == "NameError: name 'g' is not defined"
+
+
+def test_tests_after_one_that_hangs_or_dies_still_count(grader):
+    hangs = "def f(x):\n    while x == 1: pass\n    return x + 1"
+    dies = "import os\ndef f(x):\n    if x == 1: os._exit(1)\n    return x + 1"
+    for answer, reason in ((hangs, "timeout"), (dies, "exited")):
+        graded = grade(grader, ADD, answer, CALLS)
+        assert reasons(graded) == [reason, None] and graded.reward == 0.5
+
+
+UNGRADABLE = {
+    "fails": "def f(x):\n    return x.y",
+    "syntax": "def f(x:\n    return",
+    "hangs": "def f(x):\n    while True: pass",
+    "random": "import random\ndef f(x):\n    return random.random()",
+    "clock": "import time\ndef f(x):\n    return time.perf_counter()",
+    "set order": "def f(x):\n    return list({'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'})",
+    "hash": "def f(x):\n    return hash('text')",
+    "untold": "def f(x):\n    return object()",
+}
+
+
+@pytest.mark.parametrize("name", UNGRADABLE)
+def test_a_reference_that_cannot_be_trusted_makes_the_task_ungradable(grader, name):
+    graded = grade(grader, UNGRADABLE[name], ADD, CALLS)
+    assert graded.reward is None and graded.ungradable and "test1" in graded.ungradable
+    assert grader.ungradable(Task("", UNGRADABLE[name], CALLS)) == graded.ungradable
+
+
+def test_a_task_without_tests_is_ungradable(grader):
+    assert grade(grader, ADD, ADD, {}).ungradable == "the task has no test cases"
+
+
+def test_references_run_apart_from_answers_under_two_hash_seeds_at_least():
+    runs = []
+    with CodeGrader(timeout=0.5, workers=1) as grader:
+        run = grader._pool.run
+        grader._pool.run = lambda role, seed, job, imports: (
+            runs.append((role, seed, tuple(job.texts))) or run(role, seed, job, imports)
+        )
+        assert grade(grader, ADD, "def f(x): return 1 + x", CALLS).reward == 1.0
+        kinds = {key[:2] for key in grader._pool._idle}
+    assert kinds == {("reference", 0), ("reference", 1), ("answer", 0)}
+    assert runs == [
+        ("reference", 0, ()), ("reference", 0, (ADD,)), ("reference", 1, (ADD,)),
+        ("answer", 0, ("def f(x): return 1 + x",)),
+    ]  # fmt: skip
+
+
+def test_no_process_of_an_answer_is_given_an_expected_value():
+    """What is sent to an answer's child holds its own text and the calls."""
+    with CodeGrader(timeout=0.5, workers=1) as grader:
+        jobs = []
+        run = grader._pool.run
+        grader._pool.run = lambda role, seed, job, imports: jobs.append((role, job)) or run(role, seed, job, imports)
+        grade(grader, "def f(x):\n    return 'expect' + 'ed' * x", "def f(x): return 0", {"test1": "f(1)"})
+    (job,) = [job for role, job in jobs if role == "answer"]
+    assert "expected" not in repr(job) and "expect" not in repr(job)
+
+
+NEAR = {
+    "0.3, added up": ("0.3", "0.1 + 0.2", 1.0),
+    "a billionth off": ("1.0", "1.0 + 0.9e-9", 1.0),
+    "two billionths off": ("1.0", "1.0 + 2e-9", 0.0),
+    "nearly zero": ("0.0", "0.9e-12", 1.0),
+    "not so near zero": ("0.0", "2e-12", 0.0),
+    "an int for a whole float": ("2.0", "2", 1.0),
+    "a float near an int of the reference": ("1", "1.0 + 0.9e-9", 0.0),
+    "a whole float for an int": ("2", "2.0", 1.0),
+    "inside": ("{'a': [0.3, (1.5, None)]}", "{'a': [0.1 + 0.2, (1.5, None)]}", 1.0),
+    "inside, too far": ("{'a': [0.3]}", "{'a': [0.3000001]}", 0.0),
+}
+
+
+@pytest.mark.parametrize("name", NEAR)
+def test_floats_of_the_reference_have_a_tolerance_and_nothing_else(grader, name):
+    expected, got, reward = NEAR[name]
+    graded = grade(grader, f"def f():\n    return {expected}", f"def f():\n    return {got}", {"t": "f()"})
+    assert graded.reward == reward, graded
+
+
+MACHINE = ("machine", "ran out of wall time: 0.2 of 1 s of CPU time in 30.0 s")
+
+
+def test_what_the_machine_did_to_an_answer_gives_no_reward(grader, monkeypatch):
+    run = grader._pool.run
+    monkeypatch.setattr(
+        grader._pool, "run",
+        lambda role, *job: [("value", b"2"), MACHINE] if role == "answer" else run(role, *job),
+    )  # fmt: skip
+    graded = grade(grader, ADD, ADD, CALLS)
+    assert graded.reward is None and graded.machine == MACHINE[1] and graded.ungradable is graded.failure is None
+    assert reasons(graded) == [None, "machine"] and graded.as_dict()["machine"] == MACHINE[1]
+
+
+def test_what_the_machine_did_to_a_reference_is_not_kept(grader, monkeypatch):
+    reference = ADD + "# on a slow machine\n"
+    with monkeypatch.context() as slow:
+        slow.setattr(grader._pool, "run", lambda role, seed, job, imports: [MACHINE] * job.count)
+        graded = grade(grader, reference, ADD, CALLS)
+    assert graded.reward is None and graded.ungradable is None
+    assert graded.machine == f"while the reference ran: {MACHINE[1]}"
+    assert grade(grader, reference, ADD, CALLS).reward == 1.0
+
+
+def test_the_reference_runs_once_for_all_its_answers(grader):
+    runs = []
+    original = grader._run_reference
+    grader._run_reference = lambda *row: runs.append(1) or original(*row)
+    jobs = [(Task("", ADD + "# once\n", CALLS), ADD)] * 20
+    assert all(graded.reward == 1.0 for graded in grader.grade_many(jobs)) and runs == [1]
+
+
+def test_many_answers_come_back_in_their_order(grader):
+    jobs = [(Task("", ADD, CALLS), f"def f(x):\n    return x + {i % 2}") for i in range(60)]
+    assert [graded.reward for graded in grader.grade_many(jobs)] == [0.0, 1.0] * 30
+
+
+def test_a_warm_process_that_dies_is_replaced(grader):
+    grade(grader, ADD, ADD, CALLS)
+    for idle in grader._pool._idle.values():
+        for sandbox in idle:
+            sandbox._process.kill()
+            sandbox._process.wait()
+    assert grade(grader, ADD, "def f(x):\n    return 1 + x", CALLS).reward == 1.0
+
+
+def test_bad_settings_are_refused():
+    with pytest.raises(UserError, match="more than 0"):
+        CodeGrader(timeout=0)
+    with pytest.raises(UserError, match="must be one of auto, strict"):
+        CodeGrader(sandbox="none")
+
+
+@pytest.mark.skipif(colbench() is None, reason="ColBench is not here: set SWEET_RL_COLBENCH to its folder")
+def test_colbench_references_pass_all_their_tests():
+    tasks = colbench_tasks()
+    with CodeGrader() as grader:
+        grades = list(grader.grade_many((task, task.ground_truth) for task in tasks))
+    assert [graded for graded in grades if graded.reward != 1.0] == [] and len(grades) == 150
+
+
+def test_two_answers_are_run_at_the_same_time_on_each_core_that_this_process_may_use(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 2, 5}, raising=False)
+    with CodeGrader() as grader:
+        assert (grader.workers, grader.timeout, grader.memory_mb) == (6, 1.0, 256)
+
+
+@pytest.mark.parametrize("flags", [{"timeout": 0}, {"memory_mb": 0}, {"workers": 0}])
+def test_a_limit_of_zero_is_refused(flags):
+    with pytest.raises(UserError, match="must be more than 0"):
+        CodeGrader(**flags)

@@ -1,0 +1,181 @@
+"""Pages in messages, and grades of pages whose pictures and vectors are made here."""
+
+import numpy as np
+import pytest
+
+from sweet_rl.domains.frontend.embedding_cache import EmbeddingCache
+from sweet_rl.domains.frontend.extract_page import answered_page, extract_page, without_pages
+from sweet_rl.domains.frontend.page_similarity import PageGrader, cosine
+from sweet_rl.errors import UserError
+from sweet_rl.records import Task
+from sweet_rl.rendering.renderer import Rendered
+
+PAGE = "<html><body style='background:#204080'><h1 style='color:white'>Hello</h1></body></html>"
+OTHER = "<html><body><p>Something else</p><div style='width:600px;height:400px;background:red'></div></body></html>"
+VECTORS = {PAGE: [1.0, 0.0], OTHER: [0.6, 0.8], "<html>opposite</html>": [-1.0, 0.0], "<html>twin</html>": [0.6, 0.8]}
+SAME_PICTURE = {"<html>twin</html>": OTHER}
+FAILURES = {"<html>slow</html>": ("timeout", "it took too long"), "<html>busy</html>": ("machine", "no processor")}
+
+
+class Browsers:
+    """Draws a page as its own text, and counts."""
+
+    browser, fingerprint = "chromium", "v1"
+
+    def __init__(self):
+        self.drawn, self.closed = [], False
+
+    def render_all(self, pages):
+        for page in pages:
+            self.drawn.append(page)
+            if page in FAILURES:
+                yield Rendered(None, 0, 0, dict(zip(("kind", "message"), FAILURES[page], strict=True)), None)
+            else:
+                yield Rendered(SAME_PICTURE.get(page, page).encode(), 10, 10, None, None)
+
+    def close(self):
+        self.closed = True
+
+
+class Encoder:
+    describe = "image encoder: e"
+
+    def __init__(self, name="e"):
+        self.name, self.embedded = name, []
+
+    def embed(self, pictures):
+        self.embedded.append(pictures)
+        return np.array([VECTORS[picture.decode()] for picture in pictures], np.float32)
+
+
+def grader(folder=None, encoder=None) -> PageGrader:
+    return PageGrader(Browsers(), encoder or Encoder(), EmbeddingCache(folder))
+
+
+def task(page: str) -> Task:
+    return Task("a page", page)
+
+
+@pytest.mark.parametrize(
+    ("text", "page"),
+    [
+        (f"Here:\n```html\n{PAGE}\n```\nWhat do you think?", PAGE),
+        (f"Old: {OTHER} New: {PAGE}", PAGE),
+        (f"<!DOCTYPE html>\n{PAGE}", f"<!DOCTYPE html>\n{PAGE}"),
+        (f"I close the `<html>` tag now.\n{PAGE}\nDone.", PAGE),
+        (f"{PAGE} The <html> tag has a language now.", PAGE),
+        (f"<html><body>cut off\n\nAgain:\n{PAGE}", PAGE),
+        ('<HTML lang="en"><p>Upper</p></HTML >', '<HTML lang="en"><p>Upper</p></HTML >'),
+        ('<html><iframe srcdoc="<html>in</html>"></iframe></html>',) * 2,
+        ("```html\n<div>a fragment</div>\n```", "<div>a fragment</div>"),
+        (3 * "```html\n<div>old</div>\n```\n" + "```html\n<div>new</div>\n```", "<div>new</div>"),
+        ("```python\nprint('<div>')\n```", None),
+        ("<html><body>never closed", None),
+        ("No page here, only a < b > c.", None),
+        ("</html>", None),
+        ("", None),
+    ],
+)
+def test_the_last_complete_page_of_a_message_is_found(text, page):
+    assert extract_page(text) == page
+
+
+@pytest.mark.parametrize(
+    ("answer", "page"),
+    [
+        (f"```html\n{PAGE}\n```", PAGE),
+        ("```html\n<html><body><p>cut he\n```\nSorry", "<html><body><p>cut he"),
+        ("<html><body><p>cut he", "<html><body><p>cut he"),
+        ("<div class='p-4'>bare</div>", "<div class='p-4'>bare</div>"),
+        ("the page above", None),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_an_answer_is_what_a_browser_can_draw_of_it(answer, page):
+    assert answered_page(answer) == page
+
+
+def test_pages_can_be_left_out_of_a_text():
+    text = f"First:\n```html\n{PAGE}\n```\nthen {OTHER} and\n<html><body>cut"
+    assert without_pages(text, "(page)") == "First:\n(page)\nthen (page) and\n(page)"
+    assert without_pages("no page", "(page)") == "no page"
+
+
+def test_the_reward_is_the_cosine_of_the_embeddings_and_a_negative_one_is_0():
+    grades = list(grader().grade_many([(task(PAGE), page) for page in (PAGE, OTHER, "<html>opposite</html>")]))
+    assert [grade.reward for grade in grades] == [1.0, 0.6, 0.0] and grader().grade(task(OTHER), PAGE).reward == 0.6
+    assert [grade.evidence for grade in grades] == [{"similarity": s, "encoder": "e"} for s in (1.0, 0.6, -1.0)]
+    assert [(grade.failure, grade.ungradable, grade.machine) for grade in grades] == [(None, None, None)] * 3
+    assert cosine(np.array([1.0, 0.0]), np.array([2.0, 2.0])) == pytest.approx(0.5**0.5)
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [(None, "no answer"), ("  ", "no answer"), ("I give up.", "no page"), ("<html>slow</html>", "timeout")],
+)
+def test_an_answer_without_a_picture_earns_0_with_its_reason_and_has_no_similarity(answer, kind):
+    grade = grader().grade(task(PAGE), answer)
+    assert (grade.reward, grade.failure, grade.ungradable, grade.machine) == (0.0, kind, None, None)
+    assert grade.evidence.pop("message") and grade.evidence == {"similarity": None, "encoder": "e", "side": "answer"}
+
+
+def test_a_reference_without_a_picture_makes_every_answer_ungradable():
+    grade, none = grader().grade_many([(task("<html>slow</html>"), PAGE), (task("<html>slow</html>"), None)])
+    assert grade.evidence == none.evidence
+    assert (grade.reward, grade.failure, grade.ungradable) == (None, None, "timeout")
+    assert (grade.evidence["side"], grade.evidence["message"]) == ("reference", "it took too long")
+
+
+@pytest.mark.parametrize(
+    ("reference", "answer", "side"), [(PAGE, "<html>busy</html>", "answer"), ("<html>busy</html>", PAGE, "reference")]
+)
+def test_a_page_that_the_machine_failed_to_draw_is_not_judged(reference, answer, side):
+    grade = grader().grade(task(reference), answer)
+    assert (grade.reward, grade.failure, grade.ungradable, grade.machine) == (None, None, None, "no processor")
+    assert grade.evidence["side"] == side
+
+
+def test_many_grades_are_single_ones_in_order_and_each_page_and_picture_is_used_once():
+    pages = [PAGE, OTHER, "<html>twin</html>", "no page", None]
+    jobs = [(task(reference), answer) for reference in (PAGE, OTHER) for answer in pages] * 4
+    many = grader()
+    grades = list(many.grade_many(jobs))
+    assert grades == [grader().grade(*job) for job in jobs]
+    assert grades[6].reward == grades[7].reward == 1.0
+    assert many.renderer.drawn[:3] == [PAGE, OTHER, "<html>twin</html>"]
+    assert [len(set(pictures)) == len(pictures) for pictures in many.encoder.embedded] == [True] * 3
+
+
+def test_references_are_kept_by_page_encoder_and_browser_on_disk_and_torn_files_are_made_again(tmp_path):
+    expected = grader(tmp_path).grade(task(PAGE), OTHER)
+    again = grader(tmp_path)
+    assert again.grade(task(PAGE), OTHER) == expected and again.renderer.drawn == [OTHER]
+    other_encoder, other_browser = grader(tmp_path, Encoder("another")), grader(tmp_path)
+    other_browser.renderer.fingerprint = "v2"
+    for changed in (other_encoder, other_browser):
+        changed.grade(task(PAGE), OTHER)
+        assert changed.renderer.drawn == [PAGE, OTHER]
+    for file in tmp_path.rglob("*.npz"):
+        file.write_bytes(b"torn")
+    torn = grader(tmp_path)
+    assert torn.grade(task(PAGE), OTHER) == expected and torn.renderer.drawn == [PAGE, OTHER]
+    assert not list(tmp_path.rglob("*.partial"))
+
+
+def test_a_failed_reference_is_tried_again_with_the_next_batch():
+    one = grader()
+    assert one.grade(task("<html>busy</html>"), None).machine and one.grade(task("<html>busy</html>"), None).machine
+    assert one.renderer.drawn == ["<html>busy</html>"] * 2
+
+
+def test_closing_the_grader_ends_its_browsers():
+    with grader() as one:
+        assert one.describe() == "image encoder: e; pages drawn by chromium"
+    assert one.renderer.closed
+
+
+def test_a_cache_folder_that_cannot_be_made_is_one_message(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="embedding cache"):
+        EmbeddingCache(tmp_path / "file")

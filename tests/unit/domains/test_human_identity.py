@@ -1,0 +1,103 @@
+"""The name and the hash of a simulated human."""
+
+from dataclasses import replace
+
+from lab.critics.asked_human import AskedHuman, AskedSettings
+from sweet_rl.domains.frontend.environment import BrowserSettings
+from sweet_rl.domains.human import HumanSettings
+from sweet_rl.models.settings import ModelSettings
+from sweet_rl.records import Task, Trajectory
+from sweet_rl.task_types import load_domain
+
+CODE, HTML = load_domain("code"), load_domain("html")
+
+
+def identity(name=None, model="org/Model-8B", prompt="Be kind.", request=None, folder=None, **human) -> dict[str, str]:
+    return CODE.human_identity(name, model, prompt, CODE.limits(HumanSettings(**human)), request, folder=folder)
+
+
+def test_the_hash_is_that_of_all_that_the_replies_depend_on():
+    plain = identity()
+    assert (plain["name"], len(plain["hash"])) == ("Model-8B", 16) and plain == identity()
+    others = [
+        identity(model="org/Model-70B"), identity(prompt="Be rude."), identity(temperature=0.7),
+        identity(max_tokens=8), identity(max_chars=80), identity(retry_leaks=False), identity(request={"top_k": 3}),
+    ]  # fmt: skip
+    assert len({plain["hash"], *(other["hash"] for other in others)}) == 8
+
+
+def test_the_hashes_are_those_of_the_trajectories_that_exist(tmp_path):
+    (tmp_path / "domain.py").write_text("a domain\n")
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.json").write_text("{}")
+    own, folder = replace(CODE, source=tmp_path / "domain.py"), str(tmp_path / "model")
+    settings = HumanSettings(temperature=0.7, max_tokens=8, max_chars=400, retry_leaks=False)
+    frontend = HTML.limits(HumanSettings())
+    found = [
+        CODE.human_identity(None, "mini"),
+        own.human_identity("x", "mini"),
+        HTML.human_identity(None, "designer", window=BrowserSettings().window()),
+        identity(),
+        identity(request={"top_k": 3}),
+        own.human_identity("the kind one", "org/Model-8B", "Be kind.", settings),
+        identity(model=folder, folder=folder),
+        HTML.human_identity(None, "org/Model-8B", "Be kind.", frontend, window=BrowserSettings().window()),
+    ]
+    assert [(one["name"], one["hash"]) for one in found] == [
+        ("mini", "3279c8a8f8d94588"),
+        ("x", "e94a59b963991187"),
+        ("designer", "a87ef5954d118a79"),
+        ("Model-8B", "a6b082f430c10562"),
+        ("Model-8B", "af5f0943bef76120"),
+        ("the kind one", "77f9150372a72c9f"),
+        ("model", "e42c829fa9268155"),
+        ("Model-8B", "09eb2c62df5bed92"),
+    ]
+
+
+def test_a_human_asked_outside_of_dialogues_is_the_one_of_the_dialogues():
+    prompt, request, settings = "Be kind. {problem_description}", {"top_k": 3}, HumanSettings(temperature=0.7)
+    asked = AskedSettings("org/Model-8B", user_prompt_path=prompt)
+    found = asked.human(load_domain, ModelSettings(request=request), settings).identity()
+    assert found == {"name": "Model-8B", "hash": "bfeddc55891bd0ea"}
+    assert found == identity(prompt=prompt, request=request, temperature=0.7)
+    scripted = AskedHuman(load_domain, replace(asked, env_model="mini"), ModelSettings(request=request), settings)
+    assert scripted.identity() == CODE.human_identity(None, "mini")
+
+
+def test_a_given_name_names_the_same_human():
+    assert identity("the kind one") == identity() | {"name": "the kind one"}
+
+
+def test_a_folder_is_known_by_its_content_not_by_its_path(tmp_path):
+    for name, content in (("a", "1"), ("b", "1"), ("c", "2")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.json").write_text(content)
+    a, b, c = (identity(model=str(tmp_path / n), folder=str(tmp_path / n)) for n in "abc")
+    assert (a["name"], b["name"]) == ("a", "b") and a["hash"] == b["hash"] != c["hash"]
+
+
+def test_a_scripted_human_is_known_by_its_name_and_the_file_of_its_domain(tmp_path):
+    packaged = [load_domain(domain).human_identity(None, "mini") for domain in ("code", "mini")]
+    assert packaged[0] == packaged[1] and packaged[0]["name"] == "mini"
+    text = "from sweet_rl.domains import ScriptedHuman\nfrom sweet_rl.mini.domains import MINI\n"
+    text += "from sweet_rl.mini.human import MiniHuman\nfrom dataclasses import replace\n"
+    text += "DOMAIN = replace(MINI, scripted_humans={'mini': ScriptedHuman(MiniHuman)})\n"
+    path = tmp_path / "own.py"
+    path.write_text(text)
+    own = load_domain(str(path)).human_identity(None, "mini")
+    path.write_text(text + "# its replies may be others now\n")
+    changed = load_domain(str(path)).human_identity(None, "mini")
+    assert len({packaged[0]["hash"], own["hash"], changed["hash"]}) == 3
+
+
+def test_a_dialogue_has_a_human_only_if_one_replied():
+    human = {"name": "mini", "hash": "0123456789abcdef"}
+    roles = (["user", "assistant"], ["user", "assistant", "user", "assistant"], [])
+    labels = [
+        Trajectory(Task("t", "g"), [{"role": role, "content": ""} for role in said], human=human).human_label
+        for said in roles
+    ]
+    assert labels == [None, "mini (01234567)", None]
+    replied = [{"role": role, "content": ""} for role in roles[1]]
+    assert Trajectory(Task("t", "g"), replied).human_label == "not recorded"

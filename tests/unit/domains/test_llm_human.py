@@ -1,0 +1,110 @@
+"""The human of Backend Programming on a model whose replies are given."""
+
+import asyncio
+from dataclasses import dataclass, field
+
+import pytest
+
+from sweet_rl.domains.human import cut_at_sentence
+from sweet_rl.domains.llm_human import PROMPT_VALUES, WITHOUT_CODE, LLMHuman
+from sweet_rl.models.base import Completion, ModelError
+from sweet_rl.prompts import load_prompt
+from sweet_rl.records import Task
+
+TASK = Task("Write a fee function: def fee(days)", "def fee(days):\n    return days * 3 + min(days, 10)\n")
+DIALOGUE = [
+    {"role": "user", "content": "the agent's own instructions"},
+    {"role": "assistant", "content": "What does a {day} cost?"},
+]
+LEAK = "It is return days * 3 + min(days, 10)."
+
+
+@dataclass
+class Model:
+    """Gives the replies in turn, the last one again and again."""
+
+    replies: list[str]
+    reason: str
+    chat: None = None
+    calls: list = field(default_factory=list)
+
+    async def complete(self, messages, sampling):
+        self.calls.append((messages, sampling))
+        text = self.replies[min(len(self.calls), len(self.replies)) - 1]
+        return [Completion(text, None, None, self.reason, prompt_tokens=7, completion_tokens=5)]
+
+
+def reply_of(*texts: str, reason: str = "stop", seed: int = 5, **settings):
+    model = Model(list(texts), reason)
+    human = LLMHuman(model, load_prompt("code_user.txt", PROMPT_VALUES), **settings)
+    return asyncio.run(human.reply(TASK, DIALOGUE, seed)), model.calls
+
+
+def test_the_human_sees_reference_and_dialogue_but_not_the_agents_instructions():
+    reply, ((messages, sampling),) = reply_of("Three a day.")
+    assert (reply.text, reply.leaks, reply.prompt_tokens, reply.completion_tokens) == ("Three a day.", 0, 7, 5)
+    (message,) = messages
+    for shown in (TASK.problem_description, TASK.ground_truth, "Engineer: What does a {day} cost?"):
+        assert shown in message["content"]
+    assert "instructions" not in message["content"]
+    assert (message["role"], sampling.temperature, sampling.seed, sampling.max_tokens) == ("user", 0, 5, 256)
+
+
+def test_a_leak_is_asked_for_again_and_counted():
+    reply, calls = reply_of(LEAK, LEAK, "Three a day, and one more for each of the first ten.")
+    assert (reply.text, reply.leaks) == ("Three a day, and one more for each of the first ten.", 2)
+    assert reply.completion_tokens == 15
+    assert reply.prompt_tokens == 21
+    assert [sampling.temperature for _, sampling in calls] == [0, 0.7, 0.7]
+    assert [sampling.seed for _, sampling in calls] == [5, 6, 7]
+    assert ["words only" in messages[0]["content"] for messages, _ in calls] == [False, True, True]
+
+
+def test_a_higher_temperature_stays_when_the_model_is_asked_again():
+    _, calls = reply_of(LEAK, "Three.", temperature=1.0)
+    assert [sampling.temperature for _, sampling in calls] == [1.0, 1.0]
+
+
+def test_a_human_who_only_leaks_ends_with_a_sentence_without_code():
+    reply, calls = reply_of(LEAK)
+    assert (reply.text, reply.leaks, len(calls)) == (WITHOUT_CODE, 4, 4)
+
+
+def test_leaks_are_let_through_but_counted_if_told_so():
+    reply, calls = reply_of(LEAK, retry_leaks=False)
+    assert (reply.text, reply.leaks, len(calls)) == (LEAK, 1, 1)
+
+
+def test_an_empty_reply_is_asked_for_once_more_and_then_an_error():
+    assert reply_of("  ", "Three.")[0].text == "Three."
+    with pytest.raises(ModelError) as error:
+        reply_of("")
+    assert error.value.kind == "malformed"
+
+
+def test_long_replies_are_cut_at_a_sentences_end():
+    sentence = "It costs three a day. "
+    reply, _ = reply_of(sentence * 30)
+    assert reply.text == (sentence * 18).strip() and len(reply.text) <= 400
+    assert reply_of("It costs three. And the", reason="length")[0].text == "It costs three."
+
+
+def test_cutting():
+    assert cut_at_sentence(" short ", 400) == "short"
+    assert cut_at_sentence("One 1.5 two. Three", 14) == "One 1.5 two."
+    assert cut_at_sentence('He said "no." Then more words', 20) == 'He said "no."'
+    assert cut_at_sentence("no end of a sentence here", 10) == "no end of"
+    assert cut_at_sentence("x" * 50, 10) == "x" * 10
+    assert cut_at_sentence("unfinished", 400, finished=False) == "unfinished"
+
+
+def test_a_sentence_that_ends_exactly_at_the_limit_is_kept():
+    assert cut_at_sentence("One. Two.", 9) == "One. Two."
+    assert cut_at_sentence("One. Two. Three.", 9) == "One. Two."
+    assert cut_at_sentence("One. Two. Three.", 8) == "One."
+    assert cut_at_sentence("first line\nsecond line", 15) == "first line"
+
+
+def test_the_seed_and_the_length_that_are_given_are_used():
+    reply, ((_, sampling),) = reply_of("One. Two.", seed=9, max_tokens=11, max_chars=5, temperature=0.3)
+    assert (reply.text, sampling.seed, sampling.max_tokens, sampling.temperature) == ("One.", 9, 11, 0.3)

@@ -1,0 +1,297 @@
+"""Several runs on the same tasks: hand-computed differences, wins, Holm's correction, tables, and what is refused."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from sweet_rl.errors import UserError
+from sweet_rl.evaluation.comparison import compare
+from sweet_rl.evaluation.comparison_table import Table, as_latex, as_markdown, as_text, note, paper_results
+from sweet_rl.evaluation.graded_file import GradedFile, grader_of, read_graded
+from sweet_rl.evaluation.two_level import two_level_p
+from sweet_rl.records import Task, Trajectory
+from tests.support.command_line import ROOT, call, write_rows
+
+TASKS = [Task(f"task {i}", f"def f(): return {i}", {"test1": "f()"}, id=f"t{i}") for i in range(12)]
+
+
+def dialogue(task, sample, reward, turns=2, ending="answered", tokens=None, grade=None):
+    history = [{"role": "user", "content": "hello"}] + [{"role": "assistant", "content": "x"}] * turns
+    usage = None if tokens is None else {"agent": {"completion_tokens": tokens, "prompt_tokens": 1}}
+    return Trajectory(
+        TASKS[task], history, "x", reward, id=f"t{task}-{sample}", ending=ending, usage=usage, grade=grade
+    )
+
+
+def graded(rows, path="run.jsonl", **grader):
+    return GradedFile(path, rows, grader)
+
+
+def run_of(*rewards, **more):
+    return graded([dialogue(i, 0, reward, **more) for i, reward in enumerate(rewards)])
+
+
+def test_the_difference_to_a_baseline_is_paired_by_task():
+    comparison = compare({"base": [run_of(0, 0, 0, 1)], "new": [run_of(1, 1, 0.5, 1)]}, ["base"])
+    base, new = comparison.rows
+    assert base.main.mean == 0.25 and new.main.mean == 0.75 and new.tests_passed.mean == 0.875
+    # success differs on two tasks, both in favour: of 4 sign patterns two are as far from 0
+    found = comparison.against["new", "base"]
+    assert found.difference.mean == 0.5 and found.difference.p == 0.5 and ("base", "base") not in comparison.against
+    # wins by reward: three tasks better, one equal
+    assert found.wins.mean == (1 + 1 + 1 + 0.5) / 4
+
+
+def test_wins_count_every_pair_of_dialogues_of_a_task():
+    one = graded([dialogue(0, 0, 1.0), dialogue(0, 1, 0.0)])
+    other = graded([dialogue(0, 0, 0.5), dialogue(0, 1, 0.0)])
+    # 1.0 beats both; 0.0 loses to 0.5 and ties with 0.0
+    assert compare({"a": [one], "b": [other]}, ["b"]).against["a", "b"].wins.mean == (1 + 1 + 0 + 0.5) / 4
+
+
+def test_the_steps_of_a_chain_are_holm_corrected_together():
+    runs = {"a": [run_of(*[1] * 12)], "b": [run_of(*[1] * 6, *[0] * 6)], "c": [run_of(*[0] * 12)]}
+    first, second = compare(runs, chains=[["a", "b", "c"]]).steps
+    # each step differs on 6 tasks, all one way: p = 2 / 2^6; two of them
+    assert (first.better, first.worse, second.worse) == ("a", "b", "c")
+    assert first.difference.p == second.difference.p == 2 / 64
+    assert first.p_holm == second.p_holm == 2 * 2 / 64
+    alone = compare(runs, chains=[["a", "b"]]).steps[0]
+    assert alone.p_holm == 2 / 64
+
+
+def test_all_comparisons_with_baselines_are_one_family():
+    runs = {"a": [run_of(*[1] * 12)], "b": [run_of(*[1] * 6, *[0] * 6)], "c": [run_of(*[0] * 12)]}
+    against = compare(runs, ["c"]).against
+    # a over c differs on 12 tasks (p = 2 / 2^12, counted twice), b over c on 6 (p = 2 / 2^6, the larger, once)
+    assert against["a", "c"].p_holm == 2 * 2 / 2**12 and against["b", "c"].p_holm == 2 / 2**6
+
+
+def test_seeds_are_averaged_within_each_task_and_their_spread_is_told():
+    row = compare({"m": [run_of(1, 0, 0, 0), run_of(1, 1, 0, 0)]}).rows[0]
+    assert row.main.mean == 0.375 and row.by_seed == [0.25, 0.5] and row.main.tasks == 4 and row.seeds == 2
+    assert row.spread == pytest.approx(0.25 / 2**0.5) and row.tests_by_seed == [0.25, 0.5]
+
+
+def test_more_seeds_or_dialogues_of_a_task_are_no_more_tasks_for_the_interval():
+    rewards = (1, 0, 0, 1, 0, 1)
+    single = compare({"m": [run_of(*rewards)]}).rows[0].main
+    doubled = graded([dialogue(i, sample, reward) for i, reward in enumerate(rewards) for sample in (0, 1)])
+    tripled = compare({"m": [run_of(*rewards)] * 3}).rows[0].main
+    assert (tripled.low, tripled.high) == pytest.approx((single.low, single.high)) and tripled.tasks == 6
+    assert compare({"m": [doubled]}).rows[0].main == single and single.tasks == 6 and single.low < single.high
+
+
+def test_another_seed_of_the_bootstrap_gives_another_interval():
+    runs = {"m": [run_of(*(i / 11 for i in range(12)))], "n": [run_of(*[0] * 12)]}
+    one, other, again = (compare(runs, ["n"], seed=seed) for seed in (0, 1, 0))
+    assert one == again and one.rows[0].tests_passed != other.rows[0].tests_passed
+
+
+def test_turns_and_tokens_are_means_a_dialogue():
+    comparison = compare({"a": [run_of(1, 0, tokens=30, turns=4)], "b": [run_of(1, 1)]})
+    assert (comparison.rows[0].turns, comparison.rows[0].tokens, comparison.rows[1].tokens) == (4.0, 30.0, None)
+
+
+def test_a_task_without_a_graded_dialogue_in_one_run_is_left_out_of_all():
+    gap = [dialogue(i, 0, None if i == 1 else 1.0, ending="failed" if i == 1 else "answered") for i in range(4)]
+    comparison = compare({"a": [graded(gap)], "b": [run_of(1, 0, 1, 0)]}, ["a"])
+    assert comparison.tasks == 3 and comparison.left_out == ["t1"]
+    assert [row.main.mean for row in comparison.rows] == [1.0, pytest.approx(2 / 3)]
+
+
+def test_pages_are_compared_by_similarity():
+    page = {"grade": {"failure": None, "similarity": 0.5, "encoder": "clip"}}
+    one = [dialogue(i, 0, 0.5 + i / 10, **page) for i in range(3)]
+    other = [dialogue(i, 0, 0.5, **page) for i in range(3)]
+    files = {name: [graded(rows, **grader_of(name, rows))] for name, rows in {"a": one, "b": other}.items()}
+    comparison = compare(files, ["b"])
+    assert comparison.measure == "similarity" and comparison.rows[0].main.mean == pytest.approx(0.6)
+    assert comparison.against["a", "b"].wins.mean == (0.5 + 1 + 1) / 3
+    assert "similarity by clip" in as_text(comparison) and "tests passed" not in as_text(comparison)
+
+
+def test_runs_of_a_domain_with_a_graded_reward_are_compared_by_it():
+    grade = {"grade": {"failure": None, "grader": "mine.reward (12345678)"}}
+    files = {}
+    for name, gain in {"a": 0.1, "b": 0.0}.items():
+        rows = [dialogue(i, 0, 0.5 + i * gain, **grade) for i in range(3)]
+        files[name] = [graded(rows, **grader_of(name, rows))]
+    comparison = compare(files, ["b"])
+    assert comparison.against["a", "b"].difference.mean == pytest.approx(0.1)
+    text = as_text(comparison)
+    assert "reward %" in text and "60.0" in text and "tests passed" not in text and "success" not in text
+
+
+def test_runs_on_different_tasks_are_refused():
+    with pytest.raises(UserError, match="different tasks.*t3"):
+        compare({"a": [run_of(1, 1, 1, 1)], "b": [run_of(1, 1, 1)]})
+    other = dialogue(0, 0, 1.0)
+    other.task = Task("task 0", "def f(): return 99", {"test1": "f()"}, id="t0")
+    with pytest.raises(UserError, match="same id but another solution.*t0"):
+        compare({"a": [run_of(1)], "b": [graded([other])]})
+
+
+@pytest.mark.parametrize("one, other, said", [
+    ({"encoder": "clip"}, {"encoder": "efficientnet"}, "encoder: clip and efficientnet"),
+    ({"kind": "code", "grader": "paper"}, {"kind": "code"}, "grader: paper and .not given"),
+    ({"timeout": 1.0}, {"timeout": 2.0}, "timeout: 1.0 and 2.0"),
+    ({"kind": "code"}, {"kind": "page"}, "kind: code and page"),
+])  # fmt: skip
+def test_runs_graded_differently_are_refused_saying_how(one, other, said):
+    with pytest.raises(UserError, match=said):
+        compare({"a": [graded(run_of(1).trajectories, **one)], "b": [graded(run_of(1).trajectories, **other)]})
+
+
+def test_settings_lost_with_a_manifest_do_not_count_as_a_difference():
+    rows = run_of(1).trajectories
+    compare({"a": [graded(rows, kind="code", timeout=1.0)], "b": [graded(rows, kind="code")]})
+
+
+def test_a_file_of_rows_by_different_encoders_is_refused():
+    rows = [dialogue(i, 0, 1.0, grade={"similarity": 1, "encoder": name}) for i, name in enumerate("ab")]
+    with pytest.raises(UserError, match="different encoders.*t1-0"):
+        grader_of("f.jsonl", rows)
+
+
+def test_names_that_are_none_of_the_runs_are_refused():
+    for given in ({"baselines": ["x"]}, {"chains": [["a", "x"]]}):
+        with pytest.raises(UserError, match="'x' is none of the runs"):
+            compare({"a": [run_of(1)]}, **given)
+
+
+def test_tables_as_text_markdown_latex_and_dict():
+    runs = {"zero-shot": [run_of(0, 0, 0, 1)], "SWEET_RL": [run_of(1, 1, 0, 1)]}
+    comparison = compare(runs, ["zero-shot"], [["SWEET_RL", "zero-shot"]])
+    paper = {"SWEET_RL": {"tests": 56.8, "success": 40.4}, "GPT-4o": {"success": 16.2}}
+    text, markdown, latex = (make(comparison, paper) for make in (as_text, as_markdown, as_latex))
+    assert "success vs zero-shot" in text and "+50.0" in text and "4 tasks" in text
+    lines = markdown.splitlines()
+    assert len({line.count("|") for line in lines[:5]}) == 1 and lines[3].startswith("| SWEET_RL | 1 | 75.0 | 75.0 |")
+    assert "| 56.8 | 40.4 |" in lines[3] and lines[4].startswith("| GPT-4o |") and "16.2" in lines[4]
+    assert "SWEET_RL over zero-shot" in text and "p (Holm)" in text
+    assert [line.count("|") for line in lines[6:9]] == [7, 7, 7]
+    assert r"SWEET\_RL & 1 & 75.0" in latex and r"95 \% interval" in latex and latex.count(r"\bottomrule") == 2
+    assert r"\begin{tabular}{lrrrrr}" in latex  # the steps
+    assert "agent tokens" not in text  # these dialogues do not count them
+    counted = as_markdown(compare({"a": [run_of(1, 0, tokens=30)], "b": [run_of(1, 1)]})).splitlines()
+    assert "| agent tokens |" in counted[0] and counted[2].endswith("| 30 |") and counted[3].endswith("|  |")
+    words_last = Table([["a", "b", "c", "d"], ["e", "1", "f", "g"]], 1)
+    assert r"\begin{tabular}{lrll}" in words_last.latex()
+    assert words_last.text().splitlines()[2] == "e  1  f  g"
+    wide = Table([["name", "number", "word"], ["e", "1", "f"]], 1)
+    assert wide.text().splitlines()[2] == "e          1  f"
+    assert words_last.markdown().splitlines()[1] == "| --- | ---: | --- | --- |"
+    assert all(line.count("&") == latex.splitlines()[3].count("&") for line in latex.splitlines()[5:8])
+    row = comparison.to_dict()
+    assert row["runs"][1]["difference_to"]["zero-shot"]["mean"] == 0.5 and row["steps"][0]["p_holm"] == 0.5
+
+
+def test_the_command_takes_files_first_and_writes_every_format(tmp_path):
+    for name, rewards in {"base": (0, 0, 1), "new": (1, 0.5, 1)}.items():
+        write_rows(tmp_path / f"{name}.graded.jsonl", [t.to_dict() for t in run_of(*rewards).trajectories])
+    files = [str(tmp_path / f"{name}.graded.jsonl") for name in ("base", "new")]
+    outputs = {f"{kind}_path": tmp_path / f"made.{kind}" for kind in ("output", "markdown", "latex")}
+    flags = {"baselines": "base", "chains": "new>base", "paper": "table2", "settings": "3a5f (settings.json)"}
+    done = call("compare_runs.py", *files, **flags, **outputs)
+    assert done.code == 0, done.err
+    assert "success vs base" in done.out and "new over base" in done.out and "GPT-4o" in done.out
+    written = json.loads(outputs["output_path"].read_text())
+    assert written["files"] == {"base": [files[0]], "new": [files[1]]}
+    assert written["paper"]["SWEET-RL"]["success"] == 40.4 and written["settings"] == "3a5f (settings.json)"
+    assert outputs["markdown_path"].read_text().endswith("\n\nSettings: 3a5f (settings.json).\n")
+    assert r"\begin{tabular}" in outputs["latex_path"].read_text()
+    for flags, said in [({"paper": "table9"}, "table2, table3"), ({"chains": "new"}, "joined by >")]:
+        assert said in call("compare_runs.py", *files, **flags).err
+
+
+def test_what_graded_a_file_is_read_from_its_rows_and_its_manifest(tmp_path):
+    evidence = {"grade": {"failure": None, "level": "strict", "tests": []}}
+    path = write_rows(tmp_path / "a.jsonl", [dialogue(0, 0, 1.0, **evidence).to_dict()])
+    settings = {"timeout": 1.0, "sandbox": "strict", "num_tasks": 5}
+    manifest = {"status": "finished", "settings": settings, "inputs": {}}
+    (tmp_path / "a.jsonl.manifest.json").write_text(json.dumps(manifest))
+    assert read_graded(str(path)).grader == {"kind": "code", "timeout": 1.0}
+
+
+def test_the_papers_figures_are_those_of_the_paper():
+    path = ROOT / "configs" / "paper" / "results.yaml"
+    keys = ("tests", "success", "cosine", "wins")
+    rows = {name: tuple(row[key] for key in keys) for name, row in paper_results(path, "table2")["rows"].items()}
+    assert rows == {
+        "single turn": (11.8, 6.9, 63.1, 13.6),
+        "single turn (Llama-3.1-70B-Instruct)": (24.2, 14.8, 61.8, 13.2),
+        "single turn (o1-mini)": (22.4, 13.1, 70.2, 23.8),
+        "single turn (GPT-4o)": (27.6, 16.2, 68.6, 23.8),
+        "multi-turn (Llama-3.1-70B-Instruct)": (48.0, 35.0, 73.7, 39.8),
+        "multi-turn (GPT-4o)": (54.6, 40.4, 78.1, 50.0),
+        "multi-turn (o1-mini)": (43.2, 30.3, 77.5, 47.2),
+        "zero-shot": (34.2, 22.4, 72.4, 33.8),
+        "rejection fine-tuning": (40.9, 28.2, 75.2, 38.6),
+        "multi-turn DPO": (48.0, 34.4, 76.9, 42.8),
+        "SWEET-RL": (56.8, 40.4, 77.7, 48.2),
+    }
+    table3, table4 = (
+        [(row["tests"], row["success"]) for row in paper_results(path, name)["rows"].values()]
+        for name in ("table3", "table4")
+    )
+    assert table3 == [(56.8, 40.4), (45.3, 36.2), (44.0, 31.2), (4.2, 3.6)]
+    assert table4 == [(48.0, 35.0), (45.5, 31.9), (56.7, 41.8), (60.2, 45.6)]
+    assert paper_results(path, "figure3a")["points"][0]["success"] == 44.3
+
+
+def test_tables_show_wins_in_percent():
+    comparison = compare({"base": [run_of(0, 0, 0, 1)], "new": [run_of(1, 1, 0.5, 1)]}, ["base"], [["new", "base"]])
+    text = as_markdown(comparison)
+    # three of four tasks won, one tie
+    assert "wins 88 %" in text and "| 87.5 |" in text
+
+
+def test_a_task_that_only_the_second_file_has_is_refused_too():
+    few, many = run_of(1, 1), run_of(1, 1, 0)
+    for one, other in ((few, many), (many, few)):
+        with pytest.raises(UserError, match="1 are in only one of them, the first is t2"):
+            compare({"a": [one], "b": [other]})
+
+
+def shifted(*shares):
+    """A run of seeds: in each, this share of the 12 tasks is solved."""
+    return [run_of(*[1] * round(12 * share), *[0] * (12 - round(12 * share))) for share in shares]
+
+
+def test_runs_of_several_seeds_are_paired_by_seed_and_tested_over_seeds_and_tasks():
+    comparison = compare({"a": shifted(0.75, 1.0), "b": shifted(0.25, 0.25)}, chains=[["a", "b"]])
+    (step,) = comparison.steps
+    differences = np.array([[0] * 3 + [1] * 6 + [0] * 3, [0] * 3 + [1] * 9], dtype=float)
+    assert (step.seeds, step.difference.mean) == (2, pytest.approx(0.625))
+    assert step.difference.p == pytest.approx(two_level_p(differences))
+    assert step.p_tasks == 2 / 2**9  # nine tasks differ, all one way
+    # 6 and 9 wins of 12, the rest ties
+    assert step.wins.mean == pytest.approx((0.75 + 0.875) / 2)
+
+
+def test_a_difference_that_holds_on_these_tasks_but_not_over_the_seeds_says_too_few_seeds():
+    comparison = compare({"a": shifted(1.0, 0.25, 1.0), "b": shifted(0.25, 0.25, 0.25)}, chains=[["a", "b"]])
+    (step,) = comparison.steps
+    assert step.p_tasks < 0.05 < step.p_holm and step.significant == "too few seeds"
+    assert "too few seeds" in as_text(comparison) and "bootstrap over seeds and tasks" in as_text(comparison)
+    assert comparison.to_dict()["steps"][0]["significant"] == "too few seeds"
+    clear = compare({"a": shifted(1, 1, 1), "b": shifted(0.1, 0.2, 0.1)}, chains=[["a", "b"], ["b", "a"]])
+    assert [step.significant for step in clear.steps] == ["yes", "the reverse"]
+
+
+def test_one_seed_or_different_numbers_of_seeds_are_compared_over_tasks_and_it_is_said():
+    one = compare({"a": shifted(1.0), "b": shifted(0.5)}, ["b"])
+    assert "One seed per run" in as_text(one) and "sign-flip test over tasks" in as_text(one)
+    uneven = compare({"a": shifted(1.0, 1.0), "b": shifted(0.5)}, ["b"])
+    assert uneven.against["a", "b"].difference.p == 2 / 2**6 and uneven.against["a", "b"].seeds == 1
+    assert "Different numbers of seeds, compared over tasks only: a and b." in as_text(uneven)
+    assert "Different numbers" not in as_text(compare({"a": shifted(1.0, 0.5), "b": shifted(0.5, 0.5)}, ["b"]))
+
+
+def test_a_table_of_a_handful_of_tasks_says_that_it_shows_nothing_about_the_methods():
+    few = compare({"a": [run_of(*[1] * 12)]})
+    assert "With fewer than 30 tasks" in as_text(few) and "With fewer than 30 tasks" in as_markdown(few)
+    assert "fewer than" not in note(dataclasses.replace(few, tasks=30))

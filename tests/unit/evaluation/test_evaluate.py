@@ -1,0 +1,182 @@
+"""Step 2 on a domain whose grader is a function: what is graded, what is written, what is refused."""
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from sweet_rl.domains import Domain
+from sweet_rl.domains.grader import FunctionGrader, Grade
+from sweet_rl.errors import UserError
+from sweet_rl.evaluation.evaluate import DialogueTexts, Evaluation, evaluate
+from sweet_rl.records import Task, Trajectory
+from tests.support.command_line import read_rows, write_rows
+
+
+@dataclass(frozen=True)
+class Grading:
+    strictness: float = 1.0
+
+
+def domain(**fields) -> Domain:
+    return Domain("mine", lambda settings: FunctionGrader(lambda task, answer: float(answer)), **fields)
+
+
+def dialogue(number: int, sample: int, answer: str | None, ending: str = "answered") -> dict:
+    parts = [{"text": "task", "train": False, "bos": True}, {"text": f"{answer} {sample}", "train": True}]
+    history = [{"role": "user", "content": "task"}, {"role": "assistant", "content": f"{answer} {sample}"}]
+    task = Task(f"task {number}", "the solution", id=f"t{number}")
+    made = Trajectory(task, history, answer, id=f"t{number}-{sample}", ending=ending, parts=parts, reward=0.9)
+    return made.to_dict()
+
+
+@pytest.fixture()
+def source(tmp_path) -> Path:
+    rows = [dialogue(0, 0, "0.5"), dialogue(0, 1, "0.3"), dialogue(1, 0, None, "failed"), dialogue(1, 1, "0.2")]
+    return write_rows(tmp_path / "in.jsonl", rows)
+
+
+def run(source: Path, of: Domain | None = None, grading: Grading = Grading(), **settings) -> Path:  # noqa: B008
+    settings = {"output_path": str(source.with_name("out.jsonl")), **settings}
+    evaluate(of or domain(), Evaluation(input_path=str(source), **settings), DialogueTexts(), grading)
+    return source.with_name("out.jsonl")
+
+
+def test_every_answer_is_graded_anew_and_the_summary_is_printed_and_kept(source, capsys):
+    out = run(source)
+    assert [row["reward"] for row in read_rows(out)] == [0.5, 0.3, None, 0.2]
+    assert "reward" in (printed := capsys.readouterr().out) and "graded by" in printed
+    summary = json.loads(Path(f"{out}.manifest.json").read_text())["summary"]
+    assert summary["reward"]["mean"] == pytest.approx((0.4 + 0.2) / 2)
+    run(source)
+    assert "already complete" in capsys.readouterr().out
+
+
+def test_pairs_follow_the_domains_gap_or_the_one_that_is_given(source):
+    paths = [str(source.with_name(f"{name}.jsonl")) for name in ("plain", "gap", "hinted")]
+    run(source, preference_path=paths[0])
+    assert read_rows(Path(paths[0])) == []
+    run(source, domain(min_gap=0.3), preference_path=paths[1], min_gap=0.1, ground_truth_preference_path=paths[2])
+    (pair,), (hinted,) = read_rows(Path(paths[1])), read_rows(Path(paths[2]))
+    assert pair["id"] == hinted["id"] == "t0-0>t0-1"
+    assert "the solution" in json.dumps(hinted["rejected"]) and "the solution" not in json.dumps(pair["rejected"])
+
+
+def test_the_best_dialogue_of_each_task_is_written(source):
+    best = source.with_name("best.jsonl")
+    run(source, best_path=str(best))
+    assert [row["id"] for row in read_rows(best)] == ["t0-0", "t1-1"]
+
+
+def test_a_changed_setting_or_domain_file_is_refused(source):
+    path = source.with_name("my_domain.py")
+    path.write_text("x = 1")
+    mine = replace(domain(), source=path)
+    run(source, mine)
+    with pytest.raises(UserError, match="strictness"):
+        run(source, mine, Grading(2.0))
+    path.write_text("x = 2")
+    with pytest.raises(UserError, match="my_domain.py"):
+        run(source, mine)
+
+
+def test_what_the_grader_found_is_a_setting_of_the_run(source):
+    class Found(FunctionGrader):
+        def to_settings(self):
+            return {"encoder": "clip"}
+
+    out = run(source, Domain("mine", lambda settings: Found(lambda task, answer: 0.0)))
+    settings = json.loads(Path(f"{out}.manifest.json").read_text())["settings"]
+    assert settings == {"num_tasks": None, "grade_references": False, "strictness": 1.0, "encoder": "clip"}
+
+
+def test_answers_that_failed_by_the_machine_are_graded_again_when_asked(source):
+    slow = {"0.3"}
+
+    class Grader(FunctionGrader):
+        def grade_many(self, jobs):
+            for task, answer in jobs:
+                if answer in slow:
+                    yield Grade(None, machine="ran out of wall time")
+                else:
+                    yield from super().grade_many([(task, answer)])
+
+    mine = Domain("mine", lambda settings: Grader(lambda task, answer: float(answer)))
+    out = run(source, mine)
+    assert [row["reward"] for row in read_rows(out)] == [0.5, None, None, 0.2]
+    slow.clear()
+    run(source, mine)
+    assert [row["reward"] for row in read_rows(out)] == [0.5, None, None, 0.2]
+    run(source, mine, retry_failed=True)
+    assert {row["id"]: row["reward"] for row in read_rows(out)} == {"t0-0": 0.5, "t0-1": 0.3, "t1-0": None, "t1-1": 0.2}
+
+
+def test_in_place_replaces_the_input_when_all_is_graded(source):
+    run(source, output_path=None, in_place=True)
+    assert [row["reward"] for row in read_rows(source)] == [0.5, 0.3, None, 0.2]
+    assert sorted(path.name for path in source.parent.iterdir()) == ["in.jsonl"]
+
+
+def test_without_an_output_path_the_result_is_written_beside_the_input(source, capsys):
+    before = source.read_bytes()
+    run(source, output_path=None)
+    assert [row["reward"] for row in read_rows(source.with_name("in.graded.jsonl"))] == [0.5, 0.3, None, 0.2]
+    assert source.read_bytes() == before and "in.graded.jsonl: 4 graded dialogues" in capsys.readouterr().out
+
+
+def test_reference_solutions_are_graded_as_answers(tmp_path):
+    rows = [Task("a", "0.25", id="t0").to_dict(), Task("b", "0.75", id="t1").to_dict()]
+    out = run(write_rows(tmp_path / "tasks.jsonl", rows), grade_references=True)
+    assert [(row["id"], row["reward"]) for row in read_rows(out)] == [("t0", 0.25), ("t1", 0.75)]
+
+
+def test_a_run_is_compared_with_its_baseline(source, capsys):
+    other = source.with_name("other.jsonl")
+    rows = [row | {"answer": row["answer"] and "0.0"} for row in read_rows(source)]
+    run(write_rows(source.with_name("worse.jsonl"), rows), output_path=str(other))
+    run(source, baseline=str(other))
+    assert "win rate          100.0 %" in capsys.readouterr().out
+
+
+def test_a_baseline_with_another_reward_is_refused(source):
+    other = source.with_name("other.jsonl")
+    run(source, Domain("mine", lambda settings: FunctionGrader(lambda task, answer: 0.0)), output_path=str(other))
+    with pytest.raises(UserError, match="graded differently .grader: "):
+        run(source, baseline=str(other))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"input_path": None}, "missing: --input_path"),
+        ({"min_gap": 0.0}, "--min_gap is 0.0"),
+        ({"in_place": True}, "leave out --output_path"),
+        ({"in_place": True, "output_path": None, "num_tasks": 1}, "leave out --num_tasks"),
+        ({"in_place": True, "output_path": None, "retry_failed": True}, "leave out --retry_failed"),
+    ],
+)
+def test_settings_that_contradict_each_other_are_refused(settings, message):
+    with pytest.raises(UserError, match=message):
+        Evaluation(**{"input_path": "a", "output_path": "b", **settings})
+
+
+def test_k_has_to_divide_the_dialogues_of_every_task(source):
+    with pytest.raises(UserError, match="3 does not divide"):
+        run(source, k=3)
+
+
+def test_the_tasks_are_checked_by_the_domain_before_anything_is_written(source):
+    def check(tasks, path):
+        raise UserError(f"{path}: not mine")
+
+    with pytest.raises(UserError, match="in.jsonl: not mine"):
+        run(source, domain(check_tasks=check))
+    assert not source.with_name("out.jsonl").exists()
+
+
+def test_a_list_of_tasks_to_leave_out_makes_another_run(source):
+    listed = write_rows(source.with_name("exclude.jsonl"), [{"id": "t0"}])
+    run(source)
+    with pytest.raises(UserError, match="exclude.jsonl"):
+        run(source, exclude=str(listed))

@@ -1,0 +1,187 @@
+"""Figures from results: what is drawn where, and the same files for the same figures."""
+
+import json
+
+import numpy as np
+import pytest
+
+pytest.importorskip("matplotlib")
+
+from matplotlib.colors import to_rgb
+
+from sweet_rl.errors import UserError
+from sweet_rl.evaluation.figures import (
+    best_aggregations,
+    budget,
+    credit,
+    credit_study,
+    curves,
+    lengths,
+    save_figure,
+    series_of,
+    table,
+)
+from sweet_rl.evaluation.message_lengths import message_lengths
+from sweet_rl.records import Task, Trajectory
+from tests.support.command_line import call
+
+
+def estimate(mean, width=0.1):
+    return {"mean": mean, "low": mean - width, "high": mean + width, "tasks": 10}
+
+
+def results(*names):
+    runs = [
+        {"name": name, "success": estimate(0.2 + i / 10), "tests_passed": estimate(0.3 + i / 10)}
+        for i, name in enumerate(names)
+    ]
+    return {"measure": "success", "runs": runs, "files": {}, "paper": {"SWEET-RL": {"tests": 56.8, "success": 40.4}}}
+
+
+def test_a_table_has_a_labelled_point_for_each_run_its_seeds_behind_it_and_the_papers_mark_beside_it():
+    found = results("zero-shot", "SWEET-RL")
+    found["runs"][1]["success_by_seed"] = [0.25, 0.35]
+    _, success = table(found).axes
+    points = [box.lines[0].get_xydata().round(6).tolist() for box in success.containers]
+    assert points == [[[20.0, 1.0]], [[30.0, 0.0]]]
+    assert [text.get_text() for text in success.texts] == ["20.0", "30.0"]
+    seeds, *_ = [line for line in success.lines if line.get_markerfacecolor() == "none"]
+    assert seeds.get_xydata().tolist() == [[25.0, 0], [35.0, 0]]
+    (mark,) = [line for line in success.lines if line.get_label().startswith("the paper")]
+    assert mark.get_xydata().tolist() == [[40.4, 0]]
+
+
+def test_only_the_method_has_a_colour_and_all_lines_differ_without_it():
+    axis = curves(results(*(f"{name}@{x}" for name in ("SWEET a", "SWEET b", *"cdef") for x in (1, 2, 4)))).axes[0]
+    lines = [box.lines[0] for box in axis.containers]
+    looks = {(line.get_marker(), str(line.get_linestyle()), line.get_markerfacecolor() == "white") for line in lines}
+    assert len(looks) == 6
+    red_green_blue = [to_rgb(line.get_color()) for line in lines]
+    assert [len(set(color)) > 1 for color in red_green_blue] == [True] * 2 + [False] * 4
+
+
+def test_curves_show_the_seeds_of_each_point():
+    found = results("a@1", "a@2")
+    found["runs"][0]["success_by_seed"] = [0.1, 0.3]
+    seeds, *_ = [line for line in curves(found).axes[0].lines if line.get_markerfacecolor() == "none"]
+    assert seeds.get_ydata().tolist() == [10.0, 30.0]
+
+
+def test_runs_named_series_at_x_are_curves_in_the_order_of_x():
+    found = results("critic@4", "critic@2", "zero-shot", "judge@2")
+    xs = {name: [x for x, _ in points] for name, points in series_of(found).items()}
+    assert xs == {"critic": [2, 4], "judge": [2]}
+    with pytest.raises(UserError, match="series@x"):
+        series_of(results("zero-shot"))
+
+
+def test_curves_show_the_papers_level_or_its_points_in_a_panel_of_their_own():
+    found = results("critic@1", "critic@2", "critic@4")
+    level = curves(found, paper=[{"series": "SWEET critic", "success": 44.3, "note": "highest"}])
+    assert len(level.axes) == 1 and any("44.3" in text.get_text() for text in level.axes[0].texts)
+    assert level.axes[0].get_xscale() == "log"
+    points = [{"series": "critic", "x": 0, "success": 22.4}, {"series": "critic", "x": 15000, "success": 40.4}]
+    ours, theirs = curves(results("critic@0", "critic@20"), paper=points).axes
+    assert theirs.lines[0].get_xydata().tolist() == [[0, 22.4], [15000, 40.4]] and ours.get_xscale() == "linear"
+
+
+def dialogue(key, *messages):
+    history = [{"role": "assistant", "content": text, "token_ids": [1] * size} for text, size in messages]
+    return Trajectory(Task("p", "g", id=key), history, ending="answered")
+
+
+def test_lengths_are_means_over_messages_by_turn():
+    rows = [dialogue("a", ("why?", 4), ("how?", 2), ("I WANT TO ANSWER: x", 30)),
+            dialogue("b", ("what?", 6), ("I WANT TO ANSWER: y", 10)), dialogue("c", ("so?", 2))]  # fmt: skip
+    found = message_lengths(rows)
+    assert found["questions"] == {1: 4.0, 2: 2.0} and found["answers"] == 20.0 and found["unit"] == "tokens"
+    assert found["answered"] == pytest.approx(2 / 3)
+    by_turn, answers = lengths({"run": rows}).axes
+    assert by_turn.lines[0].get_xydata().tolist() == [[1, 4], [2, 2]] and answers.patches[0].get_width() == 20
+    assert [text.get_text() for text in answers.texts] == ["67 % answer"]
+
+
+def study_result(*shares):
+    groups = {
+        name: {"accuracy": share, "interval": [share - 0.1, share + 0.05], "pairs": 9}
+        for name, share in zip(("question", "stop"), shares, strict=True)
+    }
+    return {"groups": groups, "smallest": min(shares)}
+
+
+STUDY = {
+    "pmi, mean": study_result(0.5, 0.9), "pmi, top": study_result(0.6, 0.7),
+    "trained, mean@200": study_result(0.8, 0.7), "trained, sum@200": study_result(0.2, 0.3),
+    "trained, mean@50": study_result(0.6, 0.4), "trained, sum@50": study_result(0.9, 0.9),
+}  # fmt: skip
+
+
+def test_of_a_critics_aggregations_the_one_with_the_highest_smallest_accuracy_is_drawn():
+    levels, trained = best_aggregations(STUDY)
+    assert list(levels) == ["pmi, top"] and list(trained) == ["trained, mean"]
+    assert [dialogues for dialogues, _ in trained["trained, mean"]] == [50, 200]
+
+
+def test_a_study_draws_trained_critics_by_their_dialogues_and_the_others_as_levels():
+    question, stop = credit_study(STUDY).axes
+    for axis, level, points in ((question, 60, [60, 80]), (stop, 70, [40, 70])):
+        (box,) = axis.containers
+        assert box.lines[0].get_xydata().round(6).tolist() == [[50, points[0]], [200, points[1]]]
+        ends = [segment[:, 1].round(6).tolist() for segment in box.lines[2][0].get_segments()]
+        assert ends == [[points[0] - 10, points[0] + 5], [points[1] - 10, points[1] + 5]]
+        drawn = {line.get_label(): line.get_ydata() for line in axis.lines}
+        assert list(drawn["pmi, top"]) == pytest.approx([level] * 2)
+    assert question.get_xscale() == "log"
+
+
+def test_a_decision_without_pairs_is_an_empty_panel():
+    empty = {"accuracy": None, "interval": None, "pairs": 0}
+    nothing = {name: result | {"groups": result["groups"] | {"stop": empty}} for name, result in STUDY.items()}
+    _, stop = credit_study(nothing).axes
+    assert not stop.containers and {line.get_label() for line in stop.lines}.isdisjoint({"pmi, top"})
+
+
+def test_credit_has_a_panel_for_each_decision_and_leaves_out_turns_with_few_pairs():
+    group = {"accuracy": 0.9, "interval": [0.8, 1], "pairs": 70,
+             "by_turn": {"0": {"accuracy": 0.9, "pairs": 60}, "1": {"accuracy": 0.8, "pairs": 3}}}  # fmt: skip
+    axes = credit({"critic": {"groups": {"question": group, "stop": group}}}).axes
+    assert len(axes) == 2 and axes[0].lines[0].get_xydata().tolist() == [[1, 90.0]]
+
+
+def test_a_budget_is_drawn_against_compute_and_against_dialogues():
+    costs = {"zero-shot": (0, 0), "SWEET-RL": (300, 2000)}
+    points = [
+        {"name": name, "cpu_seconds": cpu, "gpu_seconds": 0, "dialogues": dialogues, **estimate(0.2)}
+        for name, (cpu, dialogues) in costs.items()
+    ]
+    compute, dialogues = budget(points).axes
+    assert compute.get_xlabel().startswith("CPU seconds") and dialogues.containers[1].lines[0].get_xdata() == [2000]
+    assert budget([{**point, "gpu_seconds": 9} for point in points]).axes[0].get_xlabel().startswith("GPU seconds")
+
+
+def test_the_same_figure_gives_the_same_files(tmp_path):
+    first, second = (save_figure(table(results("a", "b")), tmp_path / name / "figure.png") for name in "xy")
+    assert [path.name for path in first] == ["figure.png", "figure.svg"]
+    assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
+    import matplotlib.image
+
+    picture = matplotlib.image.imread(first[0])
+    assert np.ptp(picture[..., :3]) == 1.0 and picture.shape[1] > 600
+
+
+def test_the_command_draws_what_compare_runs_wrote(tmp_path):
+    (tmp_path / "r.json").write_text(json.dumps(results("zero-shot", "SWEET-RL")))
+    flags = {"kind": "table", "results": tmp_path / "r.json", "output_path": tmp_path / "out" / "table2"}
+    done = call("../visualizers/plot_results.py", paper="table2", **flags)
+    assert done.code == 0, done.err
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"table2.png", "table2.svg"}
+    (tmp_path / "r.json").write_text("[]")
+    assert "compare_runs.py writes them" in call("../visualizers/plot_results.py", **flags).err
+
+
+def test_an_error_bar_reaches_from_the_low_to_the_high_end():
+    found = results("zero-shot")
+    found["runs"][0]["success"] = {"mean": 0.2, "low": 0.15, "high": 0.4, "tasks": 10}
+    _, success = table(found).axes
+    (bar,) = success.containers[0].lines[2][0].get_segments()
+    assert bar[:, 0].round(6).tolist() == [15.0, 40.0]

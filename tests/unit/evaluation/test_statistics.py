@@ -1,0 +1,181 @@
+"""Hand-computed numbers for the bootstrap, best of k and paired differences."""
+
+import numpy as np
+import pytest
+
+from sweet_rl.errors import UserError
+from sweet_rl.evaluation.statistics import (
+    Estimate,
+    best_of_k,
+    bootstrap_interval,
+    check_k,
+    holm,
+    paired_difference,
+    win_share,
+)
+
+
+def test_the_mean_is_over_tasks_not_over_samples():
+    estimate = bootstrap_interval({"a": [1.0, 1.0, 1.0], "b": [0.0]})
+    assert estimate.mean == 0.5 and estimate.tasks == 2
+
+
+def test_equal_tasks_have_an_interval_without_width():
+    estimate = bootstrap_interval({str(i): 0.25 for i in range(7)})
+    assert (estimate.low, estimate.mean, estimate.high) == (0.25, 0.25, 0.25)
+
+
+def test_two_tasks_give_the_bootstrap_distribution_quarter_half_quarter():
+    # resampled means: 0 with 1/4, 0.5 with 1/2, 1 with 1/4; at level 0.4 both quantiles (0.3, 0.7) are 0.5
+    values = {"a": 0.0, "b": 1.0}
+    assert (bootstrap_interval(values).low, bootstrap_interval(values).high) == (0.0, 1.0)
+    assert (bootstrap_interval(values, level=0.4).low, bootstrap_interval(values, level=0.4).high) == (0.5, 0.5)
+
+
+def test_many_tasks_agree_with_the_normal_approximation():
+    values = {str(i): float(i % 4 == 0) for i in range(400)}
+    estimate = bootstrap_interval(values)
+    half = 1.96 * np.sqrt(0.25 * 0.75 / 400)  # 0.0424
+    assert estimate.low == pytest.approx(0.25 - half, abs=0.005)
+    assert estimate.high == pytest.approx(0.25 + half, abs=0.005)
+
+
+def test_the_same_seed_gives_the_same_interval():
+    values = {str(i): i**0.5 for i in range(50)}
+    assert bootstrap_interval(values, seed=4) == bootstrap_interval(values, seed=4)
+    assert bootstrap_interval(values, seed=4) != bootstrap_interval(values, seed=5)
+
+
+def test_no_value_is_an_error():
+    with pytest.raises(UserError, match="no graded task"):
+        bootstrap_interval({"a": []})
+
+
+def test_best_of_k_of_as_many_is_the_maximum():
+    assert best_of_k([0.1, 0.7, 0.3], 3) == 0.7
+
+
+def test_best_of_one_is_the_mean():
+    assert best_of_k([0.0, 0.3, 0.9], 1) == pytest.approx(0.4)
+
+
+def test_best_of_two_of_four_by_hand():
+    # 6 pairs of 0, 0, 1, 1: only {0, 0} has maximum 0
+    assert best_of_k([0, 1, 0, 1], 2) == pytest.approx(5 / 6)
+    # pairs of 0, .2, .4, .6: maxima .2, .4, .6, .4, .6, .6
+    assert best_of_k([0.6, 0.0, 0.4, 0.2], 2) == pytest.approx(2.8 / 6)
+
+
+def test_best_of_more_than_there_are_is_an_error():
+    with pytest.raises(ValueError):
+        best_of_k([1.0], 2)
+
+
+@pytest.mark.parametrize("k", [2, 4, 6])
+def test_k_that_does_not_divide_names_the_task(k):
+    with pytest.raises(UserError, match="task late has 3 dialogues"):
+        check_k({"early": 12, "late": 3}, k)
+
+
+def test_k_below_one_is_an_error():
+    with pytest.raises(UserError, match="at least 1"):
+        check_k({"a": 3}, 0)
+
+
+def test_paired_difference_by_hand():
+    # differences 1, 1, 1: of 8 sign patterns two reach |mean| 1
+    estimate = paired_difference({"a": 1.0, "b": 1.0, "c": [1.0, 1.0]}, {"a": 0.0, "b": 0.0, "c": 0.0})
+    assert (estimate.mean, estimate.low, estimate.high, estimate.p) == (1.0, 1.0, 1.0, 0.25)
+
+
+def test_paired_difference_ignores_ties_in_its_test():
+    # differences 1, -1, 1, 0: sums of +-1 +-1 +-1 are always at least 1 in size, so p is 1
+    estimate = paired_difference({"a": 1, "b": 0, "c": 1, "d": 1}, {"a": 0, "b": 1, "c": 0, "d": 1})
+    assert estimate.mean == 0.25 and estimate.p == 1.0
+
+
+def test_no_difference_has_p_one():
+    assert paired_difference({"a": 1.0}, {"a": 1.0}).p == 1.0
+
+
+def test_random_sign_patterns_agree_with_the_binomial():
+    # 20 differences of 1: only all plus or all minus reach it, 2 of 2**20
+    a, b = {str(i): 1.0 for i in range(20)}, {str(i): 0.0 for i in range(20)}
+    assert paired_difference(a, b).p == pytest.approx(1 / 10_001, abs=1e-3)
+    # 12 of 16 in favour: 2 * P(X >= 12), X ~ B(16, 1/2) = 0.0768
+    a = {str(i): float(i < 12) for i in range(16)}
+    b = {str(i): float(i >= 12) for i in range(16)}
+    assert paired_difference(a, b).p == pytest.approx(0.0768, abs=0.012)
+
+
+def test_different_tasks_cannot_be_paired():
+    with pytest.raises(UserError, match="not over the same tasks"):
+        paired_difference({"a": 1.0}, {"b": 1.0})
+
+
+def test_holm_by_hand():
+    # sorted 0.01 (x4), 0.02 (x3), 0.03 (x2), 0.5 (x1); 0.03 * 2 = 0.06 = 0.02 * 3
+    assert holm([0.03, 0.01, 0.5, 0.02]) == pytest.approx([0.06, 0.04, 0.5, 0.06])
+    assert holm([0.01, 0.012]) == pytest.approx([0.02, 0.02])  # never less than a smaller one's
+    assert holm([0.6, 0.7]) == [1.0, 1.0] and holm([]) == []
+
+
+def test_a_share_of_wins_counts_ties_half():
+    assert win_share([1.0], [1.0]) == 0.5 and win_share([1.0, 0.0], [0.5]) == 0.5
+    assert win_share([1.0, 1.0], [0.0, 1.0]) == 0.75
+    with pytest.raises(ValueError):
+        win_share([], [1.0])
+
+
+def test_tasks_are_resampled_not_their_dialogues():
+    # two tasks of a hundred dialogues each are two units, whatever the number of dialogues
+    many, one = {"a": [1.0] * 100, "b": [0.0] * 100}, {"a": 1.0, "b": 0.0}
+    assert bootstrap_interval(many) == bootstrap_interval(one)
+    assert (bootstrap_interval(many).low, bootstrap_interval(many).high) == (0.0, 1.0)
+    halves = {"a": [1.0, 0.0], "b": [0.0, 1.0], "c": [0.5]}  # all tasks have the mean 0.5
+    assert (bootstrap_interval(halves).low, bootstrap_interval(halves).high) == (0.5, 0.5)
+
+
+def test_the_test_flips_tasks_not_dialogues():
+    # 3 tasks of 10 dialogues, all in favour: 2 of 2**3 patterns of tasks, not 2 of 2**30 of dialogues
+    a, b = {name: [1.0] * 10 for name in "abc"}, {name: [0.0] * 10 for name in "abc"}
+    assert paired_difference(a, b).p == 0.25
+
+
+def test_a_single_task_has_an_interval_without_width_and_p_one():
+    estimate = paired_difference({"a": [1.0, 0.5]}, {"a": 0.25})
+    assert (estimate.mean, estimate.low, estimate.high, estimate.tasks, estimate.p) == (0.5, 0.5, 0.5, 1, 1.0)
+
+
+def test_no_p_value_is_0_however_clear_the_difference():
+    a, b = {str(i): 1.0 for i in range(300)}, {str(i): 0.0 for i in range(300)}
+    assert paired_difference(a, b).p == 1 / 10_001
+    assert paired_difference(a, b, resamples=99).p == 1 / 100
+    assert holm([paired_difference(a, b).p] * 3)[0] == 3 / 10_001
+
+
+def test_patterns_of_14_tasks_are_enumerated_and_those_of_15_sampled():
+    a, b = ({str(i): float(value) for i in range(14)} for value in (1, 0))
+    assert paired_difference(a, b, resamples=50).p == 2 / 2**14
+    sampled = paired_difference(a | {"14": 1.0}, b | {"14": 0.0}, resamples=50).p
+    assert sampled >= 1 / 51 and sampled * 51 == pytest.approx(round(sampled * 51))
+
+
+def test_a_difference_against_the_expected_direction_has_the_same_p_value():
+    a, b = {str(i): float(i % 3 == 0) for i in range(10)}, {str(i): 0.0 for i in range(10)}
+    assert paired_difference(a, b).p == paired_difference(b, a).p == 2 / 2**4
+    assert paired_difference(b, a).mean == -paired_difference(a, b).mean
+
+
+def test_holm_agrees_with_the_definition_for_random_p_values():
+    for seed in range(20):
+        p = np.random.default_rng(seed).random(6) ** 3
+        ranked = np.argsort(p)
+        steps = [(6 - place) * p[index] for place, index in enumerate(ranked)]
+        expected = {index: min(1.0, max(steps[: place + 1])) for place, index in enumerate(ranked)}
+        assert holm(list(p)) == pytest.approx([expected[i] for i in range(6)])
+
+
+def test_an_estimate_writes_its_p_value_only_if_it_is_a_difference():
+    assert Estimate(0.5, 0.4, 0.6, 3).to_dict() == {"mean": 0.5, "low": 0.4, "high": 0.6, "tasks": 3}
+    assert Estimate(0.5, 0.4, 0.6, 3, p=0.0).to_dict()["p"] == 0.0

@@ -1,0 +1,44 @@
+"""The markup of released texts: recognised, and split where texts that begin alike part."""
+
+from __future__ import annotations
+
+import pytest
+
+from sweet_rl.chat import ChatFormat
+from sweet_rl.errors import UserError
+from sweet_rl.log_probs.markup import CHATML, LLAMA3, Markup, last_reply_parts, recognised
+from tests.support.chat_families import FAMILIES, small_tokenizer
+
+HEADERS = {
+    "llama3": "<|start_header_id|>assistant<|end_header_id|>", "chatml": "<|im_start|>assistant",
+    "smollm2": "<|im_start|>assistant", "qwen3": "<|im_start|>assistant", "gemma": "<start_of_turn>model",
+    "llama31": "<|start_header_id|>assistant<|end_header_id|>", "qwen3_thinking": "<|im_start|>assistant",
+    "gemma3": "<start_of_turn>model", "mistral": "[/INST]", "llama2": "[/INST]", "phi3": "<|assistant|>",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_header_of_a_reply_is_read_from_the_chat_template(family):
+    assert ChatFormat(small_tokenizer(family)).reply_header == HEADERS[family]
+
+
+def test_llama_3_and_chatml_are_recognised_without_a_model_and_else_only_the_model_s_own():
+    llama = f"<|begin_of_text|>{LLAMA3.header}\n\n"
+    chatml = "<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n"
+    assert (recognised(llama), recognised(chatml), recognised("[INST] hi [/INST]")) == (LLAMA3, CHATML, None)
+    chat = ChatFormat(small_tokenizer("chatml"))
+    assert recognised(chatml, chat) == Markup("<|im_start|>assistant", "<|im_end|>", "")
+    assert recognised(llama, chat) is None
+
+
+def test_the_agent_s_turns_in_the_shared_beginning_are_marked_and_not_trained():
+    chat = ChatFormat(small_tokenizer("llama3"))
+    beginning = f"<|begin_of_text|>task<|eot_id|>{LLAMA3.header}\n\nwhy?<|eot_id|>so<|eot_id|>{LLAMA3.header}\n\n"
+    for parts, reply in zip(last_reply_parts([f"{beginning}yes<|eot_id|>", f"{beginning}y"], chat, "here"),
+                            ["yes<|eot_id|>", "y"], strict=True):  # fmt: skip
+        assert "".join(part["text"] for part in parts) == beginning + reply
+        assert [part["text"] for part in parts if part["train"]] == [reply]
+        assert [part["text"] for part in parts if part.get("turn")] == ["why?<|eot_id|>"]
+        assert parts[0] == {"text": "<|begin_of_text|>", "train": False, "bos": True}
+    with pytest.raises(UserError, match="here: .*--response_template"):
+        last_reply_parts(["a", f"b{LLAMA3.header}"], chat, "here")

@@ -1,0 +1,91 @@
+"""Where every token lies in a row, by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from sweet_rl.errors import UserError
+from sweet_rl.log_probs.rows import Block, EncodedText, blocks_of, lay_out, pack
+from sweet_rl.log_probs.shared_prefix import RowAttention
+
+
+def text(ids, train) -> EncodedText:
+    return EncodedText.build(ids, [mark == "T" for mark in train], "here")
+
+
+A = text([5, 6, 7, 8, 9], "..TTT")
+B = text([5, 6, 1, 2, 3, 4, 0], "..T.TT.")  # two turns, and glue at its end
+C = text([9, 9, 9, 3], "...T")
+
+
+def test_a_prompt_is_laid_out_once_and_positions_restart_after_it():
+    batch = lay_out([A, B, C], row_tokens=7)
+    # A and B share 5 6; A adds 7 8 (9 is only predicted), B adds 1 2 3 (4 is only predicted).
+    assert batch["input_ids"].tolist() == [[5, 6, 7, 8, 1, 2, 3], [9, 9, 9, 0, 0, 0, 0]]
+    assert batch["position_ids"].tolist() == [[0, 1, 2, 3, 2, 3, 4], [0, 1, 2, 0, 0, 0, 0]]
+    assert batch["completions"].tolist() == [[0, 0, 1, 1, 2, 2, 2], [0] * 7]
+    assert batch["blocks"].tolist() == [[0] * 7, [1, 1, 1, -1, -1, -1, -1]]
+
+
+def test_every_trained_token_is_predicted_from_the_position_before_it():
+    batch = lay_out([A, B, C], row_tokens=7)
+    assert batch["targets"].tolist() == [7, 8, 9, 1, 3, 4, 3]
+    assert batch["rows"].tolist() == [0, 0, 0, 0, 0, 0, 1]
+    assert batch["columns"].tolist() == [1, 2, 3, 1, 5, 6, 2]
+    assert batch["text"].tolist() == [0, 0, 0, 1, 1, 1, 2]
+    assert batch["turn"].tolist() == [0, 0, 0, 1, 2, 2, 3]
+
+
+def test_short_blocks_fill_the_room_that_long_ones_leave():
+    long = text(list(range(1, 12)), "." + "T" * 10)  # 10 inputs
+    batch = lay_out([long, A, C], row_tokens=10)  # 4 and 3 inputs
+    assert batch["input_ids"].shape == (2, 10)
+    assert batch["blocks"][1].tolist() == [1, 1, 1, 1, 2, 2, 2, -1, -1, -1]
+
+
+def test_rows_are_filled_up_to_the_budget_of_tokens():
+    texts = [text([number, *range(1, 6)], "." + "TTTTT") for number in range(6)]  # 5 inputs each
+    assert lay_out(texts, row_tokens=10)["input_ids"].shape == (3, 10)
+    assert lay_out(texts, row_tokens=29)["input_ids"].shape == (2, 25)
+    assert lay_out(texts, row_tokens=1000)["input_ids"].shape == (1, 30)
+    assert pack([4, 9, 3, 2], row_tokens=6) == [(1, 0), (0, 0), (1, 4), (1, 7)]
+
+
+def test_the_last_token_goes_through_the_model_only_where_it_is_asked_for():
+    batch = lay_out([A, B], whole=True)
+    assert batch["input_ids"].tolist() == [[5, 6, 7, 8, 9, 1, 2, 3, 4]]
+    assert batch["starts"].tolist() == [[0, 0, 2], [0, 0, 5]]
+    assert batch["layout"] == (Block(0, 0, 2, (3, 4)),)
+
+
+def test_a_block_is_cut_where_a_row_would_be_too_long():
+    assert blocks_of([A, B, A, B], True, row_tokens=7) == [[0, 1], [2, 3]]
+    assert blocks_of([A, B, C], True, row_tokens=1) == [[0], [1], [2]]
+    assert blocks_of([A, B], False, row_tokens=100) == [[0], [1]]
+
+
+def test_a_completion_sees_its_prompt_and_itself_only():
+    batch = lay_out([A, B, C], row_tokens=7)
+    names = ("layout", "blocks", "completions", "position_ids")
+    visible = RowAttention(*(batch[name] for name in names)).visible()[0, 0]
+    assert visible.int().tolist() == [
+        [1, 0, 0, 0, 0, 0, 0],
+        [1, 1, 0, 0, 0, 0, 0],
+        [1, 1, 1, 0, 0, 0, 0],
+        [1, 1, 1, 1, 0, 0, 0],
+        [1, 1, 0, 0, 1, 0, 0],
+        [1, 1, 0, 0, 1, 1, 0],
+        [1, 1, 0, 0, 1, 1, 1],
+    ]
+
+
+def test_what_follows_the_last_trained_token_is_dropped():
+    assert B.ids.tolist() == [5, 6, 1, 2, 3, 4] and B.turns.tolist() == [0, 1, 1]
+
+
+@pytest.mark.parametrize(
+    "train, message", [("...", "nothing to train on"), ("T.T", "nothing precedes"), ("TT.", "nothing precedes")]
+)
+def test_what_cannot_be_trained_names_the_example(train, message):
+    with pytest.raises(UserError, match=f"here.*{message}"):
+        text([1, 2, 3], train)

@@ -1,0 +1,80 @@
+"""The names that `--task_type` takes, and domains in files of a user's own."""
+
+import pytest
+
+from sweet_rl.errors import UserError
+from sweet_rl.mini.human import MiniHuman
+from sweet_rl.records import Task
+from sweet_rl.task_types import load_domain
+
+OWN = """
+from dataclasses import dataclass
+from sweet_rl.domains import Domain
+from sweet_rl.domains.grader import FunctionGrader
+
+@dataclass
+class Rule:
+    name: str = "x"
+
+DOMAIN = Domain("mine", lambda settings: FunctionGrader(lambda task, answer: 1.0))
+"""
+
+
+@pytest.mark.parametrize("name", ["code", "html", "mini", "mini_html"])
+def test_the_packaged_domains_have_their_names(name):
+    domain = load_domain(name)
+    assert domain.name == name and domain.source is None
+    assert domain.draws_pages == ("html" in name)
+    assert "{problem_description}" in domain.agent_template() and domain.human_template()
+
+
+def test_the_mini_agents_and_their_humans_can_be_named_in_code_and_html():
+    code, html = load_domain("code"), load_domain("html")
+    assert code.agent_template("mini") == "{problem_description}" != code.agent_template("other")
+    assert isinstance(code.make_human("mini"), MiniHuman)
+    assert html.agent_template("mini_html") == "{problem_description}" and list(html.scripted_humans) == ["designer"]
+
+
+def test_a_turn_of_a_mini_task_is_labelled_and_of_any_other_task_is_not():
+    task = Task("p", "g", extra={"mini": {"family": "parking_fee", "rules": [["rate", 0, 2, 0]]}})
+    for name in ("code", "mini"):
+        label = load_domain(name).label_turn
+        assert label(task, [], "What is the rate for each one?") == "useful"
+        assert label(task, [], "When do you need it?") == "useless"
+        assert label(Task("p", "g"), [], "When do you need it?") is None
+    assert load_domain("html").label_turn(Task("p", "<html></html>"), [], "x") is None
+
+
+def test_a_file_is_loaded_each_time_with_its_path(tmp_path):
+    path = tmp_path / "my_domain.py"
+    path.write_text(OWN)
+    domain = load_domain(str(path))
+    assert domain.name == "mine" and domain.source == path
+    path.write_text(OWN.replace('"mine"', '"other"'))
+    assert load_domain(str(path)).name == "other"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "there is no file"),
+        ("x = 1\n", "defines no DOMAIN"),
+        ("DOMAIN = {}\n", "has a DOMAIN that is a dict"),
+        ("import os\nimport nothing_of_this_name\n", "line 2: ModuleNotFoundError: No module named"),
+        ("x = 1\n\ny = x +\n", "line 3: SyntaxError"),
+        ("def f():\n    return 1 / 0\n\nf()\n", "line 2: ZeroDivisionError"),
+        ("raise SystemExit(3)\n", "line 1: SystemExit: 3"),
+    ],
+)
+def test_a_file_that_is_no_domain_is_refused_with_its_line(tmp_path, text, message):
+    path = tmp_path / "my_domain.py"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(UserError, match=message) as error:
+        load_domain(str(path))
+    assert str(path) in str(error.value)
+
+
+def test_an_unknown_name_lists_the_known_ones():
+    with pytest.raises(UserError, match="code, html, mini, mini_html, or the path of a Python file"):
+        load_domain("html5")
