@@ -1,4 +1,4 @@
-"""The turn-wise advantage of SWEET-RL (equation 2 of the paper), and the ranking of candidates by it."""
+"""The turn-wise advantage of SWEET-RL (equation 3 of the paper), and the ranking of candidates by it."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class CriticSettings:
 
     Attributes:
         model_id: The critic: directory or hub name; for a judge also a server's name for it.
-        critic_type: log_ratio (the advantage, equation 2 of the paper), pmi (the same by any one language model, with
+        critic_type: log_ratio (the advantage, equation 3 of the paper), pmi (the same by any one language model, with
             and without the reference solution), purified (pmi less what the solution predicts without the dialogue),
             belief_gain (how much likelier the turn makes the solution as the agent's answer), pmi_belief (the mean of
             pmi and belief_gain), value (a model of train_value.py) or judge (a language model is asked for the better

@@ -1,4 +1,4 @@
-"""The log-ratio critic: a candidate's score is its advantage (equation 2 of the paper).
+"""The log-ratio critic: a candidate's score is its advantage (equation 3 of the paper).
 
 Pointwise information, plain or purified, is the log-ratio of one model with and without the reference solution.
 """

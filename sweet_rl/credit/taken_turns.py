@@ -57,7 +57,7 @@ def check_scores_turns(settings: CriticSettings) -> None:
 
 
 class TurnCritic:
-    """A critic of the turns of finished dialogues (equation 2 of the paper), each the only candidate of its turn.
+    """A critic of the turns of finished dialogues (equation 3 of the paper), each the only candidate of its turn.
 
     Raises:
         UserError: a critic that cannot be loaded, or a judge.

@@ -17,7 +17,7 @@ from sweet_rl.records import Trajectory, TurnCandidates
 
 
 class TurnCredit:
-    """The credit of turns and tokens under a critic and its reference (equation 2 of the paper).
+    """The credit of turns and tokens under a critic and its reference (equation 3 of the paper).
 
     Args:
         critic: gives the log-probs, and says how they are added up.

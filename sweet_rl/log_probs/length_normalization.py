@@ -27,7 +27,7 @@ def token_weights(text: Tensor, turn: Tensor, normalize: str, dtype: torch.dtype
         turn: int64 [S], the turn of each token, numbered through the batch, so that no two texts share a number.
         normalize:
             "turn": 1 / tokens of the token's turn. The text's sum is a sum over turns of per-turn means (the paper's
-            critic, equation 3).
+            critic, equation 2).
             "trajectory": 1 / trained tokens of the token's text. The text's sum is one mean over the dialogue (the
             released critic).
             "none": 1. The text's sum is its summed log-prob (plain DPO, equation 4).

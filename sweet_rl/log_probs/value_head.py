@@ -2,7 +2,7 @@
 log-ratio critic).
 
 A turn's value is computed from the mean of the last layer's hidden states over all tokens of the text up to the
-turn's end: c, o_t and a_t. It takes the place of the advantage A(o_t, a_t, c) in equation 3. One forward pass over a
+turn's end: c, o_t and a_t. It takes the place of the advantage A(o_t, a_t, c) in equation 2. One forward pass over a
 dialogue gives the values of all its turns.
 """
 

@@ -1,4 +1,4 @@
-"""Preference training: the critic (trajectory pairs, equation 3) and the policy (turn pairs, equation 4)."""
+"""Preference training: the critic (trajectory pairs, equation 2) and the policy (turn pairs, equation 4)."""
 
 from __future__ import annotations
 

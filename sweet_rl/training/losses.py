@@ -37,7 +37,7 @@ from sweet_rl.training.settings import PolicyGradientSettings, PreferenceSetting
 def log_ratios(logps: Tensor, reference: Tensor, text: Tensor, turn: Tensor, texts: int, normalize: str) -> Tensor:
     """Normalised log-ratio [N] of every text: sum over tokens of weight * (log pi_theta - log pi_ref).
 
-    With "turn" it is the sum over turns of the advantage A (equation 3).
+    With "turn" it is the sum over turns of the advantage A (equation 2).
 
     Args:
         normalize: see length_normalization.token_weights.
@@ -47,7 +47,7 @@ def log_ratios(logps: Tensor, reference: Tensor, text: Tensor, turn: Tensor, tex
 
 
 def dpo_loss(chosen_ratios: Tensor, rejected_ratios: Tensor, beta: float, label_smoothing: float = 0.0) -> Tensor:
-    """-log sigmoid(beta * chosen - beta * rejected) per pair (equations 3 and 4).
+    """-log sigmoid(beta * chosen - beta * rejected) per pair (equations 2 and 4).
 
     Args:
         chosen_ratios: [P], the log-ratio of each pair's chosen text.
@@ -96,7 +96,7 @@ def _pair_figures(chosen: Tensor, rejected: Tensor) -> dict[str, Tensor]:
 def preference_losses(
     logps: Tensor, reference: Tensor, text: Tensor, turn: Tensor, texts: int, pairs: Tensor, how: PreferenceSettings
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """DPO or IPO with the NLL of the chosen texts (equations 3 and 4), summed over pairs.
+    """DPO or IPO with the NLL of the chosen texts (equations 2 and 4), summed over pairs.
 
     Args:
         how: the loss of a pair, its beta, the weight of the NLL, and the length normalisation.

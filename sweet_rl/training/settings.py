@@ -37,7 +37,7 @@ def _check_choice(name: str, value: str, known: tuple[str, ...]) -> None:
 
 @dataclass(frozen=True)
 class PreferenceSettings:
-    """The DPO loss (equations 3 and 4).
+    """The DPO loss (equations 2 and 4).
 
     Attributes:
         beta: scale of the log-ratios (paper: 0.1).
@@ -118,7 +118,7 @@ class ValueSettings:
     """What a value head learns.
 
     Attributes:
-        objective: preference (Bradley-Terry on pairs, as equation 3 with values in place of log-ratios) or
+        objective: preference (Bradley-Terry on pairs, as equation 2 with values in place of log-ratios) or
             classification (cross-entropy of each value as the logit of the dialogue's success: the value function of
             Figure 3a).
         unit: turn (every turn of the agent has a value; a dialogue's score is their sum) or trajectory (one value, at
