@@ -100,7 +100,8 @@ def successes(results: str) -> dict[str, str]:
     ("docs/results.md", "ablations", 2, "mini_hard/table3"), ("docs/results.md", "quick_ablations", 2, "mini/table3"),
     ("docs/results.md", "stronger", 3, "mini/table4"),
     ("docs/results.md", "policies", 4, "mini_hard/credit_study_policies"),
-    ("docs/results.md", "smollm2", 2, "lab/smollm2/table2"), ("docs/results.md", "smollm2_lengths", 1, "lab/smollm2/sums"),
+    ("docs/results.md", "smollm2", 2, "lab/smollm2/table2"),
+    ("docs/results.md", "smollm2_lengths", 1, "lab/smollm2/sums"),
     ("docs/results.md", "untaught", 1, "lab/untaught/table"),
     ("docs/results.md", "untaught_belief", 1, "lab/untaught/belief"),
 ])  # fmt: skip
