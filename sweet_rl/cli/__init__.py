@@ -25,14 +25,14 @@ the field's type, default and help text (its line under `Attributes:` in the dat
 
 Here the flags are --input_path (or --data_path), --agent_temperature, --agent_concurrency and --seed. A group
 annotated `Group | None = None` is None unless one of its flags is given. A group checks its own values in
-`__post_init__` and raises UserError naming the flag as `--field`. A clash of names raises TypeError.
+`__post_init__` and raises UserError naming the flag as `--field`. `build(dataclass, mapping, where)` makes a group of a flag of type dict. A clash of names raises TypeError.
 `run(main, released=TABLE)` also takes the command lines of the authors' release: released.py.
 '''
 
 from sweet_rl.cli.command import parse, parse_flags, print_summary, run
-from sweet_rl.cli.groups import UNRECORDED, Flag, alias, flags_of, prefix, to_settings
+from sweet_rl.cli.groups import UNRECORDED, Flag, alias, build, flags_of, prefix, to_settings
 
 __all__ = [
-    "UNRECORDED", "Flag", "alias", "flags_of", "parse", "parse_flags", "prefix", "print_summary", "run",
+    "UNRECORDED", "Flag", "alias", "build", "flags_of", "parse", "parse_flags", "prefix", "print_summary", "run",
     "to_settings",
 ]  # fmt: skip

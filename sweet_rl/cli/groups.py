@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import inspect
 import re
 import typing
@@ -11,6 +12,7 @@ from dataclasses import MISSING, dataclass
 from types import UnionType
 from typing import Annotated, Any
 
+from sweet_rl.cli.values import coerce
 from sweet_rl.errors import UserError
 
 
@@ -149,6 +151,38 @@ def arguments(main: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, 
     if missing:
         raise UserError(f"missing: {', '.join('--' + name for name in missing)} (no default). See --help.")
     return built
+
+
+def build(kind: type, values: Mapping[str, Any], where: str) -> Any:
+    """Return the dataclass `kind` with the fields that `values` gives, checked against their annotations.
+
+    Args:
+        kind: Dataclass of settings.
+        values: Value by field, as a flag of type dict or a mapping in a config gives them. A field whose annotation is
+            a dataclass takes a mapping.
+        where: Flag that gave the values, for example "--critic_settings", for messages.
+
+    Raises:
+        UserError: A field is unknown, missing or of another type, or the dataclass refuses its values.
+    """
+    hints = typing.get_type_hints(kind)
+    fields = {field.name: field for field in dataclasses.fields(kind) if field.init}
+    given = {}
+    for name, value in values.items():
+        if name not in fields:
+            near = difflib.get_close_matches(str(name), fields, n=1, cutoff=0.5)
+            hint = f"Did you mean {near[0]!r}?" if near else f"Known: {', '.join(fields) or 'none'}."
+            raise UserError(f"{where}: unknown setting {name!r}. {hint}")
+        group, place = group_of(hints[name]), f"{name!r} in {where}"
+        nested = group is not None and isinstance(value, Mapping)
+        given[name] = build(group, value, place) if nested else coerce(value, hints[name], place)
+    required = [name for name, field in fields.items() if field.default is field.default_factory is MISSING]
+    if missing := [name for name in required if name not in given]:
+        raise UserError(f"{where}: missing {', '.join(missing)} (no default).")
+    try:
+        return kind(**given)
+    except UserError as error:
+        raise type(error)(f"{where}: {error}") from error
 
 
 def _built(kind: type, default: Any, given: dict[str, Any], names: dict[str, str]) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import math
 import re
 import types
@@ -39,6 +40,8 @@ def name_of(kind: Any) -> str:
         return " or ".join(repr(choice) for choice in typing.get_args(kind))
     if _is_union(kind):
         return " or ".join(name_of(one) for one in typing.get_args(kind))
+    if dataclasses.is_dataclass(kind):
+        return f"a mapping of {', '.join(field.name for field in dataclasses.fields(kind))}"
     return _NAMES.get(kind, str(kind).replace("typing.", ""))
 
 
@@ -83,7 +86,11 @@ def _as(value: Any, kind: Any) -> Any:
         if not isinstance(value, dict):
             raise ValueError(value)
         return value
-    return value if not isinstance(kind, type) or isinstance(value, kind) else kind(value)
+    if isinstance(kind, type) and not isinstance(value, kind):
+        if dataclasses.is_dataclass(kind):
+            raise ValueError(value)
+        return kind(value)
+    return value
 
 
 def _is_union(kind: Any) -> bool:
