@@ -25,7 +25,8 @@ the field's type, default and help text (its line under `Attributes:` in the dat
 
 Here the flags are --input_path (or --data_path), --agent_temperature, --agent_concurrency and --seed. A group
 annotated `Group | None = None` is None unless one of its flags is given. A group checks its own values in
-`__post_init__` and raises UserError naming the flag as `--field`. `build(dataclass, mapping, where)` makes a group of a flag of type dict. A clash of names raises TypeError.
+`__post_init__` and raises UserError naming the flag as `--field`. A clash of names raises TypeError.
+`build(dataclass, mapping, where)` makes a dataclass of the value of a flag of type dict.
 `run(main, released=TABLE)` also takes the command lines of the authors' release: released.py.
 '''
 
