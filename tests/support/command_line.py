@@ -36,26 +36,34 @@ def words_of(flags: dict) -> list[str]:
 
 
 def call(script: str, *words: str, **flags) -> Result:
-    """Runs scripts/<script> as __main__ in this process, with its command line, as `python scripts/...` would."""
+    """Runs a script as __main__ in this process, with its command line.
+
+    `script` is the name of a file in scripts/ ("train_dpo.py"), or a module of the laboratory, as after `python -m`
+    ("lab.task_audit.audit_tasks").
+    """
     path = ROOT / "scripts" / script
     out, err, code = io.StringIO(), io.StringIO(), 0
     with (
-        mock.patch.object(sys, "argv", [str(path), *words, *words_of(flags)]),
+        mock.patch.object(sys, "argv", [script if _is_module(script) else str(path), *words, *words_of(flags)]),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
     ):
         try:
-            runpy.run_path(str(path), run_name="__main__")
+            if _is_module(script):
+                runpy.run_module(script, run_name="__main__")
+            else:
+                runpy.run_path(str(path), run_name="__main__")
         except SystemExit as end:
             code = end.code if isinstance(end.code, int) else int(end.code is not None)
     return Result(code, out.getvalue(), err.getvalue())
 
 
 def process(script: str, **flags) -> tuple[list[str], dict[str, str]]:
-    """The words and the environment that start a script in a process of its own, without a network."""
+    """The words and the environment that start a script (see `call`) in a process of its own, without a network."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
     environment["CUDA_VISIBLE_DEVICES"] = ""
-    return [sys.executable, str(ROOT / "scripts" / script), *words_of(flags)], environment
+    start = ["-m", script] if _is_module(script) else [str(ROOT / "scripts" / script)]
+    return [sys.executable, *start, *words_of(flags)], environment
 
 
 def call_process(script: str, **flags) -> Result:
@@ -63,6 +71,10 @@ def call_process(script: str, **flags) -> Result:
     words, environment = process(script, **flags)
     done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=300)
     return Result(done.returncode, done.stdout, done.stderr)
+
+
+def _is_module(script: str) -> bool:
+    return script.startswith("lab.")
 
 
 def contents(*folders: Path) -> dict[str, bytes | None]:

@@ -23,6 +23,7 @@ class Script:
     """A script and a call of it that works.
 
     Attributes:
+        name: a file in scripts/ or a module of the laboratory (`command_line.call`).
         flags: of the call; in a value `{place}` is the folder of inputs and `{out}` the folder of outputs.
         outputs: flags that name an output.
         number: a flag that takes a number.
@@ -97,7 +98,7 @@ SCRIPTS = (
         ("save_path",), "beta", "dataset", "rejected", ["no part"], ("pretrain",), {"beta": "0.7", **TRAINING},
     ),
     Script(
-        "train_policy_gradient.py",
+        "lab.policy_gradients.train_policy_gradient",
         {"pretrain": "{place}/model", "dataset": "{place}/graded.jsonl", "save_path": "{out}/made",
          "train_batch_size": "2", "old_logprobs": "recomputed"},
         ("save_path",), "clip_low", "dataset", "task", "no object", ("pretrain",),
@@ -140,13 +141,13 @@ SCRIPTS = (
         ("output_path", "markdown_path"), "seed", "runs", "dialogue_history", 7,
     ),
     Script(
-        "audit_tasks.py",
+        "lab.task_audit.audit_tasks",
         {"input_path": "{place}/tasks.jsonl", "output_path": "{out}/made.jsonl", "exclude_path": "{out}/exclude.jsonl",
          "sandbox": "limits", "workers": "1", "repeats": "1"},
         ("output_path",), "repeats", "input_path", "problem_description", 7, (), {"timeout": "2"},
     ),
     Script(
-        "measure_humans.py",
+        "lab.simulated_humans.measure_humans",
         {"input_path": "{place}/dialogues.jsonl", "output_path": "{out}/made.jsonl", "sandbox": "limits",
          "task_type": "mini"},
         ("output_path",), "concurrency", "input_path", "dialogue_history", "no list", ("judge_model",),
@@ -158,7 +159,7 @@ SCRIPTS = (
         ("output_dir",), "num_train", other={"num_test": "3", "num_train": "4", "seed": "1", "world": "hard"},
     ),
     Script(
-        "study_credit.py",
+        "lab.critics.study_credit",
         {"model_id": "{place}/model", "input_path": "{place}/candidates.jsonl", "output_path": "{out}/made.jsonl"},
         ("output_path",), "token_budget", "input_path", "additional_outputs", "no list", ("model_id",),
         {"clip": "2"},
@@ -173,7 +174,7 @@ SCRIPTS = (
 
 def named(value) -> str:
     """The name of a script or flag in the name of a test."""
-    return value.name.removesuffix(".py") if isinstance(value, Script) else str(value)
+    return value.name.removesuffix(".py").rpartition(".")[2] if isinstance(value, Script) else str(value)
 
 
 @pytest.fixture(scope="module")

@@ -24,7 +24,7 @@ from tests.support.launched import run_together
 from tests.support.perturbed_model import save_perturbed_mini
 
 pytestmark = pytest.mark.slow
-SCRIPT = "train_policy_gradient.py"
+SCRIPT = "lab.policy_gradients.train_policy_gradient"
 TRAINING = {
     "learning_rate": 4e-4, "train_batch_size": 16, "max_epochs": 4, "warmup_ratio": 0, "logging_steps": 1,
     "turn_weight": 0.5,

@@ -7,7 +7,7 @@ from sweet_rl.mini.tasks import make_tasks
 from tests.support.api_server import MODEL, ApiServer, chat_reply, refusal
 from tests.support.command_line import ROOT, call, read_rows, write_rows
 
-LEAKY = ROOT / "docs" / "examples" / "leaky_human.py"
+LEAKY = ROOT / "lab" / "simulated_humans" / "leaky_human.py"
 
 
 def answer(body: dict):
@@ -49,9 +49,9 @@ def test_humans_are_named_in_rows_and_measured_by_their_replies(tmp_path):
         measured = {"input_path": ",".join(map(str, files.values())), "output_path": tmp_path / "replies.jsonl",
                     "task_type": "mini", "markdown_path": tmp_path / "humans.md", "judge_model": MODEL,
                     "judge_hostname": server.url, "workers": 1}  # fmt: skip
-        first = call("measure_humans.py", **measured)
+        first = call("lab.simulated_humans.measure_humans", **measured)
         assert first.code == 2 and "1 replies could not be judged (refused)" in first.err, first.err
-        done = call("measure_humans.py", **measured)
+        done = call("lab.simulated_humans.measure_humans", **measured)
         assert done.code == 0, done.err
     rows = read_rows(tmp_path / "replies.jsonl")
     by_human = {name: [row for row in rows if row["human"].startswith(name)] for name in ("mini", "leaky", "helpless")}

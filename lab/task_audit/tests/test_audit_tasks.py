@@ -17,7 +17,7 @@ def test_what_the_audit_lists_is_left_out_of_dialogues_and_of_grading(tmp_path):
              "page_path": page, "workers": 2}  # fmt: skip
 
     # 1. One line per task of each file, the list, and the page.
-    done = call("audit_tasks.py", **flags)
+    done = call("lab.task_audit.audit_tasks", **flags)
     assert done.code == 0, done.err
     ids = [Task.from_dict(task).id for task in (tasks[0], bad, tasks[2], tasks[0])]
     rows = read_rows(tmp_path / "audit.jsonl")
@@ -32,7 +32,7 @@ def test_what_the_audit_lists_is_left_out_of_dialogues_and_of_grading(tmp_path):
     (tmp_path / "audit.jsonl").write_bytes(lines[0] + lines[1][:20])
     manifest = tmp_path / "audit.jsonl.manifest.json"
     manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"status": "running"}))
-    assert call("audit_tasks.py", **flags).code == 0
+    assert call("lab.task_audit.audit_tasks", **flags).code == 0
     assert {path: path.read_bytes() for path in made} == made
 
     # 3. The list leaves tasks out of dialogues, and another list is another run.

@@ -23,7 +23,7 @@ MORE = (
     ),
 )  # fmt: skip
 BOOTSTRAP_ONLY = {"evaluate_code.py", "evaluate_html.py", "compare_runs.py", "measure_mini_credit.py"}
-NOTHING_RANDOM = {"audit_tasks.py", "measure_humans.py", "score_turns.py"}
+NOTHING_RANDOM = {"lab.task_audit.audit_tasks", "lab.simulated_humans.measure_humans", "score_turns.py"}
 ELSEWHERE = BOOTSTRAP_ONLY | NOTHING_RANDOM | {one.name for one in MORE}
 SEEDED = [*MORE, *(script for script in SCRIPTS if script.name not in ELSEWHERE)]
 
