@@ -77,11 +77,13 @@ setup(
         "test": [
             "hypothesis>=6.100",
             "import-linter>=2.0",
+            "mypy>=2.0",
             "pytest>=8.0",
             "pytest-xdist>=3.6",
             "ruff>=0.9",
             "sybil>=9",
             "tensorboard>=2.15",
+            "types-PyYAML",
             *chain.from_iterable(EXTRAS.values()),
         ],
         "qlora": ["bitsandbytes>=0.50", "peft>=0.18"],

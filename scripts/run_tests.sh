@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
-# Sets up and runs lint and tests on a fresh machine (CPU is enough): scripts/run_tests.sh [arguments of pytest].
+# Sets up and runs lint and the library's tests, or the laboratory's tests, on a fresh machine (CPU is enough):
+#   bash scripts/run_tests.sh [arguments of pytest]
+#   bash scripts/run_tests.sh lab [arguments of pytest]
 # Tests of pages need a browser: apt-get installs it if it is missing and this user may (root, sudo without password).
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -7,8 +9,16 @@ cd "$(dirname "$0")/.."
 source scripts/environment.sh
 install "[test]"
 install_browser
-ruff check .
-lint-imports
+if [ "${1:-}" = lab ]; then
+    shift
+    set -- -o testpaths=lab "$@"
+else
+    ruff check .
+    ruff format --check .
+    lint-imports
+    mypy || echo "types: reported only, until none is wrong" >&2
+    python tests/lint/argument_docs.py sweet_rl scripts lab visualizers || echo "argument docs: reported only" >&2
+fi
 # Two test files at a time, one thread each. tests/integration comes first: its long files must not be the last to start.
 # -rs names each skipped test with what it needs.
 OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}" python -m pytest -q -rs -n 2 --dist loadfile --no-loadscope-reorder "$@"
