@@ -6,37 +6,27 @@ solution.
 
 from __future__ import annotations
 
-from sweet_rl.cli import run
+from typing import Annotated
+
+from sweet_rl.cli import prefix, run
 from sweet_rl.cli.released import PAIRS
+from sweet_rl.credit.turn_pairs import PairSettings, pair_file
+from sweet_rl.runs.step import StepSettings
 
 
 def main(
     input_path: str,
     output_path: str,
-    num_pairs: int = 4,
-    eos_text: str | None = None,
-    limit: int | None = None,
-    seed: int = 0,
-    overwrite: bool = False,
-    get_sft: bool = False,
-    push_to_hub: str | None = None,
+    pairs: PairSettings,
+    step: Annotated[StepSettings, prefix("", shard=None)],
 ) -> None:
     """Draw turn pairs from ranked candidates.
 
     Args:
-        input_path: output of rank_best_of_n.py.
-        output_path: the pairs.
-        num_pairs: pairs per turn.
-        eos_text: text of the token that ends a turn; default: as recorded, or as in the prompts' markup.
-        limit: number of records that are read; default: all.
-        seed: of the draw.
-        overwrite: replace an output of other settings.
-        get_sft: draw random candidates, ranked or not, each as chosen and as rejected, for train_sft.py.
-        push_to_hub: repository on the hub, OWNER/NAME, to which the finished output is uploaded with a card.
+        input_path: Output of rank_best_of_n.py.
+        output_path: The pairs.
     """
-    from sweet_rl.credit.turn_pairs import pair_file
-
-    pair_file(input_path, output_path, num_pairs, eos_text, limit, seed, overwrite, get_sft, push_to_hub)
+    pair_file(pairs, input_path, output_path, step)
 
 
 if __name__ == "__main__":

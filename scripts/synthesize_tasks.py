@@ -28,9 +28,9 @@ from sweet_rl.models.settings import CallSettings, ModelSettings
 from sweet_rl.progress import progress_bar
 from sweet_rl.prompts import fill, load_prompt
 from sweet_rl.records import Task, hash_rows, read_records, seed_for
-from sweet_rl.rollout.play import as_they_finish
 from sweet_rl.runs.push import pushed
 from sweet_rl.runs.run import Run, check_output, open_run
+from sweet_rl.runs.step import as_they_finish
 from sweet_rl.runs.texts import write_texts
 
 SAMPLING = Sampling(max_tokens=2048)

@@ -1,4 +1,4 @@
-"""Errors for the user. Scripts print their message without a traceback and exit with status 2."""
+"""Errors for the user, and of single items. Scripts print the message of a UserError and exit with status 2."""
 
 
 class UserError(Exception):
@@ -12,3 +12,17 @@ def first_line(error: Exception) -> str:
 
 class RecordError(UserError):
     """A file of records that cannot be used. Its message names the file, the line, the field and the remedy."""
+
+
+class ItemError(Exception):
+    """One item of a step could not be done; the step goes on with the others (runs/step.py).
+
+    Attributes:
+        kind: One word, counted in summaries.
+        retryable: Whether the same work may succeed later.
+        fatal: Reason for which every other item would fail too, as a sentence; None if others may succeed.
+    """
+
+    def __init__(self, kind: str, message: str, retryable: bool = False, fatal: str | None = None) -> None:
+        super().__init__(message)
+        self.kind, self.retryable, self.fatal = kind, retryable, fatal

@@ -27,8 +27,8 @@ from sweet_rl.models.settings import CallSettings, ModelSettings
 from sweet_rl.progress import progress_bar
 from sweet_rl.prompts import load_prompt
 from sweet_rl.records import Trajectory, hash_rows, read_records
-from sweet_rl.rollout.play import as_they_finish
 from sweet_rl.runs.run import Run, open_run
+from sweet_rl.runs.step import as_they_finish
 from sweet_rl.runs.texts import write_texts
 from sweet_rl.task_types import load_domain
 

@@ -16,8 +16,8 @@ from sweet_rl.errors import UserError
 from sweet_rl.models.base import ChatModel, Completion, ModelError, Sampling
 from sweet_rl.progress import progress_bar
 from sweet_rl.records import Trajectory, TurnCandidates, seed_for
-from sweet_rl.rollout.play import as_they_finish
 from sweet_rl.runs.run import Run
+from sweet_rl.runs.step import as_they_finish
 
 
 def sample_tasks(trajectories: Sequence[Trajectory], fraction: float, seed: int) -> list[Trajectory]:

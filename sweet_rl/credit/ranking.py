@@ -20,11 +20,11 @@ from sweet_rl.models.placement import gpu_memory, gpus_for, parameter_count, vis
 from sweet_rl.names import model_path
 from sweet_rl.progress import progress_bar
 from sweet_rl.records import TurnCandidates, read_records
-from sweet_rl.rollout.play import as_they_finish
 from sweet_rl.runs.parts import run_parts
 from sweet_rl.runs.push import pushed
 from sweet_rl.runs.run import Run, open_run
 from sweet_rl.runs.shards import shard_of
+from sweet_rl.runs.step import as_they_finish
 
 
 def rank_file(

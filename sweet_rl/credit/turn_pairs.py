@@ -3,14 +3,37 @@
 from __future__ import annotations
 
 import random
+from dataclasses import dataclass
 
+from sweet_rl.cli import to_settings
 from sweet_rl.credit.candidate_texts import completion_part, prompt_parts
 from sweet_rl.errors import UserError
 from sweet_rl.log_probs.markup import recognised
 from sweet_rl.progress import progress_bar
 from sweet_rl.records import PreferencePair, TurnCandidates, read_records, seed_for
-from sweet_rl.runs.push import pushed
-from sweet_rl.runs.run import open_run
+from sweet_rl.runs.run import Run, open_run
+from sweet_rl.runs.step import StepSettings, run_step
+
+
+@dataclass(frozen=True)
+class PairSettings:
+    """How turn pairs are drawn.
+
+    Attributes:
+        num_pairs: Largest number of pairs per turn.
+        eos_text: Text of the token that ends a turn; default: as recorded, or as in the prompts' markup.
+        get_sft: Draw random candidates, ranked or not, each as chosen and as rejected, for train_sft.py.
+        seed: Random seed of the draw.
+    """
+
+    num_pairs: int = 4
+    eos_text: str | None = None
+    get_sft: bool = False
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.num_pairs < 1:
+            raise UserError(f"--num_pairs is {self.num_pairs}; it must be at least 1.")
 
 
 def halves(order: list[int]) -> tuple[list[int], list[int]]:
@@ -93,43 +116,31 @@ def _pairs(record: TurnCandidates, drawn: list[tuple[int, int]], eos_text: str) 
     ]
 
 
-def pair_file(
-    input_path: str,
-    output_path: str,
-    num_pairs: int = 4,
-    eos_text: str | None = None,
-    limit: int | None = None,
-    seed: int = 0,
-    overwrite: bool = False,
-    get_sft: bool = False,
-    push_to_hub: str | None = None,
-) -> None:
+def pair_file(settings: PairSettings, input_path: str, output_path: str, step: StepSettings) -> dict:
     """Write the turn pairs of a file of ranked candidates. A killed run continues with the same call.
 
-    Arguments are the flags of generate_random_pairs_from_ranks.py; with `get_sft` the pairs are `imitation_pairs`.
+    Args:
+        settings: How pairs are drawn.
+        input_path: Output of rank_best_of_n.py.
+        output_path: The pairs.
+        step: Number of records that are read, and whether an older output is replaced.
+
+    Returns:
+        The summary: pairs, turns, turns_with_fewer.
 
     Raises:
-        UserError: a record gives no pairs for a reason of `turn_pairs`, or no record has two different candidates.
+        UserError: A record gives no pairs for a reason of `turn_pairs`, or no record has two different candidates.
     """
-    if num_pairs < 1:
-        raise UserError(f"--num_pairs is {num_pairs}; it must be at least 1.")
-    records = read_records(input_path, TurnCandidates, limit)
-    draw = imitation_pairs if get_sft else turn_pairs
-    drawn = [draw(record, num_pairs, seed, eos_text) for record in records]
+    records = read_records(input_path, TurnCandidates, step.limit)
+    draw = imitation_pairs if settings.get_sft else turn_pairs
+    drawn = [draw(record, settings.num_pairs, settings.seed, settings.eos_text) for record in records]
     if not any(drawn):
         raise UserError(f"{input_path}: no turn has two different candidates to pair.")
-    settings = {"num_pairs": num_pairs, "eos_text": eos_text, "limit": limit, "seed": seed}
-    settings |= {"get_sft": True} if get_sft else {}
-    with pushed(open_run(output_path, settings, [input_path], overwrite), push_to_hub) as output:
-        if output.complete:
-            print(f"{output_path}: already complete")
-            return
+
+    def write(run: Run) -> dict:
         found = progress_bar([pair for pairs in drawn for pair in pairs], desc="turn pairs")
-        output.write_missing(pair.to_dict() for pair in found)
-        summary = {
-            "pairs": sum(map(len, drawn)),
-            "turns": len(records),
-            "turns_with_fewer": sum(len(pairs) < num_pairs for pairs in drawn),
-        }
-        output.finish(summary)
-        print(f"{output_path}: {', '.join(f'{value} {name}' for name, value in summary.items())}")
+        run.write_missing(pair.to_dict() for pair in found)
+        fewer = sum(len(pairs) < settings.num_pairs for pairs in drawn)
+        return {"pairs": len(run.done), "turns": len(records), "turns_with_fewer": fewer}
+
+    return run_step(open_run(output_path, to_settings(settings, step), [input_path], step.overwrite), write)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from sweet_rl.chat import ChatFormat
-from sweet_rl.errors import UserError
+from sweet_rl.errors import ItemError, UserError
 from sweet_rl.records import Message, Part
 
 CONTEXT_WORDS = (
@@ -88,13 +88,14 @@ class Completion:
         return cls(chat.decode(ids), ids, logprobs, finish_reason, prompt_tokens, len(ids))
 
 
-class ModelError(Exception):
+class ModelError(ItemError):
     """A call that gave no reply.
 
     Attributes:
         kind: One word, counted in summaries: timeout, connection, overloaded, server, malformed; context (the prompt
             is too long), filtered, refused, auth (the key, or a model that is not served), engine.
         retryable: Whether the same call may succeed later.
+        fatal: Reason for which every other call would fail too, if the kind is auth.
         retry_after: Seconds that the server asks to wait, if it does.
         connection_refused: Whether no connection to the address could be made.
     """
@@ -107,9 +108,8 @@ class ModelError(Exception):
         retry_after: float | None = None,
         connection_refused: bool = False,
     ) -> None:
-        super().__init__(message)
-        self.kind = kind
-        self.retryable = retryable
+        fatal = "the server refuses the key or the model" if kind == "auth" else None
+        super().__init__(kind, message, retryable, fatal)
         self.retry_after = retry_after
         self.connection_refused = connection_refused
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from sweet_rl.chat import parts_text
 from sweet_rl.domains import Human, HumanReply
@@ -13,9 +12,7 @@ from sweet_rl.domains.base import Environment
 from sweet_rl.errors import UserError
 from sweet_rl.models.base import ChatModel, Completion, Message, ModelError, Part, Sampling
 from sweet_rl.records import Task, Trajectory, seed_for
-
-Job = TypeVar("Job")
-Result = TypeVar("Result")
+from sweet_rl.runs.step import as_they_finish
 
 
 class CandidateSelector(Protocol):
@@ -132,8 +129,8 @@ async def play(task: Task, sample: int, dialogue_setup: DialogueSetup) -> Trajec
                 side = "domain"
                 environment.add_human_reply(reply.text)
     except ModelError as error:
-        if error.kind == "auth":
-            raise UserError(f"the {side}'s server refuses the key or the model: {error}") from error
+        if error.fatal:
+            raise UserError(f"{side}: {error.fatal}: {error}") from error
         failure = {"kind": error.kind, "message": str(error)[:1000], "side": side}
     except UserError:
         raise
@@ -198,35 +195,3 @@ async def play_all(
     """Play the dialogues of (task, sample) jobs, at most `concurrency` at the same time, in the order they end."""
     async for trajectory in as_they_finish(jobs, lambda job: play(*job, dialogue_setup), concurrency):
         yield trajectory
-
-
-async def as_they_finish(
-    jobs: Iterable[Job], work: Callable[[Job], Awaitable[Result]], concurrency: int
-) -> AsyncIterator[Result]:
-    """The results of work(job) in the order in which they finish, at most `concurrency` jobs at the same time.
-
-    A job is taken from the iterable when a place is free. An exception of a job is raised here and cancels the others.
-    """
-    waiting, running, finished = iter(jobs), set(), asyncio.Queue()
-
-    def start() -> bool:
-        for job in waiting:
-            task = asyncio.ensure_future(work(job))
-            running.add(task)
-            task.add_done_callback(finished.put_nowait)
-            return True
-        return False
-
-    try:
-        while len(running) < concurrency and start():
-            pass
-        while running:
-            task = await finished.get()
-            running.discard(task)
-            result = task.result()
-            start()
-            yield result
-    finally:
-        for task in running:
-            task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)

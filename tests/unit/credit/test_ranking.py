@@ -13,11 +13,12 @@ from sweet_rl.credit import ranking
 from sweet_rl.credit.candidate_texts import encoded_candidates, prompt_parts
 from sweet_rl.credit.critics import CriticSettings
 from sweet_rl.credit.ranking import processes_of, rank_file, ranked
-from sweet_rl.credit.turn_pairs import pair_file
+from sweet_rl.credit.turn_pairs import PairSettings, pair_file
 from sweet_rl.errors import UserError
 from sweet_rl.log_probs.load import load_frozen
 from sweet_rl.log_probs.privileged_information import with_hint
 from sweet_rl.records import PreferencePair, TurnCandidates, read_records
+from sweet_rl.runs.step import StepSettings
 from tests.support.command_line import write_rows
 from tests.support.tiny_models import EOS, save_tiny_chat_model
 
@@ -174,7 +175,7 @@ def test_what_cannot_work_is_one_message_and_nothing_is_written(world, tmp_path,
 def test_ranked_candidates_become_turn_pairs_that_can_be_trained_on(world, tmp_path):
     flags = {"model_id": world["critic"], "input_path": world["path"], "reference": "sampled"}
     rank(**flags, output_path=str(tmp_path / "ranked.jsonl"))
-    pair_file(input_path=str(tmp_path / "ranked.jsonl"), output_path=str(tmp_path / "pairs.jsonl"), num_pairs=2)
+    pair_file(PairSettings(num_pairs=2), str(tmp_path / "ranked.jsonl"), str(tmp_path / "pairs.jsonl"), StepSettings())
     pairs = read_records(tmp_path / "pairs.jsonl", PreferencePair)
     assert [pair.id for pair in pairs[:4]] == ["t-0-0", "t-0-1", "t-1-0", "t-1-1"] and len(pairs) == 5
     record = read_records(world["path"], TurnCandidates)[0]
@@ -203,6 +204,6 @@ def test_processes_rank_no_more_than_the_limit(world, tmp_path):
 def test_pairs_to_imitate_are_another_run(world, tmp_path):
     rank(model_id=world["critic"], input_path=world["path"], reference="sampled", output_path=tmp_path / "r.jsonl")
     paths = str(tmp_path / "r.jsonl"), str(tmp_path / "p.jsonl")
-    pair_file(*paths)
+    pair_file(PairSettings(), *paths, StepSettings())
     with pytest.raises(UserError, match="get_sft"):
-        pair_file(*paths, get_sft=True)
+        pair_file(PairSettings(get_sft=True), *paths, StepSettings())

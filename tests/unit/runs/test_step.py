@@ -1,0 +1,136 @@
+"""The one way in which a step runs: complete, continued, sharded, with items that fail."""
+
+import asyncio
+import json
+
+import pytest
+
+from sweet_rl.cli import to_settings
+from sweet_rl.errors import ItemError, UserError
+from sweet_rl.records import scan_rows
+from sweet_rl.runs.run import open_run
+from sweet_rl.runs.shards import gather, shard_of
+from sweet_rl.runs.step import StepSettings, as_they_finish, run_step, write_results
+
+ITEMS = list("abcdef")
+
+
+def doubled(path, step=None, fails=None, asynchronous=True):
+    """Run a step that doubles letters; `fails` is {letter: error}. Return its summary and the letters it worked on."""
+    step = step or StepSettings()
+    items, asked = shard_of(ITEMS[: step.limit], step.shard), []
+
+    async def double(item):
+        asked.append(item)
+        if item in (fails or {}):
+            raise fails[item]
+        return [{"id": item, "text": 2 * item}]
+
+    async def work(run):
+        missing = [item for item in items if item not in run.done]
+        await write_results(run, missing, double, 2, total=len(items), unit="letter")
+        return {"letters": len(run.done)}
+
+    def work_at_once(run):
+        run.write_missing({"id": item, "text": 2 * item} for item in items)
+        return {"letters": len(run.done)}
+
+    output = open_run(path, to_settings(step), [], step.overwrite)
+    return run_step(output, work if asynchronous else work_at_once), asked
+
+
+def ids(path):
+    return [row["id"] for _, _, row in scan_rows(path)]
+
+
+@pytest.mark.parametrize("asynchronous", [True, False])
+def test_a_complete_step_is_not_done_again_and_shows_its_summary(tmp_path, capsys, asynchronous):
+    path = tmp_path / "out.jsonl"
+    first, _ = doubled(path, asynchronous=asynchronous)
+    before = path.read_bytes()
+    again, asked = doubled(path, asynchronous=asynchronous)
+    assert first == again == {"letters": 6} and asked == [] and path.read_bytes() == before
+    assert capsys.readouterr().out == f"letters: 6\n{path}: already complete\nletters: 6\n"
+
+
+def test_other_settings_are_refused_and_overwrite_begins_anew(tmp_path):
+    path = tmp_path / "out.jsonl"
+    doubled(path)
+    with pytest.raises(UserError, match="limit: .not given. -> 2"):
+        doubled(path, StepSettings(limit=2))
+    assert len(ids(path)) == 6
+    doubled(path, StepSettings(limit=2, overwrite=True))
+    assert ids(path) == ["a", "b"]
+
+
+def test_an_item_that_failed_leaves_the_others_and_the_same_command_does_it(tmp_path):
+    path = tmp_path / "out.jsonl"
+    fails = {"b": ItemError("timeout", "too late", retryable=True), "e": ItemError("context", "too long")}
+    with pytest.raises(UserError, match=r"2 of the letters failed \(1 timeout, 1 context; the first: too late\)"):
+        doubled(path, fails=fails)
+    assert sorted(ids(path)) == ["a", "c", "d", "f"]
+    assert json.loads((tmp_path / "out.jsonl.manifest.json").read_text())["status"] == "running"
+    summary, asked = doubled(path)
+    assert summary == {"letters": 6} and asked == ["b", "e"]
+
+
+def test_an_error_of_every_item_ends_the_step_at_once(tmp_path):
+    path = tmp_path / "out.jsonl"
+    refused = ItemError("auth", "HTTP 401", fatal="the server refuses the key or the model")
+    with pytest.raises(UserError, match="the server refuses the key or the model: HTTP 401"):
+        doubled(path, fails={"b": refused})
+    assert not {"d", "e", "f"} & set(ids(path))
+    assert doubled(path)[0] == {"letters": 6}
+
+
+def test_the_shards_of_a_step_are_the_whole(tmp_path):
+    shards = [tmp_path / f"{number}.jsonl" for number in (1, 2, 3)]
+    for number, path in enumerate(shards, start=1):
+        doubled(path, StepSettings(shard=f"{number}/3"))
+    assert gather(shards, tmp_path / "all.jsonl") == 6
+    assert ids(tmp_path / "all.jsonl") == ITEMS
+    with pytest.raises(UserError, match="i/n"):
+        doubled(tmp_path / "4.jsonl", StepSettings(shard="4/3"))
+
+
+def test_no_more_jobs_run_than_allowed_and_none_waits_for_the_slowest():
+    running, most, finished = 0, 0, []
+    others_done = asyncio.Event()
+
+    async def work(job):
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await (others_done.wait() if job == 0 else asyncio.sleep(0))
+        running -= 1
+        return job
+
+    async def collect():
+        async for job in as_they_finish(range(20), work, 4):
+            finished.append(job)
+            if len(finished) == 19:
+                others_done.set()
+
+    asyncio.run(collect())
+    assert most == 4 and sorted(finished) == list(range(20)) and finished[-1] == 0
+
+
+def test_an_exception_of_a_job_is_raised_and_cancels_the_others():
+    cancelled = []
+
+    async def work(job):
+        if job == 1:
+            raise RuntimeError("broken")
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cancelled.append(job)
+            raise
+
+    async def collect():
+        async for _ in as_they_finish(range(9), work, 3):
+            pass
+
+    with pytest.raises(RuntimeError, match="broken"):
+        asyncio.run(collect())
+    assert sorted(cancelled) == [0, 2]
