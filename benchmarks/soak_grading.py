@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 from sweet_rl.cli import run
-from sweet_rl.domains.backend.unit_tests import CodeGrader
+from sweet_rl.domains.backend.hidden_tests import CodeGrader
 from sweet_rl.records import Task
 
 REFERENCE = "def f(x):\n    return [x, {'a': x / 3}]\n"

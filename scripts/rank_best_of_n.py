@@ -23,7 +23,7 @@ from lab.critics.asked_human import AskedSettings
 from sweet_rl.cli import prefix, run
 from sweet_rl.cli.released import RANK
 from sweet_rl.credit.critics import CriticSettings
-from sweet_rl.domains.human import HumanSettings
+from sweet_rl.domains import HumanSettings
 from sweet_rl.models.settings import ModelSettings
 from sweet_rl.task_types import load_domain
 

@@ -37,8 +37,7 @@ from typing import Annotated, Any
 from sweet_rl.cli import prefix, print_summary, run
 from sweet_rl.cli.released import SIMULATE
 from sweet_rl.credit.critics import CriticSettings
-from sweet_rl.domains import Domain
-from sweet_rl.domains.human import Human, HumanSettings
+from sweet_rl.domains import Domain, Human, HumanSettings
 from sweet_rl.errors import UserError
 from sweet_rl.models import ChatModel, Sampling, load_model
 from sweet_rl.models.cache import CallCache

@@ -21,7 +21,7 @@ from typing import Annotated, Literal
 from sweet_rl.cli import prefix, print_summary, run, to_settings
 from sweet_rl.domains.backend import synthesis
 from sweet_rl.domains.backend.duplicates import Duplicates
-from sweet_rl.domains.backend.unit_tests import CodeGrader
+from sweet_rl.domains.backend.hidden_tests import CodeGrader
 from sweet_rl.errors import UserError
 from sweet_rl.models import ChatModel, ModelError, Sampling, load_model
 from sweet_rl.models.settings import CallSettings, ModelSettings

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from sweet_rl.domains.base import Domain
+from sweet_rl.domains import Domain
 from sweet_rl.errors import UserError
 from sweet_rl.user_file import load_from_file
 
@@ -41,13 +41,7 @@ def _packaged(name: str) -> Domain:
     if name == mini.name:
         return mini
     prompts = {mini.name: mini.agent_prompt}
-    return replace(
-        domain,
-        agent_prompts=prompts,
-        scripted_humans=mini.scripted_humans,
-        label_turn=mini.label_turn,
-        claimed_solution=mini.claimed_solution,
-    )
+    return replace(domain, agent_prompts=prompts, scripted_humans=mini.scripted_humans, label_turn=mini.label_turn)
 
 
 def _from_file(path: Path) -> Domain:

@@ -9,8 +9,7 @@ import re
 from pathlib import Path
 
 from sweet_rl.cli import run
-from sweet_rl.domains import AnswerEnvironment, Domain, HumanReply, ScriptedHuman
-from sweet_rl.domains.grader import FunctionGrader
+from sweet_rl.domains import AnswerEnvironment, Domain, FunctionGrader, HumanReply, ScriptedHuman
 
 WISHES = {  # what a client can care about, and the words by which a question about it is known
     "free units": "free|allowance|not counted|left out",

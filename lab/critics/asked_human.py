@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from sweet_rl.domains.base import Domain
-from sweet_rl.domains.human import Human, HumanSettings
+from sweet_rl.domains import Domain, Human, HumanSettings
 from sweet_rl.errors import UserError
 from sweet_rl.models.load import load_model, model_input
 from sweet_rl.models.settings import ModelSettings

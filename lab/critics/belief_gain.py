@@ -24,8 +24,7 @@ from sweet_rl.chat import ChatFormat
 from sweet_rl.credit.candidate_texts import check_candidates, encoded_candidates
 from sweet_rl.credit.critics import CriticSettings
 from sweet_rl.credit.sweet_critic import VLLM_TURNS, LoadScorers, Score, TokenCritic, TokenLogps, load_scorers
-from sweet_rl.domains.base import ANSWER_MARKER
-from sweet_rl.domains.human import Human
+from sweet_rl.domains import ANSWER_MARKER, Human
 from sweet_rl.errors import UserError
 from sweet_rl.log_probs.rows import EncodedText
 from sweet_rl.models.base import Message

@@ -17,7 +17,7 @@ from typing import Annotated
 from lab.critics.asked_human import AskedSettings
 from lab.critics.study import StudySettings, study_file
 from sweet_rl.cli import prefix, run
-from sweet_rl.domains.human import HumanSettings
+from sweet_rl.domains import HumanSettings
 from sweet_rl.models.settings import ModelSettings
 from sweet_rl.task_types import load_domain
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from lab.pages.page_differences import feedback
 from lab.pages.page_elements import Look, look_at
+from sweet_rl.domains import HumanReply
 from sweet_rl.domains.frontend.extract_page import answered_page
-from sweet_rl.domains.frontend.human import newest_draft
-from sweet_rl.domains.human import HumanReply
+from sweet_rl.domains.frontend.vision_human import newest_draft
 from sweet_rl.errors import UserError
 from sweet_rl.models.base import Message, ModelError
 from sweet_rl.records import Task

@@ -16,7 +16,7 @@ from lab.pages.color_names import color_name
 from lab.pages.page_differences import SATISFIED, feedback
 from lab.pages.page_tasks import describe, draw_page, mentioned_parts
 from lab.pages.pages import BOXES, COLORS, PALE, PARTS, SITE_BY_NAME, SITES, STRONG, Page, layout
-from sweet_rl.domains.base import ANSWER_MARKER
+from sweet_rl.domains import ANSWER_MARKER
 from sweet_rl.log_probs.privileged_information import hint_text
 
 NUMBERS = {"two": 2, "three": 3}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from lab.simulated_humans.claims import claimed_solution
 from lab.simulated_humans.replies import does_not_know, ends_help
-from sweet_rl.domains.base import Domain
-from sweet_rl.domains.grader import Grader
+from sweet_rl.domains import Domain, Grader
 from sweet_rl.domains.leaks import gives_away, holds_markup
 from sweet_rl.evaluation.comparison_table import Table
 from sweet_rl.records import Task, Trajectory
@@ -23,7 +23,7 @@ def replies_of(trajectory: Trajectory, domain: Domain) -> Iterator[dict]:
     Returns:
         {id, human, question, reply, characters, leak, unknown, settled, ends_help, claim}. `settled`: the domain's
         oracle says that the reference answers the question (None without its word). `claim`: the reference solution
-        as it would be if the reply were true (None if the domain cannot tell).
+        as it would be if the reply were true (None if it cannot be read: `claims.py`).
     """
     history = trajectory.dialogue_history
     for place in range(2, len(history)):
@@ -32,9 +32,6 @@ def replies_of(trajectory: Trajectory, domain: Domain) -> Iterator[dict]:
             continue
         reply, shown = message["content"], "\n".join(one["content"] for one in history[:place])
         leak = holds_markup(reply) if domain.draws_pages else gives_away(reply, trajectory.task.ground_truth, shown)
-        claim = None
-        if domain.claimed_solution is not None:
-            claim = domain.claimed_solution(trajectory.task, history[:place], reply)
         word = before.get("oracle")
         yield {
             "id": f"{trajectory.id}.{place}",
@@ -46,7 +43,7 @@ def replies_of(trajectory: Trajectory, domain: Domain) -> Iterator[dict]:
             "unknown": does_not_know(reply),
             "settled": None if word is None else word in ("useful", "repeated"),
             "ends_help": ends_help(reply),
-            "claim": claim,
+            "claim": claimed_solution(trajectory.task, history[:place], reply),
         }
 
 

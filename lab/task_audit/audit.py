@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
+from sweet_rl.domains import Grade
 from sweet_rl.domains.backend.duplicates import Duplicates
 from sweet_rl.domains.backend.extract_code import function_name
+from sweet_rl.domains.backend.hidden_tests import CodeGrader
 from sweet_rl.domains.backend.synthesis import trivial_answers
-from sweet_rl.domains.backend.unit_tests import CodeGrader
-from sweet_rl.domains.frontend.page_similarity import PageGrader
-from sweet_rl.domains.grader import Grade
+from sweet_rl.domains.frontend.cosine_similarity import PageGrader
 from sweet_rl.records import Task
 
 CHUNK = 32  # tasks that are graded together

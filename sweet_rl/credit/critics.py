@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, get_args, get_type_hints
 
 from sweet_rl.cli import UNRECORDED
-from sweet_rl.domains.human import Human
+from sweet_rl.domains import Human
 from sweet_rl.errors import UserError
 from sweet_rl.log_probs.length_normalization import TurnNormalize
 from sweet_rl.models.load import model_input

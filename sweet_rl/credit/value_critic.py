@@ -12,12 +12,12 @@ from collections.abc import Callable, Sequence
 from sweet_rl.chat import ChatFormat
 from sweet_rl.credit.candidate_texts import check_candidates, encoded_candidates
 from sweet_rl.credit.critics import CriticSettings
-from sweet_rl.domains.frontend.encoders import opened
 from sweet_rl.errors import UserError
 from sweet_rl.log_probs.rows import EncodedText
 from sweet_rl.log_probs.vision import VisionFormat
 from sweet_rl.names import model_path
 from sweet_rl.records import TurnCandidates
+from sweet_rl.rendering.picture import open_picture
 from sweet_rl.runs.manifest import read_manifest
 
 PAGE_TIMEOUT = 60.0  # seconds; the same pages were drawn before, for training
@@ -119,7 +119,7 @@ class PictureValueCritic:
                     f"({rendered.failure['kind']}: {rendered.failure['message']}). Leave such tasks out with "
                     "filter_websites.py."
                 )
-            texts += self._encoded(record, opened(rendered.png).size)
+            texts += self._encoded(record, open_picture(rendered.png).size)
             pictures += [rendered.png] * len(record.additional_outputs)
         values = iter(
             await asyncio.to_thread(picture_values, self._model, self.form, texts, pictures, self._token_budget)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 
-from sweet_rl.domains.grader import Grader
+from sweet_rl.domains.base import Grader
 from sweet_rl.errors import UserError
 from sweet_rl.records import Task, Trajectory
 

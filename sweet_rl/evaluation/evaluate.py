@@ -12,8 +12,7 @@ from typing import Annotated, Any
 from sweet_rl.chat import ChatFormat
 from sweet_rl.cli import alias, to_settings
 from sweet_rl.credit.trajectory_pairs import check_apart, check_texts, write_pairs
-from sweet_rl.domains.base import Domain
-from sweet_rl.domains.grader import Grader
+from sweet_rl.domains import Domain, Grader
 from sweet_rl.domains.grading import best_of_tasks, first_tasks, grade_trajectories, reference_answers
 from sweet_rl.errors import UserError
 from sweet_rl.evaluation.comparison import compare

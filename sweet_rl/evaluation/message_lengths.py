@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sweet_rl.domains.base import ANSWER_MARKER
+from sweet_rl.domains import ANSWER_MARKER
 from sweet_rl.records import Trajectory
 
 

@@ -11,11 +11,10 @@ from functools import cached_property
 from typing import Any
 
 from lab.pages.page_tasks import make_page_tasks
+from sweet_rl.domains import Grader, HumanSettings
 from sweet_rl.domains.backend.environment import CodeGrading
 from sweet_rl.domains.frontend.environment import PageGrading
-from sweet_rl.domains.grader import Grader
 from sweet_rl.domains.grading import grade_trajectories
-from sweet_rl.domains.human import HumanSettings
 from sweet_rl.errors import UserError
 from sweet_rl.mini.tasks import TEST_SEED, make_tasks
 from sweet_rl.models.base import Completion, Message, Sampling

@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from sweet_rl.chat import ChatFormat
-from sweet_rl.domains.frontend.encoders import opened
 from sweet_rl.errors import UserError
 from sweet_rl.log_probs.load import freeze, load_pretrained
 from sweet_rl.log_probs.logps import on_device
@@ -23,6 +22,7 @@ from sweet_rl.log_probs.rows import EncodedText
 from sweet_rl.log_probs.value_head import turn_values, value_batch
 from sweet_rl.models.loadable import check_loadable
 from sweet_rl.records import Part
+from sweet_rl.rendering.picture import open_picture
 
 FAMILIES = ("qwen2_vl", "qwen2_5_vl")
 
@@ -111,7 +111,7 @@ class VisionFormat:
 
     def model_inputs(self, pictures: Sequence[bytes], input_ids: Tensor) -> dict[str, Tensor]:
         """The model's inputs beside `input_ids` [R, L]: the pixels of one PNG per row, and their places."""
-        images = [opened(picture) for picture in pictures]
+        images = [open_picture(picture) for picture in pictures]
         pixels = self.processor(images=images, return_tensors="pt")
         return {
             "pixel_values": pixels["pixel_values"],

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from lab.pages import page_oracle
 from lab.pages.designer import ScriptedDesigner, check_page_tasks
-from lab.simulated_humans.claims import claimed_solution
 from sweet_rl.domains import ScriptedHuman
 from sweet_rl.domains.backend import environment as backend
 from sweet_rl.domains.frontend import environment as frontend
@@ -19,7 +18,6 @@ MINI = replace(
     agent_prompt="mini_agent.txt",
     scripted_humans={"mini": ScriptedHuman(MiniHuman, check_tasks)},
     label_turn=oracle.label_turn,
-    claimed_solution=claimed_solution,
 )
 MINI_HTML = replace(
     frontend.DOMAIN,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from sweet_rl.domains.human import HumanReply
+from sweet_rl.domains import HumanReply
 from sweet_rl.errors import UserError
 from sweet_rl.mini.oracle import topic_of
 from sweet_rl.mini.tasks import family_of, rules_of

@@ -11,7 +11,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from sweet_rl.domains.base import ANSWER_MARKER
+from sweet_rl.domains import ANSWER_MARKER
 from sweet_rl.log_probs.privileged_information import hint_text
 from sweet_rl.mini.human import answer
 from sweet_rl.mini.tasks import Rule, describe, draw_rule, draw_rules, family_of, rules_of, source

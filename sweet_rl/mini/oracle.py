@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from sweet_rl.domains.base import ANSWER_MARKER
+from sweet_rl.domains import ANSWER_MARKER
 from sweet_rl.mini.worlds import QUICK, WORLDS, World, world_of
 from sweet_rl.records import Task
 

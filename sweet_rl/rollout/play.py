@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from sweet_rl.chat import parts_text
-from sweet_rl.domains import Human, HumanReply
-from sweet_rl.domains.base import Environment
+from sweet_rl.domains import Environment, Human, HumanReply
 from sweet_rl.errors import UserError
 from sweet_rl.models.base import ChatModel, Completion, Message, ModelError, Part, Sampling
 from sweet_rl.records import Task, Trajectory, seed_for

@@ -19,9 +19,10 @@ from sweet_rl.cli import to_settings
 from sweet_rl.domains.grading import sibling_pairs
 from sweet_rl.errors import UserError
 from sweet_rl.log_probs.rows import EncodedText
-from sweet_rl.log_probs.vision import VisionFormat, load_vision_weights, opened, picture_batch
+from sweet_rl.log_probs.vision import VisionFormat, load_vision_weights, picture_batch
 from sweet_rl.progress import progress_bar
 from sweet_rl.records import Trajectory
+from sweet_rl.rendering.picture import open_picture
 from sweet_rl.training.examples import DROPPED, EQUAL, PreferenceExamples, successful
 from sweet_rl.training.loop import Training
 from sweet_rl.training.settings import DataSettings, PictureSettings, TrainingSettings, ValueSettings
@@ -96,7 +97,7 @@ def encode_picture_pairs(
             dropped[NO_PICTURE] += 1
             continue
         if picture not in sizes:
-            sizes[picture] = opened(picture.read_bytes()).size
+            sizes[picture] = open_picture(picture.read_bytes()).size
         for trajectory in pair:
             if trajectory.id not in encoded:
                 where = f"{path}, trajectory {trajectory.id!r}"

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from sweet_rl.domains.base import ANSWER_MARKER
+from sweet_rl.domains import ANSWER_MARKER
+from sweet_rl.domains.frontend.cosine_similarity import DECIMALS, cosine
 from sweet_rl.domains.frontend.encoders import ImageEncoder
 from sweet_rl.domains.frontend.extract_page import answered_page, extract_page
-from sweet_rl.domains.frontend.page_similarity import DECIMALS, cosine
 from sweet_rl.errors import UserError
 from sweet_rl.rendering.renderer import PageRenderer, Rendered
 from sweet_rl.viewer.candidates import Ranked

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from functools import lru_cache
 
-from sweet_rl.domains.backend.unit_tests import CodeGrader
+from sweet_rl.domains.backend.hidden_tests import CodeGrader
 from sweet_rl.domains.grading import grade_trajectories
 from sweet_rl.mini.human import answer
 from sweet_rl.mini.oracle import usefulness

@@ -4,8 +4,8 @@ import json
 import os
 from pathlib import Path
 
-from sweet_rl.domains.backend.unit_tests import CodeGrader
-from sweet_rl.domains.grader import Grade
+from sweet_rl.domains import Grade
+from sweet_rl.domains.backend.hidden_tests import CodeGrader
 from sweet_rl.records import Task
 
 

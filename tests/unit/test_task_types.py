@@ -10,7 +10,7 @@ from sweet_rl.task_types import load_domain
 OWN = """
 from dataclasses import dataclass
 from sweet_rl.domains import Domain
-from sweet_rl.domains.grader import FunctionGrader
+from sweet_rl.domains import FunctionGrader
 
 @dataclass
 class Rule:

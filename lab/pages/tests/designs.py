@@ -8,7 +8,7 @@ from lab.pages.page_imitation import imitation_dialogue
 from lab.pages.page_oracle import usefulness
 from lab.pages.page_tasks import draw_page
 from lab.pages.pages import SITES
-from sweet_rl.domains.base import ANSWER_MARKER
+from sweet_rl.domains import ANSWER_MARKER
 from sweet_rl.records import Task, Trajectory
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from lab.simulated_humans.human_quality import check_claims, quality, quality_table, replies_of
-from sweet_rl.domains.backend.unit_tests import CodeGrader
+from sweet_rl.domains.backend.hidden_tests import CodeGrader
 from sweet_rl.mini.tasks import make_tasks, rules_of
 from sweet_rl.mini.worlds import TOPIC_BY_NAME
 from sweet_rl.records import Task, Trajectory

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from sweet_rl.cli import UNRECORDED
+from sweet_rl.domains.backend.hidden_tests import CodeGrader
 from sweet_rl.domains.backend.released_rules import PaperGrader
-from sweet_rl.domains.backend.unit_tests import CodeGrader
-from sweet_rl.domains.base import Domain
+from sweet_rl.domains.domain import Domain
 from sweet_rl.errors import UserError
 from sweet_rl.records import Task
 

@@ -13,8 +13,8 @@ from collections import OrderedDict
 from datetime import timedelta
 
 from sweet_rl.domains.backend.extract_code import function_name
-from sweet_rl.domains.backend.unit_tests import CodeGrader, Reference, result
-from sweet_rl.domains.grader import Grade
+from sweet_rl.domains.backend.hidden_tests import CodeGrader, Reference, result
+from sweet_rl.domains.base import Grade
 from sweet_rl.sandbox.values import as_number, findable, same
 
 FORBIDDEN_WORDS = ("print(", "write", "open(")

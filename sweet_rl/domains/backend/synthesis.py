@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from sweet_rl.domains.backend.duplicates import Duplicates
-from sweet_rl.domains.backend.unit_tests import CodeGrader
+from sweet_rl.domains.backend.hidden_tests import CodeGrader
 from sweet_rl.domains.leaks import gives_away
 from sweet_rl.errors import UserError
 from sweet_rl.records import Task, parse_row, seed_for

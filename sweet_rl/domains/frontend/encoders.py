@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sweet_rl.errors import UserError, first_line
+from sweet_rl.rendering.picture import open_picture
 from sweet_rl.runs.manifest import hash_input
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class ImageEncoder:
 
         rows = []
         for start in range(0, len(pictures), self._batch_size):
-            images = [opened(picture) for picture in pictures[start : start + self._batch_size]]
+            images = [open_picture(picture) for picture in pictures[start : start + self._batch_size]]
             with torch.inference_mode():
                 vectors = self._embed(images).float()
             rows.append(torch.nn.functional.normalize(vectors, dim=-1).cpu().numpy())
@@ -90,17 +91,6 @@ def load_encoder(
     if dtype != "float32":  # the vectors of a shorter number format are others: they are kept and compared by the name
         encoder.name, encoder.describe = (f"{text} in {dtype}" for text in (encoder.name, encoder.describe))
     return encoder
-
-
-def opened(picture: bytes):
-    """A picture as a Pillow image in RGB. Raises UserError if it cannot be read."""
-    from PIL import Image
-
-    try:
-        with Image.open(io.BytesIO(picture)) as image:
-            return image.convert("RGB")
-    except (OSError, ValueError) as error:
-        raise UserError(f"a picture of a page cannot be read: {error}") from error
 
 
 # ------------------------------------------------------------------------------------------------ Hugging Face models

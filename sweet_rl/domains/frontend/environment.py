@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Annotated
 
 from sweet_rl.cli import UNRECORDED
-from sweet_rl.domains.base import AnswerEnvironment, Domain
+from sweet_rl.domains.answer_environment import AnswerEnvironment
+from sweet_rl.domains.domain import Domain
+from sweet_rl.domains.frontend.cosine_similarity import PageGrader
 from sweet_rl.domains.frontend.embedding_cache import EmbeddingCache
 from sweet_rl.domains.frontend.encoders import load_encoder
 from sweet_rl.domains.frontend.extract_page import answered_page
-from sweet_rl.domains.frontend.human import PROMPT_VALUES, VisionHuman
-from sweet_rl.domains.frontend.page_similarity import PageGrader
+from sweet_rl.domains.frontend.vision_human import PROMPT_VALUES, VisionHuman
 from sweet_rl.errors import UserError
 from sweet_rl.records import Task
 from sweet_rl.rendering.renderer import BrowserSettings

@@ -2,8 +2,8 @@
 
 import pytest
 
+from sweet_rl.domains.backend.hidden_tests import CodeGrader
 from sweet_rl.domains.backend.synthesis import Dropped, check
-from sweet_rl.domains.backend.unit_tests import CodeGrader
 from tests.unit.domains.backend.test_synthesis import task
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.attack_answers import ATTACKS, CALLS, REFERENCE, WRONG
 from benchmarks.soak_grading import left, soak
-from sweet_rl.domains.backend.unit_tests import CodeGrader
+from sweet_rl.domains.backend.hidden_tests import CodeGrader
 from sweet_rl.records import Task
 from tests.support.grading import grade, reasons
 from tests.unit.sandbox.test_sandbox import levels

@@ -8,8 +8,9 @@ import pytest
 
 from sweet_rl.chat import ChatFormat
 from sweet_rl.log_probs.value_head import has_value_head, load_value_model
-from sweet_rl.log_probs.vision import VisionFormat, is_vision_model, load_vision_frozen, opened
+from sweet_rl.log_probs.vision import VisionFormat, is_vision_model, load_vision_frozen
 from sweet_rl.records import Task, Trajectory, TurnCandidates, read_records
+from sweet_rl.rendering.picture import open_picture
 from sweet_rl.training.picture_value import draw_pages, picture_file
 from sweet_rl.training.settings import PictureSettings
 from tests.support.browsers import renderer_or_skip
@@ -111,4 +112,4 @@ def test_it_ranks_candidates_of_another_models_agent_by_the_picture_of_their_ref
 def test_reference_pages_are_drawn_in_the_window_that_the_settings_name(tmp_path):
     renderer_or_skip().close()
     draw_pages([page("red", 1)], tmp_path, PictureSettings(page_width=320, page_height=200, page_timeout=120))
-    assert opened(picture_file(tmp_path, page("red", 1)).read_bytes()).size == (320, 200)
+    assert open_picture(picture_file(tmp_path, page("red", 1)).read_bytes()).size == (320, 200)

@@ -18,8 +18,7 @@ from sweet_rl.credit.best_of_n import BestCandidate
 from sweet_rl.credit.critics import CriticSettings, load_critic
 from sweet_rl.credit.ranking import rank_file
 from sweet_rl.credit.sweet_critic import load_scorer
-from sweet_rl.domains import HumanReply
-from sweet_rl.domains.base import ANSWER_MARKER
+from sweet_rl.domains import ANSWER_MARKER, HumanReply
 from sweet_rl.errors import UserError
 from sweet_rl.log_probs.load import load_frozen
 from sweet_rl.log_probs.privileged_information import hint_text

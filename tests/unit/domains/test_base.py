@@ -2,8 +2,7 @@
 
 import pytest
 
-from sweet_rl.domains import AnswerEnvironment, Domain, Environment, ScriptedHuman
-from sweet_rl.domains.grader import FunctionGrader
+from sweet_rl.domains import AnswerEnvironment, Domain, Environment, FunctionGrader, ScriptedHuman
 from sweet_rl.errors import UserError
 from sweet_rl.models.base import Completion
 from sweet_rl.records import Task

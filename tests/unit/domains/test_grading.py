@@ -4,7 +4,7 @@ import runpy
 
 import pytest
 
-from sweet_rl.domains.grader import FunctionGrader, Grade
+from sweet_rl.domains import FunctionGrader, Grade
 from sweet_rl.domains.grading import best_of_tasks, first_tasks, grade_trajectories, reference_answers, sibling_pairs
 from sweet_rl.errors import UserError
 from sweet_rl.records import Task, Trajectory
@@ -126,7 +126,7 @@ def test_pairs_are_of_one_task_and_of_graded_dialogues_with_a_turn():
 def test_a_function_is_a_grader_and_a_missing_answer_earns_nothing():
     with FunctionGrader(lambda task, answer: answer == task.ground_truth) as grader:
         assert [grade.reward for grade in grader.grade_many([(TASK, "1.0"), (TASK, "2"), (TASK, None)])] == [1, 0, 0]
-        assert "test_evaluate" in grader.describe()
+        assert "test_grading" in grader.describe()
 
 
 def test_a_reward_is_known_by_the_content_of_its_file(tmp_path):

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from lab.critics.asked_human import AskedHuman, AskedSettings
+from sweet_rl.domains import HumanSettings
 from sweet_rl.domains.frontend.environment import BrowserSettings
-from sweet_rl.domains.human import HumanSettings
 from sweet_rl.models.settings import ModelSettings
 from sweet_rl.records import Task, Trajectory
 from sweet_rl.task_types import load_domain

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sweet_rl.domains import Domain
-from sweet_rl.domains.grader import FunctionGrader, Grade
+from sweet_rl.domains import Domain, FunctionGrader, Grade
 from sweet_rl.errors import UserError
 from sweet_rl.evaluation.evaluate import DialogueTexts, Evaluation, evaluate
 from sweet_rl.records import Task, Trajectory

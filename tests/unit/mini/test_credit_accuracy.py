@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from sweet_rl.domains.backend.unit_tests import CodeGrader
+from sweet_rl.domains.backend.hidden_tests import CodeGrader
 from sweet_rl.errors import UserError
 from sweet_rl.mini.credit_accuracy import (
     credit_accuracy,

@@ -6,7 +6,7 @@ from itertools import islice
 
 import pytest
 
-from sweet_rl.domains.backend.unit_tests import CodeGrader
+from sweet_rl.domains.backend.hidden_tests import CodeGrader
 from sweet_rl.mini.human import MiniHuman, answer
 from sweet_rl.mini.imitation import HABITS, Habits, imitation_dialogue, imitation_stream
 from sweet_rl.mini.oracle import normalised, topic_of, usefulness

@@ -2,7 +2,7 @@ import random
 
 import pytest
 
-from sweet_rl.domains.backend.unit_tests import CodeGrader
+from sweet_rl.domains.backend.hidden_tests import CodeGrader
 from sweet_rl.mini.tasks import (
     Rule,
     compiled,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sweet_rl.domains.llm_human import PROMPT_VALUES
+from sweet_rl.domains.simulated_human import PROMPT_VALUES
 from sweet_rl.errors import UserError
 from sweet_rl.prompts import fill, load_prompt
 

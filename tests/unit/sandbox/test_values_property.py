@@ -5,7 +5,7 @@ import random
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sweet_rl.domains.backend.unit_tests import CodeGrader
+from sweet_rl.domains.backend.hidden_tests import CodeGrader
 from sweet_rl.records import Task
 from sweet_rl.sandbox.encode import encode
 from sweet_rl.sandbox.values import decode, same

@@ -11,7 +11,7 @@ from sweet_rl.domains.backend.extract_code import (
     function_name,
     imported_names,
 )
-from sweet_rl.domains.backend.unit_tests import CHANCE
+from sweet_rl.domains.backend.hidden_tests import CHANCE
 
 CODE = "def f(x):\n    return x + 1\n"
 

@@ -3,7 +3,7 @@
 import pytest
 
 from sweet_rl.domains.frontend.environment import DOMAIN, FrontendEnvironment, PageGrading
-from sweet_rl.domains.frontend.human import newest_draft
+from sweet_rl.domains.frontend.vision_human import newest_draft
 from sweet_rl.errors import UserError
 from sweet_rl.models.base import Completion
 from sweet_rl.records import Task

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sweet_rl.domains.base import Grade
 from sweet_rl.domains.frontend.embedding_cache import Embedding, EmbeddingCache, embedding_key
 from sweet_rl.domains.frontend.encoders import ImageEncoder
 from sweet_rl.domains.frontend.extract_page import answered_page
-from sweet_rl.domains.grader import Grade
 from sweet_rl.records import Task
 
 if TYPE_CHECKING:

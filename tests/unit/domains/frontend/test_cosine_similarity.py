@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from sweet_rl.domains.frontend.cosine_similarity import PageGrader, cosine
 from sweet_rl.domains.frontend.embedding_cache import EmbeddingCache
 from sweet_rl.domains.frontend.extract_page import answered_page, extract_page, without_pages
-from sweet_rl.domains.frontend.page_similarity import PageGrader, cosine
 from sweet_rl.errors import UserError
 from sweet_rl.records import Task
 from sweet_rl.rendering.renderer import Rendered

@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from sweet_rl.domains.frontend.human import PROMPT_VALUES, REMINDER, WITHOUT_MARKUP, VisionHuman, transcript
+from sweet_rl.domains.frontend.vision_human import PROMPT_VALUES, REMINDER, WITHOUT_MARKUP, VisionHuman
 from sweet_rl.domains.leaks import holds_markup
-from sweet_rl.errors import UserError
 from sweet_rl.models.base import Completion, ModelError
 from sweet_rl.prompts import load_prompt
 from sweet_rl.records import Task
@@ -120,18 +119,3 @@ def test_a_reply_with_markup_is_asked_for_again_counted_and_at_last_replaced():
 )
 def test_markup_is_told_from_plain_words(text, held):
     assert holds_markup(text) is held
-
-
-def test_a_transcript_leaves_out_the_instructions():
-    dialogue = [
-        {"role": "user", "content": "Instructions"}, {"role": "assistant", "content": f"A {DRAFT}"},
-        {"role": "user", "content": "B"},
-    ]  # fmt: skip
-    assert transcript(dialogue) == "Designer: A (a page)\n\nYou: B"
-
-
-def test_a_model_that_takes_only_text_is_refused():
-    model = Model(["x"])
-    model.chat = object()
-    with pytest.raises(UserError, match="see pictures"):
-        VisionHuman(model, "p", renderer=Drawn())

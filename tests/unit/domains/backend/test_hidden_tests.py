@@ -5,8 +5,8 @@ import resource
 
 import pytest
 
+from sweet_rl.domains.backend.hidden_tests import CodeGrader
 from sweet_rl.domains.backend.released_rules import PaperGrader
-from sweet_rl.domains.backend.unit_tests import CodeGrader
 from sweet_rl.errors import UserError
 from sweet_rl.records import Task
 from sweet_rl.sandbox.sandbox import Sandbox, SandboxUnavailable

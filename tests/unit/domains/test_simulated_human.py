@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from sweet_rl.domains.human import cut_at_sentence
-from sweet_rl.domains.llm_human import PROMPT_VALUES, WITHOUT_CODE, LLMHuman
+from sweet_rl.domains import LLMHuman
+from sweet_rl.domains.simulated_human import PROMPT_VALUES, WITHOUT_CODE, cut_at_sentence, transcript
 from sweet_rl.models.base import Completion, ModelError
 from sweet_rl.prompts import load_prompt
 from sweet_rl.records import Task
@@ -108,3 +108,10 @@ def test_a_sentence_that_ends_exactly_at_the_limit_is_kept():
 def test_the_seed_and_the_length_that_are_given_are_used():
     reply, ((_, sampling),) = reply_of("One. Two.", seed=9, max_tokens=11, max_chars=5, temperature=0.3)
     assert (reply.text, sampling.seed, sampling.max_tokens, sampling.temperature) == ("One.", 9, 11, 0.3)
+
+
+def test_a_transcript_leaves_out_the_instructions_and_what_is_not_shown():
+    said = ["Instructions", "A <page>", "B"]
+    dialogue = [{"role": role, "content": text} for role, text in zip(["user", "assistant", "user"], said, strict=True)]
+    assert transcript(dialogue, "Designer") == "Designer: A <page>\n\nYou: B"
+    assert transcript(dialogue, "Designer", lambda text: text[:1]) == "Designer: A\n\nYou: B"

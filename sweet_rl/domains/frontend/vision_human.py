@@ -8,9 +8,10 @@ import base64
 from dataclasses import dataclass
 from typing import Any
 
+from sweet_rl.domains.base import HumanReply
 from sweet_rl.domains.frontend.extract_page import extract_page, without_pages
-from sweet_rl.domains.human import HumanReply, ModelHuman
 from sweet_rl.domains.leaks import holds_markup
+from sweet_rl.domains.simulated_human import ModelHuman, transcript
 from sweet_rl.errors import UserError
 from sweet_rl.models.base import Message, ModelError
 from sweet_rl.prompts import fill
@@ -72,7 +73,7 @@ class VisionHuman(ModelHuman):
         prompt = fill(
             self.prompt_template,
             problem_description=task.problem_description,
-            dialogue=transcript(dialogue),
+            dialogue=transcript(dialogue, "Designer", lambda text: without_pages(text, PAGE_MARK)),
             pictures=situation,
         )
         return await self.ask(
@@ -90,14 +91,6 @@ def message_content(prompt: str, pictures: list[tuple[str, bytes]]) -> list[dict
         url = "data:image/png;base64," + base64.b64encode(png).decode("ascii")
         parts += [{"type": "text", "text": caption}, {"type": "image_url", "image_url": {"url": url}}]
     return parts
-
-
-def transcript(dialogue: list[Message]) -> str:
-    """The dialogue as text without its pages, and without its first message, which holds the agent's instructions."""
-    names = {"assistant": "Designer", "user": "You"}
-    return "\n\n".join(
-        f"{names[message['role']]}: {without_pages(message['content'], PAGE_MARK)}" for message in dialogue[1:]
-    )
 
 
 def _reason(failure: dict) -> str:

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sweet_rl.domains.frontend.cosine_similarity import PageGrader
 from sweet_rl.domains.frontend.encoders import load_encoder
-from sweet_rl.domains.frontend.page_similarity import PageGrader
 from sweet_rl.records import Task
 from tests.support.browsers import renderer_or_skip
 

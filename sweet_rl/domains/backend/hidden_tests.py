@@ -1,6 +1,6 @@
 """Grade Python answers: the reference solution and the answer run in processes apart, their values are compared here.
 
-    from sweet_rl.domains.backend.unit_tests import CodeGrader
+    from sweet_rl.domains.backend.hidden_tests import CodeGrader
 
     task = Task("Add one.", "def f(x):\n    return x + 1", {"test1": "f(1)"})
     with CodeGrader() as grader:
@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from sweet_rl.domains.backend.extract_code import call_prelude, code_candidates, function_name, imported_names
-from sweet_rl.domains.grader import Grade
+from sweet_rl.domains.base import Grade
 from sweet_rl.errors import UserError
 from sweet_rl.records import Task
 from sweet_rl.sandbox.pool import Pool

@@ -1,0 +1,160 @@
+"""The simulated human: a language model that knows the reference solution and answers in words (the paper, section 3).
+
+`ModelHuman` is what all such humans have in common: how a reply is asked for, cut, and rejected if it gives the
+reference solution away. `LLMHuman` reads and writes text; `frontend/vision_human.py` sees pages.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sweet_rl.domains.base import HumanReply
+from sweet_rl.domains.leaks import gives_away
+from sweet_rl.models.base import ChatModel, Message, ModelError, Sampling
+from sweet_rl.models.thinking import without_thinking
+from sweet_rl.prompts import fill
+from sweet_rl.records import Task
+
+PROMPT_VALUES = ("problem_description", "ground_truth", "dialogue")
+WITHOUT_CODE = "(I should not show any code. Please ask me about one thing the function should do.)"
+REMINDER = (
+    "\n\nAn earlier draft of your message repeated parts of the hidden code and was thrown away. "
+    "Describe the behaviour in words only."
+)
+_SENTENCE_END = re.compile(r"[.!?…][\"'”’)\]]*(?=\s|$)|\n")
+_RETRY_TEMPERATURE = 0.7  # because a greedy model would repeat the reply that was rejected
+
+
+@dataclass(frozen=True)
+class HumanSettings:
+    """How a model plays the human.
+
+    Attributes:
+        temperature: Temperature of the human's replies; 0 is greedy.
+        max_tokens: Largest number of tokens of one reply of the human.
+        max_chars: Length at which the human's replies are cut, at the end of a sentence; by default that of the domain.
+        retry_leaks: Ask the human again if a reply gives the reference solution away; otherwise it passes.
+    """
+
+    temperature: float = 0.0
+    max_tokens: int = 256
+    max_chars: int | None = None
+    retry_leaks: bool = True
+
+
+@dataclass
+class ModelHuman:
+    """A human that a language model plays.
+
+    Args:
+        model: The model.
+        prompt_template: Instructions of the human; the names in braces are those of the subclass.
+        max_chars: Length within which replies are cut, at the last end of a sentence.
+        retry_leaks: Whether a reply that gives the reference solution away is rejected and asked for again, up to
+            `leak_attempts` times, before a fixed sentence takes its place. If False, such replies are let through.
+            They are counted in both cases.
+        leak_attempts: Largest number of attempts that may give the solution away.
+        temperature: Temperature of the first attempt; 0 is greedy.
+        max_tokens: Largest number of tokens of one reply.
+    """
+
+    model: ChatModel
+    prompt_template: str
+    max_chars: int = 400
+    retry_leaks: bool = True
+    leak_attempts: int = 4
+    temperature: float = 0.0
+    max_tokens: int = 256
+
+    async def ask(
+        self, content: Callable[[bool], Any], gives_away: Callable[[str], bool], fallback: str, seed: int
+    ) -> HumanReply:
+        """Ask the model until it gives a reply that can be used.
+
+        Args:
+            content: Function `content(reminded)` that returns the content of the message to the model, with a
+                reminder if an earlier reply gave the solution away.
+            gives_away: Function that says whether a reply gives the reference solution away.
+            fallback: Reply if all attempts give it away.
+            seed: Random seed of the first attempt; each further attempt adds 1.
+
+        Raises:
+            ModelError: The model cannot be called, or its reply is empty twice (kind "malformed").
+        """
+        leaks = empty = prompt_tokens = completion_tokens = 0
+        while True:
+            attempt = leaks + empty
+            temperature = max(self.temperature, _RETRY_TEMPERATURE) if attempt else self.temperature
+            sampling = Sampling(temperature=temperature, max_tokens=self.max_tokens, seed=seed + attempt)
+            (completion,) = await self.model.complete([{"role": "user", "content": content(leaks > 0)}], sampling)
+            prompt_tokens += completion.prompt_tokens
+            completion_tokens += completion.completion_tokens
+            finished = completion.finish_reason != "length"
+            text = cut_at_sentence(without_thinking(completion.text), self.max_chars, finished)
+            if not text:
+                empty += 1
+                if empty == 2:
+                    raise ModelError("malformed", "the simulated human's model gave an empty reply twice.")
+                continue
+            if not gives_away(text):
+                break
+            leaks += 1
+            if not self.retry_leaks:
+                break
+            if leaks == self.leak_attempts:
+                text = fallback
+                break
+        return HumanReply(text, leaks, prompt_tokens, completion_tokens)
+
+
+@dataclass
+class LLMHuman(ModelHuman):
+    """A simulated human on any ChatModel. `prompt_template` holds {problem_description}, {ground_truth}, {dialogue}."""
+
+    async def reply(self, task: Task, dialogue: list[Message], seed: int) -> HumanReply:
+        """See `Human.reply`. Replies that repeat the reference code are leaks (`leaks.py`)."""
+        prompt = fill(
+            self.prompt_template,
+            problem_description=task.problem_description,
+            ground_truth=task.ground_truth,
+            dialogue=transcript(dialogue, agent="Engineer"),
+        )
+        shown = "\n".join(message["content"] for message in dialogue)
+        return await self.ask(
+            lambda reminded: prompt + REMINDER if reminded else prompt,
+            lambda text: gives_away(text, task.ground_truth, shown),
+            WITHOUT_CODE,
+            seed,
+        )
+
+
+def transcript(dialogue: Sequence[Message], agent: str, shown: Callable[[str], str] = str.strip) -> str:
+    """The dialogue as text, without its first message, which holds the agent's instructions.
+
+    Args:
+        dialogue: Messages so far.
+        agent: Name that the agent has in the text. The human is called You.
+        shown: Function that returns what is shown of a message.
+    """
+    names = {"assistant": agent, "user": "You"}
+    return "\n\n".join(f"{names[message['role']]}: {shown(message['content'])}" for message in dialogue[1:])
+
+
+def cut_at_sentence(text: str, limit: int, finished: bool = True) -> str:
+    """Cut a text at the last end of a sentence within `limit` characters, or between words if there is none.
+
+    A `finished` text within the limit stays whole; a text that a token limit cut loses its incomplete last sentence.
+    """
+    text = text.strip()
+    if finished and len(text) <= limit:
+        return text
+    ends = [match.end() for match in _SENTENCE_END.finditer(text) if match.end() <= limit]
+    if ends:
+        return text[: ends[-1]].strip()
+    if len(text) <= limit:
+        return text
+    head = text[:limit]
+    return (head.rpartition(" ")[0] or head).strip()
