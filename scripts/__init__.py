@@ -10,6 +10,8 @@ import runpy
 import sys
 from pathlib import Path
 
+from sweet_rl.cli.moved import MOVED
+
 COMMANDS = {
     "simulate": "simulate_interactions",
     "evaluate": "evaluate_code",
@@ -17,7 +19,6 @@ COMMANDS = {
     "train": "train_dpo",
     "train-sft": "train_sft",
     "train-value": "train_value",
-    "train-pg": "train_policy_gradient",
     "score-turns": "score_turns",
     "sample": "sample_best_of_n",
     "rank": "rank_best_of_n",
@@ -25,8 +26,6 @@ COMMANDS = {
     "compare": "compare_runs",
     "view": "visualize_dialogue_histories",
     "view-html": "visualize_design_dialogue_histories",
-    "humans": "measure_humans",
-    "audit": "audit_tasks",
     "synthesize": "synthesize_tasks",
     "mini-tasks": "make_mini_tasks",
     "websight": "prepare_websight",
@@ -44,7 +43,8 @@ def main() -> None:
         return
     script = COMMANDS.get(name, name)
     if script not in _scripts() | {*COMMANDS.values()}:
-        print(f"error: sweet-rl has no command {name!r}. sweet-rl --help lists them.", file=sys.stderr)
+        remedy = MOVED.get(f"sweet-rl {name}", "sweet-rl --help lists them")
+        print(f"error: sweet-rl has no command {name!r}: {remedy}.", file=sys.stderr)
         sys.exit(2)
     package = VISUALIZERS if script.startswith("visualize") else __name__
     del sys.argv[1]

@@ -65,6 +65,7 @@ class Flag:
         aliases: other names that mean the same.
         parameter: the parameter of `main` that it is, or is a part of.
         field: the field of the group; None for a parameter of its own.
+        group: Heading of its group in the help; empty for a parameter of its own.
     """
 
     name: str
@@ -74,12 +75,20 @@ class Flag:
     aliases: tuple[str, ...]
     parameter: str
     field: str | None = None
+    group: str = ""
+
+
+CONFIG = Flag(
+    "config", str | None, None, "YAML file of settings, or the name of a packaged one (paper/backend/critic.yaml); a "
+    "flag on the command line wins.", (), "config",
+)  # fmt: skip
+"""The flag that every script has."""
 
 
 def flags_of(main: Callable[..., Any]) -> dict[str, Flag]:
     """The flags of `main` by name, in order. Raises TypeError if two of them have the same name."""
     flags: dict[str, Flag] = {}
-    taken = {"config", "help"}
+    taken = {CONFIG.name, "help"}
     helps = argument_docs(main.__doc__)
     hints = typing.get_type_hints(main, include_extras=True)
     for name, parameter in inspect.signature(main).parameters.items():
@@ -109,6 +118,9 @@ def _flags_of_group(group: type, parameter: str, default: Any, marks: tuple) -> 
     fields = {field.name: field for field in dataclasses.fields(group) if field.init}
     if unknown := named.renamed.keys() - fields.keys():
         raise TypeError(f"prefix: {group.__name__} has no fields {', '.join(sorted(unknown))}.")
+    heading = inspect.cleandoc(group.__doc__ or "").partition("\n")[0].partition(". ")[0].rstrip(".")
+    if named.text:
+        heading += f" (--{named.text}...)"
     flags = []
     for key, field in fields.items():
         name = named.renamed.get(key, named.text + key)
@@ -116,7 +128,8 @@ def _flags_of_group(group: type, parameter: str, default: Any, marks: tuple) -> 
             continue
         kind, own_marks = _split(hints[key])
         aliases = tuple(named.text + other for other in _aliases(own_marks))
-        flags.append(Flag(name, kind, _default(field, default), helps.get(key, ""), aliases, parameter, key))
+        value = _default(field, default)
+        flags.append(Flag(name, kind, value, helps.get(key, ""), aliases, parameter, key, heading))
     return flags
 
 

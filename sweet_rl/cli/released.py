@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import importlib.util
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sweet_rl.cli.values import coerce, is_bool_word, is_flag
+from sweet_rl.cli.values import coerce, is_bool_word
 from sweet_rl.errors import UserError
 
 AGENT = "meta-llama/Llama-3.1-8B-Instruct"
@@ -82,58 +82,37 @@ class Released:
     defaults: Mapping[str, Any] = field(default_factory=dict)
     adapt: Callable[[CommandLine], None] | None = None
 
-    def translate(self, command: Sequence[str], switches: Iterable[str] = ()) -> CommandLine:
-        """The parameters of a command line, without those that have no meaning here.
+    def translate(self, given: Mapping[str, str | None], values: Sequence[str]) -> CommandLine:
+        """Return the parameters of a command line without those that have no meaning here.
 
         Args:
-            command: its words.
-            switches: flags of the script here that may stand without a value.
+            given: Text by parameter; None for a flag alone.
+            values: Values given by position, for the parameters of `order` that are not given by name.
 
         Raises:
-            UserError: a value too many, or a parameter that cannot be honoured; the message names what to use.
+            UserError: A value too many, or a parameter that cannot be honoured; the message names what to use.
         """
-        line = self._split(command, {*self.switches, *switches})
-        line.from_release |= any(name in self.names for name in line.given)
-        for name, why in self.not_needed.items():
-            line.not_needed(name, why)
-        if self.adapt is not None:
-            self.adapt(line)
-        given = {self.names.get(name, name) for name in line.given}
-        other = [f"--{name} (there {value})" for name, value in self.defaults.items() if name not in given]
-        if line.from_release and other and "config" not in line.given:
-            line.lines.append(f"not given, and other defaults than the release's: {', '.join(other)}")
-        return line
-
-    def _split(self, command: Sequence[str], switches: set[str]) -> CommandLine:
-        line, values, words = CommandLine({}), [], list(command)
-        while words:
-            word = words.pop(0)
-            if not word.startswith("--"):
-                values.append(word)
-                continue
-            name, equals, value = word[2:].partition("=")
-            name = name.replace("-", "_")
-            taken = [value] if equals else []
-            while words and not equals and not is_flag(words[0]) and (name in self.several or not taken):
-                if name in switches and not is_bool_word(words[0]):
-                    break
-                taken.append(words.pop(0))
-            if name.startswith("no") and name[2:] in self.switches and not taken:
-                name, taken = name[2:], ["False"]
-            line.given[name] = ",".join(taken) if taken else None
+        line = CommandLine(dict(given), from_release=bool(values))
+        for name in self.switches:
+            if f"no{name}" in given:
+                del line.given[f"no{name}"]
+                line.given[name] = "False"
         there = {self.names.get(name, name) for name in line.given}
         free = [name for name in self.order if self.names.get(name, name) not in there]
         if len(values) > len(free):
             order = f" By position it takes {', '.join(self.order)}." if self.order else ""
             raise UserError(f"{values[len(free)]!r} has no flag before it.{order} Every value needs one: --name value.")
         line.given |= dict(zip(free, values, strict=False))
-        line.from_release = bool(values)
+        line.from_release |= any(name in self.names for name in line.given)
+        for name, why in self.not_needed.items():
+            line.not_needed(name, why)
+        if self.adapt is not None:
+            self.adapt(line)
+        named = {self.names.get(name, name) for name in line.given}
+        other = [f"--{name} (there {value})" for name, value in self.defaults.items() if name not in named]
+        if line.from_release and other and "config" not in line.given:
+            line.lines.append(f"not given, and other defaults than the release's: {', '.join(other)}")
         return line
-
-
-def words_of(line: CommandLine) -> list[str]:
-    """The translated command line as words."""
-    return [f"--{name}" if value is None else f"--{name}={value}" for name, value in line.given.items()]
 
 
 def _simulate(line: CommandLine) -> None:

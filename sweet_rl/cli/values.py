@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import dataclasses
 import math
-import re
 import types
 import typing
 from typing import Any
@@ -16,7 +15,14 @@ from sweet_rl.errors import UserError
 
 _TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 _NULL = ("none", "null")
-_NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "text", type(None): "nothing"}
+_NAMES = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    str: "text",
+    type(None): "nothing",
+    dict: "a mapping",
+}
 
 
 def coerce(value: Any, kind: Any, where: str) -> Any:
@@ -48,11 +54,6 @@ def name_of(kind: Any) -> str:
 def takes_bool(kind: Any) -> bool:
     """Whether the flag may stand without a value."""
     return bool in (kind, *typing.get_args(kind))
-
-
-def is_flag(word: str) -> bool:
-    """Whether Fire reads a word of the command line as a flag. A negative number is none."""
-    return bool(re.match("--|-[a-zA-Z]", word))
 
 
 def is_bool_word(word: str) -> bool:

@@ -241,21 +241,31 @@ def test_settings_of_one_name_twice_are_an_error_of_the_program():
         to_settings(Critic("c"), seed=3)
 
 
-def test_help_shows_the_fields_of_groups_with_their_texts_and_defaults(capsys):
-    def main(source: Annotated[str, alias("data_path")], sampling: Sampling = Sampling(top_p=0.625)):
-        """Samples replies.
+def helped(source: Annotated[str, alias("data_path")], sampling: Sampling = Sampling(top_p=0.625)):
+    """Samples replies.
 
-        Args:
-            source: of the tasks.
-        """
+    Args:
+        source: The tasks. One per line.
+    """
 
+
+def test_help_shows_required_flags_first_then_a_line_per_flag_under_the_heading_of_its_group(capsys):
     with pytest.raises(SystemExit) as end:
-        run(main, ["--help"])
+        run(helped, ["--help"])
     assert end.value.code == 0
-    printed = "".join(capsys.readouterr())
-    for text in ("Samples replies.", "of the tasks.", "0 is greedy: the likeliest token.", "Default: 0.625",
-                 "another name for --source", "--config"):  # fmt: skip
-        assert text in printed
+    purpose, _, required, settings, group = capsys.readouterr().out.strip().split("\n\n")
+    assert purpose == "Samples replies."
+    assert required.splitlines()[1].split() == "--source TEXT The tasks. Also --data_path.".split()
+    assert settings.startswith("Settings:\n  --config TEXT")
+    heading, *lines = group.splitlines()
+    assert heading == "How replies are sampled:" and len(lines) == 4
+    assert lines[1].split() == "--top_p NUMBER share of the probability that is kept. [0.625]".split()
+
+
+def test_help_of_a_flag_shows_all_of_its_text_by_any_of_its_names(capsys):
+    with pytest.raises(SystemExit):
+        run(helped, ["--help", "data_path"])
+    assert capsys.readouterr().out.split() == "--source TEXT The tasks. One per line. Also --data_path.".split()
 
 
 def test_documented_arguments_are_read_from_both_kinds_of_docstring():

@@ -55,6 +55,7 @@ def given(*words):
         (["--weights", "1,2.5"], "weights", (1.0, 2.5)),
         (["--weights", "[1, 2]"], "weights", (1.0, 2.0)),
         (["--normalize", "none"], "normalize", "none"),
+        (["--normalize", "-"], "normalize", "-"),
     ],
 )
 def test_a_flag_has_the_type_of_its_annotation(words, name, value):
@@ -93,8 +94,8 @@ def test_a_value_of_yaml_or_text_is_taken_as_its_kind(value, kind, expected):
         (None, str, "text"),
         (True, str, "text"),
         ([1], float, "a number"),
-        ("[1", dict, "dict"),
-        ("a", dict, "dict"),
+        ("[1", dict, "a mapping"),
+        ("a", dict, "a mapping"),
         ("1e999", float, "a number"),
         ("2", bool, "true or false"),
         (2, bool, "true or false"),

@@ -1,13 +1,14 @@
 """Messages of libraries that a user can do nothing about are left out; others are not."""
 
 import logging
+import os
 import subprocess
 import sys
 import warnings
 
 import pytest
 
-from sweet_rl.cli.quiet import quiet_libraries
+from sweet_rl.cli.process import SPINS, quiet_libraries, share_cores
 from tests.support.command_line import ROOT
 
 REPORT = "LlamaForCausalLM LOAD REPORT from: model\nKey | Status | |\n----+----\n{}\nNotes:\n- can be ignored"
@@ -70,7 +71,20 @@ def test_the_load_report_of_the_installed_transformers_is_one_that_is_left_out(q
 
 
 def test_warnings_asked_for_on_the_command_line_are_kept():
-    code = "import warnings, sweet_rl.cli.quiet as q; q.quiet_libraries(); warnings.warn('x', FutureWarning)"
+    code = "import warnings, sweet_rl.cli.process as q; q.quiet_libraries(); warnings.warn('x', FutureWarning)"
     for flags, shown in (([], False), (["-W", "default"], True)):
         done = subprocess.run([sys.executable, *flags, "-c", code], cwd=ROOT, capture_output=True, text=True)
         assert ("FutureWarning" in done.stderr) is shown
+
+
+@pytest.mark.parametrize(
+    ("given", "spins"),
+    [({}, SPINS), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "ACTIVE"}, None)],
+)
+def test_waiting_threads_give_up_their_core_soon_unless_the_environment_says_otherwise(monkeypatch, given, spins):
+    for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    share_cores()
+    assert os.environ.get("GOMP_SPINCOUNT") == spins

@@ -1,0 +1,75 @@
+"""The text that `--help` prints: one line per flag, required flags first, then each group of settings."""
+
+from __future__ import annotations
+
+import inspect
+import shutil
+import sys
+import textwrap
+import types
+import typing
+from collections.abc import Callable, Sequence
+from dataclasses import MISSING
+from pathlib import Path
+from typing import Any
+
+from sweet_rl.cli.groups import CONFIG, Flag, flags_of
+
+COLUMN = 34
+"""Column where the texts of the flags begin."""
+
+
+def help_text(main: Callable[..., Any], asked: Sequence[str] = ()) -> str:
+    """The purpose of a script and its flags, each with the first sentence of its text, or a few flags in full.
+
+    Args:
+        main: Function of the script.
+        asked: Names of the flags to explain in full. Default: all flags, in short.
+    """
+    flags = [*flags_of(main).values(), CONFIG]
+    names = {name.lstrip("-").replace("-", "_") for name in asked}
+    if chosen := [flag for flag in flags if names & {flag.name, *flag.aliases}]:
+        return "\n".join(line for flag in chosen for line in _lines(flag, flag.help))
+    groups: dict[str, list[Flag]] = {"Required": [], "Settings": []}
+    for flag in flags:
+        heading = "Required" if flag.default is MISSING else flag.group or "Settings"
+        groups.setdefault(heading, []).append(flag)
+    purpose = inspect.cleandoc(main.__doc__ or "").partition("\nArgs:")[0].strip()
+    parts = [f"{purpose}\n\nUsage: {Path(sys.argv[0]).name} FLAGS; `--help FLAG` explains one flag in full."]
+    for heading, members in groups.items():
+        if members:
+            lines = [line for flag in members for line in _lines(flag, _first_sentence(flag.help))]
+            parts.append("\n".join([f"{heading}:", *lines]))
+    return "\n\n".join(parts)
+
+
+def _first_sentence(text: str) -> str:
+    return text.partition(". ")[0].rstrip(".") + "."
+
+
+def _lines(flag: Flag, text: str) -> list[str]:
+    """The name and the values of a flag, and beside it its text, default and other names."""
+    if flag.default is True:
+        text += f" [on; --no{flag.name}]"
+    elif flag.default not in (MISSING, None, ()) and flag.default is not False:
+        text += f" [{','.join(map(str, flag.default)) if isinstance(flag.default, tuple | list) else flag.default}]"
+    for name in flag.aliases:
+        text += f" Also --{name}."
+    left = f"  --{flag.name} {_values(flag.kind)}".rstrip()
+    width = max(80, shutil.get_terminal_size((120, 24)).columns)
+    indent = " " * COLUMN
+    lines = textwrap.wrap(text, width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False)
+    if len(left) >= COLUMN - 1:
+        return [left, *lines]
+    return [left.ljust(COLUMN) + lines[0].strip(), *lines[1:]]
+
+
+def _values(kind: Any) -> str:
+    """What may stand after a flag: a placeholder, or the choices; nothing for a switch."""
+    kinds = typing.get_args(kind) if typing.get_origin(kind) in (typing.Union, types.UnionType) else (kind,)
+    kind = next(one for one in kinds if one is not type(None))
+    if typing.get_origin(kind) is typing.Literal:
+        return "|".join(map(str, typing.get_args(kind)))
+    if typing.get_origin(kind) in (list, tuple):
+        return "A,B,..."
+    return {int: "INT", float: "NUMBER", bool: "", dict: "MAPPING"}.get(kind, "TEXT")

@@ -1,0 +1,45 @@
+"""Flags, values, configs and scripts that moved out of the library, each with its new place. One line per name."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+
+from sweet_rl.errors import UserError
+
+FIELDS = "it is a setting of a critic of lab/critics now: --critic_type lab/critics/FILE.py --critic_settings '{...}'"
+MOVED = {
+    "--push_to_hub": "upload the finished output with `hf upload OWNER/NAME PATH` (docs/hub.md)",
+    "--pairs_together": "use --max_pairs_per_prompt",
+    "--clip": FIELDS,
+    "--top_tokens": FIELDS,
+    "--purification": FIELDS,
+    "--reply": FIELDS,
+    "--critic_clip": FIELDS,
+    "--critic_top_tokens": FIELDS,
+    "--critic_purification": FIELDS,
+    "--critic_reply": FIELDS,
+    "--config *mini_pretrained/*": "the files are in lab/smollm2/configs",
+    "--config *mini/html/*": "the files are in lab/pages/configs",
+    "--config *mini/policy_gradient.yaml": "use lab/policy_gradients/configs/mini.yaml",
+    "--config *mini_hard/policy_gradient.yaml": "use lab/policy_gradients/configs/mini_hard.yaml",
+    "sweet-rl study_credit": "run `python -m lab.critics.study_credit` in a clone",
+    "sweet-rl humans": "run `python -m lab.simulated_humans.measure_humans` in a clone",
+    "sweet-rl measure_humans": "run `python -m lab.simulated_humans.measure_humans` in a clone",
+    "sweet-rl audit": "run `python -m lab.task_audit.audit_tasks` in a clone",
+    "sweet-rl audit_tasks": "run `python -m lab.task_audit.audit_tasks` in a clone",
+    "sweet-rl train-pg": "run `python -m lab.policy_gradients.train_policy_gradient` in a clone",
+    "sweet-rl train_policy_gradient": "run `python -m lab.policy_gradients.train_policy_gradient` in a clone",
+}
+"""What was typed, with `*` for any text -> what to do now. A flag alone applies if the script does not know it."""
+
+
+def check_moved(typed: str, where: str) -> None:
+    """Raise UserError if something that was typed has moved.
+
+    Args:
+        typed: A flag, a flag and its value, or a command: "--clip", "--task_type mini_html", "sweet-rl humans".
+        where: Place where it was given, for the message.
+    """
+    for pattern, remedy in MOVED.items():
+        if fnmatchcase(typed, pattern):
+            raise UserError(f"{where} is no longer part of the library: {remedy}.")
