@@ -19,7 +19,7 @@ from typing import Annotated
 
 from lab.simulated_humans.human_quality import check_claims, quality, quality_table, replies_of
 from lab.simulated_humans.reply_judge import PROMPT_VALUES, contradicts
-from sweet_rl.cli import prefix, run
+from sweet_rl.cli import prefix, run, to_settings
 from sweet_rl.domains.backend.environment import CodeGrading
 from sweet_rl.errors import UserError
 from sweet_rl.models import ChatModel, ModelError, load_model
@@ -68,7 +68,7 @@ def main(
         raise UserError(f"{', '.join(input_path)}: no human replied in these dialogues.")
     settings = {"task_type": domain.name, "judge_model": judge_model}
     if judge_model is not None:
-        settings |= {"judge_prompt": hash_rows([template])[:16], **judge.to_settings()}
+        settings |= {"judge_prompt": hash_rows([template])[:16], **to_settings(judge)}
     with open_run(output_path, settings, [*input_path, domain.source], overwrite) as output:
         if output.complete:
             print(f"{output_path}: already complete")

@@ -9,15 +9,41 @@ import random
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
 
+from sweet_rl.cli import UNRECORDED, to_settings
 from sweet_rl.errors import UserError
-from sweet_rl.models.base import ChatModel, Completion, ModelError, Sampling
-from sweet_rl.progress import progress_bar
-from sweet_rl.records import Trajectory, TurnCandidates, seed_for
-from sweet_rl.runs.run import Run
-from sweet_rl.runs.step import as_they_finish
+from sweet_rl.models.base import ChatModel, Completion, Sampling
+from sweet_rl.models.load import load_model, model_input
+from sweet_rl.models.settings import CallSettings, ModelSettings
+from sweet_rl.records import Trajectory, TurnCandidates, read_records, seed_for, without_excluded
+from sweet_rl.runs.run import Run, open_run
+from sweet_rl.runs.shards import shard_of
+from sweet_rl.runs.step import StepSettings, run_step, write_results
+
+
+@dataclass(frozen=True)
+class CandidateSettings:
+    """The policy that candidates are sampled from, and the trajectories whose turns get some.
+
+    Attributes:
+        model_id: Policy: `mini`, a checkpoint folder, a hub name, or a server's name for it.
+        data_fraction: Share of the tasks, a random sample, each with all its trajectories (paper: 0.1).
+        concurrency: Largest number of turns in progress.
+        exclude: List of tasks to leave out, JSONL, as audit_tasks.py --exclude_path writes it.
+        seed: Random seed of the sample of tasks and of the candidates.
+    """
+
+    model_id: str
+    data_fraction: float = 1.0
+    concurrency: Annotated[int, UNRECORDED] = 64
+    exclude: Annotated[str | None, UNRECORDED] = None  # an input, recorded by its hash
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.concurrency < 1:
+            raise UserError(f"--concurrency is {self.concurrency}; it must be at least 1.")
 
 
 def sample_tasks(trajectories: Sequence[Trajectory], fraction: float, seed: int) -> list[Trajectory]:
@@ -109,55 +135,83 @@ def candidate_fields(completions: Sequence[Completion]) -> dict[str, list | None
     }
 
 
-async def sample_file(
-    output: Run, trajectories: Sequence[Trajectory], model: ChatModel, sampling: Sampling, concurrency: int
+def sample_file(
+    settings: CandidateSettings,
+    sampling: Sampling,
+    model: ModelSettings,
+    calls: CallSettings,
+    input_path: str,
+    output_path: str,
+    step: StepSettings,
 ) -> dict[str, Any]:
-    """Sample candidates for every turn that `output` does not have yet, and write them there, in the turns' order.
+    """Write candidates for every turn of a file of trajectories. A killed run continues with the same call.
 
     Args:
-        concurrency: turns in progress at the same time.
+        settings: The policy, and which trajectories are taken.
+        sampling: How candidates are sampled; `n` is their number per turn.
+        model: Where the policy runs.
+        calls: How it is called.
+        input_path: Trajectories.
+        output_path: Candidates, one line per turn.
+        step: Shard, and whether an older output is replaced.
 
     Returns:
-        The summary: turns, candidates, finish_reasons, turns_failed (by kind of error), seconds, tokens_per_second.
+        The summary: tasks, trajectories, trajectories_read, failed_dialogues_left_out, and those of `sample_turns`.
 
     Raises:
-        UserError: the server refuses the key or the model.
+        UserError: Before anything is written; or, once the other turns are written, because some could not be sampled.
     """
-    start, tokens, failures = time.monotonic(), 0, Counter()
+    sampling = replace(sampling, seed=settings.seed)
+    read = without_excluded(read_records(input_path, Trajectory), settings.exclude)
+    trajectories = shard_of(sample_tasks(read, settings.data_fraction, settings.seed), step.shard)
+    counts = {
+        "tasks": len({trajectory.task.id for trajectory in trajectories}),
+        "trajectories": len(trajectories),
+        "trajectories_read": len(read),
+        "failed_dialogues_left_out": sum(trajectory.ending == "failed" for trajectory in trajectories),
+    }
 
-    async def sample(turn: TurnCandidates) -> TurnCandidates | ModelError:
-        try:
-            return await sample_candidates(turn, model, sampling)
-        except ModelError as error:
-            if error.kind == "auth":
-                raise UserError(f"the server refuses the key or the model: {error}") from error
-            return error
+    async def sample(run: Run) -> dict:
+        policy = load_model(settings.model_id, model, calls)
+        return counts | await sample_turns(run, trajectories, policy, sampling, settings.concurrency)
+
+    recorded = to_settings(settings, model, step, sampling=sampling)
+    inputs = [input_path, settings.exclude, model_input(settings.model_id)]
+    return run_step(open_run(output_path, recorded, inputs, step.overwrite), sample)
+
+
+async def sample_turns(
+    run: Run, trajectories: Sequence[Trajectory], model: ChatModel, sampling: Sampling, concurrency: int
+) -> dict[str, Any]:
+    """Sample candidates for every turn that `run` does not have yet, and write them there, in the turns' order.
+
+    Returns:
+        The summary: turns, candidates, finish_reasons, seconds, tokens_per_second.
+    """
+    start, tokens = time.monotonic(), 0
+
+    async def sample(turn: TurnCandidates) -> list[dict]:
+        nonlocal tokens
+        sampled = await sample_candidates(turn, model, sampling)
+        tokens += sum(map(len, sampled.additional_token_ids or []))
+        return [sampled.to_dict()]
 
     played = [trajectory for trajectory in trajectories if trajectory.ending != "failed"]
-    total = sum(message["role"] == "assistant" for row in played for message in row.dialogue_history)
-    waiting = (turn for row in played for turn in turns_of(row, model) if turn.id not in output.done)
+    missing = (turn for row in played for turn in turns_of(row, model) if turn.id not in run.done)
     try:
         await model.check()
-        with progress_bar(total=total, initial=len(output.done), desc="turns", unit="turn") as bar:
-            async for result in as_they_finish(waiting, sample, concurrency):
-                if isinstance(result, ModelError):
-                    failures[result.kind] += 1
-                else:
-                    output.write(result.to_dict())
-                    tokens += sum(map(len, result.additional_token_ids or []))
-                bar.update()
+        await write_results(run, missing, sample, concurrency, total=sum(row.turns for row in played), unit="turn")
     finally:
         await model.close()
-    output.sort(f"{row.id}-{turn}" for row in played for turn in range(len(row.dialogue_history)))
+    run.sort(f"{row.id}-{turn}" for row in played for turn in range(row.turns))
     seconds = time.monotonic() - start
-    reasons = Counter()
-    for row in output.records():
+    reasons: Counter[str] = Counter()
+    for row in run.records():
         reasons.update(row.get("additional_finish_reasons") or [])
     return {
-        "turns": len(output.done),
+        "turns": len(run.done),
         "candidates": sum(reasons.values()),
         "finish_reasons": dict(sorted(reasons.items())),
-        "turns_failed": dict(sorted(failures.items())),
         "seconds": round(seconds, 1),
         "tokens_per_second": round(tokens / seconds, 1) if seconds else 0.0,
     } | getattr(model, "summary", dict)()

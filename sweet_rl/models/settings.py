@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Literal
 
+from sweet_rl.cli import UNRECORDED
 from sweet_rl.errors import UserError
 
 
@@ -28,17 +29,12 @@ class ModelSettings:
             checkpoint on a GPU, float32 on a CPU. bfloat16 is quick on CPUs with AMX, slow on others.
     """
 
-    engine: Literal["auto", "transformers", "vllm", "openai"] = "auto"
-    hostname: str | None = None
-    tokenizer: str | None = "auto"
+    engine: Annotated[Literal["auto", "transformers", "vllm", "openai"], UNRECORDED] = "auto"
+    hostname: Annotated[str | None, UNRECORDED] = None
+    tokenizer: Annotated[str | None, UNRECORDED] = "auto"
     request: dict | None = None
-    api_key_variable: str = "OPENAI_API_KEY"
+    api_key_variable: Annotated[str, UNRECORDED] = "OPENAI_API_KEY"
     bf16: bool | None = None
-
-    def to_settings(self) -> dict[str, Any]:
-        """The settings that replies depend on, for a run's manifest: `request` and `bf16`, if they are given."""
-        found = {"request": self.request, "bf16": self.bf16}
-        return {name: value for name, value in found.items() if value is not None}
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,6 @@ from sweet_rl.progress import TERMINAL_INTERVAL, progress_bar
 from sweet_rl.records import Task, human_label
 from sweet_rl.rollout.play import DialogueSetup, play_all, trajectory_id
 from sweet_rl.runs.run import Run
-from sweet_rl.runs.shards import shard_of
 
 Job = tuple[Task, int]  # a task and the number of its sample
 SPEED_WINDOW = 60.0  # seconds that speeds are averaged over
@@ -29,21 +28,23 @@ class CollectionSettings:
     """Which dialogues are played, and how long they are.
 
     Attributes:
-        num_tasks: the first so many tasks; all by default.
-        best_of_n: number of dialogues per task.
-        max_turns: number of messages of the agent in one dialogue.
-        exclude: list of tasks to leave out, JSONL, as audit_tasks.py --exclude_path writes it.
-        record_logprobs: keep the log-probs of the agent's sampled tokens, for train_policy_gradient.py.
-        shard: i/n: the i-th of n parts of the dialogues; the parts' outputs, one after the other, are the whole.
-        concurrency: largest number of dialogues in progress.
+        num_tasks: Number of tasks that are played, from the start of the file; all by default.
+        best_of_n: Number of dialogues per task.
+        max_turns: Largest number of messages of the agent in one dialogue.
+        exclude: List of tasks to leave out, JSONL, as audit_tasks.py --exclude_path writes it.
+        record_logprobs: Keep the log-probs of the agent's sampled tokens, for train_policy_gradient.py.
+        retry_failed: Play the dialogues again that are recorded as failed.
+        seed: Random seed of the dialogues.
+        concurrency: Largest number of dialogues in progress.
     """
 
     num_tasks: int | None = None
     best_of_n: int = 1
     max_turns: int = 10
-    exclude: str | None = None
+    exclude: Annotated[str | None, UNRECORDED] = None  # an input, recorded by its hash
     record_logprobs: bool = False
-    shard: str | None = None
+    retry_failed: Annotated[bool, UNRECORDED] = False
+    seed: int = 0
     concurrency: Annotated[int, UNRECORDED] = 256
 
     def __post_init__(self) -> None:
@@ -52,9 +53,9 @@ class CollectionSettings:
             if value is not None and value < 1:
                 raise UserError(f"--{name} is {value}; it must be at least 1.")
 
-    def jobs(self, tasks: Sequence[Task]) -> Sequence[Job]:
-        """The dialogues of these tasks, or those of the shard. Raises UserError for a shard that is not i/n."""
-        return shard_of([(task, sample) for task in tasks for sample in range(self.best_of_n)], self.shard)
+    def jobs(self, tasks: Sequence[Task]) -> list[Job]:
+        """The dialogues of these tasks."""
+        return [(task, sample) for task in tasks for sample in range(self.best_of_n)]
 
 
 async def collect(

@@ -124,7 +124,7 @@ def test_servers_that_take_other_parameters_are_told_by_flag_or_learned(place):
         assert told == learned and len(fresh) == 18 * 3
         assert all(body["max_completion_tokens"] == 64 and "temperature" not in body for body in fresh)
     settings = json.loads((place / "told.jsonl.manifest.json").read_text())["settings"]
-    assert settings["agent_request"]["max_completion_tokens"] == 64
+    assert settings["agent"]["request"]["max_completion_tokens"] == 64
 
 
 def test_keys_come_from_the_environment_and_are_written_nowhere(place, monkeypatch):

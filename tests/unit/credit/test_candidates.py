@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from sweet_rl.credit.candidates import candidate_fields, sample_candidates, sample_file, sample_tasks, turns_of
+from sweet_rl.credit.candidates import candidate_fields, sample_candidates, sample_tasks, sample_turns, turns_of
 from sweet_rl.errors import UserError
 from sweet_rl.models.base import Completion, ModelError, Sampling
 from sweet_rl.models.transformers_local import TransformersModel
@@ -105,7 +105,7 @@ class Scripted:
 def sampled_file(path, model, rows, seed=0, concurrency=1):
     sampling = Sampling(n=2, max_tokens=4, seed=seed)
     with open_run(path, {"seed": seed}, []) as output:
-        return asyncio.run(sample_file(output, rows, model, sampling, concurrency))
+        return asyncio.run(sample_turns(output, rows, model, sampling, concurrency))
 
 
 def test_every_turn_and_every_seed_of_a_run_draws_with_another_seed(tmp_path):
@@ -114,7 +114,7 @@ def test_every_turn_and_every_seed_of_a_run_draws_with_another_seed(tmp_path):
     summary = sampled_file(tmp_path / "one.jsonl", one, rows)
     sampled_file(tmp_path / "other.jsonl", other, rows, seed=1)
     assert len({*one.seeds, *other.seeds}) == 8 and one.closed
-    assert (summary["turns"], summary["candidates"], summary["turns_failed"]) == (4, 8, {})
+    assert (summary["turns"], summary["candidates"]) == (4, 8)
     assert summary["finish_reasons"] == {"length": 4, "stop": 4}
     first, *_ = read_records(tmp_path / "one.jsonl", TurnCandidates)
     assert (first.id, first.turn, first.additional_outputs) == ("t-0-0", 0, ["a", "b"])
@@ -124,7 +124,8 @@ def test_every_turn_and_every_seed_of_a_run_draws_with_another_seed(tmp_path):
 
 def test_turns_that_failed_are_counted_and_the_next_run_samples_only_them(tmp_path):
     rows, model = [trajectory(id="t-0")], Scripted(broken=[1])
-    assert sampled_file(tmp_path / "c.jsonl", model, rows)["turns_failed"] == {"timeout": 1}
+    with pytest.raises(UserError, match="1 of the turns failed .1 timeout"):
+        sampled_file(tmp_path / "c.jsonl", model, rows)
     again = Scripted()
     assert sampled_file(tmp_path / "c.jsonl", again, rows)["turns"] == 2
     assert again.seeds == model.seeds[1:]

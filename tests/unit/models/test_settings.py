@@ -5,16 +5,15 @@ import asyncio
 import pytest
 import torch
 
+from sweet_rl.cli import to_settings
 from sweet_rl.errors import UserError
 from sweet_rl.models.load import load_model
 from sweet_rl.models.settings import CallSettings, ModelSettings
 from tests.support.tiny_models import save_tiny_chat_model
 
 
-def test_a_manifest_has_the_request_fields_and_the_number_format_only_if_they_are_given():
-    assert ModelSettings(hostname="node1").to_settings() == {}
-    assert ModelSettings(bf16=False).to_settings() == {"bf16": False}
-    assert ModelSettings(request={"temperature": None}).to_settings() == {"request": {"temperature": None}}
+def test_a_manifest_has_the_request_fields_and_the_number_format_and_not_where_a_model_runs():
+    assert to_settings(ModelSettings("openai", "node1", "m", None, "KEY")) == {"request": None, "bf16": None}
 
 
 @pytest.mark.parametrize("wrong", [{"timeout": 0}, {"patience": -1}, {"endpoint_concurrency": 0}])

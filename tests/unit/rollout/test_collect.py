@@ -67,11 +67,10 @@ def test_a_continued_run_plays_only_what_is_missing_and_summarises_all(tmp_path)
     assert (agent.checked, agent.closed, human.closed) == (1, 1, 1)
 
 
-def test_the_dialogues_of_a_run_are_the_samples_of_each_task_or_a_shard_of_them():
+def test_the_dialogues_of_a_run_are_the_samples_of_each_task():
     assert CollectionSettings(best_of_n=2).jobs(TASKS[:2]) == [
         (TASKS[0], 0), (TASKS[0], 1), (TASKS[1], 0), (TASKS[1], 1),
     ]  # fmt: skip
-    assert CollectionSettings(best_of_n=2, shard="2/2").jobs(TASKS[:2]) == [(TASKS[1], 0), (TASKS[1], 1)]
 
 
 @pytest.mark.parametrize("name", ["num_tasks", "best_of_n", "max_turns", "concurrency"])
