@@ -96,22 +96,11 @@ class ModelError(ItemError):
             is too long), filtered, refused, auth (the key, or a model that is not served), engine.
         retryable: Whether the same call may succeed later.
         fatal: Reason for which every other call would fail too, if the kind is auth.
-        retry_after: Seconds that the server asks to wait, if it does.
-        connection_refused: Whether no connection to the address could be made.
     """
 
-    def __init__(
-        self,
-        kind: str,
-        message: str,
-        retryable: bool = False,
-        retry_after: float | None = None,
-        connection_refused: bool = False,
-    ) -> None:
+    def __init__(self, kind: str, message: str, retryable: bool = False) -> None:
         fatal = "the server refuses the key or the model" if kind == "auth" else None
         super().__init__(kind, message, retryable, fatal)
-        self.retry_after = retry_after
-        self.connection_refused = connection_refused
 
 
 @runtime_checkable

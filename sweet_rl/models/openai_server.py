@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -19,22 +18,18 @@ import openai
 from sweet_rl.chat import ChatFormat, parts_text
 from sweet_rl.errors import UserError
 from sweet_rl.models.base import Completion, ModelError, Sampling
-from sweet_rl.models.calls import Calls
-from sweet_rl.models.endpoints import Endpoint, Endpoints
-from sweet_rl.models.hosts import Hosts
 from sweet_rl.models.replies import completions
 from sweet_rl.models.request_body import RequestBody
+from sweet_rl.models.servers import Servers
 from sweet_rl.records import Message, Part
 
 logger = logging.getLogger(__name__)
 HOSTED = "https://api.openai.com/v1"
 PATHS = {"chat": "/chat/completions", "text": "/completions"}
-PROBE_SECONDS = 60.0  # a busy server answers late, one that is gone refuses at once
-FIRST_WAIT = 0.5  # seconds before the second attempt of a call, at most; doubled for each further one
 
 
 class OpenAIServer:
-    """One model on one or several servers; each call goes to the server with the fewest calls in progress.
+    """One model on one or several servers (`Servers`).
 
     A feature that a server lacks is given up from then on, with a warning: a parameter that the server refuses by name
     (hosted reasoning models refuse temperature) is left out, `max_tokens` becomes `max_completion_tokens`, token ids as
@@ -42,19 +37,12 @@ class OpenAIServer:
 
     Args:
         model: The name under which the servers know it.
-        hostnames: Hosts (`node1`, `node1:8001`: http, port 8000 by default), full base URLs, or `@FILE` with one of
-            these per line, which is read again when it changes. Empty: OpenAI's own API.
-        api_key: Sent as the bearer token; local servers need none.
+        hostnames: Hosts (`node1`, `node1:8001`: http, port 8000 by default) or full base URLs. Empty: OpenAI's own API.
+        api_key: Bearer token; local servers need none.
         chat: The model's chat format, for exact token ids.
-        timeout: Seconds for one call.
-        attempts: Largest number of calls for one reply.
-        overloaded_attempts: The same for calls that fail because the server is overloaded.
-        longest_wait: Upper bound of the wait between two of them, in seconds, unless the server asks for a longer one.
-        concurrency: Largest number of calls that one server has in progress.
-        patience: Seconds without any server that answers, or that a server asks to wait, after which the run ends
-            with a UserError.
         request: Fields of every request body, which override all others; None leaves a field out
             ({"temperature": None, "reasoning_effort": "low"}).
+        server_settings: Further arguments of `Servers`: timeout, concurrency, patience, pause.
 
     Raises:
         UserError: A hostname is no server, or OpenAI's own API has no key.
@@ -66,46 +54,42 @@ class OpenAIServer:
         hostnames: Sequence[str] = (),
         api_key: str | None = None,
         chat: ChatFormat | None = None,
-        timeout: float = 600.0,
-        attempts: int = 6,
-        overloaded_attempts: int = 30,
-        longest_wait: float = 30.0,
-        concurrency: int = 256,
-        patience: float = 600.0,
         request: Mapping[str, Any] | None = None,
+        **server_settings: Any,
     ) -> None:
         if not hostnames and not api_key:
             raise UserError(
                 "the hosted API needs a key: put it into the environment variable OPENAI_API_KEY, or name a server."
             )
-        self.model = model
-        self.chat = chat
-        self.endpoints = Endpoints(Hosts(hostnames or [HOSTED]), self._probe, concurrency, patience)
-        self._attempts, self._overloaded_attempts, self._longest_wait = attempts, overloaded_attempts, longest_wait
-        self._calls = Calls(api_key, timeout)
+        self.model, self.chat = model, chat
+        self.servers = Servers(hostnames or [HOSTED], api_key, **server_settings)
         self._body = RequestBody(model, request)
 
     async def check(self) -> None:
-        """Ask every server for its models, and suspend those that do not answer, with a warning.
+        """Ask every server for its models. Servers that do not answer are left out for now, with a warning.
 
         Raises:
             UserError: No server answers, or one refuses the key or serves other models only.
         """
-        endpoints = self.endpoints.all
-        results = await asyncio.gather(*(self._probe(one.url) for one in endpoints), return_exceptions=True)
-        failures = {one: result for one, result in zip(endpoints, results, strict=True) if result is not None}
-        for endpoint, failure in failures.items():
-            if not isinstance(failure, ModelError):
-                raise failure
-            if failure.kind == "auth":
-                raise UserError(f"the server at {endpoint.url} refuses the key or the model. {failure}") from failure
-        if len(failures) == len(endpoints):
+        servers = self.servers.all
+        results = await asyncio.gather(*map(self.servers.models, servers), return_exceptions=True)
+        failures = []
+        for server, result in zip(servers, results, strict=True):
+            if isinstance(result, ModelError) and result.kind != "auth":
+                failures.append(result)
+                self.servers.skip(server, str(result))
+            elif isinstance(result, ModelError):
+                raise UserError(f"the server at {server.url} refuses the key. {result}") from result
+            elif isinstance(result, BaseException):
+                raise result
+            elif result and self.model not in result:
+                shown = ", ".join(result[:5])
+                raise UserError(f"the server at {server.url} does not serve {self.model!r}; it serves {shown}.")
+        if len(failures) == len(servers):
             raise UserError(
-                f"no server answers at {', '.join(one.url for one in endpoints)} ({next(iter(failures.values()))}). "
+                f"no server answers at {', '.join(server.url for server in servers)} ({failures[0]}). "
                 f"Start one (for example `vllm serve {self.model}`) or correct the hostname."
             )
-        for endpoint, failure in failures.items():
-            self.endpoints.suspend(endpoint, str(failure))
 
     async def complete(self, messages: list[Message], sampling: Sampling) -> list[Completion]:
         if self.chat is not None:
@@ -122,11 +106,10 @@ class OpenAIServer:
 
     def summary(self) -> dict[str, Any]:
         """Return calls, failures and latency percentiles of each server, by its URL."""
-        return {"servers": self.endpoints.summary()}
+        return {"servers": self.servers.summary()}
 
     async def close(self) -> None:
-        await self.endpoints.close()
-        await self._calls.close()
+        await self.servers.close()
 
     def _plain_prompt(self, parts: list[Part]) -> str:
         """Return the prompt for a server that tokenises it, without the BOS that the server will add."""
@@ -160,70 +143,21 @@ class OpenAIServer:
         return [reply for (reply,) in replies]
 
     async def _ask(self, kind: str, prompt: dict[str, Any], sampling: Sampling, text: str | None) -> list[Completion]:
-        """Make one call, again after retryable errors, and again without the parameters that the server refuses.
+        """Make one call, again without the parameters that the server refuses.
 
         Raises:
-            ModelError: There is no reply; the last error.
-            UserError: The server asks for a longer wait than `patience`.
+            ModelError: There is no reply.
         """
-        failures = {True: 0, False: 0}  # by whether the server was overloaded
+
+        def read(answer: dict[str, Any]) -> list[Completion]:
+            return completions(answer, sampling.n, kind, self.chat)
+
         while True:
             sent = self._body.build(prompt, sampling, text)
             try:
-                async with self.endpoints.free_endpoint() as endpoint:
-                    try:
-                        answer = await self._calls.call(endpoint.url, PATHS[kind], sent)
-                    except ModelError as error:
-                        if not self._body.adapt(error, sent):
-                            raise
-                        continue
-                    return completions(answer, sampling.n, kind, self.chat)
+                return await self.servers.call(PATHS[kind], sent, read)
             except ModelError as error:
-                self._explain_auth_error(error, endpoint, kind)
-                if (error.retry_after or 0.0) > self.endpoints.patience:
-                    raise UserError(
-                        f"{endpoint.url} asks to wait for {error.retry_after:.0f} s ({error}). Give the same "
-                        "command again then: it continues."
-                    ) from error
-                overloaded = error.kind == "overloaded"
-                failures[overloaded] += 1
-                most = self._overloaded_attempts if overloaded else self._attempts
-                if not error.retryable or failures[overloaded] >= most:
+                if isinstance(error.__cause__, openai.NotFoundError) and kind == "text":
+                    error.args = (f"{error} (A server that has no {PATHS['text']} needs the tokenizer `none`.)",)
+                if not self._body.adapt(error, sent):
                     raise
-                wait = max(backoff(max(failures.values()), self._longest_wait), error.retry_after or 0.0)
-                logger.info("%s (%s); next attempt in %.1f s", error.kind, error, wait)
-                await asyncio.sleep(wait)
-
-    def _explain_auth_error(self, error: ModelError, endpoint: Endpoint, kind: str) -> None:
-        """Make an auth error retryable if it may be temporary: the server has answered before, or is one of several."""
-        if error.kind == "auth":
-            error.retryable = endpoint.works or len(self.endpoints.all) > 1
-            if isinstance(error.__cause__, openai.NotFoundError) and kind == "text" and not endpoint.works:
-                error.args = (f"{error} (A server that has no {PATHS['text']} needs the tokenizer `none`.)",)
-
-    async def _probe(self, url: str) -> None:
-        """Ask the server at `url` for its models.
-
-        A server need not list its models, and `transformers serve` without a cache folder answers 500.
-
-        Raises:
-            ModelError: The server does not answer, refuses the key, or serves other models only (kind auth).
-        """
-        try:
-            answer = await self._calls.call(url, "/models", timeout=PROBE_SECONDS)
-        except ModelError as error:
-            status = getattr(error.__cause__, "status_code", None)
-            if status in (None, 401, 403) or (error.retryable and status != 500):
-                raise
-            return
-        listed = answer.get("data")
-        served = [one.get("id") for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
-        if served and self.model not in served:
-            shown = ", ".join(map(str, served[:5]))
-            raise ModelError("auth", f"the server at {url} does not serve {self.model!r}; it serves {shown}.")
-
-
-def backoff(failures: int, longest: float) -> float:
-    """Return a random wait after so many failures, in seconds, at most `longest`."""
-    bound = min(longest, FIRST_WAIT * 2.0 ** (failures - 1))
-    return random.uniform(bound / 2, bound)

@@ -16,9 +16,8 @@ class ModelSettings:
     Attributes:
         engine: `auto` is a server if a hostname is given, else vLLM if it is installed and there is a GPU, else
             transformers in this process. `openai` without a hostname is OpenAI's own API.
-        hostname: Server of the model: host, host:port or URL; several separated by commas. `@FILE` names a file with
-            one server per line, which may change while the run goes on. Without a hostname the model runs in this
-            process.
+        hostname: Server of the model: host, host:port or URL; several separated by commas. Without a hostname the
+            model runs in this process.
         tokenizer: For a model on a server: folder or hub name of its tokenizer, which gives exact token ids. `auto`
             takes the model's own name if that is a folder or a hub name; `none` lets the server apply its chat
             template.
@@ -42,7 +41,7 @@ class CallSettings:
     """How calls are made, the same for all models of a run. No reply depends on these settings.
 
     Attributes:
-        timeout: Seconds that one call to a server may take.
+        timeout: Seconds within which a server must answer a request; then the request is made again.
         patience: Seconds without any server that answers after which the run stops; the same command continues it.
         endpoint_concurrency: Largest number of calls that one server has in progress.
         cache: Folder in which model calls are stored and looked up.

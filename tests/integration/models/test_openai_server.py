@@ -3,8 +3,6 @@
 import asyncio
 import json
 import socket
-import threading
-import time
 
 import pytest
 
@@ -15,7 +13,7 @@ from sweet_rl.models.openai_server import OpenAIServer
 from tests.support.api_server import MODEL, ApiServer, Reply, chat_reply, in_turn, refusal, text_reply
 from tests.support.tiny_models import save_tiny_chat_model
 
-QUICK = {"attempts": 3, "overloaded_attempts": 5, "longest_wait": 0.05}
+QUICK = {"pause": 0.01}
 ASKED = [{"role": "user", "content": "how many?"}]
 
 
@@ -133,13 +131,13 @@ def test_a_server_that_gives_one_reply_a_call_is_called_for_each_with_its_own_se
         Reply(b"<html>not json</html>"),
         Reply({"choices": []}),
         Reply({}),
-        Reply(wait=3.0),
+        Reply(wait=1.0),
         chat_reply(None),
     ],
     ids=["500", "503", "429", "drop", "html", "no choices", "nothing", "stall", "null"],
 )
 def test_passing_trouble_is_retried(trouble):
-    result, requests = ask(in_turn(trouble, chat_reply("Three.")), timeout=1.0 if trouble.wait else 20)
+    result, requests = ask(in_turn(trouble, chat_reply("Three.")), timeout=0.3 if trouble.wait else 20)
     assert not isinstance(result, ModelError), result
     assert result[0].text == "Three." and len(requests) >= 2
 
@@ -147,14 +145,12 @@ def test_passing_trouble_is_retried(trouble):
 @pytest.mark.parametrize(
     "trouble, kind, calls",
     [
-        (refusal(500, "internal"), "server", 3),
-        (refusal(503, "starting"), "overloaded", 5),
-        (refusal(429, "slow down"), "overloaded", 5),
-        (Reply(drop=True), "connection", 3),
+        (refusal(500, "internal"), "server", 9),
+        (Reply(drop=True), "connection", 9),
         (Reply(b"<html>"), "malformed", 3),
         (Reply(json.dumps([1]).encode()), "malformed", 3),
         (Reply({"choices": [{"index": 0, "message": None}]}), "malformed", 3),
-        (Reply(wait=3.0), "timeout", 3),
+        (Reply(wait=1.0), "timeout", 9),
         (refusal(400, "This model's maximum context length is 2048 tokens."), "context", 1),
         (refusal(400, "the prompt is obscene"), "refused", 1),
         (chat_reply("", reason="content_filter"), "filtered", 1),
@@ -163,27 +159,9 @@ def test_passing_trouble_is_retried(trouble):
     ],
 )
 def test_lasting_trouble_ends_as_a_typed_error_after_bounded_tries(trouble, kind, calls):
-    error, requests = ask(in_turn(trouble), timeout=1.0 if trouble.wait else 20)
+    error, requests = ask(in_turn(trouble), timeout=0.3 if trouble.wait else 20)
     assert isinstance(error, ModelError) and error.kind == kind
     assert len(requests) == calls
-
-
-def test_retry_after_is_honoured():
-    start = time.monotonic()
-    ask(in_turn(refusal(429, "slow down", retry_after="0.4"), chat_reply("Three.")))
-    assert time.monotonic() - start >= 0.4
-
-
-def test_calls_are_spread_over_the_servers():
-    async def work(urls):
-        model = OpenAIServer(MODEL, urls, **QUICK)
-        await asyncio.gather(*(model.complete(ASKED, Sampling()) for _ in range(10)))
-        await model.close()
-
-    slow = in_turn(Reply(chat_reply("x").body, wait=0.2))
-    with ApiServer(slow) as one, ApiServer(slow) as two:
-        asyncio.run(work([one.url, two.url]))
-        assert (len(one.requests), len(two.requests)) == (5, 5)
 
 
 async def check(model, hostnames):
@@ -204,34 +182,3 @@ def test_check_says_what_is_wrong_before_any_dialogue():
         port = closed.getsockname()[1]
     with pytest.raises(UserError, match=f"no server answers at http://127.0.0.1:{port}"):
         asyncio.run(check(MODEL, [f"127.0.0.1:{port}"]))
-
-
-def test_a_cancelled_call_frees_its_place_and_is_no_failure_of_the_server():
-    reached, go_on = threading.Event(), threading.Event()
-
-    def answer(body):
-        reached.set()
-        go_on.wait(60)
-        return chat_reply("Three.")
-
-    async def work(url):
-        model = OpenAIServer(MODEL, [url], **QUICK, concurrency=1)
-        (endpoint,) = model.endpoints.all
-        cancelled = asyncio.ensure_future(model.complete(ASKED, Sampling()))
-        await asyncio.to_thread(reached.wait, 60)
-        waiting = asyncio.ensure_future(model.complete(ASKED, Sampling()))
-        await asyncio.sleep(0)
-        assert endpoint.under_way == 1 and not waiting.done()
-        cancelled.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await cancelled
-        go_on.set()
-        (reply,) = await waiting
-        assert reply.text == "Three." and endpoint.under_way == 0 and endpoint.failures_in_row == 0
-        summary = model.summary()["servers"][url]
-        await model.close()
-        return summary
-
-    with ApiServer(answer) as server:
-        summary = asyncio.run(work(server.url))
-    assert summary["calls"] == 1 and "failed" not in summary

@@ -31,7 +31,7 @@ def test_agent_and_human_on_a_server_that_fails_for_one_task():
         return chat_reply("What is it?" if not turns else "I WANT TO ANSWER:\ndef f(x): return x")
 
     async def work(url):
-        model = OpenAIServer(MODEL, [url], attempts=2, longest_wait=0.01)
+        model = OpenAIServer(MODEL, [url])
         begin = partial(AnswerEnvironment, agent_prompt="{problem_description}", max_turns=3)
         human = LLMHuman(model, "hidden_code {problem_description} {ground_truth} {dialogue}")
         found = [t async for t in play_all(JOBS, DialogueSetup(model, human, begin, Sampling(max_tokens=25)), 8)]

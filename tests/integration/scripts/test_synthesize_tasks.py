@@ -115,7 +115,8 @@ def test_tasks_like_those_of_another_file_are_left_out(flags, made, tmp_path):
 
 
 def test_proposals_that_could_not_be_had_are_asked_for_again(flags, made, monkeypatch):
-    quick = partial(openai_server.OpenAIServer, attempts=2, longest_wait=0.01)
+    monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0.01)
+    quick = partial(openai_server.OpenAIServer, pause=0.01)
     monkeypatch.setattr(openai_server, "OpenAIServer", quick)
     down = threading.Event()
     down.set()

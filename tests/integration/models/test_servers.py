@@ -1,0 +1,311 @@
+"""Real servers of one model: what each failure means, servers that die and come back, and which one is called."""
+
+import asyncio
+import contextlib
+import logging
+import resource
+import socket
+import threading
+import time
+
+import pytest
+
+from sweet_rl.errors import UserError
+from sweet_rl.models.base import ModelError, Sampling
+from sweet_rl.models.openai_server import OpenAIServer
+from sweet_rl.models.servers import Servers
+from tests.integration.scripts.test_chaos import free_port
+from tests.support.api_server import MODEL, ApiServer, Reply, chat_reply, in_turn, refusal
+
+KEY = "sk-very-secret"
+ASKED = [{"role": "user", "content": "how many?"}]
+
+
+def call(url: str, timeout: float = 20.0, key: str | None = None) -> dict | ModelError:
+    """The answer to one call, or its ModelError."""
+
+    async def work():
+        servers = Servers([url], key, timeout, pause=0.01, patience=0.2)
+        try:
+            return await servers._request(servers.all[0], "/chat/completions", {"model": MODEL}, lambda answer: answer)
+        except ModelError as error:
+            return error
+        finally:
+            await servers.close()
+
+    return asyncio.run(work())
+
+
+def answered(reply: Reply, **settings) -> dict | ModelError:
+    with ApiServer(lambda _: reply) as server:
+        return call(server.url, **settings)
+
+
+def talk(pieces: list[bytes], pause: float = 0.0, timeout: float = 20.0) -> dict | ModelError:
+    """The result of a call to a server that reads a request, then sends bytes, with a pause before each piece."""
+
+    async def serve(reader, writer):
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+            await reader.readuntil(b"\r\n\r\n")
+            for piece in pieces:
+                await asyncio.sleep(pause)
+                writer.write(piece)
+                await writer.drain()
+        writer.close()
+
+    async def work():
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        servers = Servers([f"127.0.0.1:{server.sockets[0].getsockname()[1]}"], timeout=timeout)
+        async with server:
+            try:
+                return await servers._request(servers.all[0], "/completions", {}, lambda answer: answer)
+            except ModelError as error:
+                return error
+            finally:
+                await servers.close()
+
+    return asyncio.run(work())
+
+
+async def replies(model: OpenAIServer, count: int) -> list[str]:
+    try:
+        return [one.text for (one,) in await asyncio.gather(*(model.complete(ASKED, Sampling()) for _ in range(count)))]
+    finally:
+        await model.close()
+
+
+@pytest.mark.parametrize(
+    "status, message, code, kind, retryable",
+    [
+        (401, "key", None, "auth", False),
+        (404, "no such model", None, "auth", False),
+        (429, "slow down", None, "overloaded", True),
+        (429, "pay first", "insufficient_quota", "auth", False),
+        (503, "starting", None, "overloaded", True),
+        (408, "late", None, "server", True),
+        (500, "broken", None, "server", True),
+        (304, "", None, "server", True),
+        (413, "big", None, "context", False),
+        (400, "This model's maximum context length is 7 tokens.", None, "context", False),
+        (400, "no", "content_filter", "filtered", False),
+        (400, "no", None, "refused", False),
+    ],
+)
+def test_a_refusal_has_a_kind_and_may_be_worth_another_call(status, message, code, kind, retryable):
+    body = {"error": {"message": message, "code": code, "param": "seed"}} if message else b""
+    error = answered(Reply(body, status))
+    assert (error.kind, error.retryable, error.__cause__.status_code) == (kind, retryable, status)
+    assert message in str(error)
+
+
+def test_a_refusal_in_another_form_keeps_its_text():
+    assert "the moon is full" in str(answered(Reply({"detail": "the moon is full"}, 422)))
+    assert "seed" in str(answered(Reply({"detail": [{"loc": ["body", "seed"]}]}, 422)))
+    assert "bad gateway" in str(answered(Reply(b"<html>bad gateway</html>", 502)))
+    assert "no message" in str(answered(Reply(b"", 500)))
+
+
+def test_connections_that_are_refused_dropped_or_silent_are_told_apart():
+    nowhere = [call(f"http://127.0.0.1:{free_port()}/v1"), call("http://no-such-host.invalid/v1")]
+    dropped = [answered(Reply(drop=True)), talk([b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{"])]
+    garbage = talk([b"220 mail.example.org ESMTP\r\n"])
+    silent = talk([b""], 5.0, 0.2)
+    assert all(error.kind == "connection" and "cannot be reached" in str(error) for error in nowhere)
+    assert all(error.kind == "connection" and "broke" in str(error) for error in (*dropped, garbage))
+    assert silent.kind == "timeout"
+    assert all(error.retryable for error in (*nowhere, *dropped, garbage, silent))
+
+
+def test_a_response_that_is_no_json_object_is_malformed_whatever_it_calls_itself():
+    html = {"content-type": "text/html"}
+    bodies = [Reply(b"<html>"), Reply(b"<html>", headers=html), Reply(b'{"choices": ['), Reply(b"[1]"), Reply(b"")]
+    for reply in (*bodies, Reply(b"\xff\xfe", headers=html), Reply(b"", 204)):
+        error = answered(reply)
+        assert (error.kind, error.retryable) == ("malformed", True)
+    assert answered(Reply(b'{"choices": []}', headers={"content-type": "text/plain"})) == {"choices": []}
+
+
+def test_the_key_is_sent_and_is_in_no_error_and_no_log(monkeypatch, caplog):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-another")
+    caplog.set_level(logging.DEBUG)
+    with ApiServer(lambda _: refusal(401, f"Incorrect API key: {KEY}")) as server:
+        error, without = call(server.url, key=KEY), call(server.url)
+    assert server.headers == [f"Bearer {KEY}", None]
+    assert error.kind == without.kind == "auth" and str(error) == "HTTP 401: Incorrect API key: ***"
+    shown = [record.getMessage() for record in caplog.records] + [str(error), repr(error)]
+    assert shown and not any(KEY in text for text in shown)
+
+
+def test_calls_to_several_servers_keep_one_connection_to_each():
+    ports = []
+    with ApiServer(lambda _: chat_reply("one")) as one, ApiServer(lambda _: chat_reply("two")) as two:
+        for server in (one, two):
+            handler = server._http.RequestHandlerClass
+            setup = handler.setup
+            handler.setup = lambda self, setup=setup: (ports.append(self.client_address[1]), setup(self))
+
+        async def work():
+            model = OpenAIServer(MODEL, [one.url, two.url])
+            texts = [(await model.complete(ASKED, Sampling()))[0].text for _ in range(10)]
+            await model.close()
+            return texts
+
+        assert sorted(asyncio.run(work())) == ["one"] * 5 + ["two"] * 5
+    assert len(ports) == len(set(ports)) == 2
+
+
+def test_a_process_without_free_file_descriptors_is_told_to_lower_its_concurrency():
+    async def work(url):
+        servers = Servers([url])
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        with socket.socket() as probe:
+            lowest = probe.fileno()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, hard))
+        try:
+            await servers.call("/chat/completions", {}, lambda answer: answer)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+            await servers.close()
+
+    with ApiServer(lambda _: chat_reply("x")) as server, pytest.raises(UserError, match="lower --concurrency"):
+        asyncio.run(work(server.url))
+
+
+def test_calls_are_spread_over_the_servers():
+    slow = in_turn(Reply(chat_reply("x").body, wait=0.2))
+    with ApiServer(slow) as one, ApiServer(slow) as two:
+        asyncio.run(replies(OpenAIServer(MODEL, [one.url, two.url]), 10))
+        assert (len(one.requests), len(two.requests)) == (5, 5)
+
+
+def test_a_server_has_at_most_so_many_calls_in_progress():
+    busy, most, lock = 0, 0, threading.Lock()
+
+    def answer(body):
+        nonlocal busy, most
+        with lock:
+            busy += 1
+            most = max(most, busy)
+        time.sleep(0.02)
+        with lock:
+            busy -= 1
+        return chat_reply("x")
+
+    with ApiServer(answer) as server:
+        assert asyncio.run(replies(OpenAIServer(MODEL, [server.url], concurrency=3), 20)) == ["x"] * 20
+    assert most == 3
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [refusal(500, "broken"), refusal(503, "full"), Reply(b"<html>"), Reply(drop=True), refusal(404, "another model")],
+    ids=["500", "503", "malformed", "drop", "404"],
+)
+def test_a_server_that_only_fails_is_avoided_and_no_call_is_lost(trouble):
+    with ApiServer(lambda _: trouble) as bad, ApiServer(lambda _: chat_reply("x")) as good:
+        model = OpenAIServer(MODEL, [bad.url, good.url], concurrency=4, pause=0.01)
+        assert asyncio.run(replies(model, 40)) == ["x"] * 40
+        assert len(bad.requests) <= 3 * 20
+
+
+def test_a_stalled_server_is_a_timeout_and_the_other_one_takes_over():
+    with ApiServer(lambda _: Reply({}, wait=2.0)) as slow, ApiServer(lambda _: chat_reply("x")) as good:
+        model = OpenAIServer(MODEL, [slow.url, good.url], timeout=0.5)
+        assert asyncio.run(replies(model, 12)) == ["x"] * 12
+        assert model.summary()["servers"][slow.url]["failed"]["timeout"] >= 3
+
+
+def test_a_dead_server_costs_no_call_and_is_used_when_it_starts(monkeypatch):
+    monkeypatch.setattr("sweet_rl.models.servers.SKIP_SECONDS", 0.1)
+    port = free_port()
+
+    async def work(url, late):
+        model = OpenAIServer(MODEL, [f"http://127.0.0.1:{port}/v1", url], pause=0.01, timeout=5)
+        await model.check()
+        found = await asyncio.gather(*(model.complete(ASKED, Sampling()) for _ in range(20)))
+        with late:
+            until = time.monotonic() + 60
+            while not late.requests and time.monotonic() < until:
+                await asyncio.gather(*(model.complete(ASKED, Sampling()) for _ in range(4)))
+                await asyncio.sleep(0.02)
+        await model.close()
+        return [reply.text for (reply,) in found]
+
+    late = ApiServer(lambda _: chat_reply("late"), port)
+    with ApiServer(lambda _: chat_reply("here")) as server:
+        assert asyncio.run(work(server.url, late)) == ["here"] * 20
+    assert late.requests
+
+
+def test_calls_wait_for_the_only_server_while_it_restarts():
+    port = free_port()
+
+    async def work():
+        model = OpenAIServer(MODEL, [f"127.0.0.1:{port}"], pause=0.05)
+        calls = asyncio.ensure_future(replies(model, 8))
+        await asyncio.sleep(1.0)
+        assert not calls.done()
+        with ApiServer(lambda _: chat_reply("x"), port):
+            return await calls
+
+    assert asyncio.run(work()) == ["x"] * 8
+
+
+@pytest.mark.parametrize("trouble", [None, refusal(429, "come back tomorrow", retry_after="86400")])
+def test_without_any_answer_for_the_time_of_our_patience_the_run_ends_with_a_message(trouble):
+    with contextlib.ExitStack() as stack:
+        url = f"http://127.0.0.1:{free_port()}/v1"
+        if trouble is not None:
+            url = stack.enter_context(ApiServer(lambda _: trouble)).url
+        model, start = OpenAIServer(MODEL, [url], pause=0.05, patience=0.5), time.monotonic()
+        with pytest.raises(UserError, match="no server has answered for .* it continues"):
+            asyncio.run(replies(model, 4))
+        assert time.monotonic() - start >= 0.5
+
+
+def test_a_key_refused_for_a_moment_is_no_end_but_one_never_taken_is():
+    def answer(body, seen=[]):  # noqa: B006
+        seen.append(body)
+        return refusal(401, "who are you?") if len(seen) == 2 else chat_reply("x")
+
+    with ApiServer(answer) as server:
+        model = OpenAIServer(MODEL, [server.url], concurrency=1, pause=0.01)
+        assert asyncio.run(replies(model, 3)) == ["x"] * 3
+    with ApiServer(lambda _: refusal(401, "who are you?")) as server:
+        with pytest.raises(ModelError) as caught:
+            asyncio.run(replies(OpenAIServer(MODEL, [server.url]), 1))
+        assert caught.value.kind == "auth" and len(server.requests) == 1
+
+
+def test_retry_after_is_honoured():
+    start = time.monotonic()
+    with ApiServer(in_turn(refusal(429, "slow down", retry_after="0.4"), chat_reply("x"))) as server:
+        assert asyncio.run(replies(OpenAIServer(MODEL, [server.url]), 1)) == ["x"]
+    assert time.monotonic() - start >= 0.4
+
+
+def test_a_cancelled_call_frees_its_place_and_is_no_failure_of_the_server():
+    reached, go_on = threading.Event(), threading.Event()
+
+    def answer(body):
+        reached.set()
+        go_on.wait(60)
+        return chat_reply("x")
+
+    async def work(url):
+        model = OpenAIServer(MODEL, [url], concurrency=1)
+        cancelled = asyncio.ensure_future(model.complete(ASKED, Sampling()))
+        await asyncio.to_thread(reached.wait, 60)
+        waiting = asyncio.ensure_future(model.complete(ASKED, Sampling()))
+        await asyncio.sleep(0)
+        cancelled.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await cancelled
+        go_on.set()
+        (reply,) = await asyncio.wait_for(waiting, 60)
+        summary = model.summary()["servers"][url]
+        await model.close()
+        return reply.text, summary["calls"], "failed" in summary
+
+    with ApiServer(answer) as server:
+        assert asyncio.run(work(server.url)) == ("x", 1, False)

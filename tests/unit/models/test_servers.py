@@ -1,0 +1,30 @@
+"""What is known of servers without any server."""
+
+import pytest
+
+from sweet_rl.errors import UserError
+from sweet_rl.models.openai_server import OpenAIServer
+from sweet_rl.models.servers import base_url, latency_summary
+
+
+def test_hostnames_become_urls():
+    assert base_url("node1") == "http://node1:8000/v1"
+    assert base_url("node1:9") == "http://node1:9/v1"
+    assert base_url("https://api.example.org/v1/") == "https://api.example.org/v1"
+    for name in (" ", "ftp://node1", "a b", "node1:port"):
+        with pytest.raises(UserError, match="several separated by commas"):
+            base_url(name)
+    with pytest.raises(UserError, match="paste -sd, hosts.txt"):
+        base_url("@hosts.txt")
+
+
+def test_a_percentile_is_the_time_within_which_so_many_calls_were_answered():
+    assert latency_summary([]) == {}
+    assert latency_summary([3.0]) == {"p50": 3.0, "p90": 3.0, "p99": 3.0, "longest": 3.0}
+    seconds = [number / 1000 for number in range(1000, 0, -1)]
+    assert latency_summary(seconds) == {"p50": 0.5, "p90": 0.9, "p99": 0.99, "longest": 1.0}
+
+
+def test_the_hosted_api_is_not_called_without_a_key():
+    with pytest.raises(UserError, match="needs a key"):
+        OpenAIServer("gpt")
