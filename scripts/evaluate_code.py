@@ -13,24 +13,33 @@ same command continues a run that was stopped.
 
 from __future__ import annotations
 
-from sweet_rl.cli import run
+from typing import Annotated
+
+from sweet_rl.cli import prefix, run
 from sweet_rl.cli.released import EVALUATE_CODE
 from sweet_rl.domains.backend.environment import CodeGrading
 from sweet_rl.errors import UserError
 from sweet_rl.evaluation.evaluate import DialogueTexts, Evaluation, evaluate
+from sweet_rl.runs.step import StepSettings
 from sweet_rl.task_types import load_domain
 
 
-def main(evaluation: Evaluation, texts: DialogueTexts, grading: CodeGrading, task_type: str = "code") -> None:
+def main(
+    evaluation: Evaluation,
+    texts: DialogueTexts,
+    grading: CodeGrading,
+    step: Annotated[StepSettings, prefix("", limit=None, shard=None)],
+    task_type: str = "code",
+) -> None:
     """Grade trajectories (or, with --grade_references, the reference solutions of a tasks file).
 
     Args:
-        task_type: the domain: code, mini, or the path of a Python file with a DOMAIN (docs/your_own_domain.md).
+        task_type: Domain: code, mini, or the path of a Python file with a DOMAIN (docs/your_own_domain.md).
     """
     domain = load_domain(task_type)
     if domain.draws_pages:
         raise UserError(f"--task_type {task_type} draws pages: it is graded by evaluate_html.py.")
-    evaluate(domain, evaluation, texts, grading)
+    evaluate(domain, evaluation, texts, grading, step)
 
 
 if __name__ == "__main__":

@@ -12,24 +12,33 @@ weights can be loaded; the encoder is named in every row). Pages have no network
 
 from __future__ import annotations
 
-from sweet_rl.cli import run
+from typing import Annotated
+
+from sweet_rl.cli import prefix, run
 from sweet_rl.cli.released import EVALUATE_HTML
 from sweet_rl.domains.frontend.environment import PageGrading
 from sweet_rl.errors import UserError
 from sweet_rl.evaluation.evaluate import DialogueTexts, Evaluation, evaluate
+from sweet_rl.runs.step import StepSettings
 from sweet_rl.task_types import load_domain
 
 
-def main(evaluation: Evaluation, texts: DialogueTexts, grading: PageGrading, task_type: str = "html") -> None:
+def main(
+    evaluation: Evaluation,
+    texts: DialogueTexts,
+    grading: PageGrading,
+    step: Annotated[StepSettings, prefix("", limit=None, shard=None)],
+    task_type: str = "html",
+) -> None:
     """Grade frontend trajectories (or, with --grade_references, the reference pages of a tasks file).
 
     Args:
-        task_type: the domain: html, mini_html, or the path of a Python file with a DOMAIN that draws pages.
+        task_type: Domain: html, mini_html, or the path of a Python file with a DOMAIN that draws pages.
     """
     domain = load_domain(task_type)
     if not domain.draws_pages:
         raise UserError(f"--task_type {task_type} draws no pages: it is graded by evaluate_code.py.")
-    evaluate(domain, evaluation, texts, grading)
+    evaluate(domain, evaluation, texts, grading, step)
 
 
 if __name__ == "__main__":

@@ -12,12 +12,11 @@ from collections import Counter
 
 from sweet_rl.cli import print_summary, run
 from sweet_rl.cli.released import FILTER
-from sweet_rl.credit.trajectory_pairs import check_apart
 from sweet_rl.errors import UserError
 from sweet_rl.progress import progress_bar
 from sweet_rl.records import Task, read_records
 from sweet_rl.rendering.renderer import BrowserSettings
-from sweet_rl.runs.run import open_run
+from sweet_rl.runs.run import check_apart, open_run
 
 
 def main(

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
 
 from sweet_rl.chat import parts_text
+from sweet_rl.cli import to_settings
 from sweet_rl.domains.grading import sibling_pairs
-from sweet_rl.errors import UserError
 from sweet_rl.log_probs.privileged_information import with_hint
 from sweet_rl.log_probs.trajectory_parts import TextMarkup, text_markup, trajectory_parts
 from sweet_rl.records import Part, PreferencePair, Trajectory
-from sweet_rl.runs.run import open_run
+from sweet_rl.runs.run import Run, open_run
+from sweet_rl.runs.step import run_step
 
 
 def trajectory_pairs(
@@ -66,27 +66,31 @@ def write_pairs(
     graded: Sequence[Trajectory],
     hint: bool,
     texts: TextMarkup,
-    overwrite: bool,
     min_gap: float | None = None,
+    overwrite: bool = False,
 ) -> None:
     """Write the trajectory pairs of a graded file. A killed run continues with the same call.
 
     Args:
-        path: the pairs.
-        graded_path: the graded file.
-        graded: its trajectories.
-        hint, texts, min_gap: of `trajectory_pairs`.
+        path: The pairs.
+        graded_path: The graded file.
+        graded: Its trajectories.
+        hint: Whether the texts begin with the reference solution, for the critic.
+        texts: Markup of the texts, for trajectories without parts.
+        min_gap: As in `trajectory_pairs`.
+        overwrite: Whether an older output is replaced.
     """
-    settings = {**vars(texts), "chat": texts.chat and texts.chat.fingerprint, "hint": hint}
-    if min_gap is not None:
-        settings["min_gap"] = min_gap
-    with open_run(path, settings, [graded_path], overwrite) as output:
-        if not output.complete:
-            pairs = trajectory_pairs(graded, hint, texts, min_gap)
-            output.write_missing(pair.to_dict() for pair in pairs)
-            output.finish({"pairs": len(output.done)})
+
+    def pair(run: Run) -> dict:
+        run.write_missing(pair.to_dict() for pair in trajectory_pairs(graded, hint, texts, min_gap))
+        return {"pairs": len(run.done)}
+
+    def show(summary: dict) -> None:
         kind = "with the reference solution" if hint else "without the reference solution"
-        print(f"{path}: {len(output.done)} trajectory pairs {kind}")
+        print(f"{path}: {summary['pairs']} trajectory pairs {kind}")
+
+    settings = to_settings(texts, hint=hint, min_gap=min_gap) | {"chat": texts.chat and texts.chat.fingerprint}
+    run_step(open_run(path, settings, [graded_path], overwrite), pair, show)
 
 
 def check_texts(trajectories: Sequence[Trajectory], texts: TextMarkup) -> None:
@@ -98,15 +102,3 @@ def check_texts(trajectories: Sequence[Trajectory], texts: TextMarkup) -> None:
             if markup is not None:
                 print(f"the agent's turns are what stands between {markup.header!r} and {markup.eos!r}")
             return
-
-
-def check_apart(source: str, *outputs: str | None) -> None:
-    """Raise UserError if an output path is also the input, or another output."""
-    seen = {os.path.realpath(source): "the input"}
-    for path in outputs:
-        if path is None:
-            continue
-        real = os.path.realpath(path)
-        if real in seen:
-            raise UserError(f"{path} is also {seen[real]}: choose another output path, so that nothing is lost.")
-        seen[real] = "another output"

@@ -6,12 +6,13 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 from sweet_rl.chat import ChatFormat
 from sweet_rl.cli import alias, to_settings
-from sweet_rl.credit.trajectory_pairs import check_apart, check_texts, write_pairs
+from sweet_rl.credit.trajectory_pairs import check_texts, write_pairs
 from sweet_rl.domains import Domain, Grader
 from sweet_rl.domains.grading import best_of_tasks, first_tasks, grade_trajectories, reference_answers
 from sweet_rl.errors import UserError
@@ -24,8 +25,8 @@ from sweet_rl.names import local_path
 from sweet_rl.progress import progress_bar
 from sweet_rl.records import Task, Trajectory, read_records, without_excluded
 from sweet_rl.runs.manifest import manifest_of
-from sweet_rl.runs.push import pushed
-from sweet_rl.runs.run import Run, check_output, open_run
+from sweet_rl.runs.run import Run, check_apart, check_output, open_run
+from sweet_rl.runs.step import StepSettings, run_step
 
 
 @dataclass(frozen=True)
@@ -33,25 +34,23 @@ class Evaluation:
     """What is graded, and what is written.
 
     Attributes:
-        output_path: graded trajectories, one per line: `reward`, and the evidence for it in `grade`. By default
+        output_path: Graded trajectories, one per line: `reward`, and the evidence for it in `grade`. By default
             INPUT.graded.jsonl.
-        input_path: trajectories of simulate_interactions.py, or a released file.
-        k: also print the best of k dialogues per task; k must divide the number of dialogues of every task.
-        preference_path: write trajectory pairs here, without the reference solution (multi-turn DPO).
-        ground_truth_preference_path: write them here with the reference solution after the BOS (the critic).
-        best_path: write the best dialogue of each task here (rejection fine-tuning with --min_reward 0).
-        min_gap: smallest difference of rewards between the two dialogues of a pair (the paper: 0.1 for frontend). The
+        input_path: Trajectories of simulate_interactions.py, or a released file.
+        k: Number of dialogues per task of which the best is also reported; it must divide their number in every task.
+        preference_path: Output for trajectory pairs without the reference solution (multi-turn DPO).
+        ground_truth_preference_path: Output for them with the reference solution after the BOS (the critic).
+        best_path: Output for the best dialogue of each task (rejection fine-tuning with --min_reward 0).
+        min_gap: Smallest difference of rewards between the two dialogues of a pair (the paper: 0.1 for frontend). The
             domain's by default: for code only a reward of 1 is preferred, to any lower one.
-        baseline: graded file of another run on the same tasks: print the win rate against it.
-        mix_humans: print the win rate also if the baseline was played with another simulated human.
-        num_tasks: grade only the first so many tasks.
-        exclude: list of tasks to leave out, JSONL, as audit_tasks.py --exclude_path writes it.
-        grade_references: the input is a tasks file; its reference solutions are graded as answers.
-        in_place: replace the input by the graded dialogues, once all of them are graded.
-        retry_failed: grade those answers again that failed by the machine (see `Grade.machine`).
-        seed: of the bootstrap.
-        overwrite: replace the outputs.
-        push_to_hub: repository on the hub, OWNER/NAME, to which the graded trajectories are uploaded with a card.
+        baseline: Graded file of another run on the same tasks, against which the win rate is printed.
+        mix_humans: Print the win rate also if the baseline was played with another simulated human.
+        num_tasks: Number of tasks that are graded, from the start of the file; all by default.
+        exclude: List of tasks to leave out, JSONL, as audit_tasks.py --exclude_path writes it.
+        grade_references: Grade the reference solutions of a tasks file as answers.
+        in_place: Replace the input by the graded dialogues, once all of them are graded.
+        retry_failed: Grade those answers again that failed by the machine (see `Grade.machine`).
+        seed: Random seed of the bootstrap.
     """
 
     output_path: str | None = None
@@ -69,15 +68,13 @@ class Evaluation:
     in_place: bool = False
     retry_failed: bool = False
     seed: int = 0
-    overwrite: bool = False
-    push_to_hub: str | None = None
 
     def __post_init__(self) -> None:
         if self.input_path is None:
             raise UserError("missing: --input_path (the trajectories to grade). See --help.")
         if self.min_gap is not None and self.min_gap <= 0:
             raise UserError(f"--min_gap is {self.min_gap}; it must be above 0.")
-        for flag in ("output_path", "num_tasks", "exclude", "grade_references", "retry_failed", "push_to_hub"):
+        for flag in ("output_path", "num_tasks", "exclude", "grade_references", "retry_failed"):
             if self.in_place and getattr(self, flag):
                 raise UserError(
                     f"--in_place replaces the input by the same dialogues, graded anew: leave out --{flag}."
@@ -101,10 +98,10 @@ class DialogueTexts:
     """How the texts of the pairs are made for trajectories that carry no parts.
 
     Attributes:
-        tokenizer: the agent's model or tokenizer.
-        response_template: text before each turn of the agent in released texts.
-        eos_text: text that ends a turn in released texts; the tokenizer's by default.
-        bos_text: text that begins a dialogue in released texts; the tokenizer's by default.
+        tokenizer: Agent's model or tokenizer.
+        response_template: Text before each turn of the agent in released texts.
+        eos_text: Text that ends a turn in released texts; the tokenizer's by default.
+        bos_text: Text that begins a dialogue in released texts; the tokenizer's by default.
     """
 
     tokenizer: Annotated[str | None, alias("agent_model")] = None
@@ -118,19 +115,20 @@ class DialogueTexts:
         return TextMarkup(chat, self.response_template, self.eos_text, self.bos_text)
 
 
-def evaluate(domain: Domain, evaluation: Evaluation, texts: DialogueTexts, grading: Any) -> None:
+def evaluate(domain: Domain, evaluation: Evaluation, texts: DialogueTexts, grading: Any, step: StepSettings) -> None:
     """Grade the trajectories of a domain, print the summary, write the pairs.
 
     A stopped run continues where it stopped.
 
     Args:
-        domain: the domain, whose grader is used.
-        evaluation: input and outputs.
-        texts: see `DialogueTexts`.
-        grading: the settings that `domain.grader` takes.
+        domain: The domain, whose grader is used.
+        evaluation: Input and outputs.
+        texts: Markup of the pairs.
+        grading: The settings that `domain.grader` takes.
+        step: Whether older outputs are replaced.
 
     Raises:
-        UserError: unreadable input, tasks of another domain, or outputs that belong to a run with other settings.
+        UserError: Unreadable input, tasks of another domain, or outputs that belong to a run with other settings.
     """
     source, pair_paths = evaluation.input_path, (evaluation.preference_path, evaluation.ground_truth_preference_path)
     min_gap = domain.min_gap if evaluation.min_gap is None else evaluation.min_gap
@@ -139,7 +137,7 @@ def evaluate(domain: Domain, evaluation: Evaluation, texts: DialogueTexts, gradi
     output = None if evaluation.in_place else evaluation.result
     check_apart(source, output, *pair_paths, evaluation.best_path, evaluation.baseline)
     for path in filter(None, (*pair_paths, evaluation.best_path)):
-        check_output(path, evaluation.overwrite)
+        check_output(path, step.overwrite)
     trajectories = _read(domain, evaluation)
     check_k(Counter(trajectory.task.id for trajectory in trajectories), evaluation.k)
     loaded_texts = texts.load()
@@ -148,20 +146,25 @@ def evaluate(domain: Domain, evaluation: Evaluation, texts: DialogueTexts, gradi
     baseline = None if evaluation.baseline is None else read_graded(evaluation.baseline)
     with domain.grader(grading) as grader:
         print(grader.describe())
-        settings = {"num_tasks": evaluation.num_tasks, "grade_references": evaluation.grade_references}
-        settings |= to_settings(grading) | _found(grader)
+        found = getattr(grader, "to_settings", dict)()  # what it has found by itself, such as the encoder
+        settings = to_settings(grading, num_tasks=evaluation.num_tasks, grade_references=evaluation.grade_references)
+        settings |= found
         if domain.source is not None:
             settings["task_type"] = domain.name
         if baseline is not None:
             _check_baseline(domain, evaluation, trajectories, settings, baseline)
         drop = _machine_failed if evaluation.retry_failed else None
         inputs = [source, evaluation.exclude, domain.source]
-        opened = open_run(evaluation.target, settings, inputs, evaluation.overwrite, drop)
-        with pushed(opened, evaluation.push_to_hub) as output:
-            graded, summary = _grade(output, trajectories, grader, evaluation)
+        run_step(
+            open_run(evaluation.target, settings, inputs, step.overwrite, drop),
+            partial(_grade, trajectories, grader, evaluation),
+            show=lambda _: None,  # shown below, for this k, with the win rate
+        )
     if evaluation.in_place:
         os.replace(evaluation.target, evaluation.result)
         manifest_of(Path(evaluation.target)).unlink()
+    graded = read_records(evaluation.result, Trajectory)
+    summary = _summary(graded, evaluation)
     if baseline is not None:
         runs = {"this run": [read_graded(evaluation.result)], "the baseline": [baseline]}
         wins = _wins(runs, evaluation)
@@ -170,9 +173,9 @@ def evaluate(domain: Domain, evaluation: Evaluation, texts: DialogueTexts, gradi
     print(f"{evaluation.result}: {len(graded)} graded dialogues")
     for path, hint in zip(pair_paths, (False, True), strict=True):
         if path is not None:
-            write_pairs(path, evaluation.result, graded, hint, loaded_texts, evaluation.overwrite, min_gap)
+            write_pairs(path, evaluation.result, graded, hint, loaded_texts, min_gap, step.overwrite)
     if evaluation.best_path is not None:
-        _write_best(evaluation, graded)
+        _write_best(evaluation, graded, step.overwrite)
 
 
 def _wins(runs: dict[str, list[GradedFile]], evaluation: Evaluation) -> Estimate:
@@ -190,11 +193,6 @@ def _read(domain: Domain, evaluation: Evaluation) -> list[Trajectory]:
     return trajectories
 
 
-def _found(grader: Grader) -> dict[str, Any]:
-    """Settings that the grader has found by itself, such as the encoder that it could load."""
-    return getattr(grader, "to_settings", dict)()
-
-
 def _check_baseline(
     domain: Domain, evaluation: Evaluation, trajectories: Sequence[Trajectory], settings: dict, baseline: GradedFile
 ) -> None:
@@ -208,34 +206,33 @@ def _check_baseline(
     check_comparable({"this run": [own], "the baseline": [baseline]}, evaluation.mix_humans)
 
 
-def _grade(
-    output: Run, trajectories: Sequence[Trajectory], grader: Grader, evaluation: Evaluation
-) -> tuple[list[Trajectory], dict[str, Any]]:
-    """Grade what the output lacks; all its trajectories, and their summary."""
-    if output.complete:
-        print(f"{output.path}: already complete")
-    else:
-        missing = [trajectory for trajectory in trajectories if trajectory.id not in output.done]
-        with progress_bar(total=len(trajectories), initial=len(output.done), unit="answer") as bar:
-            for graded in grade_trajectories(missing, grader):
-                output.write(graded.to_dict())
-                bar.update()
-    found = [Trajectory.from_dict(row, str(output.path)) for row in output.records()]
-    summary = summarise(found, evaluation.k, evaluation.seed)
-    if rules := next((t.grade["rules"] for t in found if "rules" in (t.grade or {})), None):
+def _grade(trajectories: Sequence[Trajectory], grader: Grader, evaluation: Evaluation, run: Run) -> dict[str, Any]:
+    """Grade what the run lacks; the summary of all its trajectories."""
+    missing = [trajectory for trajectory in trajectories if trajectory.id not in run.done]
+    with progress_bar(total=len(trajectories), initial=len(run.done), unit="answer") as bar:
+        for graded in grade_trajectories(missing, grader):
+            run.write(graded.to_dict())
+            bar.update()
+    return _summary([Trajectory.from_dict(row, str(run.path)) for row in run.records()], evaluation)
+
+
+def _summary(graded: Sequence[Trajectory], evaluation: Evaluation) -> dict[str, Any]:
+    summary = summarise(graded, evaluation.k, evaluation.seed)
+    if rules := next((t.grade["rules"] for t in graded if "rules" in (t.grade or {})), None):
         summary["rules"] = "those of the release, for comparison only" if rules == "paper" else rules
-    if not output.complete:
-        output.finish(summary)
-    return found, summary
+    return summary
 
 
 def _machine_failed(row: dict) -> bool:
     return bool((row.get("grade") or {}).get("machine"))
 
 
-def _write_best(evaluation: Evaluation, graded: Sequence[Trajectory]) -> None:
-    with open_run(evaluation.best_path, {"best_of": "task"}, [evaluation.result], evaluation.overwrite) as output:
-        if not output.complete:
-            output.write_missing(trajectory.to_dict() for trajectory in best_of_tasks(graded))
-            output.finish({"trajectories": len(output.done)})
-        print(f"{evaluation.best_path}: the best dialogues of {len(output.done)} tasks")
+def _write_best(evaluation: Evaluation, graded: Sequence[Trajectory], overwrite: bool) -> None:
+    def write(run: Run) -> dict:
+        run.write_missing(trajectory.to_dict() for trajectory in best_of_tasks(graded))
+        return {"trajectories": len(run.done)}
+
+    def show(summary: dict) -> None:
+        print(f"{evaluation.best_path}: the best dialogues of {summary['trajectories']} tasks")
+
+    run_step(open_run(evaluation.best_path, to_settings(best_of="task"), [evaluation.result], overwrite), write, show)

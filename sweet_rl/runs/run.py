@@ -254,6 +254,16 @@ def check_output(output_path: str | Path, overwrite: bool = False) -> None:
         )
 
 
+def check_apart(source: str, *outputs: str | None) -> None:
+    """Raise UserError if an output path is also the input, or another output; None is skipped."""
+    seen = {os.path.realpath(source): "the input"}
+    for path in filter(None, outputs):
+        real = os.path.realpath(path)
+        if real in seen:
+            raise UserError(f"{path} is also {seen[real]}: choose another output path, so that nothing is lost.")
+        seen[real] = "another output"
+
+
 def _without(lock: int, path: Path, manifest: Manifest, drop: Callable[[dict], bool]) -> int:
     """Replace the output by one without the dropped records, if there are any, and return its lock."""
     if not any(drop(row) for _, row in _lines(path)):

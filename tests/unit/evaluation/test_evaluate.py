@@ -10,6 +10,7 @@ from sweet_rl.domains import Domain, FunctionGrader, Grade
 from sweet_rl.errors import UserError
 from sweet_rl.evaluation.evaluate import DialogueTexts, Evaluation, evaluate
 from sweet_rl.records import Task, Trajectory
+from sweet_rl.runs.step import StepSettings
 from tests.support.command_line import read_rows, write_rows
 
 
@@ -38,7 +39,7 @@ def source(tmp_path) -> Path:
 
 def run(source: Path, of: Domain | None = None, grading: Grading = Grading(), **settings) -> Path:  # noqa: B008
     settings = {"output_path": str(source.with_name("out.jsonl")), **settings}
-    evaluate(of or domain(), Evaluation(input_path=str(source), **settings), DialogueTexts(), grading)
+    evaluate(of or domain(), Evaluation(input_path=str(source), **settings), DialogueTexts(), grading, StepSettings())
     return source.with_name("out.jsonl")
 
 
