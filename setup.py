@@ -35,7 +35,7 @@ BESIDE = {
 
 setup(
     name="sweet_rl",
-    version=re.search(r'__version__ = "(.+)"', (HERE / "sweet_rl/__init__.py").read_text())[1],
+    version=re.findall(r'__version__ = "(.+)"', (HERE / "sweet_rl/__init__.py").read_text())[0],
     description="SWEET-RL: training language-model agents for multi-turn collaboration",
     long_description=README.read_text(encoding="utf-8") if README.exists() else "",
     long_description_content_type="text/markdown",

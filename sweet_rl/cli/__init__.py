@@ -1,15 +1,16 @@
 '''Command lines: the parameters of a script's `main` are its flags and the keys of `--config FILE.yaml`.
 
 A parameter annotated with a dataclass is a group of settings, shared by scripts: each field becomes a flag, with
-the field's type, default and help text (its line under `Attributes:` in the dataclass docstring). For example:
+the field's type, default and help text (its line under `Attributes:` in the dataclass docstring). `--help` shows the
+first sentence of each text, under the first sentence of the dataclass docstring. For example:
 
     @dataclass(frozen=True)
     class Sampling:
         """How replies are sampled.
 
         Attributes:
-            temperature: of sampling; 0 is greedy.
-            concurrency: calls in flight.
+            temperature: Sampling temperature; 0 is greedy.
+            concurrency: Largest number of calls in progress.
         """
         temperature: float = 1.0
         concurrency: Annotated[int, UNRECORDED] = 64

@@ -15,42 +15,28 @@ from typing import Annotated, Any
 from sweet_rl.cli.values import coerce
 from sweet_rl.errors import UserError
 
-
-class _Unrecorded:
-    def __repr__(self) -> str:
-        return "UNRECORDED"
-
-
-UNRECORDED = _Unrecorded()
+UNRECORDED = "unrecorded"
 """Marks a field that does not influence the result, so that `to_settings` leaves it out:
 `concurrency: Annotated[int, UNRECORDED] = 64`."""
 
 
-@dataclass(frozen=True)
 class alias:
     """Marks other names of a flag: `tokenizer: Annotated[str | None, alias("agent_model")] = None`."""
 
-    names: tuple[str, ...]
-
     def __init__(self, *names: str) -> None:
-        object.__setattr__(self, "names", names)
+        self.names = names
 
 
-@dataclass(frozen=True)
 class prefix:
     """Marks the flag names of a group: `Annotated[Critic, prefix("critic_", model_id="critic", seed=None)]`.
 
     Args:
-        text: stands before the name of each field.
-        renamed: flag names of single fields, used as they are; None makes no flag of that field.
+        text: Text before the name of each field.
+        renamed: Flag names of single fields, used as they are; None makes no flag of that field.
     """
 
-    text: str
-    renamed: Mapping[str, str | None]
-
     def __init__(self, text: str = "", **renamed: str | None) -> None:
-        object.__setattr__(self, "text", text)
-        object.__setattr__(self, "renamed", renamed)
+        self.text, self.renamed = text, renamed
 
 
 @dataclass(frozen=True)
@@ -58,14 +44,15 @@ class Flag:
     """One flag of a script.
 
     Attributes:
-        name: without the dashes.
-        kind: the annotation that its value is checked against.
-        default: MISSING if the flag is required.
-        help: from the docstring of the group or of `main`.
-        aliases: other names that mean the same.
-        parameter: the parameter of `main` that it is, or is a part of.
-        field: the field of the group; None for a parameter of its own.
-        group: Heading of its group in the help; empty for a parameter of its own.
+        name: Name without the dashes.
+        kind: Annotation that its value is checked against.
+        default: Default value; MISSING if the flag is required.
+        help: Text from the docstring of the group or of `main`.
+        aliases: Other names that mean the same.
+        parameter: Parameter of `main` that it is, or is a part of.
+        group: Dataclass that it is a field of; None for a parameter of its own.
+        field: Name of that field.
+        heading: Heading of its group in the help.
     """
 
     name: str
@@ -74,8 +61,9 @@ class Flag:
     help: str
     aliases: tuple[str, ...]
     parameter: str
-    field: str | None = None
-    group: str = ""
+    group: type[Any] | None = None
+    field: str = ""
+    heading: str = ""
 
 
 CONFIG = Flag(
@@ -86,7 +74,7 @@ CONFIG = Flag(
 
 
 def flags_of(main: Callable[..., Any]) -> dict[str, Flag]:
-    """The flags of `main` by name, in order. Raises TypeError if two of them have the same name."""
+    """Return the flags of `main` by name, in order. Raises TypeError if two of them have the same name."""
     flags: dict[str, Flag] = {}
     taken = {CONFIG.name, "help"}
     helps = argument_docs(main.__doc__)
@@ -109,7 +97,7 @@ def flags_of(main: Callable[..., Any]) -> dict[str, Flag]:
     return flags
 
 
-def _flags_of_group(group: type, parameter: str, default: Any, marks: tuple) -> list[Flag]:
+def _flags_of_group(group: type[Any], parameter: str, default: Any, marks: tuple[Any, ...]) -> list[Flag]:
     named = next((mark for mark in marks if isinstance(mark, prefix)), prefix())
     hints = typing.get_type_hints(group, include_extras=True)
     helps: dict[str, str] = {}
@@ -129,7 +117,7 @@ def _flags_of_group(group: type, parameter: str, default: Any, marks: tuple) -> 
         kind, own_marks = _split(hints[key])
         aliases = tuple(named.text + other for other in _aliases(own_marks))
         value = _default(field, default)
-        flags.append(Flag(name, kind, value, helps.get(key, ""), aliases, parameter, key, heading))
+        flags.append(Flag(name, kind, value, helps.get(key, ""), aliases, parameter, group, key, heading))
     return flags
 
 
@@ -142,31 +130,39 @@ def _default(field: dataclasses.Field, group: Any) -> Any:
 
 
 def arguments(main: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of `main` from the values of its flags: the groups are built, other values passed on.
+    """Return the arguments of `main` from the values of its flags: groups are built, other values passed on.
 
     Raises UserError for missing flags, and those of the groups' `__post_init__` with the flags' own names.
     """
     flags, parameters = flags_of(main), inspect.signature(main).parameters
-    built = {flag.parameter: values[name] for name, flag in flags.items() if flag.field is None and name in values}
+    built: dict[str, Any] = {}
+    groups: dict[str, list[Flag]] = {}
     missing = [name for name, flag in flags.items() if flag.default is MISSING and name not in values]
-    for parameter in dict.fromkeys(flag.parameter for flag in flags.values() if flag.field is not None):
-        own = {flag.field: name for name, flag in flags.items() if flag.parameter == parameter}
-        given = {field: values[name] for field, name in own.items() if name in values}
-        default = parameters[parameter].default
-        if not given and default is not inspect.Parameter.empty:
+    for name, flag in flags.items():
+        if flag.group is not None:
+            groups.setdefault(flag.parameter, []).append(flag)
+        elif name in values:
+            built[flag.parameter] = values[name]
+    for parameter, members in groups.items():
+        given = {flag.field: values[flag.name] for flag in members if flag.name in values}
+        default, kind = parameters[parameter].default, members[0].group
+        if kind is None or (not given and default is not inspect.Parameter.empty):
             continue
-        kind = group_of(_split(typing.get_type_hints(main, include_extras=True)[parameter])[0])
-        required = [f.name for f in dataclasses.fields(kind) if f.default is f.default_factory is MISSING]
         if default is None:
-            missing += [own[field] for field in required if field not in given]
+            missing += [flag.name for flag in members if flag.field in _required(kind) and flag.field not in given]
         if not missing:
-            built[parameter] = _built(kind, default, given, own)
+            built[parameter] = _built(kind, default, given, {flag.field: flag.name for flag in members})
     if missing:
         raise UserError(f"missing: {', '.join('--' + name for name in missing)} (no default). See --help.")
     return built
 
 
-def build(kind: type, values: Mapping[str, Any], where: str) -> Any:
+def _required(kind: type[Any]) -> list[str]:
+    """The fields of a dataclass that have no default."""
+    return [f.name for f in dataclasses.fields(kind) if f.init and f.default is f.default_factory is MISSING]
+
+
+def build(kind: type[Any], values: Mapping[str, Any], where: str) -> Any:
     """Return the dataclass `kind` with the fields that `values` gives, checked against their annotations.
 
     Args:
@@ -179,7 +175,7 @@ def build(kind: type, values: Mapping[str, Any], where: str) -> Any:
         UserError: A field is unknown, missing or of another type, or the dataclass refuses its values.
     """
     hints = typing.get_type_hints(kind)
-    fields = {field.name: field for field in dataclasses.fields(kind) if field.init}
+    fields = [field.name for field in dataclasses.fields(kind) if field.init]
     given = {}
     for name, value in values.items():
         if name not in fields:
@@ -187,10 +183,11 @@ def build(kind: type, values: Mapping[str, Any], where: str) -> Any:
             hint = f"Did you mean {near[0]!r}?" if near else f"Known: {', '.join(fields) or 'none'}."
             raise UserError(f"{where}: unknown setting {name!r}. {hint}")
         group, place = group_of(hints[name]), f"{name!r} in {where}"
-        nested = group is not None and isinstance(value, Mapping)
-        given[name] = build(group, value, place) if nested else coerce(value, hints[name], place)
-    required = [name for name, field in fields.items() if field.default is field.default_factory is MISSING]
-    if missing := [name for name in required if name not in given]:
+        if group is not None and isinstance(value, Mapping):
+            given[name] = build(group, value, place)
+        else:
+            given[name] = coerce(value, hints[name], place)
+    if missing := [name for name in _required(kind) if name not in given]:
         raise UserError(f"{where}: missing {', '.join(missing)} (no default).")
     try:
         return kind(**given)
@@ -198,20 +195,20 @@ def build(kind: type, values: Mapping[str, Any], where: str) -> Any:
         raise type(error)(f"{where}: {error}") from error
 
 
-def _built(kind: type, default: Any, given: dict[str, Any], names: dict[str, str]) -> Any:
+def _built(kind: type[Any], default: Any, given: dict[str, Any], names: dict[str, str]) -> Any:
     try:
-        return dataclasses.replace(default, **given) if dataclasses.is_dataclass(default) else kind(**given)
+        return dataclasses.replace(default, **given) if isinstance(default, kind) else kind(**given)
     except UserError as error:
         text = re.sub(r"--(\w+)", lambda match: "--" + names.get(match[1], match[1]), str(error))
         raise type(error)(text) from error
 
 
 def to_settings(*groups: Any, **named: Any) -> dict[str, Any]:
-    """The settings that influence a result, for its manifest.
+    """Return the settings that influence a result, for its manifest.
 
     Args:
-        groups: their fields become keys of the result.
-        named: other settings by name; a group among them becomes an object of its own under that name.
+        groups: Groups whose fields become keys of the result.
+        named: Other settings by name; a group among them becomes an object of its own under that name.
 
     Returns:
         All values but those of fields marked UNRECORDED.
@@ -232,7 +229,7 @@ def _fields(value: Any) -> Any:
     return {name: _fields(getattr(value, name)) for name in names}
 
 
-def group_of(kind: Any) -> type | None:
+def group_of(kind: Any) -> type[Any] | None:
     """The dataclass that `kind` is, or is with `| None`; None for any other annotation."""
     if typing.get_origin(kind) in (typing.Union, UnionType):
         kinds = [one for one in typing.get_args(kind) if one is not type(None)]
@@ -262,10 +259,10 @@ def argument_docs(docstring: str | None) -> dict[str, str]:
     return docs
 
 
-def _split(hint: Any) -> tuple[Any, tuple]:
+def _split(hint: Any) -> tuple[Any, tuple[Any, ...]]:
     """An annotation without its marks, and the marks."""
     return (hint.__origin__, hint.__metadata__) if typing.get_origin(hint) is Annotated else (hint, ())
 
 
-def _aliases(marks: tuple) -> tuple[str, ...]:
+def _aliases(marks: tuple[Any, ...]) -> tuple[str, ...]:
     return tuple(name for mark in marks if isinstance(mark, alias) for name in mark.names)

@@ -32,7 +32,7 @@ def help_text(main: Callable[..., Any], asked: Sequence[str] = ()) -> str:
         return "\n".join(line for flag in chosen for line in _lines(flag, flag.help))
     groups: dict[str, list[Flag]] = {"Required": [], "Settings": []}
     for flag in flags:
-        heading = "Required" if flag.default is MISSING else flag.group or "Settings"
+        heading = "Required" if flag.default is MISSING else flag.heading or "Settings"
         groups.setdefault(heading, []).append(flag)
     purpose = inspect.cleandoc(main.__doc__ or "").partition("\nArgs:")[0].strip()
     parts = [f"{purpose}\n\nUsage: {Path(sys.argv[0]).name} FLAGS; `--help FLAG` explains one flag in full."]

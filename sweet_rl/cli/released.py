@@ -25,11 +25,11 @@ class CommandLine:
     """A command line that is being translated.
 
     Attributes:
-        given: value by parameter, in order; None for a flag alone.
-        lines: what is printed about it.
-        environment: variables that are set for the script.
-        secret: a key among its words, which no log may hold.
-        from_release: whether it has something that only the release knows.
+        given: Text by parameter, in order; None for a flag alone.
+        lines: Lines that are printed about it.
+        environment: Variables that are set for the script.
+        secret: Key among its words, which no log may hold.
+        from_release: Whether it has something that only the release knows.
     """
 
     given: dict[str, str | None]
@@ -65,13 +65,13 @@ class Released:
     """One script of the release.
 
     Attributes:
-        order: its parameters in the order in which they may be given by position.
-        names: parameter there -> flag here, if they differ.
-        not_needed: parameter -> why it is accepted and left out.
-        switches: parameters that may stand without a value.
-        several: parameters that take several words.
-        defaults: flag here -> default there, if they differ.
-        adapt: handles what depends on values.
+        order: Parameters in the order in which they may be given by position.
+        names: Flag here by parameter there, if they differ.
+        not_needed: Reason, by parameter, why it is accepted and left out.
+        switches: Parameters that may stand without a value.
+        several: Parameters that take several words.
+        defaults: Default there by flag here, if they differ.
+        adapt: Function that handles what depends on values.
     """
 
     order: Sequence[str] = ()

@@ -26,13 +26,15 @@ _NAMES = {
 
 
 def coerce(value: Any, kind: Any, where: str) -> Any:
-    """`value` as `kind`.
+    """Return `value` as `kind`.
 
     Args:
-        where: the flag or config key, for the message.
+        value: Text of the command line, or a value of YAML.
+        kind: Annotation of the flag.
+        where: Flag or config key, for the message.
 
     Raises:
-        UserError: naming what was found and what was expected.
+        UserError: The value is of another type; the message names what was found and what was expected.
     """
     try:
         return _as(value, kind)
