@@ -1,17 +1,18 @@
-"""The settings in configs/paper are those of the paper (the method, table 5), and their scripts take them."""
+"""Every file of settings is one that its script takes; those in configs/paper have the figures of the paper."""
 
 from __future__ import annotations
 
+import json
+import re
 import runpy
 from functools import cache
-from pathlib import Path
 
 import pytest
 import yaml
 
 from sweet_rl.cli import parse_flags
+from tests.support.command_line import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 PAPER = ROOT / "configs" / "paper"
 LLAMA_8B, LLAMA_70B = "meta-llama/Llama-3.1-8B-Instruct", "meta-llama/Llama-3.1-70B-Instruct"
 DIALOGUES = {
@@ -48,21 +49,6 @@ BACKEND = {
     "value_function": VALUES | {"objective": "classification"},
     "value_ranking": {"critic_type": "value", "bf16": True},
 }
-BACKEND_SCRIPTS = {
-    "collection": "simulate_interactions",
-    "evaluation": "simulate_interactions",
-    "rejection_fine_tuning": "train_sft",
-    "multi_turn_dpo": "train_dpo",
-    "critic": "train_dpo",
-    "sampling": "sample_best_of_n",
-    "ranking": "rank_best_of_n",
-    "turn_pairs": "generate_random_pairs_from_ranks",
-    "actor": "train_dpo",
-    "single_turn": "simulate_interactions",
-    "value_critic": "train_value",
-    "value_function": "train_value",
-    "value_ranking": "rank_best_of_n",
-}
 PAGE_DIALOGUES = {
     "env_model": "Qwen/Qwen2-VL-72B-Instruct", "task_type": "html", "max_turns": 10, "temperature": 1.0,
     "max_tokens": 1024, "env_temperature": 0.0, "env_max_chars": 1000,
@@ -89,45 +75,39 @@ OURS = {  # settings of frontend files that the paper does not give
     "collection": {"env_max_tokens"}, "evaluation": {"env_max_tokens"}, "value_critic": {"max_pixels"},
     "rejection_fine_tuning": {"min_reward"},
 }  # fmt: skip
-FRONTEND_SCRIPTS = {
-    "collection": "simulate_interactions", "evaluation": "simulate_interactions", "grading": "evaluate_html",
-    "rejection_fine_tuning": "train_sft", "multi_turn_dpo": "train_dpo", "critic": "train_dpo",
-    "value_critic": "train_value", "sampling": "sample_best_of_n", "ranking": "rank_best_of_n",
-    "value_ranking": "rank_best_of_n", "turn_pairs": "generate_random_pairs_from_ranks", "actor": "train_dpo",
-}  # fmt: skip
-PATHS = {
-    "evaluate_html": ["--input_path", "a", "--output_path", "b"],
-    "simulate_interactions": ["--input_path", "a", "--output_path", "b"],
-    "train_sft": ["--dataset", "a", "--save_path", "b"],
-    "train_dpo": ["--dataset", "a", "--save_path", "b"],
-    "train_value": ["--dataset", "a", "--save_path", "b"],
-    "sample_best_of_n": [],
-    "rank_best_of_n": ["--model_id", "c", "--input_path", "a", "--output_path", "b"],
-    "generate_random_pairs_from_ranks": ["--input_path", "a", "--output_path", "b"],
-}
-FILES = [("backend", name, script, BACKEND[name]) for name, script in BACKEND_SCRIPTS.items()]
-FILES += [("frontend", name, script, FRONTEND[name]) for name, script in FRONTEND_SCRIPTS.items()]
+FIGURES = {("backend", name): figures for name, figures in BACKEND.items()}
+FIGURES |= {("frontend", name): figures for name, figures in FRONTEND.items()}
+NO_SCRIPT = {"tries.yaml", "results.yaml"}
+FILES = [path for folder in ("configs", "lab") for path in sorted((ROOT / folder).rglob("*.yaml"))]
+OF_SCRIPTS = [path for path in FILES if path.name not in NO_SCRIPT and "tests" not in path.parts]
 
 
 @cache
-def main_of(script: str):
-    return runpy.run_path(str(ROOT / "scripts" / f"{script}.py"))["main"]
+def main_of(path: str):
+    return runpy.run_path(str(ROOT / path))["main"]
 
 
-@pytest.mark.parametrize("domain, figures", [("backend", BACKEND), ("frontend", FRONTEND)])
-def test_every_file_is_held_to_the_papers_figures(domain, figures):
-    names = {name for kind, name, *_ in FILES if kind == domain}
-    assert {path.stem for path in (PAPER / domain).glob("*.yaml")} == figures.keys() == names
+@pytest.mark.parametrize("path", OF_SCRIPTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_the_script_that_the_first_line_names_takes_every_setting(path):
+    script = re.match(r"# ((?:scripts|lab)/[\w/]+\.py)", path.read_text(encoding="utf-8"))
+    assert script, "the first line of a file of settings names its script"
+    assert parse_flags(main_of(script[1]), ["--config", str(path)])
 
 
-@pytest.mark.parametrize("domain, name, script, figures", FILES, ids=[f"{file[0]}-{file[1]}" for file in FILES])
-def test_settings_are_the_papers_and_their_script_takes_them(domain, name, script, figures):
-    file = PAPER / domain / f"{name}.yaml"
-    command = [*PATHS[script], "--config", str(file)]
-    if "agent_model" not in figures and script == "simulate_interactions":
-        command += ["--agent_model", "the trained policy"]
-    settings = parse_flags(main_of(script), command)
+def test_every_file_of_the_paper_is_held_to_its_figures():
+    assert {(path.parent.name, path.stem) for path in PAPER.glob("*/*.yaml")} == FIGURES.keys()
+
+
+@pytest.mark.parametrize(("domain", "name"), FIGURES)
+def test_settings_are_the_papers(domain, name):
+    figures = FIGURES[domain, name]
+    settings = yaml.safe_load((PAPER / domain / f"{name}.yaml").read_text(encoding="utf-8"))
     assert {key: settings[key] for key in figures} == figures
-    unnamed = yaml.safe_load(file.read_text()).keys() - figures.keys()
     ours = OURS.get(name, set()) if domain == "frontend" else set()
-    assert unnamed <= {"micro_train_batch_size", "gradient_checkpointing"} | ours  # speed, not result
+    assert settings.keys() - figures.keys() <= {"micro_train_batch_size", "gradient_checkpointing"} | ours  # speed
+
+
+def test_the_zero_configurations_are_of_their_stage():
+    for stage in range(4):
+        settings = json.loads((ROOT / "configs" / "deepspeed" / f"zero{stage}.json").read_text())
+        assert settings["zero_optimization"]["stage"] == stage
