@@ -18,6 +18,7 @@ MOVED = {
     "--critic_top_tokens": FIELDS,
     "--critic_purification": FIELDS,
     "--critic_reply": FIELDS,
+    "--*hostname @*": "list the servers themselves: --hostname host1:8000,host2:8000",
     "--config *mini_pretrained/*": "the files are in lab/smollm2/configs",
     "--config *mini/html/*": "the files are in lab/pages/configs",
     "--config *mini/policy_gradient.yaml": "use lab/policy_gradients/configs/mini.yaml",
