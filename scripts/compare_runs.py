@@ -5,23 +5,19 @@
     python scripts/compare_runs.py --runs "zero-shot=a.jsonl,DPO=d1.jsonl+d2.jsonl,SWEET-RL=b1.jsonl+b2.jsonl" \
         --chains "SWEET-RL>DPO>zero-shot" --paper table2 --output_path results.json --markdown_path results.md
 
-    python scripts/compare_runs.py --runs "SWEET-RL=a_on_a.jsonl+a_on_b.jsonl+b_on_a.jsonl+b_on_b.jsonl" --human_matrix
-
 The files are outputs of evaluate_code.py or evaluate_html.py; files joined by + are seeds of one method.
 """
 
 import json
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
-from lab.simulated_humans.human_matrix import measure_matrix
 from sweet_rl.cli import run
 from sweet_rl.cli.configs import packaged_config
 from sweet_rl.errors import UserError
 from sweet_rl.evaluation.comparison import compare
 from sweet_rl.evaluation.comparison_table import as_latex, as_markdown, as_text, paper_results
-from sweet_rl.evaluation.graded_file import read_graded
+from sweet_rl.evaluation.graded_file import parse_runs, read_graded
 from sweet_rl.runs.texts import write_texts
 
 PAPER = packaged_config("paper/results.yaml")
@@ -36,7 +32,6 @@ def main(
     markdown_path: str | None = None,
     latex_path: str | None = None,
     mix_humans: bool = False,
-    human_matrix: bool = False,
     settings: str | None = None,
     seed: int = 0,
     overwrite: bool = False,
@@ -53,7 +48,6 @@ def main(
         markdown_path: write the tables here as Markdown.
         latex_path: write the tables here as LaTeX (booktabs).
         mix_humans: compare also runs that were played with different simulated humans.
-        human_matrix: print a matrix instead: trained with the dialogues of which human, evaluated with which.
         settings: note with the outputs which settings the runs were trained with, for example a log of tries.
         seed: of the bootstrap.
         overwrite: replace outputs that exist with other content.
@@ -64,45 +58,19 @@ def main(
         raise UserError(f"two outputs are written to one of {', '.join(outputs)}: choose different files.")
     figures = paper_results(PAPER, paper).get("rows") if paper else None
     graded = {name: [read_graded(path) for path in files] for name, files in paths.items()}
-    if human_matrix:
-        matrix = measure_matrix(graded, seed)
-        content, shown = matrix.to_dict(), matrix.table().text()
-        markdown, latex = matrix.table().markdown() + "\n", matrix.table().latex() + "\n"
-    else:
-        chained = [parse_chain(chain) for chain in chains]
-        comparison = compare(graded, list(baselines), chained, seed, mix_humans)
-        content, shown = comparison.to_dict() | {"paper": figures}, as_text(comparison, figures)
-        markdown, latex = as_markdown(comparison, figures), as_latex(comparison, figures)
-    content |= {"files": paths, "seed": seed}
+    comparison = compare(graded, list(baselines), [parse_chain(chain) for chain in chains], seed, mix_humans)
+    content = comparison.to_dict() | {"paper": figures, "files": paths, "seed": seed}
+    markdown = as_markdown(comparison, figures)
     if settings is not None:
         content |= {"settings": settings}
         markdown += f"\nSettings: {settings}.\n"
     texts = {
         output_path: json.dumps(content, indent=2, ensure_ascii=False) + "\n",
         markdown_path: markdown,
-        latex_path: latex,
+        latex_path: as_latex(comparison, figures),
     }
     write_texts({path: text for path, text in texts.items() if path is not None}, overwrite)
-    print(shown)
-
-
-def parse_runs(runs: dict | str) -> dict[str, list[str]]:
-    """Files by run name. Raises UserError for a name without files and one given twice."""
-    if isinstance(runs, str):
-        items = [item.strip() for item in runs.split(",") if item.strip()]
-        pairs = [item.partition("=") if "=" in item else (name_of(item), "=", item) for item in items]
-        entries = [(name.strip(), files.split("+")) for name, _, files in pairs]
-    else:
-        entries = [(str(name), [files] if isinstance(files, str) else list(files)) for name, files in runs.items()]
-    parsed: dict[str, list[str]] = {}
-    for name, files in entries:
-        files = [file.strip() for file in files if file.strip()]
-        if not name or not files or name in parsed:
-            raise UserError(f"--runs: expected name=file[+file...] with each name once, found {name!r}: {files}.")
-        parsed[name] = files
-    if not parsed:
-        raise UserError("--runs is empty; expected name=file[+file...], separated by commas.")
-    return parsed
+    print(as_text(comparison, figures))
 
 
 def parse_chain(chain: str) -> list[str]:
@@ -111,11 +79,6 @@ def parse_chain(chain: str) -> list[str]:
     if len(names) < 2 or not all(names):
         raise UserError(f"--chains: expected names of runs joined by >, found {chain!r}.")
     return names
-
-
-def name_of(path: str) -> str:
-    """The name of a run whose file has none: sweet.graded.jsonl is sweet."""
-    return Path(path).name.removesuffix(".jsonl").removesuffix(".graded")
 
 
 def with_files_first(words: Sequence[str]) -> list[str]:

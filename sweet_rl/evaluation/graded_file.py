@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from sweet_rl.errors import UserError
 from sweet_rl.records import Trajectory, content_id, read_records
@@ -32,6 +33,25 @@ class GradedFile:
     def humans(self) -> list[str]:
         """The humans who replied in its dialogues (`Trajectory.human_label`), sorted."""
         return sorted({label for t in self.trajectories if (label := t.human_label) is not None})
+
+
+def parse_runs(runs: dict | str) -> dict[str, list[str]]:
+    """Files by run name. Raises UserError for a name without files and one given twice."""
+    if isinstance(runs, str):
+        items = [item.strip() for item in runs.split(",") if item.strip()]
+        pairs = [item.partition("=") if "=" in item else (_run_name(item), "=", item) for item in items]
+        entries = [(name.strip(), files.split("+")) for name, _, files in pairs]
+    else:
+        entries = [(str(name), [files] if isinstance(files, str) else list(files)) for name, files in runs.items()]
+    parsed: dict[str, list[str]] = {}
+    for name, files in entries:
+        files = [file.strip() for file in files if file.strip()]
+        if not name or not files or name in parsed:
+            raise UserError(f"--runs: expected name=file[+file...] with each name once, found {name!r}: {files}.")
+        parsed[name] = files
+    if not parsed:
+        raise UserError("--runs is empty; expected name=file[+file...], separated by commas.")
+    return parsed
 
 
 def read_graded(path: str) -> GradedFile:
@@ -121,3 +141,8 @@ def _check_humans(runs: Mapping[str, Sequence[GradedFile]]) -> None:
 
 def _content(task) -> str:
     return content_id([task.ground_truth, task.test_cases])
+
+
+def _run_name(path: str) -> str:
+    """The name of a run whose file has none: sweet.graded.jsonl is sweet."""
+    return Path(path).name.removesuffix(".jsonl").removesuffix(".graded")
