@@ -24,9 +24,9 @@ def claimed_solution(task: Task, messages_before: Sequence[Message], reply: str)
     """The code of the task with the rule that a reply states in place of the hidden one.
 
     Args:
-        task: a mini task.
-        messages_before: the dialogue before the reply; its last message is the question.
-        reply: of the human.
+        task: Task of the dialogue.
+        messages_before: Dialogue before the reply; its last message is the question.
+        reply: Reply of the human.
 
     Returns:
         None if `task` is no mini task, the question is about no rule, or the reply states none that can be read.

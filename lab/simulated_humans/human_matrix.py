@@ -1,22 +1,56 @@
 """A matrix of agents by the simulated humans they were trained and evaluated with.
 
-The human of the evaluation is in the rows of a graded file. The human of the training is found through the manifests
-behind the agent: its training set, the dialogues that it was made from, and their human.
+    python -m lab.simulated_humans.human_matrix --markdown_path matrix.md \
+        --runs "SWEET-RL=a_on_a.jsonl+a_on_b.jsonl+b_on_a.jsonl+b_on_b.jsonl"
+
+Each file is an output of evaluate_code.py or evaluate_html.py; files of one cell are its seeds. The human of the
+evaluation is in the rows of a graded file. The human of the training is found through the manifests behind the agent:
+its training set, the dialogues that it was made from, and their human.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from sweet_rl.cli import run
 from sweet_rl.errors import UserError
 from sweet_rl.evaluation.budget import behind_dialogues, human_of
 from sweet_rl.evaluation.comparison import Row, compare
 from sweet_rl.evaluation.comparison_table import Table
-from sweet_rl.evaluation.graded_file import GradedFile, check_comparable
+from sweet_rl.evaluation.graded_file import GradedFile, check_comparable, parse_runs, read_graded
 from sweet_rl.evaluation.statistics import interval_text
+from sweet_rl.runs.texts import write_texts
 
 UNTRAINED = "none"
+
+
+def main(
+    runs: dict | str,
+    output_path: str | None = None,
+    markdown_path: str | None = None,
+    seed: int = 0,
+    overwrite: bool = False,
+) -> None:
+    """Print what agents reach with the human of their training and with others.
+
+    Args:
+        runs: Graded files as name=file[+file...] per run, separated by commas.
+        output_path: File for the figures as JSON.
+        markdown_path: File for the table in Markdown.
+        seed: Random seed of the bootstrap.
+        overwrite: Replace outputs that exist with other content.
+    """
+    paths = parse_runs(runs)
+    matrix = measure_matrix({name: [read_graded(path) for path in files] for name, files in paths.items()}, seed)
+    content = matrix.to_dict() | {"files": paths, "seed": seed}
+    texts = {
+        output_path: json.dumps(content, indent=2, ensure_ascii=False) + "\n",
+        markdown_path: matrix.table().markdown() + "\n",
+    }
+    write_texts({path: text for path, text in texts.items() if path is not None}, overwrite)
+    print(matrix.table().text())
 
 
 @dataclass(frozen=True)
@@ -24,9 +58,9 @@ class HumanMatrix:
     """What agents reach with the human they were trained with, and with others.
 
     Attributes:
-        measure: success, similarity or reward.
-        cells: by (run, trained with, evaluated with); seeds are averaged.
-        tasks: number of tasks with a graded dialogue in every file.
+        measure: Name of the measure: success, similarity or reward.
+        cells: Figures by (run, trained with, evaluated with); seeds are averaged.
+        tasks: Number of tasks with a graded dialogue in every file.
     """
 
     measure: str
@@ -59,11 +93,11 @@ def measure_matrix(runs: Mapping[str, Sequence[GradedFile]], seed: int = 0) -> H
     """Sort the files of each run by the humans of training and evaluation.
 
     Args:
-        runs: graded files by the name of the run; files of one cell are its seeds.
-        seed: of the bootstrap.
+        runs: Graded files by the name of the run; files of one cell are its seeds.
+        seed: Random seed of the bootstrap.
 
     Raises:
-        UserError: files on different tasks or by different graders, or one that was played with several humans.
+        UserError: Files on different tasks or by different graders, or one that was played with several humans.
     """
     check_comparable(runs, mix_humans=True)
     cells: dict[tuple[str, str, str], list[GradedFile]] = {}
@@ -88,3 +122,7 @@ def _figure(row: Row | None) -> str:
     if row is None:
         return ""
     return f"{100 * row.main.mean:.1f} ({interval_text(row.main.low, row.main.high)})"
+
+
+if __name__ == "__main__":
+    run(main)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from lab.simulated_humans.claims import claimed_solution
 from lab.simulated_humans.replies import does_not_know, ends_help
-from sweet_rl.domains import Domain, Grader
+from sweet_rl.domains import Grader
 from sweet_rl.domains.leaks import gives_away, holds_markup
 from sweet_rl.evaluation.comparison_table import Table
 from sweet_rl.records import Task, Trajectory
@@ -17,13 +17,17 @@ HEADING = (
 )  # fmt: skip
 
 
-def replies_of(trajectory: Trajectory, domain: Domain) -> Iterator[dict]:
+def replies_of(trajectory: Trajectory, draws_pages: bool = False) -> Iterator[dict]:
     """One row per reply of the human.
+
+    Args:
+        trajectory: Trajectory with the replies.
+        draws_pages: Whether a reply leaks by markup, as in Frontend Design, or by code of the reference solution.
 
     Returns:
         {id, human, question, reply, characters, leak, unknown, settled, ends_help, claim}. `settled`: the domain's
-        oracle says that the reference answers the question (None without its word). `claim`: the reference solution
-        as it would be if the reply were true (None if it cannot be read: `claims.py`).
+        oracle says that the reference answers the question (None if it did not judge the turn). `claim`: the reference
+        solution as it would be if the reply were true (None if it cannot be read: `claims.py`).
     """
     history = trajectory.dialogue_history
     for place in range(2, len(history)):
@@ -31,7 +35,7 @@ def replies_of(trajectory: Trajectory, domain: Domain) -> Iterator[dict]:
         if (before["role"], message["role"]) != ("assistant", "user"):
             continue
         reply, shown = message["content"], "\n".join(one["content"] for one in history[:place])
-        leak = holds_markup(reply) if domain.draws_pages else gives_away(reply, trajectory.task.ground_truth, shown)
+        leak = holds_markup(reply) if draws_pages else gives_away(reply, trajectory.task.ground_truth, shown)
         word = before.get("oracle")
         yield {
             "id": f"{trajectory.id}.{place}",
@@ -58,8 +62,8 @@ def quality(rows: Sequence[dict], trajectories: Sequence[Trajectory]) -> list[di
     """The figures of each human.
 
     Args:
-        rows: of `replies_of`, with `contradicts` (True, False, or None: not checked).
-        trajectories: that they come from.
+        rows: Rows of `replies_of`, with `contradicts` (True, False, or None: not checked).
+        trajectories: Trajectories of these rows.
     """
     return [
         _figures(human, [row for row in rows if row["human"] == human],

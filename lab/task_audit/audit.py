@@ -1,4 +1,4 @@
-"""Checks a file of tasks: references that fail, tests that prove nothing, tasks that stand there twice."""
+"""Check a file of tasks: references that fail, tests that prove nothing, tasks that are there twice."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class Audit:
     """What was found about one task.
 
     Attributes:
-        task: the task.
-        reasons: why it should be left out: kind -> evidence.
-        trivial_reward: highest reward of a trivial answer; None if none was graded.
-        distinct_tests: number of different test calls.
-        machine: what the machine did to a check; the task has to be audited again.
+        task: The task.
+        reasons: Reasons to leave it out: kind -> evidence.
+        trivial_reward: Highest reward of a trivial answer; None if none was graded.
+        distinct_tests: Number of different test calls.
+        machine: What the machine did to a check; the task has to be audited again.
     """
 
     task: Task
@@ -109,7 +109,7 @@ def duplicates(files: Mapping[str, Sequence[Task]]) -> dict[tuple[str, str], dic
     """The tasks that are like an earlier one, in the same file or in one before it.
 
     Args:
-        files: the tasks of each file, in the order of precedence.
+        files: The tasks of each file, in the order of precedence.
 
     Returns:
         {(file, id): {kind: "ID of the earlier task, FILE"}}, where FILE is left out if it is the same.
@@ -136,9 +136,9 @@ def audit_page(rows: Sequence[dict], command: str, setting: str) -> str:
     """The findings as a page of Markdown: counts, and ids with their reasons. It holds no text of a task.
 
     Args:
-        rows: `Audit.to_dict` with the name of the `file`.
-        command: that made them.
-        setting: how answers were graded, one line.
+        rows: Findings (`Audit.to_dict`), each with the name of its `file`.
+        command: Command that made them.
+        setting: How answers were graded, in one line.
     """
     files = dict.fromkeys(row["file"] for row in rows)
     flagged = [row for row in rows if row["reasons"]]

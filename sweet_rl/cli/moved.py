@@ -26,6 +26,7 @@ MOVED = {
     "sweet-rl study_credit": "run `python -m lab.critics.study_credit` in a clone",
     "sweet-rl humans": "run `python -m lab.simulated_humans.measure_humans` in a clone",
     "sweet-rl measure_humans": "run `python -m lab.simulated_humans.measure_humans` in a clone",
+    "--human_matrix": "run `python -m lab.simulated_humans.human_matrix` in a clone",
     "sweet-rl audit": "run `python -m lab.task_audit.audit_tasks` in a clone",
     "sweet-rl audit_tasks": "run `python -m lab.task_audit.audit_tasks` in a clone",
     "sweet-rl train-pg": "run `python -m lab.policy_gradients.train_policy_gradient` in a clone",

@@ -41,18 +41,15 @@ def call(script: str, *words: str, **flags) -> Result:
     `script` is the name of a file in scripts/ ("train_dpo.py"), or a module of the laboratory, as after `python -m`
     ("lab.task_audit.audit_tasks").
     """
-    path = ROOT / "scripts" / script
+    path = _path(script)
     out, err, code = io.StringIO(), io.StringIO(), 0
     with (
-        mock.patch.object(sys, "argv", [script if _is_module(script) else str(path), *words, *words_of(flags)]),
+        mock.patch.object(sys, "argv", [str(path), *words, *words_of(flags)]),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
     ):
         try:
-            if _is_module(script):
-                runpy.run_module(script, run_name="__main__")
-            else:
-                runpy.run_path(str(path), run_name="__main__")
+            runpy.run_path(str(path), run_name="__main__")
         except SystemExit as end:
             code = end.code if isinstance(end.code, int) else int(end.code is not None)
     return Result(code, out.getvalue(), err.getvalue())
@@ -62,7 +59,7 @@ def process(script: str, **flags) -> tuple[list[str], dict[str, str]]:
     """The words and the environment that start a script (see `call`) in a process of its own, without a network."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
     environment["CUDA_VISIBLE_DEVICES"] = ""
-    start = ["-m", script] if _is_module(script) else [str(ROOT / "scripts" / script)]
+    start = ["-m", script] if script.startswith("lab.") else [str(_path(script))]
     return [sys.executable, *start, *words_of(flags)], environment
 
 
@@ -73,8 +70,8 @@ def call_process(script: str, **flags) -> Result:
     return Result(done.returncode, done.stdout, done.stderr)
 
 
-def _is_module(script: str) -> bool:
-    return script.startswith("lab.")
+def _path(script: str) -> Path:
+    return ROOT / f"{script.replace('.', '/')}.py" if script.startswith("lab.") else ROOT / "scripts" / script
 
 
 def contents(*folders: Path) -> dict[str, bytes | None]:

@@ -67,8 +67,14 @@ def test_runs_with_different_humans_are_compared_only_if_that_is_wanted(files):
     assert mixed.code == 0 and "simulated human" in mixed.out and "B (BBBBBBBB)" in mixed.out
     alike = call("compare_runs.py", runs=f"a={files['A', 'A']},b={files['B', 'A']}")
     assert "simulated human: A (AAAAAAAA)" in alike.out
-    matrix = call("compare_runs.py", runs=f"rft={files['A', 'A']}+{files['B', 'B']}", human_matrix=True)
-    assert matrix.code == 0 and "trained with" in matrix.out, matrix.err
+
+
+def test_the_command_prints_and_writes_the_matrix(files, tmp_path):
+    done = call("lab.simulated_humans.human_matrix", runs=f"rft={files['A', 'A']}+{files['B', 'B']}",
+                output_path=tmp_path / "matrix.json", markdown_path=tmp_path / "matrix.md")  # fmt: skip
+    assert done.code == 0 and "trained with" in done.out, done.err
+    assert json.loads((tmp_path / "matrix.json").read_text())["tasks"] == 2
+    assert (tmp_path / "matrix.md").read_text().startswith("| run | trained with |")
 
 
 def test_a_file_of_two_humans_is_no_cell(files, tmp_path):

@@ -7,7 +7,6 @@ from sweet_rl.domains.backend.hidden_tests import CodeGrader
 from sweet_rl.mini.tasks import make_tasks, rules_of
 from sweet_rl.mini.worlds import TOPIC_BY_NAME
 from sweet_rl.records import Task, Trajectory
-from sweet_rl.task_types import load_domain
 
 ROW = make_tasks(1, seed=1)[0]
 TASK = Task.from_dict(ROW)
@@ -37,8 +36,7 @@ TRAJECTORIES = [
 
 @pytest.fixture(scope="module")
 def rows():
-    domain = load_domain("mini")
-    found = [row for trajectory in TRAJECTORIES for row in replies_of(trajectory, domain)]
+    found = [row for trajectory in TRAJECTORIES for row in replies_of(trajectory)]
     claims = [row for row in found if row["claim"] is not None]
     with CodeGrader(workers=1) as grader:
         verdicts = check_claims([(TASK, row["claim"]) for row in claims], grader)

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from lab.simulated_humans.measure_humans import JUDGE_PROMPT
 from lab.simulated_humans.replies import does_not_know, ends_help
 from lab.simulated_humans.reply_judge import PROMPT_VALUES, contradicts
 from sweet_rl.mini.human import UNCLEAR, UNKNOWN
@@ -51,6 +52,6 @@ def test_the_judge_sees_reference_question_and_reply_and_its_last_verdict_counts
             assert all(text in message["content"] for text in shown) and sampling.temperature == 0
             return [Completion(verdict, None, None, "stop")]
 
-    template = load_prompt("reply_judge.txt", PROMPT_VALUES)
+    template = load_prompt(JUDGE_PROMPT, PROMPT_VALUES)
     judged = contradicts(Judge(), template, Task("t", "return 3"), "Which number?", "Five.")
     assert asyncio.run(judged) is wrong

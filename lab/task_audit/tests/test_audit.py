@@ -100,7 +100,7 @@ def test_pages_are_compared_by_their_text():
 
 def test_the_page_has_counts_and_ids_but_no_text_of_a_task(audits):
     rows = [row | {"file": "some.jsonl"} for row in audits.values()]
-    page = audit_page(rows, "python lab/task_audit/audit_tasks.py", "Each reference was run 2 times")
+    page = audit_page(rows, "python -m lab.task_audit.audit_tasks", "Each reference was run 2 times")
     assert "| some.jsonl | 8 | 2 | 6 |" in page and f"| {TRIVIAL} | 3 |" in page
     assert f"| {TASKS['first'].id} | some.jsonl | {TRIVIAL} | return a[0] if a else None |" in page
     assert "SECRET" not in page and "division" not in page and "SECRET" not in json.dumps(rows)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import shutil
 from pathlib import Path
 
 import pytest
@@ -113,15 +112,9 @@ RUN = {
     "critics.md": None,
     "installed_command.md": None,
     "quickstart.md": "Then look at the dialogues",
-    "task_audit.md": None,
-    "simulated_humans.md": "## Measured",
 }
 SMALL = {"num_train": 8, "num_test": 4, "best_of_n": 4, "num_pairs": 1, "max_epochs": 1}
 ADDED = {"make_mini_tasks": ("num_train", "num_test"), "train_dpo": ("max_epochs",), "train_sft": ("max_epochs",)}
-COPIES = {
-    "task_audit.md": {"test": "test", "train": "train", "tasks": "test"},
-    "simulated_humans.md": {"scripted": "rewarded", "llm": "sweet.graded"},
-}
 
 
 def small(script: str, flags: list[str]) -> list[str]:
@@ -152,8 +145,6 @@ def test_the_commands_of_the_tutorial_and_what_reads_its_files_run(checkout):
     Path("runs").mkdir()
     Path("runs/mini").symlink_to("tour")
     for page, heading in RUN.items():
-        for here, there in COPIES.get(page, {}).items():
-            shutil.copy(f"runs/tour/{there}.jsonl", f"{here}.jsonl")
         examples = blocks(ROOT / "docs" / page)
         if heading:
             start = examples[0].document.text.index(heading)
