@@ -61,6 +61,7 @@ setup(
         "anyio>=4.0",
         "datasets>=3.0",
         "diskcache>=5.6",
+        "fire>=0.7",
         "huggingface_hub>=1.0",
         "jinja2>=3.1",
         "numpy>=1.26",

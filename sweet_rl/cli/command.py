@@ -12,7 +12,9 @@ import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
+import fire
 import yaml
+from fire.decorators import SetParseFn
 
 from sweet_rl.cli.configs import find_config
 from sweet_rl.cli.groups import CONFIG, Flag, arguments, flags_of
@@ -88,10 +90,7 @@ def parse_flags(main: Callable[..., Any], command: Sequence[str], released: Rele
 def split(
     command: Sequence[str], switches: Collection[str] = (), several: Collection[str] = ()
 ) -> tuple[dict[str, str | None], list[str]]:
-    """Split a command line into its flags and the values that have no flag before them.
-
-    Not argparse or Fire, because the release's command lines mix values by position with flags, several values
-    after one flag, and switches before paths.
+    """Split a command line with Fire into its flags and the values that have no flag before them.
 
     Args:
         command: Words of the command line.
@@ -103,13 +102,31 @@ def split(
     """
     given: dict[str, str | None] = {}
     stray: list[str] = []
+
+    @SetParseFn(str)  # values stay text: the annotation of the flag decides about the type
+    def collect(*values: str, **flags: str) -> None:
+        stray.extend(values)
+        given.update(flags)
+
+    words = _joined(command, switches, several)
+    alone = [word for word in words if _is_flag(word) and "=" not in word]
+    fire.Fire(collect, command=[word for word in words if word not in alone])
+    return given | {word[2:]: None for word in alone}, stray
+
+
+def _joined(command: Sequence[str], switches: Collection[str], several: Collection[str]) -> list[str]:
+    """The command with each flag and its value in one word, --name=value.
+
+    Fire alone would take the path after a switch as its value, and only the first of several values.
+    """
+    joined: list[str] = []
     words = list(command)
     while words:
         word = words.pop(0)
         if not _is_flag(word) and word != "-":
-            stray.append(word)
+            joined.append(word)
             continue
-        if not word.startswith("--"):
+        if not word.startswith("--") or word == "--":
             raise UserError(
                 f"unknown setting {word}. Flags have two dashes: --name value; a value that begins with a dash is "
                 f"given as --name={word}."
@@ -121,8 +138,8 @@ def split(
             if name in switches and not is_bool_word(words[0]):
                 break
             taken.append(words.pop(0))
-        given[name] = ",".join(taken) if taken else None
-    return given, stray
+        joined.append(f"--{name}={','.join(taken)}" if taken else f"--{name}")
+    return joined
 
 
 def _is_flag(word: str) -> bool:
