@@ -11,22 +11,14 @@ seeds of one critic. Answers run in the sandbox: an answer is complete if it is 
 tasks together.
 """
 
-import json
-
 from sweet_rl.cli import run
 from sweet_rl.domains.backend.environment import CodeGrading, make_grader
 from sweet_rl.errors import UserError
-from sweet_rl.mini.credit_accuracy import (
-    credit_accuracy,
-    credit_markdown,
-    judged,
-    judged_by_rows,
-    last_answers,
-)
+from sweet_rl.mini.credit_accuracy import credit_accuracy, judged, judged_by_rows, last_answers
+from sweet_rl.mini.credit_report import named_files, show_credit
 from sweet_rl.progress import progress_bar
 from sweet_rl.records import TurnCandidates, read_records
 from sweet_rl.runs.manifest import read_manifest
-from sweet_rl.runs.texts import write_texts
 
 
 def main(
@@ -48,43 +40,16 @@ def main(
         seed: of the bootstrap.
         overwrite: replace the outputs.
     """
-    ranked, studied = listed("runs", runs), listed("studies", studies)
+    ranked, studied = named_files("runs", runs), named_files("studies", studies)
+    if not all(name.isdigit() for name in studied):
+        raise UserError(f"--studies is {studies!r}; the name of a file is a number of dialogues: 0=study.jsonl")
     if not ranked and not studied:
         raise UserError("missing: --runs name=file, or --studies dialogues=file.")
-    if output_path is not None and output_path == markdown_path:
-        raise UserError(f"--output_path and --markdown_path are both {output_path}: choose two files.")
     right: dict[tuple[str, str], bool] = {}
     results = {name: measured(paths, right, seed) for name, paths in ranked.items()}
     for dialogues, paths in studied.items():
         results |= measured_study(dialogues, paths, right, seed)
-    outputs = {
-        output_path: json.dumps(results, indent=2) + "\n",
-        markdown_path: credit_markdown(results),
-    }
-    write_texts({path: text for path, text in outputs.items() if path is not None}, overwrite)
-    width = max(map(len, results))
-    for name in ranked:
-        for kind, value in results[name]["by_kind"].items():
-            print(f"{name:{width}}  {kind:24} {100 * value['accuracy']:5.1f} %  of {value['pairs']} pairs")
-    for name, result in results.items():
-        for group, value in result["groups"].items():
-            if value["pairs"]:
-                low, high = value["interval"]
-                print(
-                    f"{name:{width}}  {group}: {100 * value['accuracy']:.1f} % [{100 * low:.1f}, {100 * high:.1f}] of "
-                    f"{value['pairs']} pairs"
-                )
-
-
-def listed(flag: str, text: str) -> dict[str, list[str]]:
-    """The files of each name in `name=file[+file],...`. Raises UserError for any other form."""
-    entries = [tuple(map(str.strip, entry.partition("=")[::2])) for entry in text.split(",")] if text else []
-    named = dict(entries)
-    if len(named) < len(entries) or not all(name and path for name, path in entries):
-        raise UserError(f"--{flag} is {text!r}; expected name=file with each name once, several separated by commas.")
-    if flag == "studies" and not all(name.isdigit() for name in named):
-        raise UserError(f"--studies is {text!r}; the name of a file is a number of dialogues: 0=study.jsonl")
-    return {name: paths.split("+") for name, paths in named.items()}
+    show_credit(results, output_path, markdown_path, overwrite, kinds=list(ranked))
 
 
 def read_judged(paths: list[str], right: dict[tuple[str, str], bool]) -> list[list[TurnCandidates]]:

@@ -3,7 +3,7 @@
 - `hf://datasets/OWNER/NAME/FILE`, with `@REVISION` after NAME if wanted: a file of a dataset on the hub. A copy in the
   hub's cache is used as it is; `hf download` brings it up to date.
 - `colbench/backend/train`, `colbench/backend/test`, `colbench/backend/offline`: files of the published ColBench.
-- `mini`, `mini_hard`, `mini_html`: the packaged agents.
+- `mini`, `mini_hard`: the packaged agents.
 
 A path that exists is always that path.
 """
@@ -51,7 +51,7 @@ def local_path(name: str | Path) -> Path:
 
 
 def model_path(name: str) -> str:
-    """Return the folder of a packaged model (`mini`, `mini_hard`, `mini_html`); other names are returned unchanged."""
+    """Return the folder of a packaged model (`mini`, `mini_hard`); other names are returned unchanged."""
     packaged = PACKAGED / name
     return str(packaged) if re.fullmatch(r"\w+", name) and packaged.is_dir() else name
 

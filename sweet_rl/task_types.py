@@ -9,14 +9,14 @@ from sweet_rl.domains import Domain
 from sweet_rl.errors import UserError
 from sweet_rl.user_file import load_from_file
 
-NAMES = ("code", "html", "mini", "mini_html")
+NAMES = ("code", "html", "mini")
 
 
 def load_domain(name: str) -> Domain:
     """The domain that `--task_type` names.
 
     Args:
-        name: code, html, mini, mini_html, or the path of a Python file that defines `DOMAIN`.
+        name: code, html, mini, or the path of a Python file that defines `DOMAIN`.
 
     Raises:
         UserError: there is no such name or file, the file cannot be imported, or its `DOMAIN` is no `Domain`.
@@ -32,16 +32,21 @@ def load_domain(name: str) -> Domain:
 
 
 def _packaged(name: str) -> Domain:
-    """A domain of the package; code and html also know the mini agent and the scripted human of its tasks."""
+    """A domain of the package; code also knows the mini agent and the scripted human of its tasks."""
     from sweet_rl.domains.backend import environment as backend
     from sweet_rl.domains.frontend import environment as frontend
-    from sweet_rl.mini.domains import MINI, MINI_HTML
+    from sweet_rl.mini.domains import MINI
 
-    domain, mini = (frontend.DOMAIN, MINI_HTML) if name in ("html", "mini_html") else (backend.DOMAIN, MINI)
-    if name == mini.name:
-        return mini
-    prompts = {mini.name: mini.agent_prompt}
-    return replace(domain, agent_prompts=prompts, scripted_humans=mini.scripted_humans, label_turn=mini.label_turn)
+    if name == "html":
+        return frontend.DOMAIN
+    if name == "mini":
+        return MINI
+    return replace(
+        backend.DOMAIN,
+        agent_prompts={MINI.name: MINI.agent_prompt},
+        scripted_humans=MINI.scripted_humans,
+        label_turn=MINI.label_turn,
+    )
 
 
 def _from_file(path: Path) -> Domain:

@@ -10,12 +10,12 @@ from dataclasses import fields, replace
 from functools import cached_property
 from typing import Any
 
-from lab.pages.page_tasks import make_page_tasks
 from sweet_rl.domains import Grader, HumanSettings
 from sweet_rl.domains.backend.environment import CodeGrading
 from sweet_rl.domains.frontend.environment import PageGrading
 from sweet_rl.domains.grading import grade_trajectories
 from sweet_rl.errors import UserError
+from sweet_rl.mini.domains import MINI
 from sweet_rl.mini.tasks import TEST_SEED, make_tasks
 from sweet_rl.models.base import Completion, Message, Sampling
 from sweet_rl.records import Task, Trajectory, read_records
@@ -24,7 +24,7 @@ from sweet_rl.rollout.play import DialogueSetup, play
 from sweet_rl.task_types import load_domain
 
 Call = Callable[[list[Message], Sampling], Awaitable[Completion]]
-MINI_TASKS = {"mini": (make_tasks, 400), "mini_html": (make_page_tasks, 200)}
+NUM_MINI_TASKS = 400
 DIALOGUE, TASK = "dialogue", "task"  # names of the trajectory and of the task's row in the logs of the tools
 PICTURES_KEPT = 1024  # so that a reference page is not drawn again at every turn
 
@@ -68,10 +68,10 @@ class Benchmark:
     """Tasks of one domain, and how they are played and graded. The grader is made when it is first needed.
 
     Args:
-        task_type: the domain: code, html, mini, mini_html, or the path of a Python file with a DOMAIN.
+        task_type: the domain: code, html, mini, or the path of a Python file with a DOMAIN.
         input_path: tasks, JSONL. The mini tasks need none: those of make_mini_tasks.py's test.jsonl are made.
         scripted_human: name of a human of the domain that needs no model; None: a model plays the human. `auto`: the
-            scripted one of mini and mini_html, elsewhere a model.
+            scripted one of mini, elsewhere a model.
         max_turns: number of messages that the agent may write.
         agent_prompt_path: template with {problem_description}; the domain's by default.
         user_prompt_path: template of a human that a model plays; the domain's by default.
@@ -97,7 +97,7 @@ class Benchmark:
     ) -> None:
         self.domain = domain = load_domain(task_type)
         if scripted_human == "auto":
-            scripted_human = next(iter(domain.scripted_humans)) if domain.name in MINI_TASKS else None
+            scripted_human = next(iter(domain.scripted_humans)) if domain is MINI else None
         if scripted_human is not None and scripted_human not in domain.scripted_humans:
             raise UserError(
                 f"{scripted_human!r} is no scripted human of the domain {domain.name!r}, which has "
@@ -115,9 +115,8 @@ class Benchmark:
         """The tasks. Raises UserError if the file cannot be read or its tasks are of another domain."""
         if self.input_path is not None:
             tasks = read_records(self.input_path, Task)
-        elif self.domain.name in MINI_TASKS:
-            make, count = MINI_TASKS[self.domain.name]
-            tasks = [Task.from_dict(row) for row in make(count, TEST_SEED)]
+        elif self.domain is MINI:
+            tasks = [Task.from_dict(row) for row in make_tasks(NUM_MINI_TASKS, TEST_SEED)]
         else:
             raise UserError(f"the domain {self.domain.name!r} has no tasks of its own: give input_path, a JSONL file.")
         self.domain.check(tasks, self.input_path or self.domain.name, self.scripted_human)

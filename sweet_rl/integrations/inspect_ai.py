@@ -42,17 +42,11 @@ def mini(**settings: Any) -> Task:
 
 
 @task
-def mini_frontend(**settings: Any) -> Task:
-    """The embedded small page tasks, with their scripted human."""
-    return domain("mini_html", **settings)
-
-
-@task
 def domain(task_type: str, **settings: Any) -> Task:
     """Any domain, also one's own.
 
     Args:
-        task_type: code, html, mini, mini_html, or the path of a Python file with a DOMAIN.
+        task_type: code, html, mini, or the path of a Python file with a DOMAIN.
         settings: other arguments of `Benchmark`.
 
     Raises:

@@ -94,11 +94,11 @@ class ColBenchTask(vf.Task[ColBenchData, RequestState, ColBenchTaskConfig]):
 class ColBenchConfig(vf.TasksetConfig):
     task: ColBenchTaskConfig = ColBenchTaskConfig()
     task_type: str = "mini"
-    """code (Backend Programming), html (Frontend Design), mini, mini_html, or a Python file with a DOMAIN."""
+    """code (Backend Programming), html (Frontend Design), mini, or a Python file with a DOMAIN."""
     input_path: str | None = None
     """Tasks, JSONL; the mini tasks need none."""
     scripted_human: str | None = "auto"
-    """A human of the domain that needs no model. `auto`: the one of mini and mini_html; elsewhere None, a model."""
+    """A human of the domain that needs no model. `auto`: the one of mini; elsewhere None, a model."""
     max_turns: int = 10
     agent_prompt_path: str | None = None
     user_prompt_path: str | None = None

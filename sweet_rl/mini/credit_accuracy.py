@@ -1,50 +1,59 @@
-"""Credit accuracy: how often a critic ranks the better of two turns first, as judged by the mini oracles."""
+"""Credit accuracy: how often a critic ranks the better of two turns first, as judged by an oracle."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
 
-from lab.pages import page_oracle
-from lab.pages.pages import read_page
 from sweet_rl.errors import UserError
-from sweet_rl.evaluation.comparison_table import Table
-from sweet_rl.evaluation.statistics import interval_text
 from sweet_rl.evaluation.two_level import two_level_ratio
 from sweet_rl.mini import oracle
 from sweet_rl.records import Task, TurnCandidates
 
-WORTH = {"early": 0, "wrong": 0, "useless": 1, "repeated": 1, "spoils": 1, "useful": 2, "idle": 2, "repairs": 3}
-WORTH |= {"complete": 4}
-QUESTIONS = {
-    "useful over useless question": ("useful over useless", "useful over repeated"),
-    "question over early answer": ("useful over early", "useless over early", "repeated over early"),
-    "complete answer over question": ("complete over useless", "complete over repeated"),
-}
-DRAFTS = {
-    "repairing over other draft": ("repairs over idle", "repairs over spoils"),
-    "draft over early page": ("repairs over early", "idle over early", "spoils over early"),
-    "complete page over draft": ("complete over repairs", "complete over idle", "complete over spoils"),
-}
 RESAMPLES = 1000
 MARKUP = re.compile(r"<\|[a-z]+\|>")
 Verdicts = Mapping[tuple[str, str], bool]
 """(id of the task, text of an answer) -> whether the answer is right."""
 
 
+@dataclass(frozen=True)
+class OracleOrder:
+    """Which of two turns an oracle prefers, and which of the agent's decisions are measured.
+
+    Attributes:
+        worth: Worth of each of the oracle's words; of two turns the one with the larger worth is better.
+        decisions: For each decision its kinds of pairs, `better over worse`. The first decision has to occur.
+    """
+
+    worth: Mapping[str, int]
+    decisions: Mapping[str, tuple[str, ...]]
+
+
+ORDER = OracleOrder(
+    worth={"early": 0, "wrong": 0, "useless": 1, "repeated": 1, "useful": 2, "complete": 4},
+    decisions={
+        "useful over useless question": ("useful over useless", "useful over repeated"),
+        "question over early answer": ("useful over early", "useless over early", "repeated over early"),
+        "complete answer over question": ("complete over useless", "complete over repeated"),
+    },
+)
+
+
 class JudgedTurn(NamedTuple):
     """A turn's candidates as the oracle and a critic judge them, equal texts once.
 
     Attributes:
-        task: id of the task.
-        turn: number of the turn, from 0.
-        words: the oracle's word on each candidate.
-        scores: the critic's score of each candidate.
+        task: Identifier of the task.
+        turn: Number of the turn, from 0.
+        words: The oracle's word on each candidate.
+        scores: The critic's score of each candidate.
     """
 
     task: str
@@ -57,81 +66,83 @@ def last_answers(record: TurnCandidates) -> list[tuple[Task, str]]:
     """The candidates that answer with code after every rule was told, each once: `judged` needs a verdict on them.
 
     Raises:
-        UserError: the task is not a mini task.
+        UserError: The task is not a mini task.
     """
-    texts = _texts(record, None)
-    if record.task.extra.get("mini") is None:
-        return []  # the oracle of pages compares them itself
-    return [(record.task, text) for text, word in zip(texts, _words(record, texts), strict=True) if word == "complete"]
+    mini, earlier = _mini_of(record, None), agent_messages(record)
+    texts = dict.fromkeys(record.additional_outputs)
+    return [(record.task, text) for text in texts if oracle.usefulness(mini, earlier, text) == "complete"]
 
 
 def judged(record: TurnCandidates, right: Verdicts) -> JudgedTurn:
-    """The turn of a ranked record.
+    """The turn of a ranked record of a mini task.
 
     Args:
-        right: the verdicts on its `last_answers`. One that is not right is `wrong`: no better than an early answer.
+        record: The ranked candidates of a turn.
+        right: Verdicts on its `last_answers`. One that is not right is `wrong`: no better than an early answer.
 
     Raises:
-        UserError: it is not ranked, or its task is not a mini task.
+        UserError: The record is not ranked, or its task is not a mini task.
     """
-    texts = _texts(record, "judge_scores" if record.judge_scores is None else None)
-    words = _with_verdicts(record, texts, right)
-    return JudgedTurn(record.task.id, record.turn, words, [record.judge_scores[i] for i in texts.values()])
+    _mini_of(record, "judge_scores" if record.judge_scores is None else None)
+    return judged_turn(record, record.judge_scores, partial(_word, record.task, right))
 
 
 def judged_by_rows(record: TurnCandidates, right: Verdicts) -> dict[str, JudgedTurn]:
-    """The turn by each row of a study (study_credit.py). Arguments and errors as of `judged`."""
+    """The turn by each row of a study (study_credit.py). Arguments and errors are those of `judged`."""
     rows = record.extra.get("scores")
-    texts = _texts(record, None if isinstance(rows, dict) else "scores")
-    words = _with_verdicts(record, texts, right)
-    return {
-        name: JudgedTurn(record.task.id, record.turn, words, [scores[i] for i in texts.values()])
-        for name, scores in rows.items()
-    }
+    _mini_of(record, None if isinstance(rows, dict) else "scores")
+    word = partial(_word, record.task, right)
+    return {name: judged_turn(record, scores, word) for name, scores in rows.items()}
 
 
-def _texts(record: TurnCandidates, missing: str | None) -> dict[str, int]:
-    """Each different candidate with its place."""
-    known = record.task is not None and (
-        record.task.extra.get("mini") is not None or read_page(record.task.ground_truth) is not None
-    )
-    if missing or not known or isinstance(record.input, str):
+def judged_turn(record: TurnCandidates, scores: Sequence[float], word: Callable[[list[dict], str], str]) -> JudgedTurn:
+    """The turn of a ranked record by any oracle.
+
+    Args:
+        record: The candidates of the turn, with the input as parts.
+        scores: The critic's score of each candidate.
+        word: `word(messages, text)` returns the oracle's word on a candidate after the agent's earlier messages.
+    """
+    places = {text: place for place, text in enumerate(record.additional_outputs)}
+    earlier = agent_messages(record)
+    words = [word(earlier, text) for text in places]
+    return JudgedTurn(record.task.id, record.turn, words, [scores[place] for place in places.values()])
+
+
+def agent_messages(record: TurnCandidates) -> list[dict]:
+    """The agent's messages before the turn, without the markup of the mini agents' chat template."""
+    earlier = [MARKUP.sub("", part["text"]) for part in record.input if part["train"]]
+    return [{"role": "assistant", "content": text} for text in earlier]
+
+
+def _mini_of(record: TurnCandidates, missing: str | None) -> dict:
+    """The hidden rules of the task. Raises UserError if they, the field `missing`, or the parts of the input lack."""
+    mini = None if record.task is None else record.task.extra.get("mini")
+    if missing or mini is None or isinstance(record.input, str):
         raise UserError(
             f"candidates {record.id}: need '{missing or 'judge_scores'}' (rank_best_of_n.py writes 'judge_scores', "
             "study_credit.py 'scores'), a mini task, and the input as parts."
         )
-    return {text: place for place, text in enumerate(record.additional_outputs)}
+    return mini
 
 
-def _with_verdicts(record: TurnCandidates, texts: Iterable[str], right: Verdicts) -> list[str]:
-    words = _words(record, texts)
-    if record.task.extra.get("mini") is None:
-        return words
-    key = record.task.id
-    return [
-        "wrong" if word == "complete" and not right[key, text] else word
-        for word, text in zip(words, texts, strict=True)
-    ]
+def _word(task: Task, right: Verdicts, earlier: list[dict], text: str) -> str:
+    word = oracle.usefulness(task.extra["mini"], earlier, text)
+    return "wrong" if word == "complete" and not right[task.id, text] else word
 
 
-def _words(record: TurnCandidates, texts: Iterable[str]) -> list[str]:
-    earlier = [MARKUP.sub("", part["text"]) for part in record.input if part["train"]]
-    dialogue = [{"role": "assistant", "content": text} for text in earlier]
-    page = read_page(record.task.ground_truth)
-    if page is not None:
-        return [page_oracle.usefulness(page, dialogue, text) for text in texts]
-    return [oracle.usefulness(record.task.extra["mini"], dialogue, text) for text in texts]
-
-
-def pair_outcomes(words: Sequence[str], scores: Sequence[float]) -> list[tuple[str, float]]:
+def pair_outcomes(
+    words: Sequence[str], scores: Sequence[float], worth: Mapping[str, int] = ORDER.worth
+) -> list[tuple[str, float]]:
     """Compare a critic's scores with the oracle, for each pair of candidates of one turn.
 
-    The order of the oracle is `WORTH`: a complete answer is better than any question, a useful question better than a
-    useless or repeated one, and any question better than an early or wrong answer, which ends the dialogue. A page that
-    repairs more parts than it spoils is better than an idle one, and an idle one better than one that spoils more.
+    In the mini tasks a complete answer is better than any question, a useful question better than a useless or repeated
+    one, and any question better than an early or wrong answer, which ends the dialogue.
 
     Args:
-        words, scores: of `JudgedTurn`.
+        words: The oracle's word on each candidate.
+        scores: The critic's score of each candidate.
+        worth: Worth of each word.
 
     Returns:
         (kind, outcome) for each pair of which the oracle prefers one: the kind is `better over worse`, for example
@@ -139,49 +150,48 @@ def pair_outcomes(words: Sequence[str], scores: Sequence[float]) -> list[tuple[s
     """
     outcomes = []
     for (one, score_one), (other, score_other) in combinations(zip(words, scores, strict=True), 2):
-        if WORTH[one] == WORTH[other]:
+        if worth[one] == worth[other]:
             continue
         better, worse, gap = one, other, score_one - score_other
-        if WORTH[other] > WORTH[one]:
+        if worth[other] > worth[one]:
             better, worse, gap = other, one, -gap
         outcomes.append((f"{better} over {worse}", 0.5 * (1 + (gap > 0) - (gap < 0))))
     return outcomes
 
 
-def credit_accuracy(seeds: Sequence[Iterable[JudgedTurn]], seed: int = 0) -> dict:
+def credit_accuracy(seeds: Sequence[Iterable[JudgedTurn]], seed: int = 0, order: OracleOrder = ORDER) -> dict:
     """Return the share of pairs of candidates of one turn that the critic ranks as the oracle does; ties count half.
 
     Args:
-        seeds: the turns of each seed of one critic.
-        seed: of the bootstrap over seeds and tasks (`two_level_ratio`).
+        seeds: The turns of each seed of one critic.
+        seed: Random seed of the bootstrap over seeds and tasks (`two_level_ratio`).
+        order: The oracle's preferences, and the decisions; by default those of the mini tasks.
 
     Returns:
-        groups: the three decisions of an agent: which question to ask (which page to draw), not to answer too early,
-            and to answer when everything is told (drawn). Each has `accuracy`, its 95 % `interval`, `by_seed` (the
-            accuracy of each seed), `pairs` and `by_turn` (turns count from 0). The accuracy of a group, or of a seed,
-            without pairs is None.
-        smallest: the smallest accuracy of a group that has pairs.
-        by_kind: accuracy and pairs of each kind of `pair_outcomes`.
-        candidates: counts of the oracle's words.
+        groups: The decisions of the agent; in the mini tasks: which question to ask, not to answer too early, and to
+            answer when everything is told. Each has `accuracy`, its 95 % `interval`, `by_seed` (the accuracy of each
+            seed), `pairs` and `by_turn` (turns count from 0). The accuracy of a group, or of a seed, without pairs is
+            None.
+        smallest: The smallest accuracy of a group that has pairs.
+        by_kind: Accuracy and pairs of each kind of `pair_outcomes`.
+        candidates: Counts of the oracle's words.
 
     Raises:
-        UserError: no pair is about the first decision.
+        UserError: No pair is about the first decision.
     """
     outcomes: dict[str, list[tuple[int, str, int, float]]] = defaultdict(list)
     words: Counter = Counter()
     for number, turns in enumerate(seeds):
         for turn in turns:
             words.update(turn.words)
-            for kind, right in pair_outcomes(turn.words, turn.scores):
+            for kind, right in pair_outcomes(turn.words, turn.scores, order.worth):
                 outcomes[kind].append((number, turn.task, turn.turn, right))
-    names = QUESTIONS if words.keys() & {"useful", "useless", "repeated"} else DRAFTS
-    if not any(outcomes[kind] for kind in next(iter(names.values()))):
-        raise UserError(
-            "no turn has both a useful and a useless question (a repairing and another draft) among its candidates."
-        )
+    first = next(iter(order.decisions))
+    if not any(outcomes[kind] for kind in order.decisions[first]):
+        raise UserError(f"no turn has candidates for the decision '{first}'.")
     groups = {
         name: _group([row for kind in kinds for row in outcomes[kind]], len(seeds), seed)
-        for name, kinds in names.items()
+        for name, kinds in order.decisions.items()
     }
     return {
         "groups": groups,
@@ -213,45 +223,3 @@ def _group(rows: list[tuple[int, str, int, float]], seeds: int, seed: int) -> di
 
 def _share(rights: list[float]) -> dict:
     return {"accuracy": float(np.mean(rights)), "pairs": len(rights)}
-
-
-def credit_markdown(results: Mapping[str, dict]) -> str:
-    """Markdown tables: a summary with a row per critic, best first, and one per decision with the accuracy by turn.
-
-    The summary has the accuracy of each decision with its interval, the smallest of them, by which it is sorted, and,
-    for a study, the flags of rank_best_of_n.py (`flags` of a result).
-    """
-    return "\n".join([_summary(results), "", *_by_turn(results)])
-
-
-def _summary(results: Mapping[str, dict]) -> str:
-    names = list(dict.fromkeys(name for result in results.values() for name in result["groups"]))
-    with_flags = any("flags" in result for result in results.values())
-    cells = [["critic", *(f"{name}, %" for name in names), "smallest, %", *["flags"] * with_flags]]
-    for name, result in sorted(results.items(), key=lambda item: -item[1]["smallest"]):
-        groups = [result["groups"].get(name, {"pairs": 0}) for name in names]
-        figures = [
-            f"{100 * group['accuracy']:.1f} ({interval_text(*group['interval'])})" if group["pairs"] else ""
-            for group in groups
-        ]
-        smallest = f"{100 * result['smallest']:.1f}"
-        cells.append([name, *figures, smallest, *[f"`{result.get('flags', '')}`"] * with_flags])
-    return Table(cells, len(names) + 1).markdown()
-
-
-def _by_turn(results: Mapping[str, dict]) -> list[str]:
-    groups = [group for result in results.values() for group in result["groups"].values()]
-    turns = sorted({int(turn) for group in groups for turn in group["by_turn"]})
-    lines = []
-    for group in dict.fromkeys(name for result in results.values() for name in result["groups"]):
-        cells = [[group, "%", "95 % interval", "pairs", *(f"turn {turn + 1}" for turn in turns)]]
-        for name, result in results.items():
-            found = result["groups"][group]
-            by_turn = {int(turn): value for turn, value in found["by_turn"].items()}
-            figures = ("", "")
-            if found["pairs"]:
-                figures = (f"{100 * found['accuracy']:.1f}", interval_text(*found["interval"]))
-            shares = [f"{100 * by_turn[turn]['accuracy']:.1f}" if turn in by_turn else "" for turn in turns]
-            cells.append([name, *figures, f"{found['pairs']:,}", *shares])
-        lines += [Table(cells, len(cells[0]) - 1).markdown(), ""]
-    return lines

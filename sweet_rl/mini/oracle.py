@@ -1,4 +1,4 @@
-"""Oracle of the mini tasks (code): judges each turn of the agent by the task's hidden rules. For pages: page_oracle.py.
+"""Oracle of the mini tasks: judges each turn of the agent by the task's hidden rules.
 
 The rules are known, so the credit of a turn is known too. No agent, simulated human or critic sees a judgement. The
 scripted human uses `topic_of` to find out what a question is about.

@@ -1,21 +1,29 @@
-"""Training agents to imitate: tokenizer and random weights of the tiny ones, batches and loss of imitated dialogues."""
+"""How the tiny agents are made: tokenizer and random weights, and training on imitated dialogues."""
+
+from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
+from typing import Annotated, Protocol
 
 import torch
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from tqdm import tqdm
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-from lab.pages import page_imitation
-from lab.pages.pages import fixed_texts
 from sweet_rl.chat import ChatFormat
-from sweet_rl.log_probs.privileged_information import with_text
+from sweet_rl.cli import UNRECORDED
+from sweet_rl.errors import UserError
+from sweet_rl.log_probs.load import load_weights
 from sweet_rl.mini import imitation
 from sweet_rl.mini.worlds import HARD
+from sweet_rl.names import model_path
+from sweet_rl.progress import progress_bar
+from sweet_rl.runs.run import directory_manifest
 
 BEGIN, END, PAD, USER, ASSISTANT = "<|begin|>", "<|end|>", "<|pad|>", "<|user|>", "<|assistant|>"
 CHAT_TEMPLATE = (
@@ -32,23 +40,44 @@ class Lessons:
     """What a tiny agent learns from.
 
     Attributes:
-        stream: from a seed to an endless iterator of (hint or empty, messages).
-        vocab_size: of the tokenizer, without the whole texts.
-        numbers: whether numbers below 100 are one token each, and those in an answer have a larger weight.
-        whole: texts that are one token each, longest first.
+        stream: Function from a seed to an endless iterator of (hint or empty, messages).
+        vocab_size: Size of the tokenizer's vocabulary, without the whole texts.
+        numbers: Whether numbers below 100 are one token each, and those in an answer have a larger weight.
+        whole: Texts that are one token each, longest first.
     """
 
-    stream: Callable[[int], Iterator[tuple[str, list[dict]]]]
+    stream: Callable[..., Iterator[tuple[str, list[dict]]]]
     vocab_size: int = 1024
     numbers: bool = False
     whole: tuple[str, ...] = ()
 
 
-LESSONS = {
-    "code": Lessons(imitation.imitation_stream, numbers=True),
+LESSONS = {  # by world
+    "quick": Lessons(imitation.imitation_stream, numbers=True),
     "hard": Lessons(partial(imitation.imitation_stream, world=HARD), vocab_size=1280, numbers=True),
-    "html": Lessons(page_imitation.imitation_stream, whole=tuple(fixed_texts())),
 }
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImitationSettings:
+    """How an agent is trained to imitate.
+
+    Attributes:
+        num_steps: Number of batches; the learning rate falls over the last quarter of them.
+        batch_size: Number of dialogues per batch.
+        lr: Learning rate at its peak.
+        bf16: Matrix products in bfloat16: twice as fast on CPUs with AMX, five times slower on CPUs without bfloat16.
+        seed: Random seed of weights and dialogues.
+        checkpoint_every: Number of steps between checkpoints, each with the loss on held-out dialogues and the share of
+            numbers in answers that the model would copy wrongly.
+    """
+
+    num_steps: int = 3000
+    batch_size: int = 32
+    lr: float = 3e-3
+    bf16: bool = False
+    seed: int = 0
+    checkpoint_every: Annotated[int, UNRECORDED] = 250
 
 
 def make_tokenizer(lessons: Lessons, num_dialogues: int = 4000) -> PreTrainedTokenizerFast:
@@ -105,17 +134,12 @@ def make_model(vocab_size: int, width: int = 128, layers: int = 3, heads: int = 
     return LlamaForCausalLM(config)
 
 
-class ChatEncoder:
-    """Turns dialogues into the token ids of a pretrained chat model and loss weights: 1 for its own turns, else 0."""
-
-    def __init__(self, chat: ChatFormat):
-        self.chat = chat
+class DialogueTokens(Protocol):
+    """Turns dialogues into token ids and loss weights."""
 
     def encode(self, hint: str, messages: list[dict]) -> tuple[torch.Tensor, torch.Tensor]:
         """Return token ids and the loss weight of each: int64 [T], float32 [T]."""
-        parts = self.chat.dialogue(messages)
-        ids, train = self.chat.encode(with_text(parts, hint) if hint else parts)
-        return torch.tensor(ids), torch.tensor(train, dtype=torch.float32)
+        ...
 
 
 class DialogueEncoder:
@@ -146,9 +170,43 @@ class DialogueEncoder:
         return tokens, weight
 
 
+@dataclass
+class TrainableAgent:
+    """A model with what its training needs.
+
+    Attributes:
+        model: The model.
+        tokenizer: Its tokenizer, which is saved beside it.
+        encoder: What turns dialogues into its token ids.
+        optimizers: The optimizers of its parameters.
+    """
+
+    model: LlamaForCausalLM
+    tokenizer: PreTrainedTokenizerBase
+    encoder: DialogueTokens
+    optimizers: list[torch.optim.Optimizer]
+
+
+def new_agent(lessons: Lessons, settings: ImitationSettings, layers: int = 3, width: int = 128) -> TrainableAgent:
+    """Return a tiny agent with random weights and a tokenizer for these lessons."""
+    torch.manual_seed(settings.seed)
+    tokenizer = make_tokenizer(lessons)
+    model = make_model(len(tokenizer), width=width, layers=layers)
+    return TrainableAgent(model, tokenizer, DialogueEncoder(tokenizer), make_optimizers(model, settings.lr))
+
+
+def load_agent(name: str, settings: ImitationSettings) -> TrainableAgent:
+    """Return a tiny agent (a folder or a packaged one) for more training. Raises UserError if it is no tiny agent."""
+    tokenizer = ChatFormat.from_pretrained(name).tokenizer
+    if ASSISTANT not in tokenizer.get_vocab():
+        raise UserError(f"--pretrain {name} is no tiny agent. A chat model imitates in lab/smollm2.")
+    model = load_weights(model_path(name))
+    return TrainableAgent(model, tokenizer, DialogueEncoder(tokenizer), make_optimizers(model, settings.lr))
+
+
 def batches(
-    encoder: DialogueEncoder | ChatEncoder, lessons: Lessons, batch_size: int, seed: int, pool: int = 8
-) -> Iterator[tuple]:
+    encoder: DialogueTokens, lessons: Lessons, batch_size: int, seed: int, pool: int = 8
+) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
     """Yield (ids, weights) of dialogues of similar length: int64 [B, T], float32 [B, T], padded with zeros."""
     stream = lessons.stream(seed)
     rng = random.Random(seed)
@@ -180,10 +238,8 @@ def number_error(model: LlamaForCausalLM, ids: torch.Tensor, weights: torch.Tens
     return float((guesses != ids[:, 1:][numbers]).float().mean())
 
 
-def make_optimizers(model: LlamaForCausalLM, lr: float, tiny: bool = True) -> list[torch.optim.Optimizer]:
-    """Return Muon for the matrices of the layers, AdamW for the embedding and the norms; AdamW for all if not tiny."""
-    if not tiny:
-        return [torch.optim.AdamW(model.parameters(), lr=lr, betas=(0.9, 0.98), weight_decay=0.0)]
+def make_optimizers(model: LlamaForCausalLM, lr: float) -> list[torch.optim.Optimizer]:
+    """Return Muon for the matrices of the layers, and AdamW for the embedding and the norms."""
     matrices = [p for p in model.model.layers.parameters() if p.ndim == 2]
     inside = {id(p) for p in matrices}
     others = [p for p in model.parameters() if id(p) not in inside]
@@ -191,3 +247,80 @@ def make_optimizers(model: LlamaForCausalLM, lr: float, tiny: bool = True) -> li
         torch.optim.Muon(matrices, lr=lr, weight_decay=0.01, adjust_lr_fn="match_rms_adamw"),
         torch.optim.AdamW(others, lr=lr, betas=(0.9, 0.98), weight_decay=0.0),
     ]
+
+
+def imitate(agent: TrainableAgent, lessons: Lessons, settings: ImitationSettings, folder: Path) -> dict:
+    """Train an agent from the last checkpoint in `folder`, if there is one, and save it there.
+
+    Returns:
+        The last figures on held-out dialogues, and the number of parameters.
+    """
+    model, optimizers = agent.model, agent.optimizers
+    counts_numbers = lessons.numbers and isinstance(agent.encoder, DialogueEncoder)
+    state_path = folder / "training_state.pt"
+    start, summary = 0, {}
+    if state_path.exists():
+        state = torch.load(state_path, weights_only=True)
+        start = state["step"]
+        model.load_state_dict(state["model"])
+        for optimizer, saved in zip(optimizers, state["optimizers"], strict=True):
+            optimizer.load_state_dict(saved)
+    stream = batches(agent.encoder, lessons, settings.batch_size, seed=settings.seed + start)
+    held_out = next(batches(agent.encoder, lessons, 4 * settings.batch_size, seed=-2))
+    num_steps = settings.num_steps
+    for step in progress_bar(range(start, num_steps), initial=start, total=num_steps, desc="imitation"):
+        for optimizer in optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = settings.lr * min(1.0, (step + 1) / min(100, num_steps / 10), 4 * (1 - step / num_steps))
+        ids, weights = next(stream)
+        with torch.autocast("cpu", torch.bfloat16, enabled=settings.bf16):
+            loss = weighted_loss(model, ids, weights)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        for optimizer in optimizers:
+            optimizer.step()
+            optimizer.zero_grad()
+        if (step + 1) % settings.checkpoint_every == 0 or step + 1 == num_steps:
+            with torch.inference_mode():
+                held_out_loss = float(weighted_loss(model, *held_out))
+            summary = {"step": step + 1, "held_out_loss": held_out_loss}
+            if counts_numbers:
+                summary["numbers_wrong"] = number_error(model, *held_out)
+            tqdm.write(", ".join(f"{name} {value:.4g}" for name, value in summary.items()))
+            optimizer_states = [optimizer.state_dict() for optimizer in optimizers]
+            state = {"step": step + 1, "model": model.state_dict(), "optimizers": optimizer_states}
+            torch.save(state, state_path.with_suffix(".new"))
+            state_path.with_suffix(".new").replace(state_path)
+            model.save_pretrained(folder)
+            agent.tokenizer.save_pretrained(folder)
+    state_path.unlink(missing_ok=True)
+    summary["parameters"] = sum(p.numel() for p in model.parameters())
+    print(f"saved to {folder}: {summary['parameters']:,} parameters")
+    return summary
+
+
+def make_agent(
+    save_path: str,
+    agent: Callable[[], TrainableAgent],
+    lessons: Lessons,
+    settings: ImitationSettings,
+    recorded: dict,
+    inputs: Sequence[str] = (),
+    overwrite: bool = False,
+) -> None:
+    """Train an agent into a folder with a manifest, unless it is complete already.
+
+    Args:
+        save_path: Folder of the model.
+        agent: Function that makes the agent before its training.
+        lessons: What it imitates.
+        settings: How it is trained.
+        recorded: Settings for the manifest.
+        inputs: Models that it starts from.
+        overwrite: Whether an existing model is replaced.
+    """
+    with directory_manifest(save_path, recorded, inputs, overwrite) as output:
+        if output.complete:
+            print(f"{save_path}: already complete")
+            return
+        output.finish(imitate(agent(), lessons, settings, Path(save_path)))

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sweet_rl.errors import UserError
 from sweet_rl.mini.topics import FAMILIES, TOPICS, Family, Topic
 
 
@@ -210,12 +209,6 @@ TOPIC_BY_NAME = {topic.name: topic for topic in HARD_TOPICS}  # and all of the q
 ORDER = {name: index for index, name in enumerate(TOPIC_BY_NAME)}
 FAMILY_BY_NAME = {family.name: family for world in WORLDS.values() for family in world.families}
 WORLD_OF_FAMILY = {family.name: world for world in WORLDS.values() for family in world.families}
-
-
-def check_world(name: str, task_type: str) -> None:
-    """Raise UserError if there is no such world of the tasks (code or html)."""
-    if name != QUICK.name and task_type != "code":
-        raise UserError(f"--world {name} is for --task_type code: there is one world of pages.")
 
 
 def world_of(mini: dict) -> World:

@@ -1,6 +1,6 @@
 """Loads a ChatModel by its name: a model on a server, a checkpoint in this process, or a packaged tiny agent.
 
-`packaged/` holds the tiny agents `mini` and `mini_hard` (Backend Programming) and `mini_html` (Frontend Design), one
+`packaged/` holds the tiny agents `mini` and `mini_hard` (Backend Programming), one
 checkpoint folder each; `sweet_rl.names` finds them by these names.
 """
 
@@ -45,7 +45,7 @@ def load_model(
     """Return the model called `name`.
 
     Args:
-        name: `mini`, `mini_hard` or `mini_html`, a checkpoint folder, a hub name,
+        name: `mini` or `mini_hard`, a checkpoint folder, a hub name,
             or the name under which a server has it.
         settings: Where the model runs and how it is asked.
         calls: How calls to a server are made, and the folder of their cache.

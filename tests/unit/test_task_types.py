@@ -20,19 +20,18 @@ DOMAIN = Domain("mine", lambda settings: FunctionGrader(lambda task, answer: 1.0
 """
 
 
-@pytest.mark.parametrize("name", ["code", "html", "mini", "mini_html"])
+@pytest.mark.parametrize("name", ["code", "html", "mini"])
 def test_the_packaged_domains_have_their_names(name):
     domain = load_domain(name)
     assert domain.name == name and domain.source is None
-    assert domain.draws_pages == ("html" in name)
+    assert domain.draws_pages == (name == "html")
     assert "{problem_description}" in domain.agent_template() and domain.human_template()
 
 
-def test_the_mini_agents_and_their_humans_can_be_named_in_code_and_html():
-    code, html = load_domain("code"), load_domain("html")
+def test_the_mini_agent_and_its_human_can_be_named_in_code():
+    code = load_domain("code")
     assert code.agent_template("mini") == "{problem_description}" != code.agent_template("other")
     assert isinstance(code.make_human("mini"), MiniHuman)
-    assert html.agent_template("mini_html") == "{problem_description}" and list(html.scripted_humans) == ["designer"]
 
 
 def test_a_turn_of_a_mini_task_is_labelled_and_of_any_other_task_is_not():
@@ -42,7 +41,6 @@ def test_a_turn_of_a_mini_task_is_labelled_and_of_any_other_task_is_not():
         assert label(task, [], "What is the rate for each one?") == "useful"
         assert label(task, [], "When do you need it?") == "useless"
         assert label(Task("p", "g"), [], "When do you need it?") is None
-    assert load_domain("html").label_turn(Task("p", "<html></html>"), [], "x") is None
 
 
 def test_a_file_is_loaded_each_time_with_its_path(tmp_path):
@@ -76,5 +74,5 @@ def test_a_file_that_is_no_domain_is_refused_with_its_line(tmp_path, text, messa
 
 
 def test_an_unknown_name_lists_the_known_ones():
-    with pytest.raises(UserError, match="code, html, mini, mini_html, or the path of a Python file"):
+    with pytest.raises(UserError, match="code, html, mini, or the path of a Python file"):
         load_domain("html5")

@@ -6,6 +6,7 @@ import random
 import pytest
 
 from lab.pages.designer import NO_PAGE, NOT_SEEN, ScriptedDesigner, check_page_tasks
+from lab.pages.domain import DOMAIN
 from lab.pages.page_differences import SATISFIED, differences
 from lab.pages.page_elements import look_at
 from lab.pages.page_imitation import apply_feedback
@@ -17,7 +18,6 @@ from sweet_rl.errors import UserError
 from sweet_rl.models.base import ModelError
 from sweet_rl.records import Task
 from sweet_rl.rendering.browser import Rendered
-from sweet_rl.task_types import load_domain
 from tests.support.browsers import renderer_or_skip
 
 
@@ -76,7 +76,7 @@ def test_a_page_that_the_machine_did_not_draw_is_no_page_of_the_agent_s(renderer
 def test_code_tasks_are_refused_before_anything_is_drawn():
     with pytest.raises(UserError, match=r"tasks.jsonl, task 2 \(2\): its ground_truth is no HTML page"):
         check_page_tasks([task(1, "<html><body>Hello</body></html>"), task(2, "def f(): return 1")], "tasks.jsonl")
-    assert load_domain("html").scripted_humans["designer"].check_tasks is check_page_tasks
+    assert DOMAIN.scripted_humans["designer"].check_tasks is check_page_tasks
 
 
 def test_the_layout_without_a_browser_gives_the_same_feedback_as_a_browser_does(renderer):

@@ -1,34 +1,36 @@
-"""The packaged tiny page agent: draws pages, and learns from nothing else than imitation."""
+"""The tiny page agent: draws pages, and learns from nothing else than imitation."""
 
 import asyncio
 
 import pytest
 from transformers import AutoModelForCausalLM
 
+from lab.pages.make_page_agent import LESSONS
 from lab.pages.page_tasks import make_page_tasks
 from lab.pages.pages import read_page
 from sweet_rl.chat import ChatFormat
 from sweet_rl.log_probs.privileged_information import hint_text
 from sweet_rl.mini import pretraining
 from sweet_rl.models import Sampling, load_model
-from sweet_rl.names import model_path
-from sweet_rl.prompts import load_prompt
 from sweet_rl.task_types import load_domain
+from tests.support.command_line import ROOT
+
+AGENT = ROOT / "lab" / "pages" / "agent"
 
 
 @pytest.fixture(scope="module")
 def chat():
-    return ChatFormat.from_pretrained(model_path("mini_html"))
+    return ChatFormat.from_pretrained(str(AGENT))
 
 
 def test_it_is_an_ordinary_llama_of_less_than_a_million_parameters():
-    model = AutoModelForCausalLM.from_pretrained(model_path("mini_html"))
+    model = AutoModelForCausalLM.from_pretrained(str(AGENT))
     assert model.config.model_type == "llama"
     assert 5e5 < sum(parameter.numel() for parameter in model.parameters()) < 1e6
 
 
 def test_its_tokenizer_is_that_of_the_lessons(chat):
-    tokenizer = pretraining.make_tokenizer(pretraining.LESSONS["html"])
+    tokenizer = pretraining.make_tokenizer(LESSONS)
     assert ChatFormat(tokenizer).fingerprint == chat.fingerprint
 
 
@@ -39,9 +41,9 @@ def test_a_page_and_the_hint_come_back_whole(chat):
 
 
 def test_it_draws_pages_of_the_site_that_is_asked_for():
-    prompt = load_prompt(load_domain("html").agent_prompts["mini_html"], ["problem_description"])
+    prompt = load_domain("lab/pages/domain.py").agent_template()
     tasks = make_page_tasks(30, seed=2)
-    model = load_model("mini_html")
+    model = load_model(str(AGENT))
 
     rows = [[{"role": "user", "content": prompt.format(**task)}] for task in tasks]
 

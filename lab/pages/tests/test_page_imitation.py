@@ -1,6 +1,7 @@
 import random
 from dataclasses import replace
 
+from lab.pages.make_page_agent import LESSONS
 from lab.pages.page_imitation import (
     BAD,
     INFORMED,
@@ -61,7 +62,7 @@ def test_an_agent_that_listens_and_spoils_nothing_does_what_it_is_told():
 
 
 def test_a_page_is_few_tokens_and_comes_back_whole():
-    tokenizer = pretraining.make_tokenizer(pretraining.LESSONS["html"], num_dialogues=60)
+    tokenizer = pretraining.make_tokenizer(LESSONS, num_dialogues=60)
     for page in drawn(40, seed=10):
         ids = tokenizer.encode(page.html(), add_special_tokens=False)
         assert len(ids) < 60

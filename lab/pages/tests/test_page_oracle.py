@@ -1,8 +1,10 @@
 from dataclasses import replace
 
+from lab.pages.measure_page_credit import ORDER, judged
 from lab.pages.page_oracle import effect, label_turn, usefulness, wrong_parts
 from lab.pages.pages import PARTS, Page
-from sweet_rl.mini.credit_accuracy import credit_accuracy, credit_markdown, judged
+from sweet_rl.mini.credit_accuracy import credit_accuracy
+from sweet_rl.mini.credit_report import credit_markdown
 from sweet_rl.records import Task, TurnCandidates
 
 REFERENCE = Page("Sunny Bakery", "white", "navy", "left", "We open at six", "green", 3, "gold", "none")
@@ -53,10 +55,11 @@ def test_critics_of_pages_are_measured_by_it():
         id="1-0-1", task=Task("d", REFERENCE.html(), {}, "1"), turn=1, input=prompt, older_output="",
         additional_outputs=turns, additional_reference_logprobs=None, judge_scores=[3.0, 1.0, 2.0],
     )  # fmt: skip
-    groups = credit_accuracy([[judged(record, {})]])["groups"]
+    found = credit_accuracy([[judged(record)]], order=ORDER)
+    groups = found["groups"]
     assert groups["repairing over other draft"]["accuracy"] == 1.0
     assert groups["draft over early page"]["accuracy"] == 0.5
-    assert "repairing over other draft" in credit_markdown({"critic": credit_accuracy([[judged(record, {})]])})
+    assert "repairing over other draft" in credit_markdown({"critic": found})
 
 
 def test_a_turn_is_labelled_if_its_task_is_a_mini_page_task():

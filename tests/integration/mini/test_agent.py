@@ -1,12 +1,10 @@
 import itertools
 import random
-import re
 
 import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from lab.pages import page_imitation
 from sweet_rl.chat import ChatFormat
 from sweet_rl.log_probs.privileged_information import hint_text, with_hint
 from sweet_rl.mini import pretraining
@@ -62,22 +60,6 @@ def test_imitation_is_laid_out_as_dialogues_and_critics_are(chat, world, informe
     assert (weights >= 1).tolist() == train
 
 
-@pytest.mark.parametrize("family", ["chatml", "llama31", "mistral"])
-@pytest.mark.parametrize("informed", [False, True])
-def test_a_pretrained_model_imitates_in_its_own_markup_and_learns_its_own_turns_only(family, informed):
-    chat = ChatFormat(small_tokenizer(family))
-    task = make_tasks(1, seed=3)[0]
-    messages = imitation_dialogue(task, informed, random.Random(2))
-    hint = hint_text(task["ground_truth"]) if informed else ""
-    ids, weights = pretraining.ChatEncoder(chat).encode(hint, messages)
-    shown = chat.tokenizer.decode(ids)
-    assert shown.startswith(chat.bos_text + hint)
-    assert all(message["content"] in shown for message in messages) and shown.count("In light that") == informed
-    learned = chat.tokenizer.decode(ids[weights == 1])
-    replies = [message["content"] + chat.eos_text for message in messages if message["role"] == "assistant"]
-    assert learned == "".join(replies) and set(weights.tolist()) == {0.0, 1.0}
-
-
 def test_an_informed_answer_is_the_reference_and_an_uninformed_one_holds_what_was_told():
     for seed, task in enumerate(make_tasks(30, seed=4)):
         informed = imitation_dialogue(task, True, random.Random(seed))[-1]
@@ -90,10 +72,9 @@ def test_an_informed_answer_is_the_reference_and_an_uninformed_one_holds_what_wa
             assert messages[-1]["content"].count("\n") == 3 + len(lines)
 
 
-@pytest.mark.parametrize("stream", [imitation_stream, page_imitation.imitation_stream])
 @pytest.mark.parametrize("share, hints", [(0.0, {False}), (0.5, {False, True}), (1.0, {True})])
-def test_the_solution_stands_before_the_share_of_dialogues_that_is_asked_for(stream, share, hints):
-    assert {bool(hint) for hint, _ in itertools.islice(stream(0, informed_share=share), 20)} == hints
+def test_the_solution_stands_before_the_share_of_dialogues_that_is_asked_for(share, hints):
+    assert {bool(hint) for hint, _ in itertools.islice(imitation_stream(0, informed_share=share), 20)} == hints
 
 
 def test_the_informed_ask_more_to_the_point():
@@ -112,7 +93,7 @@ def test_the_informed_ask_more_to_the_point():
 
 def test_a_few_steps_of_imitation_lower_the_loss():
     torch.manual_seed(0)
-    lessons = pretraining.LESSONS["code"]
+    lessons = pretraining.LESSONS["quick"]
     tokenizer = pretraining.make_tokenizer(lessons, num_dialogues=300)
     encoder = pretraining.DialogueEncoder(tokenizer)
     model = pretraining.make_model(len(tokenizer), width=32, layers=2, heads=2)
@@ -145,18 +126,10 @@ def test_an_agent_is_made_from_nothing_and_only_once(tmp_path):
     assert ChatFormat.from_pretrained(str(tmp_path / "agent")).eos_text == pretraining.END
 
 
-@pytest.mark.slow
-def test_a_pretrained_chat_model_becomes_an_agent_and_keeps_its_markup(tmp_path):
-    tokenizer = small_tokenizer("chatml")
-    tokenizer.save_pretrained(tmp_path / "chat")
-    torch.manual_seed(0)
-    pretraining.make_model(len(tokenizer), width=32, layers=1).save_pretrained(tmp_path / "chat")
-    flags = {"pretrain": tmp_path / "chat", "num_steps": 4, "batch_size": 2, "checkpoint_every": 2}
-    done = call("make_mini_agent.py", save_path=tmp_path / "agent", **flags)
-    assert done.code == 0, done.err
-    first, last = (float(loss) for loss in re.findall(r"held_out_loss ([\d.]+)", done.out + done.err))
-    assert last < first and "numbers_wrong" not in done.out + done.err
-    assert ChatFormat.from_pretrained(str(tmp_path / "agent")).eos_text == "<|im_end|>"
+def test_a_chat_model_is_no_tiny_agent(tmp_path):
+    small_tokenizer("chatml").save_pretrained(tmp_path / "chat")
+    done = call("make_mini_agent.py", save_path=tmp_path / "agent", pretrain=tmp_path / "chat", num_steps=1)
+    assert done.code == 2 and "lab/smollm2" in done.err
 
 
 @pytest.mark.slow

@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lab.pages.tests.designs import designs
 from sweet_rl.domains.frontend.extract_page import extract_page
 from sweet_rl.records import TurnCandidates
 from sweet_rl.viewer.designs import Pictures, shown_page
@@ -14,6 +13,7 @@ from sweet_rl.viewer.page import write_page
 from sweet_rl.viewer.show import ViewSettings, open_collection
 from tests.support.browsers import renderer_or_skip
 from tests.support.command_line import write_rows
+from tests.support.designs import designs
 from tests.support.dialogues import graded
 
 SCRIPTED = "<html><body><script>document.title = 'ran'; window.ran = 1</script><h1 onclick='x()'>Hi</h1></body></html>"
@@ -23,7 +23,7 @@ SCRIPTED = "<html><body><script>document.title = 'ran'; window.ran = 1</script><
 def drawn(tmp_path_factory):
     """A page with two dialogues about one website, the second with a page of scripts and one that is empty."""
     folder = tmp_path_factory.mktemp("designs")
-    trajectories = designs(tasks=1)
+    trajectories = designs()
     trajectories[1].dialogue_history[1]["content"] = f"Look:\n```html\n{SCRIPTED}\n```"
     path = write_rows(folder / "designs.jsonl", trajectories)
     with renderer_or_skip(workers=1) as renderer:
@@ -139,7 +139,7 @@ def test_a_page_that_was_cut_counts_in_an_answer_only():
 
 
 def test_candidates_that_hold_pages_are_pictures_too(tmp_path):
-    trajectory = designs(tasks=1)[1]
+    trajectory = designs()[1]
     said = trajectory.dialogue_history[1]["content"]
     texts = [said, f"I WANT TO ANSWER:\n{trajectory.task.ground_truth}", "no page"]
     record = TurnCandidates("p", said, texts, judge_result=[1, 0, 2], judge_scores=[0.1, 0.2, -0.3])

@@ -36,7 +36,6 @@ def test_the_hashes_are_those_of_the_trajectories_that_exist(tmp_path):
     found = [
         CODE.human_identity(None, "mini"),
         own.human_identity("x", "mini"),
-        HTML.human_identity(None, "designer", window=BrowserSettings().window()),
         identity(),
         identity(request={"top_k": 3}),
         own.human_identity("the kind one", "org/Model-8B", "Be kind.", settings),
@@ -46,7 +45,6 @@ def test_the_hashes_are_those_of_the_trajectories_that_exist(tmp_path):
     assert [(one["name"], one["hash"]) for one in found] == [
         ("mini", "3279c8a8f8d94588"),
         ("x", "e94a59b963991187"),
-        ("designer", "a87ef5954d118a79"),
         ("Model-8B", "a6b082f430c10562"),
         ("Model-8B", "af5f0943bef76120"),
         ("the kind one", "77f9150372a72c9f"),

@@ -6,12 +6,12 @@ from sweet_rl.domains.backend.hidden_tests import CodeGrader
 from sweet_rl.errors import UserError
 from sweet_rl.mini.credit_accuracy import (
     credit_accuracy,
-    credit_markdown,
     judged,
     judged_by_rows,
     last_answers,
     pair_outcomes,
 )
+from sweet_rl.mini.credit_report import credit_markdown
 from sweet_rl.mini.tasks import family_of, make_tasks, rules_of, source
 from sweet_rl.mini.worlds import TOPIC_BY_NAME
 from sweet_rl.records import Task, TurnCandidates

@@ -10,8 +10,6 @@ from itertools import islice
 
 import pytest
 
-from lab.pages import page_imitation
-from lab.pages.page_tasks import make_page_tasks
 from sweet_rl.mini import imitation
 from sweet_rl.mini.tasks import make_tasks
 from sweet_rl.mini.worlds import HARD
@@ -25,14 +23,12 @@ def digest(rows) -> str:
     "make, expected",
     [
         (lambda: make_tasks(40, seed=0), "d9f1232f0443600d"),
-        (lambda: make_page_tasks(40, seed=0), "fb1cf7a4bbe6e3e0"),
         (lambda: islice(imitation.imitation_stream(0), 40), "13c83bc0121502a2"),
         (lambda: islice(imitation.imitation_stream(0, own=imitation.BETTER), 40), "91d775c6cca20997"),
         (lambda: make_tasks(40, seed=0, world=HARD), "7454b4b252e4f813"),
         (lambda: islice(imitation.imitation_stream(0, world=HARD), 40), "0734aa10e5705bc8"),
-        (lambda: islice(page_imitation.imitation_stream(0), 40), "14a79619bb432779"),
     ],
-    ids=["tasks", "page tasks", "dialogues", "of the better agent", "hard tasks", "hard dialogues", "page dialogues"],
+    ids=["tasks", "dialogues", "of the better agent", "hard tasks", "hard dialogues"],
 )
 def test_what_a_seed_makes_is_what_it_always_made(make, expected):
     assert digest(make()) == expected

@@ -1,0 +1,46 @@
+"""A pretrained chat model as agent of the mini tasks."""
+
+import random
+import re
+
+import pytest
+import torch
+
+from lab.smollm2.chat_agent import ChatTokens
+from sweet_rl.chat import ChatFormat
+from sweet_rl.log_probs.privileged_information import hint_text
+from sweet_rl.mini import pretraining
+from sweet_rl.mini.imitation import imitation_dialogue
+from sweet_rl.mini.tasks import make_tasks
+from tests.support.chat_families import small_tokenizer
+from tests.support.command_line import call
+
+
+@pytest.mark.parametrize("family", ["chatml", "llama31", "mistral"])
+@pytest.mark.parametrize("informed", [False, True])
+def test_a_pretrained_model_imitates_in_its_own_markup_and_learns_its_own_turns_only(family, informed):
+    chat = ChatFormat(small_tokenizer(family))
+    task = make_tasks(1, seed=3)[0]
+    messages = imitation_dialogue(task, informed, random.Random(2))
+    hint = hint_text(task["ground_truth"]) if informed else ""
+    ids, weights = ChatTokens(chat).encode(hint, messages)
+    shown = chat.tokenizer.decode(ids)
+    assert shown.startswith(chat.bos_text + hint)
+    assert all(message["content"] in shown for message in messages) and shown.count("In light that") == informed
+    learned = chat.tokenizer.decode(ids[weights == 1])
+    replies = [message["content"] + chat.eos_text for message in messages if message["role"] == "assistant"]
+    assert learned == "".join(replies) and set(weights.tolist()) == {0.0, 1.0}
+
+
+@pytest.mark.slow
+def test_a_pretrained_chat_model_becomes_an_agent_and_keeps_its_markup(tmp_path):
+    tokenizer = small_tokenizer("chatml")
+    tokenizer.save_pretrained(tmp_path / "chat")
+    torch.manual_seed(0)
+    pretraining.make_model(len(tokenizer), width=32, layers=1).save_pretrained(tmp_path / "chat")
+    flags = {"pretrain": tmp_path / "chat", "num_steps": 4, "batch_size": 2, "checkpoint_every": 2}
+    done = call("lab.smollm2.make_chat_agent", save_path=tmp_path / "agent", **flags)
+    assert done.code == 0, done.err
+    first, last = (float(loss) for loss in re.findall(r"held_out_loss ([\d.]+)", done.out + done.err))
+    assert last < first and "numbers_wrong" not in done.out + done.err
+    assert ChatFormat.from_pretrained(str(tmp_path / "agent")).eos_text == "<|im_end|>"
