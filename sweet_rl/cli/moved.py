@@ -23,7 +23,6 @@ MOVED = {
     "--task_type mini_html": "use --task_type lab/pages/domain.py in a clone",
     "--*model* mini_html": "use lab/pages/agent of a clone",
     "--pretrain mini_html": "use lab/pages/agent of a clone",
-    "--env_model designer": "in a clone, --task_type lab/pages/domain.py has this human",
     "--config *mini_pretrained/*": "the files are in lab/smollm2/configs",
     "--config *mini/html/*": "the files are in lab/pages/configs",
     "--config *mini/policy_gradient.yaml": "use lab/policy_gradients/configs/mini.yaml",
