@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sweet_rl.domains.base import ANSWER_MARKER
+from sweet_rl.domains import ANSWER_MARKER
 from sweet_rl.records import Task, Trajectory
 
 
