@@ -6,29 +6,23 @@ from collections.abc import Sequence
 
 import numpy as np
 
-
-def by_group(groups: Sequence[str]) -> list[np.ndarray]:
-    """The indices of each group's members, in the order in which the groups appear."""
-    members: dict[str, list[int]] = {}
-    for index, group in enumerate(groups):
-        members.setdefault(group, []).append(index)
-    return [np.asarray(found) for found in members.values()]
+from sweet_rl.log_probs.rows import group_indices
 
 
 def group_advantages(rewards: Sequence[float], groups: Sequence[str], divide_by_std: bool = True) -> np.ndarray:
     """(reward - mean of its group) / standard deviation of its group (GRPO; Shao et al. 2024, section 4.1.2).
 
     Args:
-        rewards: one per dialogue.
-        groups: the task of each dialogue.
-        divide_by_std: False gives the distance from the mean (Dr. GRPO, Liu et al. 2025). The standard deviation is
-            that of the group itself (divided by n).
+        rewards: Reward of each dialogue.
+        groups: Task of each dialogue.
+        divide_by_std: Whether to divide by the standard deviation of the group (with n in its denominator); False
+            gives the distance from the mean (Dr. GRPO, Liu et al. 2025).
 
     Returns:
         float64 [N]; 0 for all members of a group whose rewards are equal, as in a group of one.
     """
     values, advantages = np.asarray(rewards, dtype=np.float64), np.zeros(len(rewards))
-    for members in by_group(groups):
+    for members in group_indices(groups):
         own = values[members]
         if own.max() > own.min():
             advantages[members] = (own - own.mean()) / (own.std() if divide_by_std else 1.0)
@@ -55,17 +49,17 @@ def turn_weights(
     mean weight over a dialogue's tokens is 1. The weights are numbers, not functions of the policy.
 
     Args:
-        credit: the scores of each dialogue's turns.
-        tokens: the trained tokens of each dialogue's turns.
-        groups: the task of each dialogue.
-        advantages: of each dialogue.
-        strength: 0 gives weights of 1.
+        credit: Scores of each dialogue's turns.
+        tokens: Number of trained tokens of each dialogue's turns.
+        groups: Task of each dialogue.
+        advantages: Advantage of each dialogue.
+        strength: Largest effect of the credit, at most 0.5; 0 gives weights of 1.
 
     Returns:
         For each dialogue float64 [turns]. Where all scores of a group are equal, 1.
     """
     weights: list[np.ndarray] = [np.empty(0)] * len(credit)
-    for members in by_group(groups):
+    for members in group_indices(groups):
         scores = np.concatenate([np.asarray(credit[i], dtype=np.float64) for i in members])
         spread = scores.std() if scores.max() > scores.min() else np.inf
         for i in members:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lab.policy_gradients.group_advantages import group_advantages, turn_weights
+from lab.policy_gradients.settings import PolicyGradientSettings
 from sweet_rl.chat import ChatFormat
 from sweet_rl.errors import UserError
 from sweet_rl.log_probs.rows import EncodedText
@@ -16,7 +17,7 @@ from sweet_rl.log_probs.text_store import TextStore
 from sweet_rl.log_probs.trajectory_parts import TextMarkup, trajectory_parts
 from sweet_rl.records import Trajectory
 from sweet_rl.training.examples import DialogueExamples, Encoder
-from sweet_rl.training.settings import DataSettings, PolicyGradientSettings
+from sweet_rl.training.settings import DataSettings
 
 NO_REWARD = "without a reward, left out"
 ALONE = "the only ones of their task with a reward, left out"

@@ -8,9 +8,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from lab.policy_gradients.losses import kl_estimate, policy_gradient_losses
 from lab.policy_gradients.policy_examples import PolicyExamples, encode_policy_examples
+from lab.policy_gradients.settings import PolicyGradientSettings
 from sweet_rl.chat import ChatFormat
 from sweet_rl.cli import to_settings
+from sweet_rl.errors import UserError
 from sweet_rl.log_probs.logps import ROW_TOKENS
 from sweet_rl.log_probs.rows import lay_out
 from sweet_rl.log_probs.shared_prefix import share_prompts
@@ -19,12 +22,13 @@ from sweet_rl.models.loadable import check_loadable
 from sweet_rl.names import model_path
 from sweet_rl.records import Trajectory
 from sweet_rl.training.encoded_once import encoded_once
-from sweet_rl.training.first_loss import OTHER_SAMPLER
+from sweet_rl.training.first_loss import BF16_DISTANCE, TOLERANCE
 from sweet_rl.training.loop import Training
-from sweet_rl.training.losses import policy_gradient_losses
 from sweet_rl.training.reference import frozen_logps
-from sweet_rl.training.settings import DataSettings, PolicyGradientSettings, TrainingSettings
+from sweet_rl.training.settings import DataSettings, TrainingSettings
 from sweet_rl.training.trainer import Objective
+
+CHECKED = 64  # dialogues whose log-probs are compared with those of sampling before training
 
 
 def policy_gradient_objective(
@@ -58,8 +62,29 @@ def policy_gradient_objective(
         reference = batch.get("reference")
         return policy_gradient_losses(logps, batch["sampled"], batch["advantages"], batch["text"], how, reference)
 
-    return Objective(
-        collate, losses, first_loss=0.0, first_figure="sampling_kl", first_logps="sampled", first_problem=OTHER_SAMPLER
+    return Objective(collate, losses)
+
+
+def check_sampler(own: Sequence[np.ndarray], sampled: Sequence[np.ndarray], exact: bool) -> None:
+    """Check that the model that is to be trained is the one that sampled the dialogues.
+
+    Args:
+        own: Log-probs [n_i] of dialogues' trained tokens under that model.
+        sampled: Log-probs [n_i] of sampling of the same tokens.
+        exact: Whether log-probs are computed in float32 or better. In bfloat16 the distance per token decides.
+
+    Raises:
+        UserError: The two differ by more than rounding.
+    """
+    logps, other = (torch.from_numpy(np.concatenate(values)).double() for values in (own, sampled))
+    distance = (logps - other).abs().mean().item()
+    if kl_estimate(logps, other).mean().item() <= TOLERANCE or (not exact and distance <= BF16_DISTANCE):
+        return
+    raise UserError(
+        f"the log-probs of the sampled tokens under --pretrain differ by {distance:.2g} per token from those in the "
+        "file, so the model that is trained is not the one that sampled them. Give the --agent_model of "
+        "simulate_interactions.py as --pretrain. If it is that model, in another precision or engine: --old_logprobs "
+        "recomputed."
     )
 
 
@@ -91,6 +116,9 @@ def train_policy_gradient(
         sampled = examples.sampled
         if sampled is None:
             sampled = frozen_logps(examples.texts, weights, training)
+        else:
+            some = [examples.texts[i] for i in range(min(CHECKED, len(examples)))]
+            check_sampler(frozen_logps(some, weights, training), sampled[: len(some)], exact=not settings.bf16)
         reference = frozen_logps(examples.texts, frozen, training) if how.kl_coef else None
         model = training.trainable(training.load_weights(weights))
         return model, policy_gradient_objective(examples, sampled, reference, how, share_prompts(model))

@@ -18,8 +18,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from lab.policy_gradients.settings import PolicyGradientSettings
 from sweet_rl.cli import prefix, run
-from sweet_rl.training.settings import DataSettings, PolicyGradientSettings, TrainingSettings
+from sweet_rl.training.settings import DataSettings, TrainingSettings
 
 DEFAULTS = TrainingSettings(train_batch_size=64)
 

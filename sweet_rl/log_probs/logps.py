@@ -21,7 +21,7 @@ from sweet_rl.log_probs.projection import (
     unwrapped,
     wide_projection,
 )
-from sweet_rl.log_probs.rows import EncodedText, lay_out
+from sweet_rl.log_probs.rows import EncodedText, group_indices, lay_out
 from sweet_rl.log_probs.shared_prefix import NAME, RowAttention, share_prompts
 
 ROW_TOKENS = 65536  # rows may be long: attention to what a token does not see is not computed
@@ -75,10 +75,8 @@ def completion_logps(model: torch.nn.Module, batch: dict[str, Any]) -> Tensor:
 
 def batches_by_tokens(texts: Sequence[EncodedText], token_budget: int) -> list[list[int]]:
     """Indices of texts, those with one prompt together, in batches of about `token_budget` tokens."""
-    by_prompt: dict[bytes, list[int]] = {}
-    for i, text in enumerate(texts):
-        by_prompt.setdefault(text.prompt, []).append(i)
-    groups = sorted(by_prompt.values(), key=lambda group: max(len(texts[i]) for i in group))
+    groups = group_indices(text.prompt for text in texts)
+    groups.sort(key=lambda group: max(len(texts[i]) for i in group))
     batches: list[list[int]] = []
     room = 0
     for group in groups:
@@ -95,10 +93,7 @@ def batches_by_tokens(texts: Sequence[EncodedText], token_budget: int) -> list[l
 
 def _distinct(texts: Sequence[EncodedText]) -> list[int]:
     """Indices of the first of each group of equal texts."""
-    first: dict[bytes, int] = {}
-    for i, text in enumerate(texts):
-        first.setdefault(text.key, i)
-    return list(first.values())
+    return [group[0] for group in group_indices(text.key for text in texts)]
 
 
 def batch_count(texts: Sequence[EncodedText], token_budget: int) -> int:

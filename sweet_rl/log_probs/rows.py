@@ -12,7 +12,7 @@ that predict a trained token are scored.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -101,17 +101,22 @@ class Block:
         return self.prompt + sum(self.completions)
 
 
+def group_indices(keys: Iterable[Hashable]) -> list[list[int]]:
+    """The indices of equal keys, one list per key, in the order in which the keys first appear."""
+    members: dict[Hashable, list[int]] = {}
+    for index, key in enumerate(keys):
+        members.setdefault(key, []).append(index)
+    return list(members.values())
+
+
 def blocks_of(
     texts: Sequence[EncodedText], share_prompts: bool, row_tokens: int, whole: bool = False
 ) -> list[list[int]]:
     """Indices of texts that share a prompt, cut if a block would pass `row_tokens`; `whole` as in `lay_out`."""
     if not share_prompts:
         return [[i] for i in range(len(texts))]
-    by_prompt: dict[bytes, list[int]] = {}
-    for i, text in enumerate(texts):
-        by_prompt.setdefault(text.prompt, []).append(i)
     blocks = []
-    for members in by_prompt.values():
+    for members in group_indices(text.prompt for text in texts):
         block: list[int] = []
         length = 0
         for i in members:

@@ -19,10 +19,10 @@ from sweet_rl.models.load import model_input
 from sweet_rl.models.loadable import check_loadable
 from sweet_rl.names import model_path
 from sweet_rl.records import PreferencePair
+from sweet_rl.training.bradley_terry import expected_first_loss, preference_losses
 from sweet_rl.training.encoded_once import encoded_once
 from sweet_rl.training.examples import PreferenceExamples, encode_pairs
 from sweet_rl.training.loop import Training
-from sweet_rl.training.losses import expected_first_loss, preference_losses
 from sweet_rl.training.reference import frozen_logps
 from sweet_rl.training.settings import DataSettings, PreferenceSettings, TrainingSettings
 from sweet_rl.training.trainer import Objective

@@ -1,4 +1,4 @@
-"""The first loss shows whether policy and reference, or policy and sampling policy, are computed in the same way."""
+"""The first loss shows whether policy and reference are computed in the same way."""
 
 from __future__ import annotations
 
@@ -15,31 +15,24 @@ OTHER_REFERENCE = (
     "because every later loss would be wrong too. Give --overwrite to compute the reference again; if the error "
     "stays, this model computes something else in training than in evaluation and cannot be trained here."
 )
-OTHER_SAMPLER = (
-    "in the first step the log-probs of the sampled tokens differ by {distance:.2g} per token from those in the "
-    "file, so the model that is trained is not the one that sampled them. Give the --agent_model of "
-    "simulate_interactions.py as --pretrain. If it is that model, in another precision or engine: --old_logprobs "
-    "recomputed."
-)
 
 
-def check_first(loss: float, expected: float, distance: float, exact: bool, problem: str) -> None:
-    """Check the first step, in which the trained model is still its reference, or the policy that sampled.
+def check_first(loss: float, expected: float, distance: float, exact: bool) -> None:
+    """Check the first step, in which the trained model is still its reference.
 
     Args:
-        loss: mean over the items of the preference loss, or of `losses.kl_estimate` to the sampling policy.
-        expected: of equal models: `losses.expected_first_loss`, or 0.
-        distance: mean over the trained tokens of |log-prob under the policy - log-prob under the other model|.
-        exact: whether log-probs are computed in float32 or better. In bfloat16 rounding may move
+        loss: Mean preference loss over the pairs.
+        expected: Loss of a policy that equals its reference, from `bradley_terry.expected_first_loss`.
+        distance: Mean over the trained tokens of |log-prob under the policy - log-prob under the reference|.
+        exact: Whether log-probs are computed in float32 or better. In bfloat16 rounding may move
             the loss of long texts by more than TOLERANCE, so that there the distance per token decides.
-        problem: message of the error, with {loss}, {expected} and {distance}.
 
     Raises:
-        UserError: the two sides are not the same model.
+        UserError: The two are not the same model.
     """
     if abs(loss - expected) <= TOLERANCE * max(1, expected) or (not exact and distance <= BF16_DISTANCE):
         return
-    raise UserError(problem.format(loss=loss, expected=expected, distance=distance))
+    raise UserError(OTHER_REFERENCE.format(loss=loss, expected=expected, distance=distance))
 
 
 def has_dropout(model: torch.nn.Module) -> bool:

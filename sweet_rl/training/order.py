@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sweet_rl.log_probs.rows import group_indices
+
 BATCHES_PER_BUCKET = 32
 
 
 def prompt_groups(prompts: Sequence[bytes], limit: int) -> list[np.ndarray]:
     """Indices of equal prompts, in groups of at most `limit`."""
-    by_prompt: dict[bytes, list[int]] = {}
-    for i, prompt in enumerate(prompts):
-        by_prompt.setdefault(prompt, []).append(i)
-    return [np.asarray(m[i : i + limit]) for m in by_prompt.values() for i in range(0, len(m), limit)]
+    groups = group_indices(prompts)
+    return [np.asarray(group[i : i + limit]) for group in groups for i in range(0, len(group), limit)]
 
 
 def epoch_order(
@@ -27,10 +27,11 @@ def epoch_order(
     shuffled again. A group is cut if a batch is full.
 
     Args:
-        groups: indices of examples that should share a batch.
-        costs: of each group, in tokens.
-        batch_size: examples per optimiser step.
-        seed, epoch: decide the order; each epoch has another.
+        groups: Indices of examples that should share a batch, one array per group.
+        costs: Length of each group in tokens.
+        batch_size: Number of examples per optimiser step.
+        seed: Random seed of the order.
+        epoch: Number of the epoch; each epoch has another order.
 
     Returns:
         int64 [number of examples].

@@ -15,9 +15,14 @@ from sweet_rl.records import PreferencePair, Trajectory, holds_pairs
 from sweet_rl.training.encoded_once import encoded_once
 from sweet_rl.training.examples import DialogueExamples, encode_replies, encode_trajectories, successful
 from sweet_rl.training.loop import Training
-from sweet_rl.training.losses import imitation_losses
 from sweet_rl.training.settings import DataSettings, TrainingSettings
 from sweet_rl.training.trainer import Objective
+
+
+def imitation_losses(logps: torch.Tensor) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+    """Sum of the negative log-probs [S] of the trained tokens; every token counts the same."""
+    loss = -logps.sum()
+    return loss, {"nll": loss}
 
 
 def imitation_objective(examples: DialogueExamples, share: bool) -> Objective:

@@ -1,4 +1,4 @@
-"""The settings of the trainings: what train_dpo.py, train_value.py, train_sft.py and train_policy_gradient.py take.
+"""The settings of the trainings: what train_dpo.py, train_value.py and train_sft.py take.
 
 Nothing here imports torch, so that a script's --help is quick.
 """
@@ -16,8 +16,6 @@ from sweet_rl.rendering.renderer import BrowserSettings
 OBJECTIVES = ("preference", "classification")
 UNITS = ("turn", "trajectory")
 TOO_LONG = ("drop", "oldest_turns")
-AGGREGATIONS = ("dialogue", "token", "constant")
-OLD_LOGPROBS = ("sampled", "recomputed")
 KEEP = ("last", "best")
 OPTIMIZERS = ("adamw", "adamw_8bit")
 LEARNING_RATE = 2e-7  # the paper, table 5
@@ -25,14 +23,15 @@ LORA_LEARNING_RATE = 5e-6  # of DPO with an adapter in TRL and LLaMA-Factory, wh
 SMALLEST_PICTURE = 28 * 28  # pixels of one visual token
 
 
-def _check(name: str, value: Any, holds: bool, wanted: str) -> None:
-    """Raise UserError naming the flag, unless `holds` or the value is None."""
+def check_setting(name: str, value: Any, holds: bool, wanted: str) -> None:
+    """Raise UserError naming the flag `name`, unless `holds` or the value is None."""
     if value is not None and not holds:
         raise UserError(f"--{name} is {value!r}; it must {wanted}.")
 
 
-def _check_choice(name: str, value: str, known: tuple[str, ...]) -> None:
-    _check(name, value, value in known, f"be {' or '.join(known)}")
+def check_choice(name: str, value: str, known: tuple[str, ...]) -> None:
+    """Raise UserError naming the flag `name`, unless the value is a known one."""
+    check_setting(name, value, value in known, f"be {' or '.join(known)}")
 
 
 @dataclass(frozen=True)
@@ -58,10 +57,12 @@ class PreferenceSettings:
     ipo: bool = False
 
     def __post_init__(self) -> None:
-        _check("beta", self.beta, self.beta > 0, "be above 0")
-        _check("nll_loss_coef", self.nll_loss_coef, self.nll_loss_coef >= 0, "not be negative")
-        _check_choice("normalize", self.normalize, (*NORMALIZE, "auto"))
-        _check("label_smoothing", self.label_smoothing, 0 <= self.label_smoothing < 0.5, "be at least 0 and below 0.5")
+        check_setting("beta", self.beta, self.beta > 0, "be above 0")
+        check_setting("nll_loss_coef", self.nll_loss_coef, self.nll_loss_coef >= 0, "not be negative")
+        check_choice("normalize", self.normalize, (*NORMALIZE, "auto"))
+        check_setting(
+            "label_smoothing", self.label_smoothing, 0 <= self.label_smoothing < 0.5, "be at least 0 and below 0.5"
+        )
         if self.ipo and self.label_smoothing:
             raise UserError("--label_smoothing is for the log-sigmoid loss; --ipo has none. Give one of them.")
         if self.mean_log_prob and self.normalize not in ("auto", "trajectory"):
@@ -73,44 +74,6 @@ class PreferenceSettings:
     def normalization(self) -> str:
         """`normalize` with "auto" resolved: one of NORMALIZE."""
         return self.normalize if self.normalize != "auto" else "trajectory" if self.mean_log_prob else "none"
-
-
-@dataclass(frozen=True)
-class PolicyGradientSettings:
-    """The clipped policy gradient with group-relative advantages (PPO, GRPO and their relatives).
-
-    Attributes:
-        clip_low: a ratio of new to old probability below 1 - clip_low has no gradient if the advantage is negative.
-        clip_high: one above 1 + clip_high has none if the advantage is positive (DAPO: 0.28).
-        divide_by_std: divide a reward's distance from the mean of its task by the standard deviation of the task's
-            rewards (GRPO); Dr. GRPO does not.
-        aggregation: dialogue (mean over each dialogue's tokens, then over dialogues: GRPO), token (mean over all
-            tokens of a batch: DAPO) or constant (each dialogue's sum divided by --loss_tokens: Dr. GRPO).
-        loss_tokens: with --aggregation constant: the number by which a dialogue's sum is divided.
-        kl_coef: weight of the KL penalty to the reference model.
-        turn_weight: how much a turn's credit (score_turns.py) moves the weight of its tokens from 1: weights lie
-            between 1 - 2 turn_weight and 1 + 2 turn_weight. 0 needs no credit.
-        old_logprobs: sampled (those that simulate_interactions.py --record_logprobs wrote) or recomputed (by the model
-            that training starts from).
-    """
-
-    clip_low: float = 0.2
-    clip_high: float = 0.2
-    divide_by_std: bool = True
-    aggregation: str = "dialogue"
-    loss_tokens: int = 1024
-    kl_coef: float = 0.0
-    turn_weight: float = 0.0
-    old_logprobs: str = "sampled"
-
-    def __post_init__(self) -> None:
-        _check("clip_low", self.clip_low, 0 < self.clip_low < 1, "be above 0 and below 1")
-        _check("clip_high", self.clip_high, self.clip_high > 0, "be above 0")
-        _check_choice("aggregation", self.aggregation, AGGREGATIONS)
-        _check("loss_tokens", self.loss_tokens, self.loss_tokens >= 1, "be at least 1")
-        _check("kl_coef", self.kl_coef, self.kl_coef >= 0, "not be negative")
-        _check("turn_weight", self.turn_weight, 0 <= self.turn_weight <= 0.5, "be at least 0 and at most 0.5")
-        _check_choice("old_logprobs", self.old_logprobs, OLD_LOGPROBS)
 
 
 @dataclass(frozen=True)
@@ -131,9 +94,9 @@ class ValueSettings:
     beta: float = 1.0
 
     def __post_init__(self) -> None:
-        _check_choice("objective", self.objective, OBJECTIVES)
-        _check_choice("unit", self.unit, UNITS)
-        _check("beta", self.beta, self.beta > 0, "be above 0")
+        check_choice("objective", self.objective, OBJECTIVES)
+        check_choice("unit", self.unit, UNITS)
+        check_setting("beta", self.beta, self.beta > 0, "be above 0")
 
 
 @dataclass(frozen=True)
@@ -155,9 +118,9 @@ class PictureSettings(BrowserSettings):
     browser: Annotated[Literal["chromium", "firefox"] | None, UNRECORDED] = None
 
     def __post_init__(self) -> None:
-        _check("min_gap", self.min_gap, self.min_gap > 0, "be above 0")
+        check_setting("min_gap", self.min_gap, self.min_gap > 0, "be above 0")
         smallest = self.max_pixels is None or self.max_pixels >= SMALLEST_PICTURE
-        _check("max_pixels", self.max_pixels, smallest, f"be at least {SMALLEST_PICTURE}")
+        check_setting("max_pixels", self.max_pixels, smallest, f"be at least {SMALLEST_PICTURE}")
 
 
 @dataclass(frozen=True)
@@ -181,9 +144,9 @@ class DataSettings:
     eval_fraction: float = 0.0
 
     def __post_init__(self) -> None:
-        _check_choice("too_long", self.too_long, TOO_LONG)
-        _check("eval_fraction", self.eval_fraction, 0 <= self.eval_fraction < 1, "be at least 0 and below 1")
-        _check("max_len", self.max_len, self.max_len is None or self.max_len >= 2, "be at least 2")
+        check_choice("too_long", self.too_long, TOO_LONG)
+        check_setting("eval_fraction", self.eval_fraction, 0 <= self.eval_fraction < 1, "be at least 0 and below 1")
+        check_setting("max_len", self.max_len, self.max_len is None or self.max_len >= 2, "be at least 2")
 
 
 @dataclass(frozen=True)
@@ -257,31 +220,31 @@ class TrainingSettings:
         at_least_one = ("max_epochs", "train_batch_size", "micro_train_batch_size", "logging_steps")
         for name in (*at_least_one, "max_pairs_per_prompt", "lora_rank"):
             value = getattr(self, name)
-            _check(name, value, value is None or value >= 1, "be at least 1")
+            check_setting(name, value, value is None or value >= 1, "be at least 1")
         regular = self.save_steps in (None, -1) or self.save_steps >= 1
-        _check("save_steps", self.save_steps, regular, "be at least 1, or none")
+        check_setting("save_steps", self.save_steps, regular, "be at least 1, or none")
         if self.save_steps == -1:
             object.__setattr__(self, "save_steps", None)
         for name in ("learning_rate", "lora_alpha", "save_minutes"):
             value = getattr(self, name)
-            _check(name, value, value is None or value > 0, "be above 0")
+            check_setting(name, value, value is None or value > 0, "be above 0")
         for name in ("weight_decay", "max_norm"):
-            _check(name, getattr(self, name), getattr(self, name) >= 0, "not be negative")
+            check_setting(name, getattr(self, name), getattr(self, name) >= 0, "not be negative")
         self._check_adapter()
         betas = len(self.adam_betas) == 2 and all(0 <= beta < 1 for beta in self.adam_betas)
-        _check("adam_betas", self.adam_betas, betas, "be two numbers, each at least 0 and below 1: 0.9,0.95")
+        check_setting("adam_betas", self.adam_betas, betas, "be two numbers, each at least 0 and below 1: 0.9,0.95")
         ratio = self.min_learning_rate_ratio
-        _check("min_learning_rate_ratio", ratio, 0 <= ratio <= 1, "be at least 0 and at most 1")
-        _check_choice("optim", self.optim, OPTIMIZERS)
-        _check_choice("keep", self.keep, KEEP)
-        _check("warmup_ratio", self.warmup_ratio, 0 <= self.warmup_ratio < 1, "be at least 0 and below 1")
+        check_setting("min_learning_rate_ratio", ratio, 0 <= ratio <= 1, "be at least 0 and at most 1")
+        check_choice("optim", self.optim, OPTIMIZERS)
+        check_choice("keep", self.keep, KEEP)
+        check_setting("warmup_ratio", self.warmup_ratio, 0 <= self.warmup_ratio < 1, "be at least 0 and below 1")
         if self.adam_offload and not self.zero_stage:
             raise UserError("--adam_offload is done by DeepSpeed ZeRO: give --zero_stage 1, 2 or 3, or leave it out.")
-        _check("zero_stage", self.zero_stage, self.zero_stage in (0, 1, 2, 3), "be 0, 1, 2 or 3")
+        check_setting("zero_stage", self.zero_stage, self.zero_stage in (0, 1, 2, 3), "be 0, 1, 2 or 3")
 
     def _check_adapter(self) -> None:
-        _check("lora_dropout", self.lora_dropout, 0 <= self.lora_dropout < 1, "be at least 0 and below 1")
-        _check("target_modules", self.target_modules, len(self.target_modules) > 0, "name a layer")
+        check_setting("lora_dropout", self.lora_dropout, 0 <= self.lora_dropout < 1, "be at least 0 and below 1")
+        check_setting("target_modules", self.target_modules, len(self.target_modules) > 0, "name a layer")
         changed = {
             "lora_alpha": self.lora_alpha is not None,
             "lora_dropout": self.lora_dropout > 0,

@@ -23,7 +23,7 @@ from sweet_rl.log_probs.logps import completion_logps
 from sweet_rl.progress import progress_bar
 from sweet_rl.training.batches import FILLER, ProcessBatches
 from sweet_rl.training.checkpoints import mark_complete
-from sweet_rl.training.first_loss import OTHER_REFERENCE, check_first, has_dropout
+from sweet_rl.training.first_loss import check_first, has_dropout
 from sweet_rl.training.order import EpochOrder, prompt_groups
 
 
@@ -36,18 +36,14 @@ class Objective:
             a mean: pairs, dialogues or tokens.
         losses: (outputs, batch) -> the sum of the items' losses, and sums over the items of figures for the log.
         outputs: (model, batch) -> what the losses are computed from: log-probs of the trained tokens, or values.
-        first_loss: mean of the figure `first_figure` in the first step, if the model then gives the batch's log-probs
-            `first_logps` (those of its reference, or of sampling); else None.
-        first_problem: message of the error if it is another one, as of `check_first`.
+        first_loss: Mean of the figure `preference_loss` in the first step if the trained model is then its reference,
+            whose log-probs are the batch's `reference`; else None.
     """
 
     collate: Callable[[list[int]], dict[str, Any]]
     losses: Callable[[Tensor, dict[str, Any]], tuple[Tensor, dict[str, Tensor]]]
     outputs: Callable[[torch.nn.Module, dict[str, Any]], Tensor] = completion_logps
     first_loss: float | None = None
-    first_figure: str = "preference_loss"
-    first_logps: str = "reference"
-    first_problem: str = OTHER_REFERENCE
 
 
 class Examples(Protocol):
@@ -153,10 +149,9 @@ class GroupedTrainer(Trainer):
         for name, value in figures.items():
             self.sums[name] = self.sums.get(name, 0) + value.detach()
         if self.first is not None:
-            objective = self.objective
-            distance = (outputs.detach() - inputs[objective.first_logps]).abs().double() * inputs.get("counted", 1.0)
+            distance = (outputs.detach() - inputs["reference"]).abs().double() * inputs.get("counted", 1.0)
             tokens = distance.new_tensor(distance.numel())
-            parts = figures[objective.first_figure], figures["items"], distance.sum(), tokens
+            parts = figures["preference_loss"], figures["items"], distance.sum(), tokens
             self.first += torch.stack([part.detach().double() for part in parts])
         return loss * self.args.world_size / num_items_in_batch  # gradients are averaged over processes
 
@@ -166,8 +161,7 @@ class GroupedTrainer(Trainer):
             sums = self.accelerator.gather(self.first[None]).sum(0) if self.args.world_size > 1 else self.first
             self.first = None
             loss, items, distance, tokens = sums.tolist()
-            expected, problem = self.objective.first_loss, self.objective.first_problem
-            check_first(loss / items, expected, distance / tokens, not self.args.bf16, problem)
+            check_first(loss / items, self.objective.first_loss, distance / tokens, not self.args.bf16)
 
     def _losses(self, model: torch.nn.Module, batch: dict) -> tuple[Tensor, dict[str, Tensor], Tensor]:
         """The sum of the items' losses; sums for the log, with the numbers of items and tokens; the model's outputs."""

@@ -1,6 +1,6 @@
 """Training a value head: the paper's ablation of the log-ratio critic, and its value function (Figure 3a).
 
-scoring/value_head.py defines the values of turns.
+log_probs/value_head.py defines the values of turns.
 """
 
 from __future__ import annotations
@@ -9,13 +9,16 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 
 from sweet_rl.chat import ChatFormat
 from sweet_rl.cli import to_settings
+from sweet_rl.log_probs.length_normalization import sum_by_text
 from sweet_rl.log_probs.shared_prefix import share_prompts
 from sweet_rl.log_probs.value_head import turn_values, value_batch
 from sweet_rl.models.loadable import check_loadable
 from sweet_rl.records import PreferencePair, Trajectory
+from sweet_rl.training.bradley_terry import value_preference_losses
 from sweet_rl.training.encoded_once import encoded_once
 from sweet_rl.training.examples import (
     DialogueExamples,
@@ -25,9 +28,27 @@ from sweet_rl.training.examples import (
     successful,
 )
 from sweet_rl.training.loop import Training
-from sweet_rl.training.losses import value_classification_losses, value_preference_losses
 from sweet_rl.training.settings import DataSettings, TrainingSettings, ValueSettings
 from sweet_rl.training.trainer import Objective
+
+
+def value_classification_losses(
+    values: torch.Tensor, value_text: torch.Tensor, labels: torch.Tensor
+) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+    """Mean over a text's turns of the cross-entropy of (label, sigmoid of the value), summed over texts.
+
+    `labels` [N] are 1 for success and 0 for none. The logged accuracy is that of the mean value of each text.
+    """
+    counts = torch.bincount(value_text, minlength=len(labels)).to(values.dtype)
+    labels = labels.to(values.dtype)
+    losses = F.binary_cross_entropy_with_logits(values, labels[value_text], reduction="none")
+    loss = (sum_by_text(losses, value_text, len(labels)) / counts).sum()
+    scores = sum_by_text(values, value_text, len(labels)) / counts
+    return loss, {
+        "accuracy": ((scores > 0) == (labels > 0.5)).float().sum(),
+        "predicted": scores.sigmoid().sum(),
+        "succeeded": labels.sum(),
+    }
 
 
 def value_objective(examples: PreferenceExamples | DialogueExamples, how: ValueSettings, share: bool) -> Objective:

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from lab.policy_gradients.policy_examples import ALONE, NO_REWARD, RE_ENCODED, SAME_REWARD, encode_policy_examples
+from lab.policy_gradients.settings import PolicyGradientSettings
 from sweet_rl.chat import ChatFormat
 from sweet_rl.errors import UserError
 from sweet_rl.records import Task, Trajectory
-from sweet_rl.training.settings import DataSettings, PolicyGradientSettings
+from sweet_rl.training.settings import DataSettings
 from tests.support.tiny_models import save_tiny_chat_model
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 
 import numpy as np
@@ -9,11 +10,12 @@ import pytest
 import torch
 
 from lab.policy_gradients.policy_examples import PolicyExamples
-from lab.policy_gradients.policy_gradient import policy_gradient_objective
+from lab.policy_gradients.policy_gradient import check_sampler, policy_gradient_objective
+from lab.policy_gradients.settings import PolicyGradientSettings
+from sweet_rl.errors import UserError
 from sweet_rl.log_probs.logps import score_texts
 from sweet_rl.log_probs.rows import EncodedText
 from sweet_rl.log_probs.shared_prefix import share_prompts
-from sweet_rl.training.settings import PolicyGradientSettings
 from tests.support.tiny_models import tiny_model
 
 
@@ -55,3 +57,12 @@ def test_the_first_gradient_is_that_of_advantage_weighted_log_probs_of_each_dial
     total.backward()
     for name, weight in plain.named_parameters():
         torch.testing.assert_close(fast[name], weight.grad, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "apart, exact, same", [(0.01, True, True), (0.03, True, False), (0.15, False, True), (0.3, False, False)]
+)
+def test_a_policy_that_did_not_sample_the_dialogues_is_refused(apart, exact, same):
+    own = [np.full(3, -2.0, dtype=np.float32)]  # the estimated divergence is about apart^2 / 2
+    with contextlib.nullcontext() if same else pytest.raises(UserError, match="not the one that sampled them"):
+        check_sampler(own, [own[0] + np.float32(apart)], exact)

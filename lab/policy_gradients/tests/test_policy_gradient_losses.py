@@ -7,8 +7,8 @@ import math
 import pytest
 import torch
 
-from sweet_rl.training.losses import clipped_surrogate, kl_estimate, policy_gradient_losses
-from sweet_rl.training.settings import PolicyGradientSettings
+from lab.policy_gradients.losses import clipped_surrogate, kl_estimate, policy_gradient_losses
+from lab.policy_gradients.settings import PolicyGradientSettings
 
 TEXT = torch.tensor([0, 0, 0, 1])
 

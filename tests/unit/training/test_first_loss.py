@@ -7,7 +7,7 @@ import math
 import pytest
 
 from sweet_rl.errors import UserError
-from sweet_rl.training.first_loss import OTHER_REFERENCE, OTHER_SAMPLER, check_first, has_dropout
+from sweet_rl.training.first_loss import check_first, has_dropout
 from sweet_rl.training.lora import with_adapter
 from tests.support.tiny_models import tiny_model
 
@@ -18,13 +18,13 @@ LN2 = math.log(2)
     (LN2 + 9e-5, 1e-6, True), (LN2 - 9e-5, 1e-6, True), (0.0, 0.0, False), (LN2 + 0.01, 0.03, False),
 ])  # fmt: skip
 def test_what_rounding_does_is_taken(loss, distance, exact):
-    check_first(loss, LN2 if loss else 0.0, distance, exact, OTHER_REFERENCE)
+    check_first(loss, LN2 if loss else 0.0, distance, exact)
 
 
 def test_the_loss_of_ipo_is_rounded_in_its_own_scale():
-    check_first(2500.2, 2500.0, 1e-6, True, OTHER_REFERENCE)
+    check_first(2500.2, 2500.0, 1e-6, True)
     with pytest.raises(UserError, match="instead of 2500"):
-        check_first(2500.3, 2500.0, 1e-6, True, OTHER_REFERENCE)
+        check_first(2500.3, 2500.0, 1e-6, True)
 
 
 @pytest.mark.parametrize("loss, distance, exact", [
@@ -33,20 +33,7 @@ def test_the_loss_of_ipo_is_rounded_in_its_own_scale():
 ])  # fmt: skip
 def test_another_model_is_not_trained(loss, distance, exact):
     with pytest.raises(UserError, match="instead of 0.693147"):
-        check_first(loss, LN2, distance, exact, OTHER_REFERENCE)
-
-
-@pytest.mark.parametrize("kl, distance, exact", [(9e-5, 0.01, True), (1e-3, 0.03, False)])
-def test_rounding_between_sampling_and_training_is_taken(kl, distance, exact):
-    check_first(kl, 0.0, distance, exact, OTHER_SAMPLER)
-
-
-@pytest.mark.parametrize("kl, distance, exact", [
-    (1e-3, 0.03, True), (0.1, 0.3, False), (math.nan, math.nan, True), (math.nan, math.nan, False),
-])  # fmt: skip
-def test_a_policy_that_did_not_sample_the_dialogues_is_not_trained(kl, distance, exact):
-    with pytest.raises(UserError, match="is not the one that sampled them.*--old_logprobs recomputed"):
-        check_first(kl, 0.0, distance, exact, OTHER_SAMPLER)
+        check_first(loss, LN2, distance, exact)
 
 
 def test_dropout_is_found_in_the_settings_and_in_the_modules_but_for_a_new_adapters():

@@ -1,9 +1,12 @@
-"""The losses, as pure functions over the log-probs of trained tokens or over the values of turns.
+"""The Bradley-Terry loss on pairs (equations 2 and 4) and its variants.
+
+Pure functions. A pair's loss is -log sigmoid(score of chosen - score of rejected); a text's score is its normalised
+log-ratio (DPO) or the sum of the values of its turns (value head).
 
 Texts have different lengths and numbers of turns, so tokens are kept flat instead of padded:
 
     S  trained tokens of all texts of a batch, text after text
-    N  texts; in a policy gradient, dialogues
+    N  texts
     T  turns, numbered through the batch, so that no two texts share a number
     P  preference pairs (a text may be in several)
 
@@ -18,8 +21,8 @@ Arguments of these names are the same in every function:
     value_text  int64 [T], the text of each value
     pairs       int64 [P, 2], the texts (chosen, rejected) of each pair
 
-A function that ends a batch returns the sum of the losses of its items (pairs, dialogues or tokens) and, for the log,
-sums over the items of other figures by name.
+`preference_losses` and `value_preference_losses` return the sum of the losses of a batch's pairs and, for the log, sums
+over the pairs of other figures by name.
 """
 
 from __future__ import annotations
@@ -31,7 +34,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from sweet_rl.log_probs.length_normalization import sum_by_text, token_weights
-from sweet_rl.training.settings import PolicyGradientSettings, PreferenceSettings
+from sweet_rl.training.settings import PreferenceSettings
 
 
 def log_ratios(logps: Tensor, reference: Tensor, text: Tensor, turn: Tensor, texts: int, normalize: str) -> Tensor:
@@ -119,85 +122,3 @@ def value_preference_losses(
     scores = beta * sum_by_text(values, value_text, texts)
     chosen, rejected = scores[pairs[:, 0]], scores[pairs[:, 1]]
     return dpo_loss(chosen, rejected, 1.0).sum(), _pair_figures(chosen, rejected)
-
-
-def value_classification_losses(values: Tensor, value_text: Tensor, labels: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-    """Mean over a text's turns of the cross-entropy of (label, sigmoid of the value), summed over texts.
-
-    `labels` [N] are 1 for success and 0 for none. The logged accuracy is that of the mean value of each text.
-    """
-    counts = torch.bincount(value_text, minlength=len(labels)).to(values.dtype)
-    labels = labels.to(values.dtype)
-    losses = F.binary_cross_entropy_with_logits(values, labels[value_text], reduction="none")
-    loss = (sum_by_text(losses, value_text, len(labels)) / counts).sum()
-    scores = sum_by_text(values, value_text, len(labels)) / counts
-    return loss, {
-        "accuracy": ((scores > 0) == (labels > 0.5)).float().sum(),
-        "predicted": scores.sigmoid().sum(),
-        "succeeded": labels.sum(),
-    }
-
-
-def imitation_losses(logps: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-    """Sum of the negative log-probs [S] of the trained tokens; every token counts the same."""
-    loss = -logps.sum()
-    return loss, {"nll": loss}
-
-
-def clipped_surrogate(logps: Tensor, sampled: Tensor, advantages: Tensor, low: float, high: float) -> Tensor:
-    """-min(r A, clip(r, 1 - low, 1 + high) A) per token, with r = pi_theta / pi_old (Schulman et al. 2017, equation 7).
-
-    Args:
-        sampled: [S] log-probs under the policy that sampled the tokens.
-        advantages: [S], the advantage A of each token.
-        low: how far below 1 a ratio still has a gradient.
-        high: how far above 1 it has one (DAPO: more than `low`).
-
-    Returns:
-        [S].
-    """
-    ratios = (logps - sampled).exp()
-    return -torch.minimum(ratios * advantages, ratios.clamp(1 - low, 1 + high) * advantages)
-
-
-def kl_estimate(logps: Tensor, other: Tensor) -> Tensor:
-    """Estimate of KL(policy || other) from tokens of the policy, per token: r - 1 - log r with r = other / policy.
-
-    It is unbiased and never negative (estimator k3 of Schulman 2020, used in GRPO; Shao et al. 2024, equation 4).
-    `other` are [S] log-probs under the other model.
-    """
-    difference = other - logps
-    return torch.expm1(difference) - difference
-
-
-def policy_gradient_losses(
-    logps: Tensor,
-    sampled: Tensor,
-    advantages: Tensor,
-    text: Tensor,
-    how: PolicyGradientSettings,
-    reference: Tensor | None = None,
-) -> tuple[Tensor, dict[str, Tensor]]:
-    """The clipped surrogate with a KL penalty, summed over dialogues or, with `how.aggregation` "token", over tokens.
-
-    A dialogue's loss is the mean over its tokens ("dialogue", GRPO) or their sum divided by `how.loss_tokens`
-    ("constant", Dr. GRPO), so that the gradient of a token does not depend on the dialogue's length.
-
-    Args:
-        sampled: [S] log-probs under the policy that sampled the tokens.
-        advantages: [S], the dialogue's advantage times the weight of the token's turn.
-        how: clipping, aggregation and the weight of the KL penalty.
-        reference: None without a penalty.
-    """
-    by_token = how.aggregation == "token"
-    mean = torch.ones_like(logps) if by_token else token_weights(text, text, "trajectory", logps.dtype)
-    losses = clipped_surrogate(logps, sampled, advantages, how.clip_low, how.clip_high)
-    ratios = (logps - sampled).detach().exp()
-    clipped = torch.where(advantages > 0, ratios > 1 + how.clip_high, ratios < 1 - how.clip_low)
-    figures = {"sampling_kl": (mean * kl_estimate(logps, sampled)).sum(), "clipped": (mean * clipped).sum()}
-    if reference is not None:
-        penalty = kl_estimate(logps, reference)
-        figures["reference_kl"] = (mean * penalty).sum()
-        losses = losses + how.kl_coef * penalty
-    weighted = losses / how.loss_tokens if how.aggregation == "constant" else mean * losses
-    return weighted.sum(), figures

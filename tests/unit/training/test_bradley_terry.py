@@ -7,18 +7,18 @@ import math
 import pytest
 import torch
 
-from sweet_rl.training.losses import (
+from sweet_rl.training.bradley_terry import (
     dpo_loss,
     expected_first_loss,
-    imitation_losses,
     ipo_loss,
     log_ratios,
     nll_loss,
     preference_losses,
-    value_classification_losses,
     value_preference_losses,
 )
+from sweet_rl.training.rejection_fine_tuning import imitation_losses
 from sweet_rl.training.settings import PreferenceSettings
+from sweet_rl.training.value import value_classification_losses
 
 # Text 0: turns of 1 and 3 tokens. Text 1: one turn of 2 tokens.
 TEXT = torch.tensor([0, 0, 0, 0, 1, 1])

@@ -1,0 +1,48 @@
+"""The settings of the policy gradient. Nothing here imports torch, so that --help is quick."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sweet_rl.training.settings import check_choice, check_setting
+
+AGGREGATIONS = ("dialogue", "token", "constant")
+OLD_LOGPROBS = ("sampled", "recomputed")
+
+
+@dataclass(frozen=True)
+class PolicyGradientSettings:
+    """The clipped policy gradient with group-relative advantages (PPO, GRPO and their relatives).
+
+    Attributes:
+        clip_low: a ratio of new to old probability below 1 - clip_low has no gradient if the advantage is negative.
+        clip_high: one above 1 + clip_high has none if the advantage is positive (DAPO: 0.28).
+        divide_by_std: divide a reward's distance from the mean of its task by the standard deviation of the task's
+            rewards (GRPO); Dr. GRPO does not.
+        aggregation: dialogue (mean over each dialogue's tokens, then over dialogues: GRPO), token (mean over all
+            tokens of a batch: DAPO) or constant (each dialogue's sum divided by --loss_tokens: Dr. GRPO).
+        loss_tokens: with --aggregation constant: the number by which a dialogue's sum is divided.
+        kl_coef: weight of the KL penalty to the reference model.
+        turn_weight: how much a turn's credit (score_turns.py) moves the weight of its tokens from 1: weights lie
+            between 1 - 2 turn_weight and 1 + 2 turn_weight. 0 needs no credit.
+        old_logprobs: sampled (those that simulate_interactions.py --record_logprobs wrote) or recomputed (by the model
+            that training starts from).
+    """
+
+    clip_low: float = 0.2
+    clip_high: float = 0.2
+    divide_by_std: bool = True
+    aggregation: str = "dialogue"
+    loss_tokens: int = 1024
+    kl_coef: float = 0.0
+    turn_weight: float = 0.0
+    old_logprobs: str = "sampled"
+
+    def __post_init__(self) -> None:
+        check_setting("clip_low", self.clip_low, 0 < self.clip_low < 1, "be above 0 and below 1")
+        check_setting("clip_high", self.clip_high, self.clip_high > 0, "be above 0")
+        check_choice("aggregation", self.aggregation, AGGREGATIONS)
+        check_setting("loss_tokens", self.loss_tokens, self.loss_tokens >= 1, "be at least 1")
+        check_setting("kl_coef", self.kl_coef, self.kl_coef >= 0, "not be negative")
+        check_setting("turn_weight", self.turn_weight, 0 <= self.turn_weight <= 0.5, "be at least 0 and at most 0.5")
+        check_choice("old_logprobs", self.old_logprobs, OLD_LOGPROBS)
