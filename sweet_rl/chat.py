@@ -262,44 +262,6 @@ class ChatFormat:
         return tuple(self.tokenizer.encode(text, add_special_tokens=False)) if text else ()
 
 
-def parts_from_text(text: str, response_template: str, eos_text: str, bos_text: str = "") -> list[Part]:
-    """The parts of a chat-formatted string (released files): the text after each `response_template` is trained.
-
-    A string does not show a turn that was cut (if another one follows), nor markup that a user typed.
-
-    Args:
-        text: of one dialogue.
-        response_template: markup before each turn of the agent; line breaks after it belong to the markup.
-        eos_text: ends a trained part, which includes it. None is added at the end of the text.
-        bos_text: kept once, at the start. Text before it (the reference solution, in released pairs) follows it.
-
-    Raises:
-        UserError: `response_template` is not in the text.
-    """
-    if response_template not in text:
-        raise UserError(
-            f"the text {text[:60]!r}... has no {response_template!r}, so the turns of the agent are not known. "
-            "Give --response_template the markup before the agent's replies, as this file writes it."
-        )
-    parts: list[Part] = []
-    if bos_text and bos_text in text.partition(response_template)[0]:
-        parts.append({"text": bos_text, "train": False, "bos": True})
-        before, _, text = text.partition(bos_text)
-        while text.startswith(bos_text):
-            text = text.removeprefix(bos_text)
-        if before:
-            parts.append({"text": before, "train": False, "plain": True})
-    while text:
-        before, header, rest = text.partition(response_template)
-        reply = rest.lstrip("\r\n")
-        header += rest[: len(rest) - len(reply)]
-        parts.append({"text": before + header, "train": False})
-        turn, eos, text = reply.partition(eos_text)
-        if header and turn + eos:
-            parts.append({"text": turn + eos, "train": True})
-    return parts
-
-
 def parts_text(parts: Sequence[Part]) -> str:
     """The text of all parts together."""
     return "".join(part["text"] for part in parts)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sweet_rl.chat import ChatFormat, parts_from_text
+from sweet_rl.chat import ChatFormat
+from sweet_rl.chat_markup import Markup, parts_from_text, recognised
 from sweet_rl.errors import UserError
-from sweet_rl.log_probs.markup import Markup, recognised
 from sweet_rl.records import Part, Trajectory
 
 
@@ -43,7 +43,7 @@ def trajectory_parts(trajectory: Trajectory, texts: TextMarkup) -> list[Part]:
     markup = text_markup(trajectory, texts)
     if markup is not None:
         row = trajectory.dialogue_history[last]
-        return parts_from_text(row["input"] + row["output"], markup.header, markup.eos, markup.bos)
+        return parts_from_text(row["input"] + row["output"], markup)
     if texts.chat is not None:
         return texts.chat.dialogue(trajectory.dialogue_history[: last + 1], trajectory.tokenizer)
     raise UserError(

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sweet_rl.chat import ChatFormat, parts_from_text
+from sweet_rl.chat import ChatFormat
+from sweet_rl.chat_markup import Markup, last_reply_parts, parts_from_text
 from sweet_rl.errors import UserError
-from sweet_rl.log_probs.markup import last_reply_parts
 from sweet_rl.log_probs.privileged_information import with_hint
 from sweet_rl.log_probs.rows import EncodedText
 from sweet_rl.log_probs.text_store import TextStore
@@ -131,7 +131,7 @@ class Encoder:
                 "--response_template, the markup that opens the agent's turns."
             )
         try:
-            return parts_from_text(text, self.data.response_template, self.chat.eos_text, self.chat.bos_text)
+            return parts_from_text(text, Markup(self.data.response_template, self.chat.eos_text, self.chat.bos_text))
         except UserError as error:
             raise UserError(f"{where}: {error}") from error
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from sweet_rl.errors import UserError
 from sweet_rl.records import PreferencePair, TurnCandidates
-from sweet_rl.viewer.markup import messages_of
+from sweet_rl.viewer.messages import messages_of
 from sweet_rl.viewer.source import Place, RecordFile
 from sweet_rl.viewer.summary import Tally
 from sweet_rl.viewer.views import (

@@ -10,7 +10,7 @@ from sweet_rl.chat import parts_text
 from sweet_rl.credit.turn_pairs import halves
 from sweet_rl.domains.backend.extract_code import code_candidates, function_name
 from sweet_rl.records import Part, PreferencePair, Task, Trajectory, TurnCandidates
-from sweet_rl.viewer.markup import messages_of
+from sweet_rl.viewer.messages import messages_of
 
 TITLE = 160  # characters
 LONGEST_CODE = 200_000  # characters; a longer answer is shown as it is

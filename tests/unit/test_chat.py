@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sweet_rl.chat import ChatFormat, parts_from_text, parts_text
+from sweet_rl.chat import ChatFormat, parts_text
+from sweet_rl.chat_markup import Markup, parts_from_text
 from sweet_rl.errors import UserError
 from sweet_rl.log_probs.privileged_information import with_hint
 from tests.support.chat_families import FAMILIES, LLAMA3, small_tokenizer
@@ -318,11 +319,11 @@ def test_released_text_gives_the_parts_of_the_same_dialogue(header, doubled):
     chat = chat_of("llama3")
     messages = [user("fee?"), {"role": "assistant", "content": "Which?"}, user("3")]
     for last, finish in (("def f(): 1<|eot_id|>", "stop"), ("def f(): 1", "length")):
-        parts = parts_from_text(doubled + RELEASED + last, header, chat.eos_text, chat.bos_text)
+        parts = parts_from_text(doubled + RELEASED + last, Markup(header, chat.eos_text, chat.bos_text))
         reply = {"role": "assistant", "content": "def f(): 1", "finish_reason": finish}
         assert parts == chat.dialogue([*messages, reply])
 
 
 def test_released_text_without_the_response_template_says_so():
     with pytest.raises(UserError, match="--response_template"):
-        parts_from_text("hello", "<|assistant|>", "<|end|>")
+        parts_from_text("hello", Markup("<|assistant|>", "<|end|>"))

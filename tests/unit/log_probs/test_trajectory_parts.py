@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sweet_rl.chat import ChatFormat, parts_from_text
+from sweet_rl.chat import ChatFormat
+from sweet_rl.chat_markup import Markup, parts_from_text
 from sweet_rl.errors import UserError
 from sweet_rl.log_probs.trajectory_parts import TextMarkup, trajectory_parts
 from sweet_rl.records import Task, Trajectory
@@ -86,6 +87,6 @@ def test_llama_3_and_chatml_are_recognised_without_a_tokenizer(opening, header, 
 
 
 def test_the_reference_solution_of_a_released_pair_stands_after_the_one_bos():
-    parts = parts_from_text("c is X.<s><s>q[H]yes</s>", "[H]", "</s>", "<s>")
+    parts = parts_from_text("c is X.<s><s>q[H]yes</s>", Markup("[H]", "</s>", "<s>"))
     assert [part["text"] for part in parts] == ["<s>", "c is X.", "q[H]", "yes</s>"]
     assert parts[0]["bos"] and parts[1]["plain"]

@@ -1,12 +1,15 @@
-"""The markup of released texts: recognised, and split where texts that begin alike part."""
+"""The markup of texts: recognised, split where texts that begin alike part, and the same messages for every reader."""
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from sweet_rl.chat import ChatFormat
+from sweet_rl.chat import ChatFormat, parts_text
+from sweet_rl.chat_markup import CHATML, LLAMA3, Markup, last_reply_parts, parts_from_text, recognised
 from sweet_rl.errors import UserError
-from sweet_rl.log_probs.markup import CHATML, LLAMA3, Markup, last_reply_parts, recognised
+from sweet_rl.viewer.messages import messages_of
 from tests.support.chat_families import FAMILIES, small_tokenizer
 
 HEADERS = {
@@ -42,3 +45,21 @@ def test_the_agent_s_turns_in_the_shared_beginning_are_marked_and_not_trained():
         assert parts[0] == {"text": "<|begin_of_text|>", "train": False, "bos": True}
     with pytest.raises(UserError, match="here: .*--response_template"):
         last_reply_parts(["a", f"b{LLAMA3.header}"], chat, "here")
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_training_and_the_viewer_read_the_same_messages_from_the_text_of_a_dialogue(family):
+    chat = ChatFormat(small_tokenizer(family))
+    said = [("user", "late fee?"), ("assistant", "How much is it\nper day?"), ("user", "5."), ("assistant", "Fine.")]
+    made = chat.dialogue([{"role": role, "content": text} for role, text in said])
+    text = parts_text(made)
+
+    def bare(text: str) -> str:  # Qwen 3 puts empty thinking, or its beginning, before a reply
+        return re.sub(r"<think>\s*(</think>)?", "", text).strip()
+
+    read = parts_from_text(text, Markup(chat.reply_header, chat.eos_text, chat.bos_text))
+    assert parts_text(read) == text
+    assert [bare(part["text"]) for part in read if part["train"]] == [bare(p["text"]) for p in made if p["train"]]
+    for source in (text, made, read):
+        found = [(message["role"], bare(message["text"])) for message in messages_of(source)]
+        assert [one for one in found if one[0] != "system"] == said

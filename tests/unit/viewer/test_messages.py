@@ -3,7 +3,7 @@
 import pytest
 
 from sweet_rl.log_probs.privileged_information import hint_text
-from sweet_rl.viewer.markup import messages_of
+from sweet_rl.viewer.messages import messages_of
 
 SAID = [("user", "Hello\nthere"), ("assistant", "A question?"), ("user", "An answer.")]
 FAMILIES = {
