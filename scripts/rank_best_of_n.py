@@ -39,7 +39,6 @@ def main(
     shard: str | None = None,
     processes: int | None = None,
     overwrite: bool = False,
-    push_to_hub: str | None = None,
 ) -> None:
     """Rank candidates: by log-ratios, a value head, or a judge.
 
@@ -51,12 +50,11 @@ def main(
             outputs one after the other (cat) are the output of one process.
         processes: that rank a part each; default: as many as the GPUs of this machine hold critics.
         overwrite: replace an output of other settings.
-        push_to_hub: repository on the hub, OWNER/NAME, to which the finished output is uploaded with a card.
     """
     from sweet_rl.credit.ranking import rank_file
 
     player = asked.human(load_domain, env, human)
-    rank_file(critic, input_path, output_path, limit, shard, overwrite, processes, push_to_hub, player)
+    rank_file(critic, input_path, output_path, limit, shard, overwrite, processes, player)
 
 
 if __name__ == "__main__":

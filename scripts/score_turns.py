@@ -21,7 +21,6 @@ def main(
     output_path: str,
     limit: int | None = None,
     overwrite: bool = False,
-    push_to_hub: str | None = None,
 ) -> None:
     """Score the turns that were taken. A critic that takes the human's reply (belief_gain) takes that of the dialogue.
 
@@ -30,11 +29,10 @@ def main(
         output_path: the same rows with `turn_credit`, a number for each message of the agent.
         limit: number of dialogues that are read; default: all.
         overwrite: replace an output of other settings.
-        push_to_hub: repository on the hub, OWNER/NAME, to which the finished output is uploaded with a card.
     """
     from sweet_rl.credit.taken_turns import score_turns_file
 
-    score_turns_file(critic, input_path, output_path, limit, overwrite, push_to_hub)
+    score_turns_file(critic, input_path, output_path, limit, overwrite)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,6 @@ from sweet_rl.names import model_path
 from sweet_rl.progress import progress_bar
 from sweet_rl.records import TurnCandidates, read_records
 from sweet_rl.runs.parts import run_parts
-from sweet_rl.runs.push import pushed
 from sweet_rl.runs.run import Run, open_run
 from sweet_rl.runs.shards import shard_of
 from sweet_rl.runs.step import as_they_finish
@@ -35,7 +34,6 @@ def rank_file(
     shard: str | None = None,
     overwrite: bool = False,
     processes: int | None = None,
-    push_to_hub: str | None = None,
     human: AskedHuman | None = None,
 ) -> dict:
     """Rank every record of a file, in its order. A killed run continues with the same call.
@@ -57,7 +55,7 @@ def rank_file(
     asked = human_setting(critic.reply, human, records, input_path)
     settings = {**critic.to_settings(), "limit": limit, **({} if shard is None else {"shard": shard}), **asked}
     opened = open_run(output_path, settings, [input_path, *critic.inputs()], overwrite)
-    with pushed(opened, push_to_hub) as run:
+    with opened as run:
         if run.complete:
             print(f"{output_path}: already complete")
             return run.summary or {}

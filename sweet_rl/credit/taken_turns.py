@@ -15,7 +15,6 @@ from sweet_rl.models.loadable import check_loadable
 from sweet_rl.names import model_path
 from sweet_rl.progress import progress_bar
 from sweet_rl.records import Trajectory, TurnCandidates, read_records
-from sweet_rl.runs.push import pushed
 from sweet_rl.runs.run import Run, open_run
 
 
@@ -87,7 +86,6 @@ def score_turns_file(
     output_path: str,
     limit: int | None = None,
     overwrite: bool = False,
-    push_to_hub: str | None = None,
 ) -> dict:
     """Write every trajectory of a file with `turn_credit`, in its order. A killed run continues with the same call.
 
@@ -106,7 +104,7 @@ def score_turns_file(
     heard = {"reply": "of the dialogue"} if settings.critic_type in WITH_REPLIES else {}
     recorded = {**settings.to_settings(), **heard, "limit": limit}
     opened = open_run(output_path, recorded, [input_path, *settings.inputs()], overwrite)
-    with pushed(opened, push_to_hub) as run:
+    with opened as run:
         if run.complete:
             print(f"{output_path}: already complete")
             return run.summary or {}

@@ -35,7 +35,7 @@ def replace_text(path: Path, text: str) -> None:
 def check_writable(path: Path) -> None:
     """Raise UserError if a file cannot be written there."""
     if path.parts[:1] == ("hf:",):
-        raise UserError(f"{path} is on the hub; an output is a local path. Give --push_to_hub OWNER/NAME to upload it.")
+        raise UserError(f"{path} is on the hub; an output is a local path. Upload it when it is finished: `hf upload`.")
     if path.is_dir():
         raise UserError(f"{path} is a directory; the output must be a file path.")
     above = next(folder for folder in path.absolute().parents if folder.exists())

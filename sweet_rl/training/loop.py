@@ -21,7 +21,6 @@ from sweet_rl.log_probs.value_head import attach_value_head
 from sweet_rl.models.load import model_input
 from sweet_rl.names import model_path
 from sweet_rl.records import read_records
-from sweet_rl.runs.push import pushed
 from sweet_rl.runs.run import DirectoryRun, directory_manifest
 from sweet_rl.training.arguments import CHECKPOINTS, training_arguments, weights_dtype
 from sweet_rl.training.checkpoints import CheckpointSchedule, full_disk_named, last_checkpoint, processes_of
@@ -119,8 +118,7 @@ class Training:
         inputs = [self.dataset, model_input(self.pretrain), *inputs]
         # Names on a hub are settings, not inputs. The first process alone writes.
         run = directory_manifest(self.save_path, recorded, inputs, self.overwrite) if self.is_first else None
-        finished = pushed(run, self.settings.push_to_hub) if run else contextlib.nullcontext()
-        with finished, full_disk_named(self.save_path):
+        with run or contextlib.nullcontext(), full_disk_named(self.save_path):
             if self._from_first(run is not None and run.complete):
                 if self.is_first:
                     print(f"{self.save_path}: already complete")

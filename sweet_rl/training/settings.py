@@ -184,7 +184,6 @@ class TrainingSettings:
         logging_steps: optimiser steps between lines of the log.
         report_to: none, tensorboard, wandb, or several separated by commas.
         seed: of the order of the examples, the held-out tasks and new weights.
-        push_to_hub: repository on the hub, OWNER/NAME, to which the trained model is uploaded with a card.
     """
 
     learning_rate: float | None = None
@@ -214,7 +213,6 @@ class TrainingSettings:
     logging_steps: Annotated[int, UNRECORDED] = 10
     report_to: Annotated[str, UNRECORDED] = "none"
     seed: int = 0
-    push_to_hub: Annotated[str | None, UNRECORDED] = None
 
     def __post_init__(self) -> None:
         at_least_one = ("max_epochs", "train_batch_size", "micro_train_batch_size", "logging_steps")

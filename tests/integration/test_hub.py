@@ -1,4 +1,4 @@
-"""Records from a hub, and outputs to it, over HTTP with a small server in its place."""
+"""Records from a hub, over HTTP with a small server in its place."""
 
 import hashlib
 import json
@@ -11,18 +11,13 @@ import pytest
 from sweet_rl.errors import UserError
 from sweet_rl.names import _downloaded
 from sweet_rl.records import Task, read_records
-from sweet_rl.runs.push import pushed
-from sweet_rl.runs.run import directory_manifest, open_run
-from tests.support.command_line import ROOT, call, write_rows
-from tests.support.hub_server import TOKEN, HubServer, use_hub
+from sweet_rl.runs.run import open_run
+from tests.support.command_line import ROOT, call
+from tests.support.hub_server import HubServer, use_hub
 
 SOLUTION = {"ground_truth": "def f(): pass", "test_cases": {"t": "f()"}}
 TASKS = "".join(json.dumps({"problem_description": f"Number {n}", **SOLUTION}) + "\n" for n in range(3)).encode()
 TRAIN = "datasets/facebook/collaborative_agent_bench/backend_tasks/train.jsonl"
-RANKED = {
-    "id": "r", "input": [{"text": "task", "train": False}], "older_output": "x", "eos_text": "<eos>",
-    "additional_outputs": ["a", "b"], "judge_result": [0, 1],
-}  # fmt: skip
 
 
 @pytest.fixture
@@ -31,12 +26,6 @@ def hub(tmp_path, monkeypatch):
     with HubServer({TRAIN: TASKS, "datasets/owner/name/dir/file.jsonl": TASKS}) as server:
         use_hub(monkeypatch, server, tmp_path / "cache")
         yield server
-
-
-def pairs(folder, **flags):
-    source = write_rows(folder / "ranked.jsonl", [RANKED])
-    flags = {"input_path": source, "output_path": folder / "pairs.jsonl", **flags}
-    return call("generate_random_pairs_from_ranks.py", **flags)
 
 
 def test_records_on_the_hub_are_read_by_their_names_and_from_the_cache_afterwards(hub, tmp_path, monkeypatch):
@@ -74,51 +63,3 @@ def test_a_process_finds_the_hub_by_its_environment(hub, tmp_path):
     words = [sys.executable, "-c", program, "colbench/backend/train"]
     done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=60)
     assert (done.stdout, done.returncode) == ("3\n", 0), done.stderr
-
-
-def test_a_finished_dataset_is_uploaded_with_its_card_also_by_a_later_command(hub, tmp_path):
-    assert pairs(tmp_path).code == 0 and not hub.private
-    done = pairs(tmp_path, push_to_hub="owner/pairs")
-    assert done.code == 0 and "already complete" in done.out and f"{hub.url}/datasets/owner/pairs" in done.out
-    assert hub.private == ["owner/pairs"]
-    uploaded = {name: content for name, content in hub.files.items() if "owner/pairs" in name}
-    assert uploaded.pop("datasets/owner/pairs/pairs.jsonl") == (tmp_path / "pairs.jsonl").read_bytes()
-    (text,) = uploaded.values()
-    assert set(uploaded) == {"datasets/owner/pairs/README.md"}
-    source = hashlib.sha256((tmp_path / "ranked.jsonl").read_bytes()).hexdigest()
-    assert b"| num_pairs | `4` |" in text and f"| ranked.jsonl | `sha256 {source}` |".encode() in text
-
-
-def test_without_access_nothing_is_done_and_a_broken_upload_is_repeated_by_the_same_command(hub, tmp_path, monkeypatch):
-    monkeypatch.setenv("HF_TOKEN", "of another hub")
-    denied = pairs(tmp_path, push_to_hub="owner/pairs")
-    assert denied.code == 2 and "nothing can be uploaded to owner/pairs" in denied.err and "hf auth login" in denied.err
-    assert (tmp_path / "pairs.jsonl").read_bytes() == b""
-    monkeypatch.setenv("HF_TOKEN", TOKEN)
-    monkeypatch.setattr(hub, "broken", True)
-    broken = pairs(tmp_path, push_to_hub="owner/pairs")
-    assert broken.code == 2 and "is finished, but was not uploaded to owner/pairs" in broken.err
-    before = (tmp_path / "pairs.jsonl").read_bytes()
-    assert before
-    monkeypatch.setattr(hub, "broken", False)
-    assert pairs(tmp_path, push_to_hub="owner/pairs").code == 0
-    assert hub.files["datasets/owner/pairs/pairs.jsonl"] == before == (tmp_path / "pairs.jsonl").read_bytes()
-    assert pairs(tmp_path, push_to_hub="no name").code == 2
-
-
-def test_a_trained_model_is_uploaded_without_its_manifest_and_an_unfinished_one_not_at_all(hub, tmp_path):
-    def train(finish: bool) -> None:
-        with pushed(directory_manifest(tmp_path / "critic", {"pretrain": "owner/base"}), "me/critic") as run:
-            (run.path / "config.json").write_text("{}")
-            (run.path / "adapter").mkdir(exist_ok=True)
-            (run.path / "adapter/weights.safetensors").write_bytes(bytes(range(256)))
-            if finish:
-                run.finish({"steps": 2})
-
-    train(finish=False)
-    assert not any("critic" in name for name in hub.files)
-    train(finish=True)
-    names = {name.removeprefix("me/critic/") for name in hub.files if name.startswith("me/critic/")}
-    assert names == {"config.json", "adapter/weights.safetensors", "README.md"}
-    assert hub.files["me/critic/adapter/weights.safetensors"] == bytes(range(256))
-    assert b'base_model: "owner/base"' in hub.files["me/critic/README.md"]

@@ -36,7 +36,7 @@ def test_without_a_network_the_message_names_the_command_that_downloads(name, tm
 
 
 def test_an_output_is_no_name_on_the_hub():
-    with pytest.raises(UserError, match="an output is a local path. Give --push_to_hub"):
+    with pytest.raises(UserError, match="an output is a local path. Upload it"):
         open_run("hf://datasets/owner/name/tasks.jsonl", {})
 
 

@@ -99,7 +99,7 @@ def test_killed_and_continued_it_makes_the_same_tasks(flags, made):
 
 def test_too_few_proposals_are_said_and_more_of_them_go_on(flags, made):
     few = call("synthesize_tasks.py", **flags("few", max_candidates=4))
-    assert few.code == 0 and "6 tasks were wanted" in few.out
+    assert few.code == 2 and "6 tasks were wanted" in few.err and read_rows(flags("few")["output_path"])
     done = call("synthesize_tasks.py", **flags("few", max_candidates=100))
     assert done.code == 0, done.err
     assert read_rows(flags("few")["output_path"]) == read_rows(flags("made")["output_path"])

@@ -45,20 +45,17 @@ def train(**flags):
     main(**arguments(main, flags))
 
 
-def test_fine_tuning_on_a_file_of_the_hub_lowers_the_loss_and_uploads_a_loadable_model(model, tmp_path, monkeypatch):
+def test_fine_tuning_on_a_file_of_the_hub_lowers_the_loss_and_saves_a_loadable_model(model, tmp_path, monkeypatch):
     data = write_rows(tmp_path / "graded.jsonl", [dialogue(i, 1.0) for i in range(8)] + [dialogue(99, 0.5)])
     with HubServer({"datasets/me/data/graded.jsonl": Path(data).read_bytes()}) as hub:
         use_hub(monkeypatch, hub, tmp_path / "cache")
         train(
             pretrain=model, dataset="hf://datasets/me/data/graded.jsonl", save_path=str(tmp_path / "out"),
             learning_rate=1e-2, max_epochs=10, train_batch_size=4, micro_train_batch_size=2, logging_steps=1,
-            push_to_hub="me/imitation",
         )  # fmt: skip
-    for name in ("model.safetensors", "config.json", "tokenizer.json"):
-        assert hub.files[f"me/imitation/{name}"] == (tmp_path / "out" / name).read_bytes()
-    assert not any(name.endswith(".bin") for name in hub.files)  # no pickle with the paths of this machine
-    assert not (tmp_path / "out" / "training_args.bin").exists()
-    assert b"| dataset | `hf://datasets/me/data/graded.jsonl` |" in hub.files["me/imitation/README.md"]
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    assert {"model.safetensors", "config.json", "tokenizer.json"} <= names
+    assert "training_args.bin" not in names  # no pickle with the paths of this machine
     losses = [row["loss"] for row in read_rows(tmp_path / "out" / "training_log.jsonl")]
     assert len(losses) == 20 and losses[-1] < 0.7 * losses[0]
     AutoModelForCausalLM.from_pretrained(tmp_path / "out")

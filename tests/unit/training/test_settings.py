@@ -133,7 +133,7 @@ def test_the_defaults_are_those_that_are_documented():
         "bf16": False, "gradient_checkpointing": False, "zero_stage": None, "adam_offload": False,
         "lora_rank": None, "lora_alpha": None, "lora_dropout": 0.0,
         "target_modules": ("all-linear",), "load_in_4bit": False, "save_steps": None, "save_minutes": 10.0,
-        "keep": "last", "logging_steps": 10, "report_to": "none", "seed": 0, "push_to_hub": None,
+        "keep": "last", "logging_steps": 10, "report_to": "none", "seed": 0,
     }  # fmt: skip
 
 
