@@ -18,7 +18,7 @@ from sweet_rl.domains.grading import best_of_tasks, first_tasks, grade_trajector
 from sweet_rl.errors import UserError
 from sweet_rl.evaluation.comparison import compare
 from sweet_rl.evaluation.graded_file import GradedFile, check_comparable, grader_of, read_graded
-from sweet_rl.evaluation.report import summarise, summary_text
+from sweet_rl.evaluation.report import summarise_rewards, summary_text
 from sweet_rl.evaluation.statistics import Estimate, check_k
 from sweet_rl.log_probs.trajectory_parts import TextMarkup
 from sweet_rl.names import local_path
@@ -217,7 +217,7 @@ def _grade(trajectories: Sequence[Trajectory], grader: Grader, evaluation: Evalu
 
 
 def _summary(graded: Sequence[Trajectory], evaluation: Evaluation) -> dict[str, Any]:
-    summary = summarise(graded, evaluation.k, evaluation.seed)
+    summary = summarise_rewards(graded, evaluation.k, evaluation.seed)
     if rules := next((t.grade["rules"] for t in graded if "rules" in (t.grade or {})), None):
         summary["rules"] = "those of the release, for comparison only" if rules == "paper" else rules
     return summary

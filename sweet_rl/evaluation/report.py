@@ -18,7 +18,7 @@ COUNTS = {
 }
 
 
-def summarise(trajectories: Sequence[Trajectory], k: int = 1, seed: int = 0) -> dict:
+def summarise_rewards(trajectories: Sequence[Trajectory], k: int = 1, seed: int = 0) -> dict:
     """Summarise a graded run: rewards with their intervals, best of k, and counts of what failed.
 
     The field `grade` of the trajectories decides what is measured: pages (`similarity` or `encoder`) have

@@ -72,7 +72,7 @@ async def collect(
             as are the human and `choose` if they have a `close`.
 
     Returns:
-        The summary of the whole output (`summarise`), with the models' own figures.
+        The summary of the whole output (`summarise_dialogues`), with the models' own figures.
 
     Raises:
         UserError: no dialogue can work, for example because a server does not have the model.
@@ -94,7 +94,7 @@ async def collect(
         for closable in (*models.values(), dialogue_setup.human, dialogue_setup.choose):
             if hasattr(closable, "close"):
                 await closable.close()
-    summary = summarise(output.records(), time.monotonic() - start, before)
+    summary = summarise_dialogues(output.records(), time.monotonic() - start, before)
     output.sort(trajectory_id(task, sample) for task, sample in jobs)
     for name, model in models.items():
         if facts := getattr(model, "summary", dict)():
@@ -148,7 +148,7 @@ class Progress(AbstractContextManager):
         self._bar.close()
 
 
-def summarise(rows: Iterable[dict], seconds: float | None = None, before: int = 0) -> dict[str, Any]:
+def summarise_dialogues(rows: Iterable[dict], seconds: float | None = None, before: int = 0) -> dict[str, Any]:
     """Summarise trajectory rows: endings, failures by side and kind with the first message of each, turns, tokens of
     both sides, leaks, speeds.
 

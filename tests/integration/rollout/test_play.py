@@ -8,7 +8,7 @@ from sweet_rl.domains import AnswerEnvironment, LLMHuman
 from sweet_rl.models.base import Sampling
 from sweet_rl.models.openai_server import OpenAIServer
 from sweet_rl.records import Task
-from sweet_rl.rollout.collect import summarise
+from sweet_rl.rollout.collect import summarise_dialogues
 from sweet_rl.rollout.play import DialogueSetup, play_all
 from tests.support.api_server import MODEL, ApiServer, chat_reply, refusal
 
@@ -45,7 +45,7 @@ def test_agent_and_human_on_a_server_that_fails_for_one_task():
     for trajectory in by_ending["answered"]:
         assert trajectory.answer == "def f(x): return x" and trajectory.parts is None
         assert [row["role"] for row in trajectory.dialogue_history] == ["user", "assistant", "user", "assistant"]
-    summary = summarise((t.to_dict() for t in trajectories), seconds=2.0)
+    summary = summarise_dialogues((t.to_dict() for t in trajectories), seconds=2.0)
     assert summary["dialogues"] == 12 and summary["turns"] == 20
     assert summary["endings"] == {"answered": 10, "failed": 2}
     assert summary["failures"] == {"agent: context": 2}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sweet_rl.evaluation.report import summarise, summary_text
+from sweet_rl.evaluation.report import summarise_rewards, summary_text
 from sweet_rl.records import Task, Trajectory
 
 TASKS = [Task(f"task {i}", f"def f(): return {i}", {"test1": "f()"}, id=f"t{i}") for i in range(4)]
@@ -15,7 +15,7 @@ def dialogue(task, sample, reward, turns=2, ending="answered", **more):
 
 def test_success_and_tests_passed_are_means_over_tasks():
     rows = [dialogue(0, 0, 1.0), dialogue(0, 1, 0.5), dialogue(1, 0, 0.0, turns=4), dialogue(1, 1, 0.0, turns=4)]
-    summary = summarise(rows, k=2)
+    summary = summarise_rewards(rows, k=2)
     assert summary["success"]["mean"] == 0.25 and summary["tests_passed"]["mean"] == 0.375
     assert summary["best_of_k"]["success"]["mean"] == 0.5 and summary["best_of_k"]["tests_passed"]["mean"] == 0.5
     assert summary["turns"] == 3.0
@@ -24,8 +24,8 @@ def test_success_and_tests_passed_are_means_over_tasks():
 def test_an_answer_that_fails_tests_is_a_wrong_answer_and_a_reward_below_1_of_ones_own_is_no_failure():
     tests = [{"passed": False, "reason": "wrong value"}]
     rows = [dialogue(0, 0, 1.0, grade={"tests": [], "failure": None}), dialogue(1, 0, 0.0, grade={"tests": tests})]
-    assert summarise(rows)["failures"] == {"wrong answer": 1}
-    assert summarise([Trajectory(PAGES[0], [], "x", 0.5, id="p0-0", ending="answered")])["failures"] == {}
+    assert summarise_rewards(rows)["failures"] == {"wrong answer": 1}
+    assert summarise_rewards([Trajectory(PAGES[0], [], "x", 0.5, id="p0-0", ending="answered")])["failures"] == {}
 
 
 def test_failed_dialogues_and_ungradable_tasks_are_counted_apart():
@@ -35,7 +35,7 @@ def test_failed_dialogues_and_ungradable_tasks_are_counted_apart():
         dialogue(1, 0, None, grade={"ungradable": "random", "tests": [], "failure": None}),
         dialogue(2, 0, 0.0, grade={"failure": "no answer", "tests": [{"passed": False, "reason": "no answer"}]}),
     ]
-    summary = summarise(rows, k=2)
+    summary = summarise_rewards(rows, k=2)
     assert summary["graded"] == 2 and summary["success"]["mean"] == 0.5 and summary["success"]["tasks"] == 2
     assert summary["failed_dialogues"] == {"timeout": 1} and summary["ungradable_tasks"] == {"t1": "random"}
     assert summary["failures"] == {"no answer": 1} and summary["best_of_k"]["tasks_with_too_few"] == 2
@@ -44,7 +44,7 @@ def test_failed_dialogues_and_ungradable_tasks_are_counted_apart():
 
 
 def test_nothing_graded_gives_a_summary_without_figures():
-    summary = summarise([dialogue(0, 0, None, ending="failed")])
+    summary = summarise_rewards([dialogue(0, 0, None, ending="failed")])
     assert "success" not in summary and summary["failed_dialogues"] == {"unknown": 1}
     assert "0 graded" in summary_text(summary)
 
@@ -65,7 +65,7 @@ def test_pages_are_summarised_by_similarity_and_a_page_without_a_picture_counts_
         page(2, 0, None, ungradable="timeout", side="reference"),
         Trajectory(PAGES[3], [], None, None, id="p3-0", ending="failed", failure={"kind": "connection"}),
     ]  # fmt: skip
-    summary = summarise(rows, k=2)
+    summary = summarise_rewards(rows, k=2)
     assert summary["cosine_similarity"]["mean"] == pytest.approx(0.3) and summary["encoder"] == "e"
     assert "success" not in summary and summary["failures"] == {"no answer": 1}
     assert summary["ungradable_tasks"] == {"p2": "timeout"} and summary["failed_dialogues"] == {"connection": 1}
@@ -79,11 +79,11 @@ def test_pages_are_summarised_by_similarity_and_a_page_without_a_picture_counts_
 def test_a_failure_of_the_machine_is_counted_apart_and_is_no_reward():
     slow = {"failure": None, "ungradable": None, "machine": "ran out of wall time: 0.2 of 1.0 s of CPU time in 3.0 s"}
     rows = [dialogue(0, 0, 1.0), dialogue(0, 1, None, grade=slow), dialogue(1, 0, None, grade={**slow, "tests": []})]
-    summary = summarise(rows)
+    summary = summarise_rewards(rows)
     assert summary["graded"] == 1 and summary["success"]["mean"] == 1.0 and summary["success"]["tasks"] == 1
     assert summary["machine_failures"] == {"ran out of wall time": 2} and summary["failures"] == {}
     assert "(--retry_failed grades them again): ran out of wall time 2" in summary_text(summary)
-    assert "--retry_failed" not in summary_text(summarise(rows[:1]))
+    assert "--retry_failed" not in summary_text(summarise_rewards(rows[:1]))
 
 
 def test_a_grader_of_ones_own_is_summarised_by_reward_and_success():
@@ -91,12 +91,12 @@ def test_a_grader_of_ones_own_is_summarised_by_reward_and_success():
         Trajectory(PAGES[i], [], "x", reward, id=f"p{i}-0", ending="answered", grade={"failure": None, "color": "red"})
         for i, reward in enumerate((1.0, 0.5))
     ]
-    summary = summarise(rows)
+    summary = summarise_rewards(rows)
     assert summary["reward"]["mean"] == 0.75 and summary["success"]["mean"] == 0.5
     assert "reward            75.0 %" in summary_text(summary) and "tests_passed" not in summary
 
 
 def test_another_seed_resamples_other_tasks():
     rows = [Trajectory(Task("t", "g", {"a": "b"}, id=f"{i}"), [], "x", i / 50, ending="answered") for i in range(50)]
-    assert summarise(rows, seed=3) == summarise(rows, seed=3)
-    assert summarise(rows, seed=3)["tests_passed"] != summarise(rows, seed=4)["tests_passed"]
+    assert summarise_rewards(rows, seed=3) == summarise_rewards(rows, seed=3)
+    assert summarise_rewards(rows, seed=3)["tests_passed"] != summarise_rewards(rows, seed=4)["tests_passed"]

@@ -11,7 +11,7 @@ from sweet_rl.errors import UserError
 from sweet_rl.models.base import Completion, Sampling
 from sweet_rl.records import Task
 from sweet_rl.rollout import collect as module
-from sweet_rl.rollout.collect import CollectionSettings, Progress, collect, summarise
+from sweet_rl.rollout.collect import CollectionSettings, Progress, collect, summarise_dialogues
 from sweet_rl.rollout.play import DialogueSetup
 from sweet_rl.runs.run import open_run
 
@@ -95,7 +95,7 @@ def test_without_settings_each_task_is_played_once_in_the_ten_turns_of_the_paper
 
 
 def test_the_summary_counts_endings_failures_turns_tokens_and_leaks():
-    assert summarise(ROWS) == {
+    assert summarise_dialogues(ROWS) == {
         "dialogues": 3,
         "humans": {"not recorded": 3},
         "endings": {"answered": 1, "failed": 1, "turn_limit": 1},
@@ -107,15 +107,15 @@ def test_the_summary_counts_endings_failures_turns_tokens_and_leaks():
         "tokens": {"agent_completion_tokens": 40, "human_completion_tokens": 3},
         "first_messages": {"human: timeout": "late"},
     }
-    assert summarise([])["turns_per_dialogue"] == 0.0
+    assert summarise_dialogues([])["turns_per_dialogue"] == 0.0
 
 
 def test_speeds_are_those_of_the_dialogues_of_this_process():
-    summary = summarise(ROWS, seconds=2.0, before=1)
+    summary = summarise_dialogues(ROWS, seconds=2.0, before=1)
     assert summary["seconds"] == 2.0
     assert (summary["dialogues_per_second"], summary["turns_per_second"]) == (1.0, 2.5)
     assert (summary["agent_tokens_per_second"], summary["human_tokens_per_second"]) == (15.0, 0.0)
-    assert "seconds" not in summarise(ROWS, seconds=2.0, before=3)
+    assert "seconds" not in summarise_dialogues(ROWS, seconds=2.0, before=3)
 
 
 def test_progress_gives_the_speeds_of_the_last_minute(monkeypatch):
