@@ -39,18 +39,18 @@ def main(
     """Print each run's figures and the paired differences between runs.
 
     Args:
-        runs: name=file[+file...] per run, separated by commas (a file without a name is named after itself); in a
-            config file also {name: file or files}. Files may also stand before the flags.
-        baselines: names of runs that every run is compared with, task by task.
-        chains: names joined by >, each compared with the next, for example "SWEET-RL>DPO>zero-shot".
-        paper: show the paper's figures beside the runs of the same name: table2, table3 or table4.
-        output_path: write the figures here as JSON.
-        markdown_path: write the tables here as Markdown.
-        latex_path: write the tables here as LaTeX (booktabs).
-        mix_humans: compare also runs that were played with different simulated humans.
-        settings: note with the outputs which settings the runs were trained with, for example a log of tries.
-        seed: of the bootstrap.
-        overwrite: replace outputs that exist with other content.
+        runs: Files of each run as name=file[+file...], separated by commas. A file without a name is named after
+            itself. In a config file also {name: file or files}. Files may also stand before the flags.
+        baselines: Names of runs that every run is compared with, task by task.
+        chains: Names joined by >, each compared with the next, for example "SWEET-RL>DPO>zero-shot".
+        paper: Table of the paper whose figures are shown beside the runs of the same name: table2, table3 or table4.
+        output_path: JSON file of the figures.
+        markdown_path: Markdown file of the tables.
+        latex_path: LaTeX file of the tables (booktabs).
+        mix_humans: Compare also runs that were played with different simulated humans.
+        settings: Note, kept with the outputs, on the settings that the runs were trained with.
+        seed: Random seed of the bootstrap.
+        overwrite: Replace outputs that exist with other content.
     """
     paths = parse_runs(runs)
     outputs = [path for path in (output_path, markdown_path, latex_path) if path is not None]

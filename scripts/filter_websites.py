@@ -31,12 +31,12 @@ def main(
     """Draw every reference page.
 
     Args:
-        input_path: tasks, JSONL; ground_truth is the page.
-        output_path: the tasks whose page gives a picture.
-        dropped_path: the other tasks, each with its render_failure.
-        num_tasks: use only this many tasks, from the start of the file.
-        javascript: let the pages' own scripts run.
-        overwrite: replace the outputs.
+        input_path: Tasks, JSONL; ground_truth is the page.
+        output_path: Tasks whose page gives a picture, JSONL.
+        dropped_path: Other tasks, each with its render_failure, JSONL.
+        num_tasks: Number of tasks that are read, from the start of the file; all by default.
+        javascript: Run the pages' own scripts.
+        overwrite: Replace the outputs.
     """
     dropped_path = dropped_path or f"{output_path.removesuffix('.jsonl')}.dropped.jsonl"
     check_apart(input_path, output_path, dropped_path)

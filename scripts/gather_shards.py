@@ -13,9 +13,9 @@ def main(shards: list[str], output_path: str, overwrite: bool = False) -> None:
     """Join shards.
 
     Args:
-        shards: outputs of all shards, separated by commas.
-        output_path: the joined records.
-        overwrite: replace an output of other shards.
+        shards: Outputs of all shards, separated by commas.
+        output_path: Joined records, JSONL.
+        overwrite: Replace an output of other shards.
     """
     print(f"{output_path}: {gather(shards, output_path, overwrite)} records of {len(shards)} shards")
 

@@ -15,9 +15,9 @@ def main(input_path: str, output_path: str, overwrite: bool = False) -> None:
     """Import dialogues.
 
     Args:
-        input_path: traces.jsonl of verifiers, or a log of inspect_ai.
-        output_path: trajectories with their rewards, JSONL.
-        overwrite: replace the output.
+        input_path: File traces.jsonl of verifiers, or a log of inspect_ai.
+        output_path: Trajectories with their rewards, JSONL.
+        overwrite: Replace the output.
     """
     dialogues, failed = read_dialogues(input_path)
     with open_run(output_path, {}, [input_path], overwrite) as output:

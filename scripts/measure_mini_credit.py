@@ -32,13 +32,14 @@ def main(
     """Measure ranked candidates by the oracle, which knows the rules of the mini tasks.
 
     Args:
-        runs: name=file[+file...] for each critic, separated by commas
-        studies: dialogues=file[+file...] for each number of dialogues that the critics of study_credit.py were trained
-            on, 0 for those without training. The rows of a trained critic are named `row@dialogues`.
-        output_path: write the figures here as JSON
-        markdown_path: write the tables here as Markdown
-        seed: of the bootstrap.
-        overwrite: replace the outputs.
+        runs: Files of each critic as name=file[+file...], separated by commas.
+        studies: Files of lab.critics.study_credit as dialogues=file[+file...], separated by commas: for each number of
+            dialogues that its critics were trained on, 0 without training. The rows of a trained critic are named
+            `row@dialogues`.
+        output_path: JSON file of the figures.
+        markdown_path: Markdown file of the tables.
+        seed: Random seed of the bootstrap.
+        overwrite: Replace the outputs.
     """
     ranked, studied = named_files("runs", runs), named_files("studies", studies)
     if not all(name.isdigit() for name in studied):

@@ -28,11 +28,11 @@ def main(
     """Write train.jsonl and test.jsonl.
 
     Args:
-        output_dir: folder of both files.
-        input_path: a local copy instead of the hub.
-        num_train: the first so many of the rows to train on (0: none).
-        num_test: the first so many of the test rows (0: none).
-        overwrite: replace the outputs.
+        output_dir: Folder of both files.
+        input_path: Local copy of the dataset; by default the hub's.
+        num_train: Number of rows to train on, from the first one; 0 for none.
+        num_test: Number of test rows, from the first one; 0 for none.
+        overwrite: Replace the outputs.
     """
     for name, value in {"num_train": num_train, "num_test": num_test}.items():
         if not 0 <= value <= 10_000:

@@ -30,11 +30,11 @@ def main(
     """Train a model on preference pairs with DPO.
 
     Args:
-        pretrain: model to start from; directory or hub name.
-        dataset: JSONL of pairs: chosen, rejected.
-        save_path: directory of the trained model.
-        ref_pretrain: reference model; default: --pretrain.
-        overwrite: replace what another command left in --save_path.
+        pretrain: Model to start from; directory or hub name.
+        dataset: Pairs with the fields chosen and rejected, JSONL.
+        save_path: Directory of the trained model.
+        ref_pretrain: Reference model; by default --pretrain.
+        overwrite: Replace what another command left in --save_path.
     """
     from sweet_rl.training.dpo import train_preferences
 

@@ -28,11 +28,11 @@ def main(
     """Fine-tune a model on trajectories whose reward is at least --min_reward.
 
     Args:
-        pretrain: model to start from; directory or hub name.
-        dataset: JSONL of graded trajectories, or of pairs, whose chosen texts are imitated (--get_sft).
-        save_path: directory of the trained model.
-        min_reward: the least reward of a dialogue that is imitated.
-        overwrite: replace what another command left in --save_path.
+        pretrain: Model to start from; directory or hub name.
+        dataset: Graded trajectories, or pairs whose chosen texts are imitated (--get_sft), JSONL.
+        save_path: Directory of the trained model.
+        min_reward: Smallest reward of a dialogue that is imitated.
+        overwrite: Replace what another command left in --save_path.
     """
     from sweet_rl.training.rejection_fine_tuning import train_imitation
 

@@ -32,11 +32,11 @@ def main(
     """Train a model with a value head.
 
     Args:
-        pretrain: model to start from; directory or hub name.
-        dataset: JSONL of trajectory pairs (preference) or of graded trajectories (classification).
-        save_path: directory of the trained model.
-        no_prompt: for classification: leave the reference solution out (pairs hold it or do not).
-        overwrite: replace what another command left in --save_path.
+        pretrain: Model to start from; directory or hub name.
+        dataset: Trajectory pairs (preference) or graded trajectories (classification), JSONL.
+        save_path: Directory of the trained model.
+        no_prompt: Leave the reference solution out, for classification (pairs hold it or do not).
+        overwrite: Replace what another command left in --save_path.
     """
     if pictures.reference_picture:
         from sweet_rl.training.picture_value import train_picture_value

@@ -30,9 +30,9 @@ def main(output_dir: str = "docs/pictures", work_dir: str | None = None, num_tas
     """Make the pages and take their pictures.
 
     Args:
-        output_dir: where the PNG files go
-        work_dir: keep the data and the pages here, and use what is there already; default: a temporary folder
-        num_tasks: mini tasks that are played
+        output_dir: Folder of the PNG files.
+        work_dir: Folder in which the data and the pages are kept and found again; by default a temporary one.
+        num_tasks: Number of mini tasks that are played.
     """
     with tempfile.TemporaryDirectory() as temporary:
         work = Path(work_dir or temporary)

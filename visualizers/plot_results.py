@@ -32,14 +32,15 @@ def main(
     """Draw one figure, written with .png and with .svg.
 
     Args:
-        kind: table (of runs), curves (runs named series@x), lengths (of the agent's messages, read from the
-            runs' files), credit (agreement with the oracle per turn), credit_study (the same against the dialogues that
-            critics were trained on), budget (success against cost, from the times.jsonl beside the runs' files)
-        results: JSON written by compare_runs.py; for credit and credit_study, by measure_mini_credit.py
-        output_path: path of the figure; the ending is added
-        paper: also show this table or figure of the paper: table2, figure3a, ...
-        title: default: the paper's, if --paper is given
-        x_label: label of the curves' x axis
+        kind: Kind of figure: table, curves, lengths, credit, credit_study or budget. curves are of runs named series@x;
+            lengths are those of the agent's messages, read from the runs' files; credit is the agreement with the
+            oracle per turn, credit_study the same against the dialogues that critics were trained on; budget is success
+            against cost, from the times.jsonl beside the runs' files.
+        results: JSON file of compare_runs.py; for credit and credit_study, of measure_mini_credit.py.
+        output_path: Path of the figure; the ending is added.
+        paper: Table or figure of the paper that is also shown, for example table2 or figure3a.
+        title: Title of the figure; by default the paper's, if --paper is given.
+        x_label: Label of the curves' x axis.
     """
     try:
         found = json.loads(Path(results).read_text(encoding="utf-8"))

@@ -25,8 +25,8 @@ def main(
     """Make a page of a file's frontend dialogues.
 
     Args:
-        image_encoder: of the similarity per turn; default: as evaluate_html.py
-        no_similarity: draw pages only
+        image_encoder: Image encoder of the similarity per turn; by default that of evaluate_html.py.
+        no_similarity: Draw pages without their similarity.
     """
     from sweet_rl.domains.frontend.encoders import load_encoder
     from sweet_rl.viewer.designs import SERVED_BYTES, Pictures

@@ -67,9 +67,14 @@ class Flag:
 
 
 CONFIG = Flag(
-    "config", str | None, None, "YAML file of settings, or the name of a packaged one (paper/backend/critic.yaml); a "
-    "flag on the command line wins.", (), "config",
-)  # fmt: skip
+    name="config",
+    kind=str | None,
+    default=None,
+    help="YAML file of settings, or the name of a packaged one; a flag on the command line wins. For example "
+    "paper/backend/critic.yaml.",
+    aliases=(),
+    parameter="config",
+)
 """The flag that every script has."""
 
 

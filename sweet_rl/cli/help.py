@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import shutil
 import sys
 import textwrap
@@ -44,7 +45,7 @@ def help_text(main: Callable[..., Any], asked: Sequence[str] = ()) -> str:
 
 
 def _first_sentence(text: str) -> str:
-    return text.partition(". ")[0].rstrip(".") + "."
+    return re.split(r"(?<=\.) (?=[A-Z`])", text)[0]  # not after "et al. 2023"
 
 
 def _lines(flag: Flag, text: str) -> list[str]:
@@ -59,7 +60,7 @@ def _lines(flag: Flag, text: str) -> list[str]:
     width = max(80, shutil.get_terminal_size((120, 24)).columns)
     indent = " " * COLUMN
     lines = textwrap.wrap(text, width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False)
-    if len(left) >= COLUMN - 1:
+    if len(left) >= COLUMN - 1 or not lines:
         return [left, *lines]
     return [left.ljust(COLUMN) + lines[0].strip(), *lines[1:]]
 

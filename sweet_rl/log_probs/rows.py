@@ -18,7 +18,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import torch
 
 from sweet_rl.errors import UserError
 
@@ -219,5 +218,7 @@ def lay_out(
         "turn": np.concatenate([text.turns + before for text, before in zip(texts, turns_before, strict=False)]),
         "starts": starts,
     }
+    import torch  # here, because steps that only make texts import this file and need no torch
+
     tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
     return tensors | {"layout": tuple(layout) if share_prompts else None}

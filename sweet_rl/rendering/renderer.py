@@ -42,11 +42,11 @@ class BrowserSettings:
     """How pages are drawn.
 
     Attributes:
-        browser: chromium or firefox; by default the first one that is found.
-        browser_workers: number of browsers.
-        page_width: width of the browser's window, in pixels. Use one window in all steps.
-        page_height: height of that window, in pixels; a longer page makes a longer picture.
-        page_timeout: seconds that drawing one page may take.
+        browser: Browser that draws the pages; by default the first one that is found.
+        browser_workers: Number of browsers.
+        page_width: Width of the browser's window, in pixels. Use one window in all steps.
+        page_height: Height of that window, in pixels; a longer page makes a longer picture.
+        page_timeout: Seconds that drawing one page may take.
     """
 
     browser: Literal["chromium", "firefox"] | None = None

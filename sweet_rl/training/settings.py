@@ -39,14 +39,14 @@ class PreferenceSettings:
     """The DPO loss (equations 2 and 4).
 
     Attributes:
-        beta: scale of the log-ratios (paper: 0.1).
-        nll_loss_coef: weight of the chosen text's mean NLL on trained tokens (paper: 0.01).
-        normalize: length normalisation of a text's log-ratio: turn (sum over turns of per-turn means, the paper's
-            critic), trajectory (one mean, the released critic), none (summed log-probs, plain DPO) or auto:
-            trajectory with --mean_log_prob, else none.
-        mean_log_prob: the released name of --normalize trajectory.
-        label_smoothing: probability that a pair's label is wrong (conservative DPO, Mitchell 2023).
-        ipo: the squared loss of IPO (Azar et al. 2023, equation 17) in place of the log-sigmoid.
+        beta: Scale of the log-ratios (paper: 0.1).
+        nll_loss_coef: Weight of the chosen text's mean NLL on trained tokens (paper: 0.01).
+        normalize: Length normalisation of a text's log-ratio: turn, trajectory, none or auto. turn is the sum over
+            turns of per-turn means (the paper's critic), trajectory one mean (the released critic), none the summed
+            log-probs (plain DPO). auto is trajectory with --mean_log_prob, else none.
+        mean_log_prob: Released name of --normalize trajectory.
+        label_smoothing: Probability that a pair's label is wrong (conservative DPO, Mitchell 2023).
+        ipo: Take the squared loss of IPO (Azar et al. 2023, equation 17) in place of the log-sigmoid.
     """
 
     beta: float = 0.1
@@ -81,12 +81,12 @@ class ValueSettings:
     """What a value head learns.
 
     Attributes:
-        objective: preference (Bradley-Terry on pairs, as equation 2 with values in place of log-ratios) or
-            classification (cross-entropy of each value as the logit of the dialogue's success: the value function of
-            Figure 3a).
-        unit: turn (every turn of the agent has a value; a dialogue's score is their sum) or trajectory (one value, at
-            the dialogue's end).
-        beta: scale of the values in the preference loss.
+        objective: Loss of the values: preference or classification. preference is Bradley-Terry on pairs, as
+            equation 2 with values in place of log-ratios; classification is the cross-entropy of each value as the
+            logit of the dialogue's success (the value function of Figure 3a).
+        unit: Unit that has a value: turn or trajectory. With turn, every turn of the agent has one, and a dialogue's
+            score is their sum; with trajectory, there is one value at the dialogue's end.
+        beta: Scale of the values in the preference loss.
     """
 
     objective: str = "preference"
@@ -104,11 +104,11 @@ class PictureSettings(BrowserSettings):
     """The picture of the reference page that the paper's frontend critic sees.
 
     Attributes:
-        reference_picture: train the frontend critic: a vision-language model that sees a picture of the reference
+        reference_picture: Train the frontend critic, a vision-language model that sees a picture of the reference
             page. The dataset is then graded frontend trajectories (evaluate_html.py).
-        min_gap: with --reference_picture: smallest difference between the rewards of two siblings that make a pair.
-        max_pixels: with --reference_picture: larger pictures are shrunk to it; default: as the model's processor does.
-        pages_path: folder in which the pictures are kept; default: DATASET.pages.
+        min_gap: Smallest difference between the rewards of two siblings that make a pair of pages.
+        max_pixels: Number of pixels to which larger pictures are shrunk; by default as the model's processor does.
+        pages_path: Folder in which the pictures are kept; by default DATASET.pages.
     """
 
     reference_picture: bool = False
@@ -128,13 +128,14 @@ class DataSettings:
     """How the records of a dataset become examples.
 
     Attributes:
-        response_template: markup that opens the agent's turns, for rows whose texts are plain strings.
-        max_len: the most tokens of a text; no text is ever cut.
-        too_long: what becomes of an example with a longer text: drop (left out) or oldest_turns (its dialogue loses
-            its oldest turns; the task and the last turn stay). Counted and reported either way.
-        max_samples: number of records to read from the beginning of the dataset; default: all.
-        eval_fraction: share of the tasks, with all their examples, held out; evaluated at each epoch's end and every
-            --save_steps steps.
+        response_template: Markup that opens the agent's turns, for rows whose texts are plain strings.
+        max_len: Largest number of tokens of a text; no text is ever cut.
+        too_long: Treatment of an example with a longer text: drop or oldest_turns. drop leaves it out; oldest_turns
+            removes the oldest turns of its dialogue, and the task and the last turn stay. Counted and reported
+            either way.
+        max_samples: Number of records to read from the beginning of the dataset; all by default.
+        eval_fraction: Share of the tasks that are held out with all their examples. They are evaluated at each epoch's
+            end and every --save_steps steps.
     """
 
     response_template: str | None = None
@@ -154,36 +155,38 @@ class TrainingSettings:
     """How a model is trained, whatever the loss.
 
     Attributes:
-        learning_rate: of AdamW, at its peak; default: 2e-7 (paper), and 5e-6 for an adapter.
-        min_learning_rate_ratio: share of the peak at which the cosine schedule ends.
-        adam_betas: decay of AdamW's two moments, as 0.9,0.95.
-        optim: adamw, or adamw_8bit (its moments in 8 bits; needs bitsandbytes).
-        max_epochs: passes over the examples.
-        train_batch_size: examples per optimiser step, over all processes.
-        micro_train_batch_size: the most examples that one process computes at the same time; default: its whole
-            share of the batch.
-        max_pairs_per_prompt: the most examples with the same prompt that stay together in a batch, so that it is
-            computed once for them. At 4, a batch of 8 may hold two distinct prompts only.
-        lr_scheduler: name of a schedule of transformers (SchedulerType).
-        warmup_ratio: share of the steps in which the learning rate rises to its peak.
-        weight_decay: of AdamW, on all weights but biases and norms.
-        max_norm: the most that the norm of the gradient may be; it is clipped to this.
-        bf16: compute in bfloat16.
-        gradient_checkpointing: compute activations again in the backward pass: less memory, more time.
-        zero_stage: train with DeepSpeed ZeRO 0-3; default: plain torch.
-        adam_offload: with --zero_stage 1, 2 or 3: keep the optimiser's state in the memory of the CPU.
-        lora_rank: train a LoRA adapter of this rank; saved by itself in adapter/ and, merged, as a whole model.
-        lora_alpha: the adapter's scale times its rank; default: twice the rank.
-        lora_dropout: probability that an input of the adapter is dropped.
-        target_modules: names of the linear layers that get an adapter, as q_proj,v_proj; all-linear: all but the
-            vocabulary projection.
-        load_in_4bit: keep the frozen weights in 4 bits beside the adapter (QLoRA); needs bitsandbytes.
-        save_steps: optimiser steps between checkpoints, beside those at each epoch's end; none or -1: only these.
-        save_minutes: minutes between checkpoints; none: not by time. Only the newest checkpoint is kept.
-        keep: last (the weights at the end) or best (those of the checkpoint with the lowest evaluation loss).
-        logging_steps: optimiser steps between lines of the log.
-        report_to: none, tensorboard, wandb, or several separated by commas.
-        seed: of the order of the examples, the held-out tasks and new weights.
+        learning_rate: Peak learning rate of AdamW; by default 2e-7 (paper), and 5e-6 for an adapter.
+        min_learning_rate_ratio: Share of the peak at which the cosine schedule ends.
+        adam_betas: Decay of AdamW's two moments.
+        optim: Optimiser: adamw, or adamw_8bit (its moments in 8 bits; needs bitsandbytes).
+        max_epochs: Number of passes over the examples.
+        train_batch_size: Number of examples per optimiser step, over all processes.
+        micro_train_batch_size: Largest number of examples that one process computes at the same time; by default its
+            whole share of the batch.
+        max_pairs_per_prompt: Largest number of examples with the same prompt that stay together in a batch. The prompt
+            is computed once for them. At 4, a batch of 8 may hold two distinct prompts only.
+        lr_scheduler: Name of a schedule of transformers (SchedulerType).
+        warmup_ratio: Share of the steps in which the learning rate rises to its peak.
+        weight_decay: Weight decay of AdamW, on all weights but biases and norms.
+        max_norm: Gradient norm at which gradients are clipped.
+        bf16: Compute in bfloat16.
+        gradient_checkpointing: Compute activations again in the backward pass: less memory, more time.
+        zero_stage: Stage of DeepSpeed ZeRO, 0 to 3; by default plain torch.
+        adam_offload: Keep the optimiser's state in the memory of the CPU, with --zero_stage 1, 2 or 3.
+        lora_rank: Rank of a LoRA adapter that is trained in place of all weights. It is saved by itself in adapter/
+            and, merged, as a whole model.
+        lora_alpha: Scale of the adapter times its rank; by default twice the rank.
+        lora_dropout: Probability that an input of the adapter is dropped.
+        target_modules: Names of the linear layers that get an adapter, for example q_proj,v_proj. all-linear means all
+            but the vocabulary projection.
+        load_in_4bit: Keep the frozen weights in 4 bits beside the adapter (QLoRA); needs bitsandbytes.
+        save_steps: Number of optimiser steps between checkpoints, beside those at each epoch's end; none or -1 for only
+            these.
+        save_minutes: Minutes between checkpoints; none for none by time. Only the newest checkpoint is kept.
+        keep: Weights that are kept: last (at the end) or best (of the checkpoint with the lowest evaluation loss).
+        logging_steps: Number of optimiser steps between lines of the log.
+        report_to: Services that get the figures: none, tensorboard, wandb, or several separated by commas.
+        seed: Random seed of the order of the examples, the held-out tasks and new weights.
     """
 
     learning_rate: float | None = None

@@ -23,11 +23,10 @@ class CodeGrading:
 
     Attributes:
         timeout: CPU seconds per test; three times as many seconds by the clock.
-        memory_mb: memory that an answer may use, in MB.
-        workers: answers that are graded at the same time; two per core by default.
-        sandbox: auto, strict, seccomp or limits (see the docstring of sweet_rl/sandbox).
-        paper_grader: grade by the rules of the released code (sweet_rl/domains/backend/released_rules.py), only to
-            compare with its figures.
+        memory_mb: Memory that an answer may use, in MB.
+        workers: Number of answers that are graded at the same time; two per core by default.
+        sandbox: Level of the sandbox: auto, strict, seccomp or limits (docs/grading_safely.md).
+        paper_grader: Grade by the rules of the released code, only to compare with its figures.
     """
 
     timeout: float = 1.0

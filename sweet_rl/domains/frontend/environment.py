@@ -31,12 +31,12 @@ class PageGrading(BrowserSettings):
     """How pages are drawn and compared.
 
     Attributes:
-        javascript: run the pages' own scripts.
-        image_encoder: hub name or folder of a vision model, or efficientnet-lite0. By default CLIP ViT-B/32
+        javascript: Run the pages' own scripts.
+        image_encoder: Hub name or folder of a vision model, or efficientnet-lite0. By default CLIP ViT-B/32
             (openai/clip-vit-base-patch32), or efficientnet-lite0 if the weights of CLIP cannot be loaded.
-        device: device of the encoder; by default the GPU, if there is one.
-        dtype: number format of the encoder: float32, bfloat16 or float16.
-        embedding_cache: folder in which embeddings of reference pages are kept; `none` keeps them in memory.
+        device: Device of the encoder; by default the GPU, if there is one.
+        dtype: Number format of the encoder: float32, bfloat16 or float16.
+        embedding_cache: Folder in which embeddings of reference pages are kept; `none` keeps them in memory.
     """
 
     javascript: bool = False

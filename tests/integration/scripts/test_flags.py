@@ -1,9 +1,11 @@
-"""The flags of every script: documented, once each, and with the names of the release."""
+"""The flags of every script: documented, once each, and shown without loading torch."""
 
 from __future__ import annotations
 
+import os
 import runpy
-from functools import cache
+import subprocess
+import sys
 
 import pytest
 
@@ -11,35 +13,32 @@ from sweet_rl.cli import flags_of
 from sweet_rl.cli.groups import argument_docs
 from tests.support.command_line import ROOT
 
-PROGRAMS = sorted(path for folder in ("scripts", "visualizers") for path in (ROOT / folder).glob("[a-z]*.py"))
-RELEASED = {
-    "simulate_interactions.py": "agent_model hostname task_type num_tasks input_path output_path env_model best_of_n",
-    "evaluate_code.py": "k ground_truth_preference_path preference_path data_path agent_model",
-    "sample_best_of_n.py": "data_path save_path data_fraction model_id",
-    "rank_best_of_n.py": "model_id input_path output_path no_prompt",
-    "generate_random_pairs_from_ranks.py": "input_path output_path num_pairs",
-    "train_dpo.py": "save_path save_steps logging_steps train_batch_size micro_train_batch_size pretrain bf16 dataset "
-    "max_epochs max_len zero_stage learning_rate beta gradient_checkpointing response_template mean_log_prob "
-    "nll_loss_coef",
-}
-
-
-@cache
-def main_of(path):
-    return runpy.run_path(str(path))["main"]
+FILES = sorted(path for folder in ("scripts", "visualizers", "lab") for path in (ROOT / folder).rglob("[a-z]*.py"))
+PROGRAMS = [path for path in FILES if "    run(main" in path.read_text(encoding="utf-8")]
+TRAINS_AT_IMPORT = {"make_mini_agent.py"}
+SHOW = """
+import runpy, sys
+sys.argv = [sys.argv[1], "--help"]
+try:
+    runpy.run_path(sys.argv[0], run_name="__main__")
+finally:
+    print("torch" in sys.modules, file=sys.stderr)
+"""
 
 
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
 def test_every_flag_has_a_help_text_and_every_text_a_flag(path):
-    main = main_of(path)
+    main = runpy.run_path(str(path))["main"]
     flags = flags_of(main)
-    assert [flag.name for flag in flags.values() if not flag.help] == []
-    own = {flag.name for flag in flags.values() if flag.field is None}
+    texts = {flag.name: flag.help for flag in flags.values()}
+    assert [name for name, text in texts.items() if not (text and text.endswith("."))] == []
+    own = {flag.name for flag in flags.values() if flag.group is None}
     assert argument_docs(main.__doc__).keys() <= own, "a text that belongs to the docstring of a group"
 
 
-@pytest.mark.parametrize("name", RELEASED)
-def test_the_names_of_the_release_are_flags(name):
-    flags = flags_of(main_of(ROOT / "scripts" / name)).values()
-    names = {word for flag in flags for word in (flag.name, *flag.aliases)}
-    assert set(RELEASED[name].split()) <= names
+@pytest.mark.parametrize("path", [path for path in PROGRAMS if "lab" not in path.parts], ids=lambda path: path.stem)
+def test_help_is_shown_without_loading_torch(path):
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    shown = subprocess.run([sys.executable, "-c", SHOW, path], capture_output=True, text=True, env=environment)
+    assert shown.returncode == 0 and "  --config" in shown.stdout, shown.stderr
+    assert shown.stderr == f"{path.name in TRAINS_AT_IMPORT}\n"
