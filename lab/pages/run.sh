@@ -1,0 +1,85 @@
+#!/usr/bin/env bash
+# The method on a small world of web pages, one seed: a tiny agent draws pages, a scripted designer says what differs.
+# It needs a browser; a quarter of an hour on two cores. Stopped at any point, the same command continues.
+#
+#   bash lab/pages/run.sh                              the tables are printed at the end
+#   SEED=1 OUT=runs/pages/seed1 bash lab/pages/run.sh  another seed
+#   bash lab/pages/run.sh --smoke                      every step on a handful of tasks
+set -euo pipefail
+
+SEED="${SEED:-0}" NUM_TRAIN=200 NUM_TEST=200 SAMPLE=() PAIRS=() GAP=()
+OUT="$(realpath -m "${OUT:-runs/pages${1:+-smoke}}")" # where everything is written
+case "$*" in
+    "") ;;
+    --smoke) NUM_TRAIN=8 NUM_TEST=4 SAMPLE=(--data_fraction 0.3 --best_of_n 4) PAIRS=(--num_pairs 1) GAP=(--min_gap 0.001) ;;
+    *) echo "run.sh: unknown option $* (there is --smoke)" >&2 && exit 2 ;;
+esac
+cd "$(dirname "$0")/../.."
+# shellcheck source-path=SCRIPTDIR source=../../scripts/environment.sh
+source scripts/environment.sh
+install "[frontend]" sweet_rl selenium efficientnet_lite_pytorch
+export OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1 # so small a model gains nothing from more threads
+AGENT=lab/pages/agent CONFIGS=lab/pages/configs
+
+# 0. Tasks: a vague wish, and the page that the client has in mind.
+python -m lab.pages.make_page_tasks --num_train "$NUM_TRAIN" --num_test "$NUM_TEST" --output_dir "$OUT/tasks"
+# 1. Dialogues of the untrained agent with the designer.
+python scripts/simulate_interactions.py --config $CONFIGS/collection.yaml --agent_model $AGENT \
+    --input_path "$OUT/tasks/train.jsonl" --output_path "$OUT/trajectories.jsonl" --seed $((SEED + 1000))
+# 2. Rewards by the likeness of the pages; pairs of dialogues, and the best dialogue of each task.
+python scripts/evaluate_html.py --config $CONFIGS/grading.yaml --input_path "$OUT/trajectories.jsonl" --k 4 "${GAP[@]}" \
+    --output_path "$OUT/rewarded.jsonl" --best_path "$OUT/best.jsonl" \
+    --preference_path "$OUT/pairs.jsonl" --ground_truth_preference_path "$OUT/pairs_with_c.jsonl"
+
+# Baselines: imitate the best dialogues; DPO on whole dialogues.
+python scripts/train_sft.py --config $CONFIGS/rejection_fine_tuning.yaml --pretrain $AGENT \
+    --dataset "$OUT/best.jsonl" --save_path "$OUT/rft" --seed "$SEED"
+python scripts/train_dpo.py --config $CONFIGS/multi_turn_dpo.yaml --pretrain $AGENT \
+    --dataset "$OUT/pairs.jsonl" --save_path "$OUT/dpo" --seed "$SEED"
+
+# 3. The critic: DPO on the dialogues with the reference page; one without the page, and one with a regression head.
+python scripts/train_dpo.py --config $CONFIGS/critic.yaml --pretrain $AGENT \
+    --dataset "$OUT/pairs_with_c.jsonl" --save_path "$OUT/critic" --seed "$SEED"
+python scripts/train_dpo.py --config $CONFIGS/critic.yaml --pretrain $AGENT \
+    --dataset "$OUT/pairs.jsonl" --save_path "$OUT/critic_without_c" --seed "$SEED"
+python scripts/train_value.py --config $CONFIGS/value_critic.yaml --pretrain $AGENT \
+    --dataset "$OUT/pairs_with_c.jsonl" --save_path "$OUT/critic_regression_head" --seed "$SEED"
+# 4. Candidates: what else the agent could have drawn at each turn.
+python scripts/sample_best_of_n.py --config $CONFIGS/sampling.yaml --model_id $AGENT --seed "$SEED" \
+    --input_path "$OUT/rewarded.jsonl" --output_path "$OUT/candidates.jsonl" "${SAMPLE[@]}"
+# 5. Their order by each critic.
+rank() { # rank NAME FLAGS
+    python scripts/rank_best_of_n.py --input_path "$OUT/candidates.jsonl" --output_path "$OUT/ranked_$1.jsonl" "${@:2}"
+}
+rank sweet --config $CONFIGS/ranking.yaml --model_id "$OUT/critic"
+rank seed --config $CONFIGS/ranking.yaml --model_id "$OUT/critic" --reference seed --reference_model_id $AGENT
+rank regression_head --config $CONFIGS/value_ranking.yaml --model_id "$OUT/critic_regression_head"
+rank pmi_sum --critic_type pmi --normalize none --model_id $AGENT
+rank untrained --config $CONFIGS/ranking.yaml --model_id $AGENT
+rank without_c --config $CONFIGS/ranking.yaml --model_id "$OUT/critic_without_c" --no_prompt
+# 6 and 7. Turn pairs of three critics, and the policies that are trained on them.
+for name in sweet regression_head pmi_sum; do
+    python scripts/generate_random_pairs_from_ranks.py --config $CONFIGS/turn_pairs.yaml --seed "$SEED" \
+        --input_path "$OUT/ranked_$name.jsonl" --output_path "$OUT/turn_pairs_$name.jsonl" "${PAIRS[@]}"
+    python scripts/train_dpo.py --config $CONFIGS/actor.yaml --pretrain $AGENT \
+        --dataset "$OUT/turn_pairs_$name.jsonl" --save_path "$OUT/$name" --seed "$SEED"
+done
+
+# 8. Steps 1 and 2 on the test tasks; the comparison of the agents, and of the critics with the oracle.
+for name in zero_shot rft dpo sweet regression_head pmi_sum; do
+    run="$OUT/$name" model="$OUT/$name"
+    [ "$name" != zero_shot ] || model=$AGENT
+    python scripts/simulate_interactions.py --config $CONFIGS/evaluation.yaml --agent_model "$model" \
+        --input_path "$OUT/tasks/test.jsonl" --output_path "$run.test.jsonl" --seed "$SEED"
+    python scripts/evaluate_html.py --config $CONFIGS/grading.yaml --input_path "$run.test.jsonl" --output_path "$run.graded.jsonl"
+done
+python scripts/compare_runs.py --baselines "zero-shot,multi-turn DPO" --output_path "$OUT/pages.json" --overwrite \
+    --markdown_path "$OUT/pages.md" --chains "SWEET-RL>multi-turn DPO>rejection fine-tuning>zero-shot" \
+    --runs "zero-shot=$OUT/zero_shot.graded.jsonl,rejection fine-tuning=$OUT/rft.graded.jsonl,\
+multi-turn DPO=$OUT/dpo.graded.jsonl,SWEET-RL=$OUT/sweet.graded.jsonl,\
+SWEET-RL (regression head)=$OUT/regression_head.graded.jsonl,SWEET-RL (sum of pmi)=$OUT/pmi_sum.graded.jsonl"
+python -m lab.pages.measure_page_credit --output_path "$OUT/pages_credit.json" --markdown_path "$OUT/pages_credit.md" \
+    --overwrite --runs "SWEET critic=$OUT/ranked_sweet.jsonl,SWEET critic (seed reference)=$OUT/ranked_seed.jsonl,\
+regression head=$OUT/ranked_regression_head.jsonl,sum of pmi=$OUT/ranked_pmi_sum.jsonl,\
+no critic training=$OUT/ranked_untrained.jsonl,without the page=$OUT/ranked_without_c.jsonl"
+echo "written: $OUT/pages.md, $OUT/pages_credit.md; $SECONDS s in all"
