@@ -33,7 +33,7 @@ def main(
     """Grade frontend trajectories (or, with --grade_references, the reference pages of a tasks file).
 
     Args:
-        task_type: Domain: html, mini_html, or the path of a Python file with a DOMAIN that draws pages.
+        task_type: Domain: html, or the path of a Python file with a DOMAIN that draws pages.
     """
     domain = load_domain(task_type)
     if not domain.draws_pages:

@@ -68,7 +68,7 @@ def main(
     Args:
         input_path: Tasks, JSONL.
         output_path: Trajectories, JSONL; a manifest is written beside it.
-        task_type: Domain: code (Backend Programming), html (Frontend Design), mini, mini_html, or the path of a
+        task_type: Domain: code (Backend Programming), html (Frontend Design), mini, or the path of a
             Python file with a DOMAIN.
     """
     selector = None if critic is None else _selector(replace(critic, seed=collection.seed))
