@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sized
 from contextlib import AbstractContextManager
 from typing import Any, TextIO
 
@@ -38,9 +38,10 @@ class ProgressLines(AbstractContextManager):
         file: TextIO | None = None,
         disable: bool | None = None,
     ) -> None:
-        self.total = len(iterable) if total is None and hasattr(iterable, "__len__") else total
+        self.total = len(iterable) if total is None and isinstance(iterable, Sized) else total
         self.n = self.initial = initial
-        self._iterable, self._desc, self._unit = iterable, desc, unit
+        self._iterable: Iterable = () if iterable is None else iterable
+        self._desc, self._unit = desc, unit
         self._disable = bool(os.environ.get("TQDM_DISABLE")) if disable is None else disable
         self._file, self._postfix = file or sys.stderr, ""
         self._start = self._shown = time.monotonic()

@@ -36,6 +36,8 @@ def load_from_file(path: str | Path, name: str, flag: str) -> Any:
         sys.path.append(str(folder))
     module_name = f"sweet_rl_user_file_{path.stem}"
     spec = importlib.util.spec_from_file_location(module_name, path)
+    if spec is None or spec.loader is None:
+        raise UserError(f"{flag}: {path} is no Python file (its name must end with .py).")
     module = importlib.util.module_from_spec(spec)
     sys.modules[module_name] = module  # because dataclasses look up their module while the file runs
     try:

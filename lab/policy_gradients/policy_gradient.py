@@ -117,8 +117,8 @@ def train_policy_gradient(
         if sampled is None:
             sampled = frozen_logps(examples.texts, weights, training)
         else:
-            some = [examples.texts[i] for i in range(min(CHECKED, len(examples)))]
-            check_sampler(frozen_logps(some, weights, training), sampled[: len(some)], exact=not settings.bf16)
+            own = frozen_logps(examples.texts[:CHECKED], weights, training)
+            check_sampler(own, sampled[:CHECKED], exact=not settings.bf16)
         reference = frozen_logps(examples.texts, frozen, training) if how.kl_coef else None
         model = training.trainable(training.load_weights(weights))
         return model, policy_gradient_objective(examples, sampled, reference, how, share_prompts(model))

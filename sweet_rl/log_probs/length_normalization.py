@@ -31,7 +31,7 @@ def token_weights(text: Tensor, turn: Tensor, normalize: str, dtype: torch.dtype
             "trajectory": 1 / trained tokens of the token's text. The text's sum is one mean over the dialogue (the
             released critic).
             "none": 1. The text's sum is its summed log-prob (plain DPO, equation 4).
-        dtype: of the result.
+        dtype: Data type of the result.
 
     Returns:
         [S] of `dtype`.

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.torch_version import TorchVersion
 from torch.utils.checkpoint import checkpoint
+from transformers import PreTrainedModel
 
 CHUNK_ELEMENTS = 2**25  # logits in memory at a time: 128 MB of float32
 CHUNK_TOKENS = 1024  # the least number at a time: fewer rows leave a GPU waiting for the projection's weights
@@ -21,9 +23,10 @@ CHUNK_TOKENS = 1024  # the least number at a time: fewer rows leave a GPU waitin
 PLAIN_HEADS = frozenset({"gemma", "gemma3_text", "gpt_neox", "llama", "mistral", "olmo2", "phi3", "qwen2", "qwen3"})
 
 
-def unwrapped(model: torch.nn.Module) -> torch.nn.Module:
-    """The Hugging Face model inside DDP or a DeepSpeed engine."""
-    return getattr(model, "module", model)
+def unwrapped(model: torch.nn.Module) -> PreTrainedModel:
+    """Return the Hugging Face model inside DDP or a DeepSpeed engine."""
+    inner: Any = getattr(model, "module", model)
+    return inner
 
 
 class _WideProduct(torch.autograd.Function):

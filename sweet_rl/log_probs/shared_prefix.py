@@ -20,7 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
-from transformers import AttentionInterface
+from transformers import AttentionInterface, PreTrainedModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 from transformers.utils import is_torch_flex_attn_available
@@ -64,8 +64,9 @@ class RowAttention:
         if device == self.blocks.device:
             return self
         if device not in self._made:
-            moved = (x.to(device) for x in (self.blocks, self.completions, self.positions))
-            self._made[device] = RowAttention(self.layout, *moved)
+            self._made[device] = RowAttention(
+                self.layout, self.blocks.to(device), self.completions.to(device), self.positions.to(device)
+            )
         return self._made[device]
 
     def longest(self) -> int:
@@ -104,12 +105,16 @@ class RowAttention:
             length = self.blocks.shape[1]
             seen = self._seen_in_blocks(self.mask_mod(window))
             full = seen == BLOCK**2
-            ordered = [
-                part for mask in ((seen > 0) & ~full, full)
-                for part in (mask.sum(-1, dtype=torch.int32), mask.int().argsort(descending=True, stable=True).int())
-            ]  # fmt: skip
+            partial_counts, partial_order = _first_to_last((seen > 0) & ~full)
+            full_counts, full_order = _first_to_last(full)
             self._made["block", window] = BlockMask.from_kv_blocks(
-                *ordered, BLOCK_SIZE=BLOCK, mask_mod=self.mask_mod(window), seq_lengths=(length, length)
+                partial_counts,
+                partial_order,
+                full_counts,
+                full_order,
+                BLOCK_SIZE=BLOCK,
+                mask_mod=self.mask_mod(window),
+                seq_lengths=(length, length),
             )
         return self._made["block", window]
 
@@ -269,6 +274,11 @@ def _attend(q, k, v, queries: slice, keys: slice, scaling: float, causal: bool) 
     return out, lse
 
 
+def _first_to_last(mask: Tensor) -> tuple[Tensor, Tensor]:
+    """The number of true entries of each row of `mask`, and the indices of its entries with the true ones first."""
+    return mask.sum(-1, dtype=torch.int32), mask.int().argsort(descending=True, stable=True).int()
+
+
 def _backward_into(into, saved, queries: slice, keys: slice, scaling: float, causal: bool) -> None:
     gradient, q, k, v, out, lse = saved
     parts = _backward(
@@ -284,7 +294,7 @@ AttentionInterface.register(NAME, attend)
 AttentionMaskInterface.register(NAME, sdpa_mask)
 
 
-def why_not_shared(model: torch.nn.Module) -> str | None:
+def why_not_shared(model: PreTrainedModel) -> str | None:
     """The reason why sharing the model's prompts between completions is not exact; None if it is."""
     config = model.config
     rope = getattr(config, "rope_parameters", None) or {}
@@ -307,10 +317,10 @@ def share_prompts(model: torch.nn.Module) -> bool:
     If not, a warning gives the reason, and prompts are computed once per text. Calls without rows (generation) do not
     change.
     """
-    model = unwrapped(model)
-    reason = why_not_shared(model)
+    inner = unwrapped(model)
+    reason = why_not_shared(inner)
     if reason is None:
-        model.set_attn_implementation(NAME)
+        inner.set_attn_implementation(NAME)
         return True
     log.warning("prompts are not shared between completions (slower, same result): %s", reason)
     return False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import overload
 
 import numpy as np
 
@@ -14,9 +15,9 @@ class TextStore(Sequence[EncodedText]):
     """Texts by number. A text is a view of the arrays and is not kept.
 
     Args:
-        ids: int32 [T], the token ids of all N texts, one text after the other.
-        train: bool [T], which of them are trained.
-        ends: int64 [N], the end of each text.
+        ids: Token ids of all N texts, one text after the other: int32 [T].
+        train: Mask of the trained tokens: bool [T].
+        ends: End of each text: int64 [N].
     """
 
     def __init__(self, ids: np.ndarray, train: np.ndarray, ends: np.ndarray) -> None:
@@ -43,6 +44,14 @@ class TextStore(Sequence[EncodedText]):
     def __len__(self) -> int:
         return len(self.ends)
 
-    def __getitem__(self, number: int) -> EncodedText:
+    @overload
+    def __getitem__(self, number: int) -> EncodedText: ...
+
+    @overload
+    def __getitem__(self, number: slice) -> list[EncodedText]: ...
+
+    def __getitem__(self, number: int | slice) -> EncodedText | list[EncodedText]:
+        if isinstance(number, slice):
+            return [self[i] for i in range(*number.indices(len(self)))]
         start, end = (self.ends[number - 1] if number else 0), self.ends[number]
         return EncodedText(self.ids[start:end], self.train[start:end])

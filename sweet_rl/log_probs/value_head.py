@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from safetensors import safe_open
 from torch import Tensor, nn
+from transformers import PreTrainedModel
 
 from sweet_rl.errors import UserError
 from sweet_rl.log_probs.load import load_frozen
@@ -28,23 +29,24 @@ from sweet_rl.log_probs.shared_prefix import share_prompts
 HEAD = "value_head"
 
 
-def attach_value_head(model: nn.Module, seed: int = 0) -> nn.Module:
+def attach_value_head(model: nn.Module, seed: int = 0) -> PreTrainedModel:
     """Give the model a new `value_head`, Linear(hidden size, 1), drawn by `seed`.
 
     It is float32, or float64 if the model is: in bfloat16 it could not take steps as small as the learning rate.
     Values do not depend on the vocabulary projection: it is frozen, unless it is the input embedding as well.
     """
-    width = model.config.get_text_config().hidden_size
-    head = nn.Linear(width, 1, dtype=torch.promote_types(model.dtype, torch.float32))
+    inner = unwrapped(model)
+    width = inner.config.get_text_config().hidden_size
+    head = nn.Linear(width, 1, dtype=torch.promote_types(inner.dtype, torch.float32))
     with torch.no_grad():
         draw = torch.Generator().manual_seed(seed)
         head.weight.copy_(torch.randn(1, width, generator=draw) / (width + 1) ** 0.5)
         head.bias.zero_()
-    model.value_head = head.to(model.device)
-    projection = model.get_output_embeddings()
-    if projection.weight is not model.get_input_embeddings().weight:
+    inner.value_head = head.to(inner.device)
+    projection = inner.get_output_embeddings()
+    if projection.weight is not inner.get_input_embeddings().weight:
         projection.requires_grad_(False)
-    return model
+    return inner
 
 
 def has_value_head(path: str | Path) -> bool:
@@ -57,25 +59,25 @@ def load_value_model(
     dtype: torch.dtype = torch.float32,
     device: torch.device | str | None = None,
     load: Callable[..., nn.Module] = load_frozen,
-) -> nn.Module:
+) -> PreTrainedModel:
     """A model of train_value.py for scoring, frozen.
 
     Args:
-        path: of the model folder.
-        dtype, device: as of `load`.
-        load: loads the model under the head.
+        path: Folder of the model.
+        dtype: Data type of the weights.
+        device: Device of the model.
+        load: Function of (path, dtype, device) that loads the model under the head.
 
     Raises:
-        UserError: the folder has no value head.
+        UserError: The folder has no value head.
     """
     file = _head_file(Path(path))
     if file is None:
         raise UserError(f"{path} has no value head. Train one with train_value.py.")
-    model = load(path, dtype, device)
-    attach_value_head(model)
+    model = attach_value_head(load(path, dtype, device))
     with safe_open(file, "pt") as weights:
         state = {name: weights.get_tensor(f"{HEAD}.{name}") for name in ("weight", "bias")}
-    model.value_head.load_state_dict(state)
+    model.get_submodule(HEAD).load_state_dict(state)
     return model.requires_grad_(False)
 
 
@@ -99,7 +101,8 @@ def value_batch(
 
     Args:
         texts: N texts.
-        share, row_tokens: as of `lay_out`.
+        share: Whether texts with the same prompt share a block.
+        row_tokens: Number of tokens per row.
         unit: "turn" (each turn has a value) or "trajectory" (one value, at the end of the text).
 
     Returns:

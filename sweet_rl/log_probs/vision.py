@@ -88,9 +88,9 @@ class VisionFormat:
         """The dialogue's ids with a picture in the hint, after the BOS.
 
         Args:
-            parts: of the dialogue.
+            parts: Parts of the dialogue.
             tokenizer: fingerprint of the tokenizer of their token ids.
-            size: of the picture: width and height in pixels.
+            size: Width and height of the picture in pixels.
             where: name of the dialogue for errors.
 
         Raises:

@@ -53,7 +53,8 @@ def read_fields(row: Any, where: str, kind: type) -> dict[str, Any]:
             value = [read_fields(item, f"{where}, {name}[{i}]", items[0]) and item for i, item in enumerate(value)]
         elif not accepts(value, hint):
             refuse(where, name, value, _words(hint))
-        values[name] = hint.from_dict(value, f"{where}, in {name!r}") if dataclasses.is_dataclass(hint) else value
+        record: Any = hint if dataclasses.is_dataclass(hint) else None
+        values[name] = value if record is None else record.from_dict(value, f"{where}, in {name!r}")
     return values
 
 
@@ -94,7 +95,7 @@ def accepts(value: Any, hint: Any) -> bool:
 
 
 @cache
-def _fields(kind: type) -> dict[str, tuple[Any, bool]]:
+def _fields(kind: Any) -> dict[str, tuple[Any, bool]]:
     """(type without None, whether the row must have it) by field name, without `extra`."""
     if dataclasses.is_dataclass(kind):
         required = {f.name for f in dataclasses.fields(kind) if f.default is f.default_factory is dataclasses.MISSING}

@@ -20,7 +20,7 @@ def candidates_row(row: dict[str, Any]) -> dict[str, Any]:
         opening = history[0].get("content") if history else ""
         row["task"] = {"problem_description": opening, "ground_truth": solution}
     scores = row.get("judge_result")
-    if row.get("judge_scores") is None and _are_scores(scores):
+    if row.get("judge_scores") is None and scores is not None and _are_scores(scores):
         row["judge_scores"] = scores
         row["judge_result"] = sorted(range(len(scores)), key=lambda i: -scores[i])
     return row

@@ -67,16 +67,18 @@ class _Record:
         """
         values = read_fields(row, where, cls)
         known = {one.name for one in fields(cls)} - {"extra"}
-        return cls(**values, extra={name: value for name, value in row.items() if name not in known})
+        values["extra"] = {name: value for name, value in row.items() if name not in known}
+        return cls(**values)
 
     def to_dict(self) -> dict:
         """The row of the record: `id` first, no field that is None, and the unknown fields as they were read."""
-        row: dict[str, Any] = {"id": self.id}
-        for name in (one.name for one in fields(self) if one.name != "extra"):
-            value = getattr(self, name)
+        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        unknown = values.pop("extra")
+        row: dict[str, Any] = {"id": values.pop("id")}
+        for name, value in values.items():
             if value is not None or name in self._always_written:
                 row[name] = value.to_dict() if isinstance(value, Task) else value
-        return row | {name: value for name, value in self.extra.items() if name not in row}
+        return row | {name: value for name, value in unknown.items() if name not in row}
 
 
 @dataclass

@@ -20,9 +20,9 @@ class Connection:
     ) -> None:
         """
         Args:
-            address: of the WebSocket.
-            deadline: for connecting and for the first commands.
-            on_event: callback(method, params), called for each event of the browser.
+            address: Address of the WebSocket.
+            deadline: Time limit of connecting and of the first commands (time.monotonic()).
+            on_event: Callback(method, params), called for each event of the browser.
             check: called every `CHECK_SECONDS` while waiting, and at the deadline; may raise DrawingFailed.
         """
         self._on_event, self._check = on_event, check

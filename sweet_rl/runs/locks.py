@@ -33,8 +33,8 @@ def lock_gpus(count: int, pool: Sequence[str], folder: str | Path | None = None)
     """Lock `count` GPUs of this machine. Whoever asks first is served first: small steps do not starve a large one.
 
     Args:
-        pool: numbers of the GPUs to choose from.
-        folder: of the lock files; default: one for each user below the folder of temporary files.
+        pool: Numbers of the GPUs to choose from.
+        folder: Folder of the lock files; default: one for each user below the folder of temporary files.
 
     Returns:
         The descriptors that hold the locks, by the number of the GPU.
@@ -45,13 +45,16 @@ def lock_gpus(count: int, pool: Sequence[str], folder: str | Path | None = None)
     if count > len(pool):
         raise UserError(f"{count} GPUs are wanted, but there are {len(pool)}: {', '.join(pool) or 'none'}.")
     folder = Path(folder or Path(tempfile.gettempdir()) / f"sweet_rl-gpus-{os.getuid()}")
-    queue, taken = lock_file(folder / "queue"), {}
+    queue = lock_file(folder / "queue")
+    taken: dict[str, int] = {}
     while len(taken) < count:
         for gpu in pool:
             if len(taken) < count and gpu not in taken:
                 lock = lock_file(folder / gpu, wait=False)
-                taken |= {} if lock is None else {gpu: lock}
+                if lock is not None:
+                    taken[gpu] = lock
         if len(taken) < count:
             time.sleep(0.5)
-    os.close(queue)
+    if queue is not None:
+        os.close(queue)
     return taken

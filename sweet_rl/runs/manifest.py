@@ -29,9 +29,9 @@ class Manifest:
     """The manifest of one output. `write` replaces its file atomically.
 
     Args:
-        path: of the manifest.
-        settings: every setting that influences the output, as JSON values.
-        inputs: files and model directories that the run reads; None is skipped.
+        path: Path of the manifest.
+        settings: Every setting that influences the output, as JSON values.
+        inputs: Files and model directories that the run reads; None is skipped.
     """
 
     def __init__(self, path: Path, settings: dict, inputs: Sequence[str | Path | None]):

@@ -66,5 +66,7 @@ def _part(work: Work, output_path: str, shard: str, environment: Mapping[str, st
 
 
 def _end_with_parent() -> None:
-    wait([multiprocessing.parent_process().sentinel])
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
     os._exit(1)

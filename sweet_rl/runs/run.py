@@ -319,7 +319,9 @@ def _ids_on_disk(lock: int, path: Path) -> set[str]:
 def _check_apart(path: Path, inputs: Sequence[str | Path | None]) -> None:
     """Raises UserError if an input is the output or lies in it: replacing the output would lose it."""
     output = path.resolve()
-    for name in filter(None, inputs):
+    for name in inputs:
+        if name is None:
+            continue
         source = local_path(name).resolve()
         if output in (source, *source.parents):
             where = "also the input" if source == output else f"where the input {name} lies"

@@ -20,9 +20,8 @@ and one that only computes has `def pair(run: Run) -> dict` in place of the coro
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 
@@ -55,7 +54,7 @@ class StepSettings:
 
 def run_step(
     output: Output,
-    work: Callable[[Output], dict | Awaitable[dict]],
+    work: Callable[[Output], dict | Coroutine[Any, Any, dict]],
     show: Callable[[dict[str, Any]], None] = print_summary,
 ) -> dict[str, Any]:
     """Do the work of a step unless its output is complete, finish the output, and show and return its summary.
@@ -71,7 +70,7 @@ def run_step(
             print(f"{output.path}: already complete")
         else:
             summary = work(output)
-            output.finish(asyncio.run(summary) if inspect.iscoroutine(summary) else summary)
+            output.finish(summary if isinstance(summary, dict) else asyncio.run(summary))
         summary = output.summary or {}
     show(summary)
     return summary

@@ -15,12 +15,12 @@ def write_texts(texts: Mapping[str | Path, str], overwrite: bool = False) -> Non
     Raises:
         UserError: a file exists with other content (without `overwrite`), or cannot be written.
     """
-    texts = {Path(path): text for path, text in texts.items()}
-    for path, text in texts.items():
+    by_path = {Path(path): text for path, text in texts.items()}
+    for path, text in by_path.items():
         check_writable(path)
         if not overwrite and path.exists() and path.read_bytes() != text.encode("utf-8"):
             raise UserError(f"{path} exists and holds something else. Choose another path, or give --overwrite.")
-    for path, text in texts.items():
+    for path, text in by_path.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         replace_text(path, text)
 

@@ -55,7 +55,7 @@ def modules_for(names: set[str], text: str = "") -> tuple[str, ...]:
             return ()
         if names <= set(COMMON_MODULES):
             return COMMON_MODULES
-    extra = set()
+    extra: set[str] = set()
     for name in names:
         top = name.split(".")[0]
         if "__main__" in name:  # a program, which importing would run

@@ -53,9 +53,15 @@ class Pool:
         """
         modules = modules_for(imports, "\n".join(job.texts))
         outcomes = self._run_or_retry((role, seed, modules), job)
-        lacking = [c for reason, c in outcomes if reason == "exception" and c.startswith(LACKS_A_MODULE)]
+        lacking = [
+            message
+            for reason, message in outcomes
+            if reason == "exception" and isinstance(message, str) and message.startswith(LACKS_A_MODULE)
+        ]
         if lacking:
-            everything = modules_for(imports | {"os"} | {name for c in lacking for name in NO_MODULE.findall(c)})
+            everything = modules_for(
+                imports | {"os"} | {name for message in lacking for name in NO_MODULE.findall(message)}
+            )
             if everything != modules:
                 outcomes = self._run_or_retry((role, seed, everything), job)
         return outcomes

@@ -148,7 +148,7 @@ class Sandbox:
         """Outcomes of the tests from `first` on that one child finished, and how the next one ended the child (None:
         all are finished)."""
         outcomes: list[Outcome] = []
-        ending = None
+        ending: Outcome | str | None = None  # "ended": the child did
         expected = job.count - first
         message = (job.texts, job.tests, job.function, job.scope, first)
         with self._fork() as connection:
@@ -161,11 +161,10 @@ class Sandbox:
             results = _Results(connection, expected, job.longest)
             while ending is None and len(outcomes) < expected:
                 ending = self._next(results, outcomes)
-        if ending == "ended":
+        if isinstance(ending, str):
             self._control.sendall(b"K")
-            ending = _death(self._receive(24).decode().strip())
-        else:
-            self._control.sendall(b"R")
+            return outcomes, _death(self._receive(24).decode().strip())
+        self._control.sendall(b"R")
         return outcomes, ending
 
     def _fork(self) -> socket.socket:
@@ -178,7 +177,7 @@ class Sandbox:
             raise
         return ours
 
-    def _next(self, results: "_Results", outcomes: list):
+    def _next(self, results: "_Results", outcomes: list) -> Outcome | str | None:
         """Add at least one outcome, or return how the test ended: an outcome, or "ended" if the child did.
 
         Time is counted from the first look that finds no result. The time in which a thread of the child was ready
@@ -221,7 +220,7 @@ class Sandbox:
             waits = [0]
             for thread in Path(f"/proc/{pid}/task").iterdir():
                 gave_up = re.search(r"^voluntary_ctxt_switches:\s*(\d+)", (thread / "status").read_text(), re.MULTILINE)
-                if int(gave_up[1]) < MAX_VOLUNTARY_SWITCHES:
+                if gave_up is not None and int(gave_up[1]) < MAX_VOLUNTARY_SWITCHES:
                     waits.append(int((thread / "schedstat").read_text().split()[1]))
             return max(waits) / 1e9
         except (OSError, LookupError, ValueError, TypeError):
@@ -333,7 +332,7 @@ def available_level(wanted: str) -> tuple[str, str]:
     """
     if wanted not in ("auto", *LEVELS):
         raise UserError(f"--sandbox {wanted}: must be one of auto, {', '.join(LEVELS)}.")
-    problems = []
+    problems: list[str] = []
     for level in LEVELS if wanted == "auto" else (wanted,):
         try:
             Sandbox(level, timeout=1.0, memory_mb=64).close()

@@ -78,10 +78,12 @@ class Traces:
 
     def __init__(self, dicts: list[dict], scratch_folder: bool):
         self._dicts, self._sizes = dicts, [*map(len, dicts)]
-        self._list = posix.listdir if scratch_folder else list
+        self._listdir = posix.listdir if scratch_folder else None  # kept here, because an answer may replace it
 
     def found(self) -> bool:
-        return [*map(len, self._dicts)] != self._sizes or bool(self._list("." if self._list is posix.listdir else ()))
+        if [*map(len, self._dicts)] != self._sizes:
+            return True
+        return self._listdir is not None and bool(self._listdir("."))
 
 
 def compile_tests(calls: list[str], prelude: str, whole: bool) -> bytes:
@@ -95,7 +97,7 @@ def compile_tests(calls: list[str], prelude: str, whole: bool) -> bytes:
 
 def compile_first(texts: list[str]):
     """(code, None) of the first text that is Python, or (None, frame that names the fault of the first text)."""
-    fault = None
+    fault = ""
     for text in texts:
         try:
             return compile(text, "answer.py", "exec", dont_inherit=True), None
@@ -112,7 +114,9 @@ def compile_call(text: str, whole: bool):
         return compile(text, "test", "eval", dont_inherit=True)
     import _ast
 
-    body = compile(text, "test", "eval", _ast.PyCF_ONLY_AST, dont_inherit=True).body
+    parsed = compile(text, "test", "eval", _ast.PyCF_ONLY_AST, dont_inherit=True)
+    assert isinstance(parsed, _ast.Expression)
+    body = parsed.body
     if isinstance(body, _ast.Compare) and len(body.ops) == 1 and isinstance(body.ops[0], _ast.Eq):
         literals = (_ast.Constant, _ast.Dict, _ast.List, _ast.Set, _ast.Tuple, _ast.UnaryOp)
         sides = [body.left, body.comparators[0]]
@@ -131,12 +135,13 @@ def run_test(code, prelude, function: str, scope: str, call) -> bytes:
         names = module.__dict__
         names["__file__"] = "answer.py"
         if scope == "function":
-            local = {}
+            local: dict = {}
             exec(code, names, local)
             return b"V" + encode.encode(eval(call, names, local)).encode()
         exec(code, names)
         if prelude is not None:
-            names, given = dict(names), {}
+            names = dict(names)
+            given: dict = {}
             exec(prelude, given)
             names.update({name: value for name, value in given.items() if name not in (function, "__builtins__")})
         return b"V" + encode.encode(eval(call, names)).encode()
@@ -157,7 +162,7 @@ def describe_exception(error: BaseException) -> tuple[str, str]:
         return "memory", message
     if issubclass(kind, encode.Unserialisable):
         return "unserialisable", text
-    if issubclass(kind, OSError) and error.errno in (1, 13, 30):  # EPERM, EACCES, EROFS
+    if isinstance(error, OSError) and error.errno in (1, 13, 30):  # EPERM, EACCES, EROFS
         return "forbidden", message
     return "exception", message
 
@@ -209,7 +214,7 @@ def end(pid: int, own_session: bool) -> int:
 def serve(control: _socket.socket, system_call_filter, level: str) -> None:
     """Obey control messages until EOF. There is at most one child."""
     trace_dicts = [module.__dict__ for module in list(sys.modules.values()) if type(module) is ModuleType]
-    pid = None
+    pid: int | None = None
     while True:
         message, more, _, _ = control.recvmsg(1, 24)
         if message == b"J":
@@ -221,7 +226,7 @@ def serve(control: _socket.socket, system_call_filter, level: str) -> None:
                 finally:
                     os._exit(1)
             os.close(connection)
-        elif message == b"T":
+        elif message == b"T" and pid is not None:
             control.sendall(str(cpu_seconds_of(pid)).encode().ljust(24))
         else:
             status = None if pid is None else end(pid, own_session=level == "limits")

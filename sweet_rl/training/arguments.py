@@ -52,12 +52,12 @@ def training_arguments(settings: TrainingSettings, save_path: str | Path, evalua
     """The arguments of the Trainer.
 
     Args:
-        settings: of the training.
-        save_path: of the model; checkpoints are written below it.
-        evaluate: whether there are held-out tasks.
+        settings: Settings of the training.
+        save_path: Folder of the model; checkpoints are written below it.
+        evaluate: Whether there are held-out tasks.
 
     Raises:
-        UserError: sizes that do not divide, settings that the Trainer refuses, or a package that is not installed.
+        UserError: Sizes that do not divide, settings that the Trainer refuses, or a package that is not installed.
     """
     if settings.keep == "best" and not evaluate:
         raise UserError("--keep best needs tasks to evaluate on: give --eval_fraction, for example 0.1.")
@@ -72,6 +72,7 @@ def training_arguments(settings: TrainingSettings, save_path: str | Path, evalua
     if deepspeed:
         name_lone_process()
     report_to = _report_to(settings.report_to)
+    checkpointing: dict[str, Any] = {ACTIVATION_CHECKPOINTING: True} if settings.gradient_checkpointing else {}
     try:
         args = TrainingArguments(
             output_dir=str(Path(save_path) / CHECKPOINTS),
@@ -83,7 +84,7 @@ def training_arguments(settings: TrainingSettings, save_path: str | Path, evalua
             **_optimizer(settings),
             num_train_epochs=settings.max_epochs,
             bf16=settings.bf16,
-            **({ACTIVATION_CHECKPOINTING: True} if settings.gradient_checkpointing else {}),
+            **checkpointing,
             deepspeed=deepspeed,
             **_schedule(settings),
             warmup_steps=settings.warmup_ratio,
@@ -125,7 +126,7 @@ def _schedule(settings: TrainingSettings) -> dict[str, Any]:
     return {"lr_scheduler_type": "cosine_with_min_lr", "lr_scheduler_kwargs": ratio}
 
 
-def _optimizer(settings: TrainingSettings) -> dict[str, str]:
+def _optimizer(settings: TrainingSettings) -> dict[str, Any]:
     """The Trainer's optimiser, unless it is its default. Raises UserError if bitsandbytes is missing."""
     if settings.optim == "adamw":
         return {}

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
 FILLER = -1
-"""Stands before an example that is computed only so that all processes take the same number of micro-batches."""
+"""Marker for padding examples that equalise micro-batch counts over the processes."""
+
+
+class Order(Protocol):
+    """The indices of an epoch's examples, in an order that may differ each time they are read."""
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[int]: ...
 
 
 @dataclass
@@ -21,13 +30,14 @@ class ProcessBatches:
     for one gets [FILLER, example], which must not count.
 
     Args:
-        order: all examples in the order of an epoch; read again for each epoch.
-        step_size: examples per optimiser step, over all processes.
-        micro_size: examples that one process computes at the same time.
-        process, processes: number of this process, from 0, and how many there are.
+        order: All examples in the order of an epoch; read again for each epoch.
+        step_size: Number of examples per optimiser step, over all processes.
+        micro_size: Number of examples that one process computes at the same time.
+        process: Number of this process, from 0.
+        processes: Number of processes.
     """
 
-    order: Sequence[int]
+    order: Order
     step_size: int
     micro_size: int
     process: int = 0

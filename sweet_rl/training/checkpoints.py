@@ -60,10 +60,10 @@ def mark_complete(folder: str | Path, step: int, best: str | None, processes: in
     Called by the first process after all processes have written their parts; until then the older checkpoint stays.
 
     Args:
-        folder: of the checkpoints.
-        step: of the checkpoint.
-        best: path of another checkpoint that is kept.
-        processes: number of those that wrote it.
+        folder: Folder of the checkpoints.
+        step: Number of the optimiser step.
+        best: Path of another checkpoint that is kept.
+        processes: Number of processes that wrote it.
     """
     checkpoint = Path(folder) / f"checkpoint-{step}"
     partial = checkpoint / f"{COMPLETE}.partial"

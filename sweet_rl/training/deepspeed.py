@@ -27,8 +27,8 @@ def deepspeed_config(settings: TrainingSettings, accumulates: bool = False) -> d
     """The configuration of the ZeRO stage, None without one.
 
     Args:
-        settings: of the training.
-        accumulates: whether the gradients of several micro-batches are added up. ZeRO-2 and ZeRO-3 then keep their sum
+        settings: Settings of the training.
+        accumulates: Whether the gradients of several micro-batches are added up. ZeRO-2 and ZeRO-3 then keep their sum
             in float32; in bfloat16 each sum would be rounded.
 
     Raises:

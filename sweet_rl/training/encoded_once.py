@@ -1,4 +1,4 @@
-"""A dataset is encoded once per machine; the other processes there map the texts that the first one wrote."""
+"""Tokenise a dataset once per node; the other ranks memory-map the result."""
 
 from __future__ import annotations
 
@@ -54,7 +54,8 @@ def _written(examples: PreferenceExamples | DialogueExamples) -> str:
     """A new folder with the texts as arrays, and the rest of the examples. Raises UserError if it cannot be written."""
     folder = tempfile.mkdtemp(prefix="sweet_rl-")
     try:
-        examples.texts.save(Path(folder))
+        store = examples.texts if isinstance(examples.texts, TextStore) else TextStore.pack(examples.texts)
+        store.save(Path(folder))
         with open(Path(folder) / "examples.pickle", "wb") as file:
             pickle.dump(replace(examples, texts=()), file)
     except OSError as error:

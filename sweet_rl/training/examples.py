@@ -7,6 +7,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -61,7 +62,7 @@ class DialogueExamples:
     """Whole dialogues.
 
     Attributes:
-        texts: of the dialogues.
+        texts: Encoded texts of the dialogues.
         labels: 1.0 for each dialogue that succeeded (reward 1), else 0.0.
         tasks: each dialogue's task.
         counts: number of dialogues by what happened to them.
@@ -105,7 +106,7 @@ def without_oldest_turns(parts: Sequence[Part], count: int) -> list[Part]:
     return list(parts) if count == 0 else [*parts[: starts[0]], *parts[starts[count] :]]
 
 
-def turns_to_leave_out(parts: Sequence[Part], length: Callable[[Sequence[Part]], int], max_len: int) -> int | None:
+def turns_to_leave_out(parts: Sequence[Part], length: Callable[[list[Part]], int], max_len: int) -> int | None:
     """The fewest oldest turns to leave out so that `length(parts)`, in tokens, is at most max_len; None if the
     last turn alone is too long."""
     for count in range(max(1, len(turn_starts(parts)))):
@@ -141,7 +142,8 @@ class Encoder:
         Raises UserError naming a place if it is not known what the agent wrote.
         """
         texts = [pair.chosen, pair.rejected]
-        if self.data.response_template or not all(isinstance(text, str) for text in texts):
+        strings = [text for text in texts if isinstance(text, str)]
+        if self.data.response_template or len(strings) < 2:
             return [self.parts(text, place) for text, place in zip(texts, places, strict=True)]
         if not self._announced:
             self._announced = True
@@ -149,7 +151,7 @@ class Encoder:
                 "no --response_template: the agent's reply is what follows the last %r that chosen and rejected share "
                 "(chat template of %s)", self.chat.reply_header, self.chat.name,
             )  # fmt: skip
-        return last_reply_parts(texts, self.chat, places[0])
+        return last_reply_parts(strings, self.chat, places[0])
 
     def ends_open(self, parts: list[Part]) -> bool:
         """Whether the last part is a turn without an end-of-turn token."""
@@ -158,6 +160,9 @@ class Encoder:
     def encode(self, parts: list[Part], tokenizer: str | None, where: str) -> EncodedText:
         """The ids and the mask of trained tokens. Raises UserError naming `where` if there is nothing to train on."""
         return EncodedText.build(*self.chat.encode(parts, tokenizer), where)
+
+    def _length(self, tokenizer: str | None, where: str, parts: list[Part]) -> int:
+        return len(self.encode(parts, tokenizer, where))
 
     def fitting(
         self, texts: list[list[Part]], tokenizer: str | None, places: list[str], counts: Counter
@@ -179,13 +184,13 @@ class Encoder:
         if self.data.too_long == "drop":
             counts[DROPPED] += 1
             return None
-        out = [
-            turns_to_leave_out(parts, lambda left, place=place: len(self.encode(left, tokenizer, place)), most)
-            for parts, place in zip(texts, places, strict=True)
-        ]
-        if None in out:
-            counts[DROPPED] += 1
-            return None
+        out = []
+        for parts, place in zip(texts, places, strict=True):
+            left_out = turns_to_leave_out(parts, partial(self._length, tokenizer, place), most)
+            if left_out is None:
+                counts[DROPPED] += 1
+                return None
+            out.append(left_out)
         if all(sum(part["train"] for part in parts) == 1 for parts in texts):
             out = [min(max(out), len(turn_starts(parts)) - 1) for parts in texts]
         counts[SHORTENED] += 1
@@ -200,7 +205,8 @@ def encode_pairs(
 
     Raises UserError naming the pair that has nothing to train on, and if no pair is left.
     """
-    encoder, counts = Encoder(chat, data), Counter()
+    encoder = Encoder(chat, data)
+    counts: Counter[str] = Counter()
     texts: dict[bytes, tuple[int, EncodedText]] = {}
     kept, tasks = [], []
     for pair in pairs:
@@ -234,25 +240,26 @@ def encode_trajectories(
     Raises UserError naming the dialogue that has nothing to train on, and if none is left.
     """
     encoder, found, seen = Encoder(chat, data), DialogueExamples([], [], [], Counter()), 0
-    texts = TextMarkup(chat, data.response_template)
+    texts: list[EncodedText] = []
+    markup = TextMarkup(chat, data.response_template)
     for trajectory in trajectories:
         seen += 1
         where = f"{path}, trajectory {trajectory.id!r}"
         if not any(message["role"] == "assistant" for message in trajectory.dialogue_history):
             raise UserError(f"{where}: nothing to train on, the agent never speaks in it.")
-        parts = trajectory_parts(trajectory, texts)
+        parts = trajectory_parts(trajectory, markup)
         if hint:
             parts = with_hint(parts, trajectory.task.ground_truth)
         fitting = encoder.fitting([parts], trajectory.tokenizer, [where], found.counts)
         if fitting is not None:
-            if text_markup(trajectory, texts) and encoder.ends_open(parts):
+            if text_markup(trajectory, markup) and encoder.ends_open(parts):
                 found.counts[NO_EOS] += 1
-            found.texts += fitting
+            texts += fitting
             found.labels.append(float(trajectory.reward == 1.0))
             found.tasks.append(trajectory.task.id)
-    if not found.texts:
+    if not texts:
         raise UserError(_nothing_left(path, seen, "trajectories", found.counts, data))
-    return replace(found, texts=TextStore.pack(found.texts))
+    return replace(found, texts=TextStore.pack(texts))
 
 
 def encode_replies(
@@ -260,18 +267,19 @@ def encode_replies(
 ) -> DialogueExamples:
     """Encode the chosen texts of pairs, each once, to imitate them. Raises UserError if none is left."""
     encoder, found = Encoder(chat, data), DialogueExamples([], [], [], Counter())
+    texts: list[EncodedText] = []
     seen: set[bytes] = set()
     for pair in pairs:
         places = [f"{path}, pair {pair.id!r}, {name!r}" for name in ("chosen", "rejected")]
         fitting = encoder.fitting(encoder.pair_parts(pair, places)[:1], pair.tokenizer, places[:1], found.counts)
         if fitting is not None and fitting[0].key not in seen:
             seen.add(fitting[0].key)
-            found.texts += fitting
+            texts += fitting
             found.labels.append(1.0)
             found.tasks.append(pair.task_id)
-    if not found.texts:
+    if not texts:
         raise UserError(_nothing_left(path, len(pairs), "texts", found.counts, data))
-    return replace(found, texts=TextStore.pack(found.texts))
+    return replace(found, texts=TextStore.pack(texts))
 
 
 def _nothing_left(path: str, count: int, what: str, counts: Counter, data: DataSettings) -> str:
@@ -281,14 +289,14 @@ def _nothing_left(path: str, count: int, what: str, counts: Counter, data: DataS
 
 def successful(trajectories: Sequence[Trajectory], min_reward: float, path: str) -> list[Trajectory]:
     """Graded trajectories with at least `min_reward`. Raises UserError if there is none."""
-    graded = [t for t in trajectories if t.is_graded]
-    if not graded:
+    rewards = [t.reward for t in trajectories if t.is_graded and t.reward is not None]
+    if not rewards:
         raise UserError(f"{path}: no trajectory has a reward. Run evaluate_code.py on it first.")
-    kept = [t for t in graded if t.reward >= min_reward]
+    kept = [t for t in trajectories if t.is_graded and t.reward is not None and t.reward >= min_reward]
     if not kept:
-        best = max(t.reward for t in graded)
         raise UserError(
-            f"{path}: none of {len(graded)} graded trajectories reaches --min_reward {min_reward} (best: {best})."
+            f"{path}: none of {len(rewards)} graded trajectories reaches --min_reward {min_reward} "
+            f"(best: {max(rewards)})."
         )
     return kept
 
@@ -302,7 +310,7 @@ def split_by_task(
         tasks: each example's task.
         fraction: share of the tasks that is held out; 0 holds out none.
         seed: decides which tasks.
-        path: of the dataset, for errors.
+        path: Path of the dataset, for errors.
 
     Returns:
         Two int64 arrays of indices, each ascending.
@@ -319,7 +327,7 @@ def split_by_task(
             f"{path}: example {unknown + 1} has no 'task_id', so its siblings are not known and might be trained on. "
             "Give every row its task's id, or leave out --eval_fraction."
         )
-    names = sorted(set(tasks))
+    names = sorted({task for task in tasks if task is not None})
     if len(names) < 2:
         raise UserError(f"{path}: all examples are of one task; --eval_fraction needs two or more.")
     random.Random(seed_for(seed, "eval_fraction")).shuffle(names)

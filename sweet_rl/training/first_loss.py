@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from sweet_rl.errors import UserError
+from sweet_rl.log_probs.projection import unwrapped
 
 TOLERANCE = 1e-4  # of the mean loss, in float32; relative to a loss above 1 (IPO)
 BF16_DISTANCE = 0.2  # mean |log-prob - reference log-prob| per token: bfloat16 rounds a token by its place in a batch
@@ -40,7 +41,7 @@ def has_dropout(model: torch.nn.Module) -> bool:
     modules = (
         module for name, module in model.named_modules() if isinstance(module, torch.nn.Dropout) and "lora_" not in name
     )
-    settings = model.config.to_dict().items()
+    settings = unwrapped(model).config.to_dict().items()
     return any(module.p > 0 for module in modules) or any(
         name.endswith(("dropout", "pdrop", "dropout_prob")) and isinstance(value, float) and value > 0
         for name, value in settings

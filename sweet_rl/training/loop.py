@@ -35,15 +35,15 @@ class Training:
     """One training: where it reads and writes, and how. Each kind of training (dpo, value, ...) runs through it.
 
     Args:
-        pretrain: model to start from, a directory or hub name.
-        dataset: path of the JSONL to train on.
-        save_path: directory of the trained model.
-        settings: of the training.
-        data: how records become examples.
-        overwrite: replace what another command left in `save_path`.
+        pretrain: Model to start from, a directory or hub name.
+        dataset: Path of the JSONL to train on.
+        save_path: Directory of the trained model.
+        settings: Settings of the training.
+        data: How records become examples.
+        overwrite: Replace what another command left in `save_path`.
 
     Raises:
-        UserError: settings that cannot be used.
+        UserError: Settings that cannot be used.
     """
 
     def __init__(
@@ -95,13 +95,14 @@ class Training:
         """Train and save the model. Does nothing if a finished run with the same settings exists in `save_path`.
 
         Args:
-            examples: with `prompts`, `lengths`, `tasks` and `counts`.
-            counts: of the examples, for the summary.
-            settings: of this kind of training, for the manifest.
-            chat: chat format of the model.
-            make: returns the model to train and the objective; called only if there is something to do.
-            inputs: paths that are read beside the dataset and the model to start from.
-            together: see GroupedTrainer; default: `max_pairs_per_prompt`.
+            examples: Examples with `prompts`, `lengths`, `tasks` and `counts`.
+            counts: Numbers of examples, for the summary.
+            settings: Settings of this kind of training, for the manifest.
+            chat: Chat format of the model.
+            make: Function that returns the model to train and the objective; called only if there is something to do.
+            inputs: Paths that are read beside the dataset and the model to start from.
+            together: Largest number of examples with the same prompt that stay together; default:
+                `max_pairs_per_prompt`.
 
         Returns:
             The summary, or None if the run was finished before.
@@ -136,7 +137,7 @@ class Training:
             )
             if self.args.deepspeed:
                 trainer.add_callback(SeparateSteps)
-            summary = {**counts, "held_out": len(split[1]), "dropped": dict(examples.counts)}
+            summary: dict[str, Any] = {**counts, "held_out": len(split[1]), "dropped": dict(examples.counts)}
             summary = self._fit(trainer, run, checkpoint, summary)
             if self.is_first:
                 for why, count in examples.counts.items():
@@ -156,7 +157,9 @@ class Training:
         """The checkpoint to continue from. Prints where a training goes on that was started before."""
         checkpoint = self._from_first(last_checkpoint(self.checkpoints) if run else None)
         if checkpoint and self.args.deepspeed and processes_of(checkpoint) != self.args.world_size:
-            self._from_first(make_universal(checkpoint) if run else None)
+            if run:
+                make_universal(checkpoint)
+            self._from_first(None)  # the others wait for it
             load_universal(self.args)
         if run and run.resuming:
             step = Path(checkpoint).name.split("-")[1] if checkpoint else 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -36,12 +37,12 @@ def with_adapter(
     A value head is trained whole. With the adapter switched off the model is the one it was: the reference.
 
     Args:
-        model: a causal language model, with or without a value head.
-        rank: of the adapter.
-        alpha: the adapter's scale times its rank; default: twice the rank.
-        seed: of the adapter's first weights.
-        target_modules: names of the layers that get one; all-linear: all but the vocabulary projection.
-        dropout: probability that an input of the adapter is dropped in training.
+        model: Causal language model, with or without a value head.
+        rank: Rank of the adapter.
+        alpha: Scale of the adapter times its rank; default: twice the rank.
+        seed: Random seed of the adapter's first weights.
+        target_modules: Names of the layers that get one; all-linear: all but the vocabulary projection.
+        dropout: Probability that an input of the adapter is dropped in training.
 
     Raises:
         UserError: the model has no layer of these names.
@@ -50,9 +51,10 @@ def with_adapter(
 
     torch.manual_seed(seed)
     has_head = hasattr(model, HEAD)
+    scale: Any = 2 * rank if alpha is None else alpha  # peft takes a float too, though its type says int
     config = LoraConfig(
         r=rank,
-        lora_alpha=2 * rank if alpha is None else alpha,
+        lora_alpha=scale,
         target_modules="all-linear" if "all-linear" in target_modules else list(target_modules),
         lora_dropout=dropout,
         exclude_modules=[HEAD] if has_head else None,

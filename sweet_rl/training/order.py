@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from torch.utils.data import Sampler
 
 from sweet_rl.log_probs.rows import group_indices
 
@@ -48,7 +49,7 @@ def epoch_order(
 
 
 @dataclass
-class EpochOrder:
+class EpochOrder(Sampler[int]):
     """The sampler of `epoch_order`; `epoch()` is the epoch that begins."""
 
     groups: Sequence[np.ndarray]

@@ -69,8 +69,8 @@ def draw_pages(pages: Iterable[str], folder: Path, settings: PictureSettings) ->
     folder.mkdir(parents=True, exist_ok=True)
     with settings.renderer(cache=0) as renderer:
         drawn = renderer.render_all(missing)
-        pages = zip(missing, drawn, strict=True)
-        for page, rendered in progress_bar(pages, total=len(missing), desc="reference pages"):
+        pairs = zip(missing, drawn, strict=True)
+        for page, rendered in progress_bar(pairs, total=len(missing), desc="reference pages"):
             if rendered.png is not None:
                 partial = picture_file(folder, page).with_suffix(".partial")
                 partial.write_bytes(rendered.png)
@@ -89,7 +89,10 @@ def encode_picture_pairs(
     texts: dict[tuple[str, bytes], tuple[int, EncodedText, Path]] = {}
     encoded: dict[str, EncodedText] = {}
     sizes: dict[Path, tuple[int, int]] = {}
-    kept, tasks, dropped, seen = [], [], Counter(), 0
+    kept: list[list[int]] = []
+    tasks: list[str | None] = []
+    dropped: Counter[str] = Counter()
+    seen = 0
     for pair in sibling_pairs(trajectories, min_gap):
         seen += 1
         picture = picture_file(folder, pair[0].task.ground_truth)

@@ -42,14 +42,15 @@ def reference_logps(
     made from the same texts and `model_key`, so a killed training that is started again does not compute it twice.
 
     Args:
-        folder: of the shares, the same for all processes.
-        texts: of all processes.
-        model_key: identifies the model's weights and precision.
-        load: returns the model; called only if something must be computed.
-        process, processes: number of this process, from 0, and how many there are.
-        wait: returns when all processes have called it.
-        token_budget: tokens per batch.
-        divided: whether the processes hold one model together (ZeRO-3), so that they must compute in step: all of them
+        folder: Folder of the shares, the same for all processes.
+        texts: Texts of all processes.
+        model_key: Identity of the model's weights and precision.
+        load: Function that returns the model; called only if something must be computed.
+        process: Number of this process, from 0.
+        processes: Number of processes.
+        wait: Function that returns when all processes have called it.
+        token_budget: Number of tokens per batch.
+        divided: Whether the processes hold one model together (ZeRO-3), so that they must compute in step: all of them
             or none, and equally many batches.
 
     Returns:
@@ -82,8 +83,8 @@ def reference_logps(
     for path, share in zip(paths, shares, strict=False):  # shares without texts, the last ones, have no file
         ends = np.cumsum([len(texts[i].targets) for i in share])
         stored = np.asarray(np.load(path, mmap_mode="r"))
-        for i, values in zip(share, np.split(stored, ends[:-1]), strict=True):
-            found[i] = values
+        for i, own in zip(share, np.split(stored, ends[:-1]), strict=True):
+            found[i] = own
     return found
 
 
@@ -96,10 +97,11 @@ def frozen_logps(
     """The log-probs [n_i] of all texts under the model at `path`, computed by all processes of a training together.
 
     Args:
-        texts: of all processes.
-        path: of the model.
-        training: decides about precision, device and the folder in which the log-probs are kept.
-        load: returns the model, frozen; default: load it whole in every process, or divided among them under ZeRO-3.
+        texts: Texts of all processes.
+        path: Path of the model.
+        training: Training that decides about precision, device and the folder in which the log-probs are kept.
+        load: Function that returns the frozen model. By default it is loaded whole in every process, or divided among
+            them under ZeRO-3.
     """
     settings, args = training.settings, training.args
     content = hash_input(path) if Path(path).exists() else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import resource
 import sys
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -21,7 +21,7 @@ from transformers.trainer_callback import PrinterCallback, ProgressCallback, Tra
 from sweet_rl.chat import ChatFormat
 from sweet_rl.log_probs.logps import completion_logps
 from sweet_rl.progress import progress_bar
-from sweet_rl.training.batches import FILLER, ProcessBatches
+from sweet_rl.training.batches import FILLER, Order, ProcessBatches
 from sweet_rl.training.checkpoints import mark_complete
 from sweet_rl.training.first_loss import check_first, has_dropout
 from sweet_rl.training.order import EpochOrder, prompt_groups
@@ -32,10 +32,12 @@ class Objective:
     """What a training optimises.
 
     Attributes:
-        collate: indices of examples -> their batch. Its entry `items` is the number of things over which the loss is
-            a mean: pairs, dialogues or tokens.
-        losses: (outputs, batch) -> the sum of the items' losses, and sums over the items of figures for the log.
-        outputs: (model, batch) -> what the losses are computed from: log-probs of the trained tokens, or values.
+        collate: Function from the indices of examples to their batch. Its entry `items` is the number of things over
+            which the loss is a mean: pairs, dialogues or tokens.
+        losses: Function of (outputs, batch) that returns the sum of the items' losses, and sums over the items of
+            figures for the log.
+        outputs: Function of (model, batch) that returns what the losses are computed from: log-probs of the trained
+            tokens, or values.
         first_loss: Mean of the figure `preference_loss` in the first step if the trained model is then its reference,
             whose log-probs are the batch's `reference`; else None.
     """
@@ -59,13 +61,13 @@ class GroupedTrainer(Trainer):
     A step's loss is the mean over all its items, however they are divided into micro-batches and processes.
 
     Args:
-        model: to train.
-        args: of the Trainer.
-        objective: what is optimised.
-        examples: all examples.
-        split: int64 indices of the examples to train on and of those to evaluate on.
-        chat: chat format of the model.
-        together: the most examples with the same prompt that stay together.
+        model: Model to train.
+        args: Arguments of the Trainer.
+        objective: What is optimised.
+        examples: All examples.
+        split: Indices of the examples to train on and of those to evaluate on, int64 both.
+        chat: Chat format of the model.
+        together: Largest number of examples with the same prompt that stay together.
     """
 
     def __init__(
@@ -84,18 +86,20 @@ class GroupedTrainer(Trainer):
         self.groups = [train[group] for group in groups]
         self.costs = [max(lengths[i] for i in group) for group in self.groups]
         self.evaluation = np.asarray(sorted(evaluation.tolist(), key=lambda i: (prompts[i], i)), dtype=np.int64)
-        self.objective, self.chat = objective, chat
+        self.objective: Objective = objective
+        self.chat = chat
+        self.indices = _Indices(len(prompts))
         self.sums: dict[str, Tensor] = {}
         self.first: Tensor | None = None  # sums over the first step for check_first
         self.since = time.perf_counter()
         # No processing_class: the Trainer would write the tokenizer's EOS over those of the generation config.
         super().__init__(
-            model=model, args=args, train_dataset=_Indices(len(prompts)), data_collator=self._collate,
+            model=model, args=args, train_dataset=self.indices, data_collator=self._collate,
             eval_dataset=_Indices(len(evaluation)) if len(evaluation) else None,
         )  # fmt: skip
         self.loss_is_scaled_for_ga = True
         for callback in self.callback_handler.callbacks:
-            if isinstance(callback, TensorBoardCallback):  # the checkpoints' folder does not stay
+            if isinstance(callback, TensorBoardCallback) and args.output_dir:  # the checkpoints' folder does not stay
                 callback.logging_dir = str(Path(args.output_dir).parent / "tensorboard")
         if args.disable_tqdm:
             self.remove_callback(PrinterCallback)
@@ -113,14 +117,14 @@ class GroupedTrainer(Trainer):
         """The micro-batches of this process. Not prepared by accelerate, which would repeat examples in the last."""
         batches = self._batches(self._get_train_sampler(), self._step_size())
         pin = self.args.dataloader_pin_memory
-        return DataLoader(self.train_dataset, batch_sampler=batches, collate_fn=self._collate, pin_memory=pin)
+        return DataLoader(self.indices, batch_sampler=batches, collate_fn=self._collate, pin_memory=pin)
 
     def _step_size(self) -> int:
         """Examples per optimiser step, over all processes."""
         args = self.args
         return args.per_device_train_batch_size * args.gradient_accumulation_steps * args.world_size
 
-    def _batches(self, order: Collection[int], step_size: int) -> ProcessBatches:
+    def _batches(self, order: Order, step_size: int) -> ProcessBatches:
         args = self.args
         return ProcessBatches(order, step_size, args.per_device_train_batch_size, args.process_index, args.world_size)
 
@@ -157,11 +161,12 @@ class GroupedTrainer(Trainer):
 
     def check_first_step(self) -> None:
         """Check the first step's loss before it moves a weight. Raises UserError in all processes."""
-        if self.first is not None:
+        expected = self.objective.first_loss
+        if self.first is not None and expected is not None:
             sums = self.accelerator.gather(self.first[None]).sum(0) if self.args.world_size > 1 else self.first
             self.first = None
             loss, items, distance, tokens = sums.tolist()
-            check_first(loss / items, self.objective.first_loss, distance / tokens, not self.args.bf16)
+            check_first(loss / items, expected, distance / tokens, not self.args.bf16)
 
     def _losses(self, model: torch.nn.Module, batch: dict) -> tuple[Tensor, dict[str, Tensor], Tensor]:
         """The sum of the items' losses; sums for the log, with the numbers of items and tokens; the model's outputs."""
@@ -190,11 +195,11 @@ class GroupedTrainer(Trainer):
                 sums[name] = sums.get(name, 0) + value
         sums.pop("tokens")
         model.train(training)
-        figures = {f"{metric_key_prefix}_{name}": value for name, value in self._means(sums).items()}
+        means = {f"{metric_key_prefix}_{name}": value for name, value in self._means(sums).items()}
         self.since += time.perf_counter() - began
-        self.log(figures)
-        self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, figures)
-        return figures
+        self.log(means)
+        self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, means)
+        return means
 
     def _means(self, sums: dict[str, Tensor]) -> dict[str, float]:
         """Totals over all processes, divided by the number of items; "tokens" is not divided."""

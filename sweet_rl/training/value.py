@@ -100,17 +100,20 @@ def train_value(
     """
     training = Training(pretrain, dataset, save_path, settings, data, overwrite)
     chat = ChatFormat.from_pretrained(training.weights)
+    examples: PreferenceExamples | DialogueExamples
     if how.objective == "preference":
-        examples = encoded_once(lambda: encode_pairs(training.read(PreferencePair), chat, data, dataset), training.args)
-        counts = {"pairs": len(examples), "texts": len(examples.texts)}
+        pairs = encoded_once(lambda: encode_pairs(training.read(PreferencePair), chat, data, dataset), training.args)
+        counts = {"pairs": len(pairs), "texts": len(pairs.texts)}
+        examples = pairs
     else:
 
         def encode() -> DialogueExamples:
             graded = successful(training.read(Trajectory), 0.0, dataset)
             return encode_trajectories(graded, chat, data, dataset, hint)
 
-        examples = encoded_once(encode, training.args)
-        counts = {"trajectories": len(examples), "successes": int(sum(examples.labels))}
+        dialogues = encoded_once(encode, training.args)
+        counts = {"trajectories": len(dialogues), "successes": int(sum(dialogues.labels))}
+        examples = dialogues
     check_loadable(training.weights)
 
     def make() -> tuple[torch.nn.Module, Objective]:
