@@ -22,9 +22,9 @@ from timing import in_turns, ratios, spread
 
 from sweet_rl.cli import run
 from sweet_rl.errors import UserError
-from sweet_rl.log_probs.load import load_frozen, load_weights
 from sweet_rl.log_probs.logps import score_texts
 from sweet_rl.log_probs.rows import EncodedText
+from sweet_rl.model_loading import load_frozen, load_weights
 
 
 @torch.inference_mode()

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from sweet_rl.errors import UserError
-from sweet_rl.names import model_path
+from sweet_rl.model_loading import model_path
 from sweet_rl.records import Part
 
 # Placeholders in the rendered text: an assistant turn, and the fence around special-token text in a content.

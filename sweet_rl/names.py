@@ -1,9 +1,8 @@
-"""Names that stand for files on this disk: records on the Hugging Face hub, and the packaged models.
+"""Names that stand for files on this disk: records on the Hugging Face hub.
 
 - `hf://datasets/OWNER/NAME/FILE`, with `@REVISION` after NAME if wanted: a file of a dataset on the hub. A copy in the
   hub's cache is used as it is; `hf download` brings it up to date.
 - `colbench/backend/train`, `colbench/backend/test`, `colbench/backend/offline`: files of the published ColBench.
-- `mini`, `mini_hard`: the packaged agents.
 
 A path that exists is always that path.
 """
@@ -23,7 +22,6 @@ SHORT_NAMES = {
     "colbench/backend/test": COLBENCH + "backend_tasks/test.jsonl",
     "colbench/backend/offline": COLBENCH + "colbench_code_offline_15k_llama8b.jsonl",
 }
-PACKAGED = Path(__file__).parent / "models" / "packaged"
 _DATASET_FILE = re.compile(r"hf://datasets/([^/@]+/[^/@]+)(?:@([^/]+))?/(.+)")
 
 
@@ -48,12 +46,6 @@ def local_path(name: str | Path) -> Path:
             f"{text}: no such file. Give a path, hf://datasets/OWNER/NAME/FILE, or one of {', '.join(SHORT_NAMES)}."
         )
     return _downloaded(text, *parts.groups())
-
-
-def model_path(name: str) -> str:
-    """Return the folder of a packaged model (`mini`, `mini_hard`); other names are returned unchanged."""
-    packaged = PACKAGED / name
-    return str(packaged) if re.fullmatch(r"\w+", name) and packaged.is_dir() else name
 
 
 @cache

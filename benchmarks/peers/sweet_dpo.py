@@ -13,9 +13,9 @@ import torch
 from transformers import TrainerCallback
 
 from sweet_rl.chat import ChatFormat
-from sweet_rl.log_probs.load import load_frozen, load_weights
 from sweet_rl.log_probs.logps import score_texts
 from sweet_rl.log_probs.shared_prefix import share_prompts
+from sweet_rl.model_loading import load_frozen, load_weights
 from sweet_rl.records import PreferencePair
 from sweet_rl.training.arguments import training_arguments
 from sweet_rl.training.dpo import preference_objective

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from sweet_rl.domains import Domain, Human, HumanSettings
 from sweet_rl.errors import UserError
-from sweet_rl.models.load import load_model, model_input
+from sweet_rl.model_loading import model_input
+from sweet_rl.models.load import load_model
 from sweet_rl.models.settings import ModelSettings
 from sweet_rl.records import Task
 

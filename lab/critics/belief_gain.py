@@ -27,9 +27,9 @@ from sweet_rl.credit.sweet_critic import VLLM_TURNS, LoadScorers, Score, TokenCr
 from sweet_rl.domains import ANSWER_MARKER, Human
 from sweet_rl.errors import UserError
 from sweet_rl.log_probs.rows import EncodedText
+from sweet_rl.model_loading import model_path
 from sweet_rl.models.base import Message
 from sweet_rl.models.thinking import without_thinking
-from sweet_rl.names import model_path
 from sweet_rl.records import Part, TurnCandidates, seed_for
 
 REPLIES_AT_ONCE = 64

@@ -14,8 +14,9 @@ from typing import Annotated, Any
 
 from sweet_rl.cli import UNRECORDED, to_settings
 from sweet_rl.errors import UserError
+from sweet_rl.model_loading import model_input
 from sweet_rl.models.base import ChatModel, Completion, Sampling
-from sweet_rl.models.load import load_model, model_input
+from sweet_rl.models.load import load_model
 from sweet_rl.models.settings import CallSettings, ModelSettings
 from sweet_rl.records import Trajectory, TurnCandidates, read_records, seed_for, without_excluded
 from sweet_rl.runs.run import Run, open_run

@@ -14,8 +14,7 @@ from sweet_rl.cli import UNRECORDED
 from sweet_rl.domains import Human
 from sweet_rl.errors import UserError
 from sweet_rl.log_probs.length_normalization import TurnNormalize
-from sweet_rl.models.load import model_input
-from sweet_rl.names import model_path
+from sweet_rl.model_loading import model_input, model_path
 from sweet_rl.records import TurnCandidates
 from sweet_rl.runs.manifest import DIRECTORY_MANIFEST, read_manifest
 

@@ -14,10 +14,8 @@ from lab.critics.asked_human import AskedHuman
 from sweet_rl.credit.advantage import order_by_score
 from sweet_rl.credit.critics import Critic, CriticSettings, load_critic
 from sweet_rl.errors import UserError
+from sweet_rl.model_loading import check_loadable, gpu_memory, gpus_for, parameter_count, visible_groups
 from sweet_rl.models.base import ChatModel, ModelError
-from sweet_rl.models.loadable import check_loadable
-from sweet_rl.models.placement import gpu_memory, gpus_for, parameter_count, visible_groups
-from sweet_rl.names import model_path
 from sweet_rl.progress import progress_bar
 from sweet_rl.records import TurnCandidates, read_records
 from sweet_rl.runs.parts import run_parts
@@ -51,7 +49,7 @@ def rank_file(
         raise UserError(f"--shard {shard}: there are fewer records in {input_path} than shards. Use fewer.")
     if critic.critic_type != "judge":
         for model in filter(None, (critic.model_id, critic.seed_model)):
-            check_loadable(model_path(model))
+            check_loadable(model)
     asked = human_setting(critic.reply, human, records, input_path)
     settings = {**critic.to_settings(), "limit": limit, **({} if shard is None else {"shard": shard}), **asked}
     opened = open_run(output_path, settings, [input_path, *critic.inputs()], overwrite)
@@ -108,7 +106,7 @@ def processes_of(critic: CriticSettings, processes: int | None, shard: str | Non
     if not memory:
         return [{}] * (processes or 1)
     models = filter(None, (critic.model_id, critic.seed_model))
-    weights = sum(parameter_count(model_path(model)) for model in models) * (2 if critic.reduced else 4)
+    weights = sum(parameter_count(model) for model in models) * (2 if critic.reduced else 4)
     groups = visible_groups(gpus_for(weights, memory))
     return groups[:processes]
 

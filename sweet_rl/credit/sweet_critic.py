@@ -17,8 +17,7 @@ from sweet_rl.credit.advantage import advantage, by_token
 from sweet_rl.credit.candidate_texts import check_token_logprobs, encoded_candidates, sampling_logprobs
 from sweet_rl.credit.critics import CriticSettings
 from sweet_rl.log_probs.rows import EncodedText
-from sweet_rl.models.loadable import check_loadable
-from sweet_rl.names import model_path
+from sweet_rl.model_loading import check_loadable, model_path
 from sweet_rl.records import TurnCandidates
 
 logger = logging.getLogger(__name__)
@@ -184,9 +183,9 @@ def load_scorer(path: str, bf16: bool, token_budget: int) -> Score:
     """
     import torch
 
-    from sweet_rl.log_probs.load import load_frozen
     from sweet_rl.log_probs.logps import score_texts
     from sweet_rl.log_probs.shared_prefix import share_prompts
+    from sweet_rl.model_loading import load_frozen
 
     model = load_frozen(path, torch.bfloat16 if bf16 else torch.float32)
     share = share_prompts(model)

@@ -10,9 +10,8 @@ from collections.abc import Iterator, Sequence
 from sweet_rl.credit.candidates import turns_of
 from sweet_rl.credit.critics import WITH_REPLIES, Critic, CriticSettings, load_critic
 from sweet_rl.errors import UserError
+from sweet_rl.model_loading import check_loadable
 from sweet_rl.models.base import ChatModel
-from sweet_rl.models.loadable import check_loadable
-from sweet_rl.names import model_path
 from sweet_rl.progress import progress_bar
 from sweet_rl.records import Trajectory, TurnCandidates, read_records
 from sweet_rl.runs.run import Run, open_run
@@ -100,7 +99,7 @@ def score_turns_file(
     check_scores_turns(settings)
     trajectories = read_records(input_path, Trajectory, limit)
     for model in filter(None, (settings.model_id, settings.seed_model)):
-        check_loadable(model_path(model))
+        check_loadable(model)
     heard = {"reply": "of the dialogue"} if settings.critic_type in WITH_REPLIES else {}
     recorded = {**settings.to_settings(), **heard, "limit": limit}
     opened = open_run(output_path, recorded, [input_path, *settings.inputs()], overwrite)

@@ -15,7 +15,7 @@ from sweet_rl.credit.critics import CriticSettings
 from sweet_rl.errors import UserError
 from sweet_rl.log_probs.rows import EncodedText
 from sweet_rl.log_probs.vision import VisionFormat
-from sweet_rl.names import model_path
+from sweet_rl.model_loading import model_path
 from sweet_rl.records import TurnCandidates
 from sweet_rl.rendering.picture import open_picture
 from sweet_rl.runs.manifest import read_manifest

@@ -20,11 +20,11 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from sweet_rl.errors import UserError
-from sweet_rl.log_probs.load import load_frozen
 from sweet_rl.log_probs.logps import ROW_TOKENS, in_batches, run_rows
 from sweet_rl.log_probs.projection import projection_replaced, unwrapped
 from sweet_rl.log_probs.rows import EncodedText, lay_out
 from sweet_rl.log_probs.shared_prefix import share_prompts
+from sweet_rl.model_loading import load_frozen
 
 HEAD = "value_head"
 

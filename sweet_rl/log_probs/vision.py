@@ -15,12 +15,11 @@ from torch import Tensor
 
 from sweet_rl.chat import ChatFormat
 from sweet_rl.errors import UserError
-from sweet_rl.log_probs.load import freeze, load_pretrained
 from sweet_rl.log_probs.logps import on_device
 from sweet_rl.log_probs.privileged_information import AFTER, BEFORE
 from sweet_rl.log_probs.rows import EncodedText
 from sweet_rl.log_probs.value_head import turn_values, value_batch
-from sweet_rl.models.loadable import check_loadable
+from sweet_rl.model_loading import freeze, load_config, load_weights
 from sweet_rl.records import Part
 from sweet_rl.rendering.picture import open_picture
 
@@ -29,10 +28,7 @@ FAMILIES = ("qwen2_vl", "qwen2_5_vl")
 
 def is_vision_model(path: str) -> bool:
     """Whether the model at `path` (folder or hub name) belongs to one of FAMILIES."""
-    from transformers import AutoConfig
-
-    check_loadable(path)
-    return AutoConfig.from_pretrained(path).model_type in FAMILIES
+    return load_config(path).model_type in FAMILIES
 
 
 def load_vision_weights(path: str, dtype: torch.dtype = torch.float32) -> torch.nn.Module:
@@ -44,7 +40,7 @@ def load_vision_weights(path: str, dtype: torch.dtype = torch.float32) -> torch.
             f"{path} is no vision-language model that is known here ({', '.join(FAMILIES)}), and the reference page is "
             "shown as a picture. Give Qwen/Qwen2-VL-7B-Instruct, or one like it."
         )
-    return load_pretrained(AutoModelForImageTextToText, path, dtype)
+    return load_weights(path, dtype, auto_class=AutoModelForImageTextToText)
 
 
 def load_vision_frozen(

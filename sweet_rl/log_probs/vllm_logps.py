@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sweet_rl.errors import UserError
-from sweet_rl.models.placement import gpu_memory, parameter_count
+from sweet_rl.model_loading import gpu_memory, load_config, parameter_count
 
 if TYPE_CHECKING:
     from sweet_rl.log_probs.rows import EncodedText
@@ -117,9 +117,8 @@ class VLLMScorer:
         for scorer in (self, *self.others):
             scorer.stop()
         import vllm
-        from transformers import AutoConfig
 
-        limit = getattr(AutoConfig.from_pretrained(self.path).get_text_config(), "max_position_embeddings", None)
+        limit = getattr(load_config(self.path).get_text_config(), "max_position_embeddings", None)
         self._longest = max(tokens, min(-(-tokens // LENGTHS) * LENGTHS, limit or tokens))
         try:
             self._engine = vllm.LLM(model=self.path, max_model_len=self._longest, **self._settings)

@@ -18,10 +18,9 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerBase,
 from sweet_rl.chat import ChatFormat
 from sweet_rl.cli import UNRECORDED
 from sweet_rl.errors import UserError
-from sweet_rl.log_probs.load import load_weights
 from sweet_rl.mini import imitation
 from sweet_rl.mini.worlds import HARD
-from sweet_rl.names import model_path
+from sweet_rl.model_loading import load_weights, model_path
 from sweet_rl.progress import progress_bar
 from sweet_rl.runs.run import directory_manifest
 

@@ -1,7 +1,7 @@
 """Loads a ChatModel by its name: a model on a server, a checkpoint in this process, or a packaged tiny agent.
 
-`packaged/` holds the tiny agents `mini` and `mini_hard` (Backend Programming), one
-checkpoint folder each; `sweet_rl.names` finds them by these names.
+`packaged/` holds the tiny agents `mini` and `mini_hard` (Backend Programming), one checkpoint folder each;
+`sweet_rl.model_loading` finds them by these names.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Any
 
 from sweet_rl.chat import ChatFormat
 from sweet_rl.errors import UserError
+from sweet_rl.model_loading import model_input, model_path
 from sweet_rl.models.base import ChatModel
 from sweet_rl.models.cache import CachedModel, CallCache
 from sweet_rl.models.settings import CallSettings, ModelSettings
-from sweet_rl.names import model_path
 from sweet_rl.runs.manifest import hash_input
 
 logger = logging.getLogger(__name__)
@@ -27,12 +27,6 @@ ENGINES = ("auto", "transformers", "vllm", "openai")
 def on_server(settings: ModelSettings) -> bool:
     """Return whether a model with these settings is on a server."""
     return bool(settings.hostname) or settings.engine == "openai"
-
-
-def model_input(name: str) -> str | None:
-    """Return what a run's manifest hashes of a model: its folder, or None if the model is not on this disk."""
-    path = model_path(name)
-    return path if Path(path).is_dir() else None
 
 
 def load_model(

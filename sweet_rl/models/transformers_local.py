@@ -11,10 +11,9 @@ import threading
 from pathlib import Path
 
 from sweet_rl.chat import ChatFormat
-from sweet_rl.errors import UserError
+from sweet_rl.model_loading import check_loadable, freeze, load_weights
 from sweet_rl.models.base import Completion, ModelError, Sampling
 from sweet_rl.models.generation import Generated, GenerationEngine, Request
-from sweet_rl.models.loadable import check_loadable
 from sweet_rl.records import Message, Part
 
 
@@ -52,18 +51,12 @@ class TransformersModel:
             UserError: No language model can be loaded from there.
         """
         import torch
-        from transformers import AutoModelForCausalLM
 
         check_loadable(path)
-        chat = ChatFormat.from_pretrained(str(path))
         device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-        try:
-            model = AutoModelForCausalLM.from_pretrained(
-                str(path), dtype=dtype or ("float32" if device == "cpu" else "auto")
-            )
-        except (OSError, ValueError) as error:
-            raise UserError(f"no language model could be loaded from {path}: {error}") from error
-        return cls(model.to(device), chat, **engine_settings)
+        chat = ChatFormat.from_pretrained(path)
+        model = load_weights(path, dtype or ("float32" if device == "cpu" else "auto"))
+        return cls(freeze(model, device), chat, **engine_settings)
 
     async def check(self) -> None:
         """Do nothing: the model is loaded."""

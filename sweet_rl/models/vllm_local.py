@@ -7,6 +7,7 @@ from typing import Any
 
 from sweet_rl.chat import ChatFormat
 from sweet_rl.errors import UserError
+from sweet_rl.model_loading import gpu_memory, gpus_for, parameter_count
 from sweet_rl.models.base import CONTEXT_WORDS, Completion, ModelError, Sampling
 from sweet_rl.records import Message, Part
 
@@ -17,8 +18,6 @@ def parallel_sizes(path: str) -> dict[str, int]:
     Returns:
         The fields of AsyncEngineArgs; none with fewer than two GPUs.
     """
-    from sweet_rl.models.placement import gpu_memory, gpus_for, parameter_count
-
     memory = gpu_memory()
     if len(memory) < 2:
         return {}

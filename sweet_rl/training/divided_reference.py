@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from sweet_rl.log_probs.load import freeze, load_weights
 from sweet_rl.log_probs.shared_prefix import share_prompts
+from sweet_rl.model_loading import freeze, load_weights
 
 
 def load_divided(path: str, dtype: torch.dtype, device: torch.device) -> torch.nn.Module:

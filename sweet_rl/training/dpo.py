@@ -15,9 +15,7 @@ from sweet_rl.cli import to_settings
 from sweet_rl.log_probs.logps import ROW_TOKENS
 from sweet_rl.log_probs.rows import lay_out
 from sweet_rl.log_probs.shared_prefix import share_prompts
-from sweet_rl.models.load import model_input
-from sweet_rl.models.loadable import check_loadable
-from sweet_rl.names import model_path
+from sweet_rl.model_loading import check_loadable, model_input, model_path
 from sweet_rl.records import PreferencePair
 from sweet_rl.training.bradley_terry import expected_first_loss, preference_losses
 from sweet_rl.training.encoded_once import encoded_once

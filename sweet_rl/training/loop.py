@@ -16,10 +16,8 @@ from tqdm import tqdm
 
 from sweet_rl.chat import ChatFormat
 from sweet_rl.cli import to_settings
-from sweet_rl.log_probs.load import load_weights
 from sweet_rl.log_probs.value_head import attach_value_head
-from sweet_rl.models.load import model_input
-from sweet_rl.names import model_path
+from sweet_rl.model_loading import load_weights, model_input, model_path
 from sweet_rl.records import read_records
 from sweet_rl.runs.run import DirectoryRun, directory_manifest
 from sweet_rl.training.arguments import CHECKPOINTS, training_arguments, weights_dtype

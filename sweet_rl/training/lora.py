@@ -10,8 +10,8 @@ from typing import Any
 import torch
 
 from sweet_rl.errors import UserError
-from sweet_rl.log_probs.load import load_weights
 from sweet_rl.log_probs.value_head import HEAD, attach_value_head
+from sweet_rl.model_loading import load_weights
 
 FOLDER = "adapter"
 

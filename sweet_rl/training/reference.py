@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from sweet_rl.log_probs.load import freeze
 from sweet_rl.log_probs.logps import batch_count, score_texts
 from sweet_rl.log_probs.rows import EncodedText
+from sweet_rl.model_loading import freeze
 from sweet_rl.progress import progress_bar
 from sweet_rl.runs.manifest import hash_input
 from sweet_rl.training.arguments import CHECKPOINTS

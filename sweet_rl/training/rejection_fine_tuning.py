@@ -10,7 +10,7 @@ from sweet_rl.chat import ChatFormat
 from sweet_rl.log_probs.logps import ROW_TOKENS
 from sweet_rl.log_probs.rows import lay_out
 from sweet_rl.log_probs.shared_prefix import share_prompts
-from sweet_rl.models.loadable import check_loadable
+from sweet_rl.model_loading import check_loadable
 from sweet_rl.records import PreferencePair, Trajectory, holds_pairs
 from sweet_rl.training.encoded_once import encoded_once
 from sweet_rl.training.examples import DialogueExamples, encode_replies, encode_trajectories, successful

@@ -16,7 +16,7 @@ from sweet_rl.cli import to_settings
 from sweet_rl.log_probs.length_normalization import sum_by_text
 from sweet_rl.log_probs.shared_prefix import share_prompts
 from sweet_rl.log_probs.value_head import turn_values, value_batch
-from sweet_rl.models.loadable import check_loadable
+from sweet_rl.model_loading import check_loadable
 from sweet_rl.records import PreferencePair, Trajectory
 from sweet_rl.training.bradley_terry import value_preference_losses
 from sweet_rl.training.encoded_once import encoded_once

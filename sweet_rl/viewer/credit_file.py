@@ -8,8 +8,7 @@ from pathlib import Path
 
 from sweet_rl.credit.critics import CriticSettings
 from sweet_rl.errors import UserError
-from sweet_rl.models.loadable import check_loadable
-from sweet_rl.names import model_path
+from sweet_rl.model_loading import check_loadable, model_path
 from sweet_rl.progress import progress_bar
 from sweet_rl.records import Trajectory, parse_row, scan_rows
 from sweet_rl.runs.run import open_run
@@ -50,7 +49,7 @@ def write_credit(
     kept = settings.to_settings() | {"response_template": response_template, "limit": records.limit}
     total = sum(1 for _ in records.scan())
     for name in filter(None, (settings.model_id, seed)):
-        check_loadable(model_path(name))
+        check_loadable(name)
     with open_run(path, kept, [str(records.path), *settings.inputs()], overwrite) as run:
         if run.complete:
             print(f"{path}: already complete")

@@ -14,9 +14,8 @@ from transformers import AutoModelForCausalLM
 from lab.policy_gradients.policy_examples import encode_policy_examples
 from lab.policy_gradients.settings import PolicyGradientSettings
 from sweet_rl.chat import ChatFormat
-from sweet_rl.log_probs.load import load_frozen
 from sweet_rl.log_probs.logps import score_texts
-from sweet_rl.names import model_path
+from sweet_rl.model_loading import load_frozen, model_path
 from sweet_rl.records import Trajectory, read_records
 from sweet_rl.training.settings import DataSettings
 from tests.integration.training.test_train_dpo import KILLED_BEFORE_A_STEP

@@ -10,7 +10,7 @@ import pytest
 
 from sweet_rl.credit.critics import CriticSettings
 from sweet_rl.credit.taken_turns import TurnCritic
-from sweet_rl.names import model_path
+from sweet_rl.model_loading import model_path
 from sweet_rl.records import Trajectory
 from tests.support.api_server import MODEL, ApiServer
 from tests.support.command_line import ROOT, Result, call, read_rows

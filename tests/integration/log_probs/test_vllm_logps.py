@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sweet_rl.log_probs.load import load_frozen
 from sweet_rl.log_probs.logps import score_texts
 from sweet_rl.log_probs.rows import EncodedText
+from sweet_rl.model_loading import load_frozen
 from tests.support.tiny_models import save_tiny_chat_model
 
 

@@ -12,7 +12,7 @@ from sweet_rl.mini.imitation import BAD, INFORMED, imitation_dialogue, imitation
 from sweet_rl.mini.oracle import told_topics, usefulness
 from sweet_rl.mini.tasks import make_tasks, rules_of
 from sweet_rl.mini.worlds import WORLDS
-from sweet_rl.names import model_path
+from sweet_rl.model_loading import model_path
 from tests.support.chat_families import small_tokenizer
 from tests.support.command_line import call
 

@@ -16,10 +16,10 @@ from sweet_rl.chat import ChatFormat
 from sweet_rl.cli import parse
 from sweet_rl.cli.groups import arguments
 from sweet_rl.errors import UserError
-from sweet_rl.log_probs.load import load_frozen, load_weights
 from sweet_rl.log_probs.logps import completion_logps, score_texts
 from sweet_rl.log_probs.shared_prefix import share_prompts
 from sweet_rl.log_probs.value_head import has_value_head, load_value_model
+from sweet_rl.model_loading import load_frozen, load_weights
 from sweet_rl.records import PreferencePair, read_records
 from sweet_rl.training.arguments import training_arguments
 from sweet_rl.training.dpo import preference_objective

@@ -15,8 +15,8 @@ from sweet_rl.credit.critics import CriticSettings
 from sweet_rl.credit.ranking import processes_of, rank_file, ranked
 from sweet_rl.credit.turn_pairs import PairSettings, pair_file
 from sweet_rl.errors import UserError
-from sweet_rl.log_probs.load import load_frozen
 from sweet_rl.log_probs.privileged_information import with_hint
+from sweet_rl.model_loading import load_frozen
 from sweet_rl.records import PreferencePair, TurnCandidates, read_records
 from sweet_rl.runs.step import StepSettings
 from tests.support.command_line import write_rows

@@ -12,7 +12,7 @@ from sweet_rl.credit.sweet_critic import LogRatioCritic, load_scorer
 from sweet_rl.credit.taken_turns import TurnCritic, score_turns_file, taken_turns
 from sweet_rl.credit.turn_credit import TurnCredit
 from sweet_rl.errors import UserError
-from sweet_rl.names import model_path
+from sweet_rl.model_loading import model_path
 from sweet_rl.records import Trajectory, read_records
 from tests.support.command_line import read_rows, write_rows
 from tests.support.dialogues import graded

@@ -11,9 +11,8 @@ from sweet_rl.chat import ChatFormat
 from sweet_rl.credit.sweet_critic import LogRatioCritic, load_scorer
 from sweet_rl.credit.turn_credit import TurnCredit, token_texts
 from sweet_rl.errors import UserError
-from sweet_rl.log_probs.load import load_frozen
 from sweet_rl.log_probs.privileged_information import with_hint
-from sweet_rl.names import model_path
+from sweet_rl.model_loading import load_frozen, model_path
 from sweet_rl.records import Trajectory, TurnCandidates
 from tests.support.dialogues import graded
 

@@ -20,9 +20,9 @@ from sweet_rl.credit.ranking import rank_file
 from sweet_rl.credit.sweet_critic import load_scorer
 from sweet_rl.domains import ANSWER_MARKER, HumanReply
 from sweet_rl.errors import UserError
-from sweet_rl.log_probs.load import load_frozen
 from sweet_rl.log_probs.privileged_information import hint_text
 from sweet_rl.mini.human import MiniHuman
+from sweet_rl.model_loading import load_frozen
 from sweet_rl.models.base import Completion
 from sweet_rl.records import Task, TurnCandidates, read_records, seed_for
 from sweet_rl.task_types import load_domain

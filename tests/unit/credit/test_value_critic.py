@@ -7,7 +7,7 @@ import threading
 from sweet_rl.chat import ChatFormat
 from sweet_rl.cli.groups import to_settings
 from sweet_rl.credit.value_critic import ValueHeadCritic, _window
-from sweet_rl.names import model_path
+from sweet_rl.model_loading import model_path
 from sweet_rl.records import TurnCandidates
 from sweet_rl.runs.manifest import DIRECTORY_MANIFEST
 from sweet_rl.training.settings import PictureSettings

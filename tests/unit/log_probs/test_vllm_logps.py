@@ -11,7 +11,7 @@ import pytest
 from sweet_rl.errors import UserError
 from sweet_rl.log_probs.rows import EncodedText
 from sweet_rl.log_probs.vllm_logps import CACHE, SHARE_OF_MEMORY, VLLMScorer, load_vllm_scorers, shares_of
-from sweet_rl.models.placement import parameter_count
+from sweet_rl.model_loading import parameter_count
 from tests.support.tiny_models import save_tiny_chat_model
 
 

@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from sweet_rl.errors import UserError
-from sweet_rl.log_probs.load import load_weights
 from sweet_rl.log_probs.logps import completion_logps
 from sweet_rl.log_probs.rows import lay_out
 from sweet_rl.log_probs.shared_prefix import share_prompts
 from sweet_rl.log_probs.value_head import attach_value_head, load_value_model
+from sweet_rl.model_loading import load_weights
 from sweet_rl.training.lora import merge_adapter, with_adapter
 from tests.support.tiny_models import save_tiny_chat_model, tiny_model
 from tests.unit.log_probs.test_logps import dialogue_texts

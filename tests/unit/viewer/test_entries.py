@@ -13,7 +13,7 @@ from sweet_rl.credit.ranking import ranked
 from sweet_rl.credit.turn_pairs import turn_pairs
 from sweet_rl.errors import UserError
 from sweet_rl.evaluation.statistics import bootstrap_interval
-from sweet_rl.names import model_path
+from sweet_rl.model_loading import model_path
 from sweet_rl.records import Trajectory, TurnCandidates
 from sweet_rl.viewer.page import json_text
 from sweet_rl.viewer.show import ViewSettings, open_collection

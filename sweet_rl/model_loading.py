@@ -1,0 +1,224 @@
+"""A model by its name: where it lies, whether it can be loaded, its weights, and how many GPUs it needs.
+
+Sampling, scoring and training load models here and nowhere else. A name is that of a packaged agent, a checkpoint
+folder, or the name of a model on the Hugging Face hub (which transformers downloads).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sweet_rl.errors import UserError, first_line
+
+if TYPE_CHECKING:
+    import torch
+
+PACKAGED = Path(__file__).parent / "models" / "packaged"
+GPU_SHARE = 0.8  # of a GPU that weights may take; the rest is for what is computed with them
+_WEIGHT_FILES = ("model.safetensors", "pytorch_model.bin")
+
+
+def model_path(name: str) -> str:
+    """Return the folder of a packaged agent (`mini`, `mini_hard`); other names are returned unchanged."""
+    packaged = PACKAGED / name
+    return str(packaged) if re.fullmatch(r"\w+", name) and packaged.is_dir() else name
+
+
+def model_input(name: str) -> str | None:
+    """Return what a run's manifest hashes of a model: its folder, or None if the model is not on this disk."""
+    path = model_path(name)
+    return path if Path(path).is_dir() else None
+
+
+def load_config(name: str | Path) -> Any:
+    """Return the model's configuration (a `PretrainedConfig`).
+
+    Raises:
+        UserError: It cannot be read.
+    """
+    from transformers import AutoConfig
+
+    try:
+        return AutoConfig.from_pretrained(model_path(str(name)))
+    except (OSError, ValueError, KeyError) as error:
+        raise _cannot_load(name, first_line(error)) from error
+
+
+def check_loadable(name: str | Path) -> None:
+    """Check a model's configuration and, in a folder, its weight files, without loading them.
+
+    Raises:
+        UserError: The configuration cannot be read, or weights are missing or damaged.
+    """
+    load_config(name)
+    folder = Path(model_path(str(name)))
+    if folder.is_dir():
+        for file in _weight_files(folder):
+            _check_weights(file)
+
+
+def load_weights(
+    name: str | Path,
+    dtype: torch.dtype | str | None = None,
+    in_4bit: bool = False,
+    auto_class: Any = None,
+    **from_pretrained: Any,
+) -> torch.nn.Module:
+    """Return the model, to be trained or frozen (`freeze`).
+
+    Args:
+        name: The model.
+        dtype: Number format of the weights. Default: float32.
+        in_4bit: Whether the linear layers are NormalFloat4 with quantised constants (QLoRA, Dettmers et al. 2023) and
+            compute in `dtype`.
+        auto_class: Auto class of transformers. Default: AutoModelForCausalLM.
+        from_pretrained: Further arguments of its `from_pretrained`.
+
+    Raises:
+        UserError: The model cannot be loaded.
+    """
+    import torch
+    from transformers import AutoModelForCausalLM, BitsAndBytesConfig
+
+    check_loadable(name)
+    dtype = dtype or torch.float32
+    if in_4bit:
+        from_pretrained["quantization_config"] = BitsAndBytesConfig(
+            load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True, bnb_4bit_compute_dtype=dtype
+        )
+    try:
+        kind = auto_class or AutoModelForCausalLM
+        model = kind.from_pretrained(model_path(str(name)), dtype=dtype, **from_pretrained)
+    except (OSError, ValueError) as error:
+        raise _cannot_load(name, str(error)) from error
+    for module in model.modules():
+        if hasattr(module, "support_avx512bf16_for_cpu"):  # scoring would pack 4-bit layers, without gradients
+            module.support_avx512bf16_for_cpu = False
+    return model
+
+
+def freeze(model: torch.nn.Module, device: torch.device | str | None = None) -> torch.nn.Module:
+    """Return the model in evaluation mode and without gradients, on `device` (default: the GPU if there is one)."""
+    import torch
+
+    if device is None:
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    return model.to(device).eval().requires_grad_(False)
+
+
+def load_frozen(
+    name: str | Path, dtype: torch.dtype | None = None, device: torch.device | str | None = None
+) -> torch.nn.Module:
+    """Return the model for scoring (`freeze`).
+
+    If no device is given and one GPU is too small for the weights, their layers are divided among all visible GPUs.
+
+    Args:
+        name: The model.
+        dtype: Number format of the weights. Default: float32.
+        device: Device of the weights. Default: the GPU if there is one.
+
+    Raises:
+        UserError: The model cannot be loaded.
+    """
+    if device is None and needs_several_gpus(name, dtype):
+        return load_weights(name, dtype, device_map="auto").eval().requires_grad_(False)
+    return freeze(load_weights(name, dtype), device)
+
+
+def require_bitsandbytes(flag: str) -> None:
+    """Raise UserError naming the `flag` that needs it if bitsandbytes is not installed."""
+    if importlib.util.find_spec("bitsandbytes") is None:
+        raise UserError(f"{flag} needs bitsandbytes: pip install bitsandbytes, or leave the flag out.")
+
+
+def parameter_count(name: str | Path) -> int:
+    """Return the number of weights of a model, from its configuration alone."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
+
+    config = load_config(name)
+    kinds = (AutoModelForCausalLM, AutoModelForImageTextToText)
+    kind = next((kind for kind in kinds if type(config) in kind._model_mapping), AutoModelForCausalLM)
+    with torch.device("meta"):
+        model = kind.from_config(config)
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def gpu_memory(free: bool = False) -> list[int]:
+    """Return the bytes of each visible GPU: all, or those that are free."""
+    import torch
+
+    if free:
+        return [torch.cuda.mem_get_info(i)[0] for i in range(torch.cuda.device_count())]
+    return [torch.cuda.get_device_properties(i).total_memory for i in range(torch.cuda.device_count())]
+
+
+def gpus_for(weights: float, memory: list[int]) -> int:
+    """Return the fewest GPUs that hold the weights: 1, 2, 4 ... or all of them.
+
+    Args:
+        weights: Bytes of all models that are held at the same time.
+        memory: Bytes of each GPU; at least one.
+    """
+    count = 1
+    while count < len(memory) and weights > GPU_SHARE * count * min(memory):
+        count *= 2
+    return min(count, len(memory))
+
+
+def needs_several_gpus(name: str | Path, dtype: torch.dtype | None = None) -> bool:
+    """Return whether there are several GPUs and the model's weights do not fit into what is free on one of them."""
+    import torch
+
+    memory = gpu_memory(free=True)
+    return len(memory) > 1 and gpus_for(parameter_count(name) * (dtype or torch.float32).itemsize, memory) > 1
+
+
+def visible_groups(each: int) -> list[dict[str, str]]:
+    """Return the visible GPUs in groups of `each`, as the CUDA_VISIBLE_DEVICES of one process per group.
+
+    GPUs that make no whole group are left out.
+    """
+    import torch
+
+    count = torch.cuda.device_count()
+    names = os.environ.get("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(count)))).split(",")[:count]
+    groups = [names[first : first + each] for first in range(0, count - each + 1, each)]
+    return [{"CUDA_VISIBLE_DEVICES": ",".join(group)} for group in groups]
+
+
+def _cannot_load(name: str | Path, reason: str) -> UserError:
+    return UserError(f"{name}: no model can be loaded from there. {reason}")
+
+
+def _weight_files(folder: Path) -> list[Path]:
+    """Return the files that hold the weights: one, or those of an index."""
+    for name in _WEIGHT_FILES:
+        index = folder / f"{name}.index.json"
+        if index.is_file():
+            try:
+                return sorted({folder / shard for shard in json.loads(index.read_text())["weight_map"].values()})
+            except (ValueError, KeyError, AttributeError) as error:
+                raise _cannot_load(folder, f"{index.name} is damaged.") from error
+        if (folder / name).is_file():
+            return [folder / name]
+    raise _cannot_load(folder, f"It holds neither {' nor '.join(_WEIGHT_FILES)}.")
+
+
+def _check_weights(file: Path) -> None:
+    from safetensors import SafetensorError, safe_open
+
+    if not file.is_file():
+        raise _cannot_load(file.parent, f"{file.name} is missing.")
+    if file.suffix == ".safetensors":
+        try:
+            with safe_open(file, "numpy"):
+                pass
+        except SafetensorError as error:
+            raise _cannot_load(file.parent, f"{file.name} is damaged or was not copied whole ({error}).") from error

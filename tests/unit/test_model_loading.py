@@ -1,0 +1,144 @@
+"""A model by its name: errors for what cannot be loaded, weights for training and scoring, GPUs that hold them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+
+from sweet_rl import model_loading
+from sweet_rl.errors import UserError
+from sweet_rl.model_loading import check_loadable, gpus_for, load_frozen, load_weights, parameter_count, visible_groups
+from sweet_rl.models import vllm_local
+from sweet_rl.models.vllm_local import parallel_sizes
+from tests.support.tiny_models import save_tiny_chat_model
+
+GIB = 2**30
+NODE = [80 * GIB] * 8
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory) -> Path:
+    return Path(save_tiny_chat_model(tmp_path_factory.mktemp("model")))
+
+
+@pytest.fixture
+def model(whole, tmp_path) -> Path:
+    return Path(shutil.copytree(whole, tmp_path / "model"))
+
+
+@pytest.fixture
+def shards(whole, tmp_path) -> Path:
+    AutoModelForCausalLM.from_pretrained(whole).save_pretrained(tmp_path / "shards", max_shard_size="20KB")
+    assert len(list((tmp_path / "shards").glob("*.safetensors"))) > 1
+    return tmp_path / "shards"
+
+
+def test_a_whole_checkpoint_passes_in_one_file_or_in_several(model, shards):
+    check_loadable(model)
+    check_loadable(shards)
+
+
+def test_what_is_wrong_with_a_checkpoint_is_said(model):
+    weights = model / "model.safetensors"
+    content = weights.read_bytes()
+    weights.write_bytes(content[:-1])
+    with pytest.raises(UserError, match=f"{model}: .*model.safetensors is damaged"):
+        check_loadable(model)
+    weights.unlink()
+    with pytest.raises(UserError, match="holds neither model.safetensors nor pytorch_model.bin"):
+        check_loadable(model)
+    weights.write_bytes(content)
+    (model / "config.json").write_text("{")
+    with pytest.raises(UserError, match="not a valid JSON file"):
+        check_loadable(model)
+    with pytest.raises(UserError, match="nowhere: no model can be loaded"):
+        check_loadable(model / "nowhere")
+
+
+def test_every_shard_must_be_there_and_whole(shards):
+    shard = max(shards.glob("*.safetensors"))
+    content = shard.read_bytes()
+    shard.write_bytes(content[: len(content) // 2])
+    with pytest.raises(UserError, match=f"{shard.name} is damaged"):
+        check_loadable(shards)
+    shard.unlink()
+    with pytest.raises(UserError, match=f"{shard.name} is missing"):
+        check_loadable(shards)
+    (shards / "model.safetensors.index.json").write_text(json.dumps({"weights": {}}))
+    with pytest.raises(UserError, match="index.json is damaged"):
+        check_loadable(shards)
+
+
+def test_a_model_for_scoring_is_frozen_and_in_evaluation_mode_and_one_for_training_is_not_frozen(tmp_path):
+    path = save_tiny_chat_model(tmp_path / "model")
+    frozen = load_frozen(path, torch.bfloat16, "cpu")
+    assert frozen.dtype == torch.bfloat16 and not frozen.training
+    assert not any(parameter.requires_grad for parameter in frozen.parameters())
+    weights = load_weights(path)
+    assert weights.dtype == torch.float32 and all(parameter.requires_grad for parameter in weights.parameters())
+
+
+def test_what_is_no_model_is_named(tmp_path):
+    (tmp_path / "config.json").write_text('{"model_type": "llama"}')
+    with pytest.raises(UserError, match=str(tmp_path)):
+        load_weights(str(tmp_path))
+
+
+def test_parameters_are_counted_without_loading_weights(whole):
+    weights = AutoModelForCausalLM.from_pretrained(whole)
+    assert parameter_count(str(whole)) == sum(p.numel() for p in weights.parameters())
+
+
+@pytest.mark.parametrize("weights, memory, expected", [
+    (16e9, NODE, 1),  # 8B in bfloat16
+    (141e9, NODE, 4),  # 70B: two GPUs would leave 1 % for what is computed with it
+    (282e9, NODE, 8),  # 70B with its reference model
+    (141e9, NODE[:1], 1),
+    (141e9, [141 * 10**9] * 8, 2),
+    (1e15, NODE[:6], 6),
+])  # fmt: skip
+def test_weights_take_as_few_gpus_as_hold_them(weights, memory, expected):
+    assert gpus_for(weights, memory) == expected
+
+
+@pytest.fixture
+def gpus(monkeypatch):
+    """Sets the number of visible GPUs and their memory: this machine has none."""
+
+    def see(count: int, memory: float = 80 * GIB, names: str | None = None) -> None:
+        monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
+        monkeypatch.setattr(model_loading, "gpu_memory", lambda free=False: [memory] * count)
+        monkeypatch.setattr(vllm_local, "gpu_memory", model_loading.gpu_memory)
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+        if names is not None:
+            monkeypatch.setenv("CUDA_VISIBLE_DEVICES", names)
+
+    return see
+
+
+def test_each_process_sees_gpus_of_its_own_among_the_visible_ones(gpus):
+    gpus(5)
+    assert [group["CUDA_VISIBLE_DEVICES"] for group in visible_groups(2)] == ["0,1", "2,3"]
+    gpus(3, names="7,4,1")
+    assert [group["CUDA_VISIBLE_DEVICES"] for group in visible_groups(1)] == ["7", "4", "1"]
+
+
+def test_vllm_gets_as_many_engines_as_the_gpus_hold(gpus, whole):
+    gpus(1)
+    assert parallel_sizes(str(whole)) == {}
+    gpus(8)
+    assert parallel_sizes(str(whole)) == {"tensor_parallel_size": 1, "data_parallel_size": 8}
+    gpus(8, memory=2 * parameter_count(str(whole)) / 0.8 / 2)
+    assert parallel_sizes(str(whole)) == {"tensor_parallel_size": 2, "data_parallel_size": 4}
+
+
+@pytest.mark.parametrize("free, expected", [([], False), ([9e5], False), ([1e6] * 2, False), ([2e5] * 2, True)])
+def test_a_model_is_divided_if_one_gpu_of_several_is_too_small(monkeypatch, free, expected):
+    monkeypatch.setattr(model_loading, "gpu_memory", lambda **_: free)
+    monkeypatch.setattr(model_loading, "parameter_count", lambda path: 100_000)
+    assert model_loading.needs_several_gpus("any", torch.float32) is expected
