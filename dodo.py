@@ -76,9 +76,9 @@ if SMOKE:
     SHARES, ALL_DIALOGUES, BEST_OF = {40: 10}, 64, (2,)
 
 # Settings that lab/settings chose by tries on validation tasks; they replace those of the configurations.
-LOG = Path(variable("SETTINGS", f"results/{AGENT}/settings.json"))
+LOG = Path(variable("SETTINGS", "" if SMOKE else f"results/{AGENT}/settings.json"))
 CHOSEN = {}
-if LOG.is_file() and not SMOKE:
+if LOG.is_file():
     for method in json.loads(LOG.read_text(encoding="utf-8"))["methods"].values():
         for one in method["tries"]:
             if one["chosen"]:

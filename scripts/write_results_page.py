@@ -1,11 +1,10 @@
-"""Write a page of results from the outputs of reproduce.sh: tables and figures with commands, seeds, versions, times.
+"""Write a page of results: tables and figures with their commands, seeds, versions and CPU time.
 
-    python scripts/write_results_page.py --input_dir runs/reproduce-mini/results --output_dir results/mini
+    python scripts/write_results_page.py --results runs/quick/results
 
-reproduce.sh calls it with --page DIR. No part of the page is written by hand.
+`doit page` calls it. No part of the page is written by hand.
 """
 
-import shutil
 from pathlib import Path
 
 from sweet_rl.cli import run
@@ -13,27 +12,17 @@ from sweet_rl.evaluation.results_page import results_page
 from sweet_rl.runs.texts import write_texts
 
 
-def main(
-    input_dir: str,
-    output_dir: str,
-    command: str = "bash scripts/reproduce.sh {target} --mini --seeds {seeds}",
-    overwrite: bool = False,
-) -> None:
-    """Write output_dir/README.md, and beside it the tables and figures that it shows.
+def main(results: str, command: str = "bash scripts/reproduce.sh {target}", overwrite: bool = False) -> None:
+    """Write README.md beside the tables and figures.
 
     Args:
-        input_dir: folder with the results of reproduce.sh.
-        output_dir: folder of the page.
-        command: command that made them; {target} stands for table2, figure3a, ..., {seeds} for the number of seeds.
-        overwrite: replace an existing page.
+        results: Folder of the results of dodo.py.
+        command: Command that made them, with {target} in the place of table2, figure3a, ...
+        overwrite: Replace an existing page.
     """
-    page, files = results_page(input_dir, command)
-    target = Path(output_dir) / "README.md"
-    write_texts({target: page}, overwrite)
-    if target.parent.resolve() != Path(input_dir).resolve():
-        for file in files:
-            shutil.copyfile(file, target.with_name(file.name))
-    print(f"{target}: {len(files)} files beside it")
+    page = Path(results) / "README.md"
+    write_texts({page: results_page(results, command)}, overwrite)
+    print(page)
 
 
 if __name__ == "__main__":

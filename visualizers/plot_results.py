@@ -35,7 +35,7 @@ def main(
         kind: Kind of figure: table, curves, lengths, credit, credit_study or budget. curves are of runs named series@x;
             lengths are those of the agent's messages, read from the runs' files; credit is the agreement with the
             oracle per turn, credit_study the same against the dialogues that critics were trained on; budget is success
-            against cost, from the times.jsonl beside the runs' files.
+            against CPU seconds and dialogues, from the manifests.
         results: JSON file of compare_runs.py; for credit and credit_study, of measure_mini_credit.py.
         output_path: Path of the figure; the ending is added.
         paper: Table or figure of the paper that is also shown, for example table2 or figure3a.

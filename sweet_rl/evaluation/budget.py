@@ -1,20 +1,17 @@
-"""Cost of a trained agent: the seconds of every step behind it, and the dialogues collected for it.
+"""Cost of a trained agent: the CPU seconds of every step behind it, and the dialogues collected for it.
 
-The manifest beside each output names its inputs; following them finds all steps behind a graded file. The seconds of
-each step are in `times.jsonl`, by output; sweet_rl/pipeline/timed.py writes them.
+The manifest beside each output names its inputs and the CPU seconds of the process that finished it. Following the
+inputs finds all steps behind a graded file. The seconds of a process that was killed are not known, of a training with
+several processes those of the first one are, and GPUs are not counted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
-from sweet_rl.errors import UserError
-from sweet_rl.pipeline.timed import first_successes, read_times
 from sweet_rl.records import human_label
 from sweet_rl.runs.manifest import read_manifest
-
-TIMES = "times.jsonl"
 
 
 def budget_points(comparison: Mapping) -> list[dict]:
@@ -24,30 +21,26 @@ def budget_points(comparison: Mapping) -> list[dict]:
         comparison: JSON written by compare_runs.py.
 
     Returns:
-        {name, cpu_seconds, gpu_seconds, dialogues, mean, low, high} per run; costs are means over its seeds.
-
-    Raises:
-        UserError: there is no times.jsonl beside the runs or their inputs.
+        {name, cpu_seconds, dialogues, mean, low, high} per run; costs are means over its seeds.
     """
-    spent = seconds_by_output(find_times(path for paths in comparison["files"].values() for path in paths))
     points = []
     for run in comparison["runs"]:
-        costs = [cost_of(path, spent) for path in comparison["files"][run["name"]]]
+        costs = [cost_of(path) for path in comparison["files"][run["name"]]]
         means = {key: sum(cost[key] for cost in costs) / len(costs) for key in costs[0]}
         reached = {key: run[comparison["measure"]][key] for key in ("mean", "low", "high")}
         points.append({"name": run["name"], **means, **reached})
     return points
 
 
-def cost_of(graded_path: str | Path, spent: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-    """{cpu_seconds, gpu_seconds, dialogues} of everything that the dialogues of a graded file were played with."""
-    before = behind_dialogues(graded_path)
-    total = {"cpu_seconds": 0.0, "gpu_seconds": 0.0, "dialogues": 0.0}
-    for path in dict.fromkeys(before):
-        for key, value in spent.get(_key(path), {}).items():
-            total[key] += value
-        total["dialogues"] += dialogues_in(path)
-    return total
+def cost_of(graded_path: str | Path) -> dict[str, float]:
+    """{cpu_seconds, dialogues} of everything that the dialogues of a graded file were played with."""
+    before = dict.fromkeys(behind_dialogues(graded_path))
+    return {"cpu_seconds": sum(map(cpu_seconds_of, before)), "dialogues": float(sum(map(dialogues_in, before)))}
+
+
+def cpu_seconds_of(path: str | Path) -> float:
+    """CPU seconds of the process that finished an output; 0 for a file that no step of ours has made."""
+    return float((read_manifest(path) or {}).get("cpu_seconds", 0.0))
 
 
 def behind_dialogues(graded_path: str | Path) -> list[str]:
@@ -85,25 +78,6 @@ def human_of(path: str | Path) -> str | None:
     """The simulated human of the dialogues that were collected into a file; None for anything else."""
     manifest = _collection(path)
     return human_label(manifest["settings"].get("human")) if manifest else None
-
-
-def seconds_by_output(times: Iterable[Path]) -> dict[str, dict[str, float]]:
-    """{cpu_seconds, gpu_seconds} by output, summed over its `first_successes`. Raises as `read_times` does."""
-    spent: dict[str, dict[str, float]] = {}
-    for output, row in first_successes(read_times(times)):
-        total = spent.setdefault(output, {"cpu_seconds": 0.0, "gpu_seconds": 0.0})
-        for key in total:
-            total[key] += row[key]
-    return spent
-
-
-def find_times(outputs: Iterable[str]) -> list[Path]:
-    """The times.jsonl files beside the outputs and beside all their inputs. Raises UserError if there is none."""
-    folders = {Path(made).parent: None for path in outputs for made in behind(path)}
-    found: Sequence[Path] = [folder / TIMES for folder in folders if (folder / TIMES).is_file()]
-    if not found:
-        raise UserError(f"no {TIMES} is beside the runs or their inputs: the times of the steps are not known.")
-    return list(found)
 
 
 def _collection(path: str | Path) -> dict | None:

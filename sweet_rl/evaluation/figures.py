@@ -249,12 +249,11 @@ def budget(points: Sequence[Mapping], title: str = "", measure: str = "success")
     """What each run reached against its compute and against the dialogues collected for it.
 
     Args:
-        points: {name, cpu_seconds, gpu_seconds, dialogues, mean, low, high} per run (`budget.budget_points`).
+        points: {name, cpu_seconds, dialogues, mean, low, high} per run (`budget.budget_points`).
         title: of the figure.
         measure: name of the measure that mean, low and high are of.
     """
-    compute = "gpu_seconds" if any(point["gpu_seconds"] for point in points) else "cpu_seconds"
-    panels = ((compute, f"{compute[:3].upper()} seconds per seed"), ("dialogues", "dialogues collected per seed"))
+    panels = (("cpu_seconds", "CPU seconds per seed"), ("dialogues", "dialogues collected per seed"))
     figure, axes = _new_figure(2, width=8.0, height=3.6)
     styles = _line_styles([point["name"] for point in points])
     for axis, (key, label) in zip(axes, panels, strict=True):

@@ -79,14 +79,28 @@ class Manifest:
 
     def reopen(self) -> None:
         """Mark a finished run as running again."""
-        for key in ("finished", "summary", "records"):
+        for key in ("finished", "summary", "records", "cpu_seconds"):
             self.content.pop(key, None)
         self.content["status"] = "running"
         self.write()
 
     def finish(self, summary: dict) -> None:
-        self.content |= {"status": "finished", "finished": _now(), "summary": _as_json(summary)}
+        """Mark the run as finished, with the CPU seconds of this process; those of a process that was killed are lost."""
+        self.content |= {"status": "finished", "finished": _now(), "cpu_seconds": _cpu_seconds_of_this_output()}
+        self.content["summary"] = _as_json(summary)
         self.write()
+
+
+_cpu_seconds_noted = 0.0
+
+
+def _cpu_seconds_of_this_output() -> float:
+    """CPU seconds of this process and its ended children that no output has noted yet, so that none counts twice."""
+    global _cpu_seconds_noted
+    times = os.times()
+    spent = times.user + times.system + times.children_user + times.children_system
+    new, _cpu_seconds_noted = spent - _cpu_seconds_noted, spent
+    return round(new, 2)
 
 
 def manifest_of(path: Path) -> Path:
@@ -115,21 +129,6 @@ def read_manifest(output: str | Path) -> dict | None:
     raise UserError(
         f"{path} is not a manifest of a run. Make its output anew (a file with --overwrite, a folder at another path)."
     )
-
-
-def is_current(path: Path) -> bool | None:
-    """Whether an output (a file or a directory) is finished and its inputs have the content that they had then.
-
-    None if the output has no manifest.
-    """
-    try:
-        manifest = read_manifest(path)
-        if manifest is None:
-            return None
-        made_from = manifest["inputs"].items()
-        return manifest["status"] == "finished" and all(hash_input(name) == digest for name, digest in made_from)
-    except UserError:  # a broken manifest, or an input that is not there any more
-        return False
 
 
 def hash_input(path: str | Path) -> str:

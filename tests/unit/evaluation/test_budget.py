@@ -4,9 +4,7 @@ import json
 
 import pytest
 
-from sweet_rl.errors import UserError
-from sweet_rl.evaluation.budget import behind, budget_points, cost_of, find_times, seconds_by_output
-from tests.support.command_line import write_rows
+from sweet_rl.evaluation.budget import behind, budget_points, cost_of
 
 
 @pytest.fixture
@@ -26,40 +24,25 @@ def world(tmp_path, monkeypatch):
         "zero.test.jsonl": ["test.jsonl"],
         **{f"{name}.graded.jsonl": [f"{name}.test.jsonl"] for name in ("a", "b", "zero")},
     }
+    seconds = {"trajectories.jsonl": 10, "rewarded.jsonl": 1, "a": 107, "candidates.jsonl": 20, "ranked.jsonl": 5,
+               "b": 50, "a.test.jsonl": 1000}  # fmt: skip
     for name, inputs in made.items():
         played = name in ("trajectories.jsonl", "a.test.jsonl", "b.test.jsonl", "zero.test.jsonl")
         settings = {"agent_model": "mini", "env_model": "mini"} if played else {}
         manifest = {"status": "finished", "settings": settings, "inputs": dict.fromkeys(inputs, "0"),
-                    "summary": {"dialogues": 40}}  # fmt: skip
+                    "summary": {"dialogues": 40}, "cpu_seconds": seconds.get(name, 0)}  # fmt: skip
         if "." not in name:
             (tmp_path / name).mkdir()
         path = tmp_path / name / "manifest.json" if "." not in name else tmp_path / f"{name}.manifest.json"
         path.write_text(json.dumps(manifest))
-    seconds = {"trajectories.jsonl": 10, "rewarded.jsonl": 1, "a": 100, "candidates.jsonl": 20, "ranked.jsonl": 5,
-               "b": 50, "a.test.jsonl": 1000}  # fmt: skip
-    rows = [row(name, value) for name, value in seconds.items()]
-    write_rows(tmp_path / "times.jsonl", [row("a", 7, status=1), *rows, row("a", 3)])
     return tmp_path
 
 
-def row(output, cpu, status=0, gpus=0):
-    return {"step": "s", "output": output, "seconds": cpu + 2.0, "user_seconds": cpu - 0.5, "system_seconds": 0.5,
-            "gpus": gpus, "status": status, "command": "c"}  # fmt: skip
-
-
 def test_the_cost_is_that_of_all_that_was_made_before_and_not_of_playing_the_test(world):
-    spent = seconds_by_output(find_times(["a.graded.jsonl"]))
-    assert cost_of("zero.graded.jsonl", spent) == {"cpu_seconds": 0, "gpu_seconds": 0, "dialogues": 0}
-    assert cost_of("a.graded.jsonl", spent)["cpu_seconds"] == 10 + 1 + 107  # killed once, called once more when done
-    assert cost_of("b.graded.jsonl", spent) == {
-        "cpu_seconds": 10 + 1 + 107 + 20 + 5 + 50, "gpu_seconds": 0, "dialogues": 40,
-    }  # fmt: skip
+    assert cost_of("zero.graded.jsonl") == {"cpu_seconds": 0, "dialogues": 0}
+    assert cost_of("a.graded.jsonl") == {"cpu_seconds": 10 + 1 + 107, "dialogues": 40}
+    assert cost_of("b.graded.jsonl") == {"cpu_seconds": 10 + 1 + 107 + 20 + 5 + 50, "dialogues": 40}
     assert {str(world / "train.jsonl"), str(world / "a")} <= set(behind("b"))
-
-
-def test_gpu_seconds_count_every_gpu(world):
-    write_rows(world / "times.jsonl", [row("a", 8, gpus=4)])
-    assert cost_of("a.graded.jsonl", seconds_by_output([world / "times.jsonl"]))["gpu_seconds"] == 4 * 10.0
 
 
 def test_a_runs_cost_is_the_mean_over_its_seeds(world):
@@ -68,12 +51,3 @@ def test_a_runs_cost_is_the_mean_over_its_seeds(world):
                   "files": {"x": ["a.graded.jsonl", "b.graded.jsonl"]}}  # fmt: skip
     (point,) = budget_points(comparison)
     assert point["cpu_seconds"] == (118 + 193) / 2 and point["dialogues"] == 40 and point["mean"] == 0.5
-
-
-def test_unknown_and_broken_times_are_one_message(world):
-    (world / "times.jsonl").write_text('{"output": 3}\n')
-    with pytest.raises(UserError, match="line 1"):
-        seconds_by_output([world / "times.jsonl"])
-    (world / "times.jsonl").unlink()
-    with pytest.raises(UserError, match="times.jsonl"):
-        find_times(["a.graded.jsonl"])

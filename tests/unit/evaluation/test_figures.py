@@ -151,12 +151,11 @@ def test_credit_has_a_panel_for_each_decision_and_leaves_out_turns_with_few_pair
 def test_a_budget_is_drawn_against_compute_and_against_dialogues():
     costs = {"zero-shot": (0, 0), "SWEET-RL": (300, 2000)}
     points = [
-        {"name": name, "cpu_seconds": cpu, "gpu_seconds": 0, "dialogues": dialogues, **estimate(0.2)}
+        {"name": name, "cpu_seconds": cpu, "dialogues": dialogues, **estimate(0.2)}
         for name, (cpu, dialogues) in costs.items()
     ]
     compute, dialogues = budget(points).axes
     assert compute.get_xlabel().startswith("CPU seconds") and dialogues.containers[1].lines[0].get_xdata() == [2000]
-    assert budget([{**point, "gpu_seconds": 9} for point in points]).axes[0].get_xlabel().startswith("GPU seconds")
 
 
 def test_the_same_figure_gives_the_same_files(tmp_path):

@@ -1,12 +1,13 @@
 import hashlib
 import json
+import time
 
 import pytest
 
 import sweet_rl
 from sweet_rl.errors import UserError
 from sweet_rl.runs import manifest
-from sweet_rl.runs.manifest import Manifest, hash_input, is_current, read_manifest
+from sweet_rl.runs.manifest import Manifest, hash_input, read_manifest
 from sweet_rl.runs.run import open_run
 
 
@@ -71,18 +72,15 @@ def test_what_is_no_manifest_is_refused(tmp_path, text):
     assert read_manifest(tmp_path / "other") is None
 
 
-def test_an_output_is_current_once_it_is_finished_and_while_its_inputs_are_what_they_were(tmp_path):
-    source, made = tmp_path / "in", tmp_path / "out.jsonl"
-    source.write_text("1")
-    assert is_current(made) is None
-    with open_run(made, {}, [source]) as run:
-        assert is_current(made) is False  # nothing of its input has changed, but it is not finished
-        run.finish({})
-    assert is_current(made) is True
-    source.write_text("2")
-    assert is_current(made) is False
-    source.unlink()
-    assert is_current(made) is False
+def test_cpu_seconds_are_noted_with_one_output_only(tmp_path):
+    until = time.process_time() + 0.2
+    while time.process_time() < until:
+        pass
+    for name in ("first.jsonl", "second.jsonl"):
+        with open_run(tmp_path / name, {}, []) as run:
+            run.finish({})
+    first, second = (read_manifest(tmp_path / name)["cpu_seconds"] for name in ("first.jsonl", "second.jsonl"))
+    assert first >= 0.2 > second
 
 
 def test_the_hash_of_a_file_is_its_sha256(tmp_path):

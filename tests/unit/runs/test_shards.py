@@ -52,7 +52,7 @@ def test_dialogues_of_shards_are_counted_once_as_cost(tmp_path, monkeypatch):
     assert sum(map(dialogues_in, behind("all.jsonl"))) == 2
     with open_run(tmp_path / "graded.jsonl", {}, ["all.jsonl"]) as run:
         run.finish({})
-    assert cost_of("graded.jsonl", {})["dialogues"] == 0  # playing the test is no cost of the agent
+    assert cost_of("graded.jsonl")["dialogues"] == 0  # playing the test is no cost of the agent
     with open_run(tmp_path / "begun.jsonl", both):
         pass
     assert dialogues_in("begun.jsonl") == 0  # no summary yet
