@@ -3,7 +3,7 @@
     doit table2                                          the tiny agent on CPU, seeds 0 to 4
     WORLD=hard SEEDS=2 doit -n 2 table2 table3           the hard world, two seeds, two steps at the same time
     WORLD=paper HUMAN_SERVER=node1:8000 doit table2      the paper's models and settings, on GPUs
-    doit list --all steps                                every step with its command
+    doit list --all --sort definition steps              every step with its command
     doit steps:seed0/critic                              one step, and the steps that it needs
 
 A step is a task that is named after its output. The commands are those of scripts/run_mini.sh, the numbers of the steps
@@ -115,7 +115,7 @@ def step(output, command, *more_outputs):
     return {
         "name": name,
         "doc": command,
-        "actions": [f"{command} >>{log} 2>&1 || {{ tail -n 20 {log}; false; }}"],
+        "actions": [f"{command} >>{log} 2>&1 || {{ tail -n 20 {log}; false; }}".replace("%", "%%")],
         "file_dep": inputs,
         "targets": [file_of(path) for path in outputs],
         "uptodate": [config_changed(command)],

@@ -1,12 +1,20 @@
 #!/usr/bin/env bash
-# Every table and figure of the paper: bash scripts/reproduce.sh --help (workflow/dodo.py, docs/reproduce.md). With --mini
-# in a virtual environment that is made if need be; with --paper in the active one.
+# The tables and figures of the paper: makes the environment, then calls doit on dodo.py with the same words.
+#
+#   bash scripts/reproduce.sh table2                          the tiny agent on CPU, 5 seeds
+#   WORLD=hard SEEDS=2 bash scripts/reproduce.sh table2       the hard world, 2 seeds
+#   bash scripts/reproduce.sh list                            all tables and figures (docs/reproduce.md)
 set -euo pipefail
-if [[ " $* " != *" --paper "* ]]; then
+cd "$(dirname "$0")/.."
+case " $* " in *" --mini "* | *" --paper "* | *" --world "* | *" --seeds "* | *" --output "*)
+    echo "reproduce.sh: its options are variables now: WORLD=hard SEEDS=2 OUT=FOLDER bash scripts/reproduce.sh table2" \
+        "(WORLD=paper in place of --paper; docs/reproduce.md)" >&2
+    exit 2
+    ;;
+esac
+if [ "${WORLD:-}" != paper ]; then # with the paper's models: the environment that is active
     # shellcheck source-path=SCRIPTDIR source=environment.sh
-    source "$(dirname "$0")/environment.sh"
+    source scripts/environment.sh
     install "[workflow]" sweet_rl doit matplotlib
-    [[ " $* " != *" pages "* ]] || install "[frontend,workflow]" selenium efficientnet_lite_pytorch
 fi
-python -c "import doit" 2>/dev/null || { echo "reproduce.sh: doit is missing: pip install -e '.[workflow]'" >&2 && exit 2; }
-exec python "$(dirname "$0")/../workflow/dodo.py" "$@"
+exec doit "$@"

@@ -1,7 +1,7 @@
 """The code blocks of README and manual, found by Sybil, and a check of each command in them that runs nothing.
 
 Every command is of a kind in `CHECKS`, and every block in a language of `LANGUAGES`. The command line of a script is
-read by the script's own parser, with its configuration file; a workflow is planned (`--dry_run`); of other tools the
+read by the script's own parser, with its configuration file; the tasks of doit are listed; of other tools the
 names that they get from this package are looked up.
 """
 
@@ -21,8 +21,6 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import yaml
-
 from scripts import COMMANDS
 from sweet_rl import cli
 from sweet_rl.cli.groups import arguments
@@ -30,7 +28,7 @@ from sweet_rl.task_types import load_domain
 from tests.support.command_line import ROOT
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md"))]
-FOLDERS = ("scripts", "visualizers", "benchmarks", "configs", "docs", "tests", "workflow", "sweet_rl")
+FOLDERS = ("scripts", "visualizers", "benchmarks", "configs", "docs", "tests", "sweet_rl")
 # Read by other tools, not by this package.
 VARIABLES = {"CUDA_VISIBLE_DEVICES", "HF_HUB_CACHE", "OPENAI_API_KEY", "PYTHONPATH", "HF_TOKEN"}
 
@@ -89,7 +87,9 @@ def _read_variables() -> set[str]:
     """The variables of the environment that scripts and library read."""
     text = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "scripts").glob("*.sh"))
     names = set(re.findall(r"\$\{([A-Z_]+):?[-+]", text))
-    for folder in ("scripts", "sweet_rl", "workflow"):
+    text = (ROOT / "dodo.py").read_text(encoding="utf-8")
+    names |= set(re.findall(r'variable\("([A-Z_]+)"', text))
+    for folder in ("scripts", "sweet_rl"):
         for path in (ROOT / folder).rglob("*.py"):
             names |= set(re.findall(r'environ(?:\.get\(|\[)"([A-Z_]+)"', path.read_text(encoding="utf-8")))
     return names
@@ -155,22 +155,28 @@ def check_installed(words: list[str]) -> None:
 
 
 def check_bash(words: list[str]) -> None:
-    """A recipe is read by programs that stand for python; the workflow is planned or listed, and nothing runs."""
+    """A recipe is read by programs that stand for python, doit lists its tasks, and nothing runs."""
     from tests.integration.scripts.test_launchers import listed
-    from tests.integration.scripts.test_reproduce import reproduce
 
     script, *rest = words
     assert (ROOT / script).is_file(), f"no script {script}"
     if script == "scripts/run_tests.sh":
         check_tests(rest)
     elif script == "scripts/reproduce.sh":
-        planned = [] if rest[0] in ("list", "info") or "--dry_run" in rest else ["--dry_run"]
-        done = reproduce(*rest, *planned)
-        not_made = rest[0] == "info" and f"{rest[1]}\n" in done.out  # doit's exit code for a step that is to be run: 1
-        assert done.code == 0 or not_made, done.err
+        check_doit(rest)
     else:
         noted, done = listed(Path(script).stem, Path.cwd(), *rest, HUMAN_SERVER="node1:8000")
         assert done.returncode == 0 and noted, done.stderr
+
+
+def check_doit(words: list[str]) -> None:
+    """doit knows the tasks and its own flags; nothing runs."""
+    from tests.integration.test_dodo import doit
+
+    if words[0] != "list":
+        words = ["list", *(word for word in words if not re.fullmatch(r"-n|\d+|info", word))]
+    done = doit(*words, OUT=os.path.abspath("listed"))
+    assert done.returncode == 0, done.stderr
 
 
 def check_pip(words: list[str]) -> None:
@@ -235,16 +241,11 @@ def check_source(words: list[str]) -> None:
 
 CHECKS: dict[str, Callable[[list[str]], None]] = {
     "python": check_python, "torchrun": check_launched, "deepspeed": check_launched, "sweet-rl": check_installed,
-    "bash": check_bash, "pip": check_pip, "inspect": check_inspect, "vf-eval": check_verifiers, "source": check_source,
-    **dict.fromkeys(("vllm", "mkdir", "cp", "mkdocs", "lint-imports", "ruff"), not_of_this_package),
+    "bash": check_bash, "doit": check_doit, "pip": check_pip,
+    "inspect": check_inspect,
+    "vf-eval": check_verifiers, "source": check_source,
+    **dict.fromkeys(("vllm", "sbatch", "mkdir", "cp", "mkdocs", "lint-imports", "ruff"), not_of_this_package),
 }  # fmt: skip
-
-
-def check_yaml(example: Any) -> None:
-    """A profile of docs/cluster.md; the dry runs of the page read it."""
-    profile = yaml.safe_load(example.parsed)
-    kinds = {"all", "train", "dialogues", "candidates", "ranking", "grading", "other", "server"}
-    assert profile.keys() <= kinds, profile.keys() - kinds
 
 
 def check_diagram(example: Any) -> None:
@@ -265,4 +266,4 @@ def check_citation(example: Any) -> None:
     assert title in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
 
 
-LANGUAGES = {"bash": check_shell, "yaml": check_yaml, "mermaid": check_diagram, "bibtex": check_citation}
+LANGUAGES = {"bash": check_shell, "mermaid": check_diagram, "bibtex": check_citation}

@@ -77,9 +77,9 @@ OURS = {  # settings of frontend files that the paper does not give
 }  # fmt: skip
 FIGURES = {("backend", name): figures for name, figures in BACKEND.items()}
 FIGURES |= {("frontend", name): figures for name, figures in FRONTEND.items()}
-NO_SCRIPT = {"tries.yaml", "results.yaml"}
+NO_SCRIPT = {"results.yaml"}  # and the lists of lab/settings, which are no settings of a script
 FILES = [path for folder in ("configs", "lab") for path in sorted((ROOT / folder).rglob("*.yaml"))]
-OF_SCRIPTS = [path for path in FILES if path.name not in NO_SCRIPT and "tests" not in path.parts]
+OF_SCRIPTS = [path for path in FILES if path.name not in NO_SCRIPT and not {"tests", "settings"} & {*path.parts}]
 
 
 @cache

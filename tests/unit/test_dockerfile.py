@@ -16,7 +16,7 @@ TEXT = (ROOT / "Dockerfile").read_text(encoding="utf-8")
 # What the install and the recipes of the image read.
 NEEDED = ["setup.py", "pyproject.toml", "README.md", "LICENSE.md", "sweet_rl/__init__.py", "sweet_rl/prompts",
           "scripts/run_backend.sh", "configs/paper/backend/critic.yaml", "visualizers/plot_results.py",
-          "workflow/dodo.py", "sweet_rl_colbench.py", "sweet_rl/models/packaged/mini"]  # fmt: skip
+          "dodo.py", "sweet_rl_colbench.py", "sweet_rl/models/packaged/mini"]  # fmt: skip
 
 
 def instructions(text: str) -> list[tuple[str, str]]:

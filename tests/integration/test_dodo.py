@@ -1,0 +1,157 @@
+"""dodo.py: with WORLD=paper every setting is the paper's; an embedded world ends in a table, also after a kill, and its
+steps run as jobs of Slurm."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import time
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.integration.scripts.test_launchers import parsed
+from tests.support.command_line import ROOT, read_rows
+from tests.support.slurm_cluster import slurm_cluster
+from tests.unit.test_configs import BACKEND, LLAMA_8B, LLAMA_70B
+
+pytest.importorskip("doit", reason="needs: pip install -e '.[workflow]'")
+
+SMOKE = {"SMOKE": "1", "SEEDS": "2"}
+
+
+def doit(*words: str, **variables: str) -> subprocess.CompletedProcess:
+    environment = os.environ | {"PYTHONPATH": str(ROOT)} | variables
+    return subprocess.run(["doit", *words], cwd=ROOT, env=environment, capture_output=True, text=True)
+
+
+def planned(out: Path, **variables: str) -> dict[str, list[str]]:
+    """The words of each step's command, by the name of the step, in the order of dodo.py."""
+    listed = doit(
+        "list", "--all", "--template", "{name}\t{doc}", "--sort", "definition", "steps", OUT=str(out), **variables
+    )
+    assert listed.returncode == 0, listed.stderr
+    rows = (line.split("\t") for line in listed.stdout.splitlines())
+    return {name.removeprefix("steps:"): shlex.split(command) for name, command in rows if ":" in name}
+
+
+@cache
+def paper() -> dict[str, list[str]]:
+    return planned(Path("/tmp/sweet_rl-paper"), WORLD="paper", HUMAN_SERVER="n1:8000", HOSTED="1")
+
+
+def departures(names: str, monkeypatch) -> dict[str, dict]:
+    """By step, the settings that are not those of the paper's method; every command is one that its script takes."""
+    found: dict[str, dict] = {}
+    for name, words in paper().items():
+        if re.fullmatch(names, name):
+            settings = parsed(words, monkeypatch)
+            config = re.search(r"configs/paper/backend/(\w+)\.yaml", " ".join(words))
+            expected = BACKEND[config[1]] if config else {}
+            changed = {key: settings.get(key) for key in expected if settings.get(key) != expected[key]}
+            found |= {name: changed} if changed else {}
+    return found
+
+
+def test_the_methods_have_the_papers_settings(monkeypatch):
+    assert departures(r"seed0/[^/]*", monkeypatch) == {
+        "seed0/critic_without_normalisation": {"normalize": "none"},
+        "seed0/ranked_without_normalisation.jsonl": {"normalize": "none"},
+        "seed0/critic_one_mean": {"normalize": "trajectory"},
+        "seed0/ranked_one_mean.jsonl": {"normalize": "trajectory"},
+    }
+    played = {name: words[words.index("--agent_model") + 1] for name, words in paper().items() if "test.jsonl" in name}
+    agents = {played[f"seed0/{run}.test.jsonl"] for run in ("zero_shot", "single_turn_strong", "multi_turn_gpt-4o")}
+    assert agents == {LLAMA_8B, LLAMA_70B, "gpt-4o"}
+
+
+def test_the_stronger_agent_of_table_4_learns_from_the_weaker_ones_dialogues(monkeypatch):
+    trained = ("rft", "dpo", "critic", "sweet")
+    assert departures(r"seed0/strong/.*", monkeypatch) == {
+        "seed0/strong/candidates.jsonl": {"model_id": LLAMA_70B},
+        "seed0/strong/ranked.jsonl": {"reference_model_id": LLAMA_70B},
+        **{f"seed0/strong/{name}": {"pretrain": LLAMA_70B} for name in trained},
+    }
+    graded = parsed(paper()["seed0/strong/rewarded.jsonl"], monkeypatch)
+    assert graded["input_path"] == parsed(paper()["seed0/trajectories.jsonl"], monkeypatch)["output_path"]
+
+
+def test_figure_3a_plays_2_to_32_candidates_and_figure_3b_takes_20_and_60_percent(monkeypatch):
+    by_critic: dict[str, list[int]] = {}
+    for name, words in paper().items():
+        if found := re.fullmatch(r"seed0/act_(\w+)_(\d+)\.test\.jsonl", name):
+            settings = parsed(words, monkeypatch)
+            assert settings["candidates"] == int(found[2]) and settings["agent_model"] == LLAMA_8B
+            by_critic.setdefault(found[1], []).append(settings["candidates"])
+    assert by_critic == dict.fromkeys(("sweet", "value", "without_c", "judge"), [2, 4, 8, 16, 32])
+    shares = [int(share[1]) for name in paper() if (share := re.fullmatch(r"seed0/first_(\d+)_tasks/sweet", name))]
+    assert shares == [0.2 * BACKEND["collection"]["num_tasks"], 0.6 * BACKEND["collection"]["num_tasks"]]
+
+
+def test_dialogues_that_exist_are_used_instead_of_collecting(tmp_path):
+    steps = planned(tmp_path, WORLD="paper", DIALOGUES="colbench/backend/offline")
+    assert "seed0/trajectories.jsonl" not in steps
+    assert "colbench/backend/offline" in steps["seed0/rewarded.jsonl"]
+
+
+def test_a_flag_of_the_former_workflow_names_the_variable_that_replaces_it():
+    done = subprocess.run(
+        ["bash", ROOT / "scripts" / "reproduce.sh", "table2", "--mini"], capture_output=True, text=True
+    )
+    assert done.returncode == 2 and "WORLD=hard SEEDS=2" in done.stderr
+
+
+@pytest.mark.slow
+def test_a_table_ends_in_print_and_figures_also_after_a_kill(tmp_path):
+    """1. doit is killed while dialogues are played; a second call continues them and prints the table. 2. A third call
+    runs nothing. 3. A changed input is refused by the step that read another one, with a message that says so."""
+    variables = {**SMOKE, "OUT": str(tmp_path)}
+    dialogues = tmp_path / "seed0" / "trajectories.jsonl"
+    command = ["doit", "-n", "1", "table2"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)} | variables
+    with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, start_new_session=True) as one:
+        while not (dialogues.exists() and dialogues.stat().st_size):
+            assert one.poll() is None, "it ended before it could be killed"
+            time.sleep(0.005)
+        os.killpg(one.pid, signal.SIGKILL)
+    begun = dialogues.read_text().splitlines()[:-1]  # the last line may be half of one
+    done = doit("table2", **variables)
+    assert done.returncode == 0, done.stdout + done.stderr
+    ended = dialogues.read_text().splitlines()
+    assert set(begun) <= set(ended) and len(ended) == 64  # 1
+    assert re.search(r"^SWEET-RL +2 ", done.stdout, re.MULTILINE)
+    made = {path.name for path in (tmp_path / "results").iterdir()}
+    assert made >= {"table2.json", "table2.md", "table2.tex", "table2.png", "budget.png"}
+    assert len(json.loads((tmp_path / "results" / "table2.json").read_text())["runs"]) == 5
+    again = doit("table2", **variables)
+    assert {line[:2] for line in again.stdout.splitlines()} == {"--"}  # 2: doit's mark for what is done
+    dialogues.write_text("".join(dialogues.read_text().splitlines(keepends=True)[:-1]))
+    refused = doit("steps:seed0/rewarded.jsonl", **variables)
+    assert refused.returncode == 1 and "--overwrite" in refused.stdout + refused.stderr  # 3
+
+
+@pytest.mark.slow
+def test_steps_run_as_jobs_of_slurm_in_shards_and_their_results_are_found(tmp_path):
+    """srun stands in place of python for one kind of step, the job.sh of the manual for the other."""
+    job = tmp_path / "job.sh"
+    text = (ROOT / "docs" / "cluster.md").read_text(encoding="utf-8")
+    lines = re.findall(
+        r"^    (.*)$", text[text.index("Save this as `job.sh`") :].partition("If doit is")[0], re.MULTILINE
+    )
+    job.write_text("\n".join(lines).replace("/shared/logs", str(tmp_path)))
+    variables = {**SMOKE, "SEEDS": "1", "OUT": str(tmp_path / "out"), "SHARDS": "2"}
+    with slurm_cluster(tmp_path / "slurm"):
+        launched = {"LAUNCH_MODEL": f"bash {job} --mem 300M -- python", "LAUNCH_CPU": "srun --quiet --mem=300M python"}
+        done = doit("-n", "2", "steps:seed0/rewarded.jsonl", **variables, **launched)
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert len(list(tmp_path.glob("*.log"))) == 2  # a job for each shard
+    parts = [read_rows(tmp_path / "out" / "seed0" / f"trajectories.{number}-of-2.jsonl") for number in (1, 2)]
+    assert [row["id"] for part in parts for row in part] == [
+        row["id"] for row in read_rows(tmp_path / "out" / "seed0" / "trajectories.jsonl")
+    ]
+    assert len(read_rows(tmp_path / "out" / "seed0" / "rewarded.jsonl")) == 64
