@@ -37,7 +37,8 @@ def results_page(folder: str | Path, command: str) -> str:
     if not graded:
         raise UserError(f"{folder} has no results ({', '.join(SECTIONS)}): make one with doit.")
     everything = sorted({path for paths in graded.values() for path in paths})
-    lines = ["# Results", "", f"Made by the commands below, seeds {_seeds(everything)}, with {_versions(everything)}.", ""]
+    made = f"Made by the commands below, seeds {_seeds(everything)}, with {_versions(everything)}."
+    lines = ["# Results", "", made, ""]
     for name, paths in graded.items():
         lines += [f"## {SECTIONS[name]}", "", "```bash", command.format(target=name), "```", ""]
         lines += [(folder / f"{name}.md").read_text(encoding="utf-8").strip(), ""]

@@ -85,7 +85,7 @@ class Manifest:
         self.write()
 
     def finish(self, summary: dict) -> None:
-        """Mark the run as finished, with the CPU seconds of this process; those of a process that was killed are lost."""
+        """Mark the run as finished; its CPU seconds are those of this process, not of one that was killed."""
         self.content |= {"status": "finished", "finished": _now(), "cpu_seconds": _cpu_seconds_of_this_output()}
         self.content["summary"] = _as_json(summary)
         self.write()
