@@ -5,7 +5,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from sweet_rl.models.base import ModelError, Sampling
-from sweet_rl.models.generation import GenerationEngine, Request
+from sweet_rl.models.generator import GenerationEngine, Request
 from tests.support.tiny_models import save_tiny_chat_model
 
 PROMPTS = [[5, 6, 7], [8] * 20, [9, 10], [11] * 7]

@@ -8,7 +8,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from sweet_rl.models.base import ModelError, Sampling
-from sweet_rl.models.transformers_local import TransformersModel
+from sweet_rl.models.generator import TransformersModel
 from tests.support.tiny_models import save_tiny_chat_model
 
 QUESTIONS = ["hi", "how many days?", "a much longer question, about the fee of a late return?", "ok " * 30]
