@@ -54,24 +54,24 @@ class ScriptedDesigner:
         draft = newest_draft(dialogue)
         if draft is None:
             return HumanReply(rng.choice(NO_PAGE))
-        (wanted, why), (drawn, failure) = await asyncio.gather(self._look(task.ground_truth), self._look(draft))
-        if wanted is None:
-            raise ModelError("reference", f"the reference page gives no picture: {why['message']}")
-        if drawn is None and failure["kind"] == "machine":
-            raise ModelError("machine", f"the page was not drawn: {failure['message']}")
-        if drawn is None:
+        wanted, drawn = await asyncio.gather(self._look(task.ground_truth), self._look(draft))
+        if isinstance(wanted, dict):
+            raise ModelError("reference", f"the reference page gives no picture: {wanted['message']}")
+        if isinstance(drawn, dict):
+            if drawn["kind"] == "machine":
+                raise ModelError("machine", f"the page was not drawn: {drawn['message']}")
             return HumanReply(rng.choice(NOT_SEEN))
         return HumanReply(await asyncio.to_thread(feedback, wanted, drawn, rng))
 
-    async def _look(self, html: str) -> tuple[Look | None, dict | None]:
-        """The elements of a page; or None, and its failure (`Rendered.failure`)."""
+    async def _look(self, html: str) -> Look | dict:
+        """The elements of a page, or its failure (`Rendered.failure`)."""
         if html in self._seen:
-            return self._seen[html], None
+            return self._seen[html]
         rendered = await asyncio.to_thread(self.renderer.render, html, layout=True)
         if rendered.failure is not None:
-            return None, rendered.failure
+            return rendered.failure
         look = look_at(rendered.boxes or [], rendered.width, rendered.height)
         if len(self._seen) >= LOOKS_KEPT:
             del self._seen[next(iter(self._seen))]
         self._seen[html] = look
-        return look, None
+        return look

@@ -161,10 +161,10 @@ def _text_changes(ours: Element, theirs: Element, wanted: Look, drawn: Look) -> 
     called = name if name == "title" else f"{name} {quoted(theirs.text)}"
     alike = text_likeness(ours.text, theirs.text)
     if ours.text != theirs.text:
-        sentences = (f"The {called} should read {quoted(ours.text)}.",)
+        sentences = [f"The {called} should read {quoted(ours.text)}."]
         if name == "title":
-            sentences += (f"The title should read {quoted(ours.text)}, not {quoted(theirs.text)}.",)
-        yield Difference(share * max(0.1, 1 - alike), sentences)
+            sentences.append(f"The title should read {quoted(ours.text)}, not {quoted(theirs.text)}.")
+        yield Difference(share * max(0.1, 1 - alike), tuple(sentences))
     distance = color_distance(ours.color, theirs.color)
     if distance > 2 * COLOR_STEP:
         new = wanted_color(ours.color, theirs.color)

@@ -24,13 +24,17 @@ class Element:
     """One visible element of a page.
 
     Attributes:
-        kind: "area", "picture", "text", "button" or "field".
-        tag, text: of the HTML element.
-        x, y, width, height: pixels from the page's top left.
-        color: of the text.
-        background: as it is seen, painted over `under`.
-        under: the color below the element.
-        font_size: pixels.
+        kind: Kind: "area", "picture", "text", "button" or "field".
+        tag: Tag of the HTML element.
+        text: Text of the HTML element.
+        x: Left edge in pixels from the page's left.
+        y: Top edge in pixels from the page's top.
+        width: Width in pixels.
+        height: Height in pixels.
+        color: Color of the text.
+        background: Color that is seen, painted over `under`.
+        under: Color below the element.
+        font_size: Font size in pixels.
     """
 
     kind: str
@@ -82,7 +86,9 @@ class Look:
 
 def look_at(boxes: Sequence[dict], width: float, height: float) -> Look:
     """Read the boxes of a page drawn with its layout (`Rendered.boxes`)."""
-    background, elements, painted = WHITE, [], []
+    background = WHITE
+    elements: list[Element] = []
+    painted: list[tuple] = []
     for box in boxes:
         tag, text = box["tag"].lower(), " ".join(box["text"].split())
         x, y, w, h = box["x"], box["y"], box["width"], box["height"]

@@ -11,6 +11,7 @@ import random
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from lab.pages.color_names import color_name
 from lab.pages.page_differences import SATISFIED, feedback
@@ -56,7 +57,7 @@ def _apply(page: Page, sentence: str) -> Page:
         return replace(page, image="none" if out else place)
     for part in ("header", "button", "footer"):
         if re.search(rf"\b{part}\b", plain):
-            return replace(page, **{part: "none"}) if out else _colored(page, part, plain, STRONG_BY_NAME)
+            return _with_part(page, part, "none") if out else _colored(page, part, plain, STRONG_BY_NAME)
     if "boxes" in plain:
         number = next((value for word, value in NUMBERS.items() if re.search(rf"\b{word}\b", plain)), page.boxes)
         return replace(_colored(page, "box_color", plain, BOX_BY_NAME), boxes=0 if out else number).settled()
@@ -66,7 +67,11 @@ def _apply(page: Page, sentence: str) -> Page:
 def _colored(page: Page, part: str, sentence: str, known: dict[str, str]) -> Page:
     """Give a part the color that the sentence names last; the longest name counts (`light blue`, not `blue`)."""
     found = [(m.end(), len(name), name) for name in known for m in re.finditer(rf"\b{name}\b", sentence)]
-    return replace(page, **{part: known[max(found)[2]]}) if found else page
+    return _with_part(page, part, known[max(found)[2]]) if found else page
+
+
+def _with_part(page: Page, part: str, value: Any) -> Page:
+    return replace(page, **{part: value})
 
 
 MAX_TURNS = 6

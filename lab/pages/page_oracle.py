@@ -13,7 +13,7 @@ from lab.pages.pages import PARTS, Page, read_page
 from sweet_rl.domains import ANSWER_MARKER
 from sweet_rl.domains.frontend.extract_page import extract_page
 from sweet_rl.domains.frontend.vision_human import newest_draft
-from sweet_rl.records import Task
+from sweet_rl.records import Message, Task
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ def wrong_parts(reference: Page, html: str | None) -> set[str]:
     return {part for part in PARTS if getattr(page, part) != getattr(reference, part)}
 
 
-def effect(reference: Page, dialogue: list[dict], turn: str) -> Effect:
+def effect(reference: Page, dialogue: Sequence[Message], turn: str) -> Effect:
     """Return what a turn of the agent after `dialogue` does; a first page repairs every part that is right on it."""
     before = wrong_parts(reference, newest_draft(dialogue))
     after = wrong_parts(reference, extract_page(turn) or newest_draft(dialogue))
@@ -52,7 +52,7 @@ def effect(reference: Page, dialogue: list[dict], turn: str) -> Effect:
     return Effect(ordered(before - after), ordered(after - before), ordered(after), ANSWER_MARKER in turn)
 
 
-def usefulness(reference: Page, dialogue: list[dict], turn: str) -> str:
+def usefulness(reference: Page, dialogue: Sequence[Message], turn: str) -> str:
     """Judge a turn of the agent by the reference page.
 
     Args:
@@ -71,7 +71,7 @@ def usefulness(reference: Page, dialogue: list[dict], turn: str) -> str:
     return "repairs" if net > 0 else "spoils" if net < 0 else "idle"
 
 
-def label_turn(task: Task, messages_before: Sequence[dict], text: str) -> str | None:
+def label_turn(task: Task, messages_before: Sequence[Message], text: str) -> str | None:
     """The oracle's word on a turn of the agent (see `usefulness`); None if `task` is not a mini page task."""
     reference = read_page(task.ground_truth)
-    return None if reference is None else usefulness(reference, list(messages_before), text)
+    return None if reference is None else usefulness(reference, messages_before, text)

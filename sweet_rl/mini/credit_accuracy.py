@@ -15,12 +15,14 @@ import numpy as np
 from sweet_rl.errors import UserError
 from sweet_rl.evaluation.two_level import two_level_ratio
 from sweet_rl.mini import oracle
-from sweet_rl.records import Task, TurnCandidates
+from sweet_rl.records import Message, Task, TurnCandidates
 
 RESAMPLES = 1000
 MARKUP = re.compile(r"<\|[a-z]+\|>")
 Verdicts = Mapping[tuple[str, str], bool]
 """(id of the task, text of an answer) -> whether the answer is right."""
+OracleWord = Callable[[list[Message], str], str]
+"""(the agent's earlier messages, a candidate) -> the oracle's word on the candidate."""
 
 
 @dataclass(frozen=True)
@@ -68,9 +70,9 @@ def last_answers(record: TurnCandidates) -> list[tuple[Task, str]]:
     Raises:
         UserError: The task is not a mini task.
     """
-    mini, earlier = _mini_of(record, None), agent_messages(record)
+    task, earlier = _mini_task(record, None), agent_messages(record)
     texts = dict.fromkeys(record.additional_outputs)
-    return [(record.task, text) for text in texts if oracle.usefulness(mini, earlier, text) == "complete"]
+    return [(task, text) for text in texts if oracle.usefulness(task.extra["mini"], earlier, text) == "complete"]
 
 
 def judged(record: TurnCandidates, right: Verdicts) -> JudgedTurn:
@@ -83,50 +85,54 @@ def judged(record: TurnCandidates, right: Verdicts) -> JudgedTurn:
     Raises:
         UserError: The record is not ranked, or its task is not a mini task.
     """
-    _mini_of(record, "judge_scores" if record.judge_scores is None else None)
-    return judged_turn(record, record.judge_scores, partial(_word, record.task, right))
+    scores = record.judge_scores
+    task = _mini_task(record, "judge_scores" if scores is None else None)
+    return judged_turn(record, scores or [], partial(_word, task, right))
 
 
 def judged_by_rows(record: TurnCandidates, right: Verdicts) -> dict[str, JudgedTurn]:
     """The turn by each row of a study (study_credit.py). Arguments and errors are those of `judged`."""
-    rows = record.extra.get("scores")
-    _mini_of(record, None if isinstance(rows, dict) else "scores")
-    word = partial(_word, record.task, right)
+    rows = record.extra.get("scores") or {}
+    word = partial(_word, _mini_task(record, None if rows else "scores"), right)
     return {name: judged_turn(record, scores, word) for name, scores in rows.items()}
 
 
-def judged_turn(record: TurnCandidates, scores: Sequence[float], word: Callable[[list[dict], str], str]) -> JudgedTurn:
+def judged_turn(
+    record: TurnCandidates, scores: Sequence[float], word: Callable[[list[Message], str], str]
+) -> JudgedTurn:
     """The turn of a ranked record by any oracle.
 
     Args:
         record: The candidates of the turn, with the input as parts.
         scores: The critic's score of each candidate.
-        word: `word(messages, text)` returns the oracle's word on a candidate after the agent's earlier messages.
+        word: Function that returns the oracle's word on a candidate.
     """
     places = {text: place for place, text in enumerate(record.additional_outputs)}
     earlier = agent_messages(record)
     words = [word(earlier, text) for text in places]
-    return JudgedTurn(record.task.id, record.turn, words, [scores[place] for place in places.values()])
+    task = record.task.id if record.task else record.id
+    return JudgedTurn(task, record.turn or 0, words, [scores[place] for place in places.values()])
 
 
-def agent_messages(record: TurnCandidates) -> list[dict]:
+def agent_messages(record: TurnCandidates) -> list[Message]:
     """The agent's messages before the turn, without the markup of the mini agents' chat template."""
-    earlier = [MARKUP.sub("", part["text"]) for part in record.input if part["train"]]
+    parts = [] if isinstance(record.input, str) else record.input
+    earlier = [MARKUP.sub("", part["text"]) for part in parts if part["train"]]
     return [{"role": "assistant", "content": text} for text in earlier]
 
 
-def _mini_of(record: TurnCandidates, missing: str | None) -> dict:
-    """The hidden rules of the task. Raises UserError if they, the field `missing`, or the parts of the input lack."""
-    mini = None if record.task is None else record.task.extra.get("mini")
-    if missing or mini is None or isinstance(record.input, str):
+def _mini_task(record: TurnCandidates, missing: str | None) -> Task:
+    """The task. Raises UserError if it has no hidden rules, or the field `missing` or the parts of the input lack."""
+    task = record.task
+    if missing or task is None or task.extra.get("mini") is None or isinstance(record.input, str):
         raise UserError(
             f"candidates {record.id}: need '{missing or 'judge_scores'}' (rank_best_of_n.py writes 'judge_scores', "
             "study_credit.py 'scores'), a mini task, and the input as parts."
         )
-    return mini
+    return task
 
 
-def _word(task: Task, right: Verdicts, earlier: list[dict], text: str) -> str:
+def _word(task: Task, right: Verdicts, earlier: list[Message], text: str) -> str:
     word = oracle.usefulness(task.extra["mini"], earlier, text)
     return "wrong" if word == "complete" and not right[task.id, text] else word
 

@@ -17,7 +17,8 @@ def named_files(flag: str, text: str) -> dict[str, list[str]]:
     Raises:
         UserError: The text has another form, or a name occurs twice.
     """
-    entries = [tuple(map(str.strip, entry.partition("=")[::2])) for entry in text.split(",")] if text else []
+    parts = [entry.partition("=") for entry in text.split(",")] if text else []
+    entries = [(name.strip(), path.strip()) for name, _, path in parts]
     named = dict(entries)
     if len(named) < len(entries) or not all(name and path for name, path in entries):
         raise UserError(f"--{flag} is {text!r}; expected name=file with each name once, several separated by commas.")

@@ -27,10 +27,10 @@ def answer(mini: dict, question: str, rng: random.Random, earlier: Sequence[str]
     """Answer `question` from the rules of a task's `mini` field. Any other question is answered with "I don't know".
 
     Args:
-        mini: of the task. A rule with parts is told one part at a time, the last one again and again.
-        question: the agent's message. Of several questions the first is answered.
-        rng: chooses the words.
-        earlier: the agent's messages before the question.
+        mini: Field `mini` of the task. A rule with parts is told one part at a time, the last one again and again.
+        question: The agent's message. Of several questions the first is answered.
+        rng: Source of the choice of words.
+        earlier: The agent's messages before the question.
     """
     world = world_of(mini)
     topic = topic_of(question, world)

@@ -26,14 +26,14 @@ class Habits:
     """How an imitated agent behaves, as probabilities per turn.
 
     Attributes:
-        useful: asks about a rule that it was not told yet.
-        repeat: asks again about something that it asked before; otherwise it asks about a random topic.
-        early: answers although rules are missing, from its second turn on.
-        finish: answers when all rules were told.
-        last: answers in the last turn.
-        opens: says something before a question (one of its world's openings, from its second turn on).
-        doubles: asks a second question in the same breath.
-        invents: writes rules of its own into an answer in place of those of the family that it was not told.
+        useful: Asks about a rule that it was not told yet.
+        repeat: Asks again about something that it asked before; otherwise it asks about a random topic.
+        early: Answers although rules are missing, from its second turn on.
+        finish: Answers when all rules were told.
+        last: Answers in the last turn.
+        opens: Says something before a question (one of its world's openings, from its second turn on).
+        doubles: Asks a second question in the same message.
+        invents: Writes rules of its own into an answer in place of those of the family that it was not told.
     """
 
     useful: float
@@ -85,10 +85,10 @@ def imitation_dialogue(task: dict, informed: bool, rng: random.Random, own: Habi
     """Return the messages of one imitated dialogue, the answer last.
 
     Args:
-        task: record of a mini task.
-        informed: whether the agent sees the reference solution. Then its habits are the informed ones of `HABITS` and
+        task: Record of a mini task.
+        informed: Whether the agent sees the reference solution. Then its habits are the informed ones of `HABITS` and
             its answer is that solution; otherwise the answer holds the rules that it was told.
-        own: habits of an uninformed agent; default: the bad ones of `HABITS`.
+        own: Habits of an uninformed agent; default: the bad ones of `HABITS`.
     """
     mini = task["mini"]
     world = world_of(mini)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from sweet_rl.domains import ANSWER_MARKER
 from sweet_rl.mini.worlds import QUICK, WORLDS, World, world_of
-from sweet_rl.records import Task
+from sweet_rl.records import Message, Task
 
 LONGEST_QUESTION = 2000  # characters; of a longer message the oracle reads the beginning
 
@@ -54,20 +54,20 @@ def is_answer(text: str) -> bool:
     return ANSWER_MARKER in text
 
 
-def told_topics(mini: dict, dialogue: list[dict]) -> set[str]:
+def told_topics(mini: dict, dialogue: Sequence[Message]) -> set[str]:
     """Return the topics of the task's rules that the human has told in `dialogue`, with all of their parts."""
     world, parts = world_of(mini), mini.get("parts", {})
     asked = Counter(topic_of(row["content"], world) for row in dialogue if row["role"] == "assistant")
     return {rule[0] for rule in mini["rules"] if asked[rule[0]] >= parts.get(rule[0], 1)}
 
 
-def usefulness(mini: dict, dialogue: list[dict], turn: str) -> str:
+def usefulness(mini: dict, dialogue: Sequence[Message], turn: str) -> str:
     """Judge a turn of the agent by the hidden rules.
 
     Args:
-        mini: the task's `mini` field.
-        dialogue: messages before the turn.
-        turn: text of the turn.
+        mini: Field `mini` of the task.
+        dialogue: Messages before the turn.
+        turn: Text of the turn.
 
     Returns:
         `useful` (asks about a rule that was not told yet, or not in all its parts), `repeated` (about a rule that was
@@ -84,17 +84,22 @@ def usefulness(mini: dict, dialogue: list[dict], turn: str) -> str:
     return "repeated" if topic in told else "useful"
 
 
-def label_turn(task: Task, messages_before: Sequence[dict], text: str) -> str | None:
+def label_turn(task: Task, messages_before: Sequence[Message], text: str) -> str | None:
     """The oracle's word on a turn of the agent (see `usefulness`); None if `task` is not a mini task."""
     mini = task.extra.get("mini")
-    try:
-        known = isinstance(mini, dict) and all(isinstance(rule[0], str) for rule in mini["rules"])
-    except (KeyError, TypeError, IndexError):
-        known = False
-    if not known:
+    if not isinstance(mini, dict) or not _has_rules(mini):
         return None
-    own = [m | {"content": _shortened(m["content"])} for m in messages_before if m["role"] == "assistant"]
+    own: list[Message] = [
+        {"role": "assistant", "content": _shortened(m["content"])} for m in messages_before if m["role"] == "assistant"
+    ]
     return usefulness(mini, own, _shortened(text))
+
+
+def _has_rules(mini: dict) -> bool:
+    try:
+        return all(isinstance(rule[0], str) for rule in mini["rules"])
+    except (KeyError, TypeError, IndexError):
+        return False
 
 
 def _shortened(text: str) -> str:

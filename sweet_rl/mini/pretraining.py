@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Protocol
+from typing import Annotated, Any, Protocol
 
 import torch
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -161,12 +161,12 @@ class DialogueEncoder:
             ids += [self.ids[message["role"]], *piece, self.end]
             weight = 1.0 if message["role"] == "assistant" else CONTEXT_WEIGHT
             weights += [0.0, *([weight] * len(piece)), weight]
-        tokens, weight = torch.tensor(ids), torch.tensor(weights)
+        tokens, loss_weights = torch.tensor(ids), torch.tensor(weights)
         answer = len(pieces[-1]) + 1
         numbers = self.is_number[tokens[-answer:]]
         if messages[-1]["role"] == "assistant":
-            weight[-answer:][numbers] *= ANSWER_NUMBER_WEIGHT
-        return tokens, weight
+            loss_weights[-answer:][numbers] *= ANSWER_NUMBER_WEIGHT
+        return tokens, loss_weights
 
 
 @dataclass
@@ -174,13 +174,13 @@ class TrainableAgent:
     """A model with what its training needs.
 
     Attributes:
-        model: The model.
+        model: A causal language model of the Llama family.
         tokenizer: Its tokenizer, which is saved beside it.
         encoder: What turns dialogues into its token ids.
         optimizers: The optimizers of its parameters.
     """
 
-    model: LlamaForCausalLM
+    model: Any
     tokenizer: PreTrainedTokenizerBase
     encoder: DialogueTokens
     optimizers: list[torch.optim.Optimizer]
@@ -237,7 +237,7 @@ def number_error(model: LlamaForCausalLM, ids: torch.Tensor, weights: torch.Tens
     return float((guesses != ids[:, 1:][numbers]).float().mean())
 
 
-def make_optimizers(model: LlamaForCausalLM, lr: float) -> list[torch.optim.Optimizer]:
+def make_optimizers(model: Any, lr: float) -> list[torch.optim.Optimizer]:
     """Return Muon for the matrices of the layers, and AdamW for the embedding and the norms."""
     matrices = [p for p in model.model.layers.parameters() if p.ndim == 2]
     inside = {id(p) for p in matrices}

@@ -153,7 +153,7 @@ def make_tasks(num_tasks: int, seed: int, exclude: set[str] | None = None, world
     """Return `num_tasks` distinct tasks, drawn from `seed`; none has a solution that is in `exclude`."""
     rng = random.Random(f"mini tasks {seed}")
     seen = set(exclude or ())
-    tasks = []
+    tasks: list[dict] = []
     while len(tasks) < num_tasks:
         task = make_task(rng, world)
         if task["ground_truth"] not in seen:

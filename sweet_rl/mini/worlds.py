@@ -22,11 +22,11 @@ class World:
     """Topics in the order in which their rules apply, and families.
 
     Attributes:
-        name: as of `make_mini_tasks.py --world`.
-        topics: what can be asked about; those without forms are useless in every task.
-        families: the kinds of functions.
-        more_rules: fewest and most rules of a task beside those of its family.
-        openings: sentences that an agent says before a question.
+        name: Name for `make_mini_tasks.py --world`.
+        topics: Topics that can be asked about; those without forms are useless in every task.
+        families: Kinds of functions.
+        more_rules: Fewest and most rules of a task beside those of its family.
+        openings: Sentences that an agent says before a question.
     """
 
     name: str
