@@ -15,18 +15,19 @@ class PolicyGradientSettings:
     """The clipped policy gradient with group-relative advantages (PPO, GRPO and their relatives).
 
     Attributes:
-        clip_low: a ratio of new to old probability below 1 - clip_low has no gradient if the advantage is negative.
-        clip_high: one above 1 + clip_high has none if the advantage is positive (DAPO: 0.28).
-        divide_by_std: divide a reward's distance from the mean of its task by the standard deviation of the task's
+        clip_low: Distance below 1 at which a ratio of new to old probability has no gradient, for negative advantages.
+        clip_high: Distance above 1 at which it has none, for positive advantages (DAPO: 0.28).
+        divide_by_std: Divide a reward's distance from the mean of its task by the standard deviation of the task's
             rewards (GRPO); Dr. GRPO does not.
-        aggregation: dialogue (mean over each dialogue's tokens, then over dialogues: GRPO), token (mean over all
-            tokens of a batch: DAPO) or constant (each dialogue's sum divided by --loss_tokens: Dr. GRPO).
-        loss_tokens: with --aggregation constant: the number by which a dialogue's sum is divided.
-        kl_coef: weight of the KL penalty to the reference model.
-        turn_weight: how much a turn's credit (score_turns.py) moves the weight of its tokens from 1: weights lie
+        aggregation: Aggregation of the tokens' losses: dialogue, token or constant. dialogue is the mean over each
+            dialogue's tokens, then over dialogues (GRPO); token the mean over all tokens of a batch (DAPO); constant
+            each dialogue's sum divided by --loss_tokens (Dr. GRPO).
+        loss_tokens: Number by which a dialogue's sum is divided, with --aggregation constant.
+        kl_coef: Weight of the KL penalty to the reference model.
+        turn_weight: Size of the effect of a turn's credit (score_turns.py) on the weight of its tokens. Weights lie
             between 1 - 2 turn_weight and 1 + 2 turn_weight. 0 needs no credit.
-        old_logprobs: sampled (those that simulate_interactions.py --record_logprobs wrote) or recomputed (by the model
-            that training starts from).
+        old_logprobs: Old log-probs: sampled or recomputed. sampled are those that simulate_interactions.py
+            --record_logprobs wrote; recomputed are those of the model that training starts from.
     """
 
     clip_low: float = 0.2

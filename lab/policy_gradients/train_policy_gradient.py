@@ -38,11 +38,11 @@ def main(
     """Train the policy that sampled the dialogues, by their rewards relative to their siblings'.
 
     Args:
-        pretrain: the policy that sampled the dialogues; directory or hub name.
+        pretrain: Policy that sampled the dialogues; directory or hub name.
         dataset: JSONL of graded trajectories, several per task.
-        save_path: directory of the trained model.
-        ref_pretrain: with --kl_coef: the reference model; default: --pretrain. In later rounds give the first model.
-        overwrite: replace what another command left in --save_path.
+        save_path: Directory of the trained model.
+        ref_pretrain: Reference model, with --kl_coef; by default --pretrain. In later rounds give the first model.
+        overwrite: Replace what another command left in --save_path.
     """
     from lab.policy_gradients.policy_gradient import train_policy_gradient
 

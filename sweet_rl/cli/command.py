@@ -9,6 +9,7 @@ import json
 import os
 import re
 import sys
+import typing
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -182,7 +183,7 @@ def _checked(given: Mapping[str, tuple[str, Any]], names: Mapping[str, Flag]) ->
             hint = f"Did you mean {near[0]!r}?" if near else f"Known: {', '.join(names)}."
             raise UserError(f"unknown setting {where}. {hint}")
         flag = names[key]
-        if flag is not CONFIG:
+        if flag is not CONFIG and value not in typing.get_args(flag.kind):
             check_moved(f"--{key} {value}", f"{where} {value}")
         value = coerce(value, flag.kind, where)
         if flag.name in values and values[flag.name] != value:

@@ -29,7 +29,7 @@ class Sampling:
     """How replies are sampled.
 
     Attributes:
-        temperature: 0 for greedy decoding.
+        temperature: Sampling temperature; 0 for greedy decoding.
         top_p: Tokens are drawn from the smallest set of likeliest tokens that has this probability; 1 keeps all.
         max_tokens: Largest number of tokens of one reply.
         n: Number of replies (candidates of a turn). Reply i is the one that `n=1` and the seed `seed + i` give, if the

@@ -1,5 +1,7 @@
 """What moved out of the library is one clear error that names the new place."""
 
+from typing import Literal
+
 import pytest
 
 from sweet_rl.cli import parse
@@ -8,7 +10,7 @@ from sweet_rl.errors import UserError
 from tests.support.command_line import ROOT
 
 
-def main(task_type: str = "code", clip: float = 1.0):
+def main(task_type: str = "code", clip: float = 1.0, normalize: Literal["top", "turn"] = "turn"):
     """Does nothing."""
 
 
@@ -30,8 +32,13 @@ def test_a_config_that_moved_is_named_unless_the_file_is_there(tmp_path, monkeyp
     assert parse(main, ["--config", "mini_pretrained/actor.yaml"]) == {"clip": 2.0}
 
 
-def test_a_script_that_has_a_flag_of_this_name_takes_it():
-    assert parse(main, ["--clip", "3"]) == {"clip": 3.0}
+def test_a_value_that_moved_is_an_error_with_its_new_place():
+    with pytest.raises(UserError, match="^--task_type mini_html is no longer .*lab/pages/domain.py"):
+        parse(main, ["--task_type", "mini_html"])
+
+
+def test_a_script_that_has_a_flag_or_a_value_of_this_name_takes_it():
+    assert parse(main, ["--clip", "3", "--normalize", "top"]) == {"clip": 3.0, "normalize": "top"}
 
 
 def test_new_places_exist():
