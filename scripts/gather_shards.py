@@ -5,19 +5,23 @@ python scripts/gather_shards.py --shards dialogues.1.jsonl,dialogues.2.jsonl --o
 
 from __future__ import annotations
 
-from sweet_rl.cli import run
+from typing import Annotated
+
+from sweet_rl.cli import prefix, run
 from sweet_rl.runs.shards import gather
+from sweet_rl.runs.step import StepSettings
 
 
-def main(shards: list[str], output_path: str, overwrite: bool = False) -> None:
+def main(
+    shards: list[str], output_path: str, step: Annotated[StepSettings, prefix("", limit=None, shard=None)]
+) -> None:
     """Join shards.
 
     Args:
         shards: Outputs of all shards, separated by commas.
-        output_path: Joined records, JSONL.
-        overwrite: Replace an output of other shards.
+        output_path: The joined records.
     """
-    print(f"{output_path}: {gather(shards, output_path, overwrite)} records of {len(shards)} shards")
+    gather(shards, output_path, step.overwrite)
 
 
 if __name__ == "__main__":

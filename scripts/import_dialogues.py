@@ -6,27 +6,21 @@ python scripts/import_dialogues.py --input_path logs/NAME.eval --output_path gra
 
 from __future__ import annotations
 
-from sweet_rl.cli import run
-from sweet_rl.integrations.logs import read_dialogues
-from sweet_rl.runs.run import open_run
+from typing import Annotated
+
+from sweet_rl.cli import prefix, run
+from sweet_rl.integrations.logs import import_dialogues
+from sweet_rl.runs.step import StepSettings
 
 
-def main(input_path: str, output_path: str, overwrite: bool = False) -> None:
+def main(input_path: str, output_path: str, step: Annotated[StepSettings, prefix("", limit=None, shard=None)]) -> None:
     """Import dialogues.
 
     Args:
-        input_path: File traces.jsonl of verifiers, or a log of inspect_ai.
+        input_path: File traces.jsonl of verifiers, or log of inspect_ai.
         output_path: Trajectories with their rewards, JSONL.
-        overwrite: Replace the output.
     """
-    dialogues, failed = read_dialogues(input_path)
-    with open_run(output_path, {}, [input_path], overwrite) as output:
-        if not output.complete:
-            output.write_missing(trajectory.to_dict() for trajectory in dialogues)
-            output.finish({"trajectories": len(dialogues), "without_reward": failed})
-    print(f"{output_path}: {len(dialogues)} dialogues")
-    if failed:
-        print(f"{failed} dialogues of {input_path} have no reward and are left out; run the evaluation again for them.")
+    import_dialogues(input_path, output_path, step)
 
 
 if __name__ == "__main__":

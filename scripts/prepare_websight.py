@@ -9,53 +9,26 @@ A run that was stopped goes on at its next row.
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import Annotated
 
-from sweet_rl.cli import run
-from sweet_rl.domains.frontend.websight import CONFIGURATION, HUB_NAME, SPLITS, stream_rows, task_of
-from sweet_rl.errors import UserError
-from sweet_rl.progress import progress_bar
-from sweet_rl.runs.run import open_run
+from sweet_rl.cli import prefix, run
+from sweet_rl.domains.frontend.websight import TaskCounts, prepare
+from sweet_rl.runs.step import StepSettings
 
 
 def main(
     output_dir: str,
+    counts: TaskCounts,
+    step: Annotated[StepSettings, prefix("", limit=None, shard=None)],
     input_path: str | None = None,
-    num_train: int = 10_000,
-    num_test: int = 10_000,
-    overwrite: bool = False,
 ) -> None:
     """Write train.jsonl and test.jsonl.
 
     Args:
         output_dir: Folder of both files.
-        input_path: Local copy of the dataset; by default the hub's.
-        num_train: Number of rows to train on, from the first one; 0 for none.
-        num_test: Number of test rows, from the first one; 0 for none.
-        overwrite: Replace the outputs.
+        input_path: Local copy that is read instead of the hub.
     """
-    for name, value in {"num_train": num_train, "num_test": num_test}.items():
-        if not 0 <= value <= 10_000:
-            raise UserError(f"--{name} is {value}; it must be at least 0 and at most 10000.")
-    source = "a local copy" if input_path else f"{HUB_NAME} {CONFIGURATION}"
-    for split, count in (("train", num_train), ("test", num_test)):
-        if not count:
-            continue
-        first = SPLITS[split][0]
-        path = Path(output_dir) / f"{split}.jsonl"
-        settings = {"source": source, "first_row": first, "rows": count}
-        inputs = [input_path] if input_path else []
-        with open_run(path, settings, inputs, overwrite) as output:
-            if output.complete:
-                print(f"{path}: already complete")
-                continue
-            done = len(output.done)
-            if done < count:
-                rows = stream_rows(input_path, first + done, first + count)
-                for number, row in progress_bar(rows, total=count, initial=done, desc=split, unit=" rows"):
-                    output.write(task_of(row, number, source).to_dict())
-            output.finish({"tasks": len(output.done)})
-            print(f"{path}: {len(output.done)} tasks")
+    prepare(counts, output_dir, input_path, step)
 
 
 if __name__ == "__main__":

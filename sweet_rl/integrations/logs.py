@@ -7,10 +7,38 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from sweet_rl.cli import to_settings
 from sweet_rl.errors import UserError
 from sweet_rl.integrations.benchmark import DIALOGUE, TASK
 from sweet_rl.records import Trajectory, parse_row
 from sweet_rl.rollout.play import trajectory_id
+from sweet_rl.runs.run import Run, open_run
+from sweet_rl.runs.step import StepSettings, run_step
+
+
+def import_dialogues(input_path: str, output_path: str, step: StepSettings) -> dict:
+    """Write the dialogues of a log that have a reward.
+
+    Args:
+        input_path: Log, as in `read_dialogues`.
+        output_path: Trajectories.
+        step: Whether an older output is replaced.
+
+    Returns:
+        The summary: dialogues, without_reward (these are left out).
+    """
+    dialogues, failed = read_dialogues(input_path)
+
+    def write(run: Run) -> dict:
+        run.write_missing(trajectory.to_dict() for trajectory in dialogues)
+        return {"dialogues": len(dialogues), "without_reward": failed}
+
+    def show(summary: dict) -> None:
+        print(f"{output_path}: {summary['dialogues']} dialogues")
+        if failed := summary["without_reward"]:
+            print(f"{failed} dialogues have no reward and are left out; run the evaluation again for them.")
+
+    return run_step(open_run(output_path, to_settings(), [input_path], step.overwrite), write, show)
 
 
 def read_dialogues(path: str | Path) -> tuple[list[Trajectory], int]:

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sweet_rl.cli import to_settings
 from sweet_rl.errors import UserError
 from sweet_rl.mini.tasks import TEST_SEED
 from sweet_rl.progress import progress_bar
 from sweet_rl.records import Task, content_id, read_records
-from sweet_rl.runs.run import check_output, open_run
+from sweet_rl.runs.run import Run, check_output, open_run
+from sweet_rl.runs.step import run_step
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,12 +56,10 @@ def write_task_files(files: TaskFiles, make: Callable[..., list[dict]], **record
     test = make(files.num_test, TEST_SEED + files.seed, exclude=known)
     train = make(files.num_train, files.seed, exclude=known | {task["ground_truth"] for task in test})
     for name, tasks in {"test": test, "train": train}.items():
-        settings = {"num_tasks": len(tasks), "num_test": files.num_test, "split": name, "seed": files.seed, **recorded}
-        with open_run(paths[name], settings, files.apart_from, files.overwrite) as output:
-            if output.complete:
-                print(f"{paths[name]}: already complete")
-                continue
-            found = progress_bar(tasks, desc=f"{name} tasks")
-            output.write_missing({"id": content_id(task), **task} for task in found)
-            output.finish({"tasks": len(tasks)})
-            print(f"{paths[name]}: {len(tasks)} tasks")
+        settings = to_settings(num_tasks=len(tasks), num_test=files.num_test, split=name, seed=files.seed, **recorded)
+
+        def write(run: Run, name: str = name, tasks: list[dict] = tasks) -> dict:
+            run.write_missing({"id": content_id(task), **task} for task in progress_bar(tasks, desc=f"{name} tasks"))
+            return {"tasks": len(tasks)}
+
+        run_step(open_run(paths[name], settings, files.apart_from, files.overwrite), write)

@@ -11,7 +11,8 @@ from typing import TypeVar
 from sweet_rl.errors import UserError
 from sweet_rl.records import scan_rows
 from sweet_rl.runs.manifest import read_manifest
-from sweet_rl.runs.run import open_run
+from sweet_rl.runs.run import Run, open_run
+from sweet_rl.runs.step import run_step
 
 Item = TypeVar("Item")
 
@@ -20,11 +21,11 @@ def shard_of(items: Sequence[Item], shard: str | None) -> Sequence[Item]:
     """One of n contiguous parts of `items`, whose sizes differ by at most one.
 
     Args:
-        items: all of the work.
-        shard: "i/n" with i from 1 to n; None for everything.
+        items: All of the work.
+        shard: Text i/n with i from 1 to n; None for everything.
 
     Raises:
-        UserError: any other text.
+        UserError: The text is not i/n.
     """
     if shard is None:
         return items
@@ -39,15 +40,15 @@ def gather(shards: Sequence[str | Path], output_path: str | Path, overwrite: boo
     """Join the outputs of all shards of a run, in their order.
 
     Args:
-        shards: outputs of the shards 1/n to n/n, in any order.
-        output_path: the records of all of them.
-        overwrite: replace an output of other shards.
+        shards: Outputs of the shards 1/n to n/n, in any order.
+        output_path: The records of all of them.
+        overwrite: Whether an output of other shards is replaced.
 
     Returns:
         The number of records.
 
     Raises:
-        UserError: a shard is unfinished, missing, given twice, or has other settings than the first.
+        UserError: A shard is unfinished, missing, given twice, or has other settings than the first.
     """
     parts: dict[str, Path] = {}
     common: dict = {}
@@ -69,8 +70,10 @@ def gather(shards: Sequence[str | Path], output_path: str | Path, overwrite: boo
     wanted = [f"{number}/{count}" for number in range(1, int(count) + 1)]
     if not parts or sorted(parts) != sorted(wanted):
         raise UserError(f"found the shards {', '.join(parts) or 'none'}; expected {', '.join(wanted) or '1/n to n/n'}.")
-    with open_run(output_path, {"gathered": common}, [parts[shard] for shard in wanted], overwrite) as output:
-        if not output.complete:
-            output.write_missing(row for shard in wanted for _, _, row in scan_rows(parts[shard]))
-            output.finish({"records": len(output.done)})
-        return len(output.done)
+
+    def join(output: Run) -> dict:
+        output.write_missing(row for shard in wanted for _, _, row in scan_rows(parts[shard]))
+        return {"records": len(output.done)}
+
+    inputs = [parts[shard] for shard in wanted]
+    return run_step(open_run(output_path, {"gathered": common}, inputs, overwrite), join)["records"]

@@ -4,16 +4,65 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sweet_rl.cli import to_settings
 from sweet_rl.errors import UserError, first_line
+from sweet_rl.progress import progress_bar
 from sweet_rl.records import Task, content_id
+from sweet_rl.runs.run import Run, open_run
+from sweet_rl.runs.step import StepSettings, run_step
 
 HUB_NAME, CONFIGURATION = "HuggingFaceM4/WebSight", "v0.2"
 SPLITS = {"train": (0, 10_000), "test": (10_000, 20_000)}  # rows of the hub's split `train`
 DESCRIPTION, PAGE = "llm_generated_idea", "text"
 _UNSPLASH = re.compile(r"(?:https?:)?//source\.unsplash\.com/random/(\d+)x(\d+)(?:/?\?[^\s\"'<>)]*)?", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class TaskCounts:
+    """How many tasks are made.
+
+    Attributes:
+        num_train: Number of training tasks, from the first of the training rows on (0: none).
+        num_test: Number of test tasks, from the first of the test rows on (0: none).
+    """
+
+    num_train: int = 10_000
+    num_test: int = 10_000
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if not 0 <= value <= 10_000:
+                raise UserError(f"--{name} is {value}; it must be at least 0 and at most 10000.")
+
+
+def prepare(counts: TaskCounts, output_dir: str, input_path: str | None, step: StepSettings) -> None:
+    """Write train.jsonl and test.jsonl into a folder. A killed run continues with the same call at its next row.
+
+    Args:
+        counts: Numbers of tasks.
+        output_dir: The folder.
+        input_path: A copy, as in `stream_rows`; None for the hub.
+        step: Whether older outputs are replaced.
+    """
+    source = "a local copy" if input_path else f"{HUB_NAME} {CONFIGURATION}"
+    for split, count in {"train": counts.num_train, "test": counts.num_test}.items():
+        first = SPLITS[split][0]
+
+        def write(run: Run, split: str = split, first: int = first, count: int = count) -> dict:
+            done = len(run.done)
+            if done < count:
+                rows = stream_rows(input_path, first + done, first + count)
+                for number, row in progress_bar(rows, total=count, initial=done, desc=split, unit=" rows"):
+                    run.write(task_of(row, number, source).to_dict())
+            return {"tasks": len(run.done)}
+
+        if count:
+            settings = to_settings(source=source, first_row=first, rows=count)
+            run_step(open_run(Path(output_dir) / f"{split}.jsonl", settings, [input_path], step.overwrite), write)
 
 
 def with_fixed_pictures(page: str) -> str:

@@ -1,0 +1,73 @@
+"""Which frontend tasks have a reference page that can be drawn."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from sweet_rl.cli import to_settings
+from sweet_rl.errors import UserError
+from sweet_rl.progress import progress_bar
+from sweet_rl.records import Task, read_records
+from sweet_rl.rendering.renderer import BrowserSettings
+from sweet_rl.runs.run import Run, check_apart, open_run
+from sweet_rl.runs.step import StepSettings, run_step
+
+
+def filter_tasks(
+    input_path: str,
+    output_path: str,
+    dropped_path: str | None,
+    pages: BrowserSettings,
+    javascript: bool,
+    step: StepSettings,
+) -> dict:
+    """Draw every reference page. A killed run continues with the same call.
+
+    Args:
+        input_path: Tasks.
+        output_path: The tasks whose page gives a picture.
+        dropped_path: The other tasks, each with its `render_failure`; OUTPUT.dropped.jsonl by default.
+        pages: How pages are drawn.
+        javascript: Whether the pages' own scripts run.
+        step: Number of tasks that are read, and whether older outputs are replaced.
+
+    Returns:
+        The summary: tasks, kept, dropped by the kind of failure.
+
+    Raises:
+        UserError: Before anything is written; or, once the others are written, because this machine failed.
+    """
+    dropped_path = dropped_path or f"{output_path.removesuffix('.jsonl')}.dropped.jsonl"
+    check_apart(input_path, output_path, dropped_path)
+    tasks = read_records(input_path, Task, step.limit)
+    settings = to_settings(pages, step, javascript=javascript, page_timeout=pages.page_timeout)
+
+    def draw(kept: Run) -> dict:
+        with (
+            pages.renderer(javascript=javascript, cache=0) as renderer,
+            open_run(dropped_path, settings, [input_path], step.overwrite) as dropped,
+        ):
+            missing = [task for task in tasks if task.id not in kept.done | dropped.done]
+            drawn = renderer.render_all(task.ground_truth for task in missing)
+            failed_by_machine = 0
+            with progress_bar(total=len(tasks), initial=len(tasks) - len(missing), unit="page") as bar:
+                for task, rendered in zip(missing, drawn, strict=True):
+                    bar.update()
+                    if rendered.failure is None:
+                        kept.write(task.to_dict())
+                    elif rendered.failure["kind"] == "machine":
+                        failed_by_machine += 1
+                    else:
+                        dropped.write(task.to_dict() | {"render_failure": rendered.failure})
+            if failed_by_machine:
+                raise UserError(
+                    f"{failed_by_machine} pages were not drawn because this machine is too busy or a browser does not "
+                    "start. Run the same command again later: it tries only these."
+                )
+            reasons = Counter(row["render_failure"]["kind"] for row in dropped.records())
+            summary = {"tasks": len(tasks), "kept": len(kept.done), "dropped": dict(reasons.most_common())}
+            if not dropped.complete:
+                dropped.finish(summary)
+            return summary
+
+    return run_step(open_run(output_path, settings, [input_path], step.overwrite), draw)

@@ -1,0 +1,83 @@
+"""Compare graded files, print the table, and write it as JSON, Markdown and LaTeX."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from sweet_rl.cli.configs import packaged_config
+from sweet_rl.errors import UserError
+from sweet_rl.evaluation.comparison import compare
+from sweet_rl.evaluation.comparison_table import as_latex, as_markdown, as_text, paper_results
+from sweet_rl.evaluation.graded_file import parse_runs, read_graded
+from sweet_rl.runs.texts import write_texts
+
+PAPER = packaged_config("paper/results.yaml")
+
+
+@dataclass(frozen=True)
+class ComparisonSettings:
+    """Which runs are compared, and where the table is written.
+
+    Attributes:
+        runs: Files of each run as name=file[+file...], separated by commas. A file without a name is named after
+            itself. In a config file also {name: file or files}. Files may also stand before the flags.
+        baselines: Names of runs that every run is compared with, task by task.
+        chains: Names joined by >, each compared with the next, for example "SWEET-RL>DPO>zero-shot".
+        paper: Table of the paper (table2, table3 or table4) whose figures are shown beside the runs of the same name.
+        output_path: Output for the figures as JSON.
+        markdown_path: Output for the tables in Markdown.
+        latex_path: Output for the tables in LaTeX (booktabs).
+        mix_humans: Compare also runs that were played with different simulated humans.
+        settings: Note of the settings that the runs were trained with, for example a log of tries.
+        seed: Random seed of the bootstrap.
+        overwrite: Replace outputs that exist with other content.
+    """
+
+    runs: dict | str
+    baselines: list[str] = ()
+    chains: list[str] = ()
+    paper: str | None = None
+    output_path: str | None = None
+    markdown_path: str | None = None
+    latex_path: str | None = None
+    mix_humans: bool = False
+    settings: str | None = None
+    seed: int = 0
+    overwrite: bool = False
+
+
+def compare_files(wanted: ComparisonSettings) -> None:
+    """Print each run's figures and the paired differences between runs, and write them.
+
+    Raises:
+        UserError: Files that cannot be compared, or an output that exists with other content.
+    """
+    paths = parse_runs(wanted.runs)
+    outputs = [path for path in (wanted.output_path, wanted.markdown_path, wanted.latex_path) if path is not None]
+    if len(set(outputs)) < len(outputs):
+        raise UserError(f"two outputs are written to one of {', '.join(outputs)}: choose different files.")
+    figures = paper_results(PAPER, wanted.paper).get("rows") if wanted.paper else None
+    graded = {name: [read_graded(path) for path in files] for name, files in paths.items()}
+    chains = [_parse_chain(chain) for chain in wanted.chains]
+    comparison = compare(graded, list(wanted.baselines), chains, wanted.seed, wanted.mix_humans)
+    content = comparison.to_dict() | {"paper": figures, "files": paths, "seed": wanted.seed}
+    markdown = as_markdown(comparison, figures)
+    if wanted.settings is not None:
+        content |= {"settings": wanted.settings}
+        markdown += f"\nSettings: {wanted.settings}.\n"
+    texts = {
+        wanted.output_path: json.dumps(content, indent=2, ensure_ascii=False) + "\n",
+        wanted.markdown_path: markdown,
+        wanted.latex_path: as_latex(comparison, figures),
+    }
+    write_texts({path: text for path, text in texts.items() if path is not None}, wanted.overwrite)
+    print(as_text(comparison, figures))
+
+
+def _parse_chain(chain: str) -> list[str]:
+    """Names joined by >. Raises UserError for fewer than two."""
+    names = [name.strip() for name in chain.split(">")]
+    if len(names) < 2 or not all(names):
+        raise UserError(f"--chains: expected names of runs joined by >, found {chain!r}.")
+    return names
