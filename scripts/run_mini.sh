@@ -5,7 +5,7 @@
 #   bash scripts/run_mini.sh                                 the table is printed at the end
 #   OUT=runs/more NUM_TRAIN=100 bash scripts/run_mini.sh     on more tasks; AGENT=FOLDER: an agent of make_mini_agent.py
 #   bash scripts/run_mini.sh --smoke                         every step on a handful of tasks
-#   bash scripts/reproduce.sh --help                         several seeds, other critics, web pages
+#   bash scripts/reproduce.sh table2                         several seeds; other tables and figures: docs/reproduce.md
 set -euo pipefail
 
 SEED="${SEED:-0}" NUM_TRAIN="${NUM_TRAIN:-50}" NUM_TEST=400 AGENT="${AGENT:-mini}" # the packaged agent
