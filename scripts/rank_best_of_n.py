@@ -48,7 +48,7 @@ def main(
         limit: number of records that are read; default: all.
         shard: i/n: the i-th of n parts of the records, for one process per machine, each with its own output. The
             outputs one after the other (cat) are the output of one process.
-        processes: that rank a part each; default: as many as the GPUs of this machine hold critics.
+        processes: Number of processes that rank a part each; by default as many as the GPUs hold critics.
         overwrite: replace an output of other settings.
     """
     from sweet_rl.credit.ranking import rank_file

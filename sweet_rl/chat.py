@@ -11,7 +11,7 @@ An EOS is trained only if the model produced it. After a reply that was cut, the
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from functools import lru_cache
 from os.path import commonprefix
@@ -37,9 +37,9 @@ class ChatFormat:
     """The chat markup of one tokenizer.
 
     Args:
-        tokenizer: of transformers, with a chat template.
+        tokenizer: Tokenizer of transformers, with a chat template.
         eos_ids: further ids that end a turn (of the generation config).
-        name: of the model, for errors.
+        name: Name of the model, for errors.
 
     Attributes:
         fingerprint: 16 hex digits of the hash of the vocabulary; equal fingerprints mean equal ids.
@@ -102,7 +102,7 @@ class ChatFormat:
             eos = None
         return cls(tokenizer, eos_ids=[eos] if isinstance(eos, int) else list(eos or ()), name=path)
 
-    def prompt(self, messages: Sequence[dict], tokenizer: str | None = None) -> list[Part]:
+    def prompt(self, messages: Sequence[Mapping[str, Any]], tokenizer: str | None = None) -> list[Part]:
         """What the model sees before its next reply: BOS once, all turns so far, the header of the reply.
 
         Special-token text in a user's or system's content becomes a `plain` part, which `encode` never turns into that
@@ -130,7 +130,7 @@ class ChatFormat:
             parts += _untrained(glue)
         return parts
 
-    def dialogue(self, messages: Sequence[dict], tokenizer: str | None = None) -> list[Part]:
+    def dialogue(self, messages: Sequence[Mapping[str, Any]], tokenizer: str | None = None) -> list[Part]:
         """The prompt of all messages but the last one, and that one, which is the assistant's, with the EOS that it
         produced. Arguments as in `prompt`."""
         if not messages or messages[-1]["role"] != "assistant":
@@ -144,8 +144,9 @@ class ChatFormat:
         trained parts only as the EOS at their end.
 
         Args:
-            parts: of one text.
-            tokenizer_fingerprint: of the tokenizer of the parts' token_ids, which are used only if it is this one.
+            parts: Parts of one text.
+            tokenizer_fingerprint: Fingerprint of the tokenizer of the parts' token_ids. They are used only if this is
+                it.
 
         Returns:
             Token ids [S], and for each whether it is trained [S].
@@ -154,11 +155,11 @@ class ChatFormat:
         train: list[bool] = []
         same = tokenizer_fingerprint == self.fingerprint
         for part in parts:
-            sampled = part.get("token_ids") if same else None
-            if sampled is None:
-                sampled = self._ids_of(part["text"], part["train"], part.get("plain", False))
-            ids += sampled
-            train += [part["train"]] * len(sampled)
+            own: Sequence[int] | None = part.get("token_ids") if same else None
+            if own is None:
+                own = self._ids_of(part["text"], part["train"], part.get("plain", False))
+            ids += own
+            train += [part["train"]] * len(own)
         return ids, train
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -168,7 +169,7 @@ class ChatFormat:
             ids.pop()
         return self.tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)
 
-    def _turn(self, message: dict, tokenizer: str | None) -> tuple[Part, str]:
+    def _turn(self, message: Mapping[str, Any], tokenizer: str | None) -> tuple[Part, str]:
         """An assistant turn as a trained part, and the text of its EOS ("" if it was cut)."""
         text = message["content"] if message.get("output") is None else message["output"]
         ids = message.get("token_ids")
@@ -180,9 +181,12 @@ class ChatFormat:
         if message.get("finish_reason") in (None, "stop"):
             produced = ending or self.eos_text
             return {"text": text.removesuffix(ending) + produced, "train": True}, produced
-        return {"text": text, "train": True} | ({"plain": True} if ending else {}), ""
+        turn: Part = {"text": text, "train": True}
+        if ending:
+            turn["plain"] = True
+        return turn, ""
 
-    def _glue(self, messages: Sequence[dict]) -> str:
+    def _glue(self, messages: Sequence[Mapping[str, Any]]) -> str:
         """The markup from the end of the assistant's last turn (or from the start) to the next reply."""
         return self._rendered(tuple((m["role"], None if m["role"] == "assistant" else m["content"]) for m in messages))
 

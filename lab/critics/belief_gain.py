@@ -39,10 +39,10 @@ class BeliefGainCritic(TokenCritic):
     """Scores candidates by their belief gain.
 
     Args:
-        chat: of the model's tokenizer.
+        chat: Chat format of the model.
         score: log-probs under the model.
         human: replies to each candidate; None for no reply.
-        seed: of the human's replies. Equal candidates of a turn get the same reply.
+        seed: Random seed of the human's replies. Equal candidates of a turn get the same reply.
         aggregation: normalize, clip, top_tokens, as of `TokenCritic`, over the tokens of the reference solution.
     """
 

@@ -70,7 +70,8 @@ def sampling_logprobs(record: TurnCandidates, normalize: str = "turn") -> list[l
     """The log-probs with which the candidates were sampled: for each candidate [tokens], or their mean.
 
     Args:
-        normalize: as in `advantage`. With "none", a released record's sums are given, each as a list of one.
+        normalize: Length normalisation of `advantage`. With "none" the sums of a released record are given,
+            each as a list of one.
 
     Raises:
         UserError: the record does not have them.

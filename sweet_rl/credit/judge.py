@@ -38,9 +38,9 @@ class JudgeCritic:
 
     Args:
         model: the judge.
-        prompt_template: of `judge_prompt`.
+        prompt_template: Template of `judge_prompt`.
         hint: whether the judge sees the reference solution.
-        seed: of brackets and draws.
+        seed: Random seed of brackets and draws.
         calls_at_once: turns in progress.
 
     Attributes:

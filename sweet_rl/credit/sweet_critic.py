@@ -36,8 +36,8 @@ class TokenCritic:
     """A critic (`critics.Critic`) whose score adds up log-ratios of tokens.
 
     Args:
-        chat: of the model's tokenizer.
-        normalize, clip, top_tokens: as in `advantage`; kept as `aggregation`.
+        chat: Chat format of the model.
+        normalize, clip, top_tokens: Settings of `advantage`; kept as `aggregation`.
     """
 
     turns_per_call = 64
@@ -69,7 +69,7 @@ class LogRatioCritic(TokenCritic):
     """Scores candidates by the log-ratio of their tokens.
 
     Args:
-        chat: of the critic's tokenizer.
+        chat: Chat format of the critic.
         critic: log-probs under the critic.
         reference: log-probs under the reference model. None takes the log-probs with which the candidates were sampled,
             without the reference solution (as the released code does).
@@ -81,7 +81,7 @@ class LogRatioCritic(TokenCritic):
 
     Attributes:
         scorers: `critic` and `reference`.
-        hint, reference_hint: as above.
+        hint, reference_hint: Texts that show the reference solution, or None.
     """
 
     def __init__(

@@ -24,7 +24,7 @@ def trajectory_pairs(
 
     Args:
         hint: whether the texts begin with the reference solution, for the critic.
-        texts: for trajectories without parts.
+        texts: Markup of trajectories without parts.
         min_gap: if given (Frontend Design), every pair whose rewards differ at least by this much.
 
     Raises:

@@ -21,7 +21,7 @@ class TurnCredit:
 
     Args:
         critic: gives the log-probs, and says how they are added up.
-        response_template: for trajectories of released files, as in `TextMarkup`.
+        response_template: Markup that opens the agent's turns in released files, see `TextMarkup`.
     """
 
     def __init__(self, critic: LogRatioCritic, response_template: str | None = None) -> None:

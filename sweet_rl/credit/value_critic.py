@@ -29,7 +29,7 @@ class ValueHeadCritic:
     """Scores candidates by their value after the turn's prompt (a `critics.Critic`).
 
     Args:
-        chat: of the critic's tokenizer.
+        chat: Chat format of the critic.
         value: values under the critic.
         hint: whether the texts begin with the reference solution.
     """

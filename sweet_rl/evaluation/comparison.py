@@ -29,7 +29,7 @@ class Difference:
         better: name of the first run; nothing requires it to be the better one.
         worse: name of the second run.
         seeds: number of seeds that the interval and the test are over; 1 if they are over tasks only.
-        difference: in the main measure, with its p-value.
+        difference: Difference in the main measure, with its p-value.
         wins: how often a dialogue of `better` earns more than one of `worse` on the same task; ties count half.
         p_tasks: p-value of the sign-flip test over tasks, which does not cover another training.
         p_holm: difference.p, Holm-corrected for all comparisons of its family.
@@ -61,12 +61,12 @@ class Row:
     """The figures of one run.
 
     Attributes:
-        name: of the run.
+        name: Name of the run.
         seeds: number of files.
         main: success of code, similarity of frontends, reward of other domains.
-        tests_passed: of code only.
+        tests_passed: Share of tests passed, for code only.
         by_seed: the main measure of each seed.
-        tests_by_seed: of code only: the share of tests passed of each seed.
+        tests_by_seed: Share of tests passed of each seed, for code only.
         spread: standard deviation of `by_seed`; None for one seed.
         turns: mean number of the agent's messages per dialogue.
         tokens: mean number of the agent's tokens per dialogue; None if a seed's file does not hold them.
@@ -155,7 +155,7 @@ def compare(
     p-values are Holm-corrected in two families: all comparisons with baselines, and all steps of the chains.
 
     Args:
-        runs: for each name the file of each seed.
+        runs: File of each seed, by name of the run.
         baselines: names of runs that every other run is compared with.
         chains: lists of names; each run is compared with the next of its list.
         seed: seed of the bootstrap and of the tests.
@@ -170,7 +170,7 @@ def compare(
         if name not in runs:
             raise UserError(f"{name!r} is none of the runs: {', '.join(runs)}.")
     grader = check_comparable(runs, mix_humans)
-    measure = {"page": "similarity", "function": "reward"}.get(grader.get("kind"), "success")
+    measure = {"page": "similarity", "function": "reward"}.get(grader.get("kind", ""), "success")
     tasks = {t.task.id for files in runs.values() for file in files for t in file.trajectories}
     counted = set(tasks)
     for file in (file for files in runs.values() for file in files):
@@ -217,8 +217,7 @@ def _row(name: str, seeds: list[dict], measure: str, seed: int, humans: list[str
 
 
 def _difference(better: str, worse: str, one: np.ndarray, other: np.ndarray, wins: np.ndarray, seed: int) -> Difference:
-    by_task = [dict(enumerate(values.mean(0).tolist())) for values in (one, other)]
-    over_tasks = paired_difference(*by_task, seed=seed)
+    over_tasks = paired_difference(_by_number(one.mean(0)), _by_number(other.mean(0)), seed=seed)
     if len(one) != len(other) or len(one) == 1 or one.shape[1] == 1:
         p = over_tasks.p
         return Difference(better, worse, 1, over_tasks, _interval(wins.mean(0, keepdims=True), seed), p, p)
@@ -230,7 +229,12 @@ def _interval(values: np.ndarray, seed: int) -> Estimate:
     """The interval of values [S, T]: over tasks if there is one seed, else over seeds and tasks."""
     if len(values) > 1:
         return two_level_interval(values, seed=seed)
-    return bootstrap_interval(dict(enumerate(values[0].tolist())), seed=seed)
+    return bootstrap_interval(_by_number(values[0]), seed=seed)
+
+
+def _by_number(values: np.ndarray) -> dict[str, float]:
+    """The values [T] by the number of their task, with leading zeros: sorted by name they stay in order."""
+    return {f"{number:09}": value for number, value in enumerate(values.tolist())}
 
 
 def _matrix(seeds: Sequence[Mapping], name: str) -> np.ndarray:

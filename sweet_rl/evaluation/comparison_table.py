@@ -130,7 +130,11 @@ def _runs(comparison: Comparison, paper: Mapping[str, Mapping[str, float]]) -> T
     heading += ["simulated human"] if mixed else []
     cells = [heading]
     for row in comparison.rows:
-        line = [row.name, str(row.seeds), *([f"{100 * row.tests_passed.mean:.1f}"] if code else [])]
+        line = [
+            row.name,
+            str(row.seeds),
+            *([f"{100 * row.tests_passed.mean:.1f}"] if code and row.tests_passed else []),
+        ]
         line += [f"{100 * row.main.mean:.1f}"]
         line += [("" if row.spread is None else f"{100 * row.spread:.1f}")] if spread else []
         line += [interval_text(row.main.low, row.main.high), f"{row.turns:.2f}"]

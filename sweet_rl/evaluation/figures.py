@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +23,7 @@ PAPER = "#9a9a9a"  # of the paper's own figures
 MARKERS = ("s", "^", "D", "v", "P", "X", "<", ">")
 LINES = ("--", ":", "-.", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 2)), (0, (8, 2)), (0, (3, 1, 1, 1)))
 GREYS = ("#303030", "#5a5a5a", "#7a7a7a", "#444444", "#6a6a6a", "#8c8c8c")
-SETTINGS = {
+SETTINGS: Any = {
     "font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "axes.axisbelow": True,
     "axes.edgecolor": "#606060", "grid.color": "#e4e4e4", "grid.linewidth": 0.6, "legend.frameon": False,
     "legend.fontsize": 8, "figure.dpi": 150, "svg.hashsalt": "sweet_rl", "svg.fonttype": "path",
@@ -39,7 +40,7 @@ def table(comparison: Mapping, title: str = ""):
 
     Args:
         comparison: `Comparison.to_dict()`, with the paper's rows under `paper` (or None).
-        title: of the figure.
+        title: Title of the figure.
     """
     runs, paper = comparison["runs"], comparison.get("paper") or {}
     panels = PANELS[comparison["measure"]]
@@ -77,8 +78,8 @@ def curves(comparison: Mapping, title: str = "", x_label: str = "", paper: Seque
 
     Args:
         comparison: `Comparison.to_dict()`.
-        title: of the figure.
-        x_label: of the x axis.
+        title: Title of the figure.
+        x_label: Label of the x axis.
         paper: the paper's points {series, success, x?}, success in percent. A point without x is drawn as a level;
             points with x get a panel of their own.
 
@@ -161,9 +162,9 @@ def credit(results: Mapping[str, Mapping], title: str = ""):
     """How often each critic agrees with the oracle of the mini tasks, per turn: one panel per group of decisions.
 
     Args:
-        results: for each critic {groups: {name: {by_turn: {turn from 0: {accuracy, pairs}}}}}, as written by
+        results: Results of each critic, {groups: {name: {by_turn: {turn from 0: {accuracy, pairs}}}}}, as written by
             measure_mini_credit.py. Points of fewer than 30 pairs are not drawn.
-        title: of the figure.
+        title: Title of the figure.
     """
     groups = list(next(iter(results.values()))["groups"])
     figure, axes = _new_figure(len(groups), width=3.3 * len(groups), height=3.8)
@@ -189,9 +190,9 @@ def credit_study(results: Mapping[str, Mapping], title: str = ""):
     whose smallest accuracy at the most dialogues is the highest.
 
     Args:
-        results: as of `credit`, with `accuracy`, `interval` and `pairs` of each group, and `smallest`; named
+        results: Results as of `credit`, with `accuracy`, `interval` and `pairs` of each group, and `smallest`; named
             `critic, aggregation` or, if the critic was trained, `critic, aggregation@dialogues`.
-        title: of the figure.
+        title: Title of the figure.
     """
     levels, curves_ = best_aggregations(results)
     groups = list(next(iter(results.values()))["groups"])
@@ -250,7 +251,7 @@ def budget(points: Sequence[Mapping], title: str = "", measure: str = "success")
 
     Args:
         points: {name, cpu_seconds, dialogues, mean, low, high} per run (`budget.budget_points`).
-        title: of the figure.
+        title: Title of the figure.
         measure: name of the measure that mean, low and high are of.
     """
     panels = (("cpu_seconds", "CPU seconds per seed"), ("dialogues", "dialogues collected per seed"))

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 from sweet_rl.errors import UserError
 from sweet_rl.records import Trajectory, content_id, read_records
@@ -65,7 +66,9 @@ def read_graded(path: str) -> GradedFile:
     return GradedFile(path, trajectories, grader_of(path, trajectories, manifest["settings"] if manifest else {}))
 
 
-def grader_of(path: str, trajectories: Iterable[Trajectory], settings: Mapping[str, object] = ()) -> dict:
+def grader_of(
+    path: str, trajectories: Iterable[Trajectory], settings: Mapping[str, object] = MappingProxyType({})
+) -> dict:
     """How the trajectories were graded, by their own fields and by the settings of their evaluation."""
     grader = {name: value for name, value in dict(settings).items() if name not in NOT_OF_THE_GRADER}
     for trajectory in trajectories:

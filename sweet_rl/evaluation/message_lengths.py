@@ -25,7 +25,7 @@ def message_lengths(trajectories: Sequence[Trajectory]) -> dict:
     answers: list[int] = []
     for messages in dialogues:
         for turn, message in enumerate(messages, start=1):
-            length = len(message["token_ids"]) if tokens else len(message["content"].split())
+            length = len(message.get("token_ids") or ()) if tokens else len(message["content"].split())
             if ANSWER_MARKER in message["content"]:
                 answers.append(length)
             else:

@@ -43,7 +43,7 @@ def summarise_rewards(trajectories: Sequence[Trajectory], k: int = 1, seed: int 
     of_pages = encoder is not None or any("similarity" in grade for grade in grades)
     of_code = any("tests" in grade or t.task.test_cases for t, grade in zip(finished, grades, strict=True))
     name = "cosine_similarity" if of_pages else "tests_passed" if of_code else "reward"
-    measures = {name: _by_task(graded, lambda t: t.reward)}
+    measures = {name: _by_task(graded, lambda t: t.reward or 0.0)}
     if not of_pages:
         measures["success"] = _by_task(graded, lambda t: float(t.reward == 1.0))
     # An answer with failed tests and no other failure is wrong; a page or a graded reward below 1 has not failed.
@@ -105,12 +105,12 @@ def summary_text(summary: Mapping) -> str:
 
 def _best_of_k(measures: Mapping[str, Mapping[str, list[float]]], k: int, seed: int) -> dict:
     """{k, tasks_with_too_few} and, if a task has k graded dialogues, an estimate per measure."""
-    samples = {task: len(values) for values in measures.values() for task, values in values.items()}
+    samples = {task: len(values) for by_task in measures.values() for task, values in by_task.items()}
     enough = [task for task, count in samples.items() if count >= k]
     found: dict = {"k": k, "tasks_with_too_few": len(samples) - len(enough)}
     if enough:
-        for key, values in measures.items():
-            best = {task: best_of_k(values[task], k) for task in enough}
+        for key, by_task in measures.items():
+            best = {task: best_of_k(by_task[task], k) for task in enough}
             found[key] = bootstrap_interval(best, seed=seed).to_dict()
     return found
 

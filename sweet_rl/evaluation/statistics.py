@@ -53,7 +53,7 @@ def bootstrap_interval(
     """The mean over tasks and its percentile bootstrap interval, resampled over tasks.
 
     Args:
-        values_by_task: for each task one value, or the values of its dialogues.
+        values_by_task: One value for each task, or the values of its dialogues.
         level: confidence level of the interval.
         resamples: number of bootstrap resamples.
         seed: seed of the resampling.

@@ -42,7 +42,7 @@ class CalledModel:
 
     Args:
         call: `call(messages, sampling)` returns one reply to the messages {role, content}.
-        name: of the model, for the identity of the human that it plays.
+        name: Name of the model, for the identity of the human that it plays.
 
     Attributes:
         error: the exception that the last call ended with, for the tool's own error handling; None if it replied.
@@ -77,7 +77,7 @@ class Benchmark:
         user_prompt_path: template of a human that a model plays; the domain's by default.
         human: fields of `HumanSettings`.
         grading: fields of `CodeGrading`, or of `PageGrading` in a domain that draws pages.
-        seed: of everything that is random.
+        seed: Random seed.
 
     Raises:
         UserError: an unknown domain or setting, or a prompt that cannot be used.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from sweet_rl.chat import ChatFormat
 from sweet_rl.chat_markup import Markup, parts_from_text, recognised
@@ -42,7 +44,7 @@ def trajectory_parts(trajectory: Trajectory, texts: TextMarkup) -> list[Part]:
     last = _last_turn(trajectory)
     markup = text_markup(trajectory, texts)
     if markup is not None:
-        row = trajectory.dialogue_history[last]
+        row: Mapping[str, Any] = trajectory.dialogue_history[last]
         return parts_from_text(row["input"] + row["output"], markup)
     if texts.chat is not None:
         return texts.chat.dialogue(trajectory.dialogue_history[: last + 1], trajectory.tokenizer)
@@ -58,7 +60,7 @@ def text_markup(trajectory: Trajectory, texts: TextMarkup) -> Markup | None:
     Raises:
         UserError: a response template without the text that ends a turn.
     """
-    row = trajectory.dialogue_history[_last_turn(trajectory)]
+    row: Mapping[str, Any] = trajectory.dialogue_history[_last_turn(trajectory)]
     if trajectory.parts or not isinstance(row.get("input"), str) or row.get("output") is None:
         return None
     chat, header, eos, bos = texts.chat, texts.response_template, texts.eos_text, texts.bos_text

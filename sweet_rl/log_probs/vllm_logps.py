@@ -38,14 +38,14 @@ def load_vllm_scorers(paths: Sequence[str | None], bf16: bool) -> list[VLLMScore
         for scorer in together:
             scorer.others = [other for other in together if other is not scorer]
     scorers = iter(together)
-    return [path and next(scorers) for path in paths]
+    return [next(scorers) if path else None for path in paths]
 
 
 def shares_of(paths: Sequence[str], size: int, memory: Sequence[int]) -> list[float]:
     """The share of the GPUs' memory that each engine gets. If they sum up to more than 1, the engines must take turns.
 
     Args:
-        paths: of the models.
+        paths: Paths of the models.
         size: bytes of a weight.
         memory: bytes of each GPU; weights and cache are divided among them.
 
@@ -73,8 +73,8 @@ class VLLMScorer:
     The engine is started by the first call, for the longest text of the call. Each text is computed whole.
 
     Args:
-        path: of the model.
-        engine_settings: of `vllm.LLM`.
+        path: Path of the model.
+        engine_settings: Settings of `vllm.LLM`.
 
     Attributes:
         others: scorers whose engines are stopped before this one's is started.
@@ -88,7 +88,8 @@ class VLLMScorer:
             import vllm  # noqa: F401
         except ImportError as error:
             raise UserError("vLLM is not installed (`pip install vllm`). Leave out --engine vllm.") from error
-        self.path, self.others = path, []
+        self.path = path
+        self.others: list[VLLMScorer] = []
         self._settings = {"max_num_batched_tokens": STEP_TOKENS, **engine_settings}
         self._engine: Any = None
         self._longest = 0

@@ -11,7 +11,7 @@ def without_thinking(text: str, prompt: str | None = None) -> str:
     A text whose reasoning a token limit cut has nothing else: "" is returned. Later mentions of the tags stay.
 
     Args:
-        text: as sampled.
+        text: Text as it was sampled.
         prompt: the text that it continues, if it is known. Some templates open the reasoning themselves.
     """
     opened = text.lstrip().startswith(OPEN) or (prompt is not None and prompt.rstrip().endswith(OPEN))

@@ -175,7 +175,7 @@ class TurnCandidates(_Record):
         additional_outputs: the candidates.
         additional_reference_logprobs: per candidate the sampling log-probs of its tokens, or their mean.
         judge_result: indices of `additional_outputs`, best first.
-        judge_scores: in the order of `additional_outputs`; higher is better.
+        judge_scores: Scores in the order of `additional_outputs`; higher is better.
         task: only with its reference solution in released files.
         turn: None in released files.
         dialogue: the messages before the turn.

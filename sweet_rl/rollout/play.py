@@ -45,7 +45,7 @@ class DialogueSetup:
         agent: the policy.
         human: replies to the agent.
         begin: makes the environment of a task.
-        sampling: of the agent's messages; `seed` is the seed of the run, `n` the number of candidates per turn.
+        sampling: Sampling of the agent's messages, with the seed of the run and the number `n` of candidates per turn.
         choose: chooses the candidate that is played (the paper, figure 3a); None plays the only one.
         label_turn: see `Domain.label_turn`.
         human_identity: {name, hash} of the human, which the trajectories carry.

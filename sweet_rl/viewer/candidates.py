@@ -102,10 +102,10 @@ class Candidates:
             if message["role"] != "assistant":
                 continue
             own = message["turn"]
-            record = records.get(own) or (last if own == turn else None)
-            if record is None:
+            shown = records.get(own) or (last if own == turn else None)
+            if shown is None:
                 continue
-            message["candidates"] = self.ranked.view(record)
+            message["candidates"] = self.ranked.view(shown)
             if own in scores:
                 message["credit"] = scores[own]
             prompt = prompts.get(own, longest)

@@ -69,10 +69,10 @@ class Pictures:
 
     def similarity(self, html: str, reference: str) -> float | None:
         """The cosine of the two pages' embeddings; None without an encoder or without a picture."""
-        vectors = [self._vector(self.name(page)) for page in (html, reference)]
-        if any(vector is None for vector in vectors):
+        own, other = (self._vector(self.name(page)) for page in (html, reference))
+        if own is None or other is None:
             return None
-        return round(cosine(*vectors), DECIMALS)
+        return round(cosine(own, other), DECIMALS)
 
     def get(self, name: str) -> bytes | None:
         """The PNG of a name returned by `name`; None for any other name and for a page that could not be drawn."""
@@ -104,7 +104,9 @@ class Pictures:
         return drawn
 
     def _vector(self, name: str) -> np.ndarray | None:
-        png = None if self.encoder is None else self._draw(name).png
+        if self.encoder is None:
+            return None
+        png = self._draw(name).png
         if png is None:
             return None
         with self._encoding:

@@ -80,8 +80,8 @@ class Dialogues:
 
     def view(self, number: int) -> dict:
         trajectory = self.trajectory(number)
-        records = self.ranked.records(trajectory.id) if self.ranked else {}
-        shown = {turn: self.ranked.view(record) for turn, record in records.items()}
+        ranked = self.ranked
+        shown = {turn: ranked.view(record) for turn, record in ranked.records(trajectory.id).items()} if ranked else {}
         return {"kind": "dialogue"} | trajectory_view(trajectory, self.turn_credit(trajectory), shown)
 
     def summary(self) -> dict:

@@ -27,7 +27,8 @@ def messages_of(text: str | Sequence[Part]) -> list[dict]:
         parts = [part for part in text if not part.get("bos")]
     family = family_of("".join(part["text"] for part in parts if not _is_held(part)))
     closing = family.closing if family else _NOTHING
-    skeleton, held = "", []
+    skeleton = ""
+    held: list[Part] = []
     for part in parts:
         if not _is_held(part):
             skeleton += part["text"]

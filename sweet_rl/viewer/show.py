@@ -28,9 +28,9 @@ class ViewSettings:
         input_path: trajectories, candidates or pairs (JSONL); the kind is known from the fields of the first record.
         output: the HTML file; default: the input's name with .html.
         serve: write no file; serve the page on 127.0.0.1 and read entries on request.
-        port: of --serve; 0 takes a free one.
+        port: Port of --serve; 0 takes a free one.
         compare_path: trajectories of a second run on the same tasks, shown beside the first.
-        names: of the two runs, separated by a comma; default: the names of the files.
+        names: Names of the two runs, separated by a comma; default: the names of the files.
         credit_path: file of the critic's credit, computed once; default with --critic: beside the output.
         ranked_path: ranked candidates of these trajectories, shown at their turns.
         pair_path: turn pairs drawn from the ranked candidates, to mark which candidates were chosen and rejected.
@@ -108,7 +108,7 @@ def open_collection(
     credit_path = view.credit_path or (f"{view.page}.credit.jsonl" if credit is not None else None)
 
     def kept(path: str, credit_path: str | None) -> CreditFile | None:
-        if credit is not None:
+        if credit is not None and credit_path is not None:
             write_credit(credit, RecordFile(path, kind, limit), credit_path, view.overwrite, view.response_template)
         return None if credit_path is None else CreditFile(credit_path)
 
@@ -125,10 +125,10 @@ def open_collection(
     if view.compare_path is None:
         return run
     second = None if credit is None else kept(view.compare_path, f"{credit_path}.compared")
-    chosen = tuple(view.names) if view.names else (Path(view.input_path).name, Path(view.compare_path).name)
-    if chosen[0] == chosen[1]:
-        chosen = (str(view.input_path), str(view.compare_path))
-    return Comparison(run, dialogues(view.compare_path, second), chosen)
+    one, other = view.names or (Path(view.input_path).name, Path(view.compare_path).name)
+    if one == other:
+        one, other = str(view.input_path), str(view.compare_path)
+    return Comparison(run, dialogues(view.compare_path, second), (one, other))
 
 
 def _check_together(kind: type, view: ViewSettings, critic: CriticSettings | None) -> None:

@@ -31,7 +31,8 @@ class RecordFile(Generic[Kind]):
     """
 
     def __init__(self, path: str | Path, kind: type[Kind], limit: int | None = None) -> None:
-        self.path, self.kind, self.limit = local_path(path), kind, limit
+        self.path, self.limit = local_path(path), limit
+        self.kind: type[Kind] = kind
         self._seen = self._state()
 
     def scan(self) -> Iterator[tuple[Place, Kind]]:

@@ -26,7 +26,7 @@ class Tally:
     def add(self, trajectory: Trajectory, row: dict) -> None:
         """Count a dialogue. One that failed or has no grade does not enter success."""
         self.add_row(row)
-        if trajectory.is_graded:
+        if trajectory.is_graded and trajectory.reward is not None:
             self.rewards[trajectory.task.id].append(trajectory.reward)
         for turn, value in enumerate(row.get("advantages", ())):
             if value is not None:

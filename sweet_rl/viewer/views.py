@@ -27,8 +27,8 @@ def trajectory_view(
 
     Args:
         trajectory: the dialogue.
-        credit: for each turn its credit, as kept by `credit_file`.
-        candidates: for each turn its `candidates_view`.
+        credit: Credit of each turn, as kept by `credit_file`.
+        candidates: The `candidates_view` of each turn.
 
     Returns:
         `messages` are {role, text, turn?, finish?, prompt?, credit?, oracle?, candidates?}; the agent's turns count
@@ -45,8 +45,9 @@ def trajectory_view(
             message["turn"] = turn
             if row.get("finish_reason"):
                 message["finish"] = row["finish_reason"]
-            if prompts[turn] is not None:
-                message["prompt"] = utf16_length(prompts[turn]) if longest.startswith(prompts[turn]) else prompts[turn]
+            prompt = prompts[turn]
+            if prompt is not None:
+                message["prompt"] = utf16_length(prompt) if longest and longest.startswith(prompt) else prompt
             if credit and turn in credit:
                 message["credit"] = credit[turn]
             if candidates and turn in candidates:
@@ -110,7 +111,7 @@ def answer_code(trajectory: Trajectory) -> str | None:
 
 def task_view(task: Task) -> dict:
     """A task as {id, description, truth, hidden?}; `hidden` lists the topics of a mini task's hidden rules."""
-    view = {"id": task.id, "description": task.problem_description, "truth": task.ground_truth}
+    view: dict[str, Any] = {"id": task.id, "description": task.problem_description, "truth": task.ground_truth}
     if rules := hidden_rules(task):
         view["hidden"] = rules
     return view
@@ -133,14 +134,14 @@ def oracle_word(message: Mapping[str, Any]) -> str | None:
 
 def exact_prompts(trajectory: Trajectory) -> list[str | None]:
     """For each turn of the agent the exact text that it was given; None if the file does not hold it."""
-    from_parts: list[str] = []
+    from_parts: list[str | None] = []
     before = ""
     for part in trajectory.parts or ():
         if part["train"]:
             from_parts.append(before)
         before += part["text"]
     rows = [row for row in trajectory.dialogue_history if row["role"] == "assistant"]
-    recorded = [row.get("input") if isinstance(row.get("input"), str) else None for row in rows]
+    recorded = [given if isinstance(given, str) else None for given in (row.get("input") for row in rows)]
     from_parts = from_parts if len(from_parts) == len(rows) else [None] * len(rows)
     return [given if given is not None else part for given, part in zip(recorded, from_parts, strict=True)]
 
@@ -155,7 +156,7 @@ def candidates_view(
     Args:
         record: the candidates.
         pairs: the pairs drawn from this turn, if they are known.
-        credit: for each candidate (by its number) its credit.
+        credit: Credit of each candidate, by its number.
 
     Returns:
         {text, number, score?, half?, finish?, chosen?, rejected?, credit?} per candidate. `half` is the half of the

@@ -39,7 +39,7 @@ class Passages:
     """Pieces of a corpus, drawn at random.
 
     Attributes:
-        texts: of the corpus.
+        texts: Texts of the corpus.
         size: characters of a piece.
     """
 

@@ -75,7 +75,7 @@ def task_of(row: dict[str, Any], number: int, where: str) -> Task:
 
     Args:
         row: its fields.
-        number: of the row in WebSight.
+        number: Number of the row in WebSight.
         where: the source, for messages.
 
     Raises:
