@@ -204,9 +204,9 @@ def other_critics(folder, seed):
     name = "_without_c"
     yield train(f"{folder}/critic{name}", "train_dpo", "critic", AGENT, pairs, seed)
     yield from rank(folder, name, f"{by_ratio(f'{folder}/critic{name}', AGENT)} --no_prompt")
-    for name, flags in {"_without_normalisation": "--normalize none", "_one_mean": "--normalize trajectory"}.items():
-        yield train(f"{folder}/critic{name}", "train_dpo", "critic", AGENT, with_c, seed, flags)
-        yield from rank(folder, name, f"{by_ratio(f'{folder}/critic{name}', AGENT)} {flags}")
+    for name, training, ranking in (("_without_normalisation", "none", "none"), ("_one_mean", "trajectory", "turn")):
+        yield train(f"{folder}/critic{name}", "train_dpo", "critic", AGENT, with_c, seed, f"--normalize {training}")
+        yield from rank(folder, name, f"{by_ratio(f'{folder}/critic{name}', AGENT)} --normalize {ranking}")
     name = "_seed"  # the paper's reference in an embedded world, where another one is the default
     yield train(f"{folder}/critic{name}", "train_dpo", "critic", AGENT, with_c, seed)
     yield from rank(folder, name, f"--model_id {folder}/critic_seed --reference seed --reference_model_id {AGENT}")

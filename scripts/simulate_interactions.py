@@ -29,23 +29,24 @@ The same command continues a run that was stopped.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Annotated
 
 from sweet_rl.cli import prefix, run
 from sweet_rl.cli.released import SIMULATE
-from sweet_rl.credit.critics import CriticSettings
-from sweet_rl.domains import Human, HumanSettings
+from sweet_rl.credit.best_of_n import best_of_n
+from sweet_rl.credit.critic_types import CriticFlags
+from sweet_rl.domains import HumanSettings
 from sweet_rl.models import CallSettings, ModelSettings, Sampling
 from sweet_rl.rendering.renderer import BrowserSettings
 from sweet_rl.rollout.collect import CollectionSettings
-from sweet_rl.rollout.play import CandidateSelector
-from sweet_rl.rollout.simulate import PlayerSettings, SelectorSettings, Simulation
+from sweet_rl.rollout.simulate import PlayerSettings, Simulation
 from sweet_rl.runs.step import StepSettings
 from sweet_rl.task_types import load_domain
 
 ENV_FLAGS = prefix("env_", hostname="hostname", tokenizer=None, api_key_variable="api_key_variable")
-CRITIC_FLAGS = prefix("critic_", model_id="critic", critic_type="critic_type", seed=None)
+CRITIC_FLAGS = prefix(
+    "critic_", model_id="critic", critic_type="critic_type", critic_settings="critic_settings", seed=None
+)
 
 
 def main(
@@ -60,7 +61,7 @@ def main(
     human: Annotated[HumanSettings, prefix("env_", retry_leaks="retry_leaks")],
     pages: BrowserSettings,
     step: Annotated[StepSettings, prefix("", limit=None)],
-    critic: Annotated[CriticSettings | None, CRITIC_FLAGS] = None,
+    critic: Annotated[CriticFlags | None, CRITIC_FLAGS] = None,
     task_type: str = "code",
 ) -> None:
     """Simulate dialogues.
@@ -71,23 +72,10 @@ def main(
         task_type: Domain: code (Backend Programming), html (Frontend Design), mini, or the path of a
             Python file with a DOMAIN.
     """
-    selector = None if critic is None else _selector(replace(critic, seed=collection.seed))
+    selector = None if critic is None else best_of_n(critic.chosen.seeded(collection.seed))
     domain = load_domain(task_type)
     simulation = Simulation(domain, players, collection, sampling, agent, env, calls, human, pages, selector)
     simulation.run(input_path, output_path, step)
-
-
-def _selector(critic: CriticSettings) -> SelectorSettings:
-    """The settings of a critic that chooses the best of several candidates."""
-
-    def load(human: Human) -> CandidateSelector:
-        from sweet_rl.credit.best_of_n import BestCandidate  # imports torch, which dialogues of servers do not need
-        from sweet_rl.credit.critics import load_critic
-
-        scorer = load_critic(critic, human)
-        return BestCandidate(scorer, getattr(scorer, "chat", None))
-
-    return SelectorSettings(critic.to_settings(), critic.inputs(), load)
 
 
 if __name__ == "__main__":

@@ -14,21 +14,16 @@ from typing import Annotated
 
 from sweet_rl.cli import prefix, run
 from sweet_rl.cli.released import VISUALIZE
-from sweet_rl.credit.critics import CriticSettings
+from sweet_rl.credit.critic_types import TurnCriticFlags
 from sweet_rl.viewer.show import ViewSettings, show
-
-NOT_HERE = (  # only a log-ratio has credit by token
-    "critic_type", "top_tokens", "clip", "purification", "reply", "hostname", "engine", "judge_prompt_path",
-    "api_key_variable", "concurrency", "seed",
-)  # fmt: skip
 
 
 def main(
     view: ViewSettings,
-    credit: Annotated[CriticSettings | None, prefix("", model_id="critic", **dict.fromkeys(NOT_HERE))] = None,
+    credit: Annotated[TurnCriticFlags | None, prefix("", model_id="critic")] = None,
 ) -> None:
     """Make a page of a file's dialogues, candidates or pairs."""
-    show(view, credit)
+    show(view, credit and credit.chosen)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,7 @@
-"""A human who is asked for single replies, outside of dialogues: the flags that name one, and how it is made."""
+"""A human who is asked for replies to candidates, outside of dialogues: settings of a critic, and how it is made."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from sweet_rl.domains import Domain, Human, HumanSettings
@@ -10,84 +9,62 @@ from sweet_rl.errors import UserError
 from sweet_rl.model_loading import model_input
 from sweet_rl.models.load import load_model
 from sweet_rl.models.settings import ModelSettings
-from sweet_rl.records import Task
+from sweet_rl.task_types import load_domain
 
 
 @dataclass(frozen=True)
-class AskedSettings:
-    """The human who is asked for replies to candidates.
+class AskedHuman:
+    """The human who is asked for replies to candidates; nobody if `env_model` is not given.
 
     Attributes:
-        env_model: For --reply: the human who is asked, a scripted one of the domain (`mini`) or a model.
-        task_type: For --reply: the domain of the tasks, as in simulate_interactions.py.
-        user_prompt_path: For --reply: template of a human that a model plays; the domain's by default.
+        env_model: Human who is asked: a scripted one of the domain (`mini`) or a model.
+        task_type: Domain of the tasks, as in simulate_interactions.py.
+        user_prompt_path: Template of a human that a model plays; the domain's by default.
+        env: Place where that model runs.
+        human: Settings of a human that a model plays.
+
+    Raises:
+        UserError: The human looks at pages, which are drawn in dialogues only.
     """
 
     env_model: str | None = None
     task_type: str = "code"
     user_prompt_path: str | None = None
-
-    def human(
-        self, load_domain: Callable[[str], Domain], model: ModelSettings, settings: HumanSettings
-    ) -> AskedHuman | None:
-        """The human, of an `AskedHuman`'s `load_domain`, `model` and `settings`; None if none is named."""
-        return AskedHuman(load_domain, self, model, settings) if self.env_model else None
-
-
-@dataclass(frozen=True)
-class AskedHuman:
-    """Names a human, so that each process can make its own.
-
-    Attributes:
-        load_domain: `load_domain(task_type)` is the domain.
-        asked: the human and its domain; `env_model` is given.
-        model: where that model runs.
-        settings: how it plays the human.
-
-    Raises:
-        UserError: the human looks at pages, which are drawn in dialogues only.
-    """
-
-    load_domain: Callable[[str], Domain]
-    asked: AskedSettings
-    model: ModelSettings = field(default_factory=ModelSettings)
-    settings: HumanSettings = field(default_factory=HumanSettings)
+    env: ModelSettings = field(default_factory=ModelSettings)
+    human: HumanSettings = field(default_factory=HumanSettings)
 
     def __post_init__(self) -> None:
-        if self._domain.draws_pages:
+        if self.env_model and self.domain.draws_pages:
             raise UserError(
-                f"--task_type {self.asked.task_type}: its human looks at pages, which are drawn in dialogues only. "
-                "Leave out --reply and --env_model."
+                f"task_type {self.task_type}: its human looks at pages, which are drawn in dialogues only. Leave out "
+                "env_model."
             )
 
-    def make(self) -> Human:
-        """The human. Raises UserError if its model cannot be loaded."""
-        model = None
-        if not self._scripted:
-            model = load_model(self.asked.env_model, replace(self.model, tokenizer=None))
-        limits = self._domain.limits(self.settings)
-        return self._domain.make_human(self.asked.env_model, model, self._prompt, **vars(limits))
-
-    def identity(self) -> dict[str, str]:
-        """Its name and hash, as trajectories carry them."""
-        folder = None if self._scripted else model_input(self.asked.env_model)
-        limits = self._domain.limits(self.settings)
-        return self._domain.human_identity(
-            None, self.asked.env_model, self._prompt, limits, self.model.request, folder=folder
-        )
-
-    def check(self, tasks: Sequence[Task], path: str) -> None:
-        """Raise UserError if the file `path` holds a task that this human cannot play."""
-        self._domain.check(tasks, path, self.asked.env_model)
-
     @property
-    def _domain(self) -> Domain:
-        return self.load_domain(self.asked.task_type)
+    def domain(self) -> Domain:
+        """The domain of the tasks."""
+        return load_domain(self.task_type)
+
+    def make(self) -> Human | None:
+        """The human, if one is named. Raises UserError if its model cannot be loaded."""
+        if self.env_model is None:
+            return None
+        model = None if self._scripted else load_model(self.env_model, replace(self.env, tokenizer=None))
+        limits = self.domain.limits(self.human)
+        return self.domain.make_human(self.env_model, model, self._prompt, **vars(limits))
+
+    def identity(self) -> dict[str, str] | None:
+        """Its name and hash, as trajectories carry them; None if nobody is asked."""
+        if self.env_model is None:
+            return None
+        folder = None if self._scripted else model_input(self.env_model)
+        limits = self.domain.limits(self.human)
+        return self.domain.human_identity(None, self.env_model, self._prompt, limits, self.env.request, folder=folder)
 
     @property
     def _scripted(self) -> bool:
-        return self.asked.env_model in self._domain.scripted_humans
+        return self.env_model in self.domain.scripted_humans
 
     @property
     def _prompt(self) -> str:
-        return "" if self._scripted else self._domain.human_template(self.asked.user_prompt_path)
+        return "" if self._scripted else self.domain.human_template(self.user_prompt_path)

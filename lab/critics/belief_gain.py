@@ -1,5 +1,9 @@
 """Belief gain: how much likelier a turn makes the reference solution as the agent's answer.
 
+    python scripts/rank_best_of_n.py --critic_type lab/critics/belief_gain.py \
+        --critic_settings '{"model_id": "mini", "env_model": "mini", "task_type": "mini"}' \
+        --input_path candidates.jsonl --output_path ranked.jsonl
+
 The score of candidate a is log p(c|o,a,r) - log p(c|o), where r is the human's reply and p(c|.) the likelihood of the
 reference solution as the agent's next message, after the answer marker. The tokens of c are aggregated by `advantage`.
 
@@ -7,24 +11,22 @@ The reply is the record's own, if it has one (the turns of a dialogue, score_tur
 human it is an empty message. A candidate that is an answer has no reply and no next message. By Bayes'
 rule log p(c|o,a) - log p(c|o) = log p(a|o,c) - log p(a|o), so such a candidate gets its pointwise information, which is
 on the same scale: the right answer gains what was still uncertain about c, a wrong one loses.
-
-If the model were consistent, Bayes' rule would make a turn's belief gain its pointwise information plus that of the
-reply. No language model is, so the two err in different places; `PmiBeliefCritic` takes their mean.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
+from lab.critics.asked_human import AskedHuman
 from sweet_rl.chat import ChatFormat
+from sweet_rl.credit.advantage import TurnNormalize, advantage
 from sweet_rl.credit.candidate_texts import check_candidates, encoded_candidates
-from sweet_rl.credit.critics import CriticSettings
-from sweet_rl.credit.sweet_critic import VLLM_TURNS, LoadScorers, Score, TokenCritic, TokenLogps, load_scorers
-from sweet_rl.domains import ANSWER_MARKER, Human
+from sweet_rl.credit.critics import CriticType
+from sweet_rl.credit.sweet_critic import Score, TokenCriticSettings, TokenLogps, load_scorers, turns_per_call
+from sweet_rl.domains import ANSWER_MARKER, Domain, Human
 from sweet_rl.errors import UserError
 from sweet_rl.log_probs.rows import EncodedText
 from sweet_rl.model_loading import model_path
@@ -35,48 +37,79 @@ from sweet_rl.records import Part, TurnCandidates, seed_for
 REPLIES_AT_ONCE = 64
 
 
-class BeliefGainCritic(TokenCritic):
+@dataclass(frozen=True)
+class BeliefGainSettings(AskedHuman, TokenCriticSettings):
+    """The language model, and the human who is asked for a reply to each candidate.
+
+    Attributes:
+        seed: Random seed of the human's replies.
+    """
+
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        AskedHuman.__post_init__(self)
+        TokenCriticSettings.__post_init__(self)
+
+    def to_settings(self) -> dict[str, Any]:
+        """The settings that the scores depend on; the human by its name and hash."""
+        names = ("model_id", "bf16", "normalize", "engine")
+        asked = {"seed": self.seed, "human": self.identity()} if self.env_model else {}
+        return {name: value for name, value in super().to_settings().items() if name in names} | asked
+
+
+class BeliefGainCritic:
     """Scores candidates by their belief gain.
 
     Args:
-        chat: Chat format of the model.
-        score: log-probs under the model.
-        human: replies to each candidate; None for no reply.
+        chat: Chat format of the model's tokenizer.
+        score: Log-probs under the model.
+        human: Human who replies to each candidate; None for no reply.
+        normalize: As in `advantage`, over the tokens of the reference solution.
         seed: Random seed of the human's replies. Equal candidates of a turn get the same reply.
-        aggregation: normalize, clip, top_tokens, as of `TokenCritic`, over the tokens of the reference solution.
+        domain: Domain of the human, which says whether the human can play a task.
     """
 
+    turns_per_call = 64
+
     def __init__(
-        self, chat: ChatFormat, score: Score, human: Human | None = None, *, seed: int = 0, **aggregation: Any
+        self,
+        chat: ChatFormat,
+        score: Score,
+        human: Human | None = None,
+        normalize: TurnNormalize = "turn",
+        seed: int = 0,
+        domain: Domain | None = None,
     ):
-        super().__init__(chat, **aggregation)
-        self._score, self._human, self._seed = score, human, seed
+        self.chat, self.eos_text = chat, chat.eos_text
+        self._score, self._human, self._normalize, self._seed, self._domain = score, human, normalize, seed, domain
         self._asked = asyncio.Semaphore(REPLIES_AT_ONCE)
 
     @classmethod
-    def load(
-        cls, settings: CriticSettings, human: Human | None = None, load: LoadScorers | None = None
-    ) -> BeliefGainCritic:
-        """Load the model, on the GPU if there is one.
+    def load(cls, settings: BeliefGainSettings) -> BeliefGainCritic:
+        """Load the model, on the GPU if there is one, and the human. Raises UserError if one cannot be loaded."""
+        (score,) = load_scorers([settings.model_id], settings)
+        chat = ChatFormat.from_pretrained(model_path(settings.model_id))
+        critic = cls(chat, score, settings.make(), settings.normalize, settings.seed, settings.domain)
+        critic.turns_per_call = turns_per_call(settings)
+        return critic
 
-        Raises:
-            UserError: it cannot be loaded, or the settings want replies and there is no `human`.
-        """
-        if settings.reply and human is None:
-            raise UserError("--reply: no human is known here who could be asked. Leave it out.")
-        path = model_path(settings.model_id)
-        (score,) = (load or load_scorers)([path], settings)
-        human = human if settings.reply else None
-        made = cls(ChatFormat.from_pretrained(path), score, human, seed=settings.seed, **settings.aggregation)
-        if settings.engine == "vllm":
-            made.turns_per_call = VLLM_TURNS
-        return made
+    async def scores(self, records: Sequence[TurnCandidates]) -> list[list[float]]:
+        """The belief gain of each candidate of each record."""
+        return [[advantage(*pair, self._normalize) for pair in group] for group in await self.logps(records)]
 
-    async def token_logps(self, records: Sequence[TurnCandidates]) -> list[list[TokenLogps]]:
+    async def logps(self, records: Sequence[TurnCandidates]) -> list[list[TokenLogps]]:
+        """For each record and candidate the log-probs that `advantage` compares."""
         groups = await asyncio.gather(*map(self._texts, records))
         flat = [text for group in groups for pair in group for text in pair]
         found = iter(await asyncio.to_thread(self._score, flat))
         return [[(next(found), next(found)) for _ in group] for group in groups]
+
+    async def close(self) -> None:
+        """Close the human's model."""
+        model = getattr(self._human, "model", None)
+        if model is not None:
+            await model.close()
 
     async def _texts(self, record: TurnCandidates) -> list[tuple[EncodedText, EncodedText]]:
         """The two texts of each candidate, with and without what it adds."""
@@ -86,6 +119,8 @@ class BeliefGainCritic(TokenCritic):
                 f"candidates {record.id!r}: no 'dialogue', so it cannot be continued. Sample the candidates again with "
                 "sample_best_of_n.py."
             )
+        if self._human is not None and self._domain is not None and record.additional_replies is None:
+            self._domain.check([record.task], f"candidates {record.id!r}")
         spoken = [without_thinking(text) for text in record.additional_outputs]
         questions = [index for index, text in enumerate(spoken) if ANSWER_MARKER not in text]
         replies = dict(
@@ -133,18 +168,7 @@ class BeliefGainCritic(TokenCritic):
         return EncodedText.build(prompt + ids, [False] * len(prompt) + train, where, shared)
 
 
-class PmiBeliefCritic(BeliefGainCritic):
-    """The mean of pointwise information and belief gain, both under one model, each aggregated over its own tokens."""
-
-    async def _texts(self, record: TurnCandidates) -> list[tuple[EncodedText, EncodedText]]:
-        """The texts of every candidate's belief gain, then those of its pointwise information; so are `token_logps`."""
-        return [*await super()._texts(record), *self._with_and_without_c(record)]
-
-    async def scores_by(
-        self, records: Sequence[TurnCandidates], aggregations: Sequence[Mapping[str, Any]]
-    ) -> list[list[list[float]]]:
-        found = await super().scores_by(records, aggregations)
-        return [[np.reshape(both, (2, -1)).mean(axis=0).tolist() for both in groups] for groups in found]
+CRITIC = CriticType(BeliefGainSettings, BeliefGainCritic.load)
 
 
 def _message(record: TurnCandidates, index: int, spoken: str) -> Message:

@@ -1,174 +1,217 @@
 """A study of credit: the candidates of a file, scored by every combination of critic, reference and aggregation.
 
-Each row of the study is what rank_best_of_n.py gives with the row's flags. Here each log-prob is computed once for all
-rows that need it.
+Each row of the study is what rank_best_of_n.py gives with the row's critic and settings. Here each model is loaded
+once, and each log-prob is computed once for all rows that need it.
 """
 
 from __future__ import annotations
 
-import asyncio
-import dataclasses
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 
+from lab.critics.aggregations import Aggregation, scores_by
 from lab.critics.asked_human import AskedHuman
-from sweet_rl.cli import UNRECORDED
-from sweet_rl.credit.critics import CriticSettings, load_critic
-from sweet_rl.credit.ranking import human_setting
-from sweet_rl.credit.sweet_critic import LoadScorers, Score, TokenCritic, load_scorers
+from lab.critics.belief_gain import BeliefGainCritic
+from lab.critics.pmi_belief import PmiBeliefCritic
+from lab.critics.purified import PurifiedCritic
+from sweet_rl.chat import ChatFormat
+from sweet_rl.cli import to_settings
+from sweet_rl.credit.local_model import LocalModel
+from sweet_rl.credit.sweet_critic import LogRatioCritic, Score, load_scorer
 from sweet_rl.errors import UserError
 from sweet_rl.log_probs.rows import EncodedText
-from sweet_rl.progress import progress_bar
+from sweet_rl.model_loading import model_input, model_path
 from sweet_rl.records import TurnCandidates, read_records
-from sweet_rl.runs.run import open_run
+from sweet_rl.runs.run import Run, open_run
+from sweet_rl.runs.step import StepSettings, run_step, write_results
 
 
 @dataclass(frozen=True)
-class StudySettings:
-    """Which rows a study has.
+class StudySettings(LocalModel):
+    """Which rows a study has. `model_id` is a language model, or a trained critic with `reference_model_id`.
 
     Attributes:
-        model_id: A language model, for the critics that need no training; with --reference_model_id a trained critic.
-        reference_model_id: The model that the critic was trained from, for its three references. Without it, the rows
-            are those of critics without training.
-        top_tokens: k of the aggregation "top".
+        reference_model_id: Model that the critic was trained from, for its three references. Without it, the rows are
+            those of critics without training.
+        top_tokens: Number of tokens of the aggregation top.
         clip: Size of a token's log-ratio in the clipped aggregations.
         purification: Values of lambda for purified, separated by commas.
-        reply: Also belief gain with the human's reply, and its mean with pmi.
-        bf16: Load the weights in bfloat16. Default: if there is a GPU.
-        token_budget: Tokens in one forward pass.
-        seed: Of the human's replies.
+        seed: Random seed of the human's replies.
 
     Raises:
-        UserError: --purification is not a list of numbers.
+        UserError: A value that is not possible.
     """
 
-    model_id: str
     reference_model_id: str | None = None
     top_tokens: int = 5
     clip: float = 1.0
     purification: str = "0.5,1"
-    reply: bool = False
-    bf16: bool | None = None
-    token_budget: Annotated[int, UNRECORDED] = 16384
     seed: int = 0
 
     def __post_init__(self) -> None:
-        self.rows()
+        super().__post_init__()
+        self.aggregations()
+        self.weights()
 
-    def aggregations(self) -> dict[str, dict[str, Any]]:
-        """Settings of each aggregation by name."""
+    def models(self) -> list[str]:
+        return [name for name in (self.model_id, self.reference_model_id) if name]
+
+    def aggregations(self) -> dict[str, Aggregation]:
+        """Each aggregation by name."""
         return {
-            "mean": {"normalize": "turn"},
-            "sum": {"normalize": "none"},
-            "sqrt": {"normalize": "sqrt"},
-            "top": {"normalize": "top", "top_tokens": self.top_tokens},
-            "clipped": {"normalize": "turn", "clip": self.clip},
-            "clipped sum": {"normalize": "none", "clip": self.clip},
+            "mean": Aggregation("turn"),
+            "sum": Aggregation("none"),
+            "sqrt": Aggregation("sqrt"),
+            "top": Aggregation("top", self.top_tokens),
+            "clipped": Aggregation("turn", clip=self.clip),
+            "clipped sum": Aggregation("none", clip=self.clip),
         }
 
-    def critics(self) -> dict[str, CriticSettings]:
-        """Each critic by name, with the first aggregation.
+    def weights(self) -> list[float]:
+        """The values of lambda. Raises UserError if one is no number."""
+        try:
+            return [float(text) for text in self.purification.split(",")]
+        except ValueError as error:
+            raise UserError(f"--purification is {self.purification!r}; expected numbers: 0.5,1") from error
 
-        Left out are the untrained model against itself, whose scores are all 0, and against itself without c: pmi.
-        """
-        if self.reference_model_id:
-            model = {"reference_model_id": self.reference_model_id}
-            found: dict[str, dict[str, Any]] = {
-                "trained, seed reference": {"reference": "seed", **model},
-                "trained, seed reference without c": {"reference": "seed_without_c", **model},
-                "trained, sampling reference": {"reference": "sampled"},
-            }
-        else:
-            found = {"untrained, sampling reference": {"reference": "sampled"}, "pmi": {"critic_type": "pmi"}}
-            for text in self.purification.split(","):
-                try:
-                    weight = float(text)
-                except ValueError as error:
-                    raise UserError(f"--purification is {self.purification!r}; expected numbers: 0.5,1") from error
-                found[f"purified {weight:g}"] = {"critic_type": "purified", "purification": weight}
-            found["belief gain"] = {"critic_type": "belief_gain"}
-            if self.reply:
-                found["belief gain with reply"] = {"critic_type": "belief_gain", "reply": True}
-                found["pmi and belief gain with reply"] = {"critic_type": "pmi_belief", "reply": True}
-        common = {"bf16": self.bf16, "token_budget": self.token_budget, "seed": self.seed}
-        return {name: CriticSettings(self.model_id, **own, **common) for name, own in found.items()}
 
-    def rows(self) -> dict[str, CriticSettings]:
-        """The settings of rank_best_of_n.py for each row, named `critic, aggregation`."""
-        return {
-            f"{critic}, {name}": dataclasses.replace(settings, **own)
-            for critic, settings in self.critics().items()
-            for name, own in self.aggregations().items()
-        }
+@dataclass(frozen=True)
+class Studied:
+    """A critic of a study.
+
+    Attributes:
+        critic: The critic; it has `logps`.
+        critic_type: Its `--critic_type`.
+        settings: Its `--critic_settings`, without the models, the human and the aggregation.
+    """
+
+    critic: Any
+    critic_type: str
+    settings: dict[str, Any]
+
+    def flags(self, aggregation: Aggregation) -> dict[str, Any]:
+        """The critic with an aggregation, as flags of rank_best_of_n.py."""
+        if aggregation in (Aggregation("turn"), Aggregation("none")):
+            settings = {**self.settings, "normalize": aggregation.normalize}
+            return {"critic_type": self.critic_type, "critic_settings": settings}
+        own = {name: value for name, value in vars(aggregation).items() if value != getattr(Aggregation(), name)}
+        inner = {"critic_type": self.critic_type, "critic_settings": self.settings}
+        return {"critic_type": "lab/critics/aggregations.py", "critic_settings": {**inner, **own}}
 
 
 def study_file(
-    study: StudySettings,
-    input_path: str,
-    output_path: str,
-    limit: int | None = None,
-    overwrite: bool = False,
-    human: AskedHuman | None = None,
+    study: StudySettings, asked: AskedHuman, input_path: str, output_path: str, step: StepSettings | None = None
 ) -> dict[str, int]:
     """Score every record of a file by every row. A killed run continues with the same call.
 
     The output has the records without their tokens, and in `scores` for each row one score per candidate. The manifest
-    has the flags of each row. Arguments are the flags of study_credit.py; `human` replies to candidates if the study
-    has such rows. Returns the summary: turns, rows. Raises UserError for a record or model that cannot be used.
+    has the flags of each row.
+
+    Args:
+        study: The rows.
+        asked: Human who replies to candidates; with one there are rows of critics that hear the reply.
+        input_path: Candidates.
+        output_path: The records with `scores`.
+        step: Part of the input.
+
+    Returns:
+        The summary: turns, rows.
+
+    Raises:
+        UserError: A record or model cannot be used.
     """
-    records = list(read_records(input_path, TurnCandidates, limit))
-    asked = human_setting(study.reply, human, records, input_path)
-    rows, critics = study.rows(), study.critics()
-    first = next(iter(critics.values()))
-    settings: dict[str, Any] = {
-        "rows": {name: flags(row) for name, row in rows.items()}, "model_id": study.model_id,
-        "reference_model_id": study.reference_model_id, "bf16": first.reduced, "limit": limit,
-        "seed": study.seed, **asked,
-    }  # fmt: skip
-    inputs = {path: None for critic in critics.values() for path in critic.inputs()}
-    with open_run(output_path, settings, [input_path, *inputs], overwrite) as run:
-        if run.complete:
-            print(f"{output_path}: already complete")
-            return run.summary or {}
-        asyncio.run(_study(study, [record for record in records if record.id not in run.done], run.write, human))
-        summary = {"turns": len(records), "rows": len(rows)}
-        run.finish(summary)
-        print(f"{output_path}: {summary['turns']} turns scored by {summary['rows']} rows")
-        return summary
+    step = step or StepSettings()
+    records = read_records(input_path, TurnCandidates, step.limit)
+    if asked.env_model:
+        asked.domain.check([record.task for record in records if record.task], input_path, asked.env_model)
+    scorers = RememberingScorers(study)
+    human = asked.make()
+    critics = studied_critics(study, scorers, human)
+    aggregations = study.aggregations()
+    rows = {
+        f"{name}, {how}": studied.flags(aggregation)
+        for name, studied in critics.items()
+        for how, aggregation in aggregations.items()
+    }
+
+    async def scored(chunk: list[TurnCandidates]) -> list[dict]:
+        scores = await all_scores(critics, aggregations, chunk)
+        scorers.forget()
+        kept = [replace(one, additional_reference_logprobs=None, additional_token_ids=None) for one in chunk]
+        return [record.to_dict() | {"scores": own} for record, own in zip(kept, scores, strict=True)]
+
+    async def work(run: Run) -> dict[str, int]:
+        waiting = iter([record for record in records if record.id not in run.done])
+        chunks = iter(lambda: list(islice(waiting, LogRatioCritic.turns_per_call)), [])
+        try:
+            await write_results(run, chunks, scored, 1, len(records), "turn")
+        finally:
+            model = getattr(human, "model", None)
+            if model is not None:
+                await model.close()
+        return {"turns": len(records), "rows": len(rows)}
+
+    settings = {**to_settings(study), "bf16": study.reduced, "rows": rows, "limit": step.limit}
+    settings["human"] = asked.identity()
+    inputs = [model_input(model) for model in study.models()]
+    return run_step(open_run(output_path, settings, [input_path, *inputs], step.overwrite), work)
 
 
-def flags(settings: CriticSettings) -> dict[str, Any]:
-    """The flags of rank_best_of_n.py that make a row, if they are not at their default.
+def studied_critics(study: StudySettings, scorers: RememberingScorers, human: Any) -> dict[str, Studied]:
+    """Each critic of a study by name.
 
-    Models, precision and seed are those of the study.
+    Left out are the untrained model against itself, whose scores are all 0, and against itself without c: pmi.
     """
-    left_out = ("model_id", "reference_model_id", "bf16", "token_budget", "seed")
-    own = [field for field in dataclasses.fields(settings) if field.name not in left_out]
-    return {field.name: value for field in own if (value := getattr(settings, field.name)) != field.default}
+    chat = ChatFormat.from_pretrained(model_path(study.model_id))
+    score = scorers[study.model_id]
+
+    def log_ratio(reference: str, model: Score | None, reference_hint: bool) -> Studied:
+        critic = LogRatioCritic(chat, score, model, reference_hint=reference_hint)
+        return Studied(critic, "log_ratio", {"reference": reference})
+
+    if study.reference_model_id:
+        seed = scorers[study.reference_model_id]
+        return {
+            "trained, seed reference": log_ratio("seed", seed, True),
+            "trained, seed reference without c": log_ratio("seed_without_c", seed, False),
+            "trained, sampling reference": log_ratio("sampled", None, True),
+        }
+    pmi = LogRatioCritic(chat, score, score, reference_hint=False)
+    found = {"untrained, sampling reference": log_ratio("sampled", None, True), "pmi": Studied(pmi, "pmi", {})}
+    for weight in study.weights():
+        purified = PurifiedCritic(chat, score, weight)
+        settings = {"purification": weight}
+        found[f"purified {weight:g}"] = Studied(purified, "lab/critics/purified.py", settings)
+    found["belief gain"] = Studied(BeliefGainCritic(chat, score), "lab/critics/belief_gain.py", {})
+    if human is not None:
+        gain, both = (kind(chat, score, human, seed=study.seed) for kind in (BeliefGainCritic, PmiBeliefCritic))
+        found["belief gain with reply"] = Studied(gain, "lab/critics/belief_gain.py", {"seed": study.seed})
+        found["pmi and belief gain with reply"] = Studied(both, "lab/critics/pmi_belief.py", {"seed": study.seed})
+    return found
 
 
 class RememberingScorers:
-    """Loads scorers (a `log_ratio.LoadScorers`) that compute no text twice until `forget` is called.
+    """The scorers of a study's models by name, loaded once; they compute no text twice until `forget` is called.
 
     Args:
-        load: loads a scorer that computes.
+        settings: The models, their precision and their token budget.
     """
 
-    def __init__(self, load: LoadScorers = load_scorers):
-        self._load, self._scorers, self._known = load, {}, {}
+    def __init__(self, settings: LocalModel):
+        self._settings = settings
+        self._scorers: dict[str, Score] = {}
+        self._known: dict[str, dict[bytes, np.ndarray]] = {}
 
-    def __call__(self, paths: Sequence[str | None], settings: CriticSettings) -> list[Score | None]:
-        for path in paths:
-            if path is not None and path not in self._scorers:
-                (scorer,) = self._load([path], settings)
-                known: dict[bytes, np.ndarray] = {}
-                self._known[path], self._scorers[path] = known, _remembering(scorer, known)
-        return [path and self._scorers[path] for path in paths]
+    def __getitem__(self, model: str) -> Score:
+        if model not in self._scorers:
+            score = load_scorer(model_path(model), self._settings.reduced, self._settings.token_budget)
+            known = self._known[model] = {}
+            self._scorers[model] = _remembering(score, known)
+        return self._scorers[model]
 
     def forget(self) -> None:
         """Drop the log-probs that were computed."""
@@ -186,36 +229,14 @@ def _remembering(score: Score, known: dict[bytes, np.ndarray]) -> Score:
     return scored
 
 
-async def _study(
-    study: StudySettings, todo: Sequence[TurnCandidates], write: Callable[[dict], None], human: AskedHuman | None
-) -> None:
-    scorers, player = RememberingScorers(), human and human.make()
-    critics = {name: load_critic(settings, player, scorers) for name, settings in study.critics().items()}
-    waiting = iter(todo)
-    try:
-        with progress_bar(total=len(todo), desc="turns scored") as bar:
-            for chunk in iter(lambda: list(islice(waiting, TokenCritic.turns_per_call)), []):
-                scores = await all_scores(critics, study.aggregations(), chunk)
-                scorers.forget()
-                for record, own in zip(chunk, scores, strict=True):
-                    kept = dataclasses.replace(record, additional_reference_logprobs=None, additional_token_ids=None)
-                    write(kept.to_dict() | {"scores": own})
-                bar.update(len(chunk))
-    finally:
-        if (model := getattr(player, "model", None)) is not None:
-            await model.close()
-
-
 async def all_scores(
-    critics: Mapping[str, TokenCritic],
-    aggregations: Mapping[str, Mapping[str, Any]],
-    records: Sequence[TurnCandidates],
+    critics: Mapping[str, Studied], aggregations: Mapping[str, Aggregation], records: Sequence[TurnCandidates]
 ) -> list[dict[str, list[float]]]:
     """For each record the scores of its candidates by each row `critic, aggregation`."""
     found: list[dict[str, list[float]]] = [{} for _ in records]
-    for name, critic in critics.items():
-        by_aggregation = await critic.scores_by(records, list(aggregations.values()))
-        for aggregation, scores in zip(aggregations, by_aggregation, strict=True):
+    for name, studied in critics.items():
+        by_aggregation = await scores_by(studied.critic, records, list(aggregations.values()))
+        for how, scores in zip(aggregations, by_aggregation, strict=True):
             for row, own in zip(found, scores, strict=True):
-                row[f"{name}, {aggregation}"] = own
+                row[f"{name}, {how}"] = own
     return found

@@ -39,7 +39,8 @@ python scripts/sample_best_of_n.py --config $CONFIGS/sampling.yaml --model_id "$
 critic() { # critic NAME [--normalize HOW]
     python scripts/train_dpo.py --config $CONFIGS/critic.yaml --pretrain "$AGENT" --dataset "$OUT/pairs_with_c.jsonl" \
         --save_path "$OUT/critic_$1" --seed "$SEED" "${@:2}"
-    rank "$1" --model_id "$OUT/critic_$1" "${@:2}"
+    local how=("${@:2}")
+    rank "$1" --model_id "$OUT/critic_$1" "${how[@]/trajectory/turn}" # because one turn has one mean
 }
 rank() { # rank NAME FLAGS
     python scripts/rank_best_of_n.py --config $CONFIGS/ranking.yaml --input_path "$OUT/candidates.jsonl" \

@@ -4,37 +4,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Literal, get_args
 
 import numpy as np
 
-from sweet_rl.log_probs.length_normalization import TURN_NORMALIZE
+TurnNormalize = Literal["turn", "none"]
+"""Mean over the tokens of a turn, or their sum."""
+TURN_NORMALIZE: tuple[TurnNormalize, ...] = get_args(TurnNormalize)
 
 
-def advantage(
-    critic: np.ndarray,
-    reference: np.ndarray | Sequence[float] | float,
-    normalize: str = "turn",
-    clip: float | None = None,
-    top_tokens: int = 5,
-) -> float:
+def advantage(critic: np.ndarray, reference: np.ndarray | Sequence[float] | float, normalize: str = "turn") -> float:
     """A(o_t, a_t, c) = 1/L * sum over the turn's L tokens of log pi_theta(a|o,c) - log pi_ref(a|o,c).
 
     Args:
-        critic: log-probs of the turn's tokens under the critic: [L]. The EOS is included if it was produced.
-        reference: the same under the reference model: [L]. From another tokenizer they are [L'], or their mean.
-        normalize: one of scoring.length_normalization.TURN_NORMALIZE. "turn" and "trajectory" divide the sum by L: they
-            differ only for a text of several turns. "none" does not divide, "sqrt" divides by the square root of L.
-            "top" is the mean over the `top_tokens` tokens with the largest absolute log-ratio, the first of equal ones;
-            over all tokens if there are fewer.
-        clip: the log-ratio of each token is clipped to [-clip, clip] first. None does not clip.
-        top_tokens: k of "top".
+        critic: Log-probs of the turn's tokens under the critic: [L]. The EOS is included if it was produced.
+        reference: The same under the reference model: [L]; [L'] or a scalar mean if tokenised differently.
+        normalize: "turn" divides by L, "none" does not.
 
     Returns:
-        The advantage. With "none" or "sqrt" and a mean as `reference`, the mean counts L times.
+        The advantage. With "none", a scalar reference is multiplied by L.
 
     Raises:
-        ValueError: the turn has no tokens, `normalize` is not known, or "top" or `clip` are to be applied to a
-            reference that is not of the same tokens.
+        ValueError: The turn has no tokens, or `normalize` is not known.
     """
     own = np.asarray(critic, dtype=np.float64)
     other = np.asarray(reference, dtype=np.float64)
@@ -42,22 +33,9 @@ def advantage(
         raise ValueError("a turn without tokens has no advantage")
     if normalize not in TURN_NORMALIZE:
         raise ValueError(f"normalize must be one of {', '.join(TURN_NORMALIZE)}; found {normalize!r}")
-    if by_token(normalize, clip):
-        if own.shape != other.shape:
-            raise ValueError("top and clip need the reference's log-prob of each token of the critic")
-        ratios = own - other if clip is None else np.clip(own - other, -clip, clip)
-        if normalize == "top":
-            return float(ratios[np.argsort(-np.abs(ratios), kind="stable")[:top_tokens]].mean())
-        own, other = ratios, np.zeros(1)
-    if normalize in ("none", "sqrt"):
-        total = own.sum() - (other.sum() if other.ndim else other * own.size)
-        return float(total / np.sqrt(own.size) if normalize == "sqrt" else total)
+    if normalize == "none":
+        return float(own.sum() - (other.sum() if other.ndim else other * own.size))
     return float(own.mean() - other.mean())
-
-
-def by_token(normalize: str, clip: float | None) -> bool:
-    """Whether `advantage` looks at the log-ratio of each token, so that a mean as the reference is not enough."""
-    return normalize == "top" or clip is not None
 
 
 def order_by_score(scores: Sequence[float]) -> list[int]:

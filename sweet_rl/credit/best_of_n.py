@@ -5,13 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from sweet_rl.chat import ChatFormat
 from sweet_rl.credit.advantage import order_by_score
 from sweet_rl.credit.candidates import candidate_fields
-from sweet_rl.credit.critics import Critic
+from sweet_rl.credit.critic_types import ChosenCritic
+from sweet_rl.credit.critics import CheckedCritic
 from sweet_rl.errors import UserError
 from sweet_rl.models.base import Completion, Message, ModelError, Part
 from sweet_rl.records import Task, TurnCandidates
+from sweet_rl.rollout.simulate import SelectorSettings
+
+
+def best_of_n(critic: ChosenCritic) -> SelectorSettings:
+    """How dialogues choose the best of several candidates by a critic. Raises UserError if a model is not there."""
+    critic.check_models()
+    return SelectorSettings(critic.to_settings(), critic.inputs(), lambda: BestCandidate(critic.load()))
 
 
 class BestCandidate:
@@ -20,12 +27,11 @@ class BestCandidate:
     Turns of different dialogues that wait at the same time are scored in one call, at most `critic.turns_per_call`.
 
     Args:
-        critic: scores the candidates.
-        chat: lays out the prompt if the agent's own prompt is not known.
+        critic: The critic. Its `chat` lays out the prompt if the agent's own prompt is not known.
     """
 
-    def __init__(self, critic: Critic, chat: ChatFormat | None = None) -> None:
-        self._critic, self._chat = critic, chat
+    def __init__(self, critic: CheckedCritic) -> None:
+        self._critic = critic
         self._waiting: list[tuple[TurnCandidates, asyncio.Future[int]]] = []
         self._workers: set[asyncio.Task] = set()
 
@@ -40,8 +46,8 @@ class BestCandidate:
         """The index of the candidate to play. Arguments as of `rollout.play.CandidateSelector`.
 
         Raises:
-            ModelError: the critic failed; of kind "engine" for any error that is not its server's.
-            UserError: the prompt is not known, or the critic cannot score the turn.
+            ModelError: The critic failed; of kind "engine" for any error that is not its server's.
+            UserError: The critic cannot score the turn.
         """
         chosen: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._waiting.append((self._turn(task, messages, prompt, completions, tokenizer), chosen))
@@ -61,9 +67,7 @@ class BestCandidate:
         tokenizer: str | None,
     ) -> TurnCandidates:
         if prompt is None:
-            if self._chat is None:
-                raise UserError("the agent's prompt is not known to the critic: give --agent_tokenizer.")
-            prompt = self._chat.prompt(messages)
+            prompt = [] if self._critic.chat is None else self._critic.chat.prompt(messages)
         number = sum(message["role"] == "assistant" for message in messages)
         return TurnCandidates(
             id=f"{task.id}, turn {number}",

@@ -5,11 +5,15 @@ For the critic the prompt begins with the privileged information c; for the poli
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from sweet_rl.chat import ChatFormat
 from sweet_rl.errors import UserError
 from sweet_rl.log_probs.privileged_information import with_hint
-from sweet_rl.log_probs.rows import EncodedText
 from sweet_rl.records import Part, TurnCandidates
+
+if TYPE_CHECKING:  # settings of critics are read without waiting for torch
+    from sweet_rl.log_probs.rows import EncodedText
 
 
 def prompt_parts(record: TurnCandidates, bos_text: str = "") -> list[Part]:
@@ -18,7 +22,8 @@ def prompt_parts(record: TurnCandidates, bos_text: str = "") -> list[Part]:
     A prompt that is one string (released files) becomes one part of markup.
 
     Args:
-        bos_text: if such a string begins with this text, it becomes a part of its own, so that a hint can follow it.
+        record: The candidates of a turn.
+        bos_text: Text that becomes a part of its own if such a string begins with it, so that a hint can follow it.
     """
     if not isinstance(record.input, str):
         return [part | {"train": False} | ({"turn": True} if part["train"] else {}) for part in record.input]
@@ -43,20 +48,21 @@ def completion_part(record: TurnCandidates, index: int, eos_text: str) -> Part:
     return part
 
 
-def encoded_candidates(
-    record: TurnCandidates, chat: ChatFormat, hint: bool, dialogue: bool = True
-) -> list[EncodedText]:
+def encoded_candidates(record: TurnCandidates, chat: ChatFormat, hint: bool) -> list[EncodedText]:
     """The token ids of each candidate after the turn's prompt.
 
     Args:
-        hint: whether the prompt shows the reference solution.
-        dialogue: whether it shows the dialogue; if not, a message of the human that is empty stands for it.
+        record: The candidates of a turn.
+        chat: Chat format of the model that scores them.
+        hint: Whether the prompt shows the reference solution.
 
     Raises:
-        UserError: naming the record: it has no candidates, no task to take the solution from, or an empty candidate.
+        UserError: The record has no candidates, no task to take the solution from, or an empty candidate.
     """
+    from sweet_rl.log_probs.rows import EncodedText
+
     check_candidates(record, hint)
-    prompt = prompt_parts(record, chat.bos_text) if dialogue else chat.prompt([{"role": "user", "content": ""}])
+    prompt = prompt_parts(record, chat.bos_text)
     if hint:
         prompt = with_hint(prompt, record.task.ground_truth)
     texts = []
@@ -70,11 +76,11 @@ def sampling_logprobs(record: TurnCandidates, normalize: str = "turn") -> list[l
     """The log-probs with which the candidates were sampled: for each candidate [tokens], or their mean.
 
     Args:
-        normalize: Length normalisation of `advantage`. With "none" the sums of a released record are given,
-            each as a list of one.
+        record: The candidates of a turn.
+        normalize: As in `advantage`. With "none", a released record's sums are given, each as a list of one.
 
     Raises:
-        UserError: the record does not have them.
+        UserError: The record does not have them.
     """
     values = record.additional_reference_logprobs
     sums = record.extra.get("additional_reference_logprobs_sum")
@@ -86,25 +92,6 @@ def sampling_logprobs(record: TurnCandidates, normalize: str = "turn") -> list[l
             "--reference_model_id MODEL."
         )
     return values
-
-
-def check_token_logprobs(record: TurnCandidates, chat: ChatFormat) -> None:
-    """Raise UserError if there are sampling log-probs, but not of the very tokens that a model of `chat` scores."""
-    values, ids = record.additional_reference_logprobs, record.additional_token_ids
-    if values is None:
-        return
-    found = None
-    if not all(isinstance(value, list) for value in values):
-        found = "are means"
-    elif ids is None or record.tokenizer != chat.fingerprint:
-        found = "are of another tokenizer's tokens"
-    elif list(map(len, values)) != list(map(len, ids)):
-        found = "are not one per token"
-    if found:
-        raise UserError(
-            f"candidates {record.id!r}: --normalize top and --clip compare the log-probs of each token, but those of "
-            f"sampling {found}. Give --reference seed or seed_without_c, or normalize by turn, none or sqrt."
-        )
 
 
 def check_candidates(record: TurnCandidates, hint: bool) -> None:

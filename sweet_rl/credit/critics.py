@@ -1,256 +1,140 @@
-"""Critics behind one interface: log-ratio, pointwise information, belief gain, value heads, and an LLM as a judge.
-
-Ranking a file (step 5) and acting with the best of N candidates both call `Critic.scores`.
-"""
+"""What a critic is, and how every critic is asked. docs/critics.md shows one of 15 lines."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, get_args, get_type_hints
+import asyncio
+import inspect
+import math
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, is_dataclass
+from typing import Any, Protocol
 
-from sweet_rl.cli import UNRECORDED
-from sweet_rl.domains import Human
+import numpy as np
+
 from sweet_rl.errors import UserError
-from sweet_rl.log_probs.length_normalization import TurnNormalize
-from sweet_rl.model_loading import model_input, model_path
 from sweet_rl.records import TurnCandidates
-from sweet_rl.runs.manifest import DIRECTORY_MANIFEST, read_manifest
-
-if TYPE_CHECKING:
-    from sweet_rl.credit.sweet_critic import LoadScorers
-
-WITH_AND_WITHOUT_C = ("pmi", "purified", "belief_gain", "pmi_belief")
-"""Critics that compare what one model predicts with the reference solution, or with a turn, and without."""
-WITH_REPLIES = ("belief_gain", "pmi_belief")
-"""Critics that can ask the human for a reply to each candidate."""
 
 
 class Critic(Protocol):
     """Scores the candidates of turns. Within a turn, higher is better; scores of different turns are not comparable.
 
-    Attributes:
-        eos_text: text that ends a turn, for candidates whose file does not say it; None if it is not known.
-        turns_per_call: number of records that one call of `scores` should get.
-        calls_at_once: number of calls of `scores` that may be in progress.
+    A critic needs the method `scores` only. It may also have:
+
+    - `eos_text`: Text that ends a turn, for candidates whose file does not name it.
+    - `turns_per_call`: Number of records that one call of `scores` should get; 64 by default.
+    - `calls_at_once`: Number of calls of `scores` that may be in progress at the same time; 1 by default.
+    - `chat`: `ChatFormat` that lays out prompts that are not known. Without it they are empty.
+    - `token_credit(records)`: For each record and candidate its score with the tokens it is made of, for the viewer.
+    - `close()`: Releases what the critic holds.
     """
 
-    eos_text: str | None
-    turns_per_call: int
-    calls_at_once: int
+    def scores(self, records: Sequence[TurnCandidates]) -> list[list[float]] | Awaitable[list[list[float]]]:
+        """Return for each record one score per candidate, in the order of `additional_outputs`.
 
-    async def scores(self, records: Sequence[TurnCandidates]) -> list[list[float]]:
-        """For each record one score per candidate, in the order of `additional_outputs`.
+        May be a coroutine function; a plain function is called in a thread.
 
         Raises:
-            UserError: naming a record that cannot be scored.
-            ModelError: a server failed.
+            UserError: A record cannot be scored. The message names it.
+            ModelError: A server failed.
         """
         ...
 
-    async def close(self) -> None: ...
+
+@dataclass(frozen=True)
+class TokenCredit:
+    """The score of a candidate and what it is made of.
+
+    Attributes:
+        score: The score.
+        tokens: Text of each token.
+        critic: Log-prob of each token under the critic, [L].
+        reference: The same under the reference, [L]; None if it is known for other tokens or as a mean only.
+    """
+
+    score: float
+    tokens: list[str]
+    critic: np.ndarray
+    reference: np.ndarray | None
 
 
 @dataclass(frozen=True)
-class CriticSettings:
-    """Which critic scores candidates, and how.
+class CriticType:
+    """A kind of critic: what a critic's file defines as `CRITIC`.
+
+    The settings may have three methods: `models()` returns the names of the language models that the critic loads (they
+    are checked before anything is written, hashed, and counted when GPUs are shared out), `inputs()` the paths of other
+    files that it reads, and `to_settings()` what the manifest records, by default all fields that are not UNRECORDED.
 
     Attributes:
-        model_id: The critic: directory or hub name; for a judge also a server's name for it.
-        critic_type: log_ratio (the advantage, equation 3 of the paper), pmi (the same by any one language model, with
-            and without the reference solution), purified (pmi less what the solution predicts without the dialogue),
-            belief_gain (how much likelier the turn makes the solution as the agent's answer), pmi_belief (the mean of
-            pmi and belief_gain), value (a model of train_value.py) or judge (a language model is asked for the better
-            one of two, in both orders; knockout over the candidates). docs/critics.md has their equations.
-        reference: For log_ratio: seed (the model that the critic was trained from, which sees the reference solution
-            too: the paper), seed_without_c (that model without the reference solution) or sampled (the log-probs of
-            sampling, without the reference solution: as released). By default seed; sampled if that model is neither
-            given nor named in the critic's manifest.
-        reference_model_id: For log_ratio with a seed reference: that model. Default: the one in the critic's manifest.
-        no_prompt: Do not show the reference solution to the critic.
-        normalize: For critics that compare log-probs: turn or trajectory (mean over the tokens), none (sum),
-            sqrt (sum over the square root of their number) or top (mean over the --top_tokens largest log-ratios,
-            whatever their sign).
-        top_tokens: For normalize top: number of tokens.
-        clip: Clip the log-ratio of each token to this size first. Default: as it is.
-        purification: For purified: lambda, the weight of what the solution predicts without the dialogue.
-        reply: For belief_gain and pmi_belief: ask the human for a reply to each candidate. Without it an empty message
-            stands for it.
-        bf16: Load the weights of a log_ratio or value critic in bfloat16. Default: if there is a GPU.
-        token_budget: Tokens in one forward pass of a log_ratio or value critic.
-        hostname: Server of the judge (several separated by commas). Without one it runs in this process.
-        engine: auto; transformers; vllm, which scores the whole text of each candidate; for a judge also openai (the
-            hosted API).
-        judge_prompt_path: Template with {dialogue}, {first}, {second} and optionally {ground_truth}.
-        api_key_variable: Environment variable that holds the key of the judge's server.
-        concurrency: Turns that the judge has in progress.
-        seed: Of the judge's brackets, and of matches that it calls equal; of the human's replies.
-
-    Raises:
-        UserError: the settings contradict each other.
+        settings: Dataclass of the settings. Its fields are checked against their annotations.
+        load: The class of the critic, or a function: called with the settings, it returns the critic.
+        compares: Whether scores need several candidates of a turn, so that a single turn cannot be scored.
     """
 
-    model_id: str
-    critic_type: Literal["log_ratio", "pmi", "purified", "belief_gain", "pmi_belief", "value", "judge"] = "log_ratio"
-    reference: Literal["seed", "seed_without_c", "sampled"] | None = None
-    reference_model_id: str | None = None
-    no_prompt: bool = False
-    normalize: TurnNormalize = "turn"
-    top_tokens: int = 5
-    clip: float | None = None
-    purification: float = 1.0
-    reply: bool = False
-    bf16: bool | None = None
-    token_budget: Annotated[int, UNRECORDED] = 16384
-    hostname: Annotated[str | None, UNRECORDED] = None
-    engine: Literal["auto", "transformers", "vllm", "openai"] = "auto"
-    judge_prompt_path: str = "judge.txt"
-    api_key_variable: Annotated[str, UNRECORDED] = "OPENAI_API_KEY"
-    concurrency: Annotated[int, UNRECORDED] = 64
-    seed: int = 0
+    settings: type
+    load: Callable[[Any], Critic]
+    compares: bool = False
 
     def __post_init__(self) -> None:
-        for name, kind in get_type_hints(type(self)).items():
-            value, choices = getattr(self, name), get_args(kind)
-            if name in ("critic_type", "normalize", "engine") and value not in choices:
-                raise UserError(f"--{name} is {value!r}; it must be one of {', '.join(choices)}.")
-            if kind is int and name != "seed" and value < 1:
-                raise UserError(f"--{name} is {value}; it must be at least 1.")
-        if self.reference not in (None, "seed", "seed_without_c", "sampled"):
-            raise UserError(f"--reference is {self.reference!r}; it must be seed, seed_without_c or sampled.")
-        if self.reference == "sampled" and self.reference_model_id:
-            raise UserError(
-                "--reference sampled takes the stored log-probs; --reference_model_id is for --reference seed."
-            )
-        if self.reference == "seed_without_c" and self.no_prompt:
-            raise UserError("--no_prompt hides the solution from critic and reference: --reference seed says that.")
-        given = self.reference_model_id or self.reference not in (None, "seed")
-        if given and self.critic_type in (*WITH_AND_WITHOUT_C, "value"):
-            raise UserError(
-                f"--critic_type {self.critic_type} needs no reference: leave out --reference and --reference_model_id."
-            )
-        if self.critic_type in WITH_AND_WITHOUT_C and self.no_prompt:
-            raise UserError(f"--critic_type {self.critic_type} is about the reference solution: leave out --no_prompt.")
-        if self.clip is not None and not self.clip > 0:
-            raise UserError(f"--clip is {self.clip}; it must be above 0.")
-        if not 0 <= self.purification < float("inf"):
-            raise UserError(f"--purification is {self.purification}; it must be a number from 0.")
-        if self.reply and self.critic_type not in WITH_REPLIES:
-            raise UserError(f"--reply is for --critic_type {' and '.join(WITH_REPLIES)}.")
-        by_tokens = ("auto", "transformers", "vllm")
-        possible = {"log_ratio": by_tokens, **dict.fromkeys(WITH_AND_WITHOUT_C, by_tokens)}
-        possible["value"] = ("auto", "transformers")
-        if self.engine not in possible.get(self.critic_type, (self.engine,)):
-            raise UserError(
-                f"--engine is {self.engine}; for --critic_type {self.critic_type} it must be one of "
-                f"{', '.join(possible[self.critic_type])}."
-            )
-        if self.hostname and self.critic_type != "judge":
-            raise UserError("--hostname is the judge's server; a critic that scores log-probs runs in this process.")
-
-    @property
-    def hint(self) -> bool:
-        """Whether the critic sees the reference solution."""
-        return not self.no_prompt
-
-    @property
-    def seed_model(self) -> str | None:
-        """The reference model of a log-ratio critic; None if the stored log-probs are the reference.
-
-        Raises:
-            UserError: with --reference seed: it is not given, and the critic's manifest does not name it.
-        """
-        if self.critic_type != "log_ratio" or self.reference == "sampled":
-            return None
-        found = self.reference_model_id or seed_of(self.model_id)
-        if found is None and self.reference is not None:
-            raise UserError(
-                f"which model {self.model_id} was trained from is not known (no {DIRECTORY_MANIFEST} of train_dpo.py "
-                "in it). Give --reference_model_id MODEL, or --reference sampled."
-            )
-        return found
-
-    @property
-    def aggregation(self) -> dict[str, Any]:
-        """The arguments of `advantage`."""
-        return {"normalize": self.normalize, "clip": self.clip, "top_tokens": self.top_tokens}
-
-    @property
-    def reduced(self) -> bool:
-        """`bf16`, or its default on this machine."""
-        if self.bf16 is None:
-            import torch
-
-            return torch.cuda.is_available()
-        return self.bf16
-
-    def to_settings(self) -> dict[str, Any]:
-        """The settings that the scores depend on, for a run's manifest."""
-        common = {"model_id": self.model_id, "critic_type": self.critic_type, "hint": self.hint}
-        if self.critic_type == "judge":
-            from sweet_rl.credit.judge import judge_prompt
-            from sweet_rl.records import hash_rows
-
-            prompt = hash_rows([judge_prompt(self.judge_prompt_path)])[:16]
-            return common | {"judge_prompt": prompt, "seed": self.seed}
-        if self.critic_type == "value":
-            return common | {"bf16": self.reduced}
-        more: dict[str, Any] = {}
-        if self.critic_type == "log_ratio":
-            seed_model = self.seed_model
-            reference = "sampled" if seed_model is None else self.reference or "seed"
-            more = {"reference": reference, "reference_model_id": seed_model}
-        elif self.critic_type == "purified":
-            more = {"purification": self.purification}
-        elif self.critic_type in WITH_REPLIES:
-            more = {"reply": self.reply} | ({"seed": self.seed} if self.reply else {})
-        more |= {"normalize": self.normalize, "bf16": self.reduced}
-        chosen = {
-            "top_tokens": self.top_tokens if self.normalize == "top" else None,
-            "clip": self.clip,
-            "engine": "vllm" if self.engine == "vllm" else None,
-        }
-        return common | more | {name: value for name, value in chosen.items() if value is not None}
-
-    def inputs(self) -> list[str]:
-        """The model folders that are read."""
-        return [path for name in (self.model_id, self.seed_model) if name and (path := model_input(name))]
+        if not (isinstance(self.settings, type) and is_dataclass(self.settings)):
+            raise UserError(f"CriticType: settings is {self.settings!r}; it must be a dataclass.")
+        if not callable(self.load):
+            raise UserError(f"CriticType: load is {self.load!r}; it must be a class or a function.")
 
 
-def load_critic(settings: CriticSettings, human: Human | None = None, load: LoadScorers | None = None) -> Critic:
-    """Load the critic of these settings.
+class CheckedCritic:
+    """A critic with defaults for the parts that it does not have, and with scores that are checked.
 
     Args:
-        human: who is asked for replies to candidates, if the settings want that.
-        load: loads the models of a critic that compares log-probs; default: `log_ratio.load_scorers`.
-
-    Raises:
-        UserError: a model is not there, or the human.
+        critic: The critic.
+        name: Its `--critic_type`, for messages.
     """
-    if settings.critic_type in WITH_REPLIES:
-        from lab.critics.belief_gain import BeliefGainCritic, PmiBeliefCritic
 
-        kind = BeliefGainCritic if settings.critic_type == "belief_gain" else PmiBeliefCritic
-        return kind.load(settings, human, load)
-    if settings.critic_type == "judge":
-        from sweet_rl.credit.judge import JudgeCritic
+    def __init__(self, critic: Critic, name: str = "critic") -> None:
+        if not callable(getattr(critic, "scores", None)):
+            raise UserError(f"--critic_type {name}: a {type(critic).__name__} has no method scores(records).")
+        self.critic, self.name = critic, name
+        self.eos_text: str | None = getattr(critic, "eos_text", None)
+        self.turns_per_call: int = getattr(critic, "turns_per_call", 64)
+        self.calls_at_once: int = getattr(critic, "calls_at_once", 1)
+        self.chat = getattr(critic, "chat", None)
 
-        return JudgeCritic.load(settings)
-    if settings.critic_type == "value":
-        from sweet_rl.credit.value_critic import PictureValueCritic, ValueHeadCritic
-        from sweet_rl.log_probs.vision import is_vision_model
+    async def scores(self, records: Sequence[TurnCandidates]) -> list[list[float]]:
+        """Return the critic's scores. Raises UserError unless there is one finite number per candidate."""
+        return self._checked(records, await _called(self.critic.scores, records))
 
-        sees_pictures = is_vision_model(model_path(settings.model_id))
-        return (PictureValueCritic if sees_pictures else ValueHeadCritic).load(settings)
-    if settings.critic_type not in ("log_ratio", "pmi", "purified"):
-        raise ValueError(f"load_critic has no branch for the critic {settings.critic_type}")
-    from sweet_rl.credit.sweet_critic import LogRatioCritic
+    async def token_credit(self, records: Sequence[TurnCandidates]) -> list[list[TokenCredit]] | None:
+        """Return what the scores are made of; None if the critic does not offer it."""
+        method = getattr(self.critic, "token_credit", None)
+        return None if method is None else await _called(method, records)
 
-    return LogRatioCritic.load(settings, load)
+    async def close(self) -> None:
+        """Release what the critic holds."""
+        if hasattr(self.critic, "close"):
+            await _called(self.critic.close)
+
+    def _checked(self, records: Sequence[TurnCandidates], found: Any) -> list[list[float]]:
+        where = f"--critic_type {self.name}: scores(records)"
+        if not hasattr(found, "__len__") or len(found) != len(records):
+            raise UserError(f"{where} gave {_counted(found)} for {len(records)} records; expected a list for each.")
+        for record, own in zip(records, found, strict=True):
+            count = len(record.additional_outputs)
+            if not hasattr(own, "__len__") or isinstance(own, str) or len(own) != count:
+                raise UserError(f"{where} gave {_counted(own)} for the {count} candidates of {record.id!r}.")
+            for number, score in enumerate(own):
+                if not hasattr(type(score), "__float__") or not math.isfinite(score):
+                    raise UserError(
+                        f"{where} gave {score!r} for candidate {number} of {record.id!r}; expected a finite number."
+                    )
+        return [[float(score) for score in own] for own in found]
 
 
-def seed_of(model_id: str) -> str | None:
-    """The model that a critic was trained from; None if no manifest says it. Raises UserError for a damaged one."""
-    manifest = read_manifest(model_id) if Path(model_id).is_dir() else None
-    return manifest and manifest["settings"].get("ref_pretrain")
+def _counted(found: Any) -> str:
+    return f"{len(found)} values" if hasattr(found, "__len__") and not isinstance(found, str) else repr(found)
+
+
+async def _called(method: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a coroutine function, or a plain function in a thread."""
+    if inspect.iscoroutinefunction(method):
+        return await method(*arguments)
+    return await asyncio.to_thread(method, *arguments)

@@ -7,15 +7,20 @@ import random
 import re
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
 
+from sweet_rl.cli import UNRECORDED, to_settings
 from sweet_rl.credit.candidate_texts import check_candidates
-from sweet_rl.credit.critics import CriticSettings
+from sweet_rl.credit.critics import CriticType
+from sweet_rl.errors import UserError
+from sweet_rl.model_loading import model_input
 from sweet_rl.models.base import ChatModel, Message, Sampling
 from sweet_rl.models.load import load_model
 from sweet_rl.models.settings import ModelSettings
 from sweet_rl.models.thinking import without_thinking
 from sweet_rl.prompts import fill, load_prompt
-from sweet_rl.records import TurnCandidates, seed_for
+from sweet_rl.records import TurnCandidates, hash_rows, seed_for
 
 NEEDED, KNOWN = ("dialogue", "first", "second"), ("ground_truth",)
 SOLUTION = "\nThe right result, which the engineer cannot see:\n\n<solution>\n{ground_truth}\n</solution>\n"
@@ -29,6 +34,47 @@ def judge_prompt(path: str) -> str:
     return load_prompt(path, NEEDED, KNOWN)
 
 
+@dataclass(frozen=True)
+class JudgeSettings:
+    """The judge, its server and its prompt.
+
+    Attributes:
+        model_id: Judge: directory, hub name, or a server's name for it.
+        no_prompt: Do not show the reference solution to the judge.
+        hostname: Server of the judge (several separated by commas). Without one it runs in this process.
+        engine: Engine that runs the judge: auto, transformers, vllm, or openai (the hosted API).
+        judge_prompt_path: Template with {dialogue}, {first}, {second} and optionally {ground_truth}.
+        api_key_variable: Environment variable that holds the key of the judge's server.
+        concurrency: Number of turns that the judge has in progress.
+        seed: Random seed of the brackets and of the matches that the judge calls equal.
+
+    Raises:
+        UserError: A concurrency below 1.
+    """
+
+    model_id: str
+    no_prompt: bool = False
+    hostname: Annotated[str | None, UNRECORDED] = None
+    engine: Annotated[Literal["auto", "transformers", "vllm", "openai"], UNRECORDED] = "auto"
+    judge_prompt_path: str = "judge.txt"
+    api_key_variable: Annotated[str, UNRECORDED] = "OPENAI_API_KEY"
+    concurrency: Annotated[int, UNRECORDED] = 64
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.concurrency < 1:
+            raise UserError(f"--concurrency is {self.concurrency}; it must be at least 1.")
+
+    def inputs(self) -> list[str]:
+        """The judge's folder, if it is on this machine."""
+        return [path for path in [model_input(self.model_id)] if path]
+
+    def to_settings(self) -> dict[str, Any]:
+        """The settings that the scores depend on, with a hash of the prompt's text in place of its path."""
+        text = judge_prompt(self.judge_prompt_path)
+        return to_settings(self) | {"judge_prompt_path": None, "judge_prompt": hash_rows([text])[:16]}
+
+
 class JudgeCritic:
     """Scores a candidate by the number of knockout rounds that it survives (a `critics.Critic`).
 
@@ -37,14 +83,14 @@ class JudgeCritic:
     random. Equal texts enter once. The same seed gives the same brackets and draws.
 
     Args:
-        model: the judge.
-        prompt_template: Template of `judge_prompt`.
-        hint: whether the judge sees the reference solution.
+        model: The judge.
+        prompt_template: Text of `judge_prompt`.
+        hint: Whether the judge sees the reference solution.
         seed: Random seed of brackets and draws.
-        calls_at_once: turns in progress.
+        calls_at_once: Number of turns in progress.
 
     Attributes:
-        tally: counts of matches: decided, contradicted, unreadable.
+        tally: Counts of matches: decided, contradicted, unreadable.
     """
 
     turns_per_call = 1
@@ -56,16 +102,6 @@ class JudgeCritic:
         self.model, self.calls_at_once, self.tally = model, calls_at_once, Counter()
         self._template, self._hint, self._seed = prompt_template, hint, seed
         self._checked: asyncio.Task | None = None
-
-    @classmethod
-    def load(cls, settings: CriticSettings) -> JudgeCritic:
-        """Load the judge's model, or connect to its server. Raises UserError if the template cannot be used."""
-        prompt = judge_prompt(settings.judge_prompt_path)
-        server = ModelSettings(
-            settings.engine, settings.hostname, tokenizer=None, api_key_variable=settings.api_key_variable
-        )
-        model = load_model(settings.model_id, server)
-        return cls(model, prompt, settings.hint, settings.seed, settings.concurrency)
 
     async def scores(self, records: Sequence[TurnCandidates]) -> list[list[float]]:
         if self._checked is None:
@@ -118,6 +154,19 @@ class JudgeCritic:
         sampling = Sampling(temperature=0.0, max_tokens=VERDICT_TOKENS, seed=seed_for(self._seed, record.id))
         (completion,) = await self.model.complete([{"role": "user", "content": text}], sampling)
         return read_verdict(completion.text)
+
+
+def load_judge(settings: JudgeSettings) -> JudgeCritic:
+    """Load the judge's model, or connect to its server. Raises UserError if the template cannot be used."""
+    prompt = judge_prompt(settings.judge_prompt_path)
+    server = ModelSettings(
+        settings.engine, settings.hostname, tokenizer=None, api_key_variable=settings.api_key_variable
+    )
+    model = load_model(settings.model_id, server)
+    return JudgeCritic(model, prompt, not settings.no_prompt, settings.seed, settings.concurrency)
+
+
+CRITIC = CriticType(JudgeSettings, load_judge, compares=True)
 
 
 def read_verdict(reply: str) -> int | None:

@@ -1,88 +1,122 @@
-"""The log-ratio critic: a candidate's score is its advantage (equation 3 of the paper).
-
-Pointwise information, plain or purified, is the log-ratio of one model with and without the reference solution.
-"""
+"""The SWEET critic: a candidate's score is its advantage (equation 3 of the paper), a log-ratio of two models."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from sweet_rl.chat import ChatFormat
-from sweet_rl.credit.advantage import advantage, by_token
-from sweet_rl.credit.candidate_texts import check_token_logprobs, encoded_candidates, sampling_logprobs
-from sweet_rl.credit.critics import CriticSettings
-from sweet_rl.log_probs.rows import EncodedText
-from sweet_rl.model_loading import check_loadable, model_path
+from sweet_rl.credit.advantage import TurnNormalize, advantage
+from sweet_rl.credit.candidate_texts import encoded_candidates, sampling_logprobs
+from sweet_rl.credit.critics import CriticType, TokenCredit
+from sweet_rl.credit.local_model import LocalModel
+from sweet_rl.errors import UserError
+from sweet_rl.model_loading import model_path
 from sweet_rl.records import TurnCandidates
+from sweet_rl.runs.manifest import DIRECTORY_MANIFEST, read_manifest
+
+if TYPE_CHECKING:
+    from sweet_rl.log_probs.rows import EncodedText
 
 logger = logging.getLogger(__name__)
 VLLM_TURNS = 4096  # per call: an engine is started for the longest text of a call, and perhaps stopped for another one
-Score = Callable[[Sequence[EncodedText]], list[np.ndarray]]
+Score = Callable[[Sequence["EncodedText"]], list[np.ndarray]]
 """Texts -> for each text the log-probs [L] of its L trained tokens."""
-LoadScorers = Callable[[Sequence[str | None], CriticSettings], "list[Score | None]"]
-"""Model paths -> their scorers, None for None."""
-
-
 TokenLogps = tuple[np.ndarray, "np.ndarray | Sequence[float] | float"]
 """What `advantage` compares: log-probs [L], and those of the reference."""
 
 
-class TokenCritic:
-    """A critic (`critics.Critic`) whose score adds up log-ratios of tokens.
+@dataclass(frozen=True)
+class TokenCriticSettings(LocalModel):
+    """A critic that compares log-probs of tokens.
+
+    Attributes:
+        normalize: Score of a turn from the log-ratios of its tokens: turn (mean) or none (sum).
+        engine: Engine that computes log-probs: auto, transformers, or vllm, which scores the whole text of each
+            candidate.
+    """
+
+    normalize: TurnNormalize = "turn"
+    engine: Literal["auto", "transformers", "vllm"] = "auto"
+
+    def to_settings(self) -> dict[str, Any]:
+        return super().to_settings() | {"engine": "vllm" if self.engine == "vllm" else None}
+
+
+@dataclass(frozen=True)
+class SweetSettings(TokenCriticSettings):
+    """The SWEET critic and its reference.
+
+    Attributes:
+        reference: Reference of the log-ratio: seed (the model that the critic was trained from, which sees the
+            reference solution too: the paper), seed_without_c (that model without the reference solution) or sampled
+            (the log-probs of sampling, without the reference solution: as released). By default seed; sampled if that
+            model is neither given nor named in the critic's manifest.
+        reference_model_id: Model of a seed reference. Default: the one in the critic's manifest.
+        no_prompt: Do not show the reference solution to the critic.
+
+    Raises:
+        UserError: The settings contradict each other.
+    """
+
+    reference: Literal["seed", "seed_without_c", "sampled"] | None = None
+    reference_model_id: str | None = None
+    no_prompt: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.reference == "sampled" and self.reference_model_id:
+            raise UserError(
+                "--reference sampled takes the stored log-probs; --reference_model_id is for --reference seed."
+            )
+        if self.reference == "seed_without_c" and self.no_prompt:
+            raise UserError("--no_prompt hides the solution from critic and reference: --reference seed says that.")
+
+    @property
+    def seed_model(self) -> str | None:
+        """The reference model; None if the stored log-probs are the reference.
+
+        Raises:
+            UserError: A seed reference that is not given and that the critic's manifest does not name.
+        """
+        if self.reference == "sampled":
+            return None
+        found = self.reference_model_id or seed_of(self.model_id)
+        if found is None and self.reference is not None:
+            raise UserError(
+                f"which model {self.model_id} was trained from is not known (no {DIRECTORY_MANIFEST} of train_dpo.py "
+                "in it). Give --reference_model_id MODEL, or --reference sampled."
+            )
+        return found
+
+    def models(self) -> list[str]:
+        return [name for name in (self.model_id, self.seed_model) if name]
+
+    def to_settings(self) -> dict[str, Any]:
+        seed_model = self.seed_model
+        reference = "sampled" if seed_model is None else self.reference or "seed"
+        return super().to_settings() | {"reference": reference, "reference_model_id": seed_model}
+
+
+class LogRatioCritic:
+    """Scores candidates by the log-ratio of their tokens (a `critics.Critic`).
 
     Args:
-        chat: Chat format of the model.
-        normalize, clip, top_tokens: Settings of `advantage`; kept as `aggregation`.
+        chat: Chat format of the critic's tokenizer.
+        critic: Log-probs under the critic.
+        reference: Log-probs under the reference model. None takes the log-probs with which the candidates were sampled,
+            without the reference solution (as the released code does).
+        hint: Whether the critic's texts begin with the reference solution.
+        reference_hint: Whether the reference model's texts begin with the reference solution; default: as `hint`.
+        normalize: As in `advantage`.
     """
 
     turns_per_call = 64
-    calls_at_once = 1
-
-    def __init__(self, chat: ChatFormat, normalize: str = "turn", clip: float | None = None, top_tokens: int = 5):
-        self.chat, self.eos_text = chat, chat.eos_text
-        self.aggregation = {"normalize": normalize, "clip": clip, "top_tokens": top_tokens}
-
-    async def token_logps(self, records: Sequence[TurnCandidates]) -> list[list[TokenLogps]]:
-        """For each record and candidate the log-probs that `advantage` compares."""
-        raise NotImplementedError
-
-    async def scores_by(
-        self, records: Sequence[TurnCandidates], aggregations: Sequence[Mapping[str, Any]]
-    ) -> list[list[list[float]]]:
-        """For each of the aggregations (arguments of `advantage`) what `scores` gives with it."""
-        found = await self.token_logps(records)
-        return [[[advantage(*pair, **own) for pair in group] for group in found] for own in aggregations]
-
-    async def scores(self, records: Sequence[TurnCandidates]) -> list[list[float]]:
-        return (await self.scores_by(records, [self.aggregation]))[0]
-
-    async def close(self) -> None:
-        """Nothing to release."""
-
-
-class LogRatioCritic(TokenCritic):
-    """Scores candidates by the log-ratio of their tokens.
-
-    Args:
-        chat: Chat format of the critic.
-        critic: log-probs under the critic.
-        reference: log-probs under the reference model. None takes the log-probs with which the candidates were sampled,
-            without the reference solution (as the released code does).
-        hint: whether the critic's texts begin with the reference solution.
-        reference_hint: whether the reference model's texts begin with the reference solution; default: as `hint`.
-        purification: lambda, the weight at which log pi(a|c) - log pi(a) under the critic is subtracted, both without
-            the dialogue.
-        aggregation: normalize, clip, top_tokens, as of `TokenCritic`.
-
-    Attributes:
-        scorers: `critic` and `reference`.
-        hint, reference_hint: Texts that show the reference solution, or None.
-    """
 
     def __init__(
         self,
@@ -92,101 +126,136 @@ class LogRatioCritic(TokenCritic):
         *,
         hint: bool = True,
         reference_hint: bool | None = None,
-        purification: float = 0.0,
-        **aggregation: Any,
+        normalize: TurnNormalize = "turn",
     ):
-        super().__init__(chat, **aggregation)
-        self.scorers, self.hint = (critic, reference), hint
-        self.reference_hint = hint if reference_hint is None else reference_hint
-        self._purification = purification
+        self.chat, self.eos_text = chat, chat.eos_text
+        self._critic, self._reference = critic, reference
+        self._hint, self._normalize = hint, normalize
+        self._reference_hint = hint if reference_hint is None else reference_hint
 
-    @classmethod
-    def load(cls, settings: CriticSettings, load: LoadScorers | None = None) -> LogRatioCritic:
-        """Load the models, on the GPU if there is one. Raises UserError if one cannot be loaded.
-
-        Args:
-            load: makes the scorers; default: `load_scorers`.
-        """
-        seed_model = settings.seed_model
-        if settings.critic_type == "log_ratio" and seed_model is None and settings.reference is None:
-            logger.warning(
-                "which model %s was trained from is not known (no manifest, no --reference_model_id), so the reference "
-                "is the stored log-probs of sampling",
-                settings.model_id,
-            )
-        path = model_path(settings.model_id)
-        critic, reference = (load or load_scorers)([path, seed_model and model_path(seed_model)], settings)
-        alone = settings.critic_type != "log_ratio"
-        made = cls(
-            ChatFormat.from_pretrained(path),
-            critic,
-            critic if alone else reference,
-            hint=settings.hint,
-            reference_hint=settings.hint and not alone and settings.reference != "seed_without_c",
-            purification=settings.purification if settings.critic_type == "purified" else 0.0,
-            **settings.aggregation,
-        )
-        if settings.engine == "vllm":
-            made.turns_per_call = VLLM_TURNS
-        return made
-
-    async def token_logps(self, records: Sequence[TurnCandidates]) -> list[list[TokenLogps]]:
-        return await asyncio.to_thread(self.logps, records)
+    def scores(self, records: Sequence[TurnCandidates]) -> list[list[float]]:
+        """The advantage of each candidate of each record."""
+        return [[advantage(*pair, self._normalize) for pair in group] for group in self.logps(records)]
 
     def logps(self, records: Sequence[TurnCandidates]) -> list[list[TokenLogps]]:
-        """`token_logps` without an event loop."""
-        score, score_reference = self.scorers
-        shown = self._texts(records, self.hint)
-        flat = [text for group in shown for text in group]
-        if score_reference is None:
-            normalize = self.aggregation["normalize"]
-            if by_token(normalize, self.aggregation["clip"]):
-                for record in records:
-                    check_token_logprobs(record, self.chat)
-            reference = [values for record in records for values in sampling_logprobs(record, normalize)]
+        """For each record and candidate the log-probs that `advantage` compares."""
+        shown = self._texts(records, self._hint)
+        if self._reference is None:
+            reference: list = [values for record in records for values in sampling_logprobs(record, self._normalize)]
         else:
-            hidden = shown if self.reference_hint == self.hint else self._texts(records, self.reference_hint)
-            reference = score_reference([text for group in hidden for text in group])
-        critic = score(flat)
-        if self._purification:
-            alone = [*self._texts(records, True, dialogue=False), *self._texts(records, False, dialogue=False)]
-            found = score([text for group in alone for text in group])
-            by_c = zip(critic, found[: len(flat)], found[len(flat) :], strict=True)
-            critic = [own - self._purification * (told - untold) for own, told, untold in by_c]
+            same = self._reference_hint == self._hint
+            other = shown if same else self._texts(records, self._reference_hint)
+            reference = self._reference([text for group in other for text in group])
+        critic = self._critic([text for group in shown for text in group])
         pairs = zip(critic, reference, strict=True)
         return [[next(pairs) for _ in group] for group in shown]
 
-    def _texts(self, records: Sequence[TurnCandidates], hint: bool, dialogue: bool = True) -> list[list[EncodedText]]:
-        return [encoded_candidates(record, self.chat, hint, dialogue) for record in records]
+    def token_credit(self, records: Sequence[TurnCandidates]) -> list[list[TokenCredit]]:
+        """The advantage of each candidate with its tokens and their log-probs."""
+        found = []
+        for record, logps in zip(records, self.logps(records), strict=True):
+            texts = encoded_candidates(record, self.chat, self._hint)
+            credit = []
+            for text, (own, other) in zip(texts, logps, strict=True):
+                tokens = token_texts(self.chat.tokenizer, text.ids[text.targets].tolist())
+                reference = np.asarray(other) if np.shape(other) == np.shape(own) else None
+                credit.append(TokenCredit(advantage(own, other, self._normalize), tokens, own, reference))
+            found.append(credit)
+        return found
+
+    def _texts(self, records: Sequence[TurnCandidates], hint: bool) -> list[list[EncodedText]]:
+        return [encoded_candidates(record, self.chat, hint) for record in records]
 
 
-def load_scorers(paths: Sequence[str | None], settings: CriticSettings) -> list[Score | None]:
-    """A function from texts to log-probs for each model, None for None; equal paths share one."""
-    given = list(dict.fromkeys(filter(None, paths)))
-    for path in given:
-        check_loadable(path)
+def load_sweet_critic(settings: SweetSettings) -> LogRatioCritic:
+    """Load the models, on the GPU if there is one. Raises UserError if one cannot be loaded."""
+    if settings.seed_model is None and settings.reference is None:
+        logger.warning(
+            "which model %s was trained from is not known (no manifest, no --reference_model_id), so the reference "
+            "is the stored log-probs of sampling",
+            settings.model_id,
+        )
+    scorers = load_scorers(settings.models(), settings)
+    hint = not settings.no_prompt
+    critic = LogRatioCritic(
+        ChatFormat.from_pretrained(model_path(settings.model_id)),
+        scorers[0],
+        scorers[1] if settings.seed_model else None,
+        hint=hint,
+        reference_hint=hint and settings.reference != "seed_without_c",
+        normalize=settings.normalize,
+    )
+    critic.turns_per_call = turns_per_call(settings)
+    return critic
+
+
+CRITIC = CriticType(SweetSettings, load_sweet_critic)
+
+
+def turns_per_call(settings: TokenCriticSettings) -> int:
+    """Number of records that a critic of these settings should get in one call."""
+    return VLLM_TURNS if settings.engine == "vllm" else LogRatioCritic.turns_per_call
+
+
+def seed_of(model_id: str) -> str | None:
+    """The model that a critic was trained from; None if no manifest says it. Raises UserError for a damaged one."""
+    manifest = read_manifest(model_id) if Path(model_id).is_dir() else None
+    return manifest and manifest["settings"].get("ref_pretrain")
+
+
+def load_scorers(models: Sequence[str], settings: TokenCriticSettings) -> list[Score]:
+    """A function from texts to log-probs for each model; equal names share one."""
+    paths = [model_path(model) for model in models]
+    given = list(dict.fromkeys(paths))
     if settings.engine == "vllm":
         from sweet_rl.log_probs.vllm_logps import load_vllm_scorers
 
         loaded = dict(zip(given, load_vllm_scorers(given, settings.reduced), strict=True))
     else:
         loaded = {path: load_scorer(path, settings.reduced, settings.token_budget) for path in given}
-    return [path and loaded[path] for path in paths]
+    return [loaded[path] for path in paths]
 
 
 def load_scorer(path: str, bf16: bool, token_budget: int) -> Score:
     """Load a frozen model, on the GPU if there is one, as a function from texts to log-probs.
 
     Args:
-        bf16: load the weights in bfloat16 instead of float32.
-        token_budget: tokens in one forward pass.
+        path: Directory or hub name.
+        bf16: Whether the weights are loaded in bfloat16 instead of float32.
+        token_budget: Number of tokens in one forward pass.
+
+    Raises:
+        UserError: The model cannot be loaded.
     """
     import torch
 
     from sweet_rl.log_probs.logps import score_texts
     from sweet_rl.log_probs.shared_prefix import share_prompts
-    from sweet_rl.model_loading import load_frozen
+    from sweet_rl.model_loading import check_loadable, load_frozen
 
+    check_loadable(path)
     model = load_frozen(path, torch.bfloat16 if bf16 else torch.float32)
     share = share_prompts(model)
     return lambda texts: score_texts(model, texts, token_budget, share)
+
+
+def token_texts(tokenizer: Any, ids: Sequence[int]) -> list[str]:
+    """The text that each token adds; joined, they are the text of all `ids`.
+
+    A character that consists of several tokens is the text of the last of them; the others have "".
+    """
+    texts: list[str] = []
+    start, done = 0, 0  # decoded from `start` on, because tokenizers treat the first token of a text differently
+    for end in range(1, len(ids) + 1):
+        before = _decoded(tokenizer, ids[start:done])
+        now = _decoded(tokenizer, ids[start:end])
+        if now.endswith("\ufffd") and end < len(ids) and end - done < 8:
+            texts.append("")
+            continue
+        texts.append(now[len(before) :])
+        start, done = max(0, done - 4), end
+    return texts
+
+
+def _decoded(tokenizer: Any, ids: Sequence[int]) -> str:
+    return tokenizer.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False)

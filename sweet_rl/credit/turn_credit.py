@@ -1,110 +1,178 @@
-"""Credit for the viewer: the advantage of every turn, and the log-probs of its tokens from which it is computed."""
+"""The credit of the turns that were taken: each turn of a finished dialogue as the only candidate of its turn."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+import dataclasses
+import itertools
+from collections.abc import Iterator, Sequence
+from types import SimpleNamespace
 
 import numpy as np
 
-from sweet_rl.credit.advantage import advantage
-from sweet_rl.credit.candidate_texts import encoded_candidates
-from sweet_rl.credit.sweet_critic import LogRatioCritic
+from sweet_rl.chat import ChatFormat
+from sweet_rl.credit.candidates import turns_of
+from sweet_rl.credit.critic_types import ChosenCritic
+from sweet_rl.credit.critics import CheckedCritic, TokenCredit
 from sweet_rl.errors import UserError
-from sweet_rl.log_probs.privileged_information import with_hint
-from sweet_rl.log_probs.rows import EncodedText
-from sweet_rl.log_probs.trajectory_parts import TextMarkup, trajectory_parts
-from sweet_rl.records import Trajectory, TurnCandidates
+from sweet_rl.records import Trajectory, TurnCandidates, read_records
+from sweet_rl.runs.run import Run, open_run
+from sweet_rl.runs.step import StepSettings, run_step, write_results
+
+NO_LAYOUT = SimpleNamespace(prompt=lambda messages, tokenizer=None: [], fingerprint=None)
+"""The chat format of a critic that has none: prompts are empty."""
 
 
-class TurnCredit:
-    """The credit of turns and tokens under a critic and its reference (equation 3 of the paper).
+def taken_turns(trajectory: Trajectory, chat: ChatFormat | None) -> list[TurnCandidates]:
+    """A record with one candidate for each turn of the agent, the answer included, and the human's reply to it.
+
+    There is none if the dialogue failed.
 
     Args:
-        critic: gives the log-probs, and says how they are added up.
-        response_template: Markup that opens the agent's turns in released files, see `TextMarkup`.
+        trajectory: The dialogue.
+        chat: Chat format that lays out the prompts; None leaves them empty, unless the dialogue has their texts.
+    """
+    said = [*trajectory.dialogue_history, {"role": "user", "content": ""}]
+    taken = [pair for pair in itertools.pairwise(said) if pair[0]["role"] == "assistant"]
+    turns = turns_of(trajectory, SimpleNamespace(chat=NO_LAYOUT if chat is None else chat))
+    records = []
+    for turn, (message, reply) in zip(turns, taken, strict=False):  # none in a failed dialogue
+        ids, logprobs = message.get("token_ids"), message.get("logprobs")
+        known = ids is not None and turn.tokenizer is not None and turn.tokenizer == trajectory.tokenizer
+        records.append(
+            dataclasses.replace(
+                turn,
+                additional_outputs=[turn.older_output],
+                additional_finish_reasons=[message.get("finish_reason") or "stop"],
+                additional_token_ids=[ids] if known else None,
+                additional_reference_logprobs=[logprobs] if logprobs else None,
+                additional_replies=[reply["content"]],
+            )
+        )
+    return records
+
+
+class TurnScorer:
+    """A critic that scores turns: those of finished dialogues, or the candidates of a turn.
+
+    Args:
+        chosen: The critic.
+
+    Raises:
+        UserError: The critic compares candidates (a judge), so that a single turn cannot be scored; or it cannot be
+            loaded.
     """
 
-    def __init__(self, critic: LogRatioCritic, response_template: str | None = None) -> None:
-        self.critic, self._texts = critic, TextMarkup(critic.chat, response_template)
+    def __init__(self, chosen: ChosenCritic) -> None:
+        check_scores_turns(chosen)
+        self.critic: CheckedCritic = chosen.load()
+        self._calls = asyncio.Semaphore(self.critic.calls_at_once)
 
-    def of_trajectories(self, trajectories: Sequence[Trajectory]) -> list[list[dict]]:
-        """The credit of each turn of each trajectory, from one forward pass per trajectory.
-
-        Returns:
-            For each trajectory a row per turn of the agent: {turn, advantage, tokens, critic, reference}; `tokens` are
-            texts, `critic` and `reference` log-probs: lists of [L].
+    async def credit(self, trajectories: Sequence[Trajectory]) -> list[list[float]]:
+        """For each dialogue one score per turn of the agent.
 
         Raises:
-            UserError: the text of a dialogue is not known, or there is no reference model.
+            UserError: The critic cannot score a turn, for example an empty message.
         """
-        hint, reference_hint = self.critic.hint, self.critic.reference_hint
-        critic, reference_model = self.critic.scorers
-        if reference_model is None:
-            raise UserError("trajectories have no log-probs of sampling: a reference model is needed.")
-        spoken = [t for t in trajectories if any(m["role"] == "assistant" for m in t.dialogue_history)]
-        shown = [self._text(trajectory, hint) for trajectory in spoken]
-        other = shown if hint == reference_hint else [self._text(t, reference_hint) for t in spoken]
-        theta, reference = critic(shown), reference_model(other)
-        turns = {}
-        for trajectory, text, own, ref in zip(spoken, shown, theta, reference, strict=True):
-            found = []
-            for turn in range(int(text.turns[-1]) + 1):
-                of_turn = text.turns == turn
-                ids = text.ids[text.targets[of_turn]].tolist()
-                found.append({"turn": turn} | self._row(ids, own[of_turn], ref[of_turn]))
-            turns[trajectory.id] = found
-        return [turns.get(trajectory.id, []) for trajectory in trajectories]
+        groups = [taken_turns(trajectory, self.critic.chat) for trajectory in trajectories]
+        async with self._calls:
+            scores = iter(await self.critic.scores([record for group in groups for record in group]))
+        return [[next(scores)[0] for _ in group] for group in groups]
 
-    def of_candidates(self, records: Sequence[TurnCandidates]) -> list[list[dict]]:
-        """The credit of each candidate of each record.
+    async def rows(self, records: Sequence[Trajectory | TurnCandidates]) -> list[list[dict]]:
+        """The credit for the viewer.
 
         Returns:
-            For each record a row per candidate, as for a turn; `turn` is the number of the candidate. `reference` is
-            missing if the stored log-probs are of other tokens or only their mean.
+            For each dialogue a row per turn of the agent, for each record of candidates a row per candidate: {turn,
+            advantage}; with a critic that offers credit by token also {tokens, critic, reference}: texts and
+            log-probs, lists of [L]. `turn` is the number of the turn or the candidate. `reference` is missing if it is
+            not known for the same tokens.
         """
-        found = []
-        for record, logps in zip(records, self.critic.logps(records), strict=True):
-            texts = encoded_candidates(record, self.critic.chat, self.critic.hint)
-            ids = [text.ids[text.targets].tolist() for text in texts]
-            rows = zip(ids, logps, strict=True)
-            found.append([{"turn": number} | self._row(own, *pair) for number, (own, pair) in enumerate(rows)])
-        return found
-
-    def _row(self, ids: list[int], critic: np.ndarray, reference: np.ndarray | list[float] | float) -> dict:
-        row = {
-            "advantage": round(advantage(critic, reference, **self.critic.aggregation), 4),
-            "tokens": token_texts(self.critic.chat.tokenizer, ids),
-            "critic": [round(float(value), 3) for value in critic],
-        }
-        if np.ndim(reference) and len(reference) == len(ids):
-            row["reference"] = [round(float(value), 3) for value in reference]
-        return row
-
-    def _text(self, trajectory: Trajectory, hint: bool) -> EncodedText:
-        parts = trajectory_parts(trajectory, self._texts)
-        if hint:
-            parts = with_hint(parts, trajectory.task.ground_truth)
-        ids, train = self.critic.chat.encode(parts, trajectory.tokenizer)
-        return EncodedText.build(ids, train, f"trajectory {trajectory.id!r}")
+        groups = [
+            taken_turns(record, self.critic.chat) if isinstance(record, Trajectory) else [record] for record in records
+        ]
+        turns = [turn for group in groups for turn in group]
+        async with self._calls:
+            found = await self.critic.token_credit(turns)
+            if found is None:
+                credit = iter([[_row(score) for score in own] for own in await self.critic.scores(turns)])
+            else:
+                credit = iter([[_token_row(one) for one in own] for own in found])
+        by_record = ([row for _ in group for row in next(credit)] for group in groups)
+        return [[{"turn": number} | row for number, row in enumerate(rows)] for rows in by_record]
 
 
-def token_texts(tokenizer, ids: Sequence[int]) -> list[str]:
-    """The text that each token adds; joined, they are the text of all `ids`.
+def _row(score: float) -> dict:
+    return {"advantage": round(score, 4)}
 
-    A character that consists of several tokens is the text of the last of them; the others have "".
+
+def _token_row(credit: TokenCredit) -> dict:
+    row = _row(credit.score) | {"tokens": credit.tokens, "critic": np.round(credit.critic, 3).tolist()}
+    if credit.reference is not None:
+        row["reference"] = np.round(credit.reference, 3).tolist()
+    return row
+
+
+def check_scores_turns(chosen: ChosenCritic) -> None:
+    """Raise UserError for a critic that only compares candidates."""
+    if chosen.kind.compares:
+        raise UserError(
+            f"critic: a {chosen.critic_type} compares candidates of one turn, and a dialogue has one message per turn. "
+            "Give another critic_type."
+        )
+
+
+def score_turns_file(critic: ChosenCritic, input_path: str, output_path: str, step: StepSettings | None = None) -> dict:
+    """Write every trajectory of a file with `turn_credit`, in its order. A killed run continues with the same call.
+
+    A failed dialogue is written as it is.
+
+    Args:
+        critic: The critic.
+        input_path: Trajectories.
+        output_path: The same with `turn_credit`.
+        step: Part of the input.
+
+    Returns:
+        The summary: dialogues, turns.
+
+    Raises:
+        UserError: Before anything is written; or a turn cannot be scored, for example an empty message.
     """
-    texts: list[str] = []
-    start, done = 0, 0  # decoded from `start` on, because tokenizers treat the first token of a text differently
-    for end in range(1, len(ids) + 1):
-        before = _decoded(tokenizer, ids[start:done])
-        now = _decoded(tokenizer, ids[start:end])
-        if now.endswith("\ufffd") and end < len(ids) and end - done < 8:
-            texts.append("")
-            continue
-        texts.append(now[len(before) :])
-        start, done = max(0, done - 4), end
-    return texts
+    step = step or StepSettings()
+    check_scores_turns(critic)
+    trajectories = read_records(input_path, Trajectory, step.limit)
+    critic.check_models()
+
+    async def work(run: Run) -> dict:
+        scorer = TurnScorer(critic)
+
+        async def credited(group: list[Trajectory]) -> list[dict]:
+            credits = await scorer.credit(group)
+            return [
+                dataclasses.replace(trajectory, turn_credit=credit or None).to_dict()
+                for trajectory, credit in zip(group, credits, strict=True)
+            ]
+
+        groups = _groups([one for one in trajectories if one.id not in run.done], scorer.critic.turns_per_call)
+        try:
+            await write_results(run, groups, credited, 1, len(trajectories), "dialogue")  # 1 keeps the order
+        finally:
+            await scorer.critic.close()
+        turns = sum(len(row.get("turn_credit") or ()) for row in run.records())
+        return {"dialogues": len(trajectories), "turns": turns}
+
+    settings = {**critic.to_settings(), "limit": step.limit}
+    return run_step(open_run(output_path, settings, [input_path, *critic.inputs()], step.overwrite), work)
 
 
-def _decoded(tokenizer, ids: Sequence[int]) -> str:
-    return tokenizer.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False)
+def _groups(trajectories: list[Trajectory], turns: int) -> Iterator[list[Trajectory]]:
+    """Consecutive dialogues with at least so many turns together."""
+    group: list[Trajectory] = []
+    for trajectory in trajectories:
+        group.append(trajectory)
+        if sum(one.turns for one in group) >= turns:
+            yield group
+            group = []
+    if group:
+        yield group

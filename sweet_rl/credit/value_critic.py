@@ -6,43 +6,55 @@ Frontend Design: it sees a picture of the reference page.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from sweet_rl.chat import ChatFormat
 from sweet_rl.credit.candidate_texts import check_candidates, encoded_candidates
-from sweet_rl.credit.critics import CriticSettings
+from sweet_rl.credit.critics import CriticType
+from sweet_rl.credit.local_model import LocalModel
 from sweet_rl.errors import UserError
-from sweet_rl.log_probs.rows import EncodedText
-from sweet_rl.log_probs.vision import VisionFormat
 from sweet_rl.model_loading import model_path
 from sweet_rl.records import TurnCandidates
 from sweet_rl.rendering.picture import open_picture
 from sweet_rl.runs.manifest import read_manifest
 
+if TYPE_CHECKING:
+    from sweet_rl.log_probs.rows import EncodedText
+    from sweet_rl.log_probs.vision import VisionFormat
+
 PAGE_TIMEOUT = 60.0  # seconds; the same pages were drawn before, for training
-Value = Callable[[Sequence[EncodedText]], list[float]]
+Value = Callable[[Sequence["EncodedText"]], list[float]]
 """Texts -> the value at the end of each text."""
+
+
+@dataclass(frozen=True)
+class ValueSettings(LocalModel):
+    """A model of train_value.py, for text or for pictures.
+
+    Attributes:
+        no_prompt: Do not show the reference solution to the critic.
+    """
+
+    no_prompt: bool = False
 
 
 class ValueHeadCritic:
     """Scores candidates by their value after the turn's prompt (a `critics.Critic`).
 
     Args:
-        chat: Chat format of the critic.
-        value: values under the critic.
-        hint: whether the texts begin with the reference solution.
+        chat: Chat format of the critic's tokenizer.
+        value: Values under the critic.
+        hint: Whether the texts begin with the reference solution.
     """
-
-    turns_per_call = 64
-    calls_at_once = 1
 
     def __init__(self, chat: ChatFormat, value: Value, hint: bool = True):
         self.chat, self.eos_text = chat, chat.eos_text
         self._value, self._hint = value, hint
 
     @classmethod
-    def load(cls, settings: CriticSettings) -> ValueHeadCritic:
+    def load(cls, settings: ValueSettings) -> ValueHeadCritic:
         """Load the model, on the GPU if there is one. Raises UserError if it has no value head."""
         import torch
 
@@ -56,48 +68,46 @@ class ValueHeadCritic:
         def value(texts: Sequence[EncodedText]) -> list[float]:
             return value_texts(model, texts, settings.token_budget, share)
 
-        return cls(ChatFormat.from_pretrained(path), value, settings.hint)
+        return cls(ChatFormat.from_pretrained(path), value, not settings.no_prompt)
 
-    async def scores(self, records: Sequence[TurnCandidates]) -> list[list[float]]:
+    def scores(self, records: Sequence[TurnCandidates]) -> list[list[float]]:
+        """The value of each candidate of each record."""
         texts = [encoded_candidates(record, self.chat, self._hint) for record in records]
-        values = iter(await asyncio.to_thread(self._value, [text for group in texts for text in group]))
+        values = iter(self._value([text for group in texts for text in group]))
         return [[next(values) for _ in group] for group in texts]
-
-    async def close(self) -> None:
-        """Nothing to release."""
 
 
 class PictureValueCritic:
     """Scores candidates by their value after the dialogue and a picture of the reference page (a `critics.Critic`).
 
     Args:
-        model: vision-language model with a value head.
-        form: lays out its texts and pictures.
-        renderer: draws the reference pages of the records' tasks.
-        token_budget: tokens in one forward pass.
+        model: Vision-language model with a value head.
+        form: Layout of its texts and pictures.
+        renderer: Draws the reference pages of the records' tasks.
+        token_budget: Number of tokens in one forward pass.
     """
 
     turns_per_call = 16
-    calls_at_once = 1
+    eos_text = None  # because a candidate ends with the EOS of the model that sampled it
 
-    def __init__(self, model, form: VisionFormat, renderer, token_budget: int = 16384) -> None:
-        self.form, self.eos_text = form, None  # a candidate ends with the EOS of the model that sampled it
+    def __init__(self, model: Any, form: VisionFormat, renderer: Any, token_budget: int = 16384) -> None:
+        self.form, self.chat = form, form.chat
         self._model, self._renderer, self._token_budget = model, renderer, token_budget
 
     @classmethod
-    def load(cls, settings: CriticSettings) -> PictureValueCritic:
+    def load(cls, settings: ValueSettings) -> PictureValueCritic:
         """Load the model, on the GPU if there is one.
 
         Raises:
-            UserError: the model has no value head, there is no browser, or `settings` hide the reference solution.
+            UserError: The model has no value head, there is no browser, or `settings` hide the reference solution.
         """
         import torch
 
         from sweet_rl.log_probs.value_head import load_value_model
-        from sweet_rl.log_probs.vision import load_vision_frozen
+        from sweet_rl.log_probs.vision import VisionFormat, load_vision_frozen
         from sweet_rl.rendering.renderer import PageRenderer
 
-        if not settings.hint:
+        if settings.no_prompt:
             raise UserError("a vision critic ranks with the reference page's picture: leave out --no_prompt.")
         path = model_path(settings.model_id)
         dtype = torch.bfloat16 if settings.reduced else torch.float32
@@ -105,14 +115,15 @@ class PictureValueCritic:
         renderer = PageRenderer(**_window(path), timeout=PAGE_TIMEOUT)
         return cls(model, VisionFormat.from_pretrained(path), renderer, settings.token_budget)
 
-    async def scores(self, records: Sequence[TurnCandidates]) -> list[list[float]]:
+    def scores(self, records: Sequence[TurnCandidates]) -> list[list[float]]:
+        """The value of each candidate of each record."""
         from sweet_rl.log_probs.vision import picture_values
 
         texts: list[EncodedText] = []
         pictures: list[bytes] = []
         for record in records:
             check_candidates(record, hint=True)
-            rendered = await asyncio.to_thread(self._renderer.render, record.task.ground_truth)
+            rendered = self._renderer.render(record.task.ground_truth)
             if rendered.png is None:
                 raise UserError(
                     f"candidates {record.id!r}: the reference page of their task gives no picture "
@@ -121,9 +132,7 @@ class PictureValueCritic:
                 )
             texts += self._encoded(record, open_picture(rendered.png).size)
             pictures += [rendered.png] * len(record.additional_outputs)
-        values = iter(
-            await asyncio.to_thread(picture_values, self._model, self.form, texts, pictures, self._token_budget)
-        )
+        values = iter(picture_values(self._model, self.form, texts, pictures, self._token_budget))
         return [[next(values) for _ in record.additional_outputs] for record in records]
 
     def _encoded(self, record: TurnCandidates, size: tuple[int, int]) -> list[EncodedText]:
@@ -141,8 +150,20 @@ class PictureValueCritic:
             texts.append(self.form.encode(parts, None, size, f"candidates {record.id!r}, candidate {number}"))
         return texts
 
-    async def close(self) -> None:
+    def close(self) -> None:
+        """Close the browser."""
         self._renderer.close()
+
+
+def load_value_critic(settings: ValueSettings) -> ValueHeadCritic | PictureValueCritic:
+    """Load the model, which sees pictures or reads text. Raises UserError if it cannot be loaded."""
+    from sweet_rl.log_probs.vision import is_vision_model
+
+    sees_pictures = is_vision_model(model_path(settings.model_id))
+    return (PictureValueCritic if sees_pictures else ValueHeadCritic).load(settings)
+
+
+CRITIC = CriticType(ValueSettings, load_value_critic)
 
 
 def _window(path: str) -> dict[str, int]:

@@ -18,8 +18,8 @@ import verifiers.v1 as vf
 from openai import AsyncOpenAI
 from pydantic import Field
 
-from sweet_rl.credit.critics import CriticSettings
-from sweet_rl.credit.taken_turns import TurnCritic
+from sweet_rl.credit.critic_types import TurnCriticFlags
+from sweet_rl.credit.turn_credit import TurnScorer
 from sweet_rl.errors import UserError
 from sweet_rl.integrations.benchmark import (
     DIALOGUE,
@@ -131,7 +131,7 @@ class ColBenchEnvConfig(vf.EnvConfig):
     omit: list[str] = Field(default_factory=list)
     """Fields that a server refuses and that are left out of all requests: temperature, top_p, max_tokens, seed."""
     critic: dict[str, Any] | None = None
-    """The critic that gives the turns their credit: fields of `CriticSettings`, at least model_id."""
+    """The critic that gives the turns their credit: flags of score_turns.py, at least model_id."""
 
 
 class ColBenchEnv(vf.Env[ColBenchEnvConfig]):
@@ -147,7 +147,7 @@ class ColBenchEnv(vf.Env[ColBenchEnvConfig]):
             )
         self._critic = None
         if config.critic is not None:
-            self._critic = TurnCritic(settings_of(CriticSettings, config.critic, "critic"))
+            self._critic = TurnScorer(settings_of(TurnCriticFlags, config.critic, "critic").chosen)
         self._taken: set[str] = set()  # ids of dialogues, so that each of a task has a number and seeds of its own
 
     async def setup(self, agents: vf.Agents) -> None:

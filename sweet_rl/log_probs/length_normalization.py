@@ -14,9 +14,6 @@ if TYPE_CHECKING:  # settings read NORMALIZE, and a script's --help should not w
 
 Normalize = Literal["trajectory", "turn", "none"]
 NORMALIZE: tuple[Normalize, ...] = get_args(Normalize)
-TurnNormalize = Literal["trajectory", "turn", "none", "sqrt", "top"]
-"""What ranking takes too: credit/advantage.py says what each means for one turn."""
-TURN_NORMALIZE: tuple[TurnNormalize, ...] = get_args(TurnNormalize)
 
 
 def token_weights(text: Tensor, turn: Tensor, normalize: str, dtype: torch.dtype) -> Tensor:

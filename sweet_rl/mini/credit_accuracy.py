@@ -12,10 +12,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sweet_rl.domains.backend.environment import CodeGrading, make_grader
 from sweet_rl.errors import UserError
 from sweet_rl.evaluation.two_level import two_level_ratio
 from sweet_rl.mini import oracle
-from sweet_rl.records import Message, Task, TurnCandidates
+from sweet_rl.progress import progress_bar
+from sweet_rl.records import Message, Task, TurnCandidates, read_records
 
 RESAMPLES = 1000
 MARKUP = re.compile(r"<\|[a-z]+\|>")
@@ -75,6 +77,24 @@ def last_answers(record: TurnCandidates) -> list[tuple[Task, str]]:
     return [(task, text) for text in texts if oracle.usefulness(task.extra["mini"], earlier, text) == "complete"]
 
 
+def read_judged(paths: Sequence[str], right: dict[tuple[str, str], bool]) -> list[list[TurnCandidates]]:
+    """The records of each file. `right` gets the verdicts on their `last_answers` that it does not have yet.
+
+    Raises:
+        UserError: A task is not a mini task, or an answer could not be graded.
+    """
+    files = [list(read_records(path, TurnCandidates)) for path in paths]
+    answers = {(task.id, text): (task, text) for rows in files for row in rows for task, text in last_answers(row)}
+    if jobs := {key: job for key, job in answers.items() if key not in right}:
+        with make_grader(CodeGrading()) as grader:
+            grades = grader.grade_many(progress_bar(jobs.values(), desc="answers"))
+            rewards = {key: grade.reward for key, grade in zip(jobs, grades, strict=True)}
+        if None in rewards.values():
+            raise UserError("an answer could not be graded on this machine: see evaluate_code.py.")
+        right |= {key: reward == 1.0 for key, reward in rewards.items()}
+    return files
+
+
 def judged(record: TurnCandidates, right: Verdicts) -> JudgedTurn:
     """The turn of a ranked record of a mini task.
 
@@ -88,13 +108,6 @@ def judged(record: TurnCandidates, right: Verdicts) -> JudgedTurn:
     scores = record.judge_scores
     task = _mini_task(record, "judge_scores" if scores is None else None)
     return judged_turn(record, scores or [], partial(_word, task, right))
-
-
-def judged_by_rows(record: TurnCandidates, right: Verdicts) -> dict[str, JudgedTurn]:
-    """The turn by each row of a study (study_credit.py). Arguments and errors are those of `judged`."""
-    rows = record.extra.get("scores") or {}
-    word = partial(_word, _mini_task(record, None if rows else "scores"), right)
-    return {name: judged_turn(record, scores, word) for name, scores in rows.items()}
 
 
 def judged_turn(
@@ -126,8 +139,8 @@ def _mini_task(record: TurnCandidates, missing: str | None) -> Task:
     task = record.task
     if missing or task is None or task.extra.get("mini") is None or isinstance(record.input, str):
         raise UserError(
-            f"candidates {record.id}: need '{missing or 'judge_scores'}' (rank_best_of_n.py writes 'judge_scores', "
-            "study_credit.py 'scores'), a mini task, and the input as parts."
+            f"candidates {record.id}: need '{missing or 'judge_scores'}' (rank_best_of_n.py writes it), a mini task, "
+            "and the input as parts."
         )
     return task
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from sweet_rl.cli import UNRECORDED, print_summary, to_settings
-from sweet_rl.domains import Domain, Human, HumanSettings
+from sweet_rl.domains import Domain, HumanSettings
 from sweet_rl.errors import UserError
 from sweet_rl.model_loading import model_input
 from sweet_rl.models import CallSettings, ChatModel, ModelSettings, Sampling, load_model
@@ -54,12 +54,12 @@ class SelectorSettings:
     Attributes:
         settings: What its choice depends on, for the manifest.
         inputs: Files and folders that it reads.
-        load: Function that returns the selector, given the human of the dialogues.
+        load: Function that returns the selector.
     """
 
     settings: dict[str, Any]
     inputs: Sequence[str | None]
-    load: Callable[[Human], CandidateSelector]
+    load: Callable[[], CandidateSelector]
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ class Simulation:
                     player,
                     domain.begin(agent_prompt, collection.max_turns),
                     replace(self.sampling, seed=collection.seed),
-                    self.selector and self.selector.load(player),
+                    self.selector and self.selector.load(),
                     domain.label_turn,
                     identity,
                     record_logprobs=collection.record_logprobs,

@@ -91,8 +91,8 @@ async def write_results(
         items: Items that the output lacks. An item is taken from them when its work can begin.
         work: Coroutine function that returns the records of one item.
         concurrency: Largest number of items in progress.
-        total: Number of items with those that were done before, for the progress bar.
-        unit: Name of an item, in the progress bar and in messages.
+        total: Number of records with those that were written before, for the progress bar.
+        unit: Name of a record, in the progress bar and in messages.
 
     Raises:
         UserError: Some items failed (`ItemError`), once all others are written; or at once if every item would fail.
@@ -112,7 +112,7 @@ async def write_results(
         async for records in as_they_finish(items, attempt, concurrency):
             for record in records:
                 run.write(record)
-            bar.update()
+                bar.update()
     if failures:
         kinds = ", ".join(f"{count} {kind}" for kind, count in Counter(error.kind for error in failures).most_common())
         raise UserError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from sweet_rl.credit.critics import CriticSettings
+from sweet_rl.credit.critic_types import ChosenCritic
 from sweet_rl.errors import UserError
 from sweet_rl.records import PreferencePair, Trajectory, TurnCandidates
 from sweet_rl.runs.texts import write_texts
@@ -34,7 +34,6 @@ class ViewSettings:
         credit_path: file of the critic's credit, computed once; default with --critic: beside the output.
         ranked_path: ranked candidates of these trajectories, shown at their turns.
         pair_path: turn pairs drawn from the ranked candidates, to mark which candidates were chosen and rejected.
-        response_template: with --critic: text before each turn of the agent in released texts.
         limit: only the first records.
         overwrite: replace an output that holds something else.
 
@@ -51,7 +50,6 @@ class ViewSettings:
     credit_path: str | None = None
     ranked_path: str | None = None
     pair_path: str | None = None
-    response_template: str | None = None
     limit: int | None = None
     overwrite: bool = False
 
@@ -67,7 +65,7 @@ class ViewSettings:
         return Path(self.output) if self.output is not None else Path(self.input_path).with_suffix(".html")
 
 
-def show(view: ViewSettings, credit: CriticSettings | None = None, pictures: Pictures | None = None) -> None:
+def show(view: ViewSettings, credit: ChosenCritic | None = None, pictures: Pictures | None = None) -> None:
     """Open the files, compute the credit if asked for, and write the page or serve it until interrupted.
 
     Raises:
@@ -85,7 +83,7 @@ def show(view: ViewSettings, credit: CriticSettings | None = None, pictures: Pic
 
 
 def open_collection(
-    view: ViewSettings, credit: CriticSettings | None = None, pictures: Pictures | None = None
+    view: ViewSettings, credit: ChosenCritic | None = None, pictures: Pictures | None = None
 ) -> Collection:
     """Open a file of trajectories, candidates or pairs, with the files that belong to it.
 
@@ -108,8 +106,8 @@ def open_collection(
     credit_path = view.credit_path or (f"{view.page}.credit.jsonl" if credit is not None else None)
 
     def kept(path: str, credit_path: str | None) -> CreditFile | None:
-        if credit is not None and credit_path is not None:
-            write_credit(credit, RecordFile(path, kind, limit), credit_path, view.overwrite, view.response_template)
+        if credit is not None:
+            write_credit(credit, RecordFile(path, kind, limit), credit_path, view.overwrite)
         return None if credit_path is None else CreditFile(credit_path)
 
     def dialogues(path: str, own: CreditFile | None, candidates: Ranked | None = None) -> Dialogues:
@@ -131,7 +129,7 @@ def open_collection(
     return Comparison(run, dialogues(view.compare_path, second), (one, other))
 
 
-def _check_together(kind: type, view: ViewSettings, critic: CriticSettings | None) -> None:
+def _check_together(kind: type, view: ViewSettings, critic: ChosenCritic | None) -> None:
     held = {Trajectory: "trajectories", TurnCandidates: "candidates", PreferencePair: "pairs"}[kind]
     for flag, given, kinds in (
         ("--compare_path", view.compare_path, (Trajectory,)),
@@ -156,5 +154,3 @@ def _check_together(kind: type, view: ViewSettings, critic: CriticSettings | Non
         raise UserError("--ranked_path and --compare_path cannot be shown together: give one of them.")
     if view.names is not None and (view.compare_path is None or len(view.names) != 2 or len(set(view.names)) != 2):
         raise UserError("--names are those of the two runs of --compare_path: give two different ones, name,name.")
-    if view.response_template is not None and critic is None:
-        raise UserError("--response_template is for --critic. Leave it out.")

@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 
 from sweet_rl.credit.best_of_n import BestCandidate
-from sweet_rl.credit.critics import CriticSettings, load_critic
+from sweet_rl.credit.critic_types import CriticFlags
 from sweet_rl.domains import AnswerEnvironment
 from sweet_rl.mini.human import MiniHuman
 from sweet_rl.models import Sampling, load_model
@@ -32,7 +32,7 @@ def played(tmp_path_factory):
 
 @pytest.mark.slow
 def test_each_turn_that_is_played_is_the_one_that_ranking_it_alone_puts_first(played):
-    critic = load_critic(CriticSettings("mini", reference="sampled"))
+    critic = CriticFlags(model_id="mini", reference="sampled").chosen.load()
     best = BestCandidate(critic)
     made = []
 

@@ -6,6 +6,7 @@ import pytest
 
 from sweet_rl.chat import ChatFormat
 from sweet_rl.credit.best_of_n import BestCandidate
+from sweet_rl.credit.critics import CheckedCritic
 from sweet_rl.errors import UserError
 from sweet_rl.models.base import Completion, ModelError
 from sweet_rl.records import Task
@@ -35,9 +36,9 @@ class Longest:
         return [[float(len(text)) for text in record.additional_outputs] for record in records]
 
 
-def choose_all(critic, groups, chat=None):
+def choose_all(critic, groups):
     async def work():
-        choose = BestCandidate(critic, chat)
+        choose = BestCandidate(CheckedCritic(critic))
         prompt = [{"text": "o", "train": False}]
         waiting = [choose(TASK, MESSAGES, prompt, [completion(text) for text in group], None) for group in groups]
         return await asyncio.gather(*waiting, return_exceptions=True)
@@ -73,10 +74,11 @@ def test_an_agent_whose_layout_is_not_known_is_laid_out_by_the_critics_tokenizer
     async def work(choose):
         return await choose(TASK, MESSAGES, None, [completion("a"), completion("bb")])
 
-    assert asyncio.run(work(BestCandidate(Looking(), chat))) == 1
-    assert seen[0].input == chat.prompt(MESSAGES)
-    with pytest.raises(UserError, match="agent_tokenizer"):
-        asyncio.run(work(BestCandidate(Longest())))
+    critic = Looking()
+    assert asyncio.run(work(BestCandidate(CheckedCritic(critic)))) == 1
+    critic.chat = chat
+    assert asyncio.run(work(BestCandidate(CheckedCritic(critic)))) == 1
+    assert [record.input for record in seen] == [[], chat.prompt(MESSAGES)]
 
 
 def test_the_critic_sees_the_turns_number_and_what_was_sampled():
@@ -88,7 +90,7 @@ def test_the_critic_sees_the_turns_number_and_what_was_sampled():
             return await super().scores(records)
 
     async def work():
-        best = BestCandidate(Looking())
+        best = BestCandidate(CheckedCritic(Looking()))
         prompt = [{"text": "o", "train": False}]
         dialogue = [*MESSAGES, {"role": "assistant", "content": "How?"}, {"role": "user", "content": "So."}]
         known = [Completion("a", [1], [-0.5], "stop"), Completion("bb", [2, 3], [-1.0, -2.0], "length")]

@@ -11,7 +11,7 @@ import torch
 from sweet_rl.chat import ChatFormat
 from sweet_rl.credit import ranking
 from sweet_rl.credit.candidate_texts import encoded_candidates, prompt_parts
-from sweet_rl.credit.critics import CriticSettings
+from sweet_rl.credit.critic_types import CriticFlags
 from sweet_rl.credit.ranking import processes_of, rank_file, ranked
 from sweet_rl.credit.turn_pairs import PairSettings, pair_file
 from sweet_rl.errors import UserError
@@ -25,8 +25,9 @@ from tests.support.tiny_models import EOS, save_tiny_chat_model
 TASK = {"problem_description": "fee", "ground_truth": "def fee(x): return 2 * x", "test_cases": {}}
 
 
-def rank(input_path, output_path, limit=None, shard=None, processes=None, **settings):
-    return rank_file(CriticSettings(**settings), str(input_path), str(output_path), limit, shard, False, processes)
+def rank(input_path, output_path, limit=None, shard=None, processes=None, **flags):
+    step = StepSettings(limit, shard)
+    return rank_file(CriticFlags(**flags).chosen, str(input_path), str(output_path), step, processes)
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +124,7 @@ def test_a_killed_ranking_is_continued_and_a_finished_one_left_alone(world, tmp_
     assert (tmp_path / "cut.jsonl").read_text() == (tmp_path / "whole.jsonl").read_text()
     rank(**flags, output_path=str(tmp_path / "cut.jsonl"))
     assert "already complete" in capsys.readouterr().out
-    with pytest.raises(UserError, match="hint"):
+    with pytest.raises(UserError, match="no_prompt"):
         rank(**flags, output_path=str(tmp_path / "cut.jsonl"), no_prompt=True)
 
 
@@ -150,18 +151,16 @@ def test_every_gpu_ranks_as_far_as_they_hold_critics(world, monkeypatch, critic_
     monkeypatch.setattr(torch.cuda, "device_count", lambda: len(memory))
     monkeypatch.setattr(ranking, "parameter_count", lambda path: 225_000)
     seed = world["seed"] if critic_type == "log_ratio" else None
-    critic = CriticSettings(world["critic"], critic_type, reference_model_id=seed, bf16=True)
+    precision = {} if critic_type == "judge" else {"bf16": True}
+    critic = CriticFlags(critic_type, model_id=world["critic"], reference_model_id=seed, **precision).chosen
     expected = [{}] if each is None else [{"CUDA_VISIBLE_DEVICES": names} for names in each]
     assert processes_of(critic, None, shard) == expected
     assert processes_of(critic, 1, shard) == expected[:1]
 
 
 @pytest.mark.parametrize("changes, message", [
-    ({"reference": "other"}, "--reference"),
     ({"reference": "seed"}, "--reference_model_id"),
-    ({"normalize": "word"}, "--normalize"),
     ({"model_id": "/nowhere"}, "/nowhere"),
-    ({"model_id": "/nowhere", "critic_type": "belief_gain", "reference": None}, "/nowhere"),
     ({"processes": 0}, "--processes"),
     ({"input_path": "/nowhere.jsonl"}, "/nowhere.jsonl"),
 ])  # fmt: skip

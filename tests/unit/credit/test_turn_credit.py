@@ -1,4 +1,4 @@
-"""The credit of turns and tokens, against one plain forward pass a turn and against ranking."""
+"""The credit of turns that were taken, against one plain forward pass per turn and against ranking."""
 
 import asyncio
 from dataclasses import replace
@@ -8,13 +8,17 @@ import pytest
 import torch
 
 from sweet_rl.chat import ChatFormat
-from sweet_rl.credit.sweet_critic import LogRatioCritic, load_scorer
-from sweet_rl.credit.turn_credit import TurnCredit, token_texts
+from sweet_rl.credit.critic_types import ChosenCritic, CriticFlags
+from sweet_rl.credit.critics import CheckedCritic
+from sweet_rl.credit.sweet_critic import LogRatioCritic, load_scorer, token_texts
+from sweet_rl.credit.turn_credit import TurnScorer, score_turns_file, taken_turns
 from sweet_rl.errors import UserError
 from sweet_rl.log_probs.privileged_information import with_hint
 from sweet_rl.model_loading import load_frozen, model_path
-from sweet_rl.records import Trajectory, TurnCandidates
+from sweet_rl.records import Trajectory, TurnCandidates, read_records
+from tests.support.command_line import read_rows, write_rows
 from tests.support.dialogues import graded
+from tests.support.perturbed_model import save_perturbed_mini
 
 MINI = model_path("mini")
 CHAT = ChatFormat.from_pretrained(MINI)
@@ -37,10 +41,17 @@ def plain_logps(trajectory: Trajectory, place: int, hint: bool) -> np.ndarray:
     return np.array([logits[i - 1, ids[i]].item() for i in range(len(before), len(ids))])
 
 
+def rows_of(critic: LogRatioCritic, records) -> list[list[dict]]:
+    """The rows for the viewer."""
+    scorer = TurnScorer.__new__(TurnScorer)
+    scorer.critic, scorer._calls = CheckedCritic(critic), asyncio.Semaphore(1)
+    return asyncio.run(scorer.rows(records))
+
+
 def test_every_turn_has_the_advantage_of_a_text_that_ends_with_it(scorer):
-    credit = TurnCredit(LogRatioCritic(CHAT, scorer, scorer, hint=True, reference_hint=False))
     trajectories = list(graded()[:2])
-    for trajectory, turns in zip(trajectories, credit.of_trajectories(trajectories), strict=True):
+    found = rows_of(LogRatioCritic(CHAT, scorer, scorer, hint=True, reference_hint=False), trajectories)
+    for trajectory, turns in zip(trajectories, found, strict=True):
         places = [i for i, m in enumerate(trajectory.dialogue_history) if m["role"] == "assistant"]
         assert [turn["turn"] for turn in turns] == list(range(len(places)))
         for turn, place in zip(turns, places, strict=True):
@@ -53,13 +64,13 @@ def test_every_turn_has_the_advantage_of_a_text_that_ends_with_it(scorer):
 
 
 def test_the_same_model_shown_the_same_gives_no_credit(scorer):
-    turns = TurnCredit(LogRatioCritic(CHAT, scorer, scorer)).of_trajectories(graded()[:1])[0]
+    (turns,) = rows_of(LogRatioCritic(CHAT, scorer, scorer), graded()[:1])
     assert {turn["advantage"] for turn in turns} == {0.0}
 
 
 def test_a_dialogue_in_which_the_agent_says_nothing_has_no_turns(scorer):
     silent = Trajectory(graded()[0].task, [{"role": "user", "content": "x"}])
-    assert TurnCredit(LogRatioCritic(CHAT, scorer, scorer)).of_trajectories([silent]) == [[]]
+    assert rows_of(LogRatioCritic(CHAT, scorer, scorer), [silent]) == [[]]
 
 
 def candidates() -> TurnCandidates:
@@ -76,16 +87,11 @@ def test_candidates_have_the_scores_that_ranking_gives_them(scorer):
     record = candidates()
     for reference in (scorer, None):
         critic = LogRatioCritic(CHAT, scorer, reference)
-        credit = TurnCredit(critic).of_candidates([record])[0]
-        scores = asyncio.run(critic.scores([record]))[0]
+        (credit,) = rows_of(critic, [record])
+        (scores,) = critic.scores([record])
         assert [row["advantage"] for row in credit] == pytest.approx(scores, abs=1e-4)
         assert ["".join(row["tokens"]) for row in credit] == [t + CHAT.eos_text for t in record.additional_outputs]
     assert ["reference" in row for row in credit] == [True, True, False]  # the last one's log-probs are of other tokens
-
-
-def test_trajectories_without_a_reference_model_are_refused(scorer):
-    with pytest.raises(UserError, match="reference model"):
-        TurnCredit(LogRatioCritic(CHAT, scorer, None)).of_trajectories(graded()[:1])
 
 
 class Bytes:
@@ -115,17 +121,63 @@ def test_sums_of_released_candidates_are_those_that_ranking_takes():
 
     critic = LogRatioCritic(CHAT, scorer, None, normalize="none")
 
-    async def in_a_notebook():  # whose event loop runs
-        return TurnCredit(critic).of_candidates([released])[0]
-
-    credit = asyncio.run(in_a_notebook())
-    scores = asyncio.run(critic.scores([released]))[0]
+    (credit,), (scores,) = rows_of(critic, [released]), critic.scores([released])
     assert [row["advantage"] for row in credit] == pytest.approx(scores, abs=1e-4)
 
 
-@pytest.mark.parametrize("aggregation", [{"normalize": "none"}, {"normalize": "sqrt"}, {"normalize": "top"}])
-def test_tokens_are_added_up_as_for_ranking(scorer, aggregation):
-    critic = LogRatioCritic(CHAT, scorer, scorer, reference_hint=False, **aggregation)
-    credit = TurnCredit(critic).of_candidates([candidates()])[0]
-    scores = asyncio.run(critic.scores([candidates()]))[0]
-    assert [row["advantage"] for row in credit] == pytest.approx(scores, abs=1e-3)
+def test_a_turn_brings_its_sampled_tokens_and_log_probs_and_no_turn_of_a_failed_dialogue_is_taken():
+    history = [
+        {"role": "user", "content": "Task"},
+        {"role": "assistant", "content": "a b", "token_ids": [5, 6], "logprobs": [-0.5, -1.0],
+         "finish_reason": "length"},
+        {"role": "user", "content": "Yes"},
+        {"role": "assistant", "content": "c"},
+    ]  # fmt: skip
+    trajectory = Trajectory(graded()[0].task, history, id="t", tokenizer=CHAT.fingerprint)
+    one, two = taken_turns(trajectory, CHAT)
+    assert (one.additional_token_ids, one.additional_reference_logprobs) == ([[5, 6]], [[-0.5, -1.0]])
+    assert (one.additional_finish_reasons, two.additional_finish_reasons) == (["length"], ["stop"])
+    assert two.additional_token_ids is None and two.additional_reference_logprobs is None
+    assert [record.additional_outputs for record in (one, two)] == [["a b"], ["c"]] and two.turn == 1
+    assert [record.additional_replies for record in (one, two)] == [["Yes"], [""]]
+    for other in ("", "~ other"):
+        trajectory.tokenizer = other
+        assert taken_turns(trajectory, CHAT)[0].additional_token_ids is None
+    trajectory.ending = "failed"
+    assert taken_turns(trajectory, CHAT) == []
+
+
+def test_a_critic_without_a_chat_format_gets_the_messages_and_no_prompt():
+    dialogue = graded()[0]
+    history = [{"role": one["role"], "content": one["content"]} for one in dialogue.dialogue_history]
+    dialogue = replace(dialogue, dialogue_history=history)
+    (one, *_), (same, *_) = taken_turns(dialogue, None), taken_turns(dialogue, CHAT)
+    assert one.input == [] and one.dialogue == same.dialogue and one.additional_outputs == same.additional_outputs
+
+
+def test_a_file_gets_the_advantage_of_every_turn_and_keeps_all_else(tmp_path, scorer):
+    model = save_perturbed_mini(tmp_path / "critic")
+    source, output = write_rows(tmp_path / "in.jsonl", graded()), tmp_path / "out.jsonl"
+    chosen = CriticFlags(model_id=model, reference_model_id=MINI, bf16=False).chosen
+    summary = score_turns_file(chosen, source, str(output))
+    given = read_records(source, Trajectory)
+    expected = rows_of(LogRatioCritic(CHAT, load_scorer(model, False, 4096), scorer), given)
+    lines = read_rows(output)
+    for row, before, turns in zip(lines, given, expected, strict=True):
+        credit = row.pop("turn_credit", None)
+        assert row == before.to_dict()
+        if before.ending == "failed":
+            assert credit is None
+        else:
+            assert credit == pytest.approx([turn["advantage"] for turn in turns], abs=1e-3)
+            assert any(abs(value) > 0.01 for value in credit)
+    assert summary == {"dialogues": len(lines), "turns": sum(t.turns for t in given if t.ending != "failed")}
+
+
+def test_a_judge_is_refused(tmp_path):
+    source, judge = write_rows(tmp_path / "in.jsonl", graded()[:1]), ChosenCritic("judge", {"model_id": MINI})
+    with pytest.raises(UserError, match="a judge compares candidates"):
+        score_turns_file(judge, source, str(tmp_path / "out.jsonl"))
+    assert not (tmp_path / "out.jsonl").exists()
+    with pytest.raises(UserError, match="a judge compares candidates"):
+        TurnScorer(judge)

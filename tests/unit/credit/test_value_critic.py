@@ -6,6 +6,7 @@ import threading
 
 from sweet_rl.chat import ChatFormat
 from sweet_rl.cli.groups import to_settings
+from sweet_rl.credit.critics import CheckedCritic
 from sweet_rl.credit.value_critic import ValueHeadCritic, _window
 from sweet_rl.model_loading import model_path
 from sweet_rl.records import TurnCandidates
@@ -22,7 +23,8 @@ def test_the_values_are_computed_beside_the_event_loop_and_given_back_by_turn():
         return [float(number) for number in range(len(texts))]
 
     async def score():
-        critic = ValueHeadCritic(ChatFormat.from_pretrained(model_path("mini")), value, hint=False)
+        chat = ChatFormat.from_pretrained(model_path("mini"))
+        critic = CheckedCritic(ValueHeadCritic(chat, value, hint=False))
         records = [TurnCandidates("p", "", ["a", "b"]), TurnCandidates("q", "", ["c"])]
         scores = asyncio.create_task(critic.scores(records))
         while not begun.is_set():

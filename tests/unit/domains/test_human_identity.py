@@ -2,10 +2,8 @@
 
 from dataclasses import replace
 
-from lab.critics.asked_human import AskedHuman, AskedSettings
 from sweet_rl.domains import HumanSettings
 from sweet_rl.domains.frontend.environment import BrowserSettings
-from sweet_rl.models.settings import ModelSettings
 from sweet_rl.records import Task, Trajectory
 from sweet_rl.task_types import load_domain
 
@@ -51,16 +49,6 @@ def test_the_hashes_are_those_of_the_trajectories_that_exist(tmp_path):
         ("model", "e42c829fa9268155"),
         ("Model-8B", "09eb2c62df5bed92"),
     ]
-
-
-def test_a_human_asked_outside_of_dialogues_is_the_one_of_the_dialogues():
-    prompt, request, settings = "Be kind. {problem_description}", {"top_k": 3}, HumanSettings(temperature=0.7)
-    asked = AskedSettings("org/Model-8B", user_prompt_path=prompt)
-    found = asked.human(load_domain, ModelSettings(request=request), settings).identity()
-    assert found == {"name": "Model-8B", "hash": "bfeddc55891bd0ea"}
-    assert found == identity(prompt=prompt, request=request, temperature=0.7)
-    scripted = AskedHuman(load_domain, replace(asked, env_model="mini"), ModelSettings(request=request), settings)
-    assert scripted.identity() == CODE.human_identity(None, "mini")
 
 
 def test_a_given_name_names_the_same_human():

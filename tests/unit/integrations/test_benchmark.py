@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from sweet_rl.credit.critics import CriticSettings
+from sweet_rl.credit.critic_types import TurnCriticFlags
 from sweet_rl.errors import UserError
 from sweet_rl.integrations.benchmark import Benchmark, CalledModel, DialogueFailed, LimitReached, settings_of
 from sweet_rl.mini.tasks import TEST_SEED, make_tasks
@@ -93,9 +93,9 @@ def test_what_cannot_work_is_one_message(tmp_path):
     ):
         with pytest.raises(UserError, match=words):
             Benchmark(**settings)
-    for given, words in (({"model": "mini"}, "critic.* model;.*model_id"), ({}, "critic.*missing.*model_id")):
+    for given, words in (({"model": "mini"}, "critic.* model;.*model_id"), ({}, "missing: --model_id")):
         with pytest.raises(UserError, match=words):
-            settings_of(CriticSettings, given, "critic")
+            settings_of(TurnCriticFlags, given, "critic")
     with pytest.raises(UserError, match="input_path"):
         Benchmark("code").load_tasks()
     plain = {"problem_description": "p", "ground_truth": "def f(): return 1", "test_cases": {"test1": "f()"}}

@@ -7,7 +7,6 @@ from sweet_rl.errors import UserError
 from sweet_rl.mini.credit_accuracy import (
     credit_accuracy,
     judged,
-    judged_by_rows,
     last_answers,
     pair_outcomes,
 )
@@ -80,8 +79,6 @@ def test_a_seed_without_pairs_of_a_decision_has_no_accuracy_there():
 def test_unranked_candidates_are_refused():
     with pytest.raises(UserError, match="judge_scores"):
         judged(candidates(None), {})
-    with pytest.raises(UserError, match="'scores'"):
-        judged_by_rows(candidates([1.0, 2.0, 3.0, 4.0]), {})
 
 
 def test_an_answer_after_every_rule_was_told_is_complete_if_it_is_right():
@@ -100,16 +97,6 @@ def test_an_answer_after_every_rule_was_told_is_complete_if_it_is_right():
     assert last_answers(early) == [] and judged(early, {}).words[3] == "early"
     with pytest.raises(KeyError):
         judged(record, {})
-
-
-def test_a_study_is_judged_by_its_rows_and_equal_texts_count_once():
-    record = candidates(None)
-    record.additional_outputs = [*OUTPUTS[:3], OUTPUTS[0]]
-    record.extra["scores"] = {"a": [3.0, 1.0, 2.0, 3.0], "b": [0.0, 1.0, 2.0, 0.0]}
-    found = judged_by_rows(record, {})
-    assert found["a"].words == found["b"].words == ["useful", "useless", "repeated"]
-    assert (found["a"].scores, found["b"].scores) == ([3.0, 1.0, 2.0], [0.0, 1.0, 2.0])
-    assert (found["a"].task, found["a"].turn) == ("1", 1)
 
 
 def test_the_summary_is_sorted_by_the_smallest_and_names_flags():

@@ -4,11 +4,9 @@ import json
 from dataclasses import replace
 
 import pytest
-import torch
-from safetensors.torch import save_file
 
 from sweet_rl.chat import ChatFormat
-from sweet_rl.credit.critics import CriticSettings
+from sweet_rl.credit.critic_types import CriticFlags
 from sweet_rl.credit.ranking import ranked
 from sweet_rl.credit.turn_pairs import turn_pairs
 from sweet_rl.errors import UserError
@@ -114,11 +112,11 @@ def test_a_pair_has_what_both_share_once_and_what_is_trained_apart(files):
 
 
 def test_credit_is_computed_once_and_continued(files, tmp_path, capsys):
-    settings = CriticSettings("mini", reference="seed_without_c", reference_model_id="mini")
+    settings = CriticFlags(model_id="mini", reference="seed_without_c", reference_model_id="mini").chosen
     kept = str(tmp_path / "credit.jsonl")
     collection, rows = scanned(files["trajectories"], credit=settings, credit_path=kept)
     lines = open(kept).read().splitlines()
-    assert len(lines) == 12 and all(len(r["advantages"]) == r["turns"] for r in rows)
+    assert len(lines) == 12 and all(len(r["advantages"]) == r["turns"] for r in rows if r["ending"] != "failed")
     with open(kept, "w") as file:
         file.write("\n".join(lines[:5]) + "\n" + lines[5][:40])  # killed in the middle of a line
     manifest = tmp_path / "credit.jsonl.manifest.json"
@@ -128,23 +126,32 @@ def test_credit_is_computed_once_and_continued(files, tmp_path, capsys):
     message = collection.view(0)["messages"][1]
     assert "".join(message["credit"]["tokens"]).startswith(message["text"])
     collection, _ = scanned(files["trajectories"], credit_path=kept)
-    assert collection.summary()["advantage_by_turn"][0]["n"] == 12
+    assert collection.summary()["advantage_by_turn"][0]["n"] == sum(r["ending"] != "failed" for r in rows)
     assert {row["word"] for row in collection.summary()["advantage_by_word"]} >= {"useful", "useless"}
 
 
-def test_a_critic_with_a_value_head_is_sent_to_ranking(files, tmp_path):
-    (tmp_path / "critic").mkdir()
-    save_file({"value_head.weight": torch.zeros(1, 2)}, str(tmp_path / "critic" / "model.safetensors"))
-    settings = CriticSettings(str(tmp_path / "critic"))
-    with pytest.raises(UserError, match="--critic_type value"):
-        scanned(files["trajectories"], credit=settings, credit_path=str(tmp_path / "credit.jsonl"))
-    assert not (tmp_path / "credit.jsonl").exists()
+def test_a_critic_of_a_file_gives_credit_per_turn(files, tmp_path):
+    (tmp_path / "short.py").write_text(
+        "from dataclasses import dataclass\n"
+        "from sweet_rl.credit.critics import CriticType\n"
+        "@dataclass\nclass Settings:\n    pass\n"
+        "class Short:\n    def __init__(self, settings):\n        pass\n"
+        "    def scores(self, records):\n"
+        "        return [[-len(text) for text in record.additional_outputs] for record in records]\n"
+        "CRITIC = CriticType(Settings, Short)\n"
+    )
+    critic = CriticFlags(str(tmp_path / "short.py")).chosen
+    for kind in ("trajectories", "ranked"):
+        collection, rows = scanned(files[kind], credit=critic, credit_path=str(tmp_path / f"{kind}_credit.jsonl"))
+        message = collection.view(0)["messages"][1]
+        shown = [message] if kind == "trajectories" else message["candidates"]
+        assert [one["credit"] for one in shown] == [{"advantage": -len(one["text"])} for one in shown]
 
 
 @pytest.mark.parametrize("reference", ["seed", "seed_without_c"])
 def test_candidates_get_credit_by_token_too(files, tmp_path, reference):
     """The seed model is its own reference: with the solution the ratio is 1, without it it is not."""
-    settings = CriticSettings("mini", reference=reference, reference_model_id="mini")
+    settings = CriticFlags(model_id="mini", reference=reference, reference_model_id="mini").chosen
     kept = str(tmp_path / "credit.jsonl")
     collection, _ = scanned(files["ranked"], credit=settings, credit_path=kept)
     shown = collection.view(0)["messages"][1]["candidates"]
@@ -152,12 +159,10 @@ def test_candidates_get_credit_by_token_too(files, tmp_path, reference):
     assert any(c["credit"]["advantage"] for c in shown) == (reference == "seed_without_c")
 
 
-def test_dialogues_have_no_log_probs_of_sampling_to_compare_with(files, tmp_path):
-    kept = tmp_path / "c.jsonl"
-    for reference, said in (("sampled", "seed_without_c"), (None, "--reference_model_id")):
-        with pytest.raises(UserError, match=said):
-            scanned(files["trajectories"], CriticSettings("mini", reference=reference), credit_path=str(kept))
-    assert not kept.exists()
+def test_dialogues_without_log_probs_of_sampling_need_a_reference_model(files, tmp_path):
+    critic = CriticFlags(model_id="mini", reference="sampled").chosen
+    with pytest.raises(UserError, match="--reference_model_id"):
+        scanned(files["trajectories"], critic, credit_path=str(tmp_path / "c.jsonl"))
 
 
 def test_released_rows_without_our_fields_are_shown(tmp_path):
@@ -199,7 +204,6 @@ def test_half_a_surrogate_pair_stays_what_it_was(tmp_path):
         ("trajectories", {"compare_path": "ranked"}, "expected Trajectory"),
         ("trajectories", {"pair_path": "pairs"}, "--ranked_path"),
         ("trajectories", {"names": ["a", "b"]}, "--names"),
-        ("trajectories", {"response_template": "A:"}, "--response_template is for --critic"),
         ("trajectories", {"limit": 0}, "--limit"),
         ("ranked", {"pair_path": "foreign"}, "none of its pairs"),
         ("trajectories", {"compare_path": "stranger"}, "no task in common"),

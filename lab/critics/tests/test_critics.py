@@ -1,21 +1,24 @@
-"""Critics that compare one model with and without c, against one plain forward pass per text; and the study of them."""
+"""Critics of the laboratory, through the door, against one plain forward pass per text; and the study of them."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from lab.critics.asked_human import AskedHuman, AskedSettings
-from lab.critics.belief_gain import BeliefGainCritic, PmiBeliefCritic
-from lab.critics.study import RememberingScorers, StudySettings, flags, study_file
+from lab.critics.asked_human import AskedHuman
+from lab.critics.belief_gain import BeliefGainCritic
+from lab.critics.pmi_belief import PmiBeliefCritic
+from lab.critics.study import RememberingScorers, StudySettings, studied_critics, study_file
 from sweet_rl.chat import ChatFormat
 from sweet_rl.credit.best_of_n import BestCandidate
-from sweet_rl.credit.critics import CriticSettings, load_critic
+from sweet_rl.credit.critic_types import ChosenCritic
+from sweet_rl.credit.critics import CheckedCritic
 from sweet_rl.credit.ranking import rank_file
 from sweet_rl.credit.sweet_critic import load_scorer
 from sweet_rl.domains import ANSWER_MARKER, HumanReply
@@ -25,7 +28,6 @@ from sweet_rl.mini.human import MiniHuman
 from sweet_rl.model_loading import load_frozen
 from sweet_rl.models.base import Completion
 from sweet_rl.records import Task, TurnCandidates, read_records, seed_for
-from sweet_rl.task_types import load_domain
 from tests.support.command_line import write_rows
 from tests.support.tiny_models import save_tiny_chat_model
 
@@ -35,7 +37,8 @@ TASK = Task("a fee: def fee(h)", SOLUTION, {"test1": "fee(1)"}, "t", {"mini": MI
 TEXTS = ["Is there a maximum?", "Is it urgent?", f"{ANSWER_MARKER}\ndef fee(h): return h", "Is it urgent?"]
 REASONS = ["stop", "length", "stop", "length"]
 START = "<|bos|><|user|>a fee: def fee(h)<|end|><|assistant|>"
-HUMAN = AskedHuman(load_domain, AskedSettings("mini", "mini"))
+ASKED = {"env_model": "mini", "task_type": "mini"}
+LAB = Path(__file__).parents[1]
 
 
 @pytest.fixture(scope="module")
@@ -69,9 +72,19 @@ def world(tmp_path_factory):
     return {"seed": seed, "critic": critic, "path": str(path), "rows": rows, "plain": plain, "folder": folder}
 
 
-def scores(world, name="seed", human=None, **settings):
-    critic = load_critic(CriticSettings(world[name], **settings), human)
-    return asyncio.run(critic.scores(world["rows"]))
+def chosen(world, critic_type, name="seed", **settings) -> ChosenCritic:
+    file = LAB / f"{critic_type}.py"
+    return ChosenCritic(str(file) if file.exists() else critic_type, {"model_id": world[name], **settings})
+
+
+def scores(world, critic_type, name="seed", **settings):
+    return asyncio.run(chosen(world, critic_type, name, **settings).load().scores(world["rows"]))
+
+
+def aggregated(world, critic_type, inner, **settings):
+    inside = chosen(world, critic_type, **inner)
+    given = {"critic_type": inside.critic_type, "critic_settings": inside.given, **settings}
+    return ChosenCritic(str(LAB / "aggregations.py"), given)
 
 
 def informed(start: str) -> str:
@@ -87,7 +100,7 @@ def completion(index: int) -> str:
 
 
 def test_a_seed_reference_without_c_sees_the_dialogue_alone(world):
-    found = scores(world, "critic", reference="seed_without_c", reference_model_id=world["seed"])
+    found = scores(world, "log_ratio", "critic", reference="seed_without_c", reference_model_id=world["seed"])
     for own, start in zip(found, prompts(), strict=True):
         expected = [
             world["plain"](informed(start), completion(i), world["critic"]).mean()
@@ -116,16 +129,18 @@ def test_each_token_is_purified_before_the_tokens_are_aggregated(world):
     plain, start, alone, text = world["plain"], START, "<|bos|><|user|><|end|><|assistant|>", completion(0)
     ratios = plain(informed(start), text) - plain(start, text) - (plain(informed(alone), text) - plain(alone, text))
     size = float(np.median(np.abs(ratios)))
-    found = scores(world, critic_type="purified", clip=size)[0][0]
+    critic = aggregated(world, "purified", {}, clip=size).load()
+    found = asyncio.run(critic.scores(world["rows"]))[0][0]
     assert found == pytest.approx(ratios.clip(-size, size).mean(), abs=1e-5) != pytest.approx(ratios.mean(), abs=1e-5)
-    found = scores(world, critic_type="purified", normalize="top", top_tokens=3)[0][0]
+    critic = aggregated(world, "purified", {}, normalize="top", top_tokens=3).load()
+    found = asyncio.run(critic.scores(world["rows"]))[0][0]
     assert found == pytest.approx(ratios[np.argsort(-np.abs(ratios))[:3]].mean(), abs=1e-4)
 
 
 @pytest.mark.parametrize("asked", [False, True])
 def test_belief_gain_is_the_likelihood_of_the_solution_after_the_turn_less_that_before(world, asked):
     plain = world["plain"]
-    found = scores(world, human=MiniHuman(), critic_type="belief_gain", reply=asked)
+    found = scores(world, "belief_gain", **(ASKED if asked else {}))
     for record, own, start in zip(world["rows"], found, prompts(), strict=True):
         before = plain(start + f"{ANSWER_MARKER}\n", SOLUTION).mean()
         for i in (0, 1, 3):
@@ -145,7 +160,7 @@ def test_belief_gain_is_the_likelihood_of_the_solution_after_the_turn_less_that_
 def test_a_reply_that_is_known_is_taken_and_nobody_is_asked(world, asked):
     """Of turns that were taken; `plain` is one pass per text."""
     record = replace(world["rows"][1], additional_replies=["Not over 30.", "No idea.", "", "I can't say."])
-    critic = load_critic(CriticSettings(world["seed"], critic_type="belief_gain", reply=asked), MiniHuman())
+    critic = chosen(world, "belief_gain", **(ASKED if asked else {})).load()
     (found,) = asyncio.run(critic.scores([record]))
     start, plain = prompts()[1], world["plain"]
     before = plain(start + f"{ANSWER_MARKER}\n", SOLUTION).mean()
@@ -158,10 +173,9 @@ def test_a_reply_that_is_known_is_taken_and_nobody_is_asked(world, asked):
 
 @pytest.mark.parametrize("normalize", ["turn", "none"])
 def test_pmi_belief_is_the_mean_of_both_and_an_answers_pointwise_information(world, normalize):
-    own = {"human": MiniHuman(), "normalize": normalize}
-    both = scores(world, critic_type="pmi_belief", reply=True, **own)
-    gains = scores(world, critic_type="belief_gain", reply=True, **own)
-    informations = scores(world, critic_type="pmi", **own)
+    both = scores(world, "pmi_belief", normalize=normalize, **ASKED)
+    gains = scores(world, "belief_gain", normalize=normalize, **ASKED)
+    informations = scores(world, "pmi", normalize=normalize)
     np.testing.assert_allclose(both, (np.array(gains) + np.array(informations)) / 2, atol=1e-5)
     assert [row[2] for row in both] == pytest.approx([row[2] for row in informations], abs=1e-5)
 
@@ -194,18 +208,18 @@ def test_the_dialogue_before_the_turn_is_one_prompt_of_all_beliefs(world):
 
 
 def test_a_candidate_is_played_by_its_belief_gain(world):
-    critic = load_critic(CriticSettings(world["seed"], "belief_gain", reply=True), MiniHuman())
+    critic = chosen(world, "belief_gain", **ASKED).load()
     record = world["rows"][1]
 
     async def choose():
         chat = critic.chat
         drawn = [Completion(text, ids, None, reason)
                  for text, ids, reason in zip(TEXTS, record.additional_token_ids, REASONS, strict=True)]  # fmt: skip
-        return await BestCandidate(critic, chat)(TASK, record.dialogue, record.input, drawn, chat.fingerprint)
+        return await BestCandidate(critic)(TASK, record.dialogue, record.input, drawn, chat.fingerprint)
 
-    chosen = asyncio.run(choose())
+    place = asyncio.run(choose())
     named = replace(record, id="t, turn 1")
-    assert chosen == int(np.argmax(asyncio.run(critic.scores([named]))[0]))
+    assert place == int(np.argmax(asyncio.run(critic.scores([named]))[0]))
 
 
 @pytest.mark.parametrize("changes", [
@@ -216,88 +230,71 @@ def test_a_candidate_is_played_by_its_belief_gain(world):
 ])  # fmt: skip
 @pytest.mark.parametrize("settings", [{"normalize": "top"}, {"clip": 1.0}])
 def test_stored_log_probs_of_other_tokens_cannot_be_compared_token_by_token(world, changes, settings):
-    critic = load_critic(CriticSettings(world["seed"], reference="sampled", **settings))
+    critic = aggregated(world, "log_ratio", {"reference": "sampled"}, **settings).load()
     assert len(asyncio.run(critic.scores(world["rows"]))) == 2
     with pytest.raises(UserError, match="t-0-0.*seed_without_c"):
         asyncio.run(critic.scores([replace(world["rows"][0], **changes)]))
 
 
 def test_log_probs_that_are_not_there_are_missing_and_not_of_other_tokens(world):
-    critic = load_critic(CriticSettings(world["seed"], reference="sampled", clip=1.0))
+    critic = aggregated(world, "log_ratio", {"reference": "sampled"}, clip=1.0).load()
     with pytest.raises(UserError, match="no sampling log-probs"):
         asyncio.run(critic.scores([replace(world["rows"][0], additional_reference_logprobs=None)]))
 
 
 def test_a_belief_needs_the_messages_and_a_task_and_a_human_who_can_be_asked(world):
-    critic = load_critic(CriticSettings(world["seed"], "belief_gain"))
+    critic = chosen(world, "belief_gain").load()
     for changes in ({"dialogue": None}, {"task": None}, {"additional_outputs": []}):
         with pytest.raises(UserError, match="t-0-0"):
             asyncio.run(critic.scores([replace(world["rows"][0], **changes)]))
-    with pytest.raises(UserError, match="--reply"):
-        load_critic(CriticSettings(world["seed"], "belief_gain", reply=True))
-    out = str(world["folder"] / "refused.jsonl")
-    with pytest.raises(UserError, match="--env_model"):
-        rank_file(CriticSettings(world["seed"], "belief_gain", reply=True), world["path"], out)
-    with pytest.raises(UserError, match="--reply"):
-        rank_file(CriticSettings(world["seed"], "belief_gain"), world["path"], out, human=HUMAN)
-    with pytest.raises(UserError, match="pages"):
-        AskedHuman(load_domain, AskedSettings("designer", "mini_html"))
 
 
-def test_a_ranking_with_replies_is_recorded_and_continued(world, tmp_path):
-    settings = CriticSettings(world["seed"], "belief_gain", reply=True)
-    whole, cut = tmp_path / "whole.jsonl", tmp_path / "cut.jsonl"
-    for path in (whole, cut):
-        rank_file(settings, world["path"], str(path), human=HUMAN)
-    manifest = tmp_path / "cut.jsonl.manifest.json"
-    content = json.loads(manifest.read_text())
-    assert content["settings"]["human"] == HUMAN.identity() and content["settings"]["reply"] is True
-    cut.write_text(whole.read_text().splitlines(keepends=True)[0])
-    manifest.write_text(json.dumps(content | {"status": "running"}))
-    rank_file(settings, world["path"], str(cut), human=HUMAN)
-    kept, again = (list(read_records(path, TurnCandidates)) for path in (whole, cut))
-    assert [record.id for record in kept] == [record.id for record in again]
-    for one, other in zip(kept, again, strict=True):
-        np.testing.assert_allclose(one.judge_scores, other.judge_scores, atol=1e-5)
+def test_a_ranking_with_replies_records_the_human(world, tmp_path):
+    out = tmp_path / "ranked.jsonl"
+    rank_file(chosen(world, "belief_gain", **ASKED), world["path"], str(out))
+    recorded = json.loads((tmp_path / "ranked.jsonl.manifest.json").read_text())["settings"]["critic_settings"]
+    assert recorded["human"] == AskedHuman(**ASKED).identity() and recorded["seed"] == 0
 
 
 @pytest.mark.parametrize("trained", [False, True])
 def test_each_row_of_a_study_is_what_ranking_gives_with_the_flags_that_it_names(world, tmp_path, trained):
     own = {"model_id": world["critic"], "reference_model_id": world["seed"]} if trained else {"model_id": world["seed"]}
-    study = StudySettings(**own, reply=not trained, purification="0.5")
     out = tmp_path / "study.jsonl"
-    study_file(study, world["path"], str(out), human=None if trained else HUMAN)
+    asked = AskedHuman() if trained else AskedHuman(**ASKED)
+    study_file(StudySettings(**own, purification="0.5"), asked, world["path"], str(out))
     records = list(read_records(out, TurnCandidates))
     rows = json.loads((tmp_path / "study.jsonl.manifest.json").read_text())["settings"]["rows"]
     assert set(rows) == set(records[0].extra["scores"]) and len(rows) == (18 if trained else 36)
     for name, named in rows.items():
-        path = tmp_path / f"{name}.jsonl"
-        given = named if named.get("reference") == "sampled" else named | own
-        settings = CriticSettings(**({"model_id": own["model_id"]} | given))
-        assert flags(settings) == named
-        rank_file(settings, world["path"], str(path), human=HUMAN if settings.reply else None)
-        for ranked, studied in zip(read_records(path, TurnCandidates), records, strict=True):
-            np.testing.assert_allclose(studied.extra["scores"][name], ranked.judge_scores, atol=1e-5)
+        settings = dict(named["critic_settings"])
+        inner = settings.get("critic_settings", settings)
+        inner |= {"model_id": own["model_id"]} if inner.get("reference") == "sampled" else own
+        inner |= ASKED if "reply" in name else {}
+        critic = ChosenCritic(named["critic_type"], settings).load()
+        for ranked, studied in zip(asyncio.run(critic.scores(world["rows"])), records, strict=True):
+            np.testing.assert_allclose(studied.extra["scores"][name], ranked, atol=1e-5)
 
 
-def test_a_study_computes_no_log_prob_twice_and_forgets_them(world):
+def test_a_study_computes_no_log_prob_twice_and_forgets_them(world, monkeypatch):
     computed = []
 
-    def load(paths, settings):
-        scorer = load_scorer(paths[0], False, 4096)
-        return [lambda texts: computed.extend(text.key for text in texts) or scorer(texts)]
+    def load(path, bf16, budget):
+        scorer = load_scorer(path, bf16, budget)
+        return lambda texts: computed.extend(text.key for text in texts) or scorer(texts)
 
-    scorers = RememberingScorers(load)
-    critics = [load_critic(settings, load=scorers) for settings in StudySettings(world["seed"]).critics().values()]
+    monkeypatch.setattr("lab.critics.study.load_scorer", load)
+    study = StudySettings(world["seed"])
+    scorers = RememberingScorers(study)
+    critics = [studied.critic for studied in studied_critics(study, scorers, None).values()]
     for critic in critics:
-        asyncio.run(critic.scores(world["rows"]))
+        asyncio.run(CheckedCritic(critic).scores(world["rows"]))
     assert len(computed) == len(set(computed)) > 0
     scorers.forget()
-    asyncio.run(critics[0].scores(world["rows"][:1]))
+    asyncio.run(CheckedCritic(critics[-1]).scores(world["rows"][:1]))
     assert len(computed) > len(set(computed))
 
 
-def test_a_study_refuses_what_is_no_number(world):
+def test_a_study_refuses_what_is_no_number():
     with pytest.raises(UserError, match="--purification"):
         StudySettings("mini", purification="much")
 
@@ -315,6 +312,7 @@ def test_the_human_hears_what_was_said_and_not_what_was_thought(world):
         world["rows"][0], additional_outputs=["Why?", thought], additional_token_ids=None,
         additional_reference_logprobs=None, additional_finish_reasons=None,
     )  # fmt: skip
-    critic = load_critic(CriticSettings(world["seed"], "belief_gain", reply=True), Hearing())
+    chat = ChatFormat.from_pretrained(world["seed"])
+    critic = BeliefGainCritic(chat, load_scorer(world["seed"], False, 4096), Hearing())
     asyncio.run(critic.scores([record]))
     assert heard == ["Why?", "Why?"]

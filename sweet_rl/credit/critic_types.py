@@ -1,0 +1,174 @@
+"""The critics that `--critic_type` names: four built-in ones, or a user's file; and the flags that choose one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field, fields, make_dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from sweet_rl.cli import to_settings
+from sweet_rl.cli.groups import argument_docs, build
+from sweet_rl.credit import judge, pmi, sweet_critic, value_critic
+from sweet_rl.credit.critics import CheckedCritic, CriticType
+from sweet_rl.errors import UserError
+from sweet_rl.model_loading import check_loadable, model_input
+from sweet_rl.user_file import load_from_file
+
+CRITICS = {
+    "log_ratio": sweet_critic.CRITIC,
+    "pmi": pmi.CRITIC,
+    "value": value_critic.CRITIC,
+    "judge": judge.CRITIC,
+}
+
+
+@dataclass(frozen=True)
+class ChosenCritic:
+    """A critic by name with its settings, checked when they are first used. It can be sent to another process.
+
+    Attributes:
+        critic_type: Name in `CRITICS`, or path of a Python file with a CRITIC.
+        given: Values of settings by name; the others have their defaults.
+    """
+
+    critic_type: str = "log_ratio"
+    given: Mapping[str, Any] = field(default_factory=dict)
+
+    def __reduce__(self) -> tuple:  # because a class of a user's file cannot be unpickled by name
+        return ChosenCritic, (self.critic_type, dict(self.given))
+
+    @cached_property
+    def kind(self) -> CriticType:
+        """The kind of critic. Raises UserError if there is none of this name, or its file cannot be used."""
+        return load_critic_type(self.critic_type)
+
+    @cached_property
+    def settings(self) -> Any:
+        """The critic's own settings. Raises UserError if one is unknown, missing, or of another type."""
+        return build(self.kind.settings, self.given, f"--critic_type {self.critic_type}")
+
+    def load(self) -> CheckedCritic:
+        """Load the critic. Raises UserError if a model is not there, or the critic has no `scores`."""
+        return CheckedCritic(self.kind.load(self.settings), self.critic_type)
+
+    def seeded(self, seed: int) -> ChosenCritic:
+        """The same with this random seed, if it has such a setting that is not given."""
+        if "seed" in self.given or "seed" not in {one.name for one in fields(self.kind.settings)}:
+            return self
+        return replace(self, given={**self.given, "seed": seed})
+
+    def to_settings(self) -> dict[str, Any]:
+        """What the scores depend on, for a manifest. The content of a user's file is one of `inputs`."""
+        own = self.settings.to_settings() if hasattr(self.settings, "to_settings") else to_settings(self.settings)
+        if self.critic_type in CRITICS:
+            return {"critic_type": self.critic_type, **own}
+        return {"critic_type": Path(self.critic_type).name, "critic_settings": own}
+
+    def models(self) -> list[str]:
+        """Names of the language models that the critic loads in its process."""
+        return self.settings.models() if hasattr(self.settings, "models") else []
+
+    def check_models(self) -> None:
+        """Raise UserError if a model cannot be loaded."""
+        for model in self.models():
+            check_loadable(model)
+
+    def inputs(self) -> list[str]:
+        """Paths of all files and folders that are read: the critic's own file, its models, and what it names."""
+        own = [] if self.critic_type in CRITICS else [self.critic_type]
+        folders = [path for model in self.models() if (path := model_input(model))]
+        return own + folders + (self.settings.inputs() if hasattr(self.settings, "inputs") else [])
+
+
+def load_critic_type(name: str) -> CriticType:
+    """Return the kind of critic that `--critic_type` names.
+
+    Args:
+        name: Key of `CRITICS`, or path of a Python file that defines `CRITIC`.
+
+    Raises:
+        UserError: There is no such name or file, the file cannot be imported, or its `CRITIC` is no `CriticType`.
+    """
+    if name in CRITICS:
+        return CRITICS[name]
+    if not name.endswith(".py"):
+        raise UserError(
+            f"--critic_type is {name!r}; it must be one of {', '.join(CRITICS)}, or the path of a Python file with a "
+            "CRITIC (docs/critics.md; lab/critics has some)."
+        )
+    found = load_from_file(name, "CRITIC", "--critic_type")
+    if not isinstance(found, CriticType):
+        raise UserError(
+            f"--critic_type: {name} has a CRITIC that is a {type(found).__name__}; it must end with "
+            "CRITIC = CriticType(Settings, Critic) (docs/critics.md)."
+        )
+    return found
+
+
+@dataclass(frozen=True)
+class CriticChoice:
+    """Base class of the flags that choose a critic: `critic_flags` adds the settings of built-in critics.
+
+    Attributes:
+        critic_type: Critic: log_ratio (the SWEET critic: advantage, equation 3 of the paper), pmi (one language model
+            with and without the reference solution, untrained), value (model of train_value.py), judge (language model
+            that compares candidates, knockout), or the path of a Python file with a CRITIC (docs/critics.md).
+        critic_settings: Settings of the critic by name, as JSON; for critics of a file, and as an alternative to flags.
+
+    Raises:
+        UserError: A setting that the critic does not have, or a missing one.
+    """
+
+    critic_type: str = "log_ratio"
+    critic_settings: dict | None = None
+
+    def __post_init__(self) -> None:
+        _ = self.chosen.settings  # so that wrong settings are refused at once
+
+    @cached_property
+    def chosen(self) -> ChosenCritic:
+        """The critic with the settings of the flags and of `critic_settings`."""
+        own = {one.name for one in fields(CriticChoice)}
+        flags = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in own}
+        flags = {name: value for name, value in flags.items() if value is not None}
+        named = self.critic_settings or {}
+        chosen = ChosenCritic(self.critic_type, {**flags, **named})
+        known = {one.name: one for one in fields(chosen.kind.settings) if one.init}
+        for name in flags:
+            if name not in known:
+                raise UserError(f"--critic_type {self.critic_type} has no --{name}. It has: {', '.join(known)}.")
+            if name in named:
+                raise UserError(f"--{name} is in --critic_settings too: give it once.")
+        for name, one in known.items():
+            if one.default is one.default_factory is MISSING and name not in chosen.given:
+                given_as = f"--{name}" if hasattr(self, name) else f"{name!r} in --critic_settings"
+                raise UserError(f"missing: {given_as} (no default), for --critic_type {self.critic_type}. See --help.")
+        return chosen
+
+
+def critic_flags(*names: str) -> type[CriticChoice]:
+    """Return the group of flags that chooses a critic, with each setting of the built-in critics `names` as a flag."""
+    kinds: dict[str, Any] = {}
+    texts: dict[str, dict[str, list[str]]] = {}  # setting -> its help text -> the critics whose text it is
+    for name in names:
+        settings = CRITICS[name].settings
+        docs: dict[str, str] = {}
+        for base in reversed(settings.__mro__):
+            docs |= argument_docs(vars(base).get("__doc__"))
+        for key, kind in get_type_hints(settings).items():
+            kinds[key] = kind if kinds.get(key, kind) == kind else str  # the critic's own settings are checked later
+            texts.setdefault(key, {}).setdefault(docs[key], []).append(name)
+    added = [(key, kind | None, field(default=None)) for key, kind in kinds.items()]
+    lines = [
+        f"    {key}: " + " ".join(f"For {', '.join(own)}: {text}" for text, own in texts[key].items()) for key in kinds
+    ]
+    namespace = {"__doc__": "\n".join(["Choice of a critic.", "", "Attributes:", *lines])}
+    return make_dataclass("CriticFlags", added, bases=(CriticChoice,), namespace=namespace, frozen=True)
+
+
+CriticFlags = critic_flags(*CRITICS)
+"""For rankings and dialogues: `critic: CriticFlags`, then `critic.chosen`."""
+TurnCriticFlags = critic_flags("log_ratio", "pmi", "value")
+"""For single turns, which a judge cannot score."""

@@ -1,0 +1,31 @@
+"""Pointwise information (PMI): how much likelier the reference solution makes a turn, under any one language model.
+
+The score log pi(a|o,c) - log pi(a|o) needs no training. It is part of the SWEET critic's score if the reference of the
+log-ratio does not see the reference solution.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sweet_rl.chat import ChatFormat
+from sweet_rl.credit.critics import CriticType
+from sweet_rl.credit.sweet_critic import LogRatioCritic, TokenCriticSettings, load_scorers, turns_per_call
+from sweet_rl.model_loading import model_path
+
+
+@dataclass(frozen=True)
+class PmiSettings(TokenCriticSettings):
+    """The language model, and how the log-ratios of a turn are added up."""
+
+
+def load_pmi(settings: PmiSettings) -> LogRatioCritic:
+    """Load the model, on the GPU if there is one. Raises UserError if it cannot be loaded."""
+    (score,) = load_scorers([settings.model_id], settings)
+    chat = ChatFormat.from_pretrained(model_path(settings.model_id))
+    critic = LogRatioCritic(chat, score, score, hint=True, reference_hint=False, normalize=settings.normalize)
+    critic.turns_per_call = turns_per_call(settings)
+    return critic
+
+
+CRITIC = CriticType(PmiSettings, load_pmi)

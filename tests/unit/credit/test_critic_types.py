@@ -1,0 +1,195 @@
+"""The door for critics: settings are checked, and a user's file ranks as a built-in critic does."""
+
+import asyncio
+import json
+import pickle
+
+import pytest
+
+from sweet_rl.cli import flags_of
+from sweet_rl.credit.critic_types import ChosenCritic, CriticFlags
+from sweet_rl.credit.ranking import rank_file
+from sweet_rl.credit.sweet_critic import seed_of
+from sweet_rl.errors import UserError
+from sweet_rl.records import TurnCandidates, read_records
+from sweet_rl.runs.manifest import DIRECTORY_MANIFEST, hash_input, read_manifest
+from tests.support.command_line import write_rows
+
+SHORT = """
+from dataclasses import dataclass
+
+from sweet_rl.credit.critics import CriticType
+from sweet_rl.errors import UserError
+
+
+@dataclass(frozen=True)
+class Settings:
+    words: int = 8
+    weight: float | None = None
+
+    def __post_init__(self):
+        if self.words < 1:
+            raise UserError("words must be at least 1.")
+
+
+class Short:
+    def __init__(self, settings):
+        self.words = settings.words
+
+    def scores(self, records):
+        return [[-abs(len(text.split()) - self.words) for text in record.additional_outputs] for record in records]
+
+
+CRITIC = CriticType(Settings, Short)
+"""
+
+
+@pytest.fixture
+def short(tmp_path):
+    (tmp_path / "short.py").write_text(SHORT)
+    return str(tmp_path / "short.py")
+
+
+def candidates(tmp_path):
+    rows = [TurnCandidates("o", "", ["a b c", "a", "a b"], id=str(number)) for number in range(3)]
+    return str(write_rows(tmp_path / "candidates.jsonl", rows))
+
+
+@pytest.mark.parametrize("flags, named", [
+    ({"critic_type": "oracle"}, "--critic_type is 'oracle'.*log_ratio, pmi, value, judge.*Python file"),
+    ({}, "missing: --model_id"),
+    ({"critic_type": "nowhere.py"}, "no file nowhere.py"),
+    ({"model_id": "m", "hostname": "localhost"}, "--critic_type log_ratio has no --hostname"),
+    ({"model_id": "m", "engine": "openai"}, "engine.*'openai'"),
+    ({"model_id": "m", "reference": "sampled", "reference_model_id": "n"}, "--reference_model_id"),
+    ({"model_id": "m", "reference": "seed_without_c", "no_prompt": True}, "--no_prompt"),
+    ({"model_id": "m", "token_budget": 0}, "--token_budget"),
+    ({"model_id": "m", "critic_settings": {"model_id": "n"}}, "--model_id.*once"),
+    ({"critic_type": "pmi", "model_id": "m", "no_prompt": True}, "--critic_type pmi has no --no_prompt"),
+    ({"critic_type": "pmi", "model_id": "m", "reference": "sampled"}, "--critic_type pmi has no --reference"),
+    ({"critic_type": "value", "model_id": "m", "normalize": "none"}, "--critic_type value has no --normalize"),
+    ({"critic_type": "judge", "model_id": "m", "concurrency": 0}, "--concurrency"),
+])  # fmt: skip
+def test_settings_that_a_critic_does_not_have_are_refused(flags, named):
+    with pytest.raises(UserError, match=named):
+        CriticFlags(**flags)
+
+
+def test_flags_and_critic_settings_are_the_same_settings():
+    flags = CriticFlags(model_id="m", reference="sampled", normalize="none").chosen
+    settings = CriticFlags(critic_settings={"model_id": "m", "reference": "sampled", "normalize": "none"}).chosen
+    assert flags == settings and flags.settings.normalize == "none"
+
+
+def test_every_setting_is_a_flag_with_a_help_text():
+    def main(critic) -> None: ...
+
+    main.__annotations__["critic"] = CriticFlags
+    flags = flags_of(main)
+    assert {"critic_type", "critic_settings", "model_id", "no_prompt", "judge_prompt_path", "seed"} <= flags.keys()
+    assert all(flag.help for flag in flags.values())
+
+
+def test_a_manifest_records_what_the_scores_depend_on(tmp_path):
+    flags = {"model_id": "c", "reference_model_id": "seed", "no_prompt": True, "token_budget": 9, "bf16": False}
+    expected = {"critic_type": "log_ratio", "model_id": "c", "no_prompt": True, "reference": "seed", "engine": None,
+                "reference_model_id": "seed", "normalize": "turn", "bf16": False}  # fmt: skip
+    assert CriticFlags(**flags).chosen.to_settings() == expected
+    value = {"critic_type": "value", "model_id": "c", "no_prompt": False, "bf16": True}
+    assert CriticFlags("value", model_id="c", bf16=True).chosen.to_settings() == value
+    own = tmp_path / "own.txt"
+    own.write_text("{dialogue} {first} {second}")
+    usual, other_seed, other_prompt = (
+        CriticFlags("judge", model_id="j", **more).chosen.to_settings()
+        for more in ({}, {"seed": 1}, {"judge_prompt_path": str(own)})
+    )
+    assert (usual["seed"], other_seed["seed"]) == (0, 1)
+    assert usual["judge_prompt"] == other_seed["judge_prompt"] != other_prompt["judge_prompt"]
+
+
+def test_the_seed_of_dialogues_is_that_of_a_critic_that_has_one(short):
+    assert ChosenCritic("judge", {"model_id": "j"}).seeded(3).settings.seed == 3
+    assert ChosenCritic("judge", {"model_id": "j", "seed": 5}).seeded(3).settings.seed == 5
+    assert ChosenCritic(short).seeded(3).given == {}
+
+
+def test_the_reference_is_the_model_that_the_critic_was_trained_from(tmp_path):
+    manifest, model = tmp_path / DIRECTORY_MANIFEST, str(tmp_path)
+    manifest.write_text(json.dumps({"status": "finished", "settings": {"ref_pretrain": "the seed"}, "inputs": {}}))
+
+    def settings(**more):
+        return ChosenCritic("log_ratio", {"model_id": model, **more}).settings
+
+    assert seed_of(model) == settings().seed_model == "the seed"
+    assert settings(reference_model_id="given").seed_model == "given"
+    assert settings(reference="sampled").models() == [model]
+    manifest.write_text("{}")
+    assert seed_of(model) is None and settings().to_settings()["reference"] == "sampled"
+    with pytest.raises(UserError, match="--reference_model_id"):
+        settings(reference="seed").models()
+    manifest.write_text('{"status": "finis')  # damaged: no other reference is taken in silence
+    with pytest.raises(UserError, match="not a manifest"):
+        settings().models()
+
+
+def test_a_users_file_ranks_and_its_hash_and_settings_are_recorded(short, tmp_path):
+    out = tmp_path / "ranked.jsonl"
+    rank_file(CriticFlags(short, {"words": 2}).chosen, candidates(tmp_path), str(out))
+    assert [record.judge_result for record in read_records(out, TurnCandidates)] == [[2, 0, 1]] * 3
+    assert [record.judge_scores for record in read_records(out, TurnCandidates)] == [[-1.0, -1.0, 0.0]] * 3
+    manifest = read_manifest(out)
+    assert manifest["inputs"][short] == hash_input(short)
+    assert manifest["settings"]["critic_type"] == "short.py"
+    assert manifest["settings"]["critic_settings"] == {"words": 2, "weight": None}
+    with pytest.raises(UserError, match="critic_settings.words: 2 -> 3"):
+        rank_file(CriticFlags(short, {"words": 3}).chosen, candidates(tmp_path), str(out))
+
+
+def test_several_processes_rank_by_a_users_file_as_one_does(short, tmp_path):
+    chosen = CriticFlags(short, {"words": 2}).chosen
+    assert pickle.loads(pickle.dumps(chosen)) == chosen
+    for processes in (1, 2):
+        rank_file(chosen, candidates(tmp_path), str(tmp_path / f"{processes}.jsonl"), processes=processes)
+    assert (tmp_path / "1.jsonl").read_text() == (tmp_path / "2.jsonl").read_text()
+
+
+@pytest.mark.parametrize("settings, named", [
+    ({"word": 3}, "short.py: unknown setting 'word'.*words"),
+    ({"words": "many"}, "'words' in --critic_type .*short.py is 'many'; expected a whole number"),
+    ({"words": 0}, "short.py: words must be at least 1"),
+])  # fmt: skip
+def test_a_users_settings_are_checked_as_flags_are(short, settings, named):
+    with pytest.raises(UserError, match=named):
+        CriticFlags(short, settings)
+
+
+@pytest.mark.parametrize("changed, named", [
+    (("CRITIC = CriticType(Settings, Short)", "CRITIC = Short"), "CRITIC that is a type; it must end with"),
+    (("CRITIC = CriticType(Settings, Short)", ""), "defines no CRITIC"),
+    (("CriticType(Settings, Short)", "CriticType(8, Short)"), "line 26.*it must be a dataclass"),
+    (("def scores", "def score"), "a Short has no method scores"),
+    (("for record in records]", "for record in records[1:]]"), "gave 2 values for 3 records"),
+    (("for text in record.additional_outputs]", "for text in record.additional_outputs[1:]]"), "gave 2 values.*'0'"),
+    (("-abs(", "float('nan') * abs("), "nan for candidate 0 of '0'"),
+    (("-abs(len(text.split()) - self.words)", "text"), "'a b c' for candidate 0 of '0'"),
+])  # fmt: skip
+def test_a_file_that_is_no_critic_is_refused_by_what_is_wrong_in_it(tmp_path, changed, named):
+    path = tmp_path / "bad.py"
+    path.write_text(SHORT.replace(*changed))
+    with pytest.raises(UserError, match=named):
+        rank_file(ChosenCritic(str(path)), candidates(tmp_path), str(tmp_path / "out.jsonl"))
+
+
+def test_a_coroutine_that_scores_and_closes_is_awaited(tmp_path):
+    text = SHORT.replace("    def scores", "    async def scores") + (
+        "\n\nasync def close(self):\n    self.words = None\n\n\nShort.close = close\n"
+    )
+    (tmp_path / "slow.py").write_text(text)
+    critic = ChosenCritic(str(tmp_path / "slow.py")).load()
+
+    async def work():
+        found = await critic.scores([TurnCandidates("o", "", ["a b"], id="1")])
+        await critic.close()
+        return found
+
+    assert asyncio.run(work()) == [[-6.0]] and critic.critic.words is None
