@@ -38,19 +38,19 @@ class ChatFormat:
 
     Args:
         tokenizer: Tokenizer of transformers, with a chat template.
-        eos_ids: further ids that end a turn (of the generation config).
+        eos_ids: Further ids that end a turn (from the generation config).
         name: Name of the model, for errors.
 
     Attributes:
-        fingerprint: 16 hex digits of the hash of the vocabulary; equal fingerprints mean equal ids.
-        eos_ids: all ids that end a turn: first the marker that the template writes after an assistant turn
+        fingerprint: Hash of the vocabulary, 16 hex digits; equal fingerprints mean equal ids.
+        eos_ids: All ids that end a turn: first the marker that the template writes after an assistant turn
             (`<|eot_id|>`, `<end_of_turn>`), then the tokenizer's EOS and those given.
-        eos_text: text of the marker.
-        bos_text: "" if the template writes no BOS.
-        reply_header: markup that opens a turn of the assistant, without space around it.
+        eos_text: Text of the marker.
+        bos_text: Text of the BOS; "" if the template writes none.
+        reply_header: Markup that opens a turn of the assistant, without space around it.
 
     Raises:
-        UserError: no chat template, or no token that ends a turn.
+        UserError: No chat template, or no token that ends a turn.
     """
 
     def __init__(self, tokenizer: Any, eos_ids: Sequence[int] = (), name: str = ""):
@@ -109,9 +109,9 @@ class ChatFormat:
         token. The rest of a content is tokenised together with the markup around it, as chat templates assume.
 
         Args:
-            messages: {role, content}; those of the assistant also with output (as sampled; default: content),
+            messages: Messages {role, content}; those of the assistant also with output (as sampled; default: content),
                 token_ids (with the EOS, if one was produced) and finish_reason.
-            tokenizer: fingerprint of the tokenizer of the token_ids. If it is not this one, they are left out and
+            tokenizer: Fingerprint of the tokenizer of the token_ids. If it is not this one, they are left out and
                 the text is tokenised.
         """
         if not messages or messages[-1]["role"] == "assistant":
@@ -145,8 +145,8 @@ class ChatFormat:
 
         Args:
             parts: Parts of one text.
-            tokenizer_fingerprint: Fingerprint of the tokenizer of the parts' token_ids. They are used only if this is
-                it.
+            tokenizer_fingerprint: Fingerprint of the tokenizer of the parts' token_ids, which are used only if it is
+                this one.
 
         Returns:
             Token ids [S], and for each whether it is trained [S].
@@ -155,11 +155,11 @@ class ChatFormat:
         train: list[bool] = []
         same = tokenizer_fingerprint == self.fingerprint
         for part in parts:
-            own: Sequence[int] | None = part.get("token_ids") if same else None
-            if own is None:
-                own = self._ids_of(part["text"], part["train"], part.get("plain", False))
-            ids += own
-            train += [part["train"]] * len(own)
+            sampled: Sequence[int] | None = part.get("token_ids") if same else None
+            if sampled is None:
+                sampled = self._ids_of(part["text"], part["train"], part.get("plain", False))
+            ids += sampled
+            train += [part["train"]] * len(sampled)
         return ids, train
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -181,10 +181,10 @@ class ChatFormat:
         if message.get("finish_reason") in (None, "stop"):
             produced = ending or self.eos_text
             return {"text": text.removesuffix(ending) + produced, "train": True}, produced
-        turn: Part = {"text": text, "train": True}
+        cut: Part = {"text": text, "train": True}
         if ending:
-            turn["plain"] = True
-        return turn, ""
+            cut["plain"] = True
+        return cut, ""
 
     def _glue(self, messages: Sequence[Mapping[str, Any]]) -> str:
         """The markup from the end of the assistant's last turn (or from the start) to the next reply."""

@@ -16,10 +16,10 @@ def load_domain(name: str) -> Domain:
     """The domain that `--task_type` names.
 
     Args:
-        name: code, html, mini, or the path of a Python file that defines `DOMAIN`.
+        name: Name: code, html, mini, or the path of a Python file that defines `DOMAIN`.
 
     Raises:
-        UserError: there is no such name or file, the file cannot be imported, or its `DOMAIN` is no `Domain`.
+        UserError: There is no such name or file, the file cannot be imported, or its `DOMAIN` is no `Domain`.
     """
     if name in NAMES:
         return _packaged(name)

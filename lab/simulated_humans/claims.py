@@ -53,13 +53,13 @@ def claimed_rule(topic: Topic, reply: str, flag: str) -> Rule | None:
                 pattern = pattern.replace(rf"\{{{name}\}}", rf"(?P<{name}>\d+)", 1)
                 pattern = pattern.replace(rf"\{{{name}\}}", f"(?P={name})")
             if match := re.search(pattern, reply):
-                numbers = match.groupdict()
-                return Rule(topic.name, form, int(numbers["a"]), int(numbers.get("b", 0)))
+                stated = match.groupdict()
+                return Rule(topic.name, form, int(stated["a"]), int(stated.get("b", 0)))
     numbers = [int(text) for text in re.findall(r"\b\d{1,9}\b", reply)]
-    form = _form(topic, reply)
-    if form is None or len(numbers) != 1 + ("{b}" in topic.forms[form][0]):
+    meant = _form(topic, reply)
+    if meant is None or len(numbers) != 1 + ("{b}" in topic.forms[meant][0]):
         return None
-    return Rule(topic.name, form, numbers[0], numbers[-1])
+    return Rule(topic.name, meant, numbers[0], numbers[-1])
 
 
 def _form(topic: Topic, reply: str) -> int | None:

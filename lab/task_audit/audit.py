@@ -7,10 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
-from sweet_rl.domains import Grade
+from sweet_rl.domains import Grade, Grader
 from sweet_rl.domains.backend.duplicates import Duplicates
 from sweet_rl.domains.backend.extract_code import function_name
-from sweet_rl.domains.backend.hidden_tests import CodeGrader
 from sweet_rl.domains.backend.synthesis import trivial_answers
 from sweet_rl.domains.frontend.cosine_similarity import PageGrader
 from sweet_rl.records import Task
@@ -54,7 +53,7 @@ class Audit:
         }
 
 
-def audit_code(tasks: Sequence[Task], graders: Sequence[CodeGrader]) -> Iterator[Audit]:
+def audit_code(tasks: Sequence[Task], graders: Sequence[Grader]) -> Iterator[Audit]:
     """Audit backend tasks, in order.
 
     Each reference is run on its tests, and graded as an answer, by each of the graders. The trivial answers of

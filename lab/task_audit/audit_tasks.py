@@ -14,11 +14,12 @@ from __future__ import annotations
 import contextlib
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast
 
 from lab.task_audit.audit import audit_code, audit_page, audit_pages, count_reasons, duplicates
 from sweet_rl.cli import prefix, run, to_settings
 from sweet_rl.domains.backend.environment import CodeGrading
+from sweet_rl.domains.frontend.cosine_similarity import PageGrader
 from sweet_rl.domains.frontend.environment import PageGrading
 from sweet_rl.errors import UserError
 from sweet_rl.progress import progress_bar
@@ -73,7 +74,10 @@ def main(
             failed = 0
             for number, (path, tasks) in enumerate(files.items(), start=1):
                 left = [task for task in tasks if f"{number}-{task.id}" not in output.done]
-                audits = audit_pages(left, graders, domain.min_gap) if domain.draws_pages else audit_code(left, graders)
+                if domain.draws_pages:
+                    audits = audit_pages(left, cast(list[PageGrader], graders), domain.min_gap or 0.0)
+                else:
+                    audits = audit_code(left, graders)
                 for found in audits:
                     bar.update()
                     if found.machine:
@@ -95,7 +99,7 @@ def main(
     output = open_run(output_path, settings, input_path, overwrite)
     run_step(output, audit)
     rows = [row | {"id": row["task_id"], "file": Path(row["file"]).name} for row in output.records()]
-    texts = {}
+    texts: dict[str | Path, str] = {}
     if exclude_path is not None:
         listed = [{key: row[key] for key in ("id", "file", "reasons")} for row in rows if row["reasons"]]
         texts[exclude_path] = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in listed)

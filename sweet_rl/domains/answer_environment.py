@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from sweet_rl.models.base import Completion, Message
 from sweet_rl.models.thinking import without_thinking
 from sweet_rl.prompts import fill
@@ -52,7 +50,7 @@ class AnswerEnvironment:
         if self.over:
             raise ValueError("this dialogue has ended: it takes no message of the agent.")
         spoken = without_thinking(completion.text, prompt_text)
-        message: dict[str, Any] = {"role": "assistant", "content": spoken}
+        message: Message = {"role": "assistant", "content": spoken}
         if prompt_text is not None:
             message["input"] = prompt_text
         message["output"] = completion.text

@@ -52,12 +52,12 @@ def first_tasks(trajectories: Sequence[Trajectory], num_tasks: int | None) -> li
 
 def best_of_tasks(trajectories: Iterable[Trajectory]) -> list[Trajectory]:
     """The graded dialogue with the highest reward per task, the first of equal ones; only if its reward is above 0."""
-    best: dict[str, Trajectory] = {}
-    for trajectory in (t for t in trajectories if t.is_graded):
-        known = best.get(trajectory.task.id)
-        if trajectory.reward > (0.0 if known is None else known.reward):
-            best[trajectory.task.id] = trajectory
-    return list(best.values())
+    best: dict[str, tuple[float, Trajectory]] = {}
+    for trajectory in trajectories:
+        highest = best[trajectory.task.id][0] if trajectory.task.id in best else 0.0
+        if trajectory.reward is not None and trajectory.is_graded and trajectory.reward > highest:
+            best[trajectory.task.id] = trajectory.reward, trajectory
+    return [trajectory for _, trajectory in best.values()]
 
 
 def sibling_pairs(
@@ -68,8 +68,8 @@ def sibling_pairs(
     Dialogues that are not graded, and dialogues without a message of the agent, are left out.
 
     Args:
-        trajectories: graded trajectories.
-        min_gap: smallest difference of rewards. None: chosen has a reward of 1 and rejected a lower one.
+        trajectories: Graded trajectories.
+        min_gap: Smallest difference of rewards. None: chosen has a reward of 1 and rejected a lower one.
     """
     siblings: dict[str, list[Trajectory]] = {}
     for trajectory in trajectories:
@@ -79,7 +79,9 @@ def sibling_pairs(
         yield from ((a, b) for a in group for b in group if _preferred(a.reward, b.reward, min_gap))
 
 
-def _preferred(reward: float, other: float, min_gap: float | None) -> bool:
+def _preferred(reward: float | None, other: float | None, min_gap: float | None) -> bool:
+    if reward is None or other is None:
+        return False
     if min_gap is None:
         return reward == 1.0 > other
     return reward > other and reward - other >= min_gap - 1e-9  # in floating point, 0.9 - 0.8 is below 0.1

@@ -60,7 +60,7 @@ def _code_only(source: str) -> str:
     for node in ast.walk(tree):
         body = getattr(node, "body", None)
         if isinstance(body, list):
-            node.body = [one for one in body if not _is_text(one)]
+            body[:] = [one for one in body if not _is_text(one)]
     return "\n".join(line for line in ast.unparse(tree).splitlines() if not _is_signature(line))
 
 

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 from sweet_rl.domains import Grader, HumanSettings
 from sweet_rl.domains.backend.environment import CodeGrading
@@ -17,7 +17,7 @@ from sweet_rl.domains.grading import grade_trajectories
 from sweet_rl.errors import UserError
 from sweet_rl.mini.domains import MINI
 from sweet_rl.mini.tasks import TEST_SEED, make_tasks
-from sweet_rl.models.base import Completion, Message, Sampling
+from sweet_rl.models.base import ChatModel, Completion, Message, Sampling
 from sweet_rl.records import Task, Trajectory, read_records
 from sweet_rl.rendering.renderer import PageRenderer
 from sweet_rl.rollout.play import DialogueSetup, play
@@ -41,11 +41,11 @@ class CalledModel:
     """A `ChatModel` whose calls the tool makes. It has no chat format, so that only `complete` is ever asked for.
 
     Args:
-        call: `call(messages, sampling)` returns one reply to the messages {role, content}.
+        call: Function `call(messages, sampling)` that returns one reply to the messages {role, content}.
         name: Name of the model, for the identity of the human that it plays.
 
     Attributes:
-        error: the exception that the last call ended with, for the tool's own error handling; None if it replied.
+        error: The exception that the last call ended with, for the tool's own error handling; None if it replied.
     """
 
     chat = None
@@ -57,7 +57,7 @@ class CalledModel:
     async def complete(self, messages: list[Message], sampling: Sampling) -> list[Completion]:
         self.error = None
         try:
-            plain = [{"role": message["role"], "content": message["content"]} for message in messages]
+            plain: list[Message] = [{"role": message["role"], "content": message["content"]} for message in messages]
             return [await self._call(plain, sampling)]
         except Exception as error:
             self.error = error
@@ -68,19 +68,19 @@ class Benchmark:
     """Tasks of one domain, and how they are played and graded. The grader is made when it is first needed.
 
     Args:
-        task_type: the domain: code, html, mini, or the path of a Python file with a DOMAIN.
-        input_path: tasks, JSONL. The mini tasks need none: those of make_mini_tasks.py's test.jsonl are made.
-        scripted_human: name of a human of the domain that needs no model; None: a model plays the human. `auto`: the
+        task_type: Domain: code, html, mini, or the path of a Python file with a DOMAIN.
+        input_path: Tasks, JSONL. The mini tasks need none: those of make_mini_tasks.py's test.jsonl are made.
+        scripted_human: Name of a human of the domain that needs no model; None: a model plays the human. `auto`: the
             scripted one of mini, elsewhere a model.
-        max_turns: number of messages that the agent may write.
-        agent_prompt_path: template with {problem_description}; the domain's by default.
-        user_prompt_path: template of a human that a model plays; the domain's by default.
-        human: fields of `HumanSettings`.
-        grading: fields of `CodeGrading`, or of `PageGrading` in a domain that draws pages.
+        max_turns: Number of messages that the agent may write.
+        agent_prompt_path: Template with {problem_description}; the domain's by default.
+        user_prompt_path: Template of a human that a model plays; the domain's by default.
+        human: Fields of `HumanSettings`.
+        grading: Fields of `CodeGrading`, or of `PageGrading` in a domain that draws pages.
         seed: Random seed.
 
     Raises:
-        UserError: an unknown domain or setting, or a prompt that cannot be used.
+        UserError: An unknown domain or setting, or a prompt that cannot be used.
     """
 
     def __init__(
@@ -130,32 +130,33 @@ class Benchmark:
         """Play one dialogue, as simulate_interactions.py does.
 
         Args:
-            task: the task.
-            sample: number of this dialogue among those of its task; it determines the seeds of all calls.
-            agent: the policy.
-            human: the model that plays the human; None for a scripted human.
+            task: Task of the dialogue.
+            sample: Number of this dialogue among those of its task; it determines the seeds of all calls.
+            agent: Model that is the policy.
+            human: Model that plays the human; None for a scripted human.
 
         Returns:
             The trajectory, not graded. One that a limit of the tool ended has the ending "turn_limit".
 
         Raises:
-            DialogueFailed: one side failed; the cause is the exception of its call, if that is where it failed.
+            DialogueFailed: One side failed; the cause is the exception of its call, if that is where it failed.
         """
         renderer = self._renderer if self.domain.draws_pages else None
+        name = self.scripted_human or (human.name if human else "")
         player = self.domain.make_human(
-            self.scripted_human or "", human, self._human_prompt, renderer, **vars(self._human)
+            self.scripted_human or "", cast(ChatModel, human), self._human_prompt, renderer, **vars(self._human)
         )
         dialogue_setup = DialogueSetup(
-            agent, player, self._begin, self.sampling, label_turn=self.domain.label_turn,
-            human_identity=self._identity(self.scripted_human or human.name),
+            cast(ChatModel, agent), player, self._begin, self.sampling, label_turn=self.domain.label_turn,
+            human_identity=self._identity(name),
         )  # fmt: skip
         trajectory = await play(task, sample, dialogue_setup)
         if trajectory.ending != "failed":
             return trajectory
-        cause = agent.error or (human and human.error)
+        cause = agent.error or (human.error if human else None)
         if isinstance(cause, LimitReached):
             return replace(trajectory, ending="turn_limit", failure=None)
-        raise DialogueFailed("{side}: {kind}: {message}".format(**trajectory.failure)) from cause
+        raise DialogueFailed("{side}: {kind}: {message}".format(**trajectory.failure or {})) from cause
 
     def _identity(self, human: str) -> dict[str, str]:
         """{name, hash} of the human, as simulate_interactions.py gives it for the same model and settings."""
@@ -168,7 +169,7 @@ class Benchmark:
         The reward is None if the reference cannot be graded against (`grade["ungradable"]`).
 
         Raises:
-            DialogueFailed: the machine failed; grading again may work.
+            DialogueFailed: The machine failed; grading again may work.
         """
         grader, threads = self._grader
 
@@ -177,8 +178,8 @@ class Benchmark:
             return graded
 
         graded = await asyncio.get_running_loop().run_in_executor(threads, grade)
-        if "machine" in graded.grade:
-            raise DialogueFailed(f"{trajectory.id} was not graded: {graded.grade['machine']}")
+        if "machine" in (evidence := graded.grade or {}):
+            raise DialogueFailed(f"{trajectory.id} was not graded: {evidence['machine']}")
         return graded
 
     @cached_property

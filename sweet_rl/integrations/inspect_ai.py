@@ -82,7 +82,7 @@ def dialogue(task_type: str, **settings: Any) -> Solver:
         state.store.set(DIALOGUE, {name: value for name, value in trajectory.to_dict().items() if name != TASK})
         for model in filter(None, (agent, human)):
             if isinstance(model.error, LimitReached):
-                raise model.error.__cause__
+                raise model.error.__cause__ or model.error
         return state
 
     return solve
@@ -96,12 +96,11 @@ def grade(task_type: str, **settings: Any) -> Scorer:
     async def score(state: TaskState, target: Target) -> Score:
         row = {**state.store.get(DIALOGUE), TASK: state.metadata[TASK]}
         graded = await benchmark.grade(records.Trajectory.from_dict(row, f"sample {state.sample_id}"))
+        evidence = graded.grade or {}
         if graded.reward is None:
-            return Score.unscored(reason="scoring_failed", explanation=graded.grade["ungradable"])
+            return Score.unscored(reason="scoring_failed", explanation=evidence["ungradable"])
         value = {"reward": graded.reward, "success": float(graded.reward == 1.0)}
-        return Score(
-            value=value, answer=graded.answer, explanation=graded.grade["failure"], metadata={"grade": graded.grade}
-        )
+        return Score(value=value, answer=graded.answer, explanation=evidence["failure"], metadata={"grade": evidence})
 
     return score
 

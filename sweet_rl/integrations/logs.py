@@ -88,5 +88,6 @@ def _samples(path: Path) -> Iterator[dict | None]:
         if sample.error is not None or score is None or not isinstance(score.value, dict):
             yield None
         else:
-            row = {"task": sample.metadata[TASK], "reward": score.value["reward"], "grade": score.metadata["grade"]}
+            metadata = {**(sample.metadata or {}), **(score.metadata or {})}
+            row = {"task": metadata[TASK], "reward": score.value["reward"], "grade": metadata["grade"]}
             yield sample.store[DIALOGUE] | row

@@ -86,7 +86,7 @@ class ColBenchTask(vf.Task[ColBenchData, RequestState, ColBenchTaskConfig]):
         """The reward of this package. A raise leaves the trace without a reward, and not `ok`."""
         graded = await self.benchmark.grade(trajectory_of(trace))
         if graded.reward is None:
-            raise DialogueFailed(f"the task cannot be graded: {graded.grade['ungradable']}")
+            raise DialogueFailed(f"the task cannot be graded: {(graded.grade or {}).get('ungradable')}")
         trace.info[DIALOGUE] = graded.to_dict()
         return graded.reward
 
@@ -166,13 +166,12 @@ class ColBenchEnv(vf.Env[ColBenchEnvConfig]):
         self._taken.add(trajectory_id(played, sample))
         async with AsyncExitStack() as exchanges:
             agent = await exchanges.enter_async_context(agents.agent.interaction(task))
-            human = None
+            policy, human = model_of(agent, self.config.omit, self.config.agent.model), None
             if self.benchmark.scripted_human is None:
-                human = await exchanges.enter_async_context(agents.human.interaction(HumanTask(vf.TaskData())))
-            names = ((agent, self.config.agent.model), (human, self.config.human.model))
-            sides = [one and model_of(one, self.config.omit, name) for one, name in names]
+                other = await exchanges.enter_async_context(agents.human.interaction(HumanTask(vf.TaskData())))
+                human = model_of(other, self.config.omit, self.config.human.model)
             try:
-                trajectory = await self.benchmark.play(played, sample, *sides)
+                trajectory = await self.benchmark.play(played, sample, policy, human)
             except DialogueFailed:
                 self._taken.discard(trajectory_id(played, sample))
                 if not agent.trace.errors:

@@ -37,12 +37,13 @@ class CodeGrading:
 
 
 def make_grader(settings: CodeGrading) -> CodeGrader:
+    """The grader of hidden tests, or that of the released rules."""
     kind = PaperGrader if settings.paper_grader else CodeGrader
     return kind(settings.timeout, settings.memory_mb, settings.workers, settings.sandbox)
 
 
 def check_tasks(tasks: Sequence[Task], path: str) -> None:
-    """Raises UserError if no task has tests."""
+    """Raise UserError if no task has tests."""
     if not any(task.test_cases for task in tasks):
         raise UserError(f"{path}: no task has test_cases. Frontend trajectories are graded by evaluate_html.py.")
 

@@ -45,8 +45,8 @@ def code_candidates(answer: str, function: str) -> list[str]:
     first line of code on, without and with the prose after it. The text is not executed or parsed as Python.
 
     Args:
-        answer: the text of the agent.
-        function: name of the function; texts that do not define it are left out. "" for any function.
+        answer: Text of the agent.
+        function: Name of the function; texts that do not define it are left out. "" for any function.
     """
     answer = INVISIBLE.sub("", answer.replace("\r\n", "\n").replace("\r", "\n"))
     for part in reversed(ANSWER_MARKER.split(answer)):
@@ -159,7 +159,9 @@ def _provided(block: str) -> set[str]:
 def _fenced_blocks(text: str) -> tuple[list[str], str | None]:
     """(texts of the closed fences, text of a last fence that is never closed or None). The closing fence is at most
     three columns further right than the opening one, so a fence in a docstring does not close."""
-    closed, current, mark, margin = [], None, "", 0
+    closed: list[str] = []
+    current: list[str] | None = None
+    mark, margin = "", 0
     for line in text.split("\n"):
         fence = FENCE.match(line)
         if current is None:
@@ -181,7 +183,9 @@ def _closes(fence: re.Match, mark: str, margin: int) -> bool:
 
 def _loosely_fenced_blocks(text: str) -> list[str]:
     """Texts of fences by a laxer rule: a fence may open after words on its line and close anywhere."""
-    blocks, current, mark = [], None, ""
+    blocks: list[str] = []
+    current: list[str] | None = None
+    mark = ""
     for line in text.split("\n"):
         if current is None:
             opening = LOOSE_OPENING.match(line)

@@ -18,7 +18,7 @@ from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 
 from sweet_rl.domains.backend.extract_code import call_prelude, code_candidates, function_name, imported_names
@@ -45,20 +45,21 @@ class Reference:
     """What is known of a task.
 
     Attributes:
-        calls: the test calls by the name of the test.
-        function: the name of the function that the calls call; "" if unknown.
-        prelude: imports and constants of the reference that the calls name.
-        tests: the calls and the prelude, compiled; only children of the sandbox load it.
-        results: texts of the values of the calls; None for a call that gives none (released rules only).
-        ungradable: why no answer can be graded against it.
-        machine: what the machine did to the reference; it is not kept, the next answer tries again.
+        calls: Test calls by the name of the test.
+        function: Name of the function that the calls call; "" if unknown.
+        prelude: Imports and constants of the reference that the calls name.
+        tests: The calls and the prelude, compiled; only children of the sandbox load it.
+        results: Texts of the values of the calls; None for a call that gives none (released rules only). Empty until
+            the reference has run.
+        ungradable: Reason why no answer can be graded against it.
+        machine: What the machine did to the reference; it is not kept, the next answer tries again.
     """
 
     calls: dict[str, str]
     function: str
     prelude: str = ""
     tests: bytes = b""
-    results: list[bytes | None] | None = None
+    results: list[bytes | None] = field(default_factory=list)
     ungradable: str | None = None
     machine: str | None = None
     _trees: list | None = None
@@ -82,14 +83,15 @@ class CodeGrader(AbstractContextManager):
     answer, no code. Evidence: {"level", "tests": [{"name", "passed", "reason"?, "message"?}]}.
 
     Args:
-        timeout: CPU seconds per test, as of `sandbox.sandbox.Sandbox`.
-        memory_mb: memory of an answer, as there.
-        workers: answers graded at the same time. Default: two per core, so that no core is idle during a fork.
-        sandbox: auto or a level of the sandbox. `level` is the active one, `weaker_because` why not a stronger one.
+        timeout: CPU seconds per test, as in `sandbox.sandbox.Sandbox`.
+        memory_mb: Memory that an answer may use, in MB, as there.
+        workers: Number of answers graded at the same time. Default: two per core, so that no core is idle during a
+            fork.
+        sandbox: Level of the sandbox, or auto. `level` is the active one, `weaker_because` why not a stronger one.
 
     Raises:
-        SandboxUnavailable: the requested level is not available here.
-        UserError: a setting is out of range.
+        SandboxUnavailable: The requested level is not available here.
+        UserError: A setting is out of range.
     """
 
     scope, rules, whole_calls = "module", "sweet_rl", False
@@ -200,13 +202,13 @@ class CodeGrader(AbstractContextManager):
         """What the task's reference gives, computed once and kept by content."""
         key = (task.ground_truth, *task.test_cases.items())
         with self._lock:
-            future = self._references.get(key)
-            mine = future is None
-            if mine:
-                future = self._references[key] = Future()
+            known = self._references.get(key)
+            future = Future() if known is None else known
+            if known is None:
+                self._references[key] = future
                 if len(self._references) > CACHED_REFERENCES:
                     self._references.popitem(last=False)
-        if mine:
+        if known is None:
             reference = None
             try:
                 reference = self._run_reference(task.ground_truth, dict(task.test_cases))
@@ -239,7 +241,7 @@ class CodeGrader(AbstractContextManager):
                     reference.ungradable = f"the reference fails {name}: {reason}: {content}"
                     return reference
             results = [content for _, content in outcomes]
-            if reference.results is None:
+            if not reference.results:
                 reference.results = results
             for number, (name, text) in enumerate(zip(calls, results, strict=True)):
                 if text != reference.results[number] and not same(reference.tree(number), decode(text)):

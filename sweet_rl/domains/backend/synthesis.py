@@ -40,7 +40,7 @@ class Passages:
 
     Attributes:
         texts: Texts of the corpus.
-        size: characters of a piece.
+        size: Number of characters of a piece.
     """
 
     texts: Sequence[str]
@@ -59,11 +59,11 @@ class Passages:
         """The texts of a file, or of all .txt, .md and .jsonl files in a folder and its sub-folders.
 
         Args:
-            path: file or folder.
-            field: the field of a JSONL row that holds the text.
+            path: File or folder.
+            field: Field of a JSONL row that holds the text.
 
         Raises:
-            UserError: no text, or a row without that field.
+            UserError: No text, or a row without that field.
         """
         path = Path(path)
         files = sorted(p for p in path.rglob("*") if p.suffix in (".txt", ".md", ".jsonl")) if path.is_dir() else [path]
@@ -77,7 +77,9 @@ def propose(reply: str, num_tests: int) -> Task:
     """The task in a model's reply: a JSON object with description, reference and tests. Raises Dropped."""
     fields = _json_object(reply)
     description, reference, calls = (fields.get(name) for name in ("description", "reference", "tests"))
-    if not all(isinstance(text, str) and text.strip() for text in (description, reference)):
+    if not isinstance(description, str) or not isinstance(reference, str):
+        raise Dropped("a field is missing or of the wrong type")
+    if not description.strip() or not reference.strip():
         raise Dropped("a field is missing or of the wrong type")
     if not isinstance(calls, list) or not all(isinstance(call, str) for call in calls):
         raise Dropped("a field is missing or of the wrong type")
@@ -124,14 +126,16 @@ def select(
     """Choose the tasks among all proposals.
 
     Args:
-        candidates: records {number, task or dropped}, in any order.
-        known: tasks that no chosen one may be like (a test set).
-        limit: largest number of tasks.
+        candidates: Records {number, task or dropped}, in any order.
+        known: Tasks that no chosen one may be like (a test set).
+        limit: Largest number of tasks.
 
     Returns:
         The tasks in the order of their numbers, and the number of dropped proposals by reason.
     """
-    seen, tasks, reasons = Duplicates(), [], Counter()
+    seen = Duplicates()
+    tasks: list[Task] = []
+    reasons: Counter[str] = Counter()
     for task in known:
         seen.add(task)
     for row in sorted(candidates, key=lambda row: row["number"]):
@@ -188,7 +192,8 @@ def _texts(file: Path, field: str) -> list[str]:
     texts = []
     for number, line in enumerate(content.split("\n"), start=1):  # a text may hold other line separators
         if line.strip():
-            texts.append(parse_row(line, f"{file}, line {number}").get(field))
-            if not isinstance(texts[-1], str):
+            text = parse_row(line, f"{file}, line {number}").get(field)
+            if not isinstance(text, str):
                 raise UserError(f"{file}, line {number}: no text in the field {field!r} (--text_field names it).")
+            texts.append(text)
     return texts

@@ -62,7 +62,7 @@ class PageGrader(AbstractContextManager):
             yield from self._grade_batch(batch)
 
     def close(self) -> None:
-        """Ends the browsers."""
+        """End the browsers."""
         self.renderer.close()
 
     def __exit__(self, *_: object) -> None:
@@ -71,24 +71,24 @@ class PageGrader(AbstractContextManager):
     def _grade_batch(self, batch: list[tuple[Task, str | None]]) -> Iterator[Grade]:
         pages = [answered_page(answer) for _, answer in batch]
         keys = {task.ground_truth: self._key(task.ground_truth) for task, _ in batch}
-        references = {reference: self.cache.get(key) for reference, key in keys.items()}
-        missing = [reference for reference, embedding in references.items() if embedding is None]
+        references = {page: known for page, key in keys.items() if (known := self.cache.get(key)) is not None}
+        missing = [page for page in keys if page not in references]
         drawn = self._draw([*missing, *(page for page in pages if page is not None)])
         embeddings = self._embed(drawn)
-        for reference in missing:
-            references[reference] = embeddings.get(reference)
-            if references[reference] is not None:
-                self.cache.put(keys[reference], references[reference])
-        for (task, answer), page in zip(batch, pages, strict=True):
-            reference = references[task.ground_truth]
+        for page in missing:
+            if page in embeddings:
+                references[page] = embeddings[page]
+                self.cache.put(keys[page], embeddings[page])
+        for (task, answer), own in zip(batch, pages, strict=True):
+            reference = references.get(task.ground_truth)
             if reference is None:
-                yield self._failed(drawn[task.ground_truth].failure, "reference")
-            elif page is None:
-                yield self._failed(_no_page(answer), "answer")
-            elif page not in embeddings:
-                yield self._failed(drawn[page].failure, "answer")
+                yield self._failed(drawn[task.ground_truth], "reference")
+            elif own is None:
+                yield self._without_page(answer)
+            elif own not in embeddings:
+                yield self._failed(drawn[own], "answer")
             else:
-                yield self._compared(reference, embeddings[page])
+                yield self._compared(reference, embeddings[own])
 
     def _key(self, page: str) -> str:
         return embedding_key(self.encoder.name, self.renderer.fingerprint, page)
@@ -99,8 +99,9 @@ class PageGrader(AbstractContextManager):
 
     def _embed(self, drawn: dict[str, Rendered]) -> dict[str, Embedding]:
         """The embedding of every page that gave a picture; equal pictures are embedded once."""
-        digests = {page: hashlib.sha256(one.png).hexdigest() for page, one in drawn.items() if one.png is not None}
-        pictures = {digest: drawn[page].png for page, digest in digests.items()}
+        pngs = {page: one.png for page, one in drawn.items() if one.png is not None}
+        digests = {page: hashlib.sha256(png).hexdigest() for page, png in pngs.items()}
+        pictures = {digest: pngs[page] for page, digest in digests.items()}
         vectors = dict(zip(pictures, self.encoder.embed(list(pictures.values())), strict=True)) if pictures else {}
         return {page: Embedding(vectors[digest], digest) for page, digest in digests.items()}
 
@@ -109,7 +110,8 @@ class PageGrader(AbstractContextManager):
         similarity = 1.0 if same else round(cosine(reference.vector, own.vector), DECIMALS)
         return Grade(min(1.0, max(0.0, similarity)), evidence=self._evidence(similarity))
 
-    def _failed(self, failure: dict, side: str) -> Grade:
+    def _failed(self, drawn: Rendered, side: str) -> Grade:
+        failure = drawn.failure or {}
         kind, message = failure["kind"], failure["message"]
         evidence = self._evidence(None) | {"message": message, "side": side}
         if kind == "machine":
@@ -117,6 +119,12 @@ class PageGrader(AbstractContextManager):
         if side == "reference":
             return Grade(None, ungradable=kind, evidence=evidence)
         return Grade(0.0, failure=kind, evidence=evidence)
+
+    def _without_page(self, answer: str | None) -> Grade:
+        kind, message = "no page", "the answer holds no HTML page"
+        if answer is None or not answer.strip():
+            kind, message = "no answer", "the agent gave no answer"
+        return Grade(0.0, failure=kind, evidence=self._evidence(None) | {"message": message, "side": "answer"})
 
     def _evidence(self, similarity: float | None) -> dict:
         return {"similarity": similarity, "encoder": self.encoder.name}
@@ -126,9 +134,3 @@ def cosine(a: np.ndarray, b: np.ndarray) -> float:
     """The cosine of two vectors [d], computed in float64."""
     a, b = a.astype(np.float64), b.astype(np.float64)
     return float(a @ b / (np.linalg.norm(a) * np.linalg.norm(b)))
-
-
-def _no_page(answer: str | None) -> dict:
-    if answer is None or not answer.strip():
-        return {"kind": "no answer", "message": "the agent gave no answer"}
-    return {"kind": "no page", "message": "the answer holds no HTML page"}

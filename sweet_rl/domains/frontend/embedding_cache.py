@@ -23,8 +23,8 @@ class Embedding:
     """The embedding of one picture.
 
     Attributes:
-        vector: [d] float32, of length 1.
-        picture: SHA-256 of the PNG.
+        vector: Vector [d] float32 of length 1.
+        picture: Hash (SHA-256) of the PNG.
     """
 
     vector: np.ndarray
@@ -35,9 +35,9 @@ def embedding_key(encoder: str, renderer: str, page: str) -> str:
     """64 hex digits of all that an embedding depends on.
 
     Args:
-        encoder: its name.
+        encoder: Name of the encoder.
         renderer: `PageRenderer.fingerprint`, which says how pages are drawn.
-        page: HTML.
+        page: HTML of the page.
     """
     content = json.dumps([encoder, renderer, page])
     return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
@@ -45,6 +45,9 @@ def embedding_key(encoder: str, renderer: str, page: str) -> str:
 
 class EmbeddingCache:
     """Embeddings by key (`embedding_key`).
+
+    Args:
+        folder: Folder in which they are kept; None keeps them in memory only.
 
     Several processes may share a folder: files appear whole. A file that cannot be read counts as missing.
     """
@@ -63,17 +66,17 @@ class EmbeddingCache:
     def get(self, key: str) -> Embedding | None:
         """The embedding of a key; None if it is not kept."""
         if key not in self._kept and self.folder is not None:
-            found = self._read(self._path(key))
+            found = _read(_path(self.folder, key))
             if found is not None:
                 self._keep(key, found)
         return self._kept.get(key)
 
     def put(self, key: str, embedding: Embedding) -> None:
-        """Keeps an embedding."""
+        """Keep an embedding."""
         self._keep(key, embedding)
         if self.folder is None:
             return
-        path = self._path(key)
+        path = _path(self.folder, key)
         path.parent.mkdir(exist_ok=True)
         handle, partial = tempfile.mkstemp(dir=path.parent, suffix=".partial")
         with os.fdopen(handle, "wb") as file:
@@ -86,12 +89,14 @@ class EmbeddingCache:
         if len(self._kept) > IN_MEMORY:
             self._kept.popitem(last=False)
 
-    def _path(self, key: str) -> Path:
-        return self.folder / key[:2] / f"{key}.npz"
 
-    def _read(self, path: Path) -> Embedding | None:
-        try:
-            with np.load(path, allow_pickle=False) as stored:
-                return Embedding(stored["vector"], str(stored["picture"]))
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
-            return None
+def _path(folder: Path, key: str) -> Path:
+    return folder / key[:2] / f"{key}.npz"
+
+
+def _read(path: Path) -> Embedding | None:
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            return Embedding(stored["vector"], str(stored["picture"]))
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+        return None

@@ -33,10 +33,11 @@ class ImageEncoder:
     """Pictures to unit vectors.
 
     Args:
-        name: kept in results; figures are comparable if the names are equal.
-        embed: images (a list of n PIL images) to vectors [n, d].
-        batch_size: pictures per forward pass. With 1 a vector does not depend on the other pictures, to the last bit.
-        describe: one line for people.
+        name: Name of the encoder, which results carry; figures are comparable if the names are equal.
+        embed: Function of n PIL images that returns their vectors [n, d].
+        batch_size: Number of pictures per forward pass. With 1 a vector does not depend on the other pictures, to the
+            last bit.
+        describe: One line for people.
     """
 
     def __init__(self, name: str, embed: Callable[[list], torch.Tensor], batch_size: int, describe: str):
@@ -62,15 +63,16 @@ def load_encoder(
     """The encoder called `name`.
 
     Args:
-        name: hub name or folder of a Hugging Face vision model (CLIP and SigLIP by their image features, DINOv2, ViT
+        name: Hub name or folder of a Hugging Face vision model (CLIP and SigLIP by their image features, DINOv2, ViT
             and others by their pooled output), or `efficientnet-lite0`. None: CLIP ViT-B/32 if its weights are on
             this disk or the hub can be reached, otherwise EfficientNet-Lite0.
-        device: None: the GPU if there is one.
-        dtype: float32, bfloat16 or float16.
-        batch_size: None: 16 on a GPU, and 1 on a CPU, which gains nothing from more.
+        device: Device of the encoder; None is the GPU if there is one.
+        dtype: Number format: float32, bfloat16 or float16.
+        batch_size: Number of pictures per forward pass; None is 16 on a GPU, and 1 on a CPU, which gains nothing from
+            more.
 
     Raises:
-        UserError: no such model, weights missing from it, or packages that are not installed.
+        UserError: No such model, weights missing from it, or packages that are not installed.
     """
     import torch
 
@@ -131,8 +133,9 @@ def _features(model: torch.nn.Module, pixels: torch.Tensor, pooler_is_random: bo
     """[n, d]: image features in the space shared with text, else the pooled output, else the first token's."""
     import torch
 
-    if hasattr(model, "get_image_features"):
-        features = model.get_image_features(pixel_values=pixels)
+    image_features: Callable | None = getattr(model, "get_image_features", None)
+    if image_features is not None:
+        features = image_features(pixel_values=pixels)
         return features if isinstance(features, torch.Tensor) else features.pooler_output
     output = model(pixel_values=pixels)
     pooled = getattr(output, "pooler_output", None)

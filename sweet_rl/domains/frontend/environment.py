@@ -47,13 +47,14 @@ class PageGrading(BrowserSettings):
 
 
 def make_grader(settings: PageGrading) -> PageGrader:
+    """The grader of pages, with its encoder and its browsers."""
     encoder = load_encoder(settings.image_encoder, settings.device, settings.dtype)
     cache = EmbeddingCache(settings.embedding_cache)
     return PageGrader(settings.renderer(javascript=settings.javascript), encoder, cache)
 
 
 def check_tasks(tasks: Sequence[Task], path: str) -> None:
-    """Raises UserError if all tasks have tests."""
+    """Raise UserError if all tasks have tests."""
     if all(task.test_cases for task in tasks):
         raise UserError(f"{path}: its tasks have test_cases. Backend trajectories are graded by evaluate_code.py.")
 

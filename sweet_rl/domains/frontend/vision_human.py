@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from sweet_rl.domains.base import HumanReply
@@ -39,12 +39,12 @@ class VisionHuman(ModelHuman):
     reference page cannot be drawn.
 
     Args:
-        renderer: draws both pages (required).
+        renderer: Renderer that draws both pages.
     """
 
     max_chars: int = 1000
     max_tokens: int = 512
-    renderer: PageRenderer | None = None
+    renderer: PageRenderer = field(kw_only=True)
 
     def __post_init__(self) -> None:
         if self.model.chat is not None:

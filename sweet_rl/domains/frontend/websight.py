@@ -74,12 +74,12 @@ def task_of(row: dict[str, Any], number: int, where: str) -> Task:
     """A WebSight row as a task.
 
     Args:
-        row: its fields.
+        row: Fields of the row.
         number: Number of the row in WebSight.
-        where: the source, for messages.
+        where: Source of the row, for messages.
 
     Raises:
-        UserError: a field is missing.
+        UserError: A field is missing.
     """
     for name in (DESCRIPTION, PAGE):
         if not isinstance(row.get(name), str):
@@ -96,12 +96,12 @@ def stream_rows(source: str | None, start: int, stop: int) -> Iterator[tuple[int
     """(number, row) for the rows `start` to `stop` (exclusive) of WebSight; its pictures are not read.
 
     Args:
-        source: a copy (.parquet or .jsonl file, or folder of .parquet files); None: the hub.
-        start: first row.
-        stop: row after the last one.
+        source: Copy of WebSight (.parquet or .jsonl file, or folder of .parquet files); None is the hub.
+        start: Number of the first row.
+        stop: Number of the row after the last one.
 
     Raises:
-        UserError: no such source, or too few rows.
+        UserError: No such source, or too few rows.
     """
     import datasets
 
