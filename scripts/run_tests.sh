@@ -16,8 +16,8 @@ else
     ruff check .
     ruff format --check .
     lint-imports
-    mypy || echo "types: reported only, until none is wrong" >&2
-    python tests/lint/argument_docs.py sweet_rl scripts lab visualizers || echo "argument docs: reported only" >&2
+    mypy
+    python tests/lint/argument_docs.py sweet_rl scripts lab visualizers
 fi
 # Two test files at a time, one thread each. tests/integration comes first: its long files must not be the last to start.
 # -rs names each skipped test with what it needs.

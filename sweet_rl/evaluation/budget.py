@@ -45,7 +45,7 @@ def cpu_seconds_of(path: str | Path) -> float:
 
 def behind_dialogues(graded_path: str | Path) -> list[str]:
     """All outputs that the dialogues of a graded file were played with, without these dialogues themselves."""
-    (played, *_) = inputs_of(graded_path) or [graded_path]
+    (played, *_) = inputs_of(graded_path) or [str(graded_path)]
     parts = inputs_of(played) if _is_gathered(played) else [played]
     return [path for part in parts for source in inputs_of(part) for path in behind(source)]
 

@@ -273,7 +273,7 @@ class GenerationEngine:
         """Take from the queue, in order, the requests that there is room for."""
         rows = len(self.rows)
         columns = max((len(row.request.ids) + row.limit for row in self.rows), default=0)
-        taken = []
+        taken: list[Request] = []
         with self.lock:
             for request in self.waiting:
                 rows += request.sampling.n

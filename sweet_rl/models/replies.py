@@ -34,7 +34,7 @@ def completions(answer: dict[str, Any], count: int, kind: str, chat: ChatFormat 
         share = made // len(choices) + (place < made % len(choices))
         text, reason = _text(choice, kind), choice.get("finish_reason")
         ids = None if chat is None else _token_ids(choice)
-        if ids is not None:
+        if ids is not None and chat is not None:
             text, share = chat.decode(ids), len(ids)
         reason = "length" if reason == "length" else "stop"
         found.append(Completion(text, ids, _logprobs(choice, ids), reason, prompt, share))

@@ -92,12 +92,14 @@ async def collect(
                 progress.on_dialogue(trajectory.ending == "failed")
     finally:
         for closable in (*models.values(), dialogue_setup.human, dialogue_setup.choose):
-            if hasattr(closable, "close"):
-                await closable.close()
+            close = getattr(closable, "close", None)
+            if close is not None:
+                await close()
     summary = summarise_dialogues(output.records(), time.monotonic() - start, before)
     output.sort(trajectory_id(task, sample) for task, sample in jobs)
     for name, model in models.items():
-        if facts := getattr(model, "summary", dict)():
+        facts: dict = getattr(model, "summary", dict)()
+        if facts:
             summary[name] = facts
     return summary
 
@@ -157,7 +159,11 @@ def summarise_dialogues(rows: Iterable[dict], seconds: float | None = None, befo
         seconds: time that all rows but the first `before` took.
         before: number of rows of an earlier, interrupted process; they are left out of the speeds.
     """
-    endings, failures, tokens, fresh, humans = Counter(), Counter(), Counter(), Counter(), Counter()
+    endings: Counter[str] = Counter()
+    failures: Counter[str] = Counter()
+    tokens: Counter[str] = Counter()
+    fresh: Counter[str] = Counter()
+    humans: Counter[str] = Counter()
     messages: dict[str, str] = {}
     dialogues = turns = leaks = with_leaks = 0
     for row in rows:

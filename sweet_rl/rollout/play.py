@@ -109,7 +109,8 @@ async def play(task: Task, sample: int, dialogue_setup: DialogueSetup) -> Trajec
             completion = completions[0]
             if dialogue_setup.choose is not None:
                 side = "critic"
-                tokenizer = None if parts is None else dialogue_setup.agent.chat.fingerprint
+                chat = dialogue_setup.agent.chat
+                tokenizer = None if parts is None or chat is None else chat.fingerprint
                 index = await dialogue_setup.choose(task, messages, parts, completions, tokenizer)
                 completion = completions[index]
             side = "domain"
