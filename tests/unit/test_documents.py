@@ -99,7 +99,7 @@ def successes(results: str) -> dict[str, str]:
     ("docs/results.md", "results", 3, "mini/table2"), ("docs/results.md", "hard", 3, "mini_hard/table2"),
     ("docs/results.md", "ablations", 2, "mini_hard/table3"), ("docs/results.md", "quick_ablations", 2, "mini/table3"),
     ("docs/results.md", "stronger", 3, "mini/table4"),
-    ("docs/results.md", "policies", 4, "mini_hard/credit_study_policies"),
+    ("docs/results.md", "policies", 4, "lab/critics/credit_study_policies"),
     ("docs/results.md", "smollm2", 2, "lab/smollm2/table2"),
     ("docs/results.md", "smollm2_lengths", 1, "lab/smollm2/sums"),
     ("docs/results.md", "untaught", 1, "lab/untaught/table"),
@@ -127,7 +127,7 @@ def test_the_points_of_figures_in_the_manual_are_those_of_the_results(part, resu
 
 
 @pytest.mark.parametrize("page, part, results, least", [
-    ("docs/critics.md", "critics", "mini_hard/credit_study", 8), ("docs/results.md", "credit", "mini/credit", 8),
+    ("docs/critics.md", "critics", "lab/critics/credit_study", 8), ("docs/results.md", "credit", "mini/credit", 8),
 ])  # fmt: skip
 def test_the_accuracies_of_critics_in_the_manual_are_those_of_the_studies(page, part, results, least):
     study = measured(results)
@@ -198,3 +198,8 @@ def test_the_online_rounds_in_the_manual_are_those_of_the_results():
 def test_the_figures_of_the_manual_are_those_of_the_results(picture, results):
     shown_there = (ROOT / "docs" / "pictures" / f"{picture}.png").read_bytes()
     assert shown_there == results_file(results, "png").read_bytes()
+
+
+def test_the_critic_that_the_manual_shows_is_the_example():
+    example = (ROOT / "docs/examples/short_turns.py").read_text(encoding="utf-8")
+    assert f"```python\n{example}```" in (ROOT / "docs/critics.md").read_text(encoding="utf-8")
