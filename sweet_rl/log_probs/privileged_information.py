@@ -1,7 +1,7 @@
 """Privileged information: the training-time information c of the paper, which the critic sees and the policy never.
 
 In ColBench c is the reference solution. Its text stands before the dialogue, after the BOS, as in the released code. A
-vision-language critic sees the picture of the reference page in its place (scoring/vision.py).
+vision-language critic sees the picture of the reference page in its place (log_probs/vision.py).
 """
 
 from __future__ import annotations

@@ -39,10 +39,12 @@ class _Message(TypedDict):
 class Message(_Message, total=False):
     """A message of a dialogue.
 
-    `output` is a turn of the agent as sampled, `token_ids` its ids with the EOS if one was produced, `logprobs` the
-    log-probs with which these were sampled, `oracle` the opinion of the domain's oracle on that turn.
+    `input` is the prompt of a turn of the agent as text, `output` the turn as sampled, `token_ids` its ids with the EOS
+    if one was produced, `logprobs` the log-probs with which these were sampled, `oracle` the opinion of the domain's
+    oracle on that turn.
     """
 
+    input: str
     output: str | None
     token_ids: list[int] | None
     logprobs: list[float] | None
@@ -113,7 +115,7 @@ class Trajectory(_Record):
         failure: {kind, message, side} of a dialogue that failed.
         parts: the dialogue as the model saw it.
         tokenizer: fingerprint of the tokenizer of all token ids.
-        grade: evidence for the reward (`rewards.base.Grade.as_dict`).
+        grade: evidence for the reward (`domains.base.Grade.as_dict`).
         usage: tokens by side: {"agent": {"prompt_tokens", "completion_tokens"}, "human": ...}.
         leaks: number of the human's replies that gave the reference solution away.
         human: {name, hash} of the simulated human (`Domain.human_identity`).

@@ -20,6 +20,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import cast
 
 from sweet_rl.domains.backend.extract_code import call_prelude, code_candidates, function_name, imported_names
 from sweet_rl.domains.base import Grade
@@ -253,11 +254,11 @@ class CodeGrader(AbstractContextManager):
         job = compile_job(list(reference.calls.values()), reference.prelude, self.whole_calls)
         ((reason, content),) = self._pool.run("reference", 0, job, set())
         if reason == "value":
-            reference.tests = content
+            reference.tests = cast(bytes, content)
         elif reason == "machine":
-            reference.machine = content
+            reference.machine = str(content)
         else:
-            reference.ungradable = f"the test calls cannot be compiled: {reason}: {content}"
+            reference.ungradable = f"the test calls cannot be compiled: {reason}: {content!s}"
 
     def _run(self, role: str, seed: int, reference: Reference, texts: list[str], longest: int | None = None):
         """The outcomes of the test calls on one code, in a process of its role."""

@@ -93,7 +93,8 @@ def message_content(prompt: str, pictures: list[tuple[str, bytes]]) -> list[dict
     return parts
 
 
-def _reason(failure: dict) -> str:
+def _reason(failure: dict | None) -> str:
+    failure = failure or {"kind": "unknown", "message": "no reason is known"}
     return f"{failure['kind']}: {failure['message']}"
 
 
