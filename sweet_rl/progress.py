@@ -66,9 +66,15 @@ class ProgressLines(AbstractContextManager):
         self._shown = time.monotonic()
         if not self._disable:
             text = tqdm.format_meter(
-                self.n, self.total, self._shown - self._start, prefix=self._desc, unit=self._unit,
-                initial=self.initial, postfix=self._postfix, ncols=0,
-            )  # fmt: skip
+                self.n,
+                self.total,
+                self._shown - self._start,
+                prefix=self._desc,
+                unit=self._unit,
+                initial=self.initial,
+                postfix=self._postfix,
+                ncols=0,
+            )
             print(text, file=self._file, flush=True)
 
     def __iter__(self) -> Iterator[Any]:

@@ -72,11 +72,16 @@ class HumanMatrix:
             "measure": self.measure,
             "tasks": self.tasks,
             "cells": [
-                {"run": run, "trained_with": trained, "evaluated_with": human, "seeds": row.seeds,
-                 self.measure: row.main.to_dict()}
+                {
+                    "run": run,
+                    "trained_with": trained,
+                    "evaluated_with": human,
+                    "seeds": row.seeds,
+                    self.measure: row.main.to_dict(),
+                }
                 for (run, trained, human), row in self.cells.items()
             ],
-        }  # fmt: skip
+        }
 
     def table(self) -> Table:
         """One line per run and human of its training, one column per human of the evaluation."""

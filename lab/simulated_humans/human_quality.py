@@ -12,9 +12,18 @@ from sweet_rl.evaluation.comparison_table import Table
 from sweet_rl.records import Task, Trajectory
 
 HEADING = (
-    "human", "dialogues", "replies", "characters", "leaks %", "rejected drafts %", "“I don't know” %",
-    "of these settled %", "ends the help %", "checked", "contradictions %",
-)  # fmt: skip
+    "human",
+    "dialogues",
+    "replies",
+    "characters",
+    "leaks %",
+    "rejected drafts %",
+    "“I don't know” %",
+    "of these settled %",
+    "ends the help %",
+    "checked",
+    "contradictions %",
+)
 
 
 def replies_of(trajectory: Trajectory, draws_pages: bool = False) -> Iterator[dict]:
@@ -66,10 +75,13 @@ def quality(rows: Sequence[dict], trajectories: Sequence[Trajectory]) -> list[di
         trajectories: Trajectories of these rows.
     """
     return [
-        _figures(human, [row for row in rows if row["human"] == human],
-                 [trajectory for trajectory in trajectories if trajectory.human_label == human])
+        _figures(
+            human,
+            [row for row in rows if row["human"] == human],
+            [trajectory for trajectory in trajectories if trajectory.human_label == human],
+        )
         for human in dict.fromkeys(row["human"] for row in rows)
-    ]  # fmt: skip
+    ]
 
 
 def quality_table(figures: Sequence[dict]) -> Table:

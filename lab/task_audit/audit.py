@@ -152,16 +152,21 @@ def audit_page(rows: Sequence[dict], command: str, setting: str) -> str:
     rewards = [row["trivial_reward"] for row in rows if row["trivial_reward"] is not None]
     if rewards:
         half = sum(reward >= 0.5 for reward in rewards)
-        lines += ["", f"The best trivial answer earns {sum(rewards) / len(rewards):.3f} on average over {len(rewards)} "
-                      f"tasks, and at least 0.5 on {half}."]  # fmt: skip
+        lines += [
+            "",
+            f"The best trivial answer earns {sum(rewards) / len(rewards):.3f} on average over {len(rewards)} "
+            f"tasks, and at least 0.5 on {half}.",
+        ]
     repeated = [row for row in rows if row["distinct_tests"] < row["tests"]]
     if any(row["tests"] for row in rows):
         lines.append(f"Tasks in which a test call is repeated (not left out): {len(repeated)}.")
     if flagged:
         lines += ["", "| id | file | reason | evidence |", "| --- | --- | --- | --- |"]
         for row in flagged:
-            lines += [f"| {row['id']} | {row['file']} | {kind} | {_public(kind, evidence)} |"
-                      for kind, evidence in row["reasons"].items()]  # fmt: skip
+            lines += [
+                f"| {row['id']} | {row['file']} | {kind} | {_public(kind, evidence)} |"
+                for kind, evidence in row["reasons"].items()
+            ]
     return "\n".join(lines) + "\n"
 
 

@@ -35,6 +35,15 @@ from sweet_rl.cli.command import parse, parse_flags, print_summary, run
 from sweet_rl.cli.groups import UNRECORDED, Flag, alias, build, flags_of, prefix, to_settings
 
 __all__ = [
-    "UNRECORDED", "Flag", "alias", "build", "flags_of", "parse", "parse_flags", "prefix", "print_summary", "run",
+    "UNRECORDED",
+    "Flag",
+    "alias",
+    "build",
+    "flags_of",
+    "parse",
+    "parse_flags",
+    "prefix",
+    "print_summary",
+    "run",
     "to_settings",
-]  # fmt: skip
+]

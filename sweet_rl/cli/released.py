@@ -188,8 +188,22 @@ def _train_loggers(line: CommandLine) -> None:
 
 SIMULATE = Released(
     order=(
-        "hostname", "input_path", "output_path", "user_prompt_path", "agent_prompt_path", "agent_model", "env_model",
-        "batch_size", "num_tasks", "max_steps", "best_of_n", "train", "task_type", "port", "temperature", "temp_path",
+        "hostname",
+        "input_path",
+        "output_path",
+        "user_prompt_path",
+        "agent_prompt_path",
+        "agent_model",
+        "env_model",
+        "batch_size",
+        "num_tasks",
+        "max_steps",
+        "best_of_n",
+        "train",
+        "task_type",
+        "port",
+        "temperature",
+        "temp_path",
         "to_continue",
     ),
     names={"max_steps": "max_turns"},
@@ -202,7 +216,7 @@ SIMULATE = Released(
     switches=("train", "to_continue"),
     defaults={"num_tasks": 1000},
     adapt=_simulate,
-)  # fmt: skip
+)
 EVALUATE_CODE = Released(
     order=("saved_path", "k", "preference_path", "ground_truth_preference_path"),
     names={"saved_path": "input_path"},
@@ -285,12 +299,22 @@ TRAIN_DPO = Released(
         "eval_split": "--eval_fraction holds tasks of --dataset out",
     },
     switches=(
-        "load_checkpoint", "disable_fast_tokenizer", "flash_attn", "overlap_comm", "packing_samples",
-        "gradient_checkpointing_use_reentrant", "apply_chat_template", "ref_offload",
+        "load_checkpoint",
+        "disable_fast_tokenizer",
+        "flash_attn",
+        "overlap_comm",
+        "packing_samples",
+        "gradient_checkpointing_use_reentrant",
+        "apply_chat_template",
+        "ref_offload",
     ),
     several=("adam_betas", "target_modules"),
     defaults={
-        "learning_rate": 1e-5, "train_batch_size": 128, "max_len": 512, "zero_stage": 2, "seed": 42,
+        "learning_rate": 1e-5,
+        "train_batch_size": 128,
+        "max_len": 512,
+        "zero_stage": 2,
+        "seed": 42,
     },
     adapt=_train,
-)  # fmt: skip
+)

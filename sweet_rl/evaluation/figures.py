@@ -24,13 +24,25 @@ MARKERS = ("s", "^", "D", "v", "P", "X", "<", ">")
 LINES = ("--", ":", "-.", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 2)), (0, (8, 2)), (0, (3, 1, 1, 1)))
 GREYS = ("#303030", "#5a5a5a", "#7a7a7a", "#444444", "#6a6a6a", "#8c8c8c")
 SETTINGS: Any = {
-    "font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "axes.axisbelow": True,
-    "axes.edgecolor": "#606060", "grid.color": "#e4e4e4", "grid.linewidth": 0.6, "legend.frameon": False,
-    "legend.fontsize": 8, "figure.dpi": 150, "svg.hashsalt": "sweet_rl", "svg.fonttype": "path",
-}  # fmt: skip
-PANELS = {"success": (("tests_passed", "tests", "tests passed %"), ("success", "success", "success %")),
-          "similarity": (("similarity", "cosine", "similarity %"),),
-          "reward": (("reward", "reward", "reward %"),)}  # fmt: skip
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.edgecolor": "#606060",
+    "grid.color": "#e4e4e4",
+    "grid.linewidth": 0.6,
+    "legend.frameon": False,
+    "legend.fontsize": 8,
+    "figure.dpi": 150,
+    "svg.hashsalt": "sweet_rl",
+    "svg.fonttype": "path",
+}
+PANELS = {
+    "success": (("tests_passed", "tests", "tests passed %"), ("success", "success", "success %")),
+    "similarity": (("similarity", "cosine", "similarity %"),),
+    "reward": (("reward", "reward", "reward %"),),
+}
 SERIES_NAME = re.compile(r"(.+)@(\d+(?:\.\d+)?)")
 FEWEST_PAIRS = 30  # of a point in the figure of credit
 
@@ -54,13 +66,29 @@ def table(comparison: Mapping, title: str = ""):
             if len(seeds) > 1:
                 axis.plot(seeds, [place] * len(seeds), **_seed_style(color))
             axis.errorbar(mean, place, xerr=errors, fmt="o", color=color, markersize=6, linewidth=1.6, capsize=3)
-            axis.annotate(f"{mean:.1f}", (mean, place), xytext=(0, 6), textcoords="offset points", ha="center",
-                          fontsize=7.5, color=color)  # fmt: skip
-        marks = [(paper[run["name"]][paper_key], place) for place, run in zip(places, runs, strict=True)
-                 if paper_key in paper.get(run["name"], {})]  # fmt: skip
+            axis.annotate(
+                f"{mean:.1f}",
+                (mean, place),
+                xytext=(0, 6),
+                textcoords="offset points",
+                ha="center",
+                fontsize=7.5,
+                color=color,
+            )
+        marks = [
+            (paper[run["name"]][paper_key], place)
+            for place, run in zip(places, runs, strict=True)
+            if paper_key in paper.get(run["name"], {})
+        ]
         if marks:
-            axis.plot(*zip(*marks, strict=True), "|", color=PAPER, markersize=13, markeredgewidth=2,
-                      label="the paper (its own models and tasks)")  # fmt: skip
+            axis.plot(
+                *zip(*marks, strict=True),
+                "|",
+                color=PAPER,
+                markersize=13,
+                markeredgewidth=2,
+                label="the paper (its own models and tasks)",
+            )
         axis.set_xlabel(label)
         if key == "similarity":  # the untrained agent's pages are alike already: from 0, nothing could be told apart
             axis.margins(x=0.1)
@@ -108,10 +136,18 @@ def curves(comparison: Mapping, title: str = "", x_label: str = "", paper: Seque
     for point in paper:
         if "x" not in point:
             axes[0].axhline(point["success"], color=PAPER, linewidth=1.2)
-            axes[0].annotate(f"the paper: {point['series']}, {point.get('note', '')} {point['success']} %",
-                             (0.99, point["success"]), xycoords=("axes fraction", "data"), fontsize=7.5, ha="right",
-                             xytext=(0, 2), textcoords="offset points", color="#606060", zorder=9,
-                             bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1})  # fmt: skip
+            axes[0].annotate(
+                f"the paper: {point['series']}, {point.get('note', '')} {point['success']} %",
+                (0.99, point["success"]),
+                xycoords=("axes fraction", "data"),
+                fontsize=7.5,
+                ha="right",
+                xytext=(0, 2),
+                textcoords="offset points",
+                color="#606060",
+                zorder=9,
+                bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1},
+            )
     if panels == 2:
         names = list(dict.fromkeys(point["series"] for point in paper))
         styles = _line_styles([*series, *names])
@@ -149,8 +185,13 @@ def lengths(runs: Mapping[str, Sequence[Trajectory]], title: str = ""):
     for place, (name, found) in zip(places, measured.items(), strict=True):
         by_turn.plot(list(found["questions"]), list(found["questions"].values()), label=name, **styles[name])
         answers.barh(place, found["answers"] or 0.0, height=0.5, color=styles[name]["color"])
-        answers.annotate(f"{100 * found['answered']:.0f} % answer", (found["answers"] or 0.0, place),
-                         xytext=(3, -3), textcoords="offset points", fontsize=7.5)  # fmt: skip
+        answers.annotate(
+            f"{100 * found['answered']:.0f} % answer",
+            (found["answers"] or 0.0, place),
+            xytext=(3, -3),
+            textcoords="offset points",
+            fontsize=7.5,
+        )
     by_turn.set(xlabel="turn", ylabel=f"{unit} of a question", ylim=(0, 1.1 * by_turn.dataLim.y1))
     answers.set(xlabel=f"{unit} of an answer", yticks=places, yticklabels=list(measured))
     answers.margins(x=0.25)
@@ -204,8 +245,13 @@ def credit_study(results: Mapping[str, Mapping], title: str = ""):
     for axis, group in zip(axes, groups, strict=True):
         for number, (name, result) in enumerate(levels.items()):
             if (found := result["groups"][group])["pairs"]:
-                axis.axhline(100 * found["accuracy"], label=name, color=GREYS[number % len(GREYS)],
-                             linestyle=dashes[name], linewidth=1.2)  # fmt: skip
+                axis.axhline(
+                    100 * found["accuracy"],
+                    label=name,
+                    color=GREYS[number % len(GREYS)],
+                    linestyle=dashes[name],
+                    linewidth=1.2,
+                )
         for number, (name, points) in enumerate(curves_.items()):
             known = [(n, found) for n, result in points if (found := result["groups"][group])["pairs"]]
             if not known:
@@ -213,9 +259,19 @@ def credit_study(results: Mapping[str, Mapping], title: str = ""):
             shares = 100 * np.array([[found["accuracy"], *found["interval"]] for _, found in known])
             at = [n * 1.06 ** (number - (len(curves_) - 1) / 2) for n, _ in known]  # error bars apart
             errors = np.abs(shares[:, 1:].T - shares[:, 0])
-            axis.errorbar(at, shares[:, 0], yerr=errors, label=name, color=ACCENT, capsize=2, linewidth=1.4,
-                          marker=("o", *MARKERS)[number % 9], markersize=5, linestyle=("-", *LINES)[number % 8],
-                          markerfacecolor="white" if number else ACCENT)  # fmt: skip
+            axis.errorbar(
+                at,
+                shares[:, 0],
+                yerr=errors,
+                label=name,
+                color=ACCENT,
+                capsize=2,
+                linewidth=1.4,
+                marker=("o", *MARKERS)[number % 9],
+                markersize=5,
+                linestyle=("-", *LINES)[number % 8],
+                markerfacecolor="white" if number else ACCENT,
+            )
         axis.axhline(50, color=PAPER, linewidth=0.8)
         axis.set(xlabel="dialogues that the critic was trained on", ylim=(0, 102), title=group)
         if numbers := sorted({n for points in curves_.values() for n, _ in points}):
@@ -320,16 +376,24 @@ def _line_styles(names: Iterable[str]) -> dict[str, dict]:
         number = methods if method else others
         color = _color(name, number)
         styles[name] = {
-            "color": color, "linestyle": ("-", *LINES)[number % 8] if method else LINES[number % len(LINES)],
-            "marker": ("o", *MARKERS)[number % 9] if method else MARKERS[number % len(MARKERS)], "markersize": 5,
-            "linewidth": 1.8 if method else 1.2, "markerfacecolor": color if method else "white",
-        }  # fmt: skip
+            "color": color,
+            "linestyle": ("-", *LINES)[number % 8] if method else LINES[number % len(LINES)],
+            "marker": ("o", *MARKERS)[number % 9] if method else MARKERS[number % len(MARKERS)],
+            "markersize": 5,
+            "linewidth": 1.8 if method else 1.2,
+            "markerfacecolor": color if method else "white",
+        }
         methods, others = methods + method, others + (not method)
     return styles
 
 
 def _seed_style(color: str) -> dict:
     return {
-        "linestyle": "none", "marker": "o", "markersize": 3.2, "markerfacecolor": "none", "markeredgecolor": color,
-        "markeredgewidth": 0.7, "alpha": 0.55,
-    }  # fmt: skip
+        "linestyle": "none",
+        "marker": "o",
+        "markersize": 3.2,
+        "markerfacecolor": "none",
+        "markeredgecolor": color,
+        "markeredgewidth": 0.7,
+        "alpha": 0.55,
+    }

@@ -8,8 +8,12 @@ import numpy as np
 from sweet_rl.evaluation.statistics import best_of_k, bootstrap_interval, percent_text
 from sweet_rl.records import Trajectory
 
-MEASURES = {"tests_passed": "tests passed", "cosine_similarity": "cosine similarity", "reward": "reward",
-            "success": "success"}  # fmt: skip
+MEASURES = {
+    "tests_passed": "tests passed",
+    "cosine_similarity": "cosine similarity",
+    "reward": "reward",
+    "success": "success",
+}
 COUNTS = {
     "failures": "answers failed by",
     "failed_tests": "tests failed by",

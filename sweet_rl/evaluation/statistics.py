@@ -70,9 +70,14 @@ def bootstrap_interval(
     if len(means) == 1:
         return Estimate(mean, mean, mean, 1)
     interval = bootstrap(
-        (means,), np.mean, confidence_level=level, n_resamples=resamples, batch=_batch(means), method="percentile",
+        (means,),
+        np.mean,
+        confidence_level=level,
+        n_resamples=resamples,
+        batch=_batch(means),
+        method="percentile",
         rng=np.random.default_rng(seed),
-    ).confidence_interval  # fmt: skip
+    ).confidence_interval
     return Estimate(mean, float(interval.low), float(interval.high), len(means))
 
 
@@ -172,10 +177,15 @@ def _sign_flip_p(differences: np.ndarray, resamples: int, seed: int) -> float:
     patterns = 2 ** len(differences) if len(differences) <= EXACT_UP_TO else resamples
     return float(
         permutation_test(
-            (differences,), lambda x, axis: np.abs(np.mean(x, axis=axis)), permutation_type="samples",
-            alternative="greater", n_resamples=patterns, batch=_batch(differences), rng=np.random.default_rng(seed),
+            (differences,),
+            lambda x, axis: np.abs(np.mean(x, axis=axis)),
+            permutation_type="samples",
+            alternative="greater",
+            n_resamples=patterns,
+            batch=_batch(differences),
+            rng=np.random.default_rng(seed),
         ).pvalue
-    )  # fmt: skip
+    )
 
 
 def _batch(values: np.ndarray) -> int:

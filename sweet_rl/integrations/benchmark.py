@@ -147,9 +147,13 @@ class Benchmark:
             self.scripted_human or "", cast(ChatModel, human), self._human_prompt, renderer, **vars(self._human)
         )
         dialogue_setup = DialogueSetup(
-            cast(ChatModel, agent), player, self._begin, self.sampling, label_turn=self.domain.label_turn,
+            cast(ChatModel, agent),
+            player,
+            self._begin,
+            self.sampling,
+            label_turn=self.domain.label_turn,
             human_identity=self._identity(name),
-        )  # fmt: skip
+        )
         trajectory = await play(task, sample, dialogue_setup)
         if trajectory.ending != "failed":
             return trajectory

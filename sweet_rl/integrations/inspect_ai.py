@@ -135,9 +135,11 @@ def human_model() -> CalledModel:
                 for part in content
             ]
         config = GenerateConfig(
-            temperature=sampling.temperature, top_p=sampling.top_p, max_tokens=sampling.max_tokens,
+            temperature=sampling.temperature,
+            top_p=sampling.top_p,
+            max_tokens=sampling.max_tokens,
             seed=sampling.seed % 2**31,
-        )  # fmt: skip
+        )
         try:
             return completion_of(await model.generate([ChatMessageUser(content=content)], config=config))
         except LimitExceededError as error:

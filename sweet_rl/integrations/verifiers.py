@@ -114,9 +114,16 @@ class ColBench(vf.Taskset[ColBenchTask, ColBenchConfig]):
     def benchmark(self) -> Benchmark:
         config = self.config
         return Benchmark(
-            config.task_type, config.input_path, config.scripted_human, config.max_turns, config.agent_prompt_path,
-            config.user_prompt_path, config.human, config.task.grading, config.seed,
-        )  # fmt: skip
+            config.task_type,
+            config.input_path,
+            config.scripted_human,
+            config.max_turns,
+            config.agent_prompt_path,
+            config.user_prompt_path,
+            config.human,
+            config.task.grading,
+            config.seed,
+        )
 
     def load(self) -> Iterator[ColBenchTask]:
         for task in self.benchmark.load_tasks():
@@ -199,9 +206,11 @@ def model_of(interaction: vf.Interaction, omit: Collection[str] = (), name: str 
 
     async def call(messages: list[Message], sampling: Sampling) -> Completion:
         request = {
-            "temperature": sampling.temperature, "top_p": sampling.top_p, "max_tokens": sampling.max_tokens,
+            "temperature": sampling.temperature,
+            "top_p": sampling.top_p,
+            "max_tokens": sampling.max_tokens,
             "seed": sampling.seed % 2**31,
-        }  # fmt: skip
+        }
         trace.state.request = {name: value for name, value in request.items() if name not in omit}
         segment = await interaction.turn(messages)
         if segment.terminated and trace.errors:

@@ -282,9 +282,16 @@ def _first_to_last(mask: Tensor) -> tuple[Tensor, Tensor]:
 def _backward_into(into, saved, queries: slice, keys: slice, scaling: float, causal: bool) -> None:
     gradient, q, k, v, out, lse = saved
     parts = _backward(
-        gradient[:, :, queries], q[:, :, queries], k[:, :, keys], v[:, :, keys], out[:, :, queries],
-        lse[:, :, queries], 0.0, causal, scale=scaling,
-    )  # fmt: skip
+        gradient[:, :, queries],
+        q[:, :, queries],
+        k[:, :, keys],
+        v[:, :, keys],
+        out[:, :, queries],
+        lse[:, :, queries],
+        0.0,
+        causal,
+        scale=scaling,
+    )
     into[0][:, :, queries] += parts[0]
     into[1][:, :, keys] += parts[1].sum(1, keepdim=True)
     into[2][:, :, keys] += parts[2].sum(1, keepdim=True)

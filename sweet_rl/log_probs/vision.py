@@ -98,9 +98,11 @@ class VisionFormat:
         start = 1 if parts and parts[0].get("bos") else 0
         hint = [
             *self.chat.encode([{"text": BEFORE, "train": False}])[0],
-            self._opening, *picture, self._closing,
+            self._opening,
+            *picture,
+            self._closing,
             *self.chat.encode([{"text": AFTER, "train": False}])[0],
-        ]  # fmt: skip
+        ]
         bos, _ = self.chat.encode(parts[:start], tokenizer)
         ids, train = self.chat.encode(parts[start:], tokenizer)
         return EncodedText.build([*bos, *hint, *ids], [False] * (len(bos) + len(hint)) + train, where)

@@ -104,8 +104,10 @@ def _load(name: str, settings: ModelSettings, calls: CallSettings, engine_settin
     if (count := _gpus()) > 1:
         logger.warning(
             "the engine transformers uses one of %d GPUs. Install vLLM, which uses all of them, or start one process "
-            "per GPU with CUDA_VISIBLE_DEVICES and --shard i/%d.", count, count,
-        )  # fmt: skip
+            "per GPU with CUDA_VISIBLE_DEVICES and --shard i/%d.",
+            count,
+            count,
+        )
     return TransformersModel.from_pretrained(path, **engine_settings)
 
 

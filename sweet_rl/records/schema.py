@@ -203,9 +203,13 @@ class TurnCandidates(_Record):
     extra: dict[str, Any] = field(default_factory=dict)
 
     _per_candidate: ClassVar[tuple[str, ...]] = (
-        "additional_reference_logprobs", "additional_token_ids", "additional_finish_reasons", "additional_replies",
-        "judge_scores", "judge_result",
-    )  # fmt: skip
+        "additional_reference_logprobs",
+        "additional_token_ids",
+        "additional_finish_reasons",
+        "additional_replies",
+        "judge_scores",
+        "judge_result",
+    )
 
     def __post_init__(self) -> None:
         self.id = self.id or content_id([self.input, self.older_output, self.additional_outputs])

@@ -56,9 +56,14 @@ def boxes(snapshot: dict) -> list[dict]:
         if style.get("visibility") != "visible" or tag in _NO_BOX:
             continue
         listed[node] = {
-            "tag": tag, "text": "", "x": x, "y": y, "width": width, "height": height,
+            "tag": tag,
+            "text": "",
+            "x": x,
+            "y": y,
+            "width": width,
+            "height": height,
             **_look(style, _pairs(nodes["attributes"][node], strings)),
-        }  # fmt: skip
+        }
     for node, typed in _typed(nodes, strings).items():
         if node in listed:
             listed[node]["text"] = typed

@@ -139,10 +139,17 @@ class Simulation:
             players.human_name, players.env_model, human_prompt, human, self.env.request, window, folder
         )
         settings = to_settings(
-            players, collection, step, sampling=self.sampling, agent=self.agent, pages=window, task_type=domain.name,
-            agent_prompt=hash_rows([agent_prompt])[:16], human=identity,
+            players,
+            collection,
+            step,
+            sampling=self.sampling,
+            agent=self.agent,
+            pages=window,
+            task_type=domain.name,
+            agent_prompt=hash_rows([agent_prompt])[:16],
+            human=identity,
             critic=self.selector and self.selector.settings,
-        )  # fmt: skip
+        )
         if not self.scripted:
             settings |= to_settings(env=self.env, human_replies=human, user_prompt=hash_rows([human_prompt])[:16])
         inputs = [input_path, collection.exclude, model_input(players.agent_model), domain.source, folder]
@@ -196,11 +203,13 @@ def _check_on_policy(sampling: Sampling, agent_prefix: str | None) -> None:
     changed = [
         name
         for name, differs in {
-            "--temperature": sampling.temperature != 1, "--top_p": sampling.top_p != 1,
-            "--candidates": sampling.n > 1, "--agent_prefix": bool(agent_prefix),
+            "--temperature": sampling.temperature != 1,
+            "--top_p": sampling.top_p != 1,
+            "--candidates": sampling.n > 1,
+            "--agent_prefix": bool(agent_prefix),
         }.items()
         if differs
-    ]  # fmt: skip
+    ]
     if changed:
         raise UserError(
             f"--record_logprobs is for policy gradients, which need dialogues of the policy itself; {changed[0]} "

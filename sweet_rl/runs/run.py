@@ -111,9 +111,11 @@ class Run(_Output):
             listed = set(order)
             order += [key for key in places if key not in listed]
             with open(self.path, "rb") as old:
-                self._lock = _replace(self._lock, self.path, (
-                    os.pread(old.fileno(), size, start) for start, size in map(places.__getitem__, order)
-                ))  # fmt: skip
+                self._lock = _replace(
+                    self._lock,
+                    self.path,
+                    (os.pread(old.fileno(), size, start) for start, size in map(places.__getitem__, order)),
+                )
 
     def finish(self, summary: dict | None = None) -> None:
         self._remove_replaced()

@@ -21,9 +21,11 @@ MAX_RESULT_BYTES = 8 << 20
 # One thread for numpy, none for the Arrow that pandas loads: a process with threads cannot enter a namespace.
 # LD_BIND_NOW: symbols are bound once at the start, not again by each child.
 ENVIRONMENT = {
-    "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "LD_BIND_NOW": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "LD_BIND_NOW": "1",
     "JE_ARROW_MALLOC_CONF": "background_thread:false",
-}  # fmt: skip
+}
 REASONS = {"exception", "memory", "unserialisable", "forbidden", "syntax error"}
 # Polling interval for results, in seconds. The parent is notified only when the child exits.
 POLL_SECONDS = 0.02

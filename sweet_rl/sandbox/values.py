@@ -203,9 +203,14 @@ def _preview(tree, depth: int, budget: list) -> str:
         return repr(tree)[:60]
     tag, items = tree[0] if type(tree[0]) is str else "?", tree[1:]
     shapes = {
-        "l": "[]", "t": "()", "S": "{}", "d": "{}", "od": ("OrderedDict({", "})"), "q": ("deque([", "])"),
+        "l": "[]",
+        "t": "()",
+        "S": "{}",
+        "d": "{}",
+        "od": ("OrderedDict({", "})"),
+        "q": ("deque([", "])"),
         "it": ("iterator(", ")"),
-    }  # fmt: skip
+    }
     if tag in ("d", "od") and all(type(item) is list and len(item) == 2 for item in items):
         inner = [f"{_preview(k, depth + 1, budget)}: {_preview(v, depth + 1, budget)}" for k, v in items[:30]]
     else:

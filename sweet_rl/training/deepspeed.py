@@ -94,7 +94,7 @@ def make_universal(checkpoint: str) -> None:
             keep_temp_folder=False,
             strict=True,
             inject_missing_state=True,
-        )  # fmt: skip
+        )
     )
 
 

@@ -149,8 +149,10 @@ class Encoder:
             self._announced = True
             log.warning(
                 "no --response_template: the agent's reply is what follows the last %r that chosen and rejected share "
-                "(chat template of %s)", self.chat.reply_header, self.chat.name,
-            )  # fmt: skip
+                "(chat template of %s)",
+                self.chat.reply_header,
+                self.chat.name,
+            )
         return last_reply_parts(strings, self.chat, places[0])
 
     def ends_open(self, parts: list[Part]) -> bool:

@@ -45,9 +45,14 @@ class Training:
     """
 
     def __init__(
-        self, pretrain: str, dataset: str, save_path: str, settings: TrainingSettings, data: DataSettings,
+        self,
+        pretrain: str,
+        dataset: str,
+        save_path: str,
+        settings: TrainingSettings,
+        data: DataSettings,
         overwrite: bool = False,
-    ):  # fmt: skip
+    ):
         self.pretrain, self.dataset, self.save_path = pretrain, dataset, save_path
         self.settings, self.data, self.overwrite = settings, data, overwrite
         self.weights = model_path(pretrain)

@@ -109,10 +109,15 @@ def frozen_logps(
     reduced = settings.bf16 and settings.zero_stage is None
     with torch.autocast(args.device.type, torch.bfloat16, enabled=reduced):
         return reference_logps(
-            Path(training.save_path) / CHECKPOINTS, texts, key, load or (lambda: _load_frozen(path, training)),
-            args.process_index, args.world_size, torch.distributed.barrier if args.world_size > 1 else lambda: None,
+            Path(training.save_path) / CHECKPOINTS,
+            texts,
+            key,
+            load or (lambda: _load_frozen(path, training)),
+            args.process_index,
+            args.world_size,
+            torch.distributed.barrier if args.world_size > 1 else lambda: None,
             divided=settings.zero_stage == 3,
-        )  # fmt: skip
+        )
 
 
 def _load_frozen(path: str, training: Training) -> torch.nn.Module:

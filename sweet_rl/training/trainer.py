@@ -94,9 +94,12 @@ class GroupedTrainer(Trainer):
         self.since = time.perf_counter()
         # No processing_class: the Trainer would write the tokenizer's EOS over those of the generation config.
         super().__init__(
-            model=model, args=args, train_dataset=self.indices, data_collator=self._collate,
+            model=model,
+            args=args,
+            train_dataset=self.indices,
+            data_collator=self._collate,
             eval_dataset=_Indices(len(evaluation)) if len(evaluation) else None,
-        )  # fmt: skip
+        )
         self.loss_is_scaled_for_ga = True
         for callback in self.callback_handler.callbacks:
             if isinstance(callback, TensorBoardCallback) and args.output_dir:  # the checkpoints' folder does not stay

@@ -22,9 +22,20 @@ from sweet_rl.viewer.entries import Collection
 
 ASSETS = Path(__file__).parent / "assets"
 SCRIPTS = (
-    "page.js", "source.js", "code.js", "difference.js", "charts.js", "summary.js", "list.js", "credit.js",
-    "message.js", "dialogue.js", "pictures.js", "views.js", "main.js",
-)  # fmt: skip
+    "page.js",
+    "source.js",
+    "code.js",
+    "difference.js",
+    "charts.js",
+    "summary.js",
+    "list.js",
+    "credit.js",
+    "message.js",
+    "dialogue.js",
+    "pictures.js",
+    "views.js",
+    "main.js",
+)
 CHUNK = 1 << 18  # characters of JSON per compressed block; opening one entry unpacks one block
 
 
@@ -45,9 +56,12 @@ def write_page(collection: Collection, pictures: Any = None, progress: bool = Tr
                 drawn.add(name)
                 blocks.append(_data_block(f"picture-{name}", base64.b64encode(data).decode()))
     index = {
-        "kind": collection.kind, "title": collection.title, "rows": rows, "chunks": chunks,
+        "kind": collection.kind,
+        "title": collection.title,
+        "rows": rows,
+        "chunks": chunks,
         "summary": collection.summary(),
-    }  # fmt: skip
+    }
     return shell(collection.title, "".join([_block("index", json_text(index)), *blocks]), served=False)
 
 
@@ -67,9 +81,13 @@ def shell(title: str, data: str, served: bool) -> str:
     ]
     page = (ASSETS / "viewer.html").read_text(encoding="utf-8")
     fills = {
-        "policy": "; ".join(policy), "title": _plain(title), "mode": "served" if served else "file", "style": style,
-        "script": script, "data": data,
-    }  # fmt: skip
+        "policy": "; ".join(policy),
+        "title": _plain(title),
+        "mode": "served" if served else "file",
+        "style": style,
+        "script": script,
+        "data": data,
+    }
     return re.sub(r"\{\{(\w+)\}\}", lambda match: fills[match[1]], page)
 
 

@@ -106,7 +106,7 @@ def open_collection(
     credit_path = view.credit_path or (f"{view.page}.credit.jsonl" if credit is not None else None)
 
     def kept(path: str, credit_path: str | None) -> CreditFile | None:
-        if credit is not None:
+        if credit is not None and credit_path is not None:
             write_credit(credit, RecordFile(path, kind, limit), credit_path, view.overwrite)
         return None if credit_path is None else CreditFile(credit_path)
 

@@ -25,9 +25,23 @@ from sweet_rl.records import Task, parse_row, seed_for
 
 LONGEST_REFERENCE = 50  # lines (the paper, section on ColBench)
 TRIVIAL = (
-    "None", "True", "False", "0", "1", "-1", "0.0", "''", "[]", "{}", "a[0] if a else None", "a[-1] if a else None",
-    "list(a)", "len(a[0])", "sum(a)", "max(a)",
-)  # fmt: skip
+    "None",
+    "True",
+    "False",
+    "0",
+    "1",
+    "-1",
+    "0.0",
+    "''",
+    "[]",
+    "{}",
+    "a[0] if a else None",
+    "a[-1] if a else None",
+    "list(a)",
+    "len(a[0])",
+    "sum(a)",
+    "max(a)",
+)
 
 
 class Dropped(Exception):

@@ -109,9 +109,14 @@ def synthesize(
         try:
             with grader, ThreadPoolExecutor(grader.workers) as checks:
                 propose = _Proposals(
-                    chat_model, grader, checks, passages, template, replace(sampling, seed=settings.seed),
+                    chat_model,
+                    grader,
+                    checks,
+                    passages,
+                    template,
+                    replace(sampling, seed=settings.seed),
                     settings.num_tests,
-                )  # fmt: skip
+                )
                 await chat_model.check()
                 await _collect(run, propose, known, settings)
         finally:
@@ -126,10 +131,14 @@ def synthesize(
         return summary
 
     recorded = to_settings(
-        settings, model, temperature=sampling.temperature, max_tokens=sampling.max_tokens,
-        corpus=hash_rows(passages.texts)[:16], prompt=hash_rows([template])[:16],
+        settings,
+        model,
+        temperature=sampling.temperature,
+        max_tokens=sampling.max_tokens,
+        corpus=hash_rows(passages.texts)[:16],
+        prompt=hash_rows([template])[:16],
         exclude=hash_rows(task.to_dict() for task in known)[:16],
-    )  # fmt: skip
+    )
     run_step(open_run(proposals, recorded, settings.exclude, step.overwrite), collect)
     select((row for _, _, row in scan_rows(proposals)), step.overwrite)  # made again if the file was removed
 
