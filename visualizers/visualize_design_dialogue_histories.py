@@ -17,7 +17,7 @@ from sweet_rl.viewer.show import ViewSettings, show
 
 
 def main(
-    view: Annotated[ViewSettings, prefix("", response_template=None)],
+    view: ViewSettings,
     pages: Annotated[BrowserSettings, prefix("", browser_workers="workers", page_timeout=None)],
     image_encoder: str | None = None,
     no_similarity: bool = False,

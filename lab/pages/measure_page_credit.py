@@ -47,7 +47,7 @@ def main(
     """Measure ranked candidates by the oracle.
 
     Args:
-        runs: name=file[+file...] for each critic, separated by commas.
+        runs: Files of each critic as name=file[+file...], separated by commas.
         output_path: JSON file for the figures.
         markdown_path: Markdown file for the tables.
         seed: Random seed of the bootstrap.

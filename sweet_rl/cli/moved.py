@@ -7,7 +7,6 @@ from fnmatch import fnmatchcase
 from sweet_rl.errors import UserError
 
 FIELDS = "it is a setting of a critic of lab/critics now: --critic_type lab/critics/FILE.py --critic_settings '{...}'"
-CRITIC = "the critic is the file of this name in lab/critics: --critic_type lab/critics/FILE.py in a clone"
 MOVED = {
     "--push_to_hub": "upload the finished output with `hf upload OWNER/NAME PATH` (docs/hub.md)",
     "--pairs_together": "use --max_pairs_per_prompt",
@@ -19,9 +18,9 @@ MOVED = {
     "--critic_top_tokens": FIELDS,
     "--critic_purification": FIELDS,
     "--critic_reply": FIELDS,
-    "--critic_type belief_gain": CRITIC,
-    "--critic_type purified": CRITIC,
-    "--critic_type pmi_belief": CRITIC,
+    "--critic_type belief_gain": "use --critic_type lab/critics/belief_gain.py in a clone",
+    "--critic_type purified": "use --critic_type lab/critics/purified.py in a clone",
+    "--critic_type pmi_belief": "use --critic_type lab/critics/pmi_belief.py in a clone",
     "--*normalize sqrt": FIELDS,
     "--*normalize top": FIELDS,
     "--*hostname @*": "list the servers themselves: --hostname host1:8000,host2:8000",
