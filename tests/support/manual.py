@@ -28,7 +28,7 @@ from sweet_rl.task_types import load_domain
 from tests.support.command_line import ROOT
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md"))]
-FOLDERS = ("scripts", "visualizers", "benchmarks", "configs", "docs", "tests", "sweet_rl")
+FOLDERS = ("scripts", "visualizers", "benchmarks", "configs", "docs", "tests", "sweet_rl", "lab")
 # Read by other tools, not by this package.
 VARIABLES = {"CUDA_VISIBLE_DEVICES", "HF_HUB_CACHE", "OPENAI_API_KEY", "PYTHONPATH", "HF_TOKEN"}
 

@@ -24,7 +24,7 @@ def test_the_notebook_runs_and_useful_questions_have_more_credit_than_useless_on
                 if inspect.iscoroutine(result):
                     asyncio.run(result)
     words = [message["oracle"] for message in space["said"]]
-    advantages = [turn["advantage"] for turn in space["turns"]]
+    advantages = [turn.score for turn in space["turns"]]
     useful, useless = (
         [score for score, word in zip(advantages, words, strict=True) if word == wanted]
         for wanted in ("useful", "useless")
