@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 
@@ -79,7 +79,7 @@ def run_step(
 async def write_results(
     run: Run,
     items: Iterable[Item],
-    work: Callable[[Item], Awaitable[Iterable[dict]]],
+    work: Callable[[Item], Awaitable[Sequence[dict]]],
     concurrency: int,
     total: int | None = None,
     unit: str = "item",
@@ -99,7 +99,7 @@ async def write_results(
     """
     failures: list[ItemError] = []
 
-    async def attempt(item: Item) -> Iterable[dict]:
+    async def attempt(item: Item) -> Sequence[dict]:
         try:
             return await work(item)
         except ItemError as error:
@@ -112,7 +112,7 @@ async def write_results(
         async for records in as_they_finish(items, attempt, concurrency):
             for record in records:
                 run.write(record)
-                bar.update()
+                bar.update(len(records))
     if failures:
         kinds = ", ".join(f"{count} {kind}" for kind, count in Counter(error.kind for error in failures).most_common())
         raise UserError(
