@@ -112,7 +112,7 @@ def test_a_table_ends_in_print_and_figures_also_after_a_kill(tmp_path):
     runs nothing. 3. A changed input is refused by the step that read another one, with a message that says so."""
     variables = {**SMOKE, "OUT": str(tmp_path)}
     dialogues = tmp_path / "seed0" / "trajectories.jsonl"
-    command = ["doit", "-n", "1", "table2"]
+    command = ["doit", "-n", "1", "steps:seed0/trajectories.jsonl", "table2"]
     environment = os.environ | {"PYTHONPATH": str(ROOT)} | variables
     with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, start_new_session=True) as one:
         while not (dialogues.exists() and dialogues.stat().st_size):
