@@ -93,6 +93,12 @@ def test_figure_3a_plays_2_to_32_candidates_and_figure_3b_takes_20_and_60_percen
     assert shares == [0.2 * BACKEND["collection"]["num_tasks"], 0.6 * BACKEND["collection"]["num_tasks"]]
 
 
+def test_every_command_of_the_embedded_worlds_is_one_that_its_script_takes(tmp_path, monkeypatch):
+    for world in ("quick", "hard"):
+        for words in planned(tmp_path, WORLD=world, SEEDS="1").values():
+            parsed(words, monkeypatch)
+
+
 def test_dialogues_that_exist_are_used_instead_of_collecting(tmp_path):
     steps = planned(tmp_path, WORLD="paper", DIALOGUES="colbench/backend/offline")
     assert "seed0/trajectories.jsonl" not in steps
