@@ -101,6 +101,8 @@ def _is_union(kind: Any) -> bool:
 
 
 def _as_union(value: Any, kinds: tuple[Any, ...]) -> Any:
+    if isinstance(value, str) and any(value in typing.get_args(kind) for kind in kinds):
+        return value  # a choice with the name of nothing, for example `none` of --normalize
     if type(None) in kinds and (value is None or isinstance(value, str) and value.lower() in _NULL):
         return None
     for kind in sorted((kind for kind in kinds if kind is not type(None)), key=lambda kind: kind is str):

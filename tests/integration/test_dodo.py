@@ -63,7 +63,6 @@ def test_the_methods_have_the_papers_settings(monkeypatch):
         "seed0/critic_without_normalisation": {"normalize": "none"},
         "seed0/ranked_without_normalisation.jsonl": {"normalize": "none"},
         "seed0/critic_one_mean": {"normalize": "trajectory"},
-        "seed0/ranked_one_mean.jsonl": {"normalize": "trajectory"},
     }
     played = {name: words[words.index("--agent_model") + 1] for name, words in paper().items() if "test.jsonl" in name}
     agents = {played[f"seed0/{run}.test.jsonl"] for run in ("zero_shot", "single_turn_strong", "multi_turn_gpt-4o")}
