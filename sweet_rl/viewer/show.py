@@ -25,17 +25,17 @@ class ViewSettings:
     """What is looked at, and whether it is written or served.
 
     Attributes:
-        input_path: trajectories, candidates or pairs (JSONL); the kind is known from the fields of the first record.
-        output: the HTML file; default: the input's name with .html.
-        serve: write no file; serve the page on 127.0.0.1 and read entries on request.
+        input_path: Trajectories, candidates or pairs (JSONL); the kind is known from the fields of the first record.
+        output: HTML file; by default the input's name with .html.
+        serve: Write no file; serve the page on 127.0.0.1 and read entries on request.
         port: Port of --serve; 0 takes a free one.
-        compare_path: trajectories of a second run on the same tasks, shown beside the first.
+        compare_path: Trajectories of a second run on the same tasks, shown beside the first.
         names: Names of the two runs, separated by a comma; default: the names of the files.
-        credit_path: file of the critic's credit, computed once; default with --critic: beside the output.
-        ranked_path: ranked candidates of these trajectories, shown at their turns.
-        pair_path: turn pairs drawn from the ranked candidates, to mark which candidates were chosen and rejected.
-        limit: only the first records.
-        overwrite: replace an output that holds something else.
+        credit_path: File of the critic's credit, computed once; default with --critic: beside the output.
+        ranked_path: Ranked candidates of these trajectories, shown at their turns.
+        pair_path: Turn pairs drawn from the ranked candidates, to mark which candidates were chosen and rejected.
+        limit: Number of records that are shown, from the first one.
+        overwrite: Replace an output that holds something else.
 
     Raises:
         UserError: --output with --serve, or an output that is the input.
