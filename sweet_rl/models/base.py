@@ -111,7 +111,8 @@ class ChatModel(Protocol):
         chat: Its chat format, or None if its tokenizer is not available.
     """
 
-    chat: ChatFormat | None
+    @property
+    def chat(self) -> ChatFormat | None: ...
 
     async def check(self) -> None:
         """Check that calls can work at all.

@@ -25,6 +25,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -204,7 +205,7 @@ class GenerationEngine:
 
     def __init__(
         self,
-        model: torch.nn.Module,
+        model: Any,
         eos_ids: set[int],
         max_rows: int = 256,
         prefill_tokens: int = 8192,
@@ -324,15 +325,16 @@ class GenerationEngine:
             ids[row, new - len(tokens) :] = tokens
             places = np.arange(length - len(tokens), length)
             columns[row, new - len(tokens) :] = positions[row, new - len(tokens) :] = places
-        ids, columns, positions = (torch.from_numpy(one).to(self.device) for one in (ids, columns, positions))
-        hidden = torch.arange(width, device=self.device) > positions[:, None, :, None]
+        to_device = (torch.from_numpy(one).to(self.device) for one in (ids, columns, positions))
+        input_ids, to_columns, position_ids = to_device
+        hidden = torch.arange(width, device=self.device) > position_ids[:, None, :, None]
         mask = torch.zeros(hidden.shape, dtype=self.model.dtype, device=self.device)
         mask.masked_fill_(hidden, torch.finfo(self.model.dtype).min)
-        self.arena.look_at(low, low + len(new_ids), columns, width)
+        self.arena.look_at(low, low + len(new_ids), to_columns, width)
         output = self.model(
-            input_ids=ids,
+            input_ids=input_ids,
             attention_mask=mask,
-            position_ids=positions,
+            position_ids=position_ids,
             past_key_values=self.arena,
             use_cache=True,
             logits_to_keep=1,
@@ -384,7 +386,7 @@ class GenerationEngine:
         return torch.tensor(values, dtype=torch.float32, device=self.device)
 
 
-def context_length(model: torch.nn.Module) -> int | None:
+def context_length(model: Any) -> int | None:
     """Return the number of positions that the model was made for, or None if its configuration does not tell.
 
     A sliding attention window counts as the end of the context.
@@ -411,13 +413,15 @@ class KVArena(Cache):
         UserError: The model has no plain key-value cache in each layer.
     """
 
-    def __init__(self, model: torch.nn.Module, budget_bytes: int) -> None:
+    def __init__(self, model: Any, budget_bytes: int) -> None:
         super().__init__(layers=[])
         self.device = model.get_input_embeddings().weight.device
         probe = DynamicCache()
         with torch.inference_mode():
             model(torch.zeros(1, 1, dtype=torch.long, device=self.device), past_key_values=probe, use_cache=True)
-        pairs = [(getattr(layer, "keys", None), getattr(layer, "values", None)) for layer in probe.layers]
+        pairs: list[tuple[Any, Any]] = [
+            (getattr(layer, "keys", None), getattr(layer, "values", None)) for layer in probe.layers
+        ]
         if not pairs or any(not torch.is_tensor(one) or one.dim() != 4 for pair in pairs for one in pair):
             raise UserError(
                 f"{type(model).__name__} does not keep one plain key-value cache per layer (recurrent or mixed "

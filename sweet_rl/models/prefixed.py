@@ -34,7 +34,7 @@ class PrefixedModel:
     async def complete_parts(
         self, parts: Sequence[Part], sampling: Sampling, tokenizer: str | None = None
     ) -> list[Completion]:
-        prompt = [*parts, {"text": self.prefix, "train": False}]
+        prompt: list[Part] = [*parts, {"text": self.prefix, "train": False}]
         return [
             replace(
                 completion,

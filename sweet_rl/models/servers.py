@@ -156,7 +156,7 @@ class Servers:
             ModelError: The server does not answer, or refuses the key.
         """
         try:
-            options = {**self._options, "timeout": LIST_SECONDS}
+            options: Any = {**self._options, "timeout": LIST_SECONDS}
             answer = await self._json_object(server, server.client.get("/models", cast_to=object, options=options))
         except ModelError as error:
             status = getattr(error.__cause__, "status_code", None)

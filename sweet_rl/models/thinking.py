@@ -6,7 +6,7 @@ OPEN, CLOSE = "<think>", "</think>"
 
 
 def without_thinking(text: str, prompt: str | None = None) -> str:
-    """A sampled text without the reasoning at its beginning: what others see of it, and what is graded.
+    """Return a sampled text without the reasoning at its beginning: what others see of it, and what is graded.
 
     A text whose reasoning a token limit cut has nothing else: "" is returned. Later mentions of the tags stay.
 
