@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -98,7 +99,7 @@ def _reason(failure: dict | None) -> str:
     return f"{failure['kind']}: {failure['message']}"
 
 
-def newest_draft(dialogue: list[Message]) -> str | None:
+def newest_draft(dialogue: Sequence[Message]) -> str | None:
     """The page of the agent's newest message that holds one; None before the first draft."""
     for message in reversed(dialogue):
         if message["role"] == "assistant":
