@@ -3,13 +3,13 @@
     python scripts/simulate_interactions.py --agent_model policy --env_model mini --best_of_n 4 --record_logprobs \\
         --input_path train.jsonl --output_path trajectories.jsonl
     python scripts/evaluate_code.py --input_path trajectories.jsonl --output_path graded.jsonl
-    python lab/policy_gradients/train_policy_gradient.py --pretrain policy --dataset graded.jsonl \
+    python -m lab.policy_gradients.train_policy_gradient --pretrain policy --dataset graded.jsonl \
         --save_path next_policy
 
 and the next round begins with --agent_model next_policy. With the credit of each turn, between grading and training:
 
     python scripts/score_turns.py --model_id critic --input_path graded.jsonl --output_path credited.jsonl
-    python lab/policy_gradients/train_policy_gradient.py --turn_weight 0.5 --dataset credited.jsonl ...
+    python -m lab.policy_gradients.train_policy_gradient --turn_weight 0.5 --dataset credited.jsonl ...
 
 lab/policy_gradients/README.md says more. Several GPUs and killed runs: as for train_dpo.py.
 """

@@ -27,4 +27,4 @@ class Settings:
 
 
 def test_only_documentation_that_continues_an_arguments_name_is_found():
-    assert list(problems(SOURCE)) == [(6, "seed"), (9, "texts"), (21, "alpha, beta")]
+    assert list(problems(SOURCE)) == [(6, "seed"), (9, "texts"), (20, "alpha, beta")]
