@@ -24,6 +24,10 @@ MOVED = {
     "--*normalize sqrt": FIELDS,
     "--*normalize top": FIELDS,
     "--*hostname @*": "list the servers themselves: --hostname host1:8000,host2:8000",
+    "--studies": "run `python -m lab.critics.measure_study --studies ...` in a clone",
+    "--response_template": "turns are scored from their own prompts; leave it out",
+    "--task_type": "web pages are made by `python -m lab.pages.make_page_tasks` and `make_page_agent` in a clone; the "
+    "human who replies to candidates is a setting of a critic of lab/critics",
     "--informed_share": "run `python -m lab.taught.make_taught_agent` in a clone",
     "--task_type mini_html": "use --task_type lab/pages/domain.py in a clone",
     "--*model* mini_html": "use lab/pages/agent of a clone",
