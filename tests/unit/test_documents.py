@@ -194,7 +194,9 @@ def test_the_online_rounds_in_the_manual_are_those_of_the_results():
         assert cells == [success[f"{name}@{number}"] for number in (0, 200, 400)], name
 
 
-@pytest.mark.parametrize("picture, results", [("online", "lab/policy_gradients/online"), ("taught", "lab/taught/shares")])
+@pytest.mark.parametrize(
+    "picture, results", [("online", "lab/policy_gradients/online"), ("taught", "lab/taught/shares")]
+)
 def test_the_figures_of_the_manual_are_those_of_the_results(picture, results):
     shown_there = (ROOT / "docs" / "pictures" / f"{picture}.png").read_bytes()
     assert shown_there == results_file(results, "png").read_bytes()
