@@ -143,7 +143,8 @@ def test_killed_and_continued_with_credit_and_a_reference_it_ends_with_the_same_
     flags = TRAINING | {"pretrain": "mini", "dataset": few, "kl_coef": 0.01, "train_batch_size": 8, "max_epochs": 2}
     run(SCRIPT, **flags, save_path=tmp_path / "whole")
     killed = tmp_path / "killed.py"
-    killed.write_text(KILLED_BEFORE_A_STEP.format(step=3, script=ROOT / "lab/policy_gradients/train_policy_gradient.py"))
+    script = ROOT / "lab/policy_gradients/train_policy_gradient.py"
+    killed.write_text(KILLED_BEFORE_A_STEP.format(step=3, script=script))
     given = flags | {"save_path": tmp_path / "killed", "save_minutes": 1e-9}
     code, printed = run_together([[sys.executable, str(killed), *words_of(given)]])
     assert code == signal.SIGKILL and (tmp_path / "killed" / "checkpoints" / "checkpoint-3").is_dir(), printed
