@@ -160,7 +160,8 @@ def critic_flags(*names: str) -> type[CriticChoice]:
         for key, kind in get_type_hints(settings).items():
             kinds[key] = kind if kinds.get(key, kind) == kind else str  # the critic's own settings are checked later
             texts.setdefault(key, {}).setdefault(docs[key], []).append(name)
-    added = [(key, kind | None, field(default=None)) for key, kind in kinds.items()]
+    # A kind without `| None`, because that would read the word `none` of --normalize as no value.
+    added = [(key, kind, field(default=None)) for key, kind in kinds.items()]
     lines = [
         f"    {key}: " + " ".join(f"For {', '.join(own)}: {text}" for text, own in texts[key].items()) for key in kinds
     ]

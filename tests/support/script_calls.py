@@ -109,7 +109,7 @@ SCRIPTS = (
         {"model_id": "{place}/model", "reference_model_id": "{place}/model", "input_path": "{place}/graded.jsonl",
          "output_path": "{out}/made.jsonl"},
         ("output_path",), "token_budget", "input_path", "dialogue_history", "no list",
-        ("model_id", "reference_model_id"), {"normalize": "none", "no_prompt": "True", "clip": "2"},
+        ("model_id", "reference_model_id"), {"normalize": "none", "no_prompt": "True"},
     ),
     Script(
         "sample_best_of_n.py",
@@ -117,7 +117,7 @@ SCRIPTS = (
          "best_of_n": "2", **FAST},
         ("output_path",), "best_of_n", "input_path", "dialogue_history", [{"role": "robot", "content": ""}],
         ("model_id",),
-        {"best_of_n": "3", "temperature": "0.5", "top_p": "0.9", "max_tokens": "4", "data_fraction": "0.5", "seed": "1",
+        {"data_fraction": "0.5", "best_of_n": "3", "temperature": "0.5", "top_p": "0.9", "max_tokens": "4", "seed": "1",
          "bf16": "True", "shard": "1/2"},
     ),
     Script(
@@ -126,7 +126,7 @@ SCRIPTS = (
          "output_path": "{out}/made.jsonl"},
         ("output_path",), "token_budget", "input_path", "additional_outputs", "no list",
         ("model_id", "reference_model_id"),
-        {"normalize": "none", "no_prompt": "True", "clip": "2", "shard": "1/2"},
+        {"normalize": "none", "no_prompt": "True", "shard": "1/2"},
     ),
     Script(
         "generate_random_pairs_from_ranks.py",

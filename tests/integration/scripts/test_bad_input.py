@@ -285,7 +285,7 @@ def test_a_call_without_its_input_says_what_is_missing(script, place, out):
         ("measure_mini_credit.py", {"runs": "a={place}/unranked.jsonl"}, ["rank_best_of_n.py"]),
         ("measure_mini_credit.py", {"runs": ""}, ["--runs"]),
         ("lab.critics.study_credit", {"purification": "much"}, ["--purification", "0.5,1"]),
-        ("lab.critics.study_credit", {"clip": "0"}, ["--clip"]),
+        ("lab.critics.study_credit", {"clip": "0"}, ["clip is 0.0"]),
     ],
     ids=str,
 )

@@ -143,7 +143,7 @@ def test_files_that_the_release_made_are_ranked_paired_and_trained_on(place, cap
     assert "stored log-probs of sampling" in caplog.text
     done("rank_best_of_n.py sampled_released.jsonl r_sum.jsonl M --no_use_ground_truth --use_sum")
     settings = json.loads((place / "r_sum.jsonl.manifest.json").read_text())["settings"]
-    assert (settings["hint"], settings["normalize"], settings["reference"]) == (False, "none", "sampled")
+    assert (settings["no_prompt"], settings["normalize"], settings["reference"]) == (True, "none", "sampled")
 
     done("generate_random_pairs_from_ranks.py ranked_released.jsonl p.jsonl --no_prompt --num_pairs 4")
     texts = {(row["chosen"][-1]["text"], row["rejected"][-1]["text"]) for row in read_rows(place / "p.jsonl")}
