@@ -24,7 +24,7 @@ def test_ranking_by_a_judge_is_continued_where_its_server_gave_out(tmp_path):
 
     with ApiServer(answer) as server:
         first = call("rank_best_of_n.py", hostname=server.url, concurrency=1, **flags)
-        assert first.code == 2 and "could not be ranked" in first.err
+        assert first.code == 2 and "1 of the turns failed" in first.err
         before = (tmp_path / "judged.jsonl").read_text()
         assert len(before.splitlines()) == 2
         again = call("rank_best_of_n.py", hostname=server.url, concurrency=1, **flags)
