@@ -117,7 +117,7 @@ class Progress(AbstractContextManager):
         self._shown = time.monotonic()
 
     def on_message(self, side: str, tokens: int) -> None:
-        """Count a message; one of the agent is a turn."""
+        """Count a message. Agent messages also count as turns."""
         self._counts[side] += tokens
         self._counts["turns"] += side == "agent"
         if time.monotonic() - self._shown >= TERMINAL_INTERVAL:

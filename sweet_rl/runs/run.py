@@ -100,7 +100,7 @@ class Run(_Output):
             yield from (row for _, row in _lines(self.path))
 
     def sort(self, ids: Iterable[str]) -> None:
-        """Put the records in the order of `ids`, so that it does not tell which one was made first."""
+        """Sort the records by `ids`, so that their order does not depend on completion."""
         self._remove_replaced()
         places, end = {}, 0
         for line, row in _lines(self.path):

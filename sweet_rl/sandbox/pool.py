@@ -143,7 +143,7 @@ class Pool:
 
 
 class _Turns:
-    """Many threads run jobs beside each other, or one runs its job alone; who wants to be alone goes first."""
+    """Reader-writer lock: many threads run jobs at the same time, or one runs alone; exclusive requests have priority."""
 
     def __init__(self):
         self._condition = threading.Condition()

@@ -115,7 +115,7 @@ class Sandbox:
         self._control.settimeout(CONTROL_SECONDS)
         if problem:
             self.close()
-            raise SandboxUnavailable(f"The sandbox level '{level}' cannot be had here: {problem}.")
+            raise SandboxUnavailable(f"The sandbox level '{level}' is not available: {problem}.")
 
     def run(self, job: Job) -> list[Outcome]:
         """Run all tests of one answer in children that run nothing else.

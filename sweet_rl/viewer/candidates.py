@@ -52,7 +52,7 @@ class Ranked:
 
 
 def dialogue_of(record: TurnCandidates) -> tuple[str, int]:
-    """(id of the dialogue, turn) of the candidates. If the dialogue is not known, the record's own id stands for it."""
+    """Return (id of the dialogue, turn) of the candidates; an unknown dialogue is replaced by the record's own id."""
     if record.turn is not None and record.id.endswith(f"-{record.turn}"):
         return record.id.removesuffix(f"-{record.turn}"), record.turn
     return record.id, record.turn or 0

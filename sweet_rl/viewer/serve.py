@@ -187,7 +187,7 @@ def make_server(collection: Collection, pictures: Any = None, port: int = 0) -> 
         server = _Server(("127.0.0.1", port), handler)
     except (OSError, OverflowError) as error:
         raise UserError(
-            f"--port {port} cannot be had: {error}. Give another one, or --port 0 for a free one."
+            f"--port {port} is not available: {error}. Give another one, or --port 0 for a free one."
         ) from error
     server.scanned = scanned.start()
     return server
