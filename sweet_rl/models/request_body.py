@@ -56,7 +56,7 @@ class RequestBody:
         return {name: value for name, value in body.items() if value is not None}
 
     def adapt(self, error: ModelError, sent: dict[str, Any]) -> bool:
-        """Return whether the server named a parameter of `sent` that it does not take and that can be left out."""
+        """Drop a parameter of `sent` that the server refused by name; return whether one was dropped."""
         refusal = error.__cause__
         if not isinstance(refusal, (openai.BadRequestError, openai.UnprocessableEntityError)):
             return False

@@ -143,7 +143,7 @@ class Pool:
 
 
 class _Turns:
-    """Reader-writer lock: many threads run jobs at the same time, or one runs alone; exclusive requests have priority."""
+    """Reader-writer lock: many jobs at the same time or one alone; exclusive requests have priority."""
 
     def __init__(self):
         self._condition = threading.Condition()

@@ -363,7 +363,7 @@ def test_strict_refuses_where_there_are_no_namespaces_and_auto_says_what_it_take
     command = [sys.executable, str(ROOT / "scripts/evaluate_code.py"), "--input_path", str(tmp_path / "tasks.jsonl"),
                "--grade_references", "--output_path"]  # fmt: skip
     refused = without_namespaces(*command, str(tmp_path / "a.jsonl"), "--sandbox", "strict")
-    assert refused.returncode == 2 and "level 'strict' cannot be had here" in refused.stderr, refused.stderr
+    assert refused.returncode == 2 and "level 'strict' is not available" in refused.stderr, refused.stderr
     taken = without_namespaces(*command, str(tmp_path / "b.jsonl"))
     assert taken.returncode == 0 and "sandbox level: seccomp (The sandbox level 'strict'" in taken.stdout, taken.stderr
     assert json.loads((tmp_path / "b.jsonl").read_text())["reward"] == 1.0
@@ -371,9 +371,9 @@ def test_strict_refuses_where_there_are_no_namespaces_and_auto_says_what_it_take
 
 def test_an_unavailable_level_is_refused_by_name(monkeypatch):
     monkeypatch.setattr("sweet_rl.sandbox.sandbox.Sandbox.__init__", _refuse)
-    with pytest.raises(SandboxUnavailable, match="'strict' cannot be had"):
+    with pytest.raises(SandboxUnavailable, match="'strict' is not available"):
         available_level("strict")
 
 
 def _refuse(self, level, **_):
-    raise SandboxUnavailable(f"The sandbox level '{level}' cannot be had here: unshare: Operation not permitted.")
+    raise SandboxUnavailable(f"The sandbox level '{level}' is not available: unshare: Operation not permitted.")
