@@ -44,7 +44,10 @@ def run(main: Callable[..., Any], command: Sequence[str] | None = None, released
     atexit.register(gc.freeze)  # or Python looks for cycles among the objects of torch when it exits: over a second
     words = sys.argv[1:] if command is None else list(command)
     if "--help" in words or "-h" in words:
-        print(help_text(main, words[words.index("--help") + 1 :] if "--help" in words else ()))
+        try:
+            print(help_text(main, words[words.index("--help") + 1 :] if "--help" in words else ()), flush=True)
+        except BrokenPipeError:  # `head` has closed the pipe; Python would complain once more when it exits
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     try:
         main(**parse(main, _without_local_rank(words), released))

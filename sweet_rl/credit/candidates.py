@@ -32,7 +32,7 @@ class CandidateSettings:
         model_id: Policy: `mini`, a checkpoint folder, a hub name, or a server's name for it.
         data_fraction: Share of the tasks, a random sample, each with all its trajectories (paper: 0.1).
         concurrency: Largest number of turns in progress.
-        exclude: List of tasks to leave out, JSONL, as audit_tasks.py --exclude_path writes it.
+        exclude: List of tasks to leave out, JSONL with a field `id` per row.
         seed: Random seed of the sample of tasks and of the candidates.
     """
 

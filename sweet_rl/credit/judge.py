@@ -1,4 +1,5 @@
-"""An LLM as a judge: asked which of two candidates of a turn is better, in a knockout over all of them."""
+"""An LLM as a judge: asked which of two candidates of a turn is better, in a knockout over all of them
+(the LLM judge of Figure 3a)."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class Evaluation:
         baseline: Graded file of another run on the same tasks, against which the win rate is printed.
         mix_humans: Print the win rate also if the baseline was played with another simulated human.
         num_tasks: Number of tasks that are graded, from the start of the file; all by default.
-        exclude: List of tasks to leave out, JSONL, as audit_tasks.py --exclude_path writes it.
+        exclude: List of tasks to leave out, JSONL with a field `id` per row.
         grade_references: Grade the reference solutions of a tasks file as answers.
         in_place: Replace the input by the graded dialogues, once all of them are graded.
         retry_failed: Grade those answers again that failed by the machine (see `Grade.machine`).

@@ -1,4 +1,4 @@
-"""The list of tasks that `--exclude` leaves out: JSONL rows {id, reasons}, as audit_tasks.py writes them."""
+"""The list of tasks that `--exclude` leaves out: JSONL rows {id, reasons}; `reasons` is optional."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def without_excluded(records: Sequence[Record], path: str | None) -> list[Record
 
 def _read_ids(path: str) -> set[str]:
     if not Path(path).is_file():
-        raise RecordError(f"--exclude {path}: there is no such file. audit_tasks.py --exclude_path writes one.")
+        raise RecordError(f"--exclude {path}: there is no such file. docs/files.md describes such a list.")
     ids = set()
     for number, line in enumerate(Path(path).read_bytes().splitlines(), start=1):
         if line.strip():

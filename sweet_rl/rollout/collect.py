@@ -31,8 +31,8 @@ class CollectionSettings:
         num_tasks: Number of tasks that are played, from the start of the file; all by default.
         best_of_n: Number of dialogues per task.
         max_turns: Largest number of messages of the agent in one dialogue.
-        exclude: List of tasks to leave out, JSONL, as audit_tasks.py --exclude_path writes it.
-        record_logprobs: Keep the log-probs of the agent's sampled tokens, for train_policy_gradient.py.
+        exclude: List of tasks to leave out, JSONL, with a field `id` per row.
+        record_logprobs: Record the log-probs of the agent's sampled tokens in its messages.
         retry_failed: Play the dialogues again that are recorded as failed.
         seed: Random seed of the dialogues.
         concurrency: Largest number of dialogues in progress.

@@ -112,7 +112,7 @@ async def write_results(
         async for records in as_they_finish(items, attempt, concurrency):
             for record in records:
                 run.write(record)
-                bar.update(len(records))
+                bar.update()
     if failures:
         kinds = ", ".join(f"{count} {kind}" for kind, count in Counter(error.kind for error in failures).most_common())
         raise UserError(

@@ -1,4 +1,5 @@
-"""Preference training: the critic (trajectory pairs, equation 2) and the policy (turn pairs, equation 4)."""
+"""Preference training: the critic (trajectory pairs, equation 2), the policy (turn pairs, equation 4), and
+multi-turn DPO, the baseline (trajectory pairs without the reference solution)."""
 
 from __future__ import annotations
 
