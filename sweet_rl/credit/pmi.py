@@ -1,7 +1,7 @@
 """Pointwise information (PMI): how much likelier the reference solution makes a turn, under any one language model.
 
-Not in the paper. The score log pi(a|o,c) - log pi(a|o) needs no training. It is part of the SWEET critic's score if the reference of the
-log-ratio does not see the reference solution.
+Not in the paper. The score log pi(a|o,c) - log pi(a|o) needs no training. It is part of the SWEET critic's score if the
+reference of the log-ratio does not see the reference solution.
 """
 
 from __future__ import annotations
