@@ -162,7 +162,6 @@ def sample_file(
     Raises:
         UserError: Before anything is written; or, once the other turns are written, because some could not be sampled.
     """
-    sampling = replace(sampling, seed=settings.seed)
     read = without_excluded(read_records(input_path, Trajectory), settings.exclude)
     trajectories = shard_of(sample_tasks(read, settings.data_fraction, settings.seed), step.shard)
     counts = {
@@ -174,7 +173,8 @@ def sample_file(
 
     async def sample(run: Run) -> dict:
         policy = load_model(settings.model_id, model, calls)
-        return counts | await sample_turns(run, trajectories, policy, sampling, settings.concurrency)
+        seeded = replace(sampling, seed=settings.seed)
+        return counts | await sample_turns(run, trajectories, policy, seeded, settings.concurrency)
 
     recorded = to_settings(settings, model, step, sampling=sampling)
     inputs = [input_path, settings.exclude, model_input(settings.model_id)]
