@@ -151,7 +151,7 @@ def vllm(scale: Scale) -> list[Line]:
         expected = score_texts(model, texts)
         del model
         torch.cuda.empty_cache()
-        scorer, _ = load_vllm_scorers([folder, None], bf16=scale.device == "cuda")
+        (scorer,) = load_vllm_scorers([folder], bf16=scale.device == "cuda")
         found = scorer(texts)
     gap = max(float(np.abs(a - b).mean()) for a, b in zip(found, expected, strict=True))
     return [Line("mean difference between log-probs, worst text", f"{gap:.1e}", "below 5e-02", gap < 5e-2)]

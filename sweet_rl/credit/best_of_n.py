@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 from sweet_rl.credit.advantage import order_by_score
-from sweet_rl.credit.candidates import candidate_fields
+from sweet_rl.credit.candidates import with_candidates
 from sweet_rl.credit.critic_types import ChosenCritic
 from sweet_rl.credit.critics import CheckedCritic
 from sweet_rl.errors import UserError
@@ -69,16 +69,17 @@ class BestCandidate:
         if prompt is None:
             prompt = [] if self._critic.chat is None else self._critic.chat.prompt(messages)
         number = sum(message["role"] == "assistant" for message in messages)
-        return TurnCandidates(
+        turn = TurnCandidates(
             id=f"{task.id}, turn {number}",
             task=task,
             turn=number,
             input=prompt,
             older_output=completions[0].text,
+            additional_outputs=[],
             tokenizer=tokenizer,
             dialogue=messages,
-            **candidate_fields(completions),
         )
+        return with_candidates(turn, completions)
 
     async def _work(self) -> None:
         while self._waiting:
@@ -89,6 +90,7 @@ class BestCandidate:
         self._workers.discard(asyncio.current_task())
 
     async def _score(self, batch: list[tuple[TurnCandidates, asyncio.Future[int]]]) -> None:
+        results: Sequence[int | Exception]
         try:
             scores = await self._critic.scores([turn for turn, _ in batch])
             results = [order_by_score(own)[0] for own in scores]

@@ -28,7 +28,7 @@ def prompt_parts(record: TurnCandidates, bos_text: str = "") -> list[Part]:
     if not isinstance(record.input, str):
         return [part | {"train": False} | ({"turn": True} if part["train"] else {}) for part in record.input]
     if bos_text and record.input.startswith(bos_text):
-        bos = {"text": bos_text, "train": False, "bos": True}
+        bos: Part = {"text": bos_text, "train": False, "bos": True}
         return [bos, {"text": record.input.removeprefix(bos_text), "train": False}]
     return [{"text": record.input, "train": False}]
 
@@ -64,7 +64,7 @@ def encoded_candidates(record: TurnCandidates, chat: ChatFormat, hint: bool) -> 
     check_candidates(record, hint)
     prompt = prompt_parts(record, chat.bos_text)
     if hint:
-        prompt = with_hint(prompt, record.task.ground_truth)
+        prompt = with_hint(prompt, reference_solution(record))
     texts = []
     for i in range(len(record.additional_outputs)):
         ids, train = chat.encode([*prompt, completion_part(record, i, chat.eos_text)], record.tokenizer)
@@ -72,7 +72,7 @@ def encoded_candidates(record: TurnCandidates, chat: ChatFormat, hint: bool) -> 
     return texts
 
 
-def sampling_logprobs(record: TurnCandidates, normalize: str = "turn") -> list[list[float] | float]:
+def sampling_logprobs(record: TurnCandidates, normalize: str = "turn") -> list[list[float]] | list[float]:
     """The log-probs with which the candidates were sampled: for each candidate [tokens], or their mean.
 
     Args:
@@ -100,8 +100,15 @@ def check_candidates(record: TurnCandidates, hint: bool) -> None:
         raise UserError(
             f"candidates {record.id!r}: additional_outputs is empty. Sample candidates with sample_best_of_n.py."
         )
-    if hint and record.task is None:
+    if hint:
+        reference_solution(record)
+
+
+def reference_solution(record: TurnCandidates) -> str:
+    """The reference solution of the record's task. Raises UserError if the record has no task."""
+    if record.task is None:
         raise UserError(
             f"candidates {record.id!r}: no 'task', so there is no reference solution to show the critic. Rank with "
             "--no_prompt, or sample the candidates again with sample_best_of_n.py."
         )
+    return record.task.ground_truth

@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from sweet_rl.cli import UNRECORDED, to_settings
 from sweet_rl.errors import UserError
@@ -18,10 +18,12 @@ from sweet_rl.model_loading import model_input
 from sweet_rl.models.base import ChatModel, Completion, Sampling
 from sweet_rl.models.load import load_model
 from sweet_rl.models.settings import CallSettings, ModelSettings
-from sweet_rl.records import Trajectory, TurnCandidates, read_records, seed_for, without_excluded
+from sweet_rl.records import Message, Part, Trajectory, TurnCandidates, read_records, seed_for, without_excluded
 from sweet_rl.runs.run import Run, open_run
 from sweet_rl.runs.shards import shard_of
 from sweet_rl.runs.step import StepSettings, run_step, write_results
+
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
@@ -78,12 +80,14 @@ def turns_of(trajectory: Trajectory, model: ChatModel) -> list[TurnCandidates]:
     """
     if trajectory.ending == "failed":
         return []
-    turns = []
+    turns: list[TurnCandidates] = []
     for place, message in enumerate(trajectory.dialogue_history):
         if message["role"] != "assistant":
             continue
         number = len(turns)
         before = trajectory.dialogue_history[:place]
+        prompt: str | list[Part]
+        tokenizer: str | None
         if trajectory.parts is None and message.get("input"):
             prompt, tokenizer = message["input"], None
         elif model.chat is not None:
@@ -93,14 +97,20 @@ def turns_of(trajectory: Trajectory, model: ChatModel) -> list[TurnCandidates]:
                 f"the prompt of {trajectory.id}, turn {number} is not known: the row has no 'input' text and the model "
                 "no tokenizer here. Give the tokenizer's folder or hub name."
             )
-        output = message["content"] if message.get("output") is None else message["output"]
-        dialogue = [{"role": row["role"], "content": row["content"]} for row in before]
+        sampled = message.get("output")
+        dialogue: list[Message] = [{"role": row["role"], "content": row["content"]} for row in before]
         turns.append(
             TurnCandidates(
-                prompt, output, [], id=f"{trajectory.id}-{number}", task=trajectory.task, turn=number,
-                tokenizer=tokenizer, dialogue=dialogue,
+                input=prompt,
+                older_output=message["content"] if sampled is None else sampled,
+                additional_outputs=[],
+                id=f"{trajectory.id}-{number}",
+                task=trajectory.task,
+                turn=number,
+                tokenizer=tokenizer,
+                dialogue=dialogue,
             )
-        )  # fmt: skip
+        )
     return turns
 
 
@@ -110,30 +120,33 @@ async def sample_candidates(turn: TurnCandidates, model: ChatModel, sampling: Sa
     Raises:
         ModelError: the call failed.
     """
-    parts = [{"text": turn.input, "train": False}] if isinstance(turn.input, str) else turn.input
+    parts: list[Part] = [{"text": turn.input, "train": False}] if isinstance(turn.input, str) else turn.input
     completions = await model.complete_parts(
         parts, replace(sampling, seed=seed_for(sampling.seed, turn.id)), turn.tokenizer
     )
-    return replace(
+    turn = replace(
         turn,
         tokenizer=None if model.chat is None else model.chat.fingerprint,
         eos_text=None if model.chat is None else model.chat.eos_text,
-        **candidate_fields(completions),
+    )
+    return with_candidates(turn, completions)
+
+
+def with_candidates(turn: TurnCandidates, completions: Sequence[Completion]) -> TurnCandidates:
+    """The turn with these candidates; log-probs or token ids that one of them lacks are None for all."""
+    return replace(
+        turn,
+        additional_outputs=[completion.text for completion in completions],
+        additional_reference_logprobs=_known([completion.logprobs for completion in completions]),
+        additional_token_ids=_known([completion.token_ids for completion in completions]),
+        additional_finish_reasons=[completion.finish_reason for completion in completions],
     )
 
 
-def candidate_fields(completions: Sequence[Completion]) -> dict[str, list | None]:
-    """The fields of TurnCandidates that hold the candidates; None for log-probs or token ids that are not known."""
-
-    def known(values: list) -> list | None:
-        return None if any(value is None for value in values) else values
-
-    return {
-        "additional_outputs": [completion.text for completion in completions],
-        "additional_reference_logprobs": known([completion.logprobs for completion in completions]),
-        "additional_token_ids": known([completion.token_ids for completion in completions]),
-        "additional_finish_reasons": [completion.finish_reason for completion in completions],
-    }
+def _known(values: Sequence[Value | None]) -> list[Value] | None:
+    """The values, or None if one of them is not known."""
+    found = [value for value in values if value is not None]
+    return found if len(found) == len(values) else None
 
 
 def sample_file(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from sweet_rl.cli import UNRECORDED, to_settings
-from sweet_rl.credit.candidate_texts import check_candidates
+from sweet_rl.credit.candidate_texts import check_candidates, reference_solution
 from sweet_rl.credit.critics import CriticType
 from sweet_rl.errors import UserError
 from sweet_rl.model_loading import model_input
@@ -100,7 +100,8 @@ class JudgeCritic:
     def __init__(
         self, model: ChatModel, prompt_template: str, hint: bool = True, seed: int = 0, calls_at_once: int = 64
     ):
-        self.model, self.calls_at_once, self.tally = model, calls_at_once, Counter()
+        self.model, self.calls_at_once = model, calls_at_once
+        self.tally: Counter[str] = Counter()
         self._template, self._hint, self._seed = prompt_template, hint, seed
         self._checked: asyncio.Task | None = None
 
@@ -144,7 +145,7 @@ class JudgeCritic:
 
     async def _verdict(self, record: TurnCandidates, first: str, second: str) -> int | None:
         """The place, 1 or 2, of the better message; None if the reply does not name it."""
-        solution = fill(SOLUTION, ground_truth=record.task.ground_truth) if self._hint else ""
+        solution = fill(SOLUTION, ground_truth=reference_solution(record)) if self._hint else ""
         text = fill(
             self._template,
             dialogue=conversation(record),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Awaitable
+from collections.abc import Coroutine
 from functools import partial
 from itertools import islice
+from typing import Any
 
 from sweet_rl.credit.advantage import order_by_score
 from sweet_rl.credit.critic_types import ChosenCritic
@@ -55,7 +56,7 @@ def rank_file(
         await rank(run, critic.load(), missing)
         return summary
 
-    def work(run: Run) -> dict | Awaitable[dict]:
+    def work(run: Run) -> dict | Coroutine[Any, Any, dict]:
         missing = [record for record in records if record.id not in run.done]
         if len(environments) == 1 or not missing:
             return here(run, missing)

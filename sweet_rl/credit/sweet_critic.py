@@ -200,13 +200,14 @@ def turns_per_call(settings: TokenCriticSettings) -> int:
 def seed_of(model_id: str) -> str | None:
     """The model that a critic was trained from; None if no manifest says it. Raises UserError for a damaged one."""
     manifest = read_manifest(model_id) if Path(model_id).is_dir() else None
-    return manifest and manifest["settings"].get("ref_pretrain")
+    return manifest["settings"].get("ref_pretrain") if manifest else None
 
 
 def load_scorers(models: Sequence[str], settings: TokenCriticSettings) -> list[Score]:
     """A function from texts to log-probs for each model; equal names share one."""
     paths = [model_path(model) for model in models]
     given = list(dict.fromkeys(paths))
+    loaded: dict[str, Score]
     if settings.engine == "vllm":
         from sweet_rl.log_probs.vllm_logps import load_vllm_scorers
 

@@ -15,7 +15,7 @@ from sweet_rl.credit.candidates import turns_of
 from sweet_rl.credit.critic_types import ChosenCritic
 from sweet_rl.credit.critics import CheckedCritic, TokenCredit
 from sweet_rl.errors import UserError
-from sweet_rl.records import Trajectory, TurnCandidates, read_records
+from sweet_rl.records import Message, Trajectory, TurnCandidates, read_records
 from sweet_rl.runs.run import Run, open_run
 from sweet_rl.runs.step import StepSettings, run_step, write_results
 
@@ -32,19 +32,20 @@ def taken_turns(trajectory: Trajectory, chat: ChatFormat | None) -> list[TurnCan
         trajectory: The dialogue.
         chat: Chat format that lays out the prompts; None leaves them empty, unless the dialogue has their texts.
     """
-    said = [*trajectory.dialogue_history, {"role": "user", "content": ""}]
-    taken = [pair for pair in itertools.pairwise(said) if pair[0]["role"] == "assistant"]
+    no_reply: Message = {"role": "user", "content": ""}
+    pairs = itertools.pairwise([*trajectory.dialogue_history, no_reply])
+    taken = [pair for pair in pairs if pair[0]["role"] == "assistant"]
     turns = turns_of(trajectory, SimpleNamespace(chat=NO_LAYOUT if chat is None else chat))
     records = []
     for turn, (message, reply) in zip(turns, taken, strict=False):  # none in a failed dialogue
         ids, logprobs = message.get("token_ids"), message.get("logprobs")
-        known = ids is not None and turn.tokenizer is not None and turn.tokenizer == trajectory.tokenizer
+        same_tokenizer = turn.tokenizer is not None and turn.tokenizer == trajectory.tokenizer
         records.append(
             dataclasses.replace(
                 turn,
                 additional_outputs=[turn.older_output],
                 additional_finish_reasons=[message.get("finish_reason") or "stop"],
-                additional_token_ids=[ids] if known else None,
+                additional_token_ids=[ids] if ids is not None and same_tokenizer else None,
                 additional_reference_logprobs=[logprobs] if logprobs else None,
                 additional_replies=[reply["content"]],
             )

@@ -93,13 +93,14 @@ def imitation_pairs(
 
 
 def _eos_text(record: TurnCandidates) -> str:
+    if record.eos_text:
+        return record.eos_text
     markup = recognised(record.input) if isinstance(record.input, str) else None
-    eos_text = record.eos_text or (markup and markup.eos)
-    if eos_text is None:
+    if markup is None:
         raise UserError(
             f"candidates {record.id!r}: which text ends a turn is not noted. Give --eos_text, e.g. '<|eot_id|>'."
         )
-    return eos_text
+    return markup.eos
 
 
 def _pairs(record: TurnCandidates, drawn: list[tuple[int, int]], eos_text: str) -> list[PreferencePair]:

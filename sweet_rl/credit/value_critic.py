@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from sweet_rl.chat import ChatFormat
-from sweet_rl.credit.candidate_texts import check_candidates, encoded_candidates
+from sweet_rl.credit.candidate_texts import check_candidates, encoded_candidates, reference_solution
 from sweet_rl.credit.critics import CriticType
 from sweet_rl.credit.local_model import LocalModel
 from sweet_rl.errors import UserError
@@ -123,7 +123,7 @@ class PictureValueCritic:
         pictures: list[bytes] = []
         for record in records:
             check_candidates(record, hint=True)
-            rendered = self._renderer.render(record.task.ground_truth)
+            rendered = self._renderer.render(reference_solution(record))
             if rendered.png is None:
                 raise UserError(
                     f"candidates {record.id!r}: the reference page of their task gives no picture "
@@ -166,8 +166,17 @@ def load_value_critic(settings: ValueSettings) -> ValueHeadCritic | PictureValue
 CRITIC = CriticType(ValueSettings, load_value_critic)
 
 
-def _window(path: str) -> dict[str, int]:
+class _Window(TypedDict, total=False):
+    width: int
+    height: int
+
+
+def _window(path: str) -> _Window:
     """The window in which the critic saw pages in training, from its manifest; empty if there is none."""
     settings = (read_manifest(path) or {"settings": {}})["settings"]
-    sizes = {"width": settings.get("page_width"), "height": settings.get("page_height")}
-    return {name: size for name, size in sizes.items() if size is not None}
+    window: _Window = {}
+    if (width := settings.get("page_width")) is not None:
+        window["width"] = width
+    if (height := settings.get("page_height")) is not None:
+        window["height"] = height
+    return window

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sweet_rl.models.base import Completion, Message
 from sweet_rl.models.thinking import without_thinking
 from sweet_rl.prompts import fill
-from sweet_rl.records import Task
+from sweet_rl.records import Ending, Task
 
 ANSWER_MARKER = "I WANT TO ANSWER:"
 
@@ -26,7 +26,7 @@ class AnswerEnvironment:
     def __init__(self, task: Task, agent_prompt: str, max_turns: int = 10) -> None:
         self.task = task
         self.max_turns = max_turns
-        self.ending: str | None = None
+        self.ending: Ending | None = None
         self.answer: str | None = None
         opening = fill(agent_prompt, problem_description=task.problem_description, max_turns=max_turns)
         self.dialogue: list[Message] = [{"role": "user", "content": opening}]

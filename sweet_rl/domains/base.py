@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from sweet_rl.models.base import Completion, Message
-from sweet_rl.records import Task
+from sweet_rl.records import Ending, Task
 
 # ------------------------------------------------------------------------------------------------ the rules
 
@@ -29,7 +29,7 @@ class Environment(Protocol):
     """
 
     dialogue: list[Message]
-    ending: str | None
+    ending: Ending | None
     answer: str | None
 
     @property

@@ -1,13 +1,14 @@
 """Comparison of graded runs on the same tasks: figures per run, and paired differences with p-values."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
 from sweet_rl.errors import UserError
 from sweet_rl.evaluation.graded_file import GradedFile, check_comparable
 from sweet_rl.evaluation.statistics import (
+    DifferenceEstimate,
     Estimate,
     bootstrap_interval,
     holm,
@@ -38,7 +39,7 @@ class Difference:
     better: str
     worse: str
     seeds: int
-    difference: Estimate
+    difference: DifferenceEstimate
     wins: Estimate
     p_tasks: float
     p_holm: float
@@ -221,7 +222,7 @@ def _difference(better: str, worse: str, one: np.ndarray, other: np.ndarray, win
     if len(one) != len(other) or len(one) == 1 or one.shape[1] == 1:
         p = over_tasks.p
         return Difference(better, worse, 1, over_tasks, _interval(wins.mean(0, keepdims=True), seed), p, p)
-    estimate = replace(_interval(one - other, seed), p=two_level_p(one - other))
+    estimate = DifferenceEstimate(**asdict(_interval(one - other, seed)), p=two_level_p(one - other))
     return Difference(better, worse, len(one), estimate, _interval(wins, seed), over_tasks.p, estimate.p)
 
 

@@ -35,8 +35,8 @@ class ComparisonSettings:
     """
 
     runs: dict | str
-    baselines: list[str] = ()
-    chains: list[str] = ()
+    baselines: tuple[str, ...] = ()
+    chains: tuple[str, ...] = ()
     paper: str | None = None
     output_path: str | None = None
     markdown_path: str | None = None

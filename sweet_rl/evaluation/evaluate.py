@@ -70,8 +70,7 @@ class Evaluation:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.input_path is None:
-            raise UserError("missing: --input_path (the trajectories to grade). See --help.")
+        _ = self.source  # so that a missing one is refused first
         if self.min_gap is not None and self.min_gap <= 0:
             raise UserError(f"--min_gap is {self.min_gap}; it must be above 0.")
         for flag in ("output_path", "num_tasks", "exclude", "grade_references", "retry_failed"):
@@ -81,16 +80,23 @@ class Evaluation:
                 )
 
     @property
+    def source(self) -> str:
+        """The file of the trajectories that are graded. Raises UserError if it is not given."""
+        if self.input_path is None:
+            raise UserError("missing: --input_path (the trajectories to grade). See --help.")
+        return self.input_path
+
+    @property
     def target(self) -> str:
         """The file that is written while grading goes on."""
-        return f"{self.input_path}.grading" if self.in_place else self.result
+        return f"{self.source}.grading" if self.in_place else self.result
 
     @property
     def result(self) -> str:
         """The file that holds the graded trajectories in the end."""
         if self.in_place:
-            return self.input_path
-        return self.output_path or f"{self.input_path.removesuffix('.jsonl')}.graded.jsonl"
+            return self.source
+        return self.output_path or f"{self.source.removesuffix('.jsonl')}.graded.jsonl"
 
 
 @dataclass(frozen=True)
@@ -130,7 +136,7 @@ def evaluate(domain: Domain, evaluation: Evaluation, texts: DialogueTexts, gradi
     Raises:
         UserError: Unreadable input, tasks of another domain, or outputs that belong to a run with other settings.
     """
-    source, pair_paths = evaluation.input_path, (evaluation.preference_path, evaluation.ground_truth_preference_path)
+    source, pair_paths = evaluation.source, (evaluation.preference_path, evaluation.ground_truth_preference_path)
     min_gap = domain.min_gap if evaluation.min_gap is None else evaluation.min_gap
     if evaluation.output_path is None and local_path(source) != Path(source):
         raise UserError(f"{source} is on the hub, where the result cannot be written beside it: give --output_path.")
@@ -146,7 +152,8 @@ def evaluate(domain: Domain, evaluation: Evaluation, texts: DialogueTexts, gradi
     baseline = None if evaluation.baseline is None else read_graded(evaluation.baseline)
     with domain.grader(grading) as grader:
         print(grader.describe())
-        found = getattr(grader, "to_settings", dict)()  # what it has found by itself, such as the encoder
+        # What the grader has found by itself, such as the encoder.
+        found: dict[str, Any] = getattr(grader, "to_settings", dict)()
         settings = to_settings(grading, num_tasks=evaluation.num_tasks, grade_references=evaluation.grade_references)
         settings |= found
         if domain.source is not None:
@@ -171,11 +178,11 @@ def evaluate(domain: Domain, evaluation: Evaluation, texts: DialogueTexts, gradi
         summary["win_rate"] = wins.to_dict() | {"baseline": evaluation.baseline}
     print(summary_text(summary))
     print(f"{evaluation.result}: {len(graded)} graded dialogues")
-    for path, hint in zip(pair_paths, (False, True), strict=True):
-        if path is not None:
-            write_pairs(path, evaluation.result, graded, hint, loaded_texts, min_gap, step.overwrite)
+    for pair_path, hint in zip(pair_paths, (False, True), strict=True):
+        if pair_path is not None:
+            write_pairs(pair_path, evaluation.result, graded, hint, loaded_texts, min_gap, step.overwrite)
     if evaluation.best_path is not None:
-        _write_best(evaluation, graded, step.overwrite)
+        _write_best(evaluation.best_path, evaluation.result, graded, step.overwrite)
 
 
 def _wins(runs: dict[str, list[GradedFile]], evaluation: Evaluation) -> Estimate:
@@ -185,11 +192,11 @@ def _wins(runs: dict[str, list[GradedFile]], evaluation: Evaluation) -> Estimate
 
 def _read(domain: Domain, evaluation: Evaluation) -> list[Trajectory]:
     if evaluation.grade_references:
-        trajectories = reference_answers(read_records(evaluation.input_path, Task))
+        trajectories = reference_answers(read_records(evaluation.source, Task))
     else:
-        trajectories = read_records(evaluation.input_path, Trajectory)
+        trajectories = read_records(evaluation.source, Trajectory)
     trajectories = without_excluded(first_tasks(trajectories, evaluation.num_tasks), evaluation.exclude)
-    domain.check([trajectory.task for trajectory in trajectories], evaluation.input_path)
+    domain.check([trajectory.task for trajectory in trajectories], evaluation.source)
     return trajectories
 
 
@@ -218,7 +225,7 @@ def _grade(trajectories: Sequence[Trajectory], grader: Grader, evaluation: Evalu
 
 def _summary(graded: Sequence[Trajectory], evaluation: Evaluation) -> dict[str, Any]:
     summary = summarise_rewards(graded, evaluation.k, evaluation.seed)
-    if rules := next((t.grade["rules"] for t in graded if "rules" in (t.grade or {})), None):
+    if rules := next((t.grade["rules"] for t in graded if t.grade and "rules" in t.grade), None):
         summary["rules"] = "those of the release, for comparison only" if rules == "paper" else rules
     return summary
 
@@ -227,12 +234,12 @@ def _machine_failed(row: dict) -> bool:
     return bool((row.get("grade") or {}).get("machine"))
 
 
-def _write_best(evaluation: Evaluation, graded: Sequence[Trajectory], overwrite: bool) -> None:
+def _write_best(path: str, source: str, graded: Sequence[Trajectory], overwrite: bool) -> None:
     def write(run: Run) -> dict:
         run.write_missing(trajectory.to_dict() for trajectory in best_of_tasks(graded))
         return {"trajectories": len(run.done)}
 
     def show(summary: dict) -> None:
-        print(f"{evaluation.best_path}: the best dialogues of {summary['trajectories']} tasks")
+        print(f"{path}: the best dialogues of {summary['trajectories']} tasks")
 
-    run_step(open_run(evaluation.best_path, to_settings(best_of="task"), [evaluation.result], overwrite), write, show)
+    run_step(open_run(path, to_settings(best_of="task"), [source], overwrite), write, show)

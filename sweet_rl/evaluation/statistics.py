@@ -5,7 +5,7 @@ first and resamples tasks, never dialogues. Pure functions; the same seed gives 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import comb
 
 import numpy as np
@@ -28,18 +28,26 @@ class Estimate:
         low: lower end of the interval.
         high: upper end of the interval.
         tasks: number of tasks.
-        p: two-sided p-value of a difference; None if the estimate is not a difference.
     """
 
     mean: float
     low: float
     high: float
     tasks: int
-    p: float | None = None
 
     def to_dict(self) -> dict:
-        row = {"mean": self.mean, "low": self.low, "high": self.high, "tasks": self.tasks}
-        return row if self.p is None else row | {"p": self.p}
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class DifferenceEstimate(Estimate):
+    """A mean difference over tasks with its interval.
+
+    Attributes:
+        p: Two-sided p-value of the difference.
+    """
+
+    p: float
 
 
 def task_means(values_by_task: ValuesByTask) -> dict[str, float]:
@@ -87,7 +95,7 @@ def paired_difference(
     level: float = 0.95,
     resamples: int = RESAMPLES,
     seed: int = 0,
-) -> Estimate:
+) -> DifferenceEstimate:
     """The mean of a - b over tasks, its bootstrap interval, and the p-value of a sign-flip permutation test.
 
     The test gives each task's difference a random sign and counts how often the mean is at least as far from 0 as
@@ -107,7 +115,7 @@ def paired_difference(
     differences = {task: a[task] - b[task] for task in a}
     estimate = bootstrap_interval(differences, level, resamples, seed)
     p = _sign_flip_p(np.array(list(differences.values())), resamples, seed)
-    return Estimate(estimate.mean, estimate.low, estimate.high, estimate.tasks, p)
+    return DifferenceEstimate(**asdict(estimate), p=p)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

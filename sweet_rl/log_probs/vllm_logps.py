@@ -20,16 +20,15 @@ LENGTHS = 1024  # the longest text is rounded up to a multiple of it, so that la
 STEP_TOKENS = 2048  # of one step: prompt log-probs take the float32 logits of all of them, 1 GB at 128k words
 
 
-def load_vllm_scorers(paths: Sequence[str | None], bf16: bool) -> list[VLLMScorer | None]:
-    """A scorer for each path, None for None, on the same GPUs. Raises UserError if vLLM is not installed.
+def load_vllm_scorers(paths: Sequence[str], bf16: bool) -> list[VLLMScorer]:
+    """A scorer for each path, on the same GPUs. Raises UserError if vLLM is not installed.
 
     If the engines do not fit beside each other, each is started when it is used and the other one is stopped.
     """
-    given = [path for path in paths if path]
     memory = gpu_memory()
-    shares = shares_of(given, 2 if bf16 else 4, memory) if memory else [SHARE_OF_MEMORY / len(given)] * len(given)
+    shares = shares_of(paths, 2 if bf16 else 4, memory) if memory else [SHARE_OF_MEMORY / len(paths)] * len(paths)
     together: list[VLLMScorer] = []
-    for path, share in zip(given, shares, strict=True):
+    for path, share in zip(paths, shares, strict=True):
         settings: dict[str, Any] = {"dtype": "bfloat16" if bf16 else "float32", "gpu_memory_utilization": share}
         if len(memory) > 1:
             settings["tensor_parallel_size"] = len(memory)
@@ -37,8 +36,7 @@ def load_vllm_scorers(paths: Sequence[str | None], bf16: bool) -> list[VLLMScore
     if sum(shares) > 1:
         for scorer in together:
             scorer.others = [other for other in together if other is not scorer]
-    scorers = iter(together)
-    return [next(scorers) if path else None for path in paths]
+    return together
 
 
 def shares_of(paths: Sequence[str], size: int, memory: Sequence[int]) -> list[float]:

@@ -159,43 +159,45 @@ class Simulation:
 
         async def play(run: Run) -> dict[str, Any]:
             with contextlib.ExitStack() as resources:
-                models = self._models(resources)
+                agent, human_model = self._models(resources)
                 renderer = None
                 if domain.draws_pages:
                     renderer = resources.enter_context(self.pages.renderer(cache=PICTURES_KEPT))
-                player = domain.make_human(players.env_model, models["human"], human_prompt, renderer, **vars(human))
-                agent = models["agent"]
+                player = domain.make_human(players.env_model, human_model, human_prompt, renderer, **vars(human))
                 setup = DialogueSetup(
                     PrefixedModel(agent, players.agent_prefix) if players.agent_prefix else agent,
                     player,
                     domain.begin(agent_prompt, collection.max_turns),
                     replace(self.sampling, seed=collection.seed),
-                    self.selector and self.selector.load(),
+                    None if self.selector is None else self.selector.load(),
                     domain.label_turn,
                     identity,
                     record_logprobs=collection.record_logprobs,
                 )
-                named = {name: model for name, model in models.items() if model is not None}
-                if models["human"] is agent:
+                if human_model is None:
+                    named = {"agent": agent}
+                elif human_model is agent:
                     named = {"agent and human": agent}
+                else:
+                    named = {"agent": agent, "human": human_model}
                 return await collect(run, jobs, setup, collection.concurrency, named)
 
         return run_step(output, play, _show)
 
-    def _models(self, resources: contextlib.ExitStack) -> dict[str, ChatModel | None]:
-        """The models of both sides, the same one if their settings are equal; None for a scripted human."""
+    def _models(self, resources: contextlib.ExitStack) -> tuple[ChatModel, ChatModel | None]:
+        """The models of agent and human, the same one if their settings are equal; None for a scripted human."""
         cache = None
         if self.calls.cache:
             cache = CallCache(self.calls.cache)
             resources.callback(cache.close)
         agent = load_model(self.players.agent_model, self.agent, self.calls, cache)
         if self.scripted:
-            return {"agent": agent, "human": None}
+            return agent, None
         env = replace(self.env, tokenizer=None)  # the human is asked with messages
         one_name = self.players.agent_model == self.players.env_model
         if one_name and replace(self.agent, tokenizer=None) == env and not self.domain.draws_pages:
-            return {"agent": agent, "human": agent}
-        return {"agent": agent, "human": load_model(self.players.env_model, env, self.calls, cache)}
+            return agent, agent
+        return agent, load_model(self.players.env_model, env, self.calls, cache)
 
 
 def _check_on_policy(sampling: Sampling, agent_prefix: str | None) -> None:

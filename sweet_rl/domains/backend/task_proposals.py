@@ -46,7 +46,7 @@ class SynthesisSettings:
     corpus_path: Annotated[str, UNRECORDED]  # the hash of its texts is recorded
     num_tasks: int = 100
     max_candidates: Annotated[int | None, UNRECORDED] = None
-    exclude: Annotated[list[str], UNRECORDED] = ()  # the hash of these tasks is recorded
+    exclude: Annotated[tuple[str, ...], UNRECORDED] = ()  # the hash of these tasks is recorded
     num_tests: int = 10
     text_field: Annotated[str, UNRECORDED] = "text"
     prompt_path: Annotated[str, UNRECORDED] = "synthesize_task.txt"  # the hash of the template is recorded

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from sweet_rl.credit.candidates import candidate_fields, sample_candidates, sample_tasks, sample_turns, turns_of
+from sweet_rl.credit.candidates import sample_candidates, sample_tasks, sample_turns, turns_of, with_candidates
 from sweet_rl.errors import UserError
 from sweet_rl.models.base import Completion, ModelError, Sampling
 from sweet_rl.models.generator import TransformersModel
@@ -140,10 +140,11 @@ def test_a_refused_key_stops_the_run(tmp_path):
 
 def test_fields_that_one_candidate_does_not_know_are_none_for_all():
     known, unknown = Completion("a", [1], [-0.5], "stop"), Completion("b", None, None, "length")
-    fields = candidate_fields([known, unknown])
-    assert fields["additional_reference_logprobs"] is fields["additional_token_ids"] is None
-    assert fields["additional_finish_reasons"] == ["stop", "length"]
-    assert candidate_fields([known])["additional_token_ids"] == [[1]]
+    turn = TurnCandidates("p", "", [])
+    both = with_candidates(turn, [known, unknown])
+    assert both.additional_reference_logprobs is both.additional_token_ids is None
+    assert both.additional_finish_reasons == ["stop", "length"]
+    assert with_candidates(turn, [known]).additional_token_ids == [[1]]
 
 
 def test_a_prompt_that_nobody_knows_is_one_message():

@@ -5,6 +5,7 @@ import pytest
 
 from sweet_rl.errors import UserError
 from sweet_rl.evaluation.statistics import (
+    DifferenceEstimate,
     Estimate,
     best_of_k,
     bootstrap_interval,
@@ -178,4 +179,4 @@ def test_holm_agrees_with_the_definition_for_random_p_values():
 
 def test_an_estimate_writes_its_p_value_only_if_it_is_a_difference():
     assert Estimate(0.5, 0.4, 0.6, 3).to_dict() == {"mean": 0.5, "low": 0.4, "high": 0.6, "tasks": 3}
-    assert Estimate(0.5, 0.4, 0.6, 3, p=0.0).to_dict()["p"] == 0.0
+    assert DifferenceEstimate(0.5, 0.4, 0.6, 3, p=0.0).to_dict()["p"] == 0.0

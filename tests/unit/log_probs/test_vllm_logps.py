@@ -97,7 +97,7 @@ def test_scorers_have_the_precision_that_was_asked_for(engines, model, monkeypat
     monkeypatch.setattr("sweet_rl.log_probs.vllm_logps.gpu_memory", lambda: [])
     for bf16, dtype in ((False, "float32"), (True, "bfloat16")):
         engines.clear()
-        one, none, other = load_vllm_scorers([model, None, model], bf16)
+        one, other = load_vllm_scorers([model, model], bf16)
         one([text_of(5)])
-        assert none is None and one is not other and engines[0]["dtype"] == dtype
+        assert one is not other and engines[0]["dtype"] == dtype
         assert engines[0]["gpu_memory_utilization"] == pytest.approx(SHARE_OF_MEMORY / 2)
