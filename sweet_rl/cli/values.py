@@ -48,6 +48,8 @@ def name_of(kind: Any) -> str:
         return " or ".join(repr(choice) for choice in typing.get_args(kind))
     if _is_union(kind):
         return " or ".join(name_of(one) for one in typing.get_args(kind))
+    if typing.get_origin(kind) in (list, tuple):
+        return f"{name_of(typing.get_args(kind)[0])}, several separated by commas"
     if dataclasses.is_dataclass(kind):
         return f"a mapping of {', '.join(field.name for field in dataclasses.fields(kind))}"
     return _NAMES.get(kind, str(kind).replace("typing.", ""))
