@@ -100,7 +100,7 @@ def test_a_value_of_yaml_or_text_is_taken_as_its_kind(value, kind, expected):
         ("2", bool, "true or false"),
         (2, bool, "true or false"),
         ("c", Literal["a", "b"], "'a' or 'b'"),
-        (["x"], list[int], "list"),
+        (["x"], list[int], "a whole number, several"),
         ("x", int | None, "a whole number or nothing"),
     ],
 )
