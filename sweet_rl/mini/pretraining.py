@@ -23,6 +23,7 @@ from sweet_rl.mini.worlds import HARD
 from sweet_rl.model_loading import load_weights, model_path
 from sweet_rl.progress import progress_bar
 from sweet_rl.runs.run import directory_manifest
+from sweet_rl.runs.step import run_step
 
 BEGIN, END, PAD, USER, ASSISTANT = "<|begin|>", "<|end|>", "<|pad|>", "<|user|>", "<|assistant|>"
 CHAT_TEMPLATE = (
@@ -318,8 +319,5 @@ def make_agent(
         inputs: Models that it starts from.
         overwrite: Whether an existing model is replaced.
     """
-    with directory_manifest(save_path, recorded, inputs, overwrite) as output:
-        if output.complete:
-            print(f"{save_path}: already complete")
-            return
-        output.finish(imitate(agent(), lessons, settings, Path(save_path)))
+    output = directory_manifest(save_path, recorded, inputs, overwrite)
+    run_step(output, lambda _: imitate(agent(), lessons, settings, Path(save_path)))

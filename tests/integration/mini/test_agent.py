@@ -150,4 +150,4 @@ def test_a_stopped_agent_goes_on_from_its_last_checkpoint(tmp_path, monkeypatch)
         assert call("make_mini_agent.py", **flags).code == 130
     done = call("make_mini_agent.py", **flags)
     assert done.code == 0, done.err
-    assert (done.out + done.err).count("held_out_loss") == 1  # of step 4 alone
+    assert (done.out + done.err).count(", held_out_loss") == 1  # of step 4 alone
