@@ -249,7 +249,8 @@ def helped(source: Annotated[str, alias("data_path")], sampling: Sampling = Samp
     """
 
 
-def test_help_shows_required_flags_first_then_a_line_per_flag_under_the_heading_of_its_group(capsys):
+def test_help_shows_required_flags_first_then_a_line_per_flag_under_the_heading_of_its_group(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
     with pytest.raises(SystemExit) as end:
         run(helped, ["--help"])
     assert end.value.code == 0
