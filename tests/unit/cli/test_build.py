@@ -37,19 +37,18 @@ def test_the_fields_are_those_of_the_mapping_with_the_types_of_the_dataclass():
 
 
 @pytest.mark.parametrize(
-    ("values", "message"),
+    ("values", "named"),
     [
-        ({}, "--x: missing model (no default)."),
-        ({"model": {}}, "'model' in --x: missing path (no default)."),
-        ({"model": {"path": "m", "bf": 1}}, "'model' in --x: unknown setting 'bf'. Did you mean 'bf16'?"),
-        ({"zzz": 1}, "--x: unknown setting 'zzz'. Known: model, scale, batch_size, aggregate, layers."),
-        ({"batch_size": "many"}, "'batch_size' in --x is 'many'; expected a whole number."),
-        ({"aggregate": "max"}, "'aggregate' in --x is 'max'; expected 'mean' or 'sum'."),
-        ({"model": "m"}, "'model' in --x is 'm'; expected a mapping of path, bf16."),
-        ({"model": {"path": "m"}, "scale": 0}, "--x: scale is 0.0; it must be positive."),
+        ({}, "^--x: missing model"),
+        ({"model": {}}, "^'model' in --x: missing path"),
+        ({"model": {"path": "m", "bf": 1}}, "^'model' in --x: .*'bf'.*'bf16'"),
+        ({"zzz": 1}, "^--x: .*'zzz'.* model, scale, batch_size, aggregate, layers"),
+        ({"batch_size": "many"}, "^'batch_size' in --x is 'many'"),
+        ({"aggregate": "max"}, "^'aggregate' in --x is 'max'"),
+        ({"model": "m"}, "^'model' in --x is 'm'.* path, bf16"),
+        ({"model": {"path": "m"}, "scale": 0}, "^--x: scale is 0.0"),
     ],
 )
-def test_a_wrong_mapping_is_one_clear_message(values, message):
-    with pytest.raises(UserError) as error:
+def test_a_wrong_mapping_is_an_error_that_names_the_setting_and_its_place(values, named):
+    with pytest.raises(UserError, match=named):
         build(Critic, values, "--x")
-    assert str(error.value) == message

@@ -36,4 +36,4 @@ def test_an_install_has_them_in_the_package_and_a_checkout_beside_it(tmp_path, m
 def test_no_other_module_looks_for_them_where_a_checkout_has_them():
     sources = [path for folder in ("sweet_rl", "scripts", "visualizers") for path in (ROOT / folder).rglob("*.py")]
     looking = [str(path) for path in sources if re.search(r'parents\[\d\].*"configs"', path.read_text())]
-    assert len(sources) > 100 and looking == []
+    assert sources and looking == []

@@ -1,3 +1,5 @@
+"""Values of flags and of YAML as the types of their annotations."""
+
 from typing import Any, Literal
 
 import pytest
@@ -16,50 +18,37 @@ def main(
     limit: int | None = None,
     engine: Literal["openai", "vllm"] = "openai",
     weights: tuple[float, ...] = (),
-    normalize: str = "turn",
 ):
     """Does nothing."""
-
-
-def given(*words):
-    return parse(main, ["--agent_model", "m", *words])
 
 
 @pytest.mark.parametrize(
     ("words", "name", "value"),
     [
-        (["--agent_model", "3"], "agent_model", "3"),
+        (["--agent_model", "1e5"], "agent_model", "1e5"),
         (["--agent_model=a,b"], "agent_model", "a,b"),
         (["--agent_model=--odd"], "agent_model", "--odd"),
         (["--agent_model=-"], "agent_model", "-"),
-        (["--agent_model=-a"], "agent_model", "-a"),
         (["--agent_model", "None"], "agent_model", "None"),
-        (["--agent_model", "1e5"], "agent_model", "1e5"),
-        (["--agent_model", "[x]"], "agent_model", "[x]"),
         (["--agent_model", ""], "agent_model", ""),
         (["--num_tasks", "-3"], "num_tasks", -3),
         (["--num-tasks=7"], "num_tasks", 7),
-        (["--beta", "1e-3"], "beta", 0.001),
         (["--beta", "2"], "beta", 2.0),
         (["--progress"], "progress", True),
         (["--noprogress"], "progress", False),
         (["--no-progress"], "progress", False),
         (["--progress", "False"], "progress", False),
-        (["--progress=true"], "progress", True),
-        (["--hostname", "a,b"], "hostname", ["a", "b"]),
-        (["--hostname", "a:8000"], "hostname", ["a:8000"]),
+        (["--hostname", "a:8000,b"], "hostname", ["a:8000", "b"]),
         (["--hostname=None"], "hostname", None),
         (["--limit", "4"], "limit", 4),
         (["--limit", "null"], "limit", None),
         (["--engine", "vllm"], "engine", "vllm"),
         (["--weights", "1,2.5"], "weights", (1.0, 2.5)),
         (["--weights", "[1, 2]"], "weights", (1.0, 2.0)),
-        (["--normalize", "none"], "normalize", "none"),
-        (["--normalize", "-"], "normalize", "-"),
     ],
 )
 def test_a_flag_has_the_type_of_its_annotation(words, name, value):
-    got = given(*words)[name]
+    got = parse(main, ["--agent_model", "m", *words])[name]
     assert got == value and type(got) is type(value)
 
 
@@ -69,8 +58,8 @@ def test_a_flag_has_the_type_of_its_annotation(words, name, value):
         ([1, "2"], list[int], [1, 2]),
         (3, list[int], [3]),
         ("3", Literal[1, 3], 3),
+        ("none", Literal["turn", "none"] | None, "none"),
         ("{a: 1}", dict, {"a": 1}),
-        ({"a": 1}, dict | str, {"a": 1}),
         ("a=b", dict | str, "a=b"),
         (3, float, 3.0),
         (3, str, "3"),
@@ -93,18 +82,17 @@ def test_a_value_of_yaml_or_text_is_taken_as_its_kind(value, kind, expected):
         ("2.0", int, "a whole number"),
         (None, str, "text"),
         (True, str, "text"),
-        ([1], float, "a number"),
         ("[1", dict, "a mapping"),
         ("a", dict, "a mapping"),
+        ("nan", float, "a number"),
         ("1e999", float, "a number"),
         ("2", bool, "true or false"),
-        (2, bool, "true or false"),
         ("c", Literal["a", "b"], "'a' or 'b'"),
         (["x"], list[int], "a whole number, several"),
         ("x", int | None, "a whole number or nothing"),
     ],
 )
 def test_a_value_of_another_kind_is_refused_with_what_was_expected(value, kind, words):
-    with pytest.raises(UserError, match="--x is .*; expected ") as error:
+    with pytest.raises(UserError, match="--x") as error:
         coerce(value, kind, "--x")
     assert words in str(error.value)
