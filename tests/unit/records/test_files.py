@@ -1,23 +1,17 @@
+"""JSONL files of records: read, written back, numbered, and refused with the line that is wrong."""
+
 import json
 
 import pytest
 
 from sweet_rl.errors import RecordError
-from sweet_rl.records import (
-    PreferencePair,
-    Task,
-    Trajectory,
-    TurnCandidates,
-    read_records,
-)
+from sweet_rl.records import PreferencePair, Task, Trajectory, TurnCandidates, read_records
 from tests.support.command_line import write_rows
 
 TASK = {"problem_description": "fee?", "ground_truth": "def f(): 1", "test_cases": {"test1": "f()"}}
-HISTORY = [
-    {"role": "user", "content": "fee?"},
-    {"role": "assistant", "content": "Which?", "input": "<s>fee?"},
-]
+HISTORY = [{"role": "user", "content": "fee?"}, {"role": "assistant", "content": "Which?", "input": "<s>fee?"}]
 TRAJECTORY = {"task": TASK, "dialogue_history": HISTORY, "answer": None, "reward": 0.5}
+FAILED = {"ending": "failed", "failure": {"kind": "timeout", "message": "m", "side": "human"}}
 CANDIDATES = {"input": "p", "older_output": "a", "additional_outputs": ["b", "c"]}
 PART = {"text": "hi", "train": True, "token_ids": [1, 2]}
 PAIR = {"chosen": [PART], "rejected": [{"text": "no", "train": False}]}
@@ -28,20 +22,9 @@ PAIR = {"chosen": [PART], "rejected": [{"text": "no", "train": False}]}
     [
         (Task, TASK | {"hidden_information": "x"}),
         (Trajectory, TRAJECTORY | {"reward_details": {"test1": True}}),
-        (
-            Trajectory,
-            TRAJECTORY
-            | {
-                "ending": "failed",
-                "failure": {"kind": "timeout", "message": "m", "side": "human"},
-                "parts": [PART],
-            },
-        ),
+        (Trajectory, TRAJECTORY | FAILED | {"parts": [PART]}),
         (TurnCandidates, CANDIDATES | {"task": TASK, "turn": 1, "judge_result": [1, 0], "mine": 3}),
-        (
-            TurnCandidates,
-            CANDIDATES | {"additional_reference_logprobs": [-0.5, -1], "judge_scores": [0.1, 2]},
-        ),
+        (TurnCandidates, CANDIDATES | {"additional_reference_logprobs": [-0.5, -1], "judge_scores": [0.1, 2]}),
         (TurnCandidates, CANDIDATES | {"additional_reference_logprobs": [[-0.5], [-1, 0]], "input": [PART]}),
         (PreferencePair, PAIR | {"tokenizer": "abc", "task_id": "t"}),
         (PreferencePair, {"chosen": "a", "rejected": "b"}),
@@ -80,84 +63,39 @@ def test_limit_reads_no_further(tmp_path):
             read_records(path, Task, limit=limit)
 
 
+GOOD = json.dumps(TASK).encode()
+
+
 @pytest.mark.parametrize(
-    ("content", "kind", "message"),
+    ("content", "named"),
     [
-        ("", Task, "has no records"),
-        ("\n\n", Task, "has no records"),
-        (json.dumps(TASK) + "\n{broken\n", Task, "line 2: not a line of JSON"),
-        ('{"a": NaN}', Task, "line 1: not a line of JSON .NaN"),
-        ("[1]", Task, "line 1: found a list .1., expected a JSON object"),
-        (
-            json.dumps({"ground_truth": "x"}),
-            Task,
-            "line 1: the field 'problem_description' is missing.*found: 'gr",
-        ),
-        (
-            json.dumps(TASK | {"test_cases": {"t": 1}}),
-            Task,
-            "'test_cases' is an object.*must be an object of text",
-        ),
-        (json.dumps(TASK | {"ground_truth": None}), Task, "'ground_truth' is null; it must be text"),
-        (
-            json.dumps(TASK | {"id": "a"}) + "\n" + json.dumps(TASK | {"id": "a"}),
-            Task,
-            "line 2: the id 'a' is on line 1",
-        ),
-        (json.dumps(TRAJECTORY | {"task": "t"}), Trajectory, "'task' is text \"t\"; it must be an object"),
-        (
-            json.dumps(TRAJECTORY | {"task": {}}),
-            Trajectory,
-            "line 1, in 'task': the field 'problem_description'",
-        ),
-        (json.dumps(TRAJECTORY | {"reward": "1"}), Trajectory, "'reward' is text \"1\"; it must be a number"),
-        (json.dumps(TRAJECTORY | {"reward": True}), Trajectory, "'reward' is true/false true"),
-        (
-            json.dumps(TRAJECTORY | {"ending": "won"}),
-            Trajectory,
-            "'ending'.*one of answered, turn_limit, failed",
-        ),
-        (
-            json.dumps(TRAJECTORY | {"dialogue_history": [{"role": "tool", "content": ""}]}),
-            Trajectory,
-            r"dialogue_history\[0\]: the field 'role' is text \"tool\"",
-        ),
-        (
-            json.dumps(CANDIDATES | {"judge_result": [0, 0], "judge_scores": [1, 2]}),
-            TurnCandidates,
-            "'judge_result'.*each of 0..1 once",
-        ),
-        (json.dumps(CANDIDATES | {"judge_scores": [1]}), TurnCandidates, "'judge_scores'.*1 entries for 2"),
-        (
-            json.dumps(PAIR | {"chosen": [{"text": "a"}]}),
-            PreferencePair,
-            "'chosen'.*must be text or a list of parts",
-        ),
+        (b"", "no records"),
+        (b"\n\n", "no records"),
+        (GOOD + b"\n{broken\n", "line 2: .*JSON"),
+        (GOOD + b'\n{"ground_truth": "\xe9"}\n', "line 2: .*JSON"),
+        (b'{"a": NaN}', "line 1: .*NaN"),
+        (b"[1]", "line 1: .*a list .1."),
+        (GOOD + b'\n{"ground_truth": "x"}', "line 2: .*'problem_description'"),
+        (json.dumps(TASK | {"id": "a"}).encode() + b'\n{"ground_truth": "x", "problem_description": "y", "id": "a"}',
+         "line 2: the id 'a' is on line 1"),
     ],
-)
-def test_a_bad_file_is_named_with_line_field_and_remedy(tmp_path, content, kind, message):
+)  # fmt: skip
+def test_a_bad_file_is_named_with_its_line(tmp_path, content, named):
     path = tmp_path / "bad.jsonl"
-    path.write_text(content)
-    with pytest.raises(RecordError, match=message) as error:
-        read_records(path, kind)
+    path.write_bytes(content)
+    with pytest.raises(RecordError, match=named) as error:
+        read_records(path, Task)
     assert str(path) in str(error.value)
 
 
 def test_a_missing_file_and_a_directory_are_errors(tmp_path):
-    with pytest.raises(RecordError, match="no.jsonl does not exist.*check the path"):
+    with pytest.raises(RecordError, match="no.jsonl does not exist"):
         read_records(tmp_path / "no.jsonl", Task)
-    with pytest.raises(RecordError, match="is a directory"):
+    with pytest.raises(RecordError, match="directory"):
         read_records(tmp_path, Task)
-
-
-def test_bytes_that_are_not_utf_8_are_an_error_with_the_line(tmp_path):
-    path = tmp_path / "latin.jsonl"
-    path.write_bytes(json.dumps(TASK).encode() + b'\n{"ground_truth": "\xe9"}\n')
-    with pytest.raises(RecordError, match="line 2: not a line of JSON"):
-        read_records(path, Task)
 
 
 def test_a_byte_order_mark_is_no_content(tmp_path):
     path = tmp_path / "bom.jsonl"
-    path.write_bytes(b"\xef\xbb\xbf" + json.dumps(TASK).encode())
+    path.write_bytes(b"\xef\xbb\xbf" + GOOD)
     assert read_records(path, Task)[0].ground_truth == TASK["ground_truth"]

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from sweet_rl.chat import parts_text
+from sweet_rl.chat import ChatFormat, parts_text
 from sweet_rl.domains import AnswerEnvironment, HumanReply
 from sweet_rl.errors import UserError
 from sweet_rl.models.base import Completion, ModelError, Sampling
@@ -16,10 +16,10 @@ from sweet_rl.rollout.play import DialogueSetup, play, play_all, trajectory_id
 from tests.support.tiny_models import BOS, EOS, save_tiny_chat_model
 
 TASKS = [
-    Task(f"Write function number {n}: def f{n}(x)", f"def f{n}(x):\n    return x * {n} + (x - {n})\n") for n in range(6)
+    Task(f"Write function number {n}: def f{n}(x)", f"def f{n}(x):\n    return x * {n} + (x - {n})\n") for n in range(4)
 ]
 JOBS = [(task, sample) for task in TASKS for sample in range(2)]
-SAMPLING = Sampling(max_tokens=25, seed=3)
+SAMPLING = Sampling(max_tokens=12, seed=3)
 
 
 class ModestHuman:
@@ -40,31 +40,42 @@ class BrokenHuman(ModestHuman):
         return await super().reply(task, dialogue, seed)
 
 
-@pytest.fixture(scope="module")
-def path(tmp_path_factory):
-    return save_tiny_chat_model(tmp_path_factory.mktemp("tiny"), initializer_range=0.2)
+def begin(task, rules=AnswerEnvironment, max_turns=5):
+    return rules(task, agent_prompt="{problem_description}", max_turns=max_turns)
 
 
-def collaboration(agent, human, max_turns=3) -> DialogueSetup:
-    begin = partial(AnswerEnvironment, agent_prompt="{problem_description}", max_turns=max_turns)
-    return DialogueSetup(agent, human, begin, SAMPLING)
+def collaboration(agent, human=None) -> DialogueSetup:
+    return DialogueSetup(agent, human or ModestHuman(), partial(begin, max_turns=3), SAMPLING)
 
 
-def played(path, human, jobs=JOBS, concurrency=12, **settings) -> dict[str, Trajectory]:
-    async def work():
-        agent = TransformersModel.from_pretrained(path, device="cpu", **settings)
+def with_model(path: str, work):
+    """The result of the coroutine function `work` with the agent that a folder holds."""
+
+    async def run():
+        agent = TransformersModel.from_pretrained(path, device="cpu")
         try:
-            return {t.id: t async for t in play_all(jobs, collaboration(agent, human), concurrency)}
+            return await work(agent)
         finally:
             await agent.close()
 
-    return asyncio.run(work())
+    return asyncio.run(run())
 
 
-def test_every_dialogue_ends_by_the_rules_and_training_sees_the_sampled_ids(path):
-    trajectories = played(path, ModestHuman())
+def played(path, human, jobs=JOBS, concurrency=8) -> dict[str, Trajectory]:
+    async def work(agent):
+        return {t.id: t async for t in play_all(jobs, collaboration(agent, human), concurrency)}
+
+    return with_model(path, work)
+
+
+@pytest.fixture(scope="module")
+def trajectories(tiny_agent) -> dict[str, Trajectory]:
+    return played(tiny_agent, ModestHuman())
+
+
+def test_every_dialogue_ends_by_the_rules_and_training_sees_the_sampled_ids(tiny_agent, trajectories):
     assert set(trajectories) == {f"{task.id}-{sample}" for task, sample in JOBS}
-    chat = TransformersModel.from_pretrained(path, device="cpu").chat
+    chat = ChatFormat.from_pretrained(tiny_agent)
     for trajectory in trajectories.values():
         assert trajectory.ending == "turn_limit" and trajectory.answer is None and trajectory.failure is None
         said = [row for row in trajectory.dialogue_history if row["role"] == "assistant"]
@@ -84,52 +95,61 @@ def test_every_dialogue_ends_by_the_rules_and_training_sees_the_sampled_ids(path
         assert again == trajectory
 
 
-def test_dialogues_do_not_depend_on_concurrency_or_order(path):
-    wide = played(path, ModestHuman())
-    narrow = played(path, ModestHuman(), jobs=JOBS[::-1], concurrency=1)
-    assert wide == narrow
+def test_dialogues_do_not_depend_on_concurrency_or_order(tiny_agent, trajectories):
+    alone = played(tiny_agent, ModestHuman(), jobs=JOBS[::-2], concurrency=1)
+    assert alone == {trajectory_id(*job): trajectories[trajectory_id(*job)] for job in JOBS[::-2]}
 
 
-def test_a_failing_simulator_fails_its_own_dialogues_only(path):
-    for error, kind in ((ModelError("timeout", "too slow"), "timeout"), (RuntimeError("a surprise"), "RuntimeError")):
-        trajectories = played(path, BrokenHuman(error))
-        failed = [t for t in trajectories.values() if t.ending == "failed"]
-        assert {t.task.id for t in failed} == {TASKS[3].id} and len(failed) == 2
-        assert all(t.failure == {"kind": kind, "message": str(error), "side": "human"} for t in failed)
-        assert all(t.answer is None and len(t.dialogue_history) == 2 for t in failed)
-        assert len(trajectories) == len(JOBS)
+@pytest.mark.parametrize(
+    ("error", "kind"), [(ModelError("timeout", "too slow"), "timeout"), (RuntimeError("a surprise"), "RuntimeError")]
+)
+def test_a_failing_simulator_fails_its_own_dialogues_only(tiny_agent, error, kind):
+    trajectories = played(tiny_agent, BrokenHuman(error))
+    failed = [t for t in trajectories.values() if t.ending == "failed"]
+    assert {t.task.id for t in failed} == {TASKS[3].id} and len(failed) == 2
+    assert all(t.failure == {"kind": kind, "message": str(error), "side": "human"} for t in failed)
+    assert all(t.answer is None and len(t.dialogue_history) == 2 for t in failed)
+    assert len(trajectories) == len(JOBS)
 
 
-def test_a_mistake_in_the_rules_is_the_domains_and_not_the_agents(path):
-    class Odd(AnswerEnvironment):
-        def step(self, completion, prompt_text=None):
-            self.over = True
-
-    async def work():
-        agent = TransformersModel.from_pretrained(path, device="cpu")
-        try:
-            begin = partial(Odd, agent_prompt="{problem_description}", max_turns=3)
-            odd = replace(collaboration(agent, ModestHuman()), begin=begin)
-            return [t async for t in play_all(JOBS[:2], odd, 2)]
-        finally:
-            await agent.close()
-
-    played_by_it = asyncio.run(work())
-    assert {(t.failure["side"], t.failure["kind"]) for t in played_by_it} == {("domain", "AttributeError")}
-    assert "over" in played_by_it[0].failure["message"]
+def test_a_refused_key_ends_the_run_with_a_message(tiny_agent):
+    with pytest.raises(UserError, match="human: .*key"):
+        played(tiny_agent, BrokenHuman(ModelError("auth", "wrong")))
 
 
 def test_a_prompt_that_outgrows_the_context_is_the_agents_failure(tmp_path):
-    path = save_tiny_chat_model(tmp_path, initializer_range=0.2, max_position_embeddings=90)
+    path = save_tiny_chat_model(tmp_path, initializer_range=0.2, max_position_embeddings=80)
     trajectories = played(path, ModestHuman())
     assert {t.ending for t in trajectories.values()} == {"failed"}
     assert {(t.failure["side"], t.failure["kind"]) for t in trajectories.values()} == {("agent", "context")}
     assert all(t.parts for t in trajectories.values())
 
 
-def test_a_refused_key_ends_the_run_with_a_message(path):
-    with pytest.raises(UserError, match="human: the server refuses the key"):
-        played(path, BrokenHuman(ModelError("auth", "wrong key")))
+def test_the_log_probs_of_sampling_are_recorded_with_their_tokens(tiny_agent):
+    async def work(agent):
+        given = replace(collaboration(agent), record_logprobs=True)
+        return [await play(TASKS[0], 0, one) for one in (given, replace(given, record_logprobs=False))]
+
+    recorded, plain = with_model(tiny_agent, work)
+    for row in recorded.dialogue_history[1::2]:
+        assert len(row["logprobs"]) == len(row["token_ids"]) and all(value <= 0 for value in row.pop("logprobs"))
+    assert recorded == plain
+
+
+def test_who_chooses_gets_the_prompt_and_the_tokenizer_of_the_candidates(tiny_agent):
+    seen = []
+
+    async def choose(task, messages, prompt, completions, tokenizer):
+        seen.append((messages, prompt, tokenizer))
+        return 0
+
+    async def work(agent):
+        await play(TASKS[0], 0, replace(collaboration(agent), choose=choose))
+        return agent.chat
+
+    chat = with_model(tiny_agent, work)
+    assert len(seen) == 3
+    assert all(prompt == chat.prompt(messages) and name == chat.fingerprint for messages, prompt, name in seen)
 
 
 class SeedAgent:
@@ -153,10 +173,10 @@ class SeedHuman:
         return HumanReply(f"human {seed}", leaks=1, prompt_tokens=4, completion_tokens=2)
 
 
-def dialogue_of(task=TASKS[0], sample=0, seed=3, **fields) -> Trajectory:
-    begin = partial(AnswerEnvironment, agent_prompt="{problem_description}", max_turns=5)
-    both = DialogueSetup(SeedAgent(), SeedHuman(), begin, Sampling(seed=seed), **fields)
-    return asyncio.run(play(task, sample, both))
+def dialogue_of(task=TASKS[0], sample=0, seed=3, n=1, agent=None, rules=AnswerEnvironment, **fields) -> Trajectory:
+    sampling = Sampling(0.5, 0.9, 7, seed=seed, n=n)
+    setup = DialogueSetup(agent or SeedAgent(), SeedHuman(), partial(begin, rules=rules), sampling, **fields)
+    return asyncio.run(play(task, sample, setup))
 
 
 def texts(trajectory: Trajectory) -> list[str]:
@@ -180,8 +200,7 @@ def test_every_turn_and_each_side_has_a_seed_of_its_own():
 
 def test_the_settings_of_sampling_reach_the_agent():
     agent = SeedAgent()
-    begin = partial(AnswerEnvironment, agent_prompt="{problem_description}", max_turns=5)
-    asyncio.run(play(TASKS[0], 0, DialogueSetup(agent, SeedHuman(), begin, Sampling(0.5, 0.9, 7, seed=3))))
+    dialogue_of(agent=agent)
     assert {(s.temperature, s.top_p, s.max_tokens, s.n) for s in agent.samplings} == {(0.5, 0.9, 7, 1)}
 
 
@@ -202,14 +221,13 @@ def test_the_candidate_that_is_chosen_is_played_and_the_tokens_of_all_are_counte
         seen.append((task, len(messages), prompt, len(completions), tokenizer))
         return 2
 
-    begin = partial(AnswerEnvironment, agent_prompt="{problem_description}", max_turns=5)
     agent = SeedAgent(last_turn=1)
-    played = asyncio.run(play(TASKS[0], 0, DialogueSetup(agent, SeedHuman(), begin, Sampling(n=4), choose)))
+    played = dialogue_of(agent=agent, n=4, choose=choose)
     assert seen == [(TASKS[0], 1, None, 4, None), (TASKS[0], 3, None, 4, None)]
     assert texts(played)[0] == str(agent.samplings[0].seed + 2)
     assert played.usage["agent"] == {"prompt_tokens": 20, "completion_tokens": 24}
-    with pytest.raises(ValueError, match="several candidates"):
-        DialogueSetup(agent, SeedHuman(), begin, Sampling(n=2))
+    with pytest.raises(ValueError, match="choose"):
+        dialogue_of(n=2)
 
 
 def test_a_failing_critic_fails_the_dialogue_on_its_own_side():
@@ -219,6 +237,15 @@ def test_a_failing_critic_fails_the_dialogue_on_its_own_side():
     trajectory = dialogue_of(choose=choose)
     assert trajectory.failure == {"kind": "engine", "message": "broken", "side": "critic"}
     assert trajectory.ending == "failed" and trajectory.turns == 0
+
+
+def test_a_mistake_in_the_rules_is_the_domains_and_not_the_agents():
+    class Odd(AnswerEnvironment):
+        def step(self, completion, prompt_text=None):
+            self.over = True
+
+    failure = dialogue_of(rules=Odd).failure
+    assert (failure["side"], failure["kind"]) == ("domain", "AttributeError") and "over" in failure["message"]
 
 
 def test_the_oracle_s_word_is_recorded_with_each_turn_and_shown_to_no_side():
@@ -235,43 +262,10 @@ def test_the_oracle_s_word_is_recorded_with_each_turn_and_shown_to_no_side():
     assert texts(trajectory) == texts(dialogue_of())
 
 
-def test_the_log_probs_of_sampling_are_recorded_with_their_tokens(path):
-    async def work():
-        agent = TransformersModel.from_pretrained(path, device="cpu")
-        try:
-            given = replace(collaboration(agent, ModestHuman()), record_logprobs=True)
-            return [await play(TASKS[0], 0, one) for one in (given, replace(given, record_logprobs=False))]
-        finally:
-            await agent.close()
-
-    recorded, plain = asyncio.run(work())
-    for row in recorded.dialogue_history[1::2]:
-        assert len(row["logprobs"]) == len(row["token_ids"]) and all(value <= 0 for value in row.pop("logprobs"))
-    assert recorded == plain
-
-
 def test_log_probs_that_the_server_does_not_report_end_the_run_with_a_message():
-    with pytest.raises(UserError, match="--record_logprobs: the agent's server does not report"):
+    with pytest.raises(UserError, match="--record_logprobs"):
         dialogue_of(record_logprobs=True)
 
 
 def test_the_id_names_the_task_and_the_sample():
     assert dialogue_of(sample=7).id == f"{TASKS[0].id}-7" == trajectory_id(TASKS[0], 7)
-
-
-def test_who_chooses_gets_the_prompt_and_the_tokenizer_of_the_candidates(path):
-    seen = []
-
-    async def choose(task, messages, prompt, completions, tokenizer):
-        seen.append((messages, prompt, tokenizer))
-        return 0
-
-    async def work():
-        agent = TransformersModel.from_pretrained(path, device="cpu")
-        await play(TASKS[0], 0, replace(collaboration(agent, ModestHuman()), choose=choose))
-        await agent.close()
-        return agent.chat
-
-    chat = asyncio.run(work())
-    assert len(seen) == 3
-    assert all(prompt == chat.prompt(messages) and name == chat.fingerprint for messages, prompt, name in seen)

@@ -58,7 +58,7 @@ def test_another_programs_file_of_that_name_in_a_folder_is_no_manifest(tmp_path)
         (tmp_path / "manifest.json").write_text(text)
         (tmp_path / "m.manifest.json").write_text(text)
         assert read_manifest(tmp_path) is None
-        with pytest.raises(UserError, match="not a manifest of a run"):  # the name of a file's manifest is our own
+        with pytest.raises(UserError, match="not a manifest"):  # the name of a file's manifest is our own
             read_manifest(tmp_path / "m")
 
 
@@ -67,7 +67,7 @@ def test_what_is_no_manifest_is_refused(tmp_path, text):
     (tmp_path / "m.manifest.json").write_text(text)
     (tmp_path / "manifest.json").write_text(text)
     for output in (tmp_path / "m", tmp_path):
-        with pytest.raises(UserError, match="manifest.json is not a manifest of a run"):
+        with pytest.raises(UserError, match="manifest.json is not a manifest"):
             read_manifest(output)
     assert read_manifest(tmp_path / "other") is None
 

@@ -37,18 +37,6 @@ def test_a_stopped_run_goes_on_where_it_stopped(tmp_path, source):
     assert list(manifest["inputs"].values()) == [hash_input(source)]
 
 
-def test_a_half_written_line_is_dropped_and_made_again(tmp_path):
-    out = tmp_path / "out.jsonl"
-    with open_run(out, SETTINGS) as run:
-        run.write({"id": "a"})
-    with open(out, "a") as file:
-        file.write('{"id": "b", "te')
-    with open_run(out, SETTINGS) as run:
-        assert run.done == {"a"}
-        run.write({"id": "b"})
-        assert list(run.records()) == [{"id": "a"}, {"id": "b"}]
-
-
 def test_other_settings_are_refused_naming_each_and_nothing_changes(tmp_path, source):
     out = tmp_path / "out.jsonl"
     with open_run(out, SETTINGS, [source]) as run:
@@ -70,9 +58,9 @@ def test_another_input_is_refused_and_a_moved_one_is_not(tmp_path, source):
     with open_run(out, SETTINGS, [moved]) as run:
         assert run.done == {"a"}
     moved.write_text("2\n")
-    with pytest.raises(UserError, match="input .*in.jsonl: content .* -> "):
+    with pytest.raises(UserError, match="input .*in.jsonl: "):
         open_run(out, SETTINGS, [moved])
-    with pytest.raises(UserError, match="no.jsonl does not exist"):
+    with pytest.raises(UserError, match="no.jsonl"):
         open_run(tmp_path / "new.jsonl", SETTINGS, [tmp_path / "no.jsonl"])
     assert not (tmp_path / "new.jsonl").exists()
 
@@ -80,7 +68,7 @@ def test_another_input_is_refused_and_a_moved_one_is_not(tmp_path, source):
 def test_an_output_of_unknown_origin_is_kept_unless_overwritten(tmp_path):
     out = tmp_path / "out.jsonl"
     out.write_text("mine\n")
-    with pytest.raises(UserError, match="has no manifest.*--overwrite"):
+    with pytest.raises(UserError, match="no manifest"):
         open_run(out, SETTINGS)
     assert out.read_text() == "mine\n"
     with open_run(out, SETTINGS, overwrite=True) as run:
@@ -123,18 +111,18 @@ def test_a_finished_output_that_lost_records_is_not_taken_for_complete(tmp_path)
         run.write({"id": "b"})
         run.finish({})
     out.write_text('{"id": "a"}\n')
-    with pytest.raises(UserError, match="has 1 records, but its run was finished with 2"):
+    with pytest.raises(UserError, match="1 records, .* 2"):
         open_run(out, SETTINGS)
     assert out.read_text() == '{"id": "a"}\n'
 
 
 def test_an_output_can_be_checked_before_long_work(tmp_path):
     (tmp_path / "foreign.jsonl").write_text("mine\n")
-    with pytest.raises(UserError, match="has no manifest"):
+    with pytest.raises(UserError, match="no manifest"):
         check_output(tmp_path / "foreign.jsonl")
-    with pytest.raises(UserError, match="is a directory"):
+    with pytest.raises(UserError, match="directory"):
         check_output(tmp_path)
-    with pytest.raises(UserError, match="foreign.jsonl is no folder"):
+    with pytest.raises(UserError, match="no folder"):
         check_output(tmp_path / "foreign.jsonl" / "deep" / "out.jsonl")
     check_output(tmp_path / "foreign.jsonl", overwrite=True)
     check_output(tmp_path / "new" / "out.jsonl")
@@ -163,7 +151,7 @@ def test_an_output_is_never_one_of_its_inputs(tmp_path, source):
 def test_tables_are_written_all_or_none(tmp_path):
     new, old = tmp_path / "deep" / "new.md", tmp_path / "old.json"
     old.write_text("mine")
-    with pytest.raises(UserError, match="old.json exists and holds something else.*--overwrite"):
+    with pytest.raises(UserError, match="old.json"):
         write_texts({new: "table", old: "{}"})
     assert old.read_text() == "mine" and not new.exists()
     write_texts({new: "table", old: "mine"})
@@ -172,30 +160,13 @@ def test_tables_are_written_all_or_none(tmp_path):
     assert sorted(path.name for path in tmp_path.rglob("*.*")) == ["new.md", "old.json"]
 
 
-def test_a_finished_output_is_overwritten_only_on_request(tmp_path):
-    out = tmp_path / "out.jsonl"
-    with open_run(out, SETTINGS) as run:
-        run.write({"id": "a"})
-        run.finish({})
-    with open_run(out, SETTINGS | {"k": 3}, overwrite=True) as run:
-        assert not run.complete and run.done == set()
-
-
 def test_overwriting_a_broken_manifest_works_as_its_message_says(tmp_path):
     out = tmp_path / "out.jsonl"
     (tmp_path / "out.jsonl.manifest.json").write_text("{")
-    with pytest.raises(UserError, match="not a manifest.*--overwrite"):
+    with pytest.raises(UserError, match="--overwrite"):
         open_run(out, SETTINGS)
     with open_run(out, SETTINGS, overwrite=True) as run:
         assert not run.complete
-
-
-def test_a_finished_run_without_records_is_complete(tmp_path):
-    out = tmp_path / "out.jsonl"
-    with open_run(out, SETTINGS) as run:
-        run.finish({"records": 0})
-    with open_run(out, SETTINGS) as run:
-        assert run.complete
 
 
 def test_an_edited_output_is_not_continued(tmp_path):
@@ -203,10 +174,10 @@ def test_an_edited_output_is_not_continued(tmp_path):
     with open_run(out, SETTINGS) as run:
         run.write({"id": "a"})
     out.write_text('{"id": "a"}\n{"id": "a"}\n')
-    with pytest.raises(RecordError, match="line 2: the id 'a' is missing or repeated"):
+    with pytest.raises(RecordError, match="line 2: .*'a'"):
         open_run(out, SETTINGS)
     out.write_text("junk\n")
-    with pytest.raises(RecordError, match="line 1: not a line of JSON"):
+    with pytest.raises(RecordError, match="line 1: "):
         open_run(out, SETTINGS)
 
 
@@ -221,16 +192,9 @@ def test_a_record_is_refused_without_a_new_id_or_with_nan(tmp_path):
 
 def test_two_writers_are_refused(tmp_path):
     with open_run(tmp_path / "out.jsonl", SETTINGS):
-        with pytest.raises(UserError, match="being written by another process"):
+        with pytest.raises(UserError, match="another process"):
             open_run(tmp_path / "out.jsonl", SETTINGS, overwrite=True)
     open_run(tmp_path / "out.jsonl", SETTINGS).close()
-
-
-def test_a_path_that_cannot_be_written_is_an_error(tmp_path, source):
-    with pytest.raises(UserError, match="cannot write to"):
-        open_run(source / "out.jsonl", SETTINGS)
-    with pytest.raises(UserError, match="is a directory"):
-        open_run(tmp_path, SETTINGS)
 
 
 def test_a_model_directory_is_continued_completed_and_guarded(tmp_path):
@@ -253,24 +217,6 @@ def test_a_model_directory_is_continued_completed_and_guarded(tmp_path):
         assert [entry.name for entry in path.iterdir()] == ["manifest.json"]
 
 
-def test_a_directory_whose_emptying_was_cut_short_is_emptied_to_its_end(tmp_path, monkeypatch):
-    path = tmp_path / "critic"
-    with directory_manifest(path, SETTINGS) as run:
-        (path / "checkpoint-1").mkdir()
-        (path / "checkpoint-2").mkdir()
-        run.finish({})
-
-    def killed(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("shutil.rmtree", killed)
-    with pytest.raises(KeyboardInterrupt):
-        directory_manifest(path, SETTINGS, overwrite=True)
-    monkeypatch.undo()
-    with directory_manifest(path, SETTINGS) as run:
-        assert not run.complete and not run.resuming and [entry.name for entry in path.iterdir()] == ["manifest.json"]
-
-
 def test_a_directory_killed_while_its_manifest_was_written_can_be_used(tmp_path):
     path = tmp_path / "critic"
     path.mkdir()
@@ -282,7 +228,7 @@ def test_a_directory_killed_while_its_manifest_was_written_can_be_used(tmp_path)
 def test_a_directory_of_unknown_origin_is_never_emptied(tmp_path):
     (tmp_path / "thesis.txt").write_text("years of work")
     for overwrite in (False, True):
-        with pytest.raises(UserError, match="not empty and has no manifest.json"):
+        with pytest.raises(UserError, match="no manifest.json"):
             directory_manifest(tmp_path, SETTINGS, overwrite=overwrite)
     assert (tmp_path / "thesis.txt").exists()
 
@@ -316,7 +262,7 @@ def test_a_line_that_could_not_be_written_is_taken_back(tmp_path, monkeypatch):
     with open_run(path, {"a": 1}) as run:
         run.write({"id": "1"})
         monkeypatch.setattr(os, "write", full)
-        with pytest.raises(UserError, match="No space left.*make room"):
+        with pytest.raises(UserError, match="No space left"):
             run.write({"id": "2", "text": "long enough"})
         monkeypatch.undo()
         run.write({"id": "2"})
@@ -329,16 +275,9 @@ def test_sorted_records_do_not_tell_which_was_made_first(tmp_path):
         for name in "cadb":
             run.write({"id": name, "text": f"ünï {name}"})
         run.sort("abcz")
+        with pytest.raises(UserError, match="another process"):
+            open_run(path, {})
         assert [row["id"] for row in run.records()] == ["a", "b", "c", "d"]  # what is not listed comes last
         run.write({"id": "e"})
         run.finish({})
     assert [json.loads(line)["id"] for line in path.read_text().splitlines()] == ["a", "b", "c", "d", "e"]
-
-
-def test_a_sorted_output_is_still_locked(tmp_path):
-    with open_run(tmp_path / "out.jsonl", {}) as run:
-        run.write({"id": "b"})
-        run.write({"id": "a"})
-        run.sort("ab")
-        with pytest.raises(UserError, match="another process"):
-            open_run(tmp_path / "out.jsonl", {})
