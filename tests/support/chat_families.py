@@ -65,75 +65,23 @@ PHI3 = (
     "{% endfor %}{% if add_generation_prompt %}{{ '<|assistant|>\n' }}{% else %}{{ eos_token }}{% endif %}"
 )
 
+_LLAMA3 = ["<|begin_of_text|>", "<|end_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"]
+_CHATML = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
+_GEMMA = ["<bos>", "<eos>", "<start_of_turn>", "<end_of_turn>"]
+_PHI3 = ["<|endoftext|>", "<|user|>", "<|assistant|>", "<|end|>", "<|system|>"]
 # name: (template, special tokens, BOS, EOS, does the tokenizer put the BOS before plain text, turn's end)
 FAMILIES = {
-    "llama3": (
-        LLAMA3,
-        ["<|begin_of_text|>", "<|end_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"],
-        "<|begin_of_text|>",
-        "<|end_of_text|>",
-        True,
-        "<|eot_id|>",
-    ),
-    "llama31": (
-        LLAMA31,
-        ["<|begin_of_text|>", "<|end_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"],
-        "<|begin_of_text|>",
-        "<|end_of_text|>",
-        True,
-        "<|eot_id|>",
-    ),
-    "chatml": (
-        CHATML,
-        ["<|endoftext|>", "<|im_start|>", "<|im_end|>"],
-        None,
-        "<|im_end|>",
-        False,
-        "<|im_end|>",
-    ),
+    "llama3": (LLAMA3, _LLAMA3, "<|begin_of_text|>", "<|end_of_text|>", True, "<|eot_id|>"),
+    "llama31": (LLAMA31, _LLAMA3, "<|begin_of_text|>", "<|end_of_text|>", True, "<|eot_id|>"),
+    "chatml": (CHATML, _CHATML, None, "<|im_end|>", False, "<|im_end|>"),
     "smollm2": (CHATML, ["<|im_start|>", "<|im_end|>"], "<|im_start|>", "<|im_end|>", False, "<|im_end|>"),
-    "qwen3": (
-        QWEN3,
-        ["<|endoftext|>", "<|im_start|>", "<|im_end|>"],
-        None,
-        "<|im_end|>",
-        False,
-        "<|im_end|>",
-    ),
-    "qwen3_thinking": (
-        QWEN3_THINKING,
-        ["<|endoftext|>", "<|im_start|>", "<|im_end|>"],
-        None,
-        "<|im_end|>",
-        False,
-        "<|im_end|>",
-    ),
-    "gemma": (
-        GEMMA,
-        ["<bos>", "<eos>", "<start_of_turn>", "<end_of_turn>"],
-        "<bos>",
-        "<eos>",
-        True,
-        "<end_of_turn>",
-    ),
-    "gemma3": (
-        GEMMA3,
-        ["<bos>", "<eos>", "<start_of_turn>", "<end_of_turn>"],
-        "<bos>",
-        "<eos>",
-        True,
-        "<end_of_turn>",
-    ),
+    "qwen3": (QWEN3, _CHATML, None, "<|im_end|>", False, "<|im_end|>"),
+    "qwen3_thinking": (QWEN3_THINKING, _CHATML, None, "<|im_end|>", False, "<|im_end|>"),
+    "gemma": (GEMMA, _GEMMA, "<bos>", "<eos>", True, "<end_of_turn>"),
+    "gemma3": (GEMMA3, _GEMMA, "<bos>", "<eos>", True, "<end_of_turn>"),
     "mistral": (MISTRAL, ["<s>", "</s>", "[INST]", "[/INST]"], "<s>", "</s>", True, "</s>"),
     "llama2": (LLAMA2, ["<s>", "</s>"], "<s>", "</s>", True, "</s>"),
-    "phi3": (
-        PHI3,
-        ["<|endoftext|>", "<|user|>", "<|assistant|>", "<|end|>", "<|system|>"],
-        None,
-        "<|endoftext|>",
-        False,
-        "<|end|>",
-    ),
+    "phi3": (PHI3, _PHI3, None, "<|endoftext|>", False, "<|end|>"),
 }
 THINK = ["<think>", "</think>"]  # added tokens that are not special, as in Qwen3
 

@@ -1,4 +1,7 @@
+"""Messages as parts and token ids, for the chat templates of eleven families of models."""
+
 import copy
+from functools import cache
 
 import pytest
 from hypothesis import given, settings
@@ -13,13 +16,11 @@ from tests.support.chat_families import FAMILIES, LLAMA3, small_tokenizer
 EVERY = pytest.mark.parametrize("family", FAMILIES)
 # These write a reply differently once it is history: no <think> before it, a space more.
 REWRITING = ("qwen3", "qwen3_thinking", "mistral", "llama2")
-_FORMATS: dict[str, ChatFormat] = {}
 
 
+@cache
 def chat_of(family: str) -> ChatFormat:
-    if family not in _FORMATS:
-        _FORMATS[family] = ChatFormat(small_tokenizer(family))
-    return _FORMATS[family]
+    return ChatFormat(small_tokenizer(family))
 
 
 def sampled(chat: ChatFormat, text: str, finish: str = "stop") -> dict:
@@ -31,10 +32,6 @@ def sampled(chat: ChatFormat, text: str, finish: str = "stop") -> dict:
 
 def user(text: str) -> dict:
     return {"role": "user", "content": text}
-
-
-def find(haystack: list[int], needle: list[int]) -> bool:
-    return any(haystack[i : i + len(needle)] == needle for i in range(len(haystack) - len(needle) + 1))
 
 
 def trained_runs(ids: list[int], train: list[bool]) -> list[list[int]]:
@@ -100,12 +97,12 @@ def test_the_end_of_turn_marker_is_found(family):
     assert chat.tokenizer.eos_token_id in chat.eos_ids
 
 
-TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=("Cs", "Co")), min_size=1, max_size=30)
+TEXTS = st.text(st.characters(exclude_categories=("Cs", "Co")), min_size=1, max_size=30)
 TURNS = st.lists(st.tuples(TEXTS, TEXTS, st.sampled_from(["stop", "length"])), min_size=1, max_size=4)
 
 
 @EVERY
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(turns=TURNS)
 def test_every_prompt_begins_the_dialogue_and_sampled_ids_stay(family, turns):
     chat = chat_of(family)
@@ -130,7 +127,7 @@ def test_every_prompt_begins_the_dialogue_and_sampled_ids_stay(family, turns):
 
 
 @EVERY
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(turns=TURNS)
 def test_a_dialogue_without_ids_trains_an_eos_exactly_where_a_reply_finished(family, turns):
     chat = chat_of(family)
@@ -144,19 +141,13 @@ def test_a_dialogue_without_ids_trains_an_eos_exactly_where_a_reply_finished(fam
 
 
 @EVERY
-def test_a_cut_reply_is_followed_by_an_untrained_marker(family):
+def test_a_cut_reply_is_followed_by_an_untrained_marker_or_ends_the_dialogue(family):
     chat = chat_of(family)
     cut = sampled(chat, "I was cut", "length")
     ids, train = chat.encode(chat.prompt([user("a"), cut, user("b")]), chat.fingerprint)
     end = len(train) - train[::-1].index(True)
     marker = ids.index(chat.eos_ids[0], end)
     assert not any(train[end:]) and chat.tokenizer.decode(ids[end:marker]).strip() == ""
-
-
-@EVERY
-def test_a_dialogue_that_was_cut_ends_with_its_last_sampled_token(family):
-    chat = chat_of(family)
-    cut = sampled(chat, "I was cut", "length")
     ids, _ = chat.encode(chat.dialogue([user("a"), cut]), chat.fingerprint)
     assert ids[-len(cut["token_ids"]) :] == cut["token_ids"]
 
@@ -281,12 +272,12 @@ def test_a_model_without_a_chat_template_is_named_with_the_remedy(tmp_path):
     saved = tmp_path / "base"
     tokenizer.save_pretrained(saved)
     (saved / "chat_template.jinja").unlink()
-    with pytest.raises(UserError, match="base has no chat template.*instruction-tuned"):
+    with pytest.raises(UserError, match="base has no chat template"):
         ChatFormat.from_pretrained(saved)
-    with pytest.raises(UserError, match="no tokenizer can be loaded"):
+    with pytest.raises(UserError, match="no tokenizer"):
         ChatFormat.from_pretrained(tmp_path / "nothing")
     (saved / "tokenizer.json").write_text("{}")
-    with pytest.raises(UserError, match="no tokenizer can be loaded"):
+    with pytest.raises(UserError, match="no tokenizer"):
         ChatFormat.from_pretrained(saved)
 
 
@@ -302,7 +293,7 @@ def test_a_saved_tokenizer_is_the_same_chat_format(tmp_path):
 
 
 def test_a_system_message_that_the_template_refuses_is_an_error_with_the_remedy():
-    with pytest.raises(UserError, match="System role not supported.*user message"):
+    with pytest.raises(UserError, match="System role"):
         chat_of("gemma").prompt([{"role": "system", "content": "s"}, user("a")])
 
 

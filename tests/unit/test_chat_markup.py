@@ -43,7 +43,7 @@ def test_the_agent_s_turns_in_the_shared_beginning_are_marked_and_not_trained():
         assert [part["text"] for part in parts if part["train"]] == [reply]
         assert [part["text"] for part in parts if part.get("turn")] == ["why?<|eot_id|>"]
         assert parts[0] == {"text": "<|begin_of_text|>", "train": False, "bos": True}
-    with pytest.raises(UserError, match="here: .*--response_template"):
+    with pytest.raises(UserError, match="--response_template"):
         last_reply_parts(["a", f"b{LLAMA3.header}"], chat, "here")
 
 

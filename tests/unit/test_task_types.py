@@ -53,26 +53,26 @@ def test_a_file_is_loaded_each_time_with_its_path(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "named"),
     [
-        (None, "there is no file"),
-        ("x = 1\n", "defines no DOMAIN"),
-        ("DOMAIN = {}\n", "has a DOMAIN that is a dict"),
-        ("import os\nimport nothing_of_this_name\n", "line 2: ModuleNotFoundError: No module named"),
+        (None, "no file"),
+        ("x = 1\n", "no DOMAIN"),
+        ("DOMAIN = {}\n", "a dict"),
+        ("import os\nimport nothing_of_this_name\n", "line 2: ModuleNotFoundError"),
         ("x = 1\n\ny = x +\n", "line 3: SyntaxError"),
         ("def f():\n    return 1 / 0\n\nf()\n", "line 2: ZeroDivisionError"),
         ("raise SystemExit(3)\n", "line 1: SystemExit: 3"),
     ],
 )
-def test_a_file_that_is_no_domain_is_refused_with_its_line(tmp_path, text, message):
+def test_a_file_that_is_no_domain_is_refused_with_its_line(tmp_path, text, named):
     path = tmp_path / "my_domain.py"
     if text is not None:
         path.write_text(text)
-    with pytest.raises(UserError, match=message) as error:
+    with pytest.raises(UserError, match=named) as error:
         load_domain(str(path))
     assert str(path) in str(error.value)
 
 
 def test_an_unknown_name_lists_the_known_ones():
-    with pytest.raises(UserError, match="code, html, mini, or the path of a Python file"):
+    with pytest.raises(UserError, match="code, html, mini"):
         load_domain("html5")

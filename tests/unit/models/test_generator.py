@@ -6,15 +6,13 @@ from transformers import AutoModelForCausalLM
 
 from sweet_rl.models.base import ModelError, Sampling
 from sweet_rl.models.generator import GenerationEngine, Request
-from tests.support.tiny_models import save_tiny_chat_model
 
 PROMPTS = [[5, 6, 7], [8] * 20, [9, 10], [11] * 7]
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    path = save_tiny_chat_model(tmp_path_factory.mktemp("tiny"), initializer_range=0.2)
-    return AutoModelForCausalLM.from_pretrained(path, dtype="float32").eval()
+def model(tiny_agent):
+    return AutoModelForCausalLM.from_pretrained(tiny_agent, dtype="float32").eval()
 
 
 def generate(model, asked, eos_ids=(3,), **settings):

@@ -8,17 +8,12 @@ from sweet_rl.errors import UserError
 from sweet_rl.models.base import Sampling
 from sweet_rl.models.generator import TransformersModel
 from sweet_rl.models.prefixed import PrefixedModel
-from tests.support.tiny_models import save_tiny_chat_model
 
 ASKED = [{"role": "user", "content": "Write f"}]
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    return TransformersModel.from_pretrained(save_tiny_chat_model(tmp_path_factory.mktemp("tiny")), device="cpu")
-
-
-def test_the_model_goes_on_where_the_prefix_ends(model):
+def test_the_model_goes_on_where_the_prefix_ends(tiny_chat_model):
+    model = TransformersModel.from_pretrained(tiny_chat_model, device="cpu")
     prefixed = PrefixedModel(model, "ANSWER:\n")
     sampling = Sampling(max_tokens=6, seed=4, n=2)
     replies = asyncio.run(prefixed.complete(ASKED, sampling))
