@@ -29,7 +29,6 @@ from sweet_rl.model_loading import load_frozen
 from sweet_rl.models.base import Completion
 from sweet_rl.records import Task, TurnCandidates, read_records, seed_for
 from tests.support.command_line import write_rows
-from tests.support.tiny_models import save_tiny_chat_model
 
 MINI = {"family": "parking_fee", "rules": [["allowance", 0, 2, 5], ["rate", 0, 4, 5], ["cap", 0, 30, 5]]}
 SOLUTION = "def fee(h):\n    return 4 * h"
@@ -42,10 +41,10 @@ LAB = Path(__file__).parents[1]
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory):
+def world(tmp_path_factory, tiny_chat_model, tiny_critic):
     """A seed model, a critic of other weights, and two turns of one dialogue with candidates as sampled."""
     folder = tmp_path_factory.mktemp("world")
-    seed, critic = (save_tiny_chat_model(folder / name, seed=n) for n, name in enumerate(("seed", "critic")))
+    seed, critic = tiny_chat_model, tiny_critic
     chat = ChatFormat.from_pretrained(seed)
     dialogue = [{"role": "user", "content": TASK.problem_description}]
     second = [*dialogue, {"role": "assistant", "content": "Why?"}, {"role": "user", "content": "No idea."}]
@@ -238,7 +237,7 @@ def test_stored_log_probs_of_other_tokens_cannot_be_compared_token_by_token(worl
 
 def test_log_probs_that_are_not_there_are_missing_and_not_of_other_tokens(world):
     critic = aggregated(world, "log_ratio", {"reference": "sampled"}, clip=1.0).load()
-    with pytest.raises(UserError, match="no sampling log-probs"):
+    with pytest.raises(UserError, match="sampling log-probs"):
         asyncio.run(critic.scores([replace(world["rows"][0], additional_reference_logprobs=None)]))
 
 

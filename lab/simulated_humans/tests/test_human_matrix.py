@@ -62,7 +62,7 @@ def test_each_file_is_in_the_cell_of_its_humans(files):
 def test_runs_with_different_humans_are_compared_only_if_that_is_wanted(files):
     given = f"same={files['A', 'A']},other={files['A', 'B']}"
     refused = call("compare_runs.py", runs=given)
-    assert refused.code == 2 and "A (AAAAAAAA) in 'same'" in refused.err and "--mix_humans" in refused.err
+    assert refused.code == 2 and "--mix_humans" in refused.err
     mixed = call("compare_runs.py", runs=given, mix_humans=True)
     assert mixed.code == 0 and "simulated human" in mixed.out and "B (BBBBBBBB)" in mixed.out
     alike = call("compare_runs.py", runs=f"a={files['A', 'A']},b={files['B', 'A']}")
@@ -80,5 +80,5 @@ def test_the_command_prints_and_writes_the_matrix(files, tmp_path):
 def test_a_file_of_two_humans_is_no_cell(files, tmp_path):
     rows = files["A", "A"].read_text() + files["A", "B"].read_text().replace('"id": "', '"id": "again')
     (tmp_path / "both.jsonl").write_text(rows)
-    with pytest.raises(UserError, match=r"one human; found: A \(AAAAAAAA\), B \(BBBBBBBB\)"):
+    with pytest.raises(UserError, match=r"A \(AAAAAAAA\), B \(BBBBBBBB\)"):
         measure_matrix({"rft": [read_graded(str(tmp_path / "both.jsonl"))]})

@@ -50,7 +50,7 @@ def test_humans_are_named_in_rows_and_measured_by_their_replies(tmp_path):
                     "task_type": "mini", "markdown_path": tmp_path / "humans.md", "judge_model": MODEL,
                     "judge_hostname": server.url, "workers": 1}  # fmt: skip
         first = call("lab.simulated_humans.measure_humans", **measured)
-        assert first.code == 2 and "1 of the judgements failed (1 refused" in first.err, first.err
+        assert first.code == 2 and "1 refused" in first.err, first.err
         done = call("lab.simulated_humans.measure_humans", **measured)
         assert done.code == 0, done.err
     rows = read_rows(tmp_path / "replies.jsonl")
@@ -70,6 +70,6 @@ def test_humans_are_named_in_rows_and_measured_by_their_replies(tmp_path):
         assert done.code == 0 and f"{humans[name][0]['name']} (" in done.out, done.err
     again = {"input_path": files["llm"], "output_path": tmp_path / "again.jsonl", "sandbox": "limits"}
     refused = call("evaluate_code.py", **again, baseline=graded["scripted"])
-    assert refused.code == 2 and "different simulated humans" in refused.err
+    assert refused.code == 2 and "humans" in refused.err
     mixed = call("evaluate_code.py", **again, baseline=graded["scripted"], mix_humans=True)
     assert mixed.code == 0 and "win rate" in mixed.out, mixed.err
