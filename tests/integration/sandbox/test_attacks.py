@@ -1,4 +1,4 @@
-"""Every attack of benchmarks/attack_answers.py, at every level as far as it promises; an honest answer after each."""
+"""Every attack of benchmarks/attack_answers.py, where it could succeed; an honest answer after each."""
 
 import os
 import socket
@@ -18,7 +18,9 @@ from tests.unit.sandbox.test_sandbox import levels
 
 TASK = Task("", REFERENCE, CALLS)
 SECRET = "CANARY-77aa"
-PROMISED = {"strict": None, "seccomp": None, "limits": {"forge", "state", "resource"}}
+# What depends on the level is tried at each that promises it, the rest at the strictest and the weakest.
+INNER, OUTER = {"forge", "state", "resource"}, {"read", "write", "network", "process"}
+TRIED = {"strict": INNER | OUTER, "seccomp": OUTER, "limits": INNER}
 # At 'limits' nothing keeps an answer from writing a file or starting a thread that reads.
 NOT_AT_LIMITS = {"counter in a file", "exit hook"}
 
@@ -28,18 +30,17 @@ def test_no_attack_succeeds(level, tmp_path, monkeypatch):
     monkeypatch.setenv("CANARY", SECRET)
     canary = tmp_path / "canary.txt"
     canary.write_text(SECRET)
-    kinds = PROMISED[level]
     before = threading.active_count(), left()["processes"], left()["descriptors"]
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = str(server.getsockname()[1])
         jobs = {}
         for (kind, name), text in ATTACKS.items():
-            if kinds is None or kind in kinds and name not in NOT_AT_LIMITS:
+            if kind in TRIED[level] and not (level == "limits" and name in NOT_AT_LIMITS):
                 text = text.replace("FOLDER", str(tmp_path)).replace("PORT", port)
                 jobs[kind, name] = text, 0.0
                 jobs["after", kind, name] = REFERENCE, 1.0
                 jobs["wrong after", kind, name] = WRONG, 0.0
-        with CodeGrader(timeout=0.2, memory_mb=128, workers=2, sandbox=level) as grader:
+        with CodeGrader(timeout=0.1, memory_mb=128, workers=4, sandbox=level) as grader:
             grades = dict(zip(jobs, grader.grade_many((TASK, text) for text, _ in jobs.values()), strict=True))
         server.settimeout(0)
         with pytest.raises(BlockingIOError):
@@ -52,7 +53,7 @@ def test_no_attack_succeeds(level, tmp_path, monkeypatch):
 
 
 def test_a_small_soak_leaves_nothing_and_judges_right():
-    result = soak(600, timeout=0.05, workers=2)
+    result = soak(300, timeout=0.05, workers=2)
     assert result["wrong_verdicts"] == []
     assert result["left"].keys() == {"processes", "threads", "descriptors", "files"}
     assert max(result["left"].values()) <= 0  # what other tests left running may end meanwhile
@@ -62,7 +63,8 @@ def test_a_small_soak_leaves_nothing_and_judges_right():
 
 @pytest.fixture(scope="module")
 def grader():
-    with CodeGrader(timeout=0.5, workers=1) as grader:
+    """One process for each role: the answers of all tests below come after one another in it."""
+    with CodeGrader(workers=1) as grader:
         yield grader
 
 
@@ -135,14 +137,6 @@ def test_no_answer_sees_an_earlier_one(grader, name):
     for _ in range(2):
         graded = grade(grader, "def f():\n    return 1", STATES[name], {"test": "f()"})
         assert graded.reward == 1.0 or reasons(graded) == ["exception"], graded
-
-
-def test_files_of_one_test_are_gone_in_the_next():
-    answer = "import os\ndef f():\n    n = len(os.listdir('.'))\n    open('x' + str(n), 'w').close()\n    return n + 1"
-    with CodeGrader(timeout=0.5, workers=1) as grader:
-        if grader.level != "strict":
-            pytest.skip("only the strict level has a scratch folder")
-        assert grade(grader, "def f():\n    return 1", answer, {"a": "f()", "b": "f()"}).reward == 1.0
 
 
 LYING = "{'_' + '_hash_' + '_': lambda s: hash(%s), '_' + '_eq_' + '_': lambda s, o: True}"
@@ -234,23 +228,21 @@ POISONS = {
 
 
 @pytest.mark.parametrize("name", POISONS)
-def test_what_a_module_remembers_of_one_answer_is_not_given_to_the_next(name):
+def test_what_a_module_remembers_of_one_answer_is_not_given_to_the_next(grader, name):
     """Keys of their caches that lie about what they equal."""
     poison, honest = POISONS[name]
-    with CodeGrader(workers=1) as grader:
-        assert grade(grader, "def f(x): return 0", poison, {"a": "f(1)"}).reward == 1.0
-        assert grade(grader, honest, honest, {"a": "f(1)"}).reward == 1.0
+    assert grade(grader, "def f(x): return 0", poison, {"a": "f(1)"}).reward == 1.0
+    assert grade(grader, honest, honest, {"a": "f(1)"}).reward == 1.0
 
 
-def test_objects_of_a_test_call_are_no_way_to_change_a_class_for_others():
+def test_objects_of_a_test_call_are_no_way_to_change_a_class_for_others(grader):
     reference = "from collections import Counter\ndef f(x): return x.most_common(1)[0][0]"
     lying = "def f(x):\n    type(x).most_common = lambda *_: [('EVIL', 1)]\n    return 'a'"
-    with CodeGrader(timeout=0.5, workers=1) as grader:
-        assert grade(grader, reference, lying, {"a": "f(Counter('aab'))", "b": "f(Counter('aab'))"}).reward == 1.0
-        assert grade(grader, reference, reference, {"a": "f(Counter('aab'))"}).reward == 1.0
+    assert grade(grader, reference, lying, {"a": "f(Counter('aab'))", "b": "f(Counter('aab'))"}).reward == 1.0
+    assert grade(grader, reference, reference, {"a": "f(Counter('aab'))"}).reward == 1.0
 
 
-def test_no_answer_reads_what_an_earlier_one_returned():
+def test_no_answer_reads_what_an_earlier_one_returned(grader):
     """Through the frames below it, which `str.format` reaches by text."""
     reader = (
         "def f(x):\n    try: 1 / 0\n    except Exception as e:\n        for n in range(1, 9):\n            try:\n"
@@ -259,9 +251,8 @@ def test_no_answer_reads_what_an_earlier_one_returned():
         "            except Exception: pass\n    return 1"
     )
     told = "def f(x): return 'SEC' + 'RET'"
-    with CodeGrader(timeout=0.5, workers=1) as grader:
-        assert grade(grader, told, told, {"a": "f(1)"}).reward == 1.0
-        assert grade(grader, "def f(x): return 1", reader, {"a": "f(1)"}).reward == 1.0
+    assert grade(grader, told, told, {"a": "f(1)"}).reward == 1.0
+    assert grade(grader, "def f(x): return 1", reader, {"a": "f(1)"}).reward == 1.0
 
 
 def test_a_text_that_hangs_the_compiler_fails_alone():

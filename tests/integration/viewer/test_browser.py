@@ -8,22 +8,12 @@ from tests.support.dialogues import graded
 SOLVED = [i for i, t in enumerate(graded()) if t.reward == 1.0]
 
 
-@pytest.fixture
-def dialogues(tmp_path, page):
-    return page(write_rows(tmp_path / "graded.jsonl", graded()))
+@pytest.fixture(scope="module")
+def dialogues(tmp_path_factory, page):
+    return page(write_rows(tmp_path_factory.mktemp("dialogues") / "graded.jsonl", graded()))
 
 
-@pytest.fixture(autouse=True)
-def quiet(window):
-    """After every test: no complaint in the console, and nothing asked for but the file itself and its pictures."""
-    yield
-    complaints, asked = window.logs()
-    assert complaints == []
-    assert [address[:60] for address in asked if not address.startswith(("file:", "data:", "blob:", "about:"))] == []
-
-
-def titles(window):
-    return window.texts(".row .row-reward")
+pytestmark = pytest.mark.usefixtures("quiet")
 
 
 def test_a_page_shows_its_dialogues_with_reward_ending_and_turns(window, dialogues):
@@ -79,7 +69,7 @@ def test_j_and_k_walk_the_list_and_n_and_p_the_turns(window, dialogues):
 
 def test_the_order_can_be_turned_round(window, dialogues):
     window.open(dialogues + "#sort=reward&down=1")
-    rewards = [float(text) for text in titles(window)]
+    rewards = [float(text) for text in window.texts(".row .row-reward")]
     assert rewards == sorted(rewards, reverse=True)
 
 
@@ -144,8 +134,7 @@ def test_the_oracle_says_which_questions_were_useful(window, dialogues):
     assert words[0] == "✗ useless" and words[-1] == "✓ complete" and set(words[1:-1]) == {"✓ useful"}
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1400])
+@pytest.mark.parametrize("theme, width", [("light", 390), ("dark", 1400)])
 def test_both_themes_and_a_phone_show_text_that_can_be_read_and_fits(window, dialogues, theme, width):
     window.theme(theme)
     window.size(width, 844)
@@ -218,8 +207,8 @@ def test_two_runs_stand_beside_each_other_where_they_part(window, tmp_path, page
     assert window.texts("#count")[0].startswith(f"{better} of 12")
 
 
-@pytest.fixture
-def credited(tmp_path, page):
+@pytest.fixture(scope="module")
+def credited(tmp_path_factory, page):
     """The page of dialogues with credit: the k-th token of turn n has the log-ratio 0.5 k - n."""
     rows = []
     for trajectory in graded():
@@ -232,9 +221,9 @@ def credited(tmp_path, page):
             row = {"turn": turn, "advantage": advantage, "tokens": tokens, "critic": critic}
             told.append(row | {"reference": [-1.0] * len(tokens)})
         rows.append({"id": trajectory.id, "turns": told})
-    return page(
-        write_rows(tmp_path / "graded.jsonl", graded()), credit_path=write_rows(tmp_path / "credit.jsonl", rows)
-    )
+    folder = tmp_path_factory.mktemp("credited")
+    credit = write_rows(folder / "credit.jsonl", rows)
+    return page(write_rows(folder / "graded.jsonl", graded()), credit_path=str(credit))
 
 
 def test_a_turn_has_its_advantage_as_number_and_colour_and_each_token_its_log_ratio_on_hover(window, credited):
@@ -262,11 +251,9 @@ def test_a_turn_has_its_advantage_as_number_and_colour_and_each_token_its_log_ra
     assert window.run("document.activeElement.id") == "turn-2"
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize(("width", "rows"), [(1400, 1), (700, 2)])
-def test_the_summary_shows_every_tile_without_scrolling(window, credited, theme, width, rows):
+def test_the_summary_shows_every_tile_without_scrolling(window, credited, width, rows):
     """A page with all seven tiles: on a wide screen in one row, on a narrow one in two that leave room for the list."""
-    window.theme(theme)
     window.size(width, 900)
     try:
         window.open(credited)
@@ -282,7 +269,6 @@ def test_the_summary_shows_every_tile_without_scrolling(window, credited, theme,
         assert window.run(inside) == []
         assert window.run("document.getElementById('rows').clientHeight") > 300
     finally:
-        window.theme("light")
         window.size(1400, 900)
 
 

@@ -16,6 +16,7 @@ from tests.support.command_line import write_rows
 from tests.support.designs import designs
 from tests.support.dialogues import graded
 
+pytestmark = pytest.mark.usefixtures("quiet")
 SCRIPTED = "<html><body><script>document.title = 'ran'; window.ran = 1</script><h1 onclick='x()'>Hi</h1></body></html>"
 
 
@@ -38,14 +39,6 @@ def drawn(tmp_path_factory):
         yield trajectories, page.as_uri(), text, [collection.view(n) for n in range(2)]
 
 
-@pytest.fixture(autouse=True)
-def quiet(window):
-    yield
-    complaints, asked = window.logs()
-    assert complaints == []
-    assert [address for address in asked if not address.startswith(("file:", "data:", "about:"))] == []
-
-
 def test_every_turn_with_a_page_has_its_picture_and_its_similarity(drawn, window):
     trajectories, address, _, views = drawn
     pages = [extract_page(m["content"]) for m in trajectories[0].dialogue_history if m["role"] == "assistant"]
@@ -53,6 +46,7 @@ def test_every_turn_with_a_page_has_its_picture_and_its_similarity(drawn, window
     assert [turn["turn"] for turn in turns] == list(range(len(pages)))
     assert [turn["similarity"] == 1.0 for turn in turns] == [p == trajectories[0].task.ground_truth for p in pages]
     window.open(address)
+    assert views[0]["messages"][-1]["oracle"] == "complete" and "complete" in window.texts(".m-agent > header")[-1]
     assert len(window.all(".frame img")) == len(pages)
     assert [float(text) for text in window.texts(".frame .number")] == [round(t["similarity"], 3) for t in turns]
     assert window.all(".similarity path")
@@ -118,12 +112,6 @@ def test_a_model_written_page_is_only_a_picture(drawn, window):
     window.run("(() => { document.querySelector('.m-agent .fold').open = true; })()")
     window.wait("document.querySelector('.m-agent .code')")
     assert SCRIPTED in "".join(window.texts(".m-agent .code"))
-
-
-def test_the_oracles_word_on_a_draft_stands_beside_it(drawn, window):
-    assert drawn[3][0]["messages"][-1]["oracle"] == "complete"
-    window.open(drawn[1])
-    assert "✓ complete" in window.texts(".m-agent > header")[-1]
 
 
 def test_dialogues_about_code_are_sent_to_the_other_viewer(tmp_path):

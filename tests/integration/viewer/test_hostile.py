@@ -2,16 +2,14 @@
 
 import json
 import re
-import threading
 
 import pytest
 
-from sweet_rl.mini.tasks import make_tasks
 from sweet_rl.viewer.page import write_page
-from sweet_rl.viewer.serve import make_server
 from sweet_rl.viewer.show import ViewSettings, open_collection
 from tests.support.command_line import write_rows
 from tests.support.hostile_texts import HOSTILE
+from tests.support.viewer_server import address_of, serving
 
 HIDDEN = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff]|[\ud800-\udfff]"
@@ -46,50 +44,49 @@ def visible(text: str) -> str:
     return HIDDEN.sub(lambda match: f"U+{ord(match[0]):04X}", text)
 
 
-def test_there_are_enough_of_them():
+def collection_of(path):
+    return open_collection(ViewSettings(str(path)))
+
+
+# The page's own code shows a text in the same way wherever it comes from: all of them from a file, some also served.
+SERVED = ("script", "image handler", "base and meta", "bidi", "null and control", "lone high surrogate", "markdown")
+
+
+def test_hostile_texts_of_a_file_are_shown_as_text_and_nothing_runs(rows, window, page):
     assert len(HOSTILE) >= 20
+    nothing_runs(window, page(rows), HOSTILE)
 
 
-@pytest.mark.parametrize("served", [False, True])
-def test_hostile_texts_are_shown_as_text_and_nothing_runs(rows, window, tmp_path, served):
-    server = None
-    if served:
-        server = make_server(open_collection(ViewSettings(rows)))
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        address = f"http://127.0.0.1:{server.server_address[1]}/"
-    else:
-        page = tmp_path / "page.html"
-        page.write_text(write_page(open_collection(ViewSettings(rows)), progress=False), encoding="utf-8")
-        address = page.as_uri()
-    try:
-        window.open(address)
-        for number, (name, text) in enumerate(HOSTILE.items()):
-            if number:
-                window.keys("j")
-            window.shown(number)
-            window.run("document.querySelectorAll('details:not([open])').forEach(d => { d.open = true; })")
-            window.wait("document.querySelectorAll('details > .fold-body').length > 0")
-            shown = window.texts(".m-user .bubble")[1]
-            if "```" not in text and not text.startswith(("<img", "<svg")):
-                assert visible(text).strip() == shown.strip(), name
-            assert window.run("window.ran") is None, name
-            inside = window.all(
-                ".panes script, .panes iframe, .panes form:not(#filters), .panes a, .panes base, style + style"
-            )
-            assert inside == [], name
-        complaints, asked = window.logs()
-        assert complaints == []
-        mine = ("data:", "about:", address.split("#")[0])
-        assert [url[:80] for url in asked if not url.startswith(mine)] == []
-        assert window.run("document.styleSheets.length") == 1
-    finally:
-        if server:
-            server.shutdown()
-            server.server_close()
+def test_hostile_texts_of_a_server_are_shown_as_text_and_nothing_runs(tmp_path, window):
+    texts = {name: HOSTILE[name] for name in SERVED}
+    path = write_rows(tmp_path / "<img src=x onerror=alert(1)>.jsonl", [trajectory(*item) for item in texts.items()])
+    with serving(collection_of(path)) as server:
+        nothing_runs(window, address_of(server), texts)
+
+
+def nothing_runs(window, address, texts):
+    window.open(address)
+    for number, (name, text) in enumerate(texts.items()):
+        if number:
+            window.keys("j")
+        window.shown(number)
+        window.run("document.querySelectorAll('details:not([open])').forEach(d => { d.open = true; })")
+        window.wait("document.querySelectorAll('details > .fold-body').length > 0")
+        shown = window.texts(".m-user .bubble")[1]
+        if "```" not in text and not text.startswith(("<img", "<svg")):
+            assert visible(text).strip() == shown.strip(), name
+        assert window.run("window.ran") is None, name
+        inside = ".panes script, .panes iframe, .panes form:not(#filters), .panes a, .panes base, style + style"
+        assert window.run(f"document.querySelectorAll({inside!r}).length") == 0, name
+    complaints, asked = window.logs()
+    assert complaints == []
+    mine = ("data:", "about:", address.split("#")[0])
+    assert [url[:80] for url in asked if not url.startswith(mine)] == []
+    assert window.run("document.styleSheets.length") == 1
 
 
 def test_a_page_holds_no_text_of_the_data_but_as_packed_data(rows):
-    text = write_page(open_collection(ViewSettings(rows)), progress=False)
+    text = write_page(collection_of(rows), progress=False)
     assert "window.ran" not in text and "<img" not in text and "evil.example" not in text
     assert text.count("</script>") == text.count("<script")
 
@@ -121,24 +118,17 @@ BLOCKED = {
 def test_the_policy_stops_what_a_flaw_in_the_page_would_let_in(window, tmp_path, page, served):
     """The page makes no such attempt itself; the policy is tried here as the second wall, with the first one gone."""
     path = write_rows(tmp_path / "plain.jsonl", [trajectory("plain", "plain")])
-    server = make_server(open_collection(ViewSettings(path))) if served else None
-    if server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        window.open(f"http://127.0.0.1:{server.server_address[1]}/" if server else page(path))
+    with serving(collection_of(path)) as server:
+        window.open(address_of(server) if served else page(path))
         window.run(INJECTED)
         window.wait(f"window.tried && {len(BLOCKED)} <= new Set(window.blocked).size")
         assert set(window.run("window.blocked")) >= BLOCKED
         assert window.run("window.ran") is None and window.one("#title").is_displayed()
         window.logs()
-    finally:
-        if server:
-            server.shutdown()
-            server.server_close()
 
 
 def test_a_line_of_ten_million_characters_opens_and_shows_more_when_asked(window, tmp_path, page):
-    task = make_tasks(1, 3)[0]
+    task = {"problem_description": "x", "ground_truth": "x", "test_cases": {}}
     line = "<b>wide</b> " * 850_000
     history = [{"role": "user", "content": "x"}, {"role": "assistant", "content": line}]
     path = write_rows(

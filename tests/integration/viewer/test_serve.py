@@ -13,16 +13,18 @@ from sweet_rl.viewer.serve import make_server
 from sweet_rl.viewer.show import ViewSettings, open_collection
 from tests.support.command_line import write_rows
 from tests.support.dialogues import graded
+from tests.support.viewer_server import address_of, serving
 
 
-@pytest.fixture
-def served(tmp_path):
-    path = write_rows(tmp_path / "graded.jsonl", graded())
-    server = make_server(open_collection(ViewSettings(path)))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield server, tmp_path
-    server.shutdown()
-    server.server_close()
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("served")
+    with serving(opened(write_rows(folder / "graded.jsonl", graded()))) as server:
+        yield server, folder
+
+
+def opened(path):
+    return open_collection(ViewSettings(str(path)))
 
 
 PROTECTION = {
@@ -66,7 +68,7 @@ def test_rows_entries_and_search_come_from_the_file(served):
 
 def test_the_page_works_in_a_browser_and_asks_this_server_only(served, window):
     server, _ = served
-    window.open(f"http://127.0.0.1:{server.server_address[1]}/")
+    window.open(address_of(server))
     window.keys("jj")
     window.shown(2)
     window.keys("/style guide")
@@ -74,12 +76,11 @@ def test_the_page_works_in_a_browser_and_asks_this_server_only(served, window):
     assert window.texts("#count") == ["12 dialogues"]
     complaints, asked = window.logs()
     assert complaints == []
-    assert all(url.startswith((f"http://127.0.0.1:{server.server_address[1]}/", "data:")) for url in asked)
+    assert all(url.startswith((address_of(server), "data:")) for url in asked)
 
 
-@pytest.mark.parametrize(
-    "headers",
-    [
+def test_other_hosts_and_other_sites_are_refused(served):
+    for headers in (
         {"Host": "evil.example"},
         {"Host": "127.0.0.1.evil.example:80"},
         {"Host": ""},
@@ -88,11 +89,9 @@ def test_the_page_works_in_a_browser_and_asks_this_server_only(served, window):
         {"Origin": "http://127.0.0.1:1"},
         {"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Dest": "script"},
         {"Sec_Fetch_Site": "same-site", "Sec_Fetch_Dest": "empty"},
-    ],
-)
-def test_other_hosts_and_other_sites_are_refused(served, headers):
-    for path in ("/", "/index?from=0", "/entry/0", "/search?q=a"):
-        assert ask(served[0], path, **headers)[0] == 403
+    ):
+        for path in ("/", "/index?from=0", "/entry/0", "/search?q=a"):
+            assert ask(served[0], path, **headers)[0] == 403, (headers, path)
 
 
 def test_a_link_from_elsewhere_opens_the_page_and_only_the_page(served):
@@ -102,24 +101,21 @@ def test_a_link_from_elsewhere_opens_the_page_and_only_the_page(served):
     assert ask(served[0], "/", Sec_Fetch_Site="cross-site", Sec_Fetch_Dest="iframe")[0] == 403
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/../graded.jsonl", "/graded.jsonl", "//etc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "/entry/../../x", "/entry/-1",
-        "/entry/99", "/entry/1e3", "/entry/0x1", "/index?from=../x", "/index?from=-1", "/picture/../x",
+def test_no_other_address_leads_anywhere(served):
+    for path in (
+        "/../graded.jsonl", "/graded.jsonl", "//etc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "/entry/../../x",
+        "/entry/-1", "/entry/99", "/entry/1e3", "/entry/0x1", "/index?from=../x", "/index?from=-1", "/picture/../x",
         "/picture/0123456789abcdef", "/entry/%30", "http://evil.example/",
-    ],
-)  # fmt: skip
-def test_no_other_address_leads_anywhere(served, path):
-    status, body = ask(served[0], path)
-    assert status == 404 and len(body) < 100
+    ):  # fmt: skip
+        status, body = ask(served[0], path)
+        assert status == 404 and len(body) < 100, path
 
 
-@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"])
-def test_only_reading_is_answered_and_the_file_stays_as_it_is(served, method):
+def test_only_reading_is_answered_and_the_file_stays_as_it_is(served):
     server, folder = served
     before = (folder / "graded.jsonl").read_bytes()
-    assert ask(server, "/entry/0", method=method)[0] == 501
+    for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"):
+        assert ask(server, "/entry/0", method=method)[0] == 501, method
     assert (folder / "graded.jsonl").read_bytes() == before
     assert [path.name for path in folder.iterdir()] == ["graded.jsonl"]
 
@@ -140,40 +136,37 @@ def test_the_served_page_has_the_policy_of_the_shell_and_its_answers_the_headers
     assert headers["Cache-Control"] == "no-store" and headers["Server"].strip() == "sweet_rl"
 
 
-def test_a_file_that_changes_while_it_is_served_is_said(served):
-    server, folder = served
-    ask(server, "/index?from=0")
-    with open(folder / "graded.jsonl", "a") as file:
-        file.write("\n")
-    status, body = ask(server, "/entry/0")
-    assert status == 409 and "has changed" in json.loads(body)["error"]
+def test_a_file_that_changes_while_it_is_served_is_said(tmp_path):
+    path = write_rows(tmp_path / "graded.jsonl", graded()[:2])
+    with serving(opened(path)) as server:
+        ask(server, "/index?from=0")
+        with open(path, "a") as file:
+            file.write("\n")
+        status, body = ask(server, "/entry/0")
+    assert status == 409 and "changed" in json.loads(body)["error"]
 
 
 def test_a_bad_line_is_told_on_the_page_and_what_came_before_it_can_be_read(tmp_path, window, capsys):
     path = write_rows(tmp_path / "bad.jsonl", graded()[:2])
     with open(path, "a") as file:
         file.write('{"task": 3, "dialogue_history": []}\n')
-    server = make_server(open_collection(ViewSettings(path)))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        window.open(f"http://127.0.0.1:{server.server_address[1]}/")
+    with serving(opened(path)) as server:
+        window.open(address_of(server))
         window.wait("!document.getElementById('problem').hidden")
         assert "line 3" in window.texts("#problem")[0]
         window.keys("j")
         window.shown(1)
         window.logs()
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 def test_a_port_that_is_taken_is_said(served):
-    with pytest.raises(UserError, match="--port 0"):
-        make_server(open_collection(ViewSettings(str(served[1] / "graded.jsonl"))), port=served[0].server_address[1])
+    with pytest.raises(UserError, match="--port"):
+        make_server(opened(served[1] / "graded.jsonl"), port=served[0].server_address[1])
 
 
 def test_rows_are_there_while_the_scan_goes_on(tmp_path):
-    collection = open_collection(ViewSettings(write_rows(tmp_path / "graded.jsonl", graded())))
+    path = write_rows(tmp_path / "graded.jsonl", graded())
+    collection = opened(path)
     scan, go = collection.scan, threading.Event()
 
     def slowly():
@@ -183,9 +176,7 @@ def test_rows_are_there_while_the_scan_goes_on(tmp_path):
             yield entry
 
     collection.scan = slowly
-    server = make_server(collection)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
+    with serving(collection) as server:
         index = json.loads(ask(server, "/index?from=0")[1])
         assert len(index["rows"]) == 5 and not index["done"]
         assert json.loads(ask(server, "/entry/4")[1])["id"] == graded()[4].id
@@ -195,7 +186,3 @@ def test_rows_are_there_while_the_scan_goes_on(tmp_path):
             assert time.monotonic() < end
             index = json.loads(ask(server, "/index?from=5")[1])
         assert len(index["rows"]) == 7
-    finally:
-        go.set()
-        server.shutdown()
-        server.server_close()

@@ -1,6 +1,5 @@
 """What each level of the sandbox promises, tried plainly; `test_attacks.py` has the code that cheats."""
 
-import json
 import os
 import socket
 import struct
@@ -125,15 +124,6 @@ def test_a_thread_does_not_outlive_its_answer(run):
     body = "import threading, time\nthreading.Thread(target=lambda: time.sleep(60)).start()\nreturn 1"
     start = time.monotonic()
     assert run(body) == [1] and time.monotonic() - start < 3
-
-
-def test_sleeping_is_a_timeout(run):
-    (outcome,) = run("import time\ntime.sleep(60)")
-    assert outcome[0] == "timeout"
-
-
-def test_much_printing_does_no_harm(run):
-    assert run("for _ in range(20000): print('x' * 1000)\nreturn 1") == [1]
 
 
 LEAK = "import builtins, random, sys\nbuiltins.leak = sys.leak = random.leak = 1\ndef f():\n    return 1"
@@ -357,16 +347,17 @@ def without_namespaces(*command: str) -> subprocess.CompletedProcess:
     return done
 
 
-def test_strict_refuses_where_there_are_no_namespaces_and_auto_says_what_it_takes(tmp_path):
-    task = {"problem_description": "add", "ground_truth": "def f(x):\n    return x", "test_cases": {"t": "f(1)"}}
-    (tmp_path / "tasks.jsonl").write_text(json.dumps(task) + "\n")
-    command = [sys.executable, str(ROOT / "scripts/evaluate_code.py"), "--input_path", str(tmp_path / "tasks.jsonl"),
-               "--grade_references", "--output_path"]  # fmt: skip
-    refused = without_namespaces(*command, str(tmp_path / "a.jsonl"), "--sandbox", "strict")
-    assert refused.returncode == 2 and "level 'strict' is not available" in refused.stderr, refused.stderr
-    taken = without_namespaces(*command, str(tmp_path / "b.jsonl"))
-    assert taken.returncode == 0 and "sandbox level: seccomp (The sandbox level 'strict'" in taken.stdout, taken.stderr
-    assert json.loads((tmp_path / "b.jsonl").read_text())["reward"] == 1.0
+def test_strict_refuses_where_there_are_no_namespaces_and_auto_says_what_it_takes():
+    program = (
+        "from sweet_rl.domains.backend.hidden_tests import CodeGrader\nfrom sweet_rl.records import Task\n"
+        "try: CodeGrader(sandbox='strict')\nexcept Exception as error: print(type(error).__name__, error)\n"
+        "code = 'def f(x): return x'\nwith CodeGrader(workers=1) as grader:\n"
+        "    print(grader.describe(), grader.grade(Task('', code, {'t': 'f(1)'}), code).reward)"
+    )
+    done = without_namespaces(sys.executable, "-c", program)
+    refused, taken = done.stdout.splitlines() if done.returncode == 0 else (done.stderr, "")
+    assert refused.startswith("SandboxUnavailable") and "'strict'" in refused
+    assert "seccomp" in taken and "'strict'" in taken and taken.endswith(" 1.0")
 
 
 def test_an_unavailable_level_is_refused_by_name(monkeypatch):

@@ -67,7 +67,7 @@ def arrived(value):
     return decode(encode(value).encode())
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(pairs())
 def test_comparison_agrees_with_python_s_own(pair):
     a, b = pair
@@ -75,14 +75,14 @@ def test_comparison_agrees_with_python_s_own(pair):
     assert same(arrived(b), arrived(a)) == (a == b)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(pairs())
 def test_equal_texts_stand_for_equal_values(pair):
     a, b = pair
     assert encode(a) != encode(b) or a == b
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.floats(allow_nan=True), st.floats(allow_nan=True), st.integers())
 def test_only_a_float_of_the_reference_has_a_tolerance(a, b, n):
     import math
