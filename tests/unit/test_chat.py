@@ -239,13 +239,6 @@ def test_text_that_a_template_would_trim_or_drop_stays_as_sampled():
         assert [p["text"] for p in parts if p["train"]] == [reply + chat.eos_text]
 
 
-def test_the_prompt_of_a_model_with_other_headers_in_history_still_begins_the_next():
-    chat = chat_of("qwen3")
-    first = parts_text(chat.prompt([user("a")]))
-    second = parts_text(chat.prompt([user("a"), sampled(chat, "r"), user("b")]))
-    assert first.endswith("</think>\n\n") and second.startswith(first + "r<|im_end|>\n")
-
-
 def test_a_turn_marker_that_is_named_bos_is_no_bos():
     assert chat_of("smollm2").bos_text == "" and chat_of("chatml").bos_text == ""
     assert chat_of("llama2").bos_text == "<s>" and chat_of("llama3").bos_text == "<|begin_of_text|>"

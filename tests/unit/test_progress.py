@@ -1,17 +1,11 @@
-"""Progress in a file is whole lines, seldom; on a terminal a bar."""
+"""Progress in a file is whole lines, seldom."""
 
 import io
 
 import pytest
-from tqdm import tqdm
 
 from sweet_rl import progress
 from sweet_rl.progress import progress_bar
-
-
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
 
 
 @pytest.fixture
@@ -54,11 +48,6 @@ def test_items_done_before_are_not_part_of_the_speed(clock):
         clock[0] += 10
         bar.update(20)
     assert "60/100" in file.getvalue() and "2.00it/s" in file.getvalue()
-
-
-def test_a_terminal_gets_a_bar_that_is_drawn_at_most_every_second():
-    with progress_bar(total=3, file=Terminal()) as bar:
-        assert isinstance(bar, tqdm) and bar.mininterval == 1.0
 
 
 def test_a_process_that_is_told_to_be_quiet_writes_neither_lines_nor_a_bar(monkeypatch):

@@ -1,4 +1,4 @@
-"""The in-process model against the plain, slow way: HF generate, whole forward passes, one dialogue at a time.
+"""The in-process model against the plain, slow way: HF generate and whole forward passes.
 
 The running batch itself is tested step by step in tests/unit/models/test_generator.py.
 """
@@ -20,11 +20,11 @@ def user(text: str) -> list[dict]:
     return [{"role": "user", "content": text}]
 
 
-def with_model(path: str, work, **settings):
+def with_model(path: str, work):
     """The result of the coroutine function `work` with the model that a folder holds."""
 
     async def run():
-        model = TransformersModel.from_pretrained(path, device="cpu", **settings)
+        model = TransformersModel.from_pretrained(path, device="cpu")
         try:
             return await work(model)
         finally:
@@ -33,15 +33,13 @@ def with_model(path: str, work, **settings):
     return asyncio.run(run())
 
 
-def ask(path: str, requests: list[tuple[list[dict], Sampling]], together: bool = True, **settings):
-    """Completions of all requests, asked at once or one after the other."""
+def ask(path: str, requests: list[tuple[list[dict], Sampling]]):
+    """Completions of all requests, asked at once."""
 
     async def work(model):
-        if together:
-            return await asyncio.gather(*(model.complete(messages, sampling) for messages, sampling in requests))
-        return [await model.complete(messages, sampling) for messages, sampling in requests]
+        return await asyncio.gather(*(model.complete(messages, sampling) for messages, sampling in requests))
 
-    return with_model(path, work, **settings)
+    return with_model(path, work)
 
 
 @pytest.mark.parametrize("family", ["llama", "qwen2", "gpt2"])
@@ -65,24 +63,6 @@ def test_greedy_equals_generate_of_transformers_and_log_probs_a_plain_forward_pa
             logps = plain(torch.tensor([ids + reply.token_ids])).logits[0, len(ids) - 1 : -1].log_softmax(-1)
         own = logps.gather(1, torch.tensor(reply.token_ids)[:, None])[:, 0]
         assert torch.allclose(torch.tensor(reply.logprobs), own, atol=1e-4)
-
-
-def test_replies_and_their_log_probs_do_not_depend_on_batch_company(tiny_agent):
-    requests = [
-        (user(QUESTIONS[n % 4]), Sampling(max_tokens=5 + 3 * n, seed=n, temperature=0.5 + 0.1 * n, top_p=1 - 0.02 * n))
-        for n in range(8)
-    ]
-    alone = ask(tiny_agent, requests, together=False)
-    crowded = ask(tiny_agent, requests)
-    narrow = ask(tiny_agent, list(reversed(requests)), max_rows=3, prefill_tokens=64)
-    for one, many, few in zip(alone, crowded, reversed(narrow), strict=True):
-        assert one[0].token_ids == many[0].token_ids == few[0].token_ids
-        assert torch.allclose(torch.tensor(one[0].logprobs), torch.tensor(many[0].logprobs), atol=1e-4)
-
-
-def test_another_seed_gives_another_reply_and_the_same_seed_the_same(tiny_agent):
-    first, again, other = ask(tiny_agent, [(user("how many?"), Sampling(seed=s, max_tokens=25)) for s in (1, 1, 2)])
-    assert first[0].token_ids == again[0].token_ids != other[0].token_ids
 
 
 def test_the_prompt_is_computed_once_for_all_candidates(tiny_agent):
@@ -119,15 +99,6 @@ def test_a_finish_reason_says_whether_an_end_token_was_produced_and_training_see
         assert ids == prompt + reply.token_ids
         assert trained == [False] * len(prompt) + [True] * len(reply.token_ids)
     assert reasons == {"stop", "length"}
-
-
-def test_a_prompt_beyond_the_context_is_refused_and_a_reply_ends_at_it(tmp_path):
-    path = save_tiny_chat_model(tmp_path, max_position_embeddings=64)
-    with pytest.raises(ModelError) as error:
-        ask(path, [(user("x" * 100), Sampling())])
-    assert error.value.kind == "context" and not error.value.retryable
-    ((reply,),) = ask(path, [(user("x" * 50), Sampling(seed=3, max_tokens=500))])
-    assert reply.prompt_tokens + reply.completion_tokens <= 64
 
 
 def test_an_error_of_the_model_reaches_those_who_wait_and_the_next_call_works(tiny_agent):

@@ -1,11 +1,9 @@
 """Packaged files of settings are found by their name."""
 
-import re
 from pathlib import Path
 
 from sweet_rl.cli import configs
 from sweet_rl.cli.configs import find_config, packaged_config
-from tests.support.command_line import ROOT
 
 
 def test_a_file_that_exists_wins_over_the_packaged_one_of_its_name(tmp_path, monkeypatch):
@@ -17,9 +15,6 @@ def test_a_file_that_exists_wins_over_the_packaged_one_of_its_name(tmp_path, mon
     own.parent.mkdir(parents=True)
     own.write_text("seed: 1\n")
     assert find_config("paper/backend/critic.yaml") == Path("paper/backend/critic.yaml")
-
-
-def test_a_name_that_is_neither_stays_as_it_is():
     assert find_config("nothing.yaml") == Path("nothing.yaml")
     assert find_config("paper") == Path("paper")  # a folder is no file of settings
 
@@ -31,9 +26,3 @@ def test_an_install_has_them_in_the_package_and_a_checkout_beside_it(tmp_path, m
         folder.mkdir(parents=True)
         (folder / "a.yaml").write_text("")
         assert packaged_config("a.yaml") == folder / "a.yaml"
-
-
-def test_no_other_module_looks_for_them_where_a_checkout_has_them():
-    sources = [path for folder in ("sweet_rl", "scripts", "visualizers") for path in (ROOT / folder).rglob("*.py")]
-    looking = [str(path) for path in sources if re.search(r'parents\[\d\].*"configs"', path.read_text())]
-    assert sources and looking == []

