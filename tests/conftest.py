@@ -48,6 +48,14 @@ def tiny_vision_model(tmp_path_factory) -> str:
 
 
 @pytest.fixture(scope="session")
+def tiny_vision(tiny_vision_model):
+    """The VisionFormat of `tiny_vision_model`."""
+    from sweet_rl.log_probs.vision import VisionFormat
+
+    return VisionFormat.from_pretrained(tiny_vision_model)
+
+
+@pytest.fixture(scope="session")
 def perturbed_mini(tmp_path_factory) -> str:
     """The folder of the packaged mini agent with noise on its weights, as a critic that has learnt something."""
     from tests.support.perturbed_model import save_perturbed_mini

@@ -6,7 +6,6 @@ import json
 
 import pytest
 
-from sweet_rl.chat import ChatFormat
 from sweet_rl.log_probs.value_head import has_value_head, load_value_model
 from sweet_rl.log_probs.vision import VisionFormat, is_vision_model, load_vision_frozen
 from sweet_rl.records import Task, Trajectory, TurnCandidates, read_records
@@ -15,8 +14,6 @@ from sweet_rl.training.picture_value import draw_pages, picture_file
 from sweet_rl.training.settings import PictureSettings
 from tests.support.browsers import renderer_or_skip
 from tests.support.command_line import call, write_rows
-from tests.support.tiny_models import save_tiny_chat_model
-from tests.support.tiny_vision import save_tiny_vision_model
 
 pytest.importorskip("PIL.Image", reason="needs: pip install -e '.[frontend]'")
 COLORS = {"red": "#e01010", "blue": "#1020e0"}
@@ -27,11 +24,6 @@ def dialogue(*said: str) -> list[dict]:
     for text in said:
         rows += [{"role": "assistant", "content": text, "output": text}, {"role": "user", "content": "Not yet."}]
     return rows[:-1]
-
-
-@pytest.fixture(scope="module")
-def path(tmp_path_factory) -> str:
-    return save_tiny_vision_model(tmp_path_factory.mktemp("vision"))
 
 
 def page(color: str, number: int) -> str:
@@ -52,19 +44,17 @@ def graded(number: int, color: str) -> list[dict]:
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("data")
-    rows = [row for n in range(8) for row in graded(n // 2, list(COLORS)[n % 2])]
-    unique = {row["id"]: row for row in rows}
-    return write_rows(folder / "graded.jsonl", list(unique.values()))
+    rows = [row for number in range(2) for color in COLORS for row in graded(number, color)]
+    return write_rows(tmp_path_factory.mktemp("data") / "graded.jsonl", rows)
 
 
 @pytest.fixture(scope="module")
-def trained(path, data, tmp_path_factory):
+def trained(tiny_vision_model, data, tmp_path_factory):
     renderer_or_skip().close()
     out = tmp_path_factory.mktemp("critic") / "out"
     flags = dict(
-        pretrain=path, dataset=data, save_path=out, reference_picture=True, page_timeout=120, max_pixels=6 * 28 * 28,
-        learning_rate=2e-2, max_epochs=40, train_batch_size=8, logging_steps=1,
+        pretrain=tiny_vision_model, dataset=data, save_path=out, reference_picture=True, page_timeout=120,
+        max_pixels=6 * 28 * 28, learning_rate=2e-2, max_epochs=20, train_batch_size=4, logging_steps=1,
     )  # fmt: skip
     return out, flags, call("train_value.py", **flags)
 
@@ -86,15 +76,14 @@ def test_it_learns_what_only_the_picture_tells_and_is_saved_whole(trained):
 
 
 @pytest.mark.slow
-def test_it_ranks_candidates_of_another_models_agent_by_the_picture_of_their_reference_page(trained, tmp_path):
-    agent = ChatFormat.from_pretrained(save_tiny_chat_model(tmp_path / "agent"))
+def test_it_ranks_candidates_of_another_models_agent_by_the_picture_of_their_page(trained, tiny_chat, tmp_path):
     opening = [{"role": "user", "content": "Build a page."}]
     records = [
         TurnCandidates(
-            input=agent.prompt(opening), older_output="?", id=f"{color}-{number}",
+            input=tiny_chat.prompt(opening), older_output="?", id=f"{color}-{number}",
             additional_outputs=["It is all red.", "It is all blue."], additional_finish_reasons=["stop", "stop"],
             task=Task(f"A page, number {number}.", page(color, number)), turn=0,
-            dialogue=opening, eos_text=agent.eos_text,
+            dialogue=opening, eos_text=tiny_chat.eos_text,
         )
         for color in COLORS
         for number in (1, 2)
@@ -105,7 +94,7 @@ def test_it_ranks_candidates_of_another_models_agent_by_the_picture_of_their_ref
     assert result.code == 0, result.err
     ranked = read_records(tmp_path / "ranked.jsonl", TurnCandidates)
     assert [record.judge_result[0] for record in ranked] == [0, 0, 1, 1]
-    assert ranked[0].eos_text == agent.eos_text
+    assert ranked[0].eos_text == tiny_chat.eos_text
     assert call("rank_best_of_n.py", no_prompt=True, **{**flags, "output_path": tmp_path / "other"}).code == 2
 
 

@@ -7,7 +7,6 @@ import math
 import random
 import runpy
 import signal
-import sys
 from pathlib import Path
 
 import pytest
@@ -24,7 +23,8 @@ from sweet_rl.training.examples import encode_pairs
 from sweet_rl.training.settings import DataSettings
 from sweet_rl.training.trainer import GroupedTrainer
 from tests.support.launched import run_together, torchrun
-from tests.support.tiny_models import EOS, save_tiny_chat_model
+from tests.support.tiny_models import EOS
+from tests.support.warm_processes import warm
 
 SCRIPT = Path(__file__).resolve().parents[3] / "scripts" / "train_dpo.py"
 
@@ -43,7 +43,7 @@ def weights(path: Path) -> dict[str, torch.Tensor]:
 
 
 def write_pairs(path: Path, chat: ChatFormat, turns: int = 10) -> Path:
-    """Four pairs a turn; the chosen reply asks, the rejected one does not."""
+    """Four pairs a turn, two turns a task; the chosen reply asks, the rejected one does not."""
     draw = random.Random(0)
     with open(path, "w") as file:
         for turn in range(turns):
@@ -53,6 +53,7 @@ def write_pairs(path: Path, chat: ChatFormat, turns: int = 10) -> Path:
                 rejected = f"I am done {draw.choice('wxyz')}."
                 row = {
                     "id": f"{turn}-{k}",
+                    "task_id": f"task {turn // 2}",
                     "chosen": [*prompt, {"text": chosen + EOS, "train": True}],
                     "rejected": [*prompt, {"text": rejected + EOS, "train": True}],
                 }
@@ -61,20 +62,18 @@ def write_pairs(path: Path, chat: ChatFormat, turns: int = 10) -> Path:
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory) -> str:
-    return save_tiny_chat_model(tmp_path_factory.mktemp("model"))
+def pairs(tiny_chat, tmp_path_factory) -> Path:
+    return write_pairs(tmp_path_factory.mktemp("data") / "pairs.jsonl", tiny_chat)
 
 
 @pytest.fixture(scope="module")
-def pairs(model, tmp_path_factory) -> Path:
-    return write_pairs(tmp_path_factory.mktemp("data") / "pairs.jsonl", ChatFormat.from_pretrained(model))
-
-
-def settings(model, pairs, save_path) -> dict:
-    return {
-        "pretrain": model, "dataset": str(pairs), "save_path": str(save_path), "learning_rate": 3e-3, "max_epochs": 3,
+def settings(tiny_chat_model, pairs):
+    """Makes the settings of a training that is saved to a folder."""
+    fixed = {
+        "pretrain": tiny_chat_model, "dataset": str(pairs), "learning_rate": 3e-3, "max_epochs": 3,
         "train_batch_size": 8, "logging_steps": 1,
     }  # fmt: skip
+    return lambda save_path, **changes: {**fixed, "save_path": str(save_path), **changes}
 
 
 def words(flags: dict) -> list[str]:
@@ -82,14 +81,14 @@ def words(flags: dict) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def whole(model, pairs, tmp_path_factory) -> Path:
+def whole(settings, tmp_path_factory) -> Path:
     """37 pairs, so that the last batch of an epoch has five, in micro-batches of 4: 15 steps."""
     folder = tmp_path_factory.mktemp("whole") / "out"
-    train(**settings(model, pairs, folder), micro_train_batch_size=4, max_samples=37)
+    train(**settings(folder, micro_train_batch_size=4, max_samples=37))
     return folder
 
 
-def test_training_lowers_the_loss_moves_the_margin_and_saves_a_loadable_model(whole, model, pairs, capsys):
+def test_training_lowers_the_loss_moves_the_margin_and_saves_a_loadable_model(whole, tiny_chat_model, settings, capsys):
     lines = [json.loads(line) for line in open(whole / "training_log.jsonl")]
     assert len(lines) == 15
     assert lines[0]["loss"] == pytest.approx(math.log(2), abs=1e-4), "the policy starts as the reference"
@@ -97,14 +96,14 @@ def test_training_lowers_the_loss_moves_the_margin_and_saves_a_loadable_model(wh
     assert lines[-1]["loss"] < 0.8 * lines[0]["loss"] and lines[-1]["margin"] > 0 and lines[-1]["accuracy"] == 1
     assert not (whole / "checkpoints").exists()
     tokenizer = AutoTokenizer.from_pretrained(whole)
-    assert tokenizer.chat_template == AutoTokenizer.from_pretrained(model).chat_template
-    before, after = weights(model), weights(whole)
+    assert tokenizer.chat_template == AutoTokenizer.from_pretrained(tiny_chat_model).chat_template
+    before, after = weights(tiny_chat_model), weights(whole)
     assert any(not torch.equal(before[name], after[name]) for name in before)
 
-    train(**settings(model, pairs, whole), max_samples=37)
+    train(**settings(whole, max_samples=37))
     assert "already complete" in capsys.readouterr().out
     with pytest.raises(UserError, match="beta"):
-        train(**settings(model, pairs, whole), max_samples=37, beta=0.5)
+        train(**settings(whole, max_samples=37, beta=0.5))
 
 
 KILLED_BEFORE_A_STEP = """
@@ -127,11 +126,11 @@ runpy.run_path("{script}", run_name="__main__")
 
 
 @pytest.mark.slow
-def test_killed_and_continued_ends_with_the_same_weights(whole, model, pairs, tmp_path, capsys):
-    flags = settings(model, pairs, tmp_path / "killed") | {"max_samples": 37, "save_minutes": 1e-9}
+def test_killed_and_continued_ends_with_the_same_weights(whole, settings, tmp_path, capsys):
+    flags = settings(tmp_path / "killed", max_samples=37, save_minutes=1e-9)
     killed = tmp_path / "killed.py"
     killed.write_text(KILLED_BEFORE_A_STEP.format(step=6, script=SCRIPT))
-    code, printed = run_together([[sys.executable, str(killed), *words(flags)]])
+    code, printed = warm(killed, words(flags))
     checkpoints = tmp_path / "killed" / "checkpoints"
     assert code == signal.SIGKILL and (checkpoints / "checkpoint-6").is_dir(), printed
     assert [path.name for path in checkpoints.glob("checkpoint-*")] == ["checkpoint-6"], "one is kept"
@@ -147,14 +146,14 @@ def test_killed_and_continued_ends_with_the_same_weights(whole, model, pairs, tm
         torch.testing.assert_close(first[name], second[name], rtol=0, atol=1e-6)
 
 
-def test_a_training_killed_before_its_first_checkpoint_says_that_it_starts_again(model, pairs, tmp_path, capsys):
+def test_a_training_killed_before_its_first_checkpoint_says_that_it_starts_again(settings, tmp_path, capsys):
     class Killed(BaseException):
         pass
 
     def kill(*arguments):
         raise Killed
 
-    flags = settings(model, pairs, tmp_path / "out") | {"max_samples": 8, "max_epochs": 1}
+    flags = settings(tmp_path / "out", max_samples=8, max_epochs=1)
     with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
         patch.setattr(GroupedTrainer, "training_step", kill)
         train(**flags)
@@ -163,7 +162,7 @@ def test_a_training_killed_before_its_first_checkpoint_says_that_it_starts_again
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_a_disk_that_fills_up_is_named_and_the_training_goes_on_when_there_is_room(model, pairs, tmp_path, capsys):
+def test_a_disk_that_fills_up_is_named_and_the_training_goes_on_when_there_is_room(settings, tmp_path, capsys):
     class Full(TrainerCallback):
         """From the fourth step on there is no room for the optimiser's state."""
 
@@ -179,8 +178,8 @@ def test_a_disk_that_fills_up_is_named_and_the_training_goes_on_when_there_is_ro
         make(self, *arguments, **named)
         self.add_callback(Full())
 
-    flags = settings(model, pairs, tmp_path / "out") | {"max_samples": 32, "max_epochs": 1, "save_steps": 2}
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(UserError, match=f"{tmp_path}/out: the disk is full"):
+    flags = settings(tmp_path / "out", max_samples=32, max_epochs=1, save_steps=2)
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(UserError, match=f"{tmp_path}/out: .*full"):
         patch.setattr(GroupedTrainer, "__init__", make_on_a_full_disk)
         train(**flags)
     train(**flags)
@@ -189,69 +188,40 @@ def test_a_disk_that_fills_up_is_named_and_the_training_goes_on_when_there_is_ro
 
 
 @pytest.mark.slow
-def test_two_processes_train_as_one_does_whatever_the_micro_batches(whole, model, pairs, tmp_path):
-    flags = settings(model, pairs, tmp_path / "two") | {"max_samples": 37, "micro_train_batch_size": 1}
+def test_two_processes_train_as_one_does_whatever_the_micro_batches(whole, settings, tmp_path):
+    flags = settings(tmp_path / "two", max_samples=37, micro_train_batch_size=1)
     code, printed = run_together(torchrun(SCRIPT, words(flags)))
     assert code == 0, printed
     assert losses(tmp_path / "two") == pytest.approx(losses(whole), abs=1e-5)
-    train(**settings(model, pairs, tmp_path / "one"), max_samples=37)
+    train(**settings(tmp_path / "one", max_samples=37))
     assert losses(tmp_path / "one") == pytest.approx(losses(whole), abs=1e-5)
 
 
-@pytest.mark.parametrize("mode", [
-    {"bf16": True}, {"lora_rank": 2}, {"lora_rank": 2, "bf16": True, "gradient_checkpointing": True},
-])  # fmt: skip
-def test_the_first_loss_is_ln_2_in_every_mode(model, pairs, tmp_path, mode):
-    train(**settings(model, pairs, tmp_path / "out") | {"max_samples": 8, "max_epochs": 1} | mode)
+@pytest.mark.parametrize("mode", [{"bf16": True}, {"lora_rank": 2, "bf16": True, "gradient_checkpointing": True}])
+def test_the_first_loss_is_ln_2_in_bfloat16_too(settings, tmp_path, mode):
+    train(**settings(tmp_path / "out", max_samples=8, max_epochs=1, **mode))
     assert losses(tmp_path / "out") == pytest.approx([math.log(2)], abs=1e-4)
 
 
-@pytest.mark.parametrize("changes, message", [
-    ({"max_len": 3}, "none of its 40 pairs"),
-    ({"normalize": "word"}, "--normalize"),
-    ({"normalize": "none", "mean_log_prob": True}, "Give one"),
-    ({"train_batch_size": 8, "micro_train_batch_size": 3}, "multiple"),
-    ({"dataset": "/nowhere.jsonl"}, "/nowhere.jsonl"),
-    ({"pretrain": "/nowhere"}, "/nowhere"),
-    ({"zero_stage": 7}, "--zero_stage"),
-    ({"lr_scheduler": "zigzag"}, "zigzag"),
+@pytest.mark.parametrize("changes, named", [
+    ({"max_len": 3}, "none of its 40 pairs"), ({"micro_train_batch_size": 3}, "multiple"),
+    ({"dataset": "/nowhere.jsonl"}, "/nowhere.jsonl"), ({"pretrain": "/nowhere"}, "/nowhere"),
+    ({"ref_pretrain": "/nowhere"}, "/nowhere"),
 ])  # fmt: skip
-def test_what_cannot_work_is_one_message_and_nothing_is_written(model, pairs, tmp_path, changes, message):
-    flags = {"pretrain": model, "dataset": str(pairs), "save_path": str(tmp_path / "out"), **changes}
-    with pytest.raises(UserError, match=message):
-        train(**flags)
+def test_what_cannot_work_is_one_message_and_nothing_is_written(settings, tmp_path, changes, named):
+    with pytest.raises(UserError, match=named):
+        train(**settings(tmp_path / "out", **changes))
     assert not (tmp_path / "out").exists()
 
 
-def test_an_example_without_a_trained_token_is_named(model, tmp_path):
-    row = {
-        "id": "odd one",
-        "chosen": [{"text": "a", "train": False}],
-        "rejected": [{"text": "b", "train": True}],
-    }
-    (tmp_path / "pairs.jsonl").write_text(json.dumps(row) + "\n")
-    with pytest.raises(UserError, match="odd one"):
-        train(pretrain=model, dataset=str(tmp_path / "pairs.jsonl"), save_path=str(tmp_path / "out"))
-
-
-def test_strings_train_alike_with_a_response_template_and_with_the_header_of_the_chat_template(model, tmp_path):
-    head = "<|bos|><|user|>hello<|end|><|assistant|>"
-    rows = [{"chosen": f"{head}good {i}{EOS}", "rejected": f"{head}bad {i}{EOS}"} for i in range(4)]
-    (tmp_path / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    flags = {"pretrain": model, "dataset": str(tmp_path / "pairs.jsonl"), "learning_rate": 1e-2, "max_epochs": 3}
-    train(**flags, save_path=str(tmp_path / "header"))
-    train(**flags, save_path=str(tmp_path / "template"), response_template="<|assistant|>")
-    header, template = losses(tmp_path / "header"), losses(tmp_path / "template")
-    assert header == template and header[-1] != pytest.approx(math.log(2), abs=1e-3)
-
-
-def test_the_reference_may_be_another_model_than_the_one_that_is_trained(model, pairs, tmp_path):
-    other = save_tiny_chat_model(tmp_path / "other", seed=1, initializer_range=0.2)
-    flags = settings(model, pairs, tmp_path / "out") | {"max_samples": 8, "max_epochs": 1}
-    train(**flags, ref_pretrain=other)
+def test_the_reference_may_be_another_model_than_the_one_that_is_trained(
+    settings, tiny_chat_model, tiny_agent, tiny_chat, tmp_path
+):
+    flags = settings(tmp_path / "out", max_samples=8, max_epochs=1)
+    train(**flags, ref_pretrain=tiny_agent)
     line, *_ = [json.loads(text) for text in open(tmp_path / "out" / "training_log.jsonl")]
-    examples = encode_pairs(read_records(pairs, PreferencePair, 8), ChatFormat.from_pretrained(model), DataSettings())
-    own, ref = (score_texts(load_frozen(path, device="cpu"), examples.texts) for path in (model, other))
+    examples = encode_pairs(read_records(flags["dataset"], PreferencePair, 8), tiny_chat, DataSettings())
+    own, ref = (score_texts(load_frozen(path, device="cpu"), examples.texts) for path in (tiny_chat_model, tiny_agent))
     ratio = [float((p - r).sum()) for p, r in zip(own, ref, strict=True)]
     expected = sum(0.1 * (ratio[chosen] - ratio[rejected]) for chosen, rejected in examples.pairs) / 8
     assert abs(expected) > 1e-3 and line["margin"] == pytest.approx(expected, abs=1e-4)  # before the first step

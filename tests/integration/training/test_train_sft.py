@@ -14,7 +14,6 @@ from sweet_rl.cli.groups import arguments
 from sweet_rl.errors import UserError
 from tests.support.command_line import read_rows, write_rows
 from tests.support.hub_server import HubServer, use_hub
-from tests.support.tiny_models import save_tiny_chat_model
 
 SCRIPT = Path(__file__).resolve().parents[3] / "scripts" / "train_sft.py"
 
@@ -35,22 +34,19 @@ def dialogue(number: int, reward: float | None, **fields) -> dict:
     }
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory) -> str:
-    return save_tiny_chat_model(tmp_path_factory.mktemp("model"))
-
-
 def train(**flags):
     main = runpy.run_path(str(SCRIPT))["main"]
     main(**arguments(main, flags))
 
 
-def test_fine_tuning_on_a_file_of_the_hub_lowers_the_loss_and_saves_a_loadable_model(model, tmp_path, monkeypatch):
+def test_fine_tuning_on_a_file_of_the_hub_lowers_the_loss_and_saves_a_loadable_model(
+    tiny_chat_model, tmp_path, monkeypatch
+):
     data = write_rows(tmp_path / "graded.jsonl", [dialogue(i, 1.0) for i in range(8)] + [dialogue(99, 0.5)])
     with HubServer({"datasets/me/data/graded.jsonl": Path(data).read_bytes()}) as hub:
         use_hub(monkeypatch, hub, tmp_path / "cache")
         train(
-            pretrain=model, dataset="hf://datasets/me/data/graded.jsonl", save_path=str(tmp_path / "out"),
+            pretrain=tiny_chat_model, dataset="hf://datasets/me/data/graded.jsonl", save_path=str(tmp_path / "out"),
             learning_rate=1e-2, max_epochs=10, train_batch_size=4, micro_train_batch_size=2, logging_steps=1,
         )  # fmt: skip
     names = {path.name for path in (tmp_path / "out").iterdir()}
@@ -63,18 +59,15 @@ def test_fine_tuning_on_a_file_of_the_hub_lowers_the_loss_and_saves_a_loadable_m
     assert json.loads((tmp_path / "out" / "manifest.json").read_text())["summary"]["trajectories"] == 8
 
 
-def test_a_training_shorter_than_the_logging_interval_has_figures_of_its_end(model, tmp_path):
+def test_a_training_shorter_than_the_logging_interval_has_figures_of_its_end_and_another_least_reward_is_another(
+    tiny_chat_model, tmp_path
+):
     data = write_rows(tmp_path / "graded.jsonl", [dialogue(i, 1.0) for i in range(6)])
-    settings = {"pretrain": model, "dataset": data, "train_batch_size": 2, "logging_steps": 2}
+    settings = {"pretrain": tiny_chat_model, "dataset": data, "train_batch_size": 2, "logging_steps": 2}
     train(save_path=str(tmp_path / "out"), **settings)
     log = read_rows(tmp_path / "out" / "training_log.jsonl")
     assert [line["step"] for line in log] == [2, 3]
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
     assert manifest["summary"]["last"]["loss"] == log[-1]["loss"]
-
-
-def test_another_least_reward_is_another_training(model, tmp_path):
-    data = write_rows(tmp_path / "graded.jsonl", [dialogue(i, 1.0) for i in range(4)] + [dialogue(9, 0.5)])
-    train(pretrain=model, dataset=data, save_path=str(tmp_path / "out"))
     with pytest.raises(UserError, match=" min_reward: 1.0 -> 0.5"):
-        train(pretrain=model, dataset=data, save_path=str(tmp_path / "out"), min_reward=0.5)
+        train(save_path=str(tmp_path / "out"), min_reward=0.5, **settings)

@@ -17,15 +17,10 @@ from sweet_rl.log_probs.value_head import has_value_head, load_value_model, valu
 from sweet_rl.records import TurnCandidates, read_records
 from tests.integration.training.test_train_sft import dialogue
 from tests.support.command_line import read_rows, write_rows
-from tests.support.tiny_models import EOS, save_tiny_chat_model
+from tests.support.tiny_models import EOS
 from tests.unit.log_probs.test_value_head import plain_values
 
 SCRIPTS = Path(__file__).resolve().parents[3] / "scripts"
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory) -> str:
-    return save_tiny_chat_model(tmp_path_factory.mktemp("model"))
 
 
 def train(**flags):
@@ -43,12 +38,12 @@ def pairs_file(path: Path, chat: ChatFormat) -> str:
 
 
 @pytest.fixture(scope="module")
-def trained(model, tmp_path_factory) -> Path:
+def trained(tiny_chat_model, tiny_chat, tmp_path_factory) -> Path:
     """A value critic that prefers asking to being done."""
     folder = tmp_path_factory.mktemp("trained")
-    data = pairs_file(folder / "pairs.jsonl", ChatFormat.from_pretrained(model))
+    data = pairs_file(folder / "pairs.jsonl", tiny_chat)
     train(
-        pretrain=model, dataset=data, save_path=str(folder / "out"), learning_rate=1e-2, max_epochs=6,
+        pretrain=tiny_chat_model, dataset=data, save_path=str(folder / "out"), learning_rate=1e-2, max_epochs=6,
         train_batch_size=4, logging_steps=1,
     )  # fmt: skip
     return folder / "out"
@@ -64,10 +59,9 @@ def test_it_learns_from_pairs_and_loads_with_its_head_and_without(trained):
     assert not hasattr(plain, "value_head")
 
 
-def test_ranking_with_it_orders_by_the_value_of_each_candidate(trained, model, tmp_path):
-    chat = ChatFormat.from_pretrained(model)
+def test_ranking_with_it_orders_by_the_value_of_each_candidate(trained, tiny_chat, tmp_path):
     task = {"problem_description": "f", "ground_truth": "def f(): return 1", "test_cases": {}}
-    prompt = chat.prompt([{"role": "user", "content": "Write function number 3."}])
+    prompt = tiny_chat.prompt([{"role": "user", "content": "Write function number 3."}])
     outputs = ["I am done.", "What of it?", "Well then, what?"]
     row = {"id": "t", "task": task, "input": prompt, "older_output": "", "additional_outputs": outputs}
     write_rows(tmp_path / "candidates.jsonl", [row])
@@ -77,19 +71,19 @@ def test_ranking_with_it_orders_by_the_value_of_each_candidate(trained, model, t
     (ranked,) = read_records(tmp_path / "ranked.jsonl", TurnCandidates)
     assert ranked.judge_result.index(1) < ranked.judge_result.index(0)
     value_model = load_value_model(str(trained), device="cpu")
-    texts = encoded_candidates(read_records(tmp_path / "candidates.jsonl", TurnCandidates)[0], chat, hint=False)
+    texts = encoded_candidates(read_records(tmp_path / "candidates.jsonl", TurnCandidates)[0], tiny_chat, hint=False)
     expected = plain_values(value_model, texts, "trajectory").tolist()
     np.testing.assert_allclose(ranked.judge_scores, expected, atol=1e-5)
     np.testing.assert_allclose(value_texts(value_model, texts), expected, atol=1e-5)
 
 
-def test_it_learns_success_from_graded_dialogues(model, tmp_path):
+def test_it_learns_success_from_graded_dialogues(tiny_chat_model, tmp_path):
     rows = [dialogue(i, 1.0) for i in range(6)]
     for i, row in enumerate(rows[3:]):
         row["reward"], row["dialogue_history"][1]["content"] = 0.2 * i, "zz" * 20
     write_rows(tmp_path / "graded.jsonl", rows)
     train(
-        pretrain=model, dataset=str(tmp_path / "graded.jsonl"), save_path=str(tmp_path / "out"),
+        pretrain=tiny_chat_model, dataset=str(tmp_path / "graded.jsonl"), save_path=str(tmp_path / "out"),
         objective="classification", learning_rate=3e-3, max_epochs=20, train_batch_size=6, logging_steps=1,
     )  # fmt: skip
     lines = read_rows(tmp_path / "out" / "training_log.jsonl")
@@ -97,20 +91,14 @@ def test_it_learns_success_from_graded_dialogues(model, tmp_path):
     assert lines[0]["succeeded"] == 0.5
 
 
-def test_a_model_without_a_head_is_refused(model):
-    assert not has_value_head(model)
-    with pytest.raises(UserError, match="train_value.py"):
-        load_value_model(model)
-
-
-def test_the_value_function_reads_the_solution_unless_it_is_withheld(model, tmp_path):
+def test_the_value_function_reads_the_solution_unless_it_is_withheld(tiny_chat_model, tmp_path):
     rows = [dialogue(number, float(number % 2)) for number in range(4)]
     for row in rows:
         row["task"]["ground_truth"] = "g" * 500
     write_rows(tmp_path / "graded.jsonl", rows)
     flags = {
-        "pretrain": model, "dataset": str(tmp_path / "graded.jsonl"), "objective": "classification", "max_len": 300,
-        "train_batch_size": 4,
+        "pretrain": tiny_chat_model, "dataset": str(tmp_path / "graded.jsonl"), "objective": "classification",
+        "max_len": 300, "train_batch_size": 4,
     }  # fmt: skip
     with pytest.raises(UserError, match="4 longer than max_len"):
         train(**flags, save_path=str(tmp_path / "hinted"))

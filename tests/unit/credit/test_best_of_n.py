@@ -4,13 +4,11 @@ import asyncio
 
 import pytest
 
-from sweet_rl.chat import ChatFormat
 from sweet_rl.credit.best_of_n import BestCandidate
 from sweet_rl.credit.critics import CheckedCritic
 from sweet_rl.errors import UserError
 from sweet_rl.models.base import Completion, ModelError
 from sweet_rl.records import Task
-from tests.support.tiny_models import save_tiny_chat_model
 
 TASK = Task("Write it: def f(x)", "def f(x): return x + 1")
 MESSAGES = [{"role": "user", "content": "Write it: def f(x)"}]
@@ -34,6 +32,18 @@ class Longest:
         if self.error:
             raise self.error
         return [[float(len(text)) for text in record.additional_outputs] for record in records]
+
+
+class Looking(Longest):
+    """Notes the turns that it is given."""
+
+    def __init__(self, seen: list) -> None:
+        super().__init__()
+        self.seen = seen
+
+    async def scores(self, records):
+        self.seen.extend(records)
+        return await super().scores(records)
 
 
 def choose_all(critic, groups):
@@ -62,35 +72,24 @@ def test_a_critic_that_breaks_says_so_to_everyone_who_waits(error, kind):
     assert [type(result) for result in results] == [kind] * 3
 
 
-def test_an_agent_whose_layout_is_not_known_is_laid_out_by_the_critics_tokenizer(tmp_path):
-    save_tiny_chat_model(tmp_path)
-    chat, seen = ChatFormat.from_pretrained(tmp_path), []
-
-    class Looking(Longest):
-        async def scores(self, records):
-            seen.extend(records)
-            return await super().scores(records)
+def test_an_agent_whose_layout_is_not_known_is_laid_out_by_the_critics_tokenizer(tiny_chat):
+    seen = []
 
     async def work(choose):
         return await choose(TASK, MESSAGES, None, [completion("a"), completion("bb")])
 
-    critic = Looking()
+    critic = Looking(seen)
     assert asyncio.run(work(BestCandidate(CheckedCritic(critic)))) == 1
-    critic.chat = chat
+    critic.chat = tiny_chat
     assert asyncio.run(work(BestCandidate(CheckedCritic(critic)))) == 1
-    assert [record.input for record in seen] == [[], chat.prompt(MESSAGES)]
+    assert [record.input for record in seen] == [[], tiny_chat.prompt(MESSAGES)]
 
 
 def test_the_critic_sees_the_turns_number_and_what_was_sampled():
     seen = []
 
-    class Looking(Longest):
-        async def scores(self, records):
-            seen.extend(records)
-            return await super().scores(records)
-
     async def work():
-        best = BestCandidate(CheckedCritic(Looking()))
+        best = BestCandidate(CheckedCritic(Looking(seen)))
         prompt = [{"text": "o", "train": False}]
         dialogue = [*MESSAGES, {"role": "assistant", "content": "How?"}, {"role": "user", "content": "So."}]
         known = [Completion("a", [1], [-0.5], "stop"), Completion("bb", [2, 3], [-1.0, -2.0], "length")]

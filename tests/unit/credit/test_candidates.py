@@ -10,15 +10,15 @@ from sweet_rl.models.base import Completion, ModelError, Sampling
 from sweet_rl.models.generator import TransformersModel
 from sweet_rl.records import Task, Trajectory, TurnCandidates, read_records
 from sweet_rl.runs.run import open_run
-from tests.support.tiny_models import BOS, save_tiny_chat_model
+from tests.support.tiny_models import BOS
 
 TASK = Task("Write f", "def f(): return 'secret'")
 RELEASED = f"{BOS}<|user|>Write f<|end|><|assistant|>"
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    return TransformersModel.from_pretrained(save_tiny_chat_model(tmp_path_factory.mktemp("tiny")), device="cpu")
+def model(tiny_chat_model):
+    return TransformersModel.from_pretrained(tiny_chat_model, device="cpu")
 
 
 def trajectory(**changes) -> Trajectory:

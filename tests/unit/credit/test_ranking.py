@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 
 import numpy as np
 import pytest
 import torch
 
-from sweet_rl.chat import ChatFormat
 from sweet_rl.credit import ranking
 from sweet_rl.credit.candidate_texts import encoded_candidates, prompt_parts
 from sweet_rl.credit.critic_types import CriticFlags
@@ -20,7 +20,7 @@ from sweet_rl.model_loading import load_frozen
 from sweet_rl.records import PreferencePair, TurnCandidates, read_records
 from sweet_rl.runs.step import StepSettings
 from tests.support.command_line import write_rows
-from tests.support.tiny_models import EOS, save_tiny_chat_model
+from tests.support.tiny_models import EOS
 
 TASK = {"problem_description": "fee", "ground_truth": "def fee(x): return 2 * x", "test_cases": {}}
 
@@ -31,14 +31,9 @@ def rank(input_path, output_path, limit=None, shard=None, processes=None, **flag
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory):
+def world(tiny_chat_model, tiny_critic, tiny_chat, tmp_path_factory):
     """A seed model, a critic of other weights, and candidates of three turns; the last is of released strings."""
-    folder = tmp_path_factory.mktemp("world")
-    seed = save_tiny_chat_model(folder / "seed", seed=0)
-    critic = save_tiny_chat_model(folder / "critic", seed=1)
-    chat = ChatFormat.from_pretrained(seed)
-    draw = np.random.default_rng(0)
-    rows = []
+    chat, draw, rows = tiny_chat, np.random.default_rng(0), []
     for turn in range(2):
         prompt = chat.prompt([{"role": "user", "content": "a function please " + "x" * turn}])
         ids = [draw.integers(64, 90, size).tolist() for size in (5, 3, 9, 1, 4)]
@@ -55,12 +50,15 @@ def world(tmp_path_factory):
         "additional_outputs": ["yes", "no", "what?"], "additional_reference_logprobs": [-1.0, -2.0, -3.0],
         "ours": "travels along",
     })  # fmt: skip
-    path = write_rows(folder / "candidates.jsonl", rows)
-    return {"seed": seed, "critic": critic, "chat": chat, "path": str(path)}
+    path = write_rows(tmp_path_factory.mktemp("world") / "candidates.jsonl", rows)
+    return {"seed": tiny_chat_model, "critic": tiny_critic, "chat": chat, "path": str(path)}
+
+
+frozen = cache(lambda path: load_frozen(path, device="cpu"))
 
 
 def plain(model_path: str, text) -> np.ndarray:
-    model = load_frozen(model_path, device="cpu")
+    model = frozen(model_path)
     ids = torch.from_numpy(text.ids)
     with torch.no_grad():
         logps = model(input_ids=ids[None]).logits[0].log_softmax(-1)
@@ -128,15 +126,6 @@ def test_a_killed_ranking_is_continued_and_a_finished_one_left_alone(world, tmp_
         rank(**flags, output_path=str(tmp_path / "cut.jsonl"), no_prompt=True)
 
 
-@pytest.mark.slow
-def test_two_processes_rank_as_one(world, tmp_path):
-    flags = {"model_id": world["critic"], "input_path": world["path"], "reference": "sampled"}
-    summaries = [rank(**flags, output_path=tmp_path / f"{n}.jsonl", processes=n) for n in (1, 2)]
-    assert (tmp_path / "1.jsonl").read_text() == (tmp_path / "2.jsonl").read_text()
-    assert summaries[0] == summaries[1] == {"turns": 3, "candidates": 13}
-    assert len(list(tmp_path.iterdir())) == 4  # two outputs with their manifests, no parts
-
-
 @pytest.mark.parametrize("critic_type, memory, shard, each", [
     ("log_ratio", [80e9] * 4, None, ["0", "1", "2", "3"]),
     ("log_ratio", [1e6] * 4, None, ["0,1", "2,3"]),  # critic and reference, bfloat16: 0.8 MB of 1 MB is too much
@@ -158,15 +147,15 @@ def test_every_gpu_ranks_as_far_as_they_hold_critics(world, monkeypatch, critic_
     assert processes_of(critic, 1, shard) == expected[:1]
 
 
-@pytest.mark.parametrize("changes, message", [
+@pytest.mark.parametrize("changes, named", [
     ({"reference": "seed"}, "--reference_model_id"),
     ({"model_id": "/nowhere"}, "/nowhere"),
     ({"processes": 0}, "--processes"),
     ({"input_path": "/nowhere.jsonl"}, "/nowhere.jsonl"),
 ])  # fmt: skip
-def test_what_cannot_work_is_one_message_and_nothing_is_written(world, tmp_path, changes, message):
+def test_what_cannot_work_is_one_message_and_nothing_is_written(world, tmp_path, changes, named):
     flags = {"model_id": world["critic"], "input_path": world["path"], "reference": "sampled", **changes}
-    with pytest.raises(UserError, match=message):
+    with pytest.raises(UserError, match=named):
         rank(**flags, output_path=str(tmp_path / "out.jsonl"))
     assert not (tmp_path / "out.jsonl").exists()
 
@@ -174,7 +163,10 @@ def test_what_cannot_work_is_one_message_and_nothing_is_written(world, tmp_path,
 def test_ranked_candidates_become_turn_pairs_that_can_be_trained_on(world, tmp_path):
     flags = {"model_id": world["critic"], "input_path": world["path"], "reference": "sampled"}
     rank(**flags, output_path=str(tmp_path / "ranked.jsonl"))
-    pair_file(PairSettings(num_pairs=2), str(tmp_path / "ranked.jsonl"), str(tmp_path / "pairs.jsonl"), StepSettings())
+    paths = str(tmp_path / "ranked.jsonl"), str(tmp_path / "pairs.jsonl")
+    pair_file(PairSettings(num_pairs=2), *paths, StepSettings())
+    with pytest.raises(UserError, match="get_sft"):  # pairs to imitate are another run
+        pair_file(PairSettings(num_pairs=2, get_sft=True), *paths, StepSettings())
     pairs = read_records(tmp_path / "pairs.jsonl", PreferencePair)
     assert [pair.id for pair in pairs[:4]] == ["t-0-0", "t-0-1", "t-1-0", "t-1-1"] and len(pairs) == 5
     record = read_records(world["path"], TurnCandidates)[0]
@@ -191,18 +183,3 @@ def test_a_ranked_record_keeps_the_eos_that_sampling_noted():
     assert (kept.judge_scores, kept.judge_result, kept.eos_text) == ([0.0, 1.0], [1, 0], "<|x|>")
     assert ranked(TurnCandidates("p", "", ["a"]), [0.0], "<|critic|>").eos_text == "<|critic|>"
     assert ranked(TurnCandidates("p", "", ["a"]), [0.0], None).eos_text is None
-
-
-@pytest.mark.slow
-def test_processes_rank_no_more_than_the_limit(world, tmp_path):
-    flags = {"model_id": world["critic"], "input_path": world["path"], "reference": "sampled"}
-    assert rank(**flags, output_path=tmp_path / "o.jsonl", limit=2, processes=2)["turns"] == 2
-    assert len(read_records(tmp_path / "o.jsonl", TurnCandidates)) == 2
-
-
-def test_pairs_to_imitate_are_another_run(world, tmp_path):
-    rank(model_id=world["critic"], input_path=world["path"], reference="sampled", output_path=tmp_path / "r.jsonl")
-    paths = str(tmp_path / "r.jsonl"), str(tmp_path / "p.jsonl")
-    pair_file(PairSettings(), *paths, StepSettings())
-    with pytest.raises(UserError, match="get_sft"):
-        pair_file(PairSettings(get_sft=True), *paths, StepSettings())

@@ -18,7 +18,6 @@ from sweet_rl.model_loading import load_frozen, model_path
 from sweet_rl.records import Trajectory, TurnCandidates, read_records
 from tests.support.command_line import read_rows, write_rows
 from tests.support.dialogues import graded
-from tests.support.perturbed_model import save_perturbed_mini
 
 MINI = model_path("mini")
 CHAT = ChatFormat.from_pretrained(MINI)
@@ -29,13 +28,17 @@ def scorer():
     return load_scorer(MINI, False, 4096)
 
 
-def plain_logps(trajectory: Trajectory, place: int, hint: bool) -> np.ndarray:
+@pytest.fixture(scope="module")
+def plain():
+    return load_frozen(MINI, torch.float32)
+
+
+def plain_logps(model, trajectory: Trajectory, place: int, hint: bool) -> np.ndarray:
     """Log-probs of the turn at `place` alone, from a text that ends with it."""
     parts = CHAT.dialogue(trajectory.dialogue_history[: place + 1], trajectory.tokenizer)
     parts = with_hint(parts, trajectory.task.ground_truth) if hint else parts
     before, _ = CHAT.encode(parts[:-1], trajectory.tokenizer)
     ids, _ = CHAT.encode(parts, trajectory.tokenizer)
-    model = load_frozen(MINI, torch.float32)
     with torch.no_grad():
         logits = model(torch.tensor([ids])).logits[0].float().log_softmax(-1)
     return np.array([logits[i - 1, ids[i]].item() for i in range(len(before), len(ids))])
@@ -48,14 +51,14 @@ def rows_of(critic: LogRatioCritic, records) -> list[list[dict]]:
     return asyncio.run(scorer.rows(records))
 
 
-def test_every_turn_has_the_advantage_of_a_text_that_ends_with_it(scorer):
+def test_every_turn_has_the_advantage_of_a_text_that_ends_with_it(scorer, plain):
     trajectories = list(graded()[:2])
     found = rows_of(LogRatioCritic(CHAT, scorer, scorer, hint=True, reference_hint=False), trajectories)
     for trajectory, turns in zip(trajectories, found, strict=True):
         places = [i for i, m in enumerate(trajectory.dialogue_history) if m["role"] == "assistant"]
         assert [turn["turn"] for turn in turns] == list(range(len(places)))
         for turn, place in zip(turns, places, strict=True):
-            with_c, without = plain_logps(trajectory, place, True), plain_logps(trajectory, place, False)
+            with_c, without = (plain_logps(plain, trajectory, place, hint) for hint in (True, False))
             np.testing.assert_allclose(turn["critic"], with_c, atol=2e-3)
             np.testing.assert_allclose(turn["reference"], without, atol=2e-3)
             assert turn["advantage"] == pytest.approx(with_c.mean() - without.mean(), abs=1e-3)
@@ -155,13 +158,12 @@ def test_a_critic_without_a_chat_format_gets_the_messages_and_no_prompt():
     assert one.input == [] and one.dialogue == same.dialogue and one.additional_outputs == same.additional_outputs
 
 
-def test_a_file_gets_the_advantage_of_every_turn_and_keeps_all_else(tmp_path, scorer):
-    model = save_perturbed_mini(tmp_path / "critic")
+def test_a_file_gets_the_advantage_of_every_turn_and_keeps_all_else(tmp_path, scorer, perturbed_mini):
     source, output = write_rows(tmp_path / "in.jsonl", graded()), tmp_path / "out.jsonl"
-    chosen = CriticFlags(model_id=model, reference_model_id=MINI, bf16=False).chosen
+    chosen = CriticFlags(model_id=perturbed_mini, reference_model_id=MINI, bf16=False).chosen
     summary = score_turns_file(chosen, source, str(output))
     given = read_records(source, Trajectory)
-    expected = rows_of(LogRatioCritic(CHAT, load_scorer(model, False, 4096), scorer), given)
+    expected = rows_of(LogRatioCritic(CHAT, load_scorer(perturbed_mini, False, 4096), scorer), given)
     lines = read_rows(output)
     for row, before, turns in zip(lines, given, expected, strict=True):
         credit = row.pop("turn_credit", None)

@@ -4,19 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from sweet_rl.chat import ChatFormat
 from sweet_rl.chat_markup import Markup, parts_from_text
 from sweet_rl.errors import UserError
 from sweet_rl.log_probs.trajectory_parts import TextMarkup, trajectory_parts
 from sweet_rl.records import Task, Trajectory
-from tests.support.tiny_models import save_tiny_chat_model
 
 PROMPT = "<|bos|><|user|>task<|end|><|assistant|>"
-
-
-@pytest.fixture(scope="module")
-def chat(tmp_path_factory) -> ChatFormat:
-    return ChatFormat.from_pretrained(save_tiny_chat_model(tmp_path_factory.mktemp("model")))
 
 
 def trajectory(**fields) -> Trajectory:
@@ -36,38 +29,38 @@ def text(parts: list[dict]) -> str:
     return "".join(part["text"] for part in parts)
 
 
-def test_parts_of_its_own_come_first(chat):
+def test_parts_of_its_own_come_first(tiny_chat):
     parts = [{"text": "mine", "train": True}]
-    assert trajectory_parts(trajectory(parts=parts), TextMarkup(chat, "<|assistant|>")) == parts
+    assert trajectory_parts(trajectory(parts=parts), TextMarkup(tiny_chat, "<|assistant|>")) == parts
 
 
-def test_released_text_is_split_by_the_markup_that_opens_and_ends_a_turn(chat):
-    for markup in ({"chat": chat}, {"eos_text": "<|end|>", "bos_text": "<|bos|>"}):
+def test_released_text_is_split_by_the_markup_that_opens_and_ends_a_turn(tiny_chat):
+    for markup in ({"chat": tiny_chat}, {"eos_text": "<|end|>", "bos_text": "<|bos|>"}):
         parts = trajectory_parts(trajectory(), TextMarkup(response_template="<|assistant|>", **markup))
         assert text(parts) == f"{PROMPT}done<|end|>" and trained(parts) == ["done<|end|>"]
         assert parts[0]["text"] == "<|bos|>" and parts[0]["bos"]
-    other = trajectory_parts(trajectory(), TextMarkup(chat, "<|assistant|>", bos_text=""))
+    other = trajectory_parts(trajectory(), TextMarkup(tiny_chat, "<|assistant|>", bos_text=""))
     assert not any(part.get("bos") for part in other)
     with pytest.raises(UserError, match="--eos_text"):
         trajectory_parts(trajectory(), TextMarkup(response_template="<|assistant|>"))
 
 
-def test_a_dialogue_is_rendered_up_to_the_agents_last_turn(chat):
-    parts = trajectory_parts(trajectory(), TextMarkup(chat))
+def test_a_dialogue_is_rendered_up_to_the_agents_last_turn(tiny_chat):
+    parts = trajectory_parts(trajectory(), TextMarkup(tiny_chat))
     assert text(parts) == f"{PROMPT}done<|end|>" and trained(parts) == ["done<|end|>"]
     with pytest.raises(UserError, match="one carries no parts.*--tokenizer"):
         trajectory_parts(trajectory(), TextMarkup())
     unsaid = trajectory()
     unsaid.dialogue_history[1]["output"] = None
-    assert trained(trajectory_parts(unsaid, TextMarkup(chat, "<|assistant|>"))) == ["done<|end|>"]
+    assert trained(trajectory_parts(unsaid, TextMarkup(tiny_chat, "<|assistant|>"))) == ["done<|end|>"]
 
 
-def test_the_text_of_a_released_row_is_read_by_the_markup_of_the_model_and_keeps_its_ending(chat):
+def test_the_text_of_a_released_row_is_read_by_the_markup_of_the_model_and_keeps_its_ending(tiny_chat):
     cut = trajectory()
     cut.dialogue_history[1] |= {"content": "other", "output": "done"}
-    assert trained(trajectory_parts(cut, TextMarkup(chat))) == ["done"]
+    assert trained(trajectory_parts(cut, TextMarkup(tiny_chat))) == ["done"]
     cut.dialogue_history[1]["finish_reason"] = "stop"  # a row of ours, whose content counts
-    assert trained(trajectory_parts(cut, TextMarkup(chat))) == ["done<|end|>"]
+    assert trained(trajectory_parts(cut, TextMarkup(tiny_chat))) == ["done<|end|>"]
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from sweet_rl.log_probs.value_head import (
     value_batch,
     value_texts,
 )
-from tests.support.tiny_models import save_tiny_chat_model, tiny_model
+from tests.support.tiny_models import tiny_model
 from tests.unit.log_probs.test_logps import dialogue_texts
 
 
@@ -95,11 +95,10 @@ def test_the_head_of_a_bfloat16_model_is_float32_and_takes_steps_as_small_as_a_l
 
 
 @pytest.mark.parametrize("shards", [{}, {"max_shard_size": "20KB"}])
-def test_a_saved_head_is_found_and_loaded_frozen(tmp_path, shards):
-    path = save_tiny_chat_model(tmp_path / "model")
-    assert not has_value_head(path) and not has_value_head(tmp_path / "nowhere")
+def test_a_saved_head_is_found_and_loaded_frozen(tiny_chat_model, tmp_path, shards):
+    assert not has_value_head(tiny_chat_model) and not has_value_head(tmp_path / "nowhere")
     with pytest.raises(UserError, match="train_value.py"):
-        load_value_model(path)
+        load_value_model(tiny_chat_model)
     model = attach_value_head(tiny_model("llama", torch.float32), seed=7)
     model.save_pretrained(tmp_path / "value", **shards)
     assert (tmp_path / "value" / "model.safetensors.index.json").exists() == bool(shards)

@@ -11,9 +11,7 @@ import torch
 from sweet_rl.errors import UserError
 from sweet_rl.log_probs.privileged_information import hint_text
 from sweet_rl.log_probs.value_head import attach_value_head, turn_values
-from sweet_rl.log_probs.vision import VisionFormat, load_vision_weights, picture_batch, picture_values
-from tests.support.tiny_models import save_tiny_chat_model
-from tests.support.tiny_vision import save_tiny_vision_model
+from sweet_rl.log_probs.vision import load_vision_weights, picture_batch, picture_values
 
 Image = pytest.importorskip("PIL.Image", reason="needs: pip install -e '.[frontend]'")
 
@@ -31,17 +29,8 @@ def dialogue(*said: str) -> list[dict]:
     return rows[:-1]
 
 
-@pytest.fixture(scope="module")
-def path(tmp_path_factory) -> str:
-    return save_tiny_vision_model(tmp_path_factory.mktemp("vision"))
-
-
-@pytest.fixture(scope="module")
-def form(path) -> VisionFormat:
-    return VisionFormat.from_pretrained(path)
-
-
-def test_the_picture_stands_in_the_hint_with_one_placeholder_a_patch_group(form):
+def test_the_picture_stands_in_the_hint_with_one_placeholder_a_patch_group(tiny_vision):
+    form = tiny_vision
     parts = form.chat.dialogue(dialogue("One.", "Two."))
     text = form.encode(parts, None, (84, 56), "here")
     shown = form.chat.tokenizer.decode(text.ids)
@@ -52,8 +41,9 @@ def test_the_picture_stands_in_the_hint_with_one_placeholder_a_patch_group(form)
     assert (larger.ids == form.picture_token).sum() <= 12  # max_pixels
 
 
-def test_values_are_those_of_the_head_on_the_mean_of_all_visual_and_text_tokens(path, form):
-    model = attach_value_head(load_vision_weights(path, torch.float64), seed=3).eval()
+def test_values_are_those_of_the_head_on_the_mean_of_all_visual_and_text_tokens(tiny_vision_model, tiny_vision):
+    form = tiny_vision
+    model = attach_value_head(load_vision_weights(tiny_vision_model, torch.float64), seed=3).eval()
     pictures = [png("red", (84, 56)), png("blue", (28, 140)), png("red", (84, 56))]
     sizes = [(84, 56), (28, 140), (84, 56)]
     saids = [("A longer first draft.", "Two."), ("One.",), ("One.", "Two.", "Three.")]
@@ -77,6 +67,6 @@ def test_values_are_those_of_the_head_on_the_mean_of_all_visual_and_text_tokens(
     assert abs(swapped[0] - last[0]) > 1e-6 and swapped[1:] == pytest.approx(last[1:], abs=1e-8)
 
 
-def test_a_model_without_eyes_is_refused(tmp_path):
-    with pytest.raises(UserError, match="no vision-language model"):
-        load_vision_weights(save_tiny_chat_model(tmp_path / "blind"))
+def test_a_model_without_eyes_is_refused(tiny_chat_model):
+    with pytest.raises(UserError, match="vision"):
+        load_vision_weights(tiny_chat_model)

@@ -12,12 +12,11 @@ from sweet_rl.errors import UserError
 from sweet_rl.log_probs.rows import EncodedText
 from sweet_rl.log_probs.vllm_logps import CACHE, SHARE_OF_MEMORY, VLLMScorer, load_vllm_scorers, shares_of
 from sweet_rl.model_loading import parameter_count
-from tests.support.tiny_models import save_tiny_chat_model
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory) -> str:
-    return save_tiny_chat_model(tmp_path_factory.mktemp("model"))
+@pytest.fixture
+def model(tiny_chat_model) -> str:
+    return tiny_chat_model
 
 
 @pytest.fixture

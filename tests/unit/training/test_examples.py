@@ -25,12 +25,12 @@ from sweet_rl.training.examples import (
     without_oldest_turns,
 )
 from sweet_rl.training.settings import DataSettings
-from tests.support.tiny_models import EOS, save_tiny_chat_model
+from tests.support.tiny_models import EOS
 
 
-@pytest.fixture(scope="module")
-def chat(tmp_path_factory) -> ChatFormat:
-    return ChatFormat.from_pretrained(save_tiny_chat_model(tmp_path_factory.mktemp("model")))
+@pytest.fixture
+def chat(tiny_chat) -> ChatFormat:
+    return tiny_chat
 
 
 def conversation(chat: ChatFormat, *replies: str, cut: bool = False) -> list[dict]:
@@ -107,6 +107,9 @@ def test_what_cannot_be_shortened_enough_and_what_is_equal_is_left_out_and_count
     long = PreferencePair(conversation(chat, "z" * 200), conversation(chat, "no"), id="long")
     examples = encode_pairs([good, same, long], chat, DataSettings(max_len=60, too_long="oldest_turns"))
     assert examples.counts == {DROPPED: 1, EQUAL: 1} and len(examples) == 1 and examples.tasks == ["t"]
+    untrained = PreferencePair([{"text": "a", "train": False}], conversation(chat, "no"), id="odd one")
+    with pytest.raises(UserError, match="odd one.*chosen"):
+        encode_pairs([good, untrained], chat, DataSettings())
 
 
 @settings(deadline=None, max_examples=60)

@@ -12,7 +12,7 @@ from sweet_rl.log_probs.shared_prefix import share_prompts
 from sweet_rl.log_probs.value_head import attach_value_head, load_value_model
 from sweet_rl.model_loading import load_weights
 from sweet_rl.training.lora import merge_adapter, with_adapter
-from tests.support.tiny_models import save_tiny_chat_model, tiny_model
+from tests.support.tiny_models import tiny_model
 from tests.unit.log_probs.test_logps import dialogue_texts
 
 pytest.importorskip("peft")
@@ -64,14 +64,13 @@ def test_the_layers_of_the_adapter_and_its_dropout_are_those_asked_for():
         with_adapter(tiny_model("llama"), 2, target_modules=("no_proj",))
 
 
-def test_a_merged_value_head_keeps_what_bfloat16_would_round_away(tmp_path):
-    path = save_tiny_chat_model(tmp_path / "base")
-    model = with_adapter(attach_value_head(load_weights(path, torch.bfloat16)), 2)
+def test_a_merged_value_head_keeps_what_bfloat16_would_round_away(tiny_chat_model, tmp_path):
+    model = with_adapter(attach_value_head(load_weights(tiny_chat_model, torch.bfloat16)), 2)
     with torch.no_grad():
         trained = model.base_model.model.value_head.modules_to_save["default"]
         trained.weight += 3e-5
     model.save_pretrained(tmp_path / "adapter")
-    merge_adapter(path, tmp_path / "adapter", tmp_path / "merged", torch.bfloat16)
+    merge_adapter(tiny_chat_model, tmp_path / "adapter", tmp_path / "merged", torch.bfloat16)
     merged = load_value_model(str(tmp_path / "merged"), torch.bfloat16, "cpu")
     torch.testing.assert_close(merged.value_head.weight, trained.weight, rtol=0, atol=0)
     assert merged.dtype == torch.bfloat16

@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from sweet_rl.errors import UserError
-from sweet_rl.log_probs.vision import VisionFormat
 from sweet_rl.records import Task, Trajectory
 from sweet_rl.training.examples import DROPPED, EQUAL
 from sweet_rl.training.picture_value import (
@@ -20,15 +19,9 @@ from sweet_rl.training.picture_value import (
     pictures_folder,
 )
 from sweet_rl.training.settings import PictureSettings, ValueSettings
-from tests.support.tiny_vision import save_tiny_vision_model
 
 pytest.importorskip("PIL.Image", reason="needs: pip install -e '.[frontend]'")
 from tests.unit.log_probs.test_vision import dialogue, png  # noqa: E402
-
-
-@pytest.fixture(scope="module")
-def form(tmp_path_factory) -> VisionFormat:
-    return VisionFormat.from_pretrained(save_tiny_vision_model(tmp_path_factory.mktemp("vision")))
 
 
 def graded(page: str, reward: float, said: str, sample: int) -> Trajectory:
@@ -42,7 +35,8 @@ def folder_with(tmp_path: Path, **pages: str) -> Path:
     return tmp_path
 
 
-def test_pairs_have_the_picture_of_their_page_and_equal_texts_behind_other_pictures_are_others(form, tmp_path):
+def test_pairs_have_the_picture_of_their_page_and_equal_texts_behind_other_pictures_are_others(tiny_vision, tmp_path):
+    form = tiny_vision
     folder = folder_with(tmp_path, one="red", two="blue")
     rows = [graded(page, reward, said, i) for page in ("one", "two") for i, (reward, said) in enumerate(
         [(0.9, "good"), (0.5, "bad"), (0.45, "worse")])]  # fmt: skip
@@ -59,7 +53,8 @@ def test_pairs_have_the_picture_of_their_page_and_equal_texts_behind_other_pictu
     assert torch.equal(pixels[0], pixels[1]) and not torch.equal(pixels[1], pixels[2])
 
 
-def test_pairs_without_a_picture_too_long_or_of_equal_texts_are_dropped_and_counted(form, tmp_path):
+def test_pairs_without_a_picture_too_long_or_of_equal_texts_are_dropped_and_counted(tiny_vision, tmp_path):
+    form = tiny_vision
     folder = folder_with(tmp_path, one="red")
     rows = [graded("one", 0.9, "good", 0), graded("one", 0.5, "good", 1), graded("one", 0.1, "b" * 300, 2)]
     rows += [graded("none", 0.9, "good", 0), graded("none", 0.5, "bad", 1)]
