@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from sweet_rl.errors import UserError
 from tests.support.browsers import renderer_or_skip
 
 COLBENCH = Path(os.environ.get("SWEET_RL_COLBENCH", "")) / "frontend_dev.jsonl"
@@ -47,17 +46,12 @@ def pixel(png, x, y):
     return pillow.open(io.BytesIO(png)).convert("RGB").getpixel((x, y))
 
 
-def test_a_page_is_drawn_at_the_set_width_with_tailwinds_colours(renderer):
-    rendered = renderer.render(PAGE)
-    assert rendered.failure is None
+def test_a_page_is_drawn_at_the_set_width_with_tailwinds_colours_and_the_same_bytes_by_every_worker(renderer):
+    rendered, *again = renderer.render_all([PAGE] * 4)
+    assert rendered.failure is None and {other.png for other in again} == {rendered.png}
     assert size(rendered.png) == (rendered.width, rendered.height) == (1280, 720)
     assert pixel(rendered.png, 1000, 20) == (16, 185, 129)  # green-500 of Tailwind 2
     assert pixel(rendered.png, 1000, 600) == (243, 244, 246)  # gray-100
-
-
-def test_the_same_page_gives_the_same_bytes_from_every_worker(renderer):
-    first = [drawn.png for drawn in renderer.render_all([PAGE] * 4)]
-    assert len(set(first)) == 1
 
 
 def test_boxes_tell_where_what_stands_and_how_it_looks(renderer):
@@ -136,32 +130,28 @@ def test_scripts_run_when_asked_for_with_a_clock_that_stands():
     settings = dict(workers=2, width=500, height=200, javascript=True, timeout=60, cache=0)
     with renderer_or_skip(browser="chromium", **settings) as scripted:
         drawn = list(scripted.render_all([page] * 4, layout=True))
-    assert len({rendered.png for rendered in drawn}) == 1
-    text = drawn[0].boxes[0]["text"]
+    text, *others = [rendered.boxes[0]["text"] if rendered.boxes else rendered.failure for rendered in drawn]
+    assert others == [text] * 3
+    assert len({rendered.png for rendered in drawn}) == 1, "the texts are the same, the pixels are not"
     assert text.startswith("1700000000000 0.") and "late" in text and text.endswith("1700000001000")
 
 
 def test_boxes_leave_out_what_is_not_seen_and_own_their_texts(renderer):
     page = """<!doctype html><body><p>one <b>two</b> three</p><p style="display:none">gone</p>
-    <p style="visibility:hidden">gone</p><div style="opacity:0"><p>gone</p></div>
-    <input placeholder="a name"><textarea>long</textarea>
-    <i style="background:url(https://picsum.photos/9)">i</i>
+    <p style="visibility:hidden">gone <q style="visibility:visible">seen</q></p><div style="opacity:0"><p>gone</p></div>
+    <input placeholder="a name"><input value="typed" placeholder="gone"><input type="CHECKBOX" value="gone"><br>
+    <textarea>long</textarea><i style="background:url(https://picsum.photos/9)">i</i>
+    <s style="background:linear-gradient(red,blue)">s</s>
     <a href="#x" style="color:rgba(1,2,3,0.5)">l</a><style>u::before{content:"before "}</style><u>u</u>"""
     boxes = renderer.render(page, layout=True).boxes
     by_tag = {box["tag"]: box for box in boxes}
-    assert "gone" not in json.dumps(boxes)
-    assert (by_tag["p"]["text"], by_tag["b"]["text"]) == ("one three", "two")
-    assert (by_tag["input"]["text"], by_tag["textarea"]["text"]) == ("a name", "long")
-    assert by_tag["i"]["image"] == "https://picsum.photos/9"
+    assert "gone" not in json.dumps(boxes) and "seen" in by_tag["q"]["text"]
+    assert (by_tag["p"]["text"], by_tag["b"]["text"]) == ("one three", "two") and not by_tag.keys() & {"html", "br"}
+    assert [box["text"] for box in boxes if box["tag"] == "input"] == ["a name", "typed", ""]
+    assert by_tag["textarea"]["text"] == "long" and by_tag["p"]["background"] is None
+    assert (by_tag["i"]["image"], by_tag["s"]["image"]) == ("https://picsum.photos/9", None)
     assert by_tag["a"]["color"] == (1, 2, 3, 0.5)
     assert by_tag["u"]["text"] == "before u"
-
-
-def test_firefox_says_that_it_has_no_boxes(alone):
-    if alone.browser == "chromium":
-        pytest.skip("Chromium has them")
-    with pytest.raises(UserError, match="--browser chromium"):
-        alone.render(PAGE, layout=True)
 
 
 def test_a_killed_browser_is_replaced_and_the_page_is_drawn(alone):
@@ -203,12 +193,15 @@ def test_a_page_on_a_machine_that_stands_still_is_a_failure_of_the_machine(alone
 
 def test_browsers_end_with_a_process_that_is_killed_and_their_files_go():
     psutil = pytest.importorskip("psutil", reason="pages need: pip install -e '.[frontend]'")
-    renderer_or_skip().close()
+    renderer_or_skip()
+    from sweet_rl.rendering.driver import LONGEST_TEMPORARY
+
     program = (
         "from sweet_rl.rendering.renderer import PageRenderer\nimport sys, time\nr = PageRenderer(1)\nr.render('<p>')\n"
         "b = r._free.get().browser\nprint(*[p.pid for p in b.processes()], flush=True)\ntime.sleep(60)"
     )
-    with tempfile.TemporaryDirectory() as folder:
+    # The longest path of a temporary folder with which Chromium starts in it.
+    with tempfile.TemporaryDirectory(dir="/tmp", prefix="x" * (LONGEST_TEMPORARY - len("/tmp/") - 8)) as folder:
         where = {**os.environ, "TMPDIR": folder}
         process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, env=where)
         browsers = [psutil.Process(int(word)) for word in process.stdout.readline().split()]
@@ -223,23 +216,14 @@ def test_browsers_end_with_a_process_that_is_killed_and_their_files_go():
         assert left == []
 
 
-def test_a_browser_starts_where_the_temporary_folder_has_a_long_path(tmp_path, monkeypatch):
-    folder = tmp_path / ("job" * 30)
-    folder.mkdir()
-    monkeypatch.setenv("TMPDIR", str(folder))
-    monkeypatch.setattr(tempfile, "tempdir", None)
-    with renderer_or_skip() as renderer:
-        assert renderer.render("<p>here</p>").png is not None
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(not COLBENCH.is_file(), reason="ColBench is not here: set SWEET_RL_COLBENCH to its folder")
-def test_colbench_pages_are_styled_and_the_same_bytes_from_other_browsers(renderer):
-    pages = [json.loads(line)["ground_truth"] for line in COLBENCH.read_text("utf-8").splitlines()]
+def test_colbench_pages_are_styled_and_the_same_bytes_from_another_browser(renderer):
+    """Eight of them; all of them: benchmarks/rendering.py."""
+    pages = [json.loads(line)["ground_truth"] for line in COLBENCH.read_text("utf-8").splitlines()[:8]]
     first = [rendered.png for rendered in renderer.render_all(pages)]
-    with renderer_or_skip(workers=2, cache=0, timeout=60) as other:
+    with renderer_or_skip(workers=1, cache=0, timeout=60) as other:
         second = [rendered.png for rendered in other.render_all(pages)]
     assert None not in first and first == second
     assert len(set(first)) == len(set(pages))
-    bare = [renderer.render(page.replace("tailwind.min.css", "")).png for page in pages[:5]]
-    assert all(styled != plain for styled, plain in zip(first, bare, strict=False))
+    assert renderer.render(pages[0].replace("tailwind.min.css", "")).png != first[0]

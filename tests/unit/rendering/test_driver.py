@@ -1,6 +1,8 @@
 """What a browser's processes may use before a page has failed, and that ending them meets no race."""
 
 import subprocess
+import tempfile
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -12,7 +14,7 @@ from selenium.common.exceptions import WebDriverException  # noqa: E402
 
 from sweet_rl.rendering import driver  # noqa: E402
 from sweet_rl.rendering.browser import DrawingFailed  # noqa: E402
-from sweet_rl.rendering.driver import MAX_MEMORY, Driver, geckodriver  # noqa: E402
+from sweet_rl.rendering.driver import LONGEST_TEMPORARY, MAX_MEMORY, Driver, geckodriver  # noqa: E402
 
 
 class Process:
@@ -71,15 +73,23 @@ def test_where_chromium_s_own_sandbox_does_not_start_it_is_started_without_it(mo
     assert made._start_chromium("chromium") == "a browser" and started == [False, True]
 
 
-def test_the_deadline_is_the_limit_times_the_patience(clock):
-    assert browser().start_page(5.0, 1.0) == 105.0
-    assert browser().start_page(5.0, 4.0) == 120.0
+def test_a_long_temporary_folder_is_left_because_the_path_of_a_socket_is_bounded(monkeypatch, tmp_path):
+    monkeypatch.setattr(Driver, "_start_chromium", lambda self, program: None)
+    monkeypatch.setattr(Driver, "_watch", lambda self: None)
+    folders = []
+    for length in (LONGEST_TEMPORARY, LONGEST_TEMPORARY + 1):
+        with tempfile.TemporaryDirectory(dir="/tmp", prefix="x" * (length - len("/tmp/") - 8)) as folder:
+            monkeypatch.setattr(tempfile, "tempdir", folder)
+            made = Driver("chromium", "a program")
+            folders.append(Path(made._folder).parent == Path(folder))
+            made.end()
+    assert folders == [True, False] and Path(made._folder).parent == Path("/tmp")
 
 
 def test_a_page_that_computed_for_its_whole_limit_is_at_fault_only_after_that_limit(clock):
     old, fresh = Process(user=100.0, system=7.0), Process(user=50.0)
     made = browser(old)
-    made.start_page(10.0, 4.0)
+    assert made.start_page(10.0, 4.0) == 140.0  # the deadline
     made.processes = lambda: [old, fresh]
     old.user, old.system, fresh.user = 104.0, 8.0, 4.5  # 9.5 s since the page started
     clock.now = 109.9

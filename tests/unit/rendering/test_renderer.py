@@ -80,7 +80,7 @@ def test_a_page_whose_failure_may_be_the_machines_is_drawn_again_alone_by_a_fres
     assert machine.started == machine.ended == 2
 
 
-@pytest.mark.parametrize("failures", [[SLOW, SLOW], [DIED, DIED], [SLOW, DIED], [DIED, SLOW]])
+@pytest.mark.parametrize("failures", [[SLOW, SLOW], [SLOW, DIED], [DIED, SLOW]])
 def test_a_page_that_fails_twice_while_a_plain_page_is_drawn_is_at_fault(monkeypatch, failures):
     machine = Machine(page=failures)
     with machine.renderer(monkeypatch, workers=1) as pages:
@@ -199,35 +199,34 @@ def test_firefox_has_no_boxes(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "settings, message",
+    "settings",
     [
-        ({"browser": "lynx"}, "no browser 'lynx'"),
-        ({"workers": 0}, "workers must be positive"),
-        ({"timeout": 0.0}, "timeout must be positive"),
-        ({"max_height": 100}, "max_height"),
-        ({"max_height": 16385}, "max_height"),
-        ({"width": 16385}, "width below"),
+        {"browser": "lynx"},
+        {"workers": 0},
+        {"timeout": 0.0},
+        {"max_height": 100},
+        {"max_height": 16385},
+        {"width": 16385},
     ],
 )
-def test_impossible_settings_are_refused(settings, message):
-    with pytest.raises(UserError, match=message):
+def test_impossible_settings_are_refused(settings):
+    with pytest.raises(UserError, match=next(iter(settings))):
         PageRenderer(**settings)
 
 
 def test_without_selenium_the_message_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "selenium", None)
     monkeypatch.delitem(sys.modules, "sweet_rl.rendering.driver", raising=False)
-    with pytest.raises(UserError, match=r"selenium.*pip install 'sweet_rl\[frontend\]'"):
+    with pytest.raises(UserError, match="selenium.*pip install"):
         PageRenderer()
 
 
 def test_without_a_browser_the_message_says_how_to_install_one(monkeypatch):
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr(driver, "PLACES", {"chromium": (), "firefox": ()})
-    with pytest.raises(UserError, match="apt-get install .*chromium chromium-driver"):
-        driver.find_browser()
-    with pytest.raises(UserError, match="apt-get install .*firefox-esr"):
-        driver.find_browser("firefox")
+    for name, package in ((None, "chromium-driver"), ("firefox", "firefox-esr")):
+        with pytest.raises(UserError, match=f"apt-get install .*{package}"):
+            driver.find_browser(name)
 
 
 def test_without_tailwinds_files_no_renderer_is_made(monkeypatch):
