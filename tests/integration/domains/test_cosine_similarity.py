@@ -42,8 +42,8 @@ def test_the_same_page_is_worth_one_another_less_and_a_page_without_a_picture_no
 
 @pytest.mark.slow
 @pytest.mark.skipif(not FRONTEND_DEV.is_file(), reason="ColBench is not here: set SWEET_RL_COLBENCH to its folder")
-def test_every_page_of_colbench_is_like_itself_and_less_like_the_others(encoder):
-    pages = [json.loads(line)["ground_truth"] for line in open(FRONTEND_DEV, encoding="utf-8")]
+def test_pages_of_colbench_are_like_themselves_and_less_like_each_other(encoder):
+    pages = [json.loads(line)["ground_truth"] for line in FRONTEND_DEV.read_text("utf-8").splitlines()[:6]]
     with PageGrader(renderer_or_skip(workers=2, timeout=60), encoder) as grader:
         own = list(grader.grade_many((Task("", page), page) for page in pages))
         vectors = encoder.embed([rendered.png for rendered in grader.renderer.render_all(pages)])

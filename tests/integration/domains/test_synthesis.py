@@ -9,7 +9,7 @@ from tests.unit.domains.backend.test_synthesis import task
 
 @pytest.fixture(scope="module")
 def grader():
-    with CodeGrader(workers=1) as grader:
+    with CodeGrader(timeout=0.2, workers=1) as grader:
         yield grader
 
 

@@ -48,18 +48,33 @@ def test_mini_dialogues_and_rewards_equal_those_of_the_scripts(served, folder):
     assert len({row["reward"] for row in ours.values()}) > 1
 
 
-def test_colbench_with_a_model_as_the_human_equals_the_scripts(tmp_path):
+def in_this_process(monkeypatch, folder: Path, url: str, task: str, **settings):
+    """The log of the same evaluation without a process of its own."""
+    import inspect_ai
+
+    from sweet_rl.integrations import inspect_ai as tasks
+
+    monkeypatch.setenv("LOCAL_BASE_URL", url)
+    monkeypatch.setenv("LOCAL_API_KEY", "none")
+    made = getattr(tasks, task)(input_path=str(folder / "tasks.jsonl"))
+    (log,) = inspect_ai.eval(
+        made, model=NAME, max_retries=0, display="none", log_dir=str(folder / "logs"), log_format="eval", **settings
+    )
+    return log
+
+
+def test_colbench_with_a_model_as_the_human_equals_the_scripts(tmp_path, monkeypatch):
     tasks = write_colbench_tasks(tmp_path, 4)
     with ApiServer(plays_colbench(tasks)) as server:
-        done = evaluate(tmp_path, server.url, "colbench_backend", "--model-role", f"human={NAME}")
-        assert done.code == 0, done.err
+        log = in_this_process(monkeypatch, tmp_path, server.url, "colbench_backend", model_roles={"human": NAME})
+        assert log.status == "success", log.error
         ours = graded_by_scripts(tmp_path, server.url, MODEL)
     assert imported(log_of(tmp_path), tmp_path / "imported.jsonl") == ours
     assert sorted(row["reward"] for row in ours.values()) == [0, 0, 1, 1]
 
 
-def test_a_dead_server_gives_no_reward(folder):
-    done = evaluate(folder, "http://127.0.0.1:9/v1", "mini", "--no-fail-on-error")
-    assert "reward" not in done.out.partition("Log:")[0].splitlines()[-3:], done.out
+def test_a_dead_server_gives_no_reward(folder, monkeypatch):
+    log = in_this_process(monkeypatch, folder, "http://127.0.0.1:9/v1", "mini", fail_on_error=False)
+    assert log.results is None
     result = call("import_dialogues.py", input_path=log_of(folder), output_path=folder / "imported.jsonl")
-    assert result.code == 0 and "3 dialogues" in result.out and "have no reward" in result.out
+    assert result.code == 0 and "3 dialogues" in result.out and "no reward" in result.out

@@ -7,8 +7,6 @@ import pytest
 
 pytest.importorskip("matplotlib")
 
-from matplotlib.colors import to_rgb
-
 from sweet_rl.errors import UserError
 from sweet_rl.evaluation.figures import (
     best_aggregations,
@@ -51,20 +49,14 @@ def test_a_table_has_a_labelled_point_for_each_run_its_seeds_behind_it_and_the_p
     assert mark.get_xydata().tolist() == [[40.4, 0]]
 
 
-def test_only_the_method_has_a_colour_and_all_lines_differ_without_it():
-    axis = curves(results(*(f"{name}@{x}" for name in ("SWEET a", "SWEET b", *"cdef") for x in (1, 2, 4)))).axes[0]
-    lines = [box.lines[0] for box in axis.containers]
-    looks = {(line.get_marker(), str(line.get_linestyle()), line.get_markerfacecolor() == "white") for line in lines}
-    assert len(looks) == 6
-    red_green_blue = [to_rgb(line.get_color()) for line in lines]
-    assert [len(set(color)) > 1 for color in red_green_blue] == [True] * 2 + [False] * 4
-
-
-def test_curves_show_the_seeds_of_each_point():
+def test_curves_draw_each_mean_with_its_seeds():
     found = results("a@1", "a@2")
     found["runs"][0]["success_by_seed"] = [0.1, 0.3]
-    seeds, *_ = [line for line in curves(found).axes[0].lines if line.get_markerfacecolor() == "none"]
-    assert seeds.get_ydata().tolist() == [10.0, 30.0]
+    axis = curves(found).axes[0]
+    (box,) = axis.containers
+    assert box.lines[0].get_xydata().round(6).tolist() == [[1, 20], [2, 30]]
+    seeds = [line for line in axis.lines if line.get_markerfacecolor() == "none"]
+    assert [line.get_xydata().tolist() for line in seeds] == [[[1, 10], [1, 30]]]
 
 
 def test_runs_named_series_at_x_are_curves_in_the_order_of_x():

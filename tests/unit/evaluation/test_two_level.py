@@ -103,11 +103,8 @@ def test_equal_differences_are_as_sure_as_the_number_of_seeds_with_one_sign():
 def test_one_in_twenty_tests_without_a_difference_is_below_five_percent():
     draw = np.random.default_rng(0)
     for effects in ({}, {"between_seeds": 0.0}, {"between_tasks": 0.0}, {"between_seeds": 0.3}):
-        rejected = np.mean([two_level_p(simulated(draw, **effects)) < 0.05 for _ in range(1000)])
+        rejected = np.mean([two_level_p(simulated(draw, **effects)) < 0.05 for _ in range(500)])
         assert rejected < 0.075, effects
-    over_tasks = np.mean([stats.ttest_1samp(simulated(draw, between_seeds=0.1).mean(0), 0).pvalue < 0.05
-                          for _ in range(1000)])  # fmt: skip
-    assert over_tasks > 0.2  # why tasks alone are not enough
 
 
 def test_the_ratio_of_two_sums_resamples_both_together():

@@ -32,12 +32,16 @@ def benchmark() -> Benchmark:
 
 
 @pytest.fixture(scope="module")
-def task(benchmark):
-    return benchmark.load_tasks()[0]
+def tasks(benchmark):
+    return benchmark.load_tasks()
 
 
-def test_the_mini_tasks_are_those_of_the_test_file(benchmark):
-    tasks = benchmark.load_tasks()
+@pytest.fixture
+def task(tasks):
+    return tasks[0]
+
+
+def test_the_mini_tasks_are_those_of_the_test_file(benchmark, tasks):
     assert [task.ground_truth for task in tasks[:3]] == [row["ground_truth"] for row in make_tasks(3, TEST_SEED)]
     assert len(tasks) == 400 and benchmark.opening(tasks[0]) == tasks[0].problem_description
 

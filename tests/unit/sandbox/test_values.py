@@ -73,7 +73,8 @@ EQUAL = [
     (timedelta(hours=1), timedelta(minutes=60)), (Colour.RED, Colour.RED), (Level.LOW, 1), (Point(1, 2.0), Point(1, 2)),
     (Plain([1]), Plain([1])), (float("inf"), float("inf")), ("\ud800", "\ud800"), (1 + 2j, 1 + 2j), (int, int),
     (ValueError("a"), ValueError("a")), ({"b": 1, "a": 2}, OrderedDict(a=2, b=1)),
-    (OrderedDict(a=1, b=2), OrderedDict(a=1.0, b=2)),
+    (OrderedDict(a=1, b=2), OrderedDict(a=1.0, b=2)), (1.0, 1.0 + 0.9e-9), (0.0, 0.9e-12),
+    ({"a": [0.3, (1.5, None)]}, {"a": [0.1 + 0.2, (1.5, None)]}),
 ]  # fmt: skip
 DIFFERENT = [
     (1, 1.0000001), (1, "1"), (None, 0), (None, False), ([1], (1,)), ([1, 2], [2, 1]), ("a", b"a"), ({1}, [1]),
@@ -84,6 +85,7 @@ DIFFERENT = [
     (Point(1, 2), Point(1, 3)), (Point(1, 2), Plain(1)), ([], None), ("", []), (float("inf"), -float("inf")),
     (AlwaysEqual(), Plain(1)), (3, AlwaysEqual()), (iter([1]), [1]), ({1: [1]}, {1: (1,)}), (True, "True"),
     (OrderedDict(a=1, b=2), OrderedDict(b=2, a=1)), (Colour.RED, Enum("Colour", {"RED": 7}).RED),
+    (1.0, 1.0 + 2e-9), (0.0, 2e-12), (1, 1.0 + 0.9e-9), ({"a": [0.3]}, {"a": [0.3000001]}),
 ]  # fmt: skip
 
 

@@ -169,11 +169,11 @@ def test_literal_constants_that_calls_name_come_with_the_calls():
 
 def test_long_texts_take_no_longer_than_they_are():
     began = time.perf_counter()
-    function_name("def f(x): pass", {"t": "f('" + "a" * 200_000 + "')"})
+    function_name("def f(x): pass", {"t": "f('" + "a" * 100_000 + "')"})
     pieces = ("```", "{'", "```python\ndef f(x):\n", "f = ", "\ndef f", '"""', "x = [\n", "import a, ", "f(" * 9)
     blocks = "```\ndef f(x): return g\n```\n```\ndef g(): pass\n```\n"
     for piece in (*pieces, blocks, "I WANT TO ANSWER:\n"):
-        text = piece * (200_000 // len(piece))
+        text = piece * (100_000 // len(piece))
         code_candidates(text, "f")
         imported_names(text)
         call_prelude(text, {"t": "f(x)"})

@@ -59,13 +59,21 @@ HONEST = {
     "def f(x):\n    return asyncio.run(g(x))",),
     "rare module": ("import colorsys, xml.etree.ElementTree\ndef f(x):\n    return x + 1",),
     "state": ("seen = []\ndef f(x):\n    seen.append(x)\n    return x + len(seen)",),
+    "a module in a line of more": ("import math; import numpy as np\ndef f(x): return int(np.add(x, 1))",),
+    "a module by its name": ("import importlib\nnp = importlib.import_module('numpy')\n"
+    "def f(x): return int(np.add(x, 1))",),
+    # It brings libraries that start threads, and a process with threads cannot shut itself in.
+    "pandas": ("import pandas as pd\ndef f(x): return int(pd.Series([x, 1]).sum())",),
 }  # fmt: skip
+NEEDED = {"a module in a line of more": "numpy", "a module by its name": "numpy", "pandas": "pandas"}
 
 
 @pytest.mark.parametrize("name", HONEST)
 def test_honest_code_behaves_as_in_a_fresh_module(grader, name):
     if name == "scratch file" and grader.level != "strict":
         pytest.skip("only the strict level has a scratch folder")
+    if name in NEEDED:
+        pytest.importorskip(NEEDED[name])
     graded = grade(grader, ADD, HONEST[name][0], CALLS)
     assert graded.reward == 1.0, graded
 
@@ -84,20 +92,10 @@ def test_keyword_arguments_mutation_generators_and_none(grader):
     assert grade(grader, "def f(a):\n    a.sort()", "def f(a):\n    a.reverse()", {"test1": "f([2, 1])"}).reward == 1.0
 
 
-def test_numpy_is_there_for_code_that_imports_it(grader):
+def test_arrays_are_compared_by_their_numbers(grader):
     pytest.importorskip("numpy")
     reference = "import numpy as np\ndef f(x):\n    return np.array(x) * 2.0"
-    assert (
-        grade(grader, reference, "import numpy\ndef f(x):\n    return numpy.multiply(x, 2)", {"t": "f([1, 2])"}).reward
-        == 1.0
-    )
-
-
-def test_pandas_is_there_for_code_that_imports_it(grader):
-    """It brings libraries that start threads, and a process with threads cannot shut itself in."""
-    pytest.importorskip("pandas")
-    reference = "def f(x):\n    return sum(x)"
-    answer = "import pandas as pd\ndef f(x): return int(pd.Series(x).sum())"
+    answer = "import numpy\ndef f(x):\n    return numpy.multiply(x, 2)"
     assert grade(grader, reference, answer, {"t": "f([1, 2])"}).reward == 1.0
 
 
@@ -128,18 +126,12 @@ def test_a_call_that_compares_its_value_is_compared_here(grader):
         assert grade(released, "def f(x): return x + 1", "def f(x): return 7", {"b": "5 == f(5)"}).reward == 1.0
 
 
-def test_a_module_that_an_answer_imports_in_a_line_of_more_is_loaded(grader):
-    pytest.importorskip("numpy")
-    for line in ("import math; import numpy as np", "import importlib\nnp = importlib.import_module('numpy')"):
-        assert grade(grader, ADD, f"{line}\ndef f(x): return int(np.add(x, 1))", CALLS).reward == 1.0
-
-
 def test_results_far_longer_than_the_references_are_not_kept(grader):
-    calls = {f"t{i}": "f(1)" for i in range(40)}
+    calls = {f"t{i}": "f(1)" for i in range(20)}
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     graded = grade(grader, ADD, "import os\ndef f(x): return 'x' * 8_000_000", calls)
-    assert graded.failure == "wrong value" and "8000002 bytes" in messages(graded)[39]
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000  # KB; kept, they were 320 MB
+    assert graded.failure == "wrong value" and "8000002 bytes" in messages(graded)[19]
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000  # KB; kept, they would be 160 MB
 
 
 FAILURES = {
@@ -229,25 +221,10 @@ def test_no_process_of_an_answer_is_given_an_expected_value():
     assert "expected" not in repr(job) and "expect" not in repr(job)
 
 
-NEAR = {
-    "0.3, added up": ("0.3", "0.1 + 0.2", 1.0),
-    "a billionth off": ("1.0", "1.0 + 0.9e-9", 1.0),
-    "two billionths off": ("1.0", "1.0 + 2e-9", 0.0),
-    "nearly zero": ("0.0", "0.9e-12", 1.0),
-    "not so near zero": ("0.0", "2e-12", 0.0),
-    "an int for a whole float": ("2.0", "2", 1.0),
-    "a float near an int of the reference": ("1", "1.0 + 0.9e-9", 0.0),
-    "a whole float for an int": ("2", "2.0", 1.0),
-    "inside": ("{'a': [0.3, (1.5, None)]}", "{'a': [0.1 + 0.2, (1.5, None)]}", 1.0),
-    "inside, too far": ("{'a': [0.3]}", "{'a': [0.3000001]}", 0.0),
-}
-
-
-@pytest.mark.parametrize("name", NEAR)
-def test_floats_of_the_reference_have_a_tolerance_and_nothing_else(grader, name):
-    expected, got, reward = NEAR[name]
-    graded = grade(grader, f"def f():\n    return {expected}", f"def f():\n    return {got}", {"t": "f()"})
-    assert graded.reward == reward, graded
+def test_floats_of_the_reference_have_a_tolerance(grader):
+    for got, reward in {"0.1 + 0.2": 1.0, "0.3000001": 0.0}.items():
+        answer = f"def f():\n    return [{got}]"
+        assert grade(grader, "def f():\n    return [0.3]", answer, {"t": "f()"}).reward == reward
 
 
 MACHINE = ("machine", "ran out of wall time: 0.2 of 1 s of CPU time in 30.0 s")
@@ -296,28 +273,25 @@ def test_a_warm_process_that_dies_is_replaced(grader):
     assert grade(grader, ADD, "def f(x):\n    return 1 + x", CALLS).reward == 1.0
 
 
-def test_bad_settings_are_refused():
-    with pytest.raises(UserError, match="more than 0"):
-        CodeGrader(timeout=0)
-    with pytest.raises(UserError, match="must be one of auto, strict"):
-        CodeGrader(sandbox="none")
+@pytest.mark.parametrize(
+    "settings, said",
+    [({"timeout": 0}, "timeout"), ({"memory_mb": 0}, "memory_mb"), ({"workers": 0}, "workers"),
+     ({"sandbox": "none"}, "auto, strict")],
+)  # fmt: skip
+def test_bad_settings_are_refused(settings, said):
+    with pytest.raises(UserError, match=said):
+        CodeGrader(**settings)
 
 
 @pytest.mark.skipif(colbench() is None, reason="ColBench is not here: set SWEET_RL_COLBENCH to its folder")
 def test_colbench_references_pass_all_their_tests():
-    tasks = colbench_tasks()
+    tasks = colbench_tasks()[::3]
     with CodeGrader() as grader:
         grades = list(grader.grade_many((task, task.ground_truth) for task in tasks))
-    assert [graded for graded in grades if graded.reward != 1.0] == [] and len(grades) == 150
+    assert [graded for graded in grades if graded.reward != 1.0] == [] and len(grades) == 50
 
 
 def test_two_answers_are_run_at_the_same_time_on_each_core_that_this_process_may_use(monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 2, 5}, raising=False)
     with CodeGrader() as grader:
         assert (grader.workers, grader.timeout, grader.memory_mb) == (6, 1.0, 256)
-
-
-@pytest.mark.parametrize("flags", [{"timeout": 0}, {"memory_mb": 0}, {"workers": 0}])
-def test_a_limit_of_zero_is_refused(flags):
-    with pytest.raises(UserError, match="must be more than 0"):
-        CodeGrader(**flags)

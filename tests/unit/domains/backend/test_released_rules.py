@@ -64,5 +64,7 @@ def test_equality_is_to_the_last_digit():
 
 @pytest.mark.skipif(colbench() is None, reason="ColBench is not here: set SWEET_RL_COLBENCH to its folder")
 def test_the_references_score_nearly_all_as_in_the_release(grader):
-    rewards = [graded.reward for graded in grader.grade_many((task, task.ground_truth) for task in colbench_tasks())]
+    rewards = [
+        graded.reward for graded in grader.grade_many((task, task.ground_truth) for task in colbench_tasks()[::3])
+    ]
     assert 0.97 < sum(reward == 1.0 for reward in rewards) / len(rewards) < 1.0001
