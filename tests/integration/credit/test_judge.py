@@ -35,17 +35,6 @@ def test_ranking_by_a_judge_is_continued_where_its_server_gave_out(tmp_path):
     assert json.loads((tmp_path / "judged.jsonl.manifest.json").read_text())["status"] == "finished"
 
 
-def test_what_cannot_work_is_one_message(tmp_path):
-    source = write_rows(tmp_path / "candidates.jsonl", [record(["a", "b"]).to_dict()])
-    flags = {"model_id": MODEL, "input_path": source, "output_path": tmp_path / "out.jsonl"}
-    assert "--critic_type" in call("rank_best_of_n.py", critic_type="oracle", **flags).err
-    assert "--hostname" in call("rank_best_of_n.py", hostname="localhost", **flags).err
-    bad = write_rows(tmp_path / "prompt.txt", [])
-    judging = {"critic_type": "judge", "judge_prompt_path": bad, "hostname": "localhost:9"}
-    assert "{dialogue}" in call("rank_best_of_n.py", **judging, **flags).err
-    assert not (tmp_path / "out.jsonl").exists()
-
-
 def test_the_judge_sees_the_solution_unless_it_is_withheld_and_draws_by_the_seed(tmp_path):
     source = write_rows(tmp_path / "c.jsonl", [record(["a", "bb"]).to_dict()])
     seeds = {}

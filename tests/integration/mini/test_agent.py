@@ -94,7 +94,7 @@ def test_the_informed_ask_more_to_the_point():
 def test_a_few_steps_of_imitation_lower_the_loss():
     torch.manual_seed(0)
     lessons = pretraining.LESSONS["quick"]
-    tokenizer = pretraining.make_tokenizer(lessons, num_dialogues=300)
+    tokenizer = pretraining.make_tokenizer(lessons, num_dialogues=100)
     encoder = pretraining.DialogueEncoder(tokenizer)
     model = pretraining.make_model(len(tokenizer), width=32, layers=2, heads=2)
     optimizers = pretraining.make_optimizers(model, 5e-3)

@@ -64,13 +64,14 @@ def assert_equal_to_the_plain_way(family: str, row_tokens: int, **changes) -> No
         torch.testing.assert_close(parameter.grad, gradients[name], rtol=1e-10, atol=1e-10)
 
 
-@pytest.mark.parametrize("family", sorted(FAMILIES))
-@pytest.mark.parametrize("row_tokens", [1, 30, 2048])
+@pytest.mark.parametrize(
+    "family, row_tokens", [("llama", 1), ("llama", 2048), *((family, 30) for family in sorted(FAMILIES))]
+)
 def test_shared_prompts_equal_one_pass_per_text_in_values_and_gradients(family, row_tokens):
     assert_equal_to_the_plain_way(family, row_tokens)
 
 
-@pytest.mark.parametrize("window", [3, 6, 20])
+@pytest.mark.parametrize("window", [3, 20])
 @pytest.mark.parametrize("family", ["mistral", "gemma3_text"])
 def test_a_sliding_window_that_cuts_texts_is_exact_too(family, window):
     assert_equal_to_the_plain_way(family, 2048, sliding_window=window)
@@ -138,13 +139,6 @@ def test_the_vocabulary_is_projected_only_where_a_token_is_scored_and_in_chunks(
     monkeypatch.setattr(projection, "CHUNK_TOKENS", 4)
     completion_logps(model, lay_out(texts))
     assert sum(seen[1:]) == seen[0] and max(seen[1:]) == 4
-
-
-def test_a_prompt_goes_through_the_model_once():
-    texts = dialogue_texts()[:4]
-    batch = lay_out(texts)
-    tokens = int((batch["blocks"] >= 0).sum())
-    assert tokens == 17 + sum(len(text) - 17 - 1 for text in texts)
 
 
 def test_a_batch_has_its_tokens_with_a_shared_prompt_counted_once():

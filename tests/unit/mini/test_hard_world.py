@@ -29,7 +29,7 @@ def said(*texts):
 
 @pytest.fixture(scope="module")
 def tasks():
-    return make_tasks(60, seed=5, world=HARD)
+    return make_tasks(24, seed=5, world=HARD)
 
 
 def test_a_rule_with_two_numbers_is_told_one_number_at_a_time():
@@ -58,16 +58,17 @@ def test_an_answer_mentions_the_topic_that_nobody_would_guess():
     assert "maximum" not in answer(MINI, "What is the rate for each one?", random.Random(0))
 
 
-@pytest.mark.parametrize("opening", ["", *HARD.openings])
-def test_the_first_known_question_of_a_message_counts(opening):
+def test_the_first_known_question_of_a_message_counts():
     for topic in HARD.topics:
         for question in topic.questions:
-            message = f"{opening} {question} Is it urgent?".strip()
-            assert topic_of(message, HARD) == topic.name, message
+            for opening in ("", *HARD.openings):
+                message = f"{opening} {question} Is it urgent?".strip()
+                assert topic_of(message, HARD) == topic.name, message
 
 
-def test_no_phrasing_belongs_to_two_topics():
-    phrasings = [normalised(question) for topic in HARD.topics for question in topic.questions]
+@pytest.mark.parametrize("world", [QUICK, HARD], ids=["quick", "hard"])
+def test_no_phrasing_belongs_to_two_topics(world):
+    phrasings = [normalised(question) for topic in world.topics for question in topic.questions]
     assert len(phrasings) == len(set(phrasings))
 
 
@@ -113,7 +114,7 @@ def test_who_asks_for_the_family_and_for_what_is_mentioned_knows_all_after_seven
 
 def test_the_reference_passes_its_tests_and_a_missing_rule_fails(tasks):
     with CodeGrader() as grader:
-        for task in tasks[:8]:
+        for task in [*tasks[:4], *make_tasks(2, seed=5, world=QUICK)]:
             family, rules = family_of(task["mini"]), rules_of(task["mini"])
             assert grader.grade(Task.from_dict(task), task["ground_truth"]).reward == 1.0
             for left_out in range(len(rules)):

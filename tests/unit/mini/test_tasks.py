@@ -2,7 +2,6 @@ import random
 
 import pytest
 
-from sweet_rl.domains.backend.hidden_tests import CodeGrader
 from sweet_rl.mini.tasks import (
     Rule,
     compiled,
@@ -13,26 +12,24 @@ from sweet_rl.mini.tasks import (
     rules_of,
     source,
 )
-from sweet_rl.mini.topics import FAMILIES, TOPICS
+from sweet_rl.mini.topics import FAMILIES
 from sweet_rl.mini.worlds import TOPIC_BY_NAME
-from sweet_rl.records import Task
 from tests.support.command_line import call, read_rows
 
 
 @pytest.fixture(scope="module")
 def tasks():
-    return make_tasks(120, seed=5)
+    return make_tasks(24, seed=5)
 
 
 def test_the_same_seed_gives_the_same_tasks_and_another_seed_others(tasks):
-    assert make_tasks(120, seed=5) == tasks
-    others = make_tasks(120, seed=6)
-    assert sum(other in tasks for other in others) < 5
+    assert make_tasks(24, seed=5) == tasks
+    assert not any(other in tasks for other in make_tasks(24, seed=6))
 
 
 def test_excluded_solutions_do_not_come_back(tasks):
     solutions = {task["ground_truth"] for task in tasks}
-    assert not solutions & {task["ground_truth"] for task in make_tasks(120, seed=5, exclude=solutions)}
+    assert not solutions & {task["ground_truth"] for task in make_tasks(24, seed=5, exclude=solutions)}
 
 
 def test_tasks_are_made_apart_from_those_of_other_files(tmp_path):
@@ -72,7 +69,7 @@ def test_the_source_of_known_rules_is_as_written_by_hand():
 
 
 def test_ten_tests_tell_every_rule_apart(tasks):
-    for task in tasks[:40]:
+    for task in tasks:
         family, rules = family_of(task["mini"]), rules_of(task["mini"])
         right = compiled(task["ground_truth"], family.name)
         calls = list(task["test_cases"].values())
@@ -85,23 +82,9 @@ def test_ten_tests_tell_every_rule_apart(tasks):
                 assert [eval(call, {family.name: wrong}) for call in calls] != expected
 
 
-def test_the_grader_agrees(tasks):
-    with CodeGrader() as grader:
-        task = tasks[0]
-        family, rules = family_of(task["mini"]), rules_of(task["mini"])
-        assert grader.grade(Task.from_dict(task), task["ground_truth"]).reward == 1.0
-        forgetful = source(family, rules[1:])
-        assert grader.grade(Task.from_dict(task), forgetful).reward < 1.0
-
-
 def test_every_family_hides_known_topics_and_every_rule_can_be_drawn():
     for family in FAMILIES:
         assert set(family.topics) <= set(TOPIC_BY_NAME)
         for rule in draw_rules(family, random.Random(0)):
             low, high = TOPIC_BY_NAME[rule.topic].a
             assert low <= rule.a <= high
-
-
-def test_no_two_topics_share_a_question():
-    questions = [question for topic in TOPICS for question in topic.questions]
-    assert len(questions) == len(set(questions))
