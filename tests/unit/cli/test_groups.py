@@ -135,7 +135,7 @@ def renamed_without_field(critic: Annotated[Critic, prefix("", mode="critic")]):
 
 @pytest.mark.parametrize("main", [clash_with_own, clash_of_alias, clash_with_config, renamed_without_field])
 def test_two_settings_of_one_name_or_a_name_for_no_field_are_an_error_of_the_program(main):
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match="two settings|no fields"):
         parse(main, [])
 
 

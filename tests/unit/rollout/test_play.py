@@ -112,6 +112,18 @@ def test_a_failing_simulator_fails_its_own_dialogues_only(tiny_agent, error, kin
     assert len(trajectories) == len(JOBS)
 
 
+def test_a_mistake_in_the_rules_is_the_domains_and_not_the_agents(tiny_agent):
+    class Odd(AnswerEnvironment):
+        def step(self, completion, prompt_text=None):
+            self.over = True
+
+    async def work(agent):
+        return await play(TASKS[0], 0, replace(collaboration(agent), begin=partial(begin, rules=Odd)))
+
+    failure = with_model(tiny_agent, work).failure
+    assert (failure["side"], failure["kind"]) == ("domain", "AttributeError") and "over" in failure["message"]
+
+
 def test_a_refused_key_ends_the_run_with_a_message(tiny_agent):
     with pytest.raises(UserError, match="human: .*key"):
         played(tiny_agent, BrokenHuman(ModelError("auth", "wrong")))
@@ -173,9 +185,9 @@ class SeedHuman:
         return HumanReply(f"human {seed}", leaks=1, prompt_tokens=4, completion_tokens=2)
 
 
-def dialogue_of(task=TASKS[0], sample=0, seed=3, n=1, agent=None, rules=AnswerEnvironment, **fields) -> Trajectory:
+def dialogue_of(task=TASKS[0], sample=0, seed=3, n=1, agent=None, **fields) -> Trajectory:
     sampling = Sampling(0.5, 0.9, 7, seed=seed, n=n)
-    setup = DialogueSetup(agent or SeedAgent(), SeedHuman(), partial(begin, rules=rules), sampling, **fields)
+    setup = DialogueSetup(agent or SeedAgent(), SeedHuman(), begin, sampling, **fields)
     return asyncio.run(play(task, sample, setup))
 
 
@@ -237,15 +249,6 @@ def test_a_failing_critic_fails_the_dialogue_on_its_own_side():
     trajectory = dialogue_of(choose=choose)
     assert trajectory.failure == {"kind": "engine", "message": "broken", "side": "critic"}
     assert trajectory.ending == "failed" and trajectory.turns == 0
-
-
-def test_a_mistake_in_the_rules_is_the_domains_and_not_the_agents():
-    class Odd(AnswerEnvironment):
-        def step(self, completion, prompt_text=None):
-            self.over = True
-
-    failure = dialogue_of(rules=Odd).failure
-    assert (failure["side"], failure["kind"]) == ("domain", "AttributeError") and "over" in failure["message"]
 
 
 def test_the_oracle_s_word_is_recorded_with_each_turn_and_shown_to_no_side():
