@@ -92,7 +92,7 @@ def choose(groups: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
 def credit_of(dialogues: Sequence[Trajectory], folder: RunFolder, critic: str | None) -> tuple[list[dict], str]:
     """The credit of each dialogue by turn, and whose it is or why there is none."""
     nothing: list[dict] = [{} for _ in dialogues]
-    trained = folder.of_first("critic")
+    trained = folder.own.get("critic")
     if critic == "auto" and (trained is None or not trained.finished):
         return nothing, "No credit: there is no trained critic in the folder."
     if critic is None or not dialogues:
@@ -101,36 +101,36 @@ def credit_of(dialogues: Sequence[Trajectory], folder: RunFolder, critic: str | 
     size = sum(file.stat().st_size for file in Path(path).glob("*.safetensors"))
     if critic == "auto" and size > LARGEST_CRITIC:
         return nothing, f"No credit: the critic has {size / 1e9:.0f} GB of weights. --critic {path} scores with it."
-    ranked = folder.of_first("ranked.jsonl")
+    ranked = folder.own.get("ranked.jsonl")
     settings = settings_of_credit(path, ranked.manifest["settings"] if ranked else {})
     try:
         rows = asyncio.run(_scored(settings, dialogues))
     except UserError as error:
         return nothing, f"No credit: {error}"
     credit = [{row["turn"]: {key: row[key] for key in row if key != "turn"} for row in own} for own in rows]
-    return credit, f"Credit: {words_of(settings)}. The critic is {Path(path).name}."
+    return credit, f"Credit by the model {Path(path).name}: {words_of(settings)}."
 
 
 def settings_of_credit(critic: str, ranking: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a critic for turns that were taken, from those that candidates were ranked with.
+    """The settings of a critic for the turns of any agent, from those that candidates were ranked with.
 
-    The reference `sampled` of a ranking is the untrained agent, without the reference solution. The log-probs of
-    sampling of another agent's turns are not its: it is computed, as `seed_without_c`.
+    The reference `sampled` is the untrained agent, which does not see the reference solution. Another agent's turns
+    have log-probs of their own from sampling, so the untrained agent's are computed (`seed_without_c`).
     """
     kept = ("critic_type", "normalize", "no_prompt", "reference", "reference_model_id")
     settings = {key: ranking[key] for key in kept if ranking.get(key) is not None}
     if settings.get("reference") == "sampled":
-        settings["reference"] = "seed_without_c"
+        settings["reference"] = "seed" if settings.get("no_prompt") else "seed_without_c"
     return settings | {"model_id": critic}
 
 
 def words_of(settings: Mapping[str, Any]) -> str:
     """What the figure of a turn is."""
     if settings.get("critic_type", "log_ratio") != "log_ratio":
-        return f"score of a turn (critic type {settings['critic_type']})"
+        return f"the score of a turn (critic type {settings['critic_type']})"
     without = settings.get("reference") == "seed_without_c"
     agent = "the untrained agent, which does not see the reference solution" if without else "the untrained agent"
-    return f"advantage of a turn (equation 3), the mean log-ratio of its tokens, critic over {agent}"
+    return f"the advantage of a turn (equation 3), its tokens' mean log-ratio of critic over {agent}"
 
 
 async def _scored(settings: Mapping[str, Any], dialogues: Sequence[Trajectory]) -> list[list[dict]]:

@@ -124,14 +124,15 @@ class RunFolder:
         """The folders of the seeds of dodo.py, or the folder itself."""
         return sorted(self.path.glob("seed[0-9]*"), key=lambda path: (len(path.name), path.name)) or [self.path]
 
-    @property
-    def first(self) -> Path:
-        """The folder of the first seed: its trainings and dialogues are shown."""
-        return self.seeds[0]
+    @cached_property
+    def own(self) -> dict[str, Output]:
+        """The outputs of the first seed by name: what it trained and played is shown."""
+        return {out.path.name: out for out in self.outputs.values() if out.path.parent == self.seeds[0]}
 
-    def of_first(self, name: str) -> Output | None:
-        """The output of this name of the first seed."""
-        return self.outputs.get((self.first / name).relative_to(self.path).as_posix())
+    @property
+    def trainings(self) -> list[Output]:
+        """The models of the first seed, trained or in training, in the order in which they were started."""
+        return [output for output in self.own.values() if "learning_rate" in output.manifest["settings"]]
 
     @cached_property
     def tables(self) -> dict[str, dict]:
@@ -140,10 +141,9 @@ class RunFolder:
         Raises:
             UserError: A table that compare_runs.py did not write, or graded files that cannot be compared.
         """
-        named = [
-            (title, self.path / "results" / f"{name}.json") for name, title in SECTIONS.items() if name != "credit"
-        ]
-        paths = {"Results": self.path / "results.json", **dict(named)}
+        names = {"Results": "results.json"}
+        names |= {title: f"results/{name}.json" for name, title in SECTIONS.items() if name != "credit"}
+        paths = {title: self.path / name for title, name in names.items()}
         tables = {title: read_table(path) for title, path in paths.items() if path.is_file()}
         runs = self._graded()
         if not tables and runs:
@@ -170,10 +170,9 @@ class RunFolder:
         """The name in the table: an agent that is no model of the folder is the untrained one (run_backend.sh)."""
         stem = path.name.removesuffix(GRADED)
         played = self.outputs.get((seed / f"{stem}.test.jsonl").relative_to(self.path).as_posix())
-        if stem in METHODS or played is None or (seed / stem).is_dir():
-            return METHODS.get(stem, stem)
-        agent = str(played.manifest["settings"].get("agent_model", ""))
-        return UNTRAINED if Path(agent).name == stem else stem
+        agent = played.manifest["settings"].get("agent_model") if played else None
+        outside = Path(str(agent)).name == stem and not (seed / stem).is_dir()
+        return METHODS.get(stem, UNTRAINED if outside else stem)
 
     def _inside(self, paths: list[str]) -> list[str]:
         """The files below the folder, wherever it was when the table was made. Files elsewhere are not read."""
@@ -186,27 +185,16 @@ class RunFolder:
     @cached_property
     def missing(self) -> list[tuple[str, str, str]]:
         """(number, what, script) of each step of the recipe without a finished output, in order; for the first seed."""
-        names = list(NEEDED) if self.of_first("rewarded.jsonl") else ["trajectories.jsonl", *NEEDED]
-        steps = [step for name in names if (step := step_of(name)) and not self._finished(name)]
+        names = list(NEEDED) if "rewarded.jsonl" in self.own else ["trajectories.jsonl", *NEEDED]
+        finished = {name for name, output in self.own.items() if output.finished}
+        steps = [step for name in names if name not in finished and (step := step_of(name))]
         found = [(step.number, step.what, step.script) for step in steps]
-        graded = sum(output.finished and output.name.endswith(GRADED) for output in self.outputs.values())
+        graded = sum(name.endswith(GRADED) for name in finished)
         if graded < len(METHODS):
             found.append(("8", f"graded test dialogues of {len(METHODS)} agents ({graded} so far)", "evaluate_code"))
         if not (self.path / "results.json").is_file() and not (self.path / "results").is_dir():
             found.append(("8", "the comparison of the agents", "compare_runs"))
         return found
-
-    def _finished(self, name: str) -> bool:
-        output = self.of_first(name)
-        return output is not None and output.finished
-
-    @cached_property
-    def trainings(self) -> list[Output]:
-        """The models of the first seed that are trained or in training, in the order in which they were started."""
-        models = [
-            output for output in self.outputs.values() if output.path.parent == self.first and output.path.is_dir()
-        ]
-        return [output for output in models if "learning_rate" in output.manifest["settings"]]
 
 
 def step_of(name: str) -> Step | None:
