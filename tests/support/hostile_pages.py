@@ -4,6 +4,8 @@ import base64
 import struct
 import zlib
 
+LEAVES_SOMETHING = "what one page leaves for the next"
+
 
 def hostile_pages(port: int, folder: str) -> dict[str, str]:
     """Hostile pages by name. They reach for `port` of this machine, for hosts on the network, and for
@@ -157,7 +159,7 @@ def hostile_pages(port: int, folder: str) -> dict[str, str]:
             "document.documentElement.requestFullscreen().catch(e=>e);navigator.clipboard&&navigator.clipboard.readText()"
             ".catch(e=>e);document.body.requestPointerLock()"
         ),
-        "what one page leaves for the next": script(
+        LEAVES_SOMETHING: script(
             "try{localStorage.x=1}catch(e){} try{document.cookie='x=1;max-age=9999'}catch(e){}"
             "try{indexedDB.open('x')}catch(e){} window.name='left'; history.pushState({},'','#left');"
             "setInterval(()=>{document.body.style.background='magenta'},0)"

@@ -4,7 +4,8 @@
 
 The arguments are the browser, whether scripts run (on, off), and which pages (soak: all; tests: without those of
 SOAK_ONLY, and with scripts on only the pages that have scripts). One browser draws them one after another, each once,
-with an honest page after each; a page that fails has its browser replaced.
+with an honest page after each; a page that fails has its browser replaced. In the tests with scripts on, where each
+page has a profile of its own, the honest page follows each fourth, and the page that is about what it leaves behind.
 
 In a network namespace of its own every address is this machine (`ip route add local default`), the name server too:
 a connection to anywhere arrives here, and a packet socket counts it. With a fourth argument, `plain`, no namespace is
@@ -31,7 +32,7 @@ from selenium.common.exceptions import WebDriverException
 from sweet_rl.rendering import driver
 from sweet_rl.rendering.browser import DrawingFailed, Rendered
 from sweet_rl.rendering.renderer import PLAIN_PAGE, PageRenderer
-from tests.support.hostile_pages import ENDLESS, SOAK_ONLY, has_scripts, hostile_pages
+from tests.support.hostile_pages import ENDLESS, LEAVES_SOMETHING, SOAK_ONLY, has_scripts, hostile_pages
 
 LIMIT = 2.0  # seconds per page that never ends
 PATIENCE = 60.0  # seconds per other page, however busy the machine is
@@ -165,13 +166,17 @@ def main(browser: str, scripts: str, which: str, plain: bool) -> None:
         honest, styled = draw(HONEST), draw(PLAIN_PAGE)
         assert honest.png and styled.png, (honest.failure, styled.failure)
         left = set(os.listdir(Path.home()))
-        for name, page in hostile_pages(trap.port, folder).items():
-            if which == "tests" and (name in SOAK_ONLY or (scripts == "on" and not has_scripts(page))):
-                continue
+        pages = hostile_pages(trap.port, folder)
+        if which == "tests":
+            pages = {name: page for name, page in pages.items() if name not in SOAK_ONLY}
+            if scripts == "on":
+                pages = {name: page for name, page in pages.items() if has_scripts(page)}
+        for number, (name, page) in enumerate(pages.items()):
             started = time.monotonic()
             drawn = draw(page, LIMIT if name in ENDLESS[scripts] else PATIENCE)
             seconds = time.monotonic() - started
-            after = draw(HONEST)
+            looked = which == "soak" or scripts == "off" or number % 4 == 3 or name == LEAVES_SOMETHING
+            after = draw(HONEST) if looked else honest
             line = {
                 "name": name,
                 "seconds": round(seconds, 2),

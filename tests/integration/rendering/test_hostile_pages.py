@@ -13,7 +13,7 @@ pytest.importorskip("selenium", reason="pages need: pip install -e '.[frontend]'
 pytest.importorskip("PIL", reason="pages need: pip install -e '.[frontend]'")
 
 from tests.support.browsers import renderer_or_skip  # noqa: E402
-from tests.support.hostile_pages import SOAK_ONLY, has_scripts, hostile_pages  # noqa: E402
+from tests.support.hostile_pages import LEAVES_SOMETHING, SOAK_ONLY, has_scripts, hostile_pages  # noqa: E402
 
 pytestmark = pytest.mark.slow
 PAGES = {name: has_scripts(page) for name, page in hostile_pages(0, "").items() if name not in SOAK_ONLY}
@@ -73,6 +73,6 @@ def test_no_hostile_page_reaches_anything_or_leaves_anything_behind(traps, scrip
     }
     assert bad == {}
     files_shown = {name for name, page in drawn.items() if page["magenta"]}
-    assert files_shown <= {"what one page leaves for the next"}, "a file of the disk is in a picture"  # its own style
+    assert files_shown <= {LEAVES_SOMETHING}, "a file of the disk is in a picture"  # that one by its own style
     after = traps[scripts]["at the end"]
     assert (after["seen"], after["left"], after["honest_unchanged"]) == ([], [], True)
