@@ -35,14 +35,14 @@ def candidate_records() -> list[TurnCandidates]:
     return records
 
 
-@pytest.fixture
-def files(tmp_path):
-    records = candidate_records()
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder, records = tmp_path_factory.mktemp("files"), candidate_records()
     pairs = [pair for record in records for pair in turn_pairs(record, 3, seed=1)]
     return {
-        "trajectories": write_rows(tmp_path / "graded.jsonl", graded()),
-        "ranked": write_rows(tmp_path / "ranked.jsonl", records),
-        "pairs": write_rows(tmp_path / "pairs.jsonl", pairs),
+        "trajectories": write_rows(folder / "graded.jsonl", graded()),
+        "ranked": write_rows(folder / "ranked.jsonl", records),
+        "pairs": write_rows(folder / "pairs.jsonl", pairs),
     }
 
 
@@ -211,10 +211,12 @@ def test_half_a_surrogate_pair_stays_what_it_was(tmp_path):
     ],
 )
 def test_files_that_do_not_go_together_are_said(files, tmp_path, name, more, words):
-    files["tasks"] = write_rows(tmp_path / "tasks.jsonl", [graded()[0].task.to_dict()])
-    files["other"] = write_rows(tmp_path / "other.jsonl", [{"a": 1}])
-    files["foreign"] = write_rows(tmp_path / "foreign.jsonl", [{"chosen": "a", "rejected": "b"}])
-    files["stranger"] = write_rows(tmp_path / "stranger.jsonl", [t.to_dict() for t in graded(1, seed=99)])
+    files = files | {
+        "tasks": write_rows(tmp_path / "tasks.jsonl", [graded()[0].task]),
+        "other": write_rows(tmp_path / "other.jsonl", [{"a": 1}]),
+        "foreign": write_rows(tmp_path / "foreign.jsonl", [{"chosen": "a", "rejected": "b"}]),
+        "stranger": write_rows(tmp_path / "stranger.jsonl", graded(1, seed=99)),
+    }
     paths = {key: files.get(value, value) if isinstance(value, str) else value for key, value in more.items()}
     with pytest.raises(UserError, match=words):
         scanned(files.get(name, str(tmp_path / name)), **paths)
