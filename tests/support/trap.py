@@ -3,9 +3,10 @@
     unshare -Urnm python -m tests.support.trap chromium off soak
 
 The arguments are the browser, whether scripts run (on, off), and which pages (soak: all; tests: without those of
-SOAK_ONLY, and with scripts on only the pages that have scripts). One browser draws them one after another, each once,
-with an honest page after each; a page that fails has its browser replaced. In the tests with scripts on, where each
-page has a profile of its own, the honest page follows each fourth, and the page that is about what it leaves behind.
+SOAK_ONLY, and with scripts on only the pages that have scripts). An honest page is drawn after each. The soak draws as
+a user does, with a second try alone for a page that fails. The tests draw each page once, by one browser, which is
+replaced if the page fails; with scripts on, where each page has a profile of its own, the honest page follows each
+fourth, and the page that is about what it leaves behind.
 
 In a network namespace of its own every address is this machine (`ip route add local default`), the name server too:
 a connection to anywhere arrives here, and a packet socket counts it. With a fourth argument, `plain`, no namespace is
@@ -34,7 +35,7 @@ from sweet_rl.rendering.browser import DrawingFailed, Rendered
 from sweet_rl.rendering.renderer import PLAIN_PAGE, PageRenderer
 from tests.support.hostile_pages import ENDLESS, LEAVES_SOMETHING, SOAK_ONLY, has_scripts, hostile_pages
 
-LIMIT = 2.0  # seconds per page that never ends
+LIMIT = 2.0  # seconds per hostile page; in the tests, per page that never ends
 PATIENCE = 60.0  # seconds per other page, however busy the machine is
 HONEST = """<body style="margin:0;background:#dbeafe"><h1 style="padding:20px;color:#b91c1c">An honest page</h1>
 <a href="">link</a><img src="https://picsum.photos/id/48/300/200"></body>"""
@@ -149,15 +150,19 @@ def main(browser: str, scripts: str, which: str, plain: bool) -> None:
 
     with (
         tempfile.TemporaryDirectory() as folder,
-        PageRenderer(1, browser, width=640, height=480, max_height=2000, javascript=scripts == "on") as renderer,
+        PageRenderer(
+            1, browser, width=640, height=480, max_height=2000, javascript=scripts == "on", cache=0
+        ) as renderer,
     ):
         Path(folder, "secret.html").write_text("<body style='background:#f0f'>SECRET")
         Path(folder, "secret.css").write_text("html,body{background:#f0f !important}")
         make_picture(Path(folder, "secret.png"))
-        worker = renderer._free.get()
+        (worker,) = renderer._free.queue
 
         def draw(page: str, limit: float = PATIENCE) -> Rendered:
-            """The page, drawn by this one browser, without the second try that a renderer gives it."""
+            if which == "soak":
+                renderer.timeout = limit
+                return renderer.render(page)
             try:
                 return worker.draw(page, False, limit)
             except DrawingFailed as failed:
@@ -173,7 +178,7 @@ def main(browser: str, scripts: str, which: str, plain: bool) -> None:
                 pages = {name: page for name, page in pages.items() if has_scripts(page)}
         for number, (name, page) in enumerate(pages.items()):
             started = time.monotonic()
-            drawn = draw(page, LIMIT if name in ENDLESS[scripts] else PATIENCE)
+            drawn = draw(page, LIMIT if which == "soak" or name in ENDLESS[scripts] else PATIENCE)
             seconds = time.monotonic() - started
             looked = which == "soak" or scripts == "off" or number % 4 == 3 or name == LEAVES_SOMETHING
             after = draw(HONEST) if looked else honest
@@ -192,7 +197,6 @@ def main(browser: str, scripts: str, which: str, plain: bool) -> None:
             if directory := os.environ.get("KEEP_PICTURES"):
                 Path(directory, f"{scripts} {name}.png").write_bytes(drawn.png or b"")
         unchanged = draw(PLAIN_PAGE).png == styled.png
-        renderer._free.put(worker)
     time.sleep(1)
     left = sorted(set(os.listdir(Path.home())) - left)
     line = {"name": "at the end", "seen": trap.seen[:10], "left": left, "honest_unchanged": unchanged}
