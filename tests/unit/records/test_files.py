@@ -74,7 +74,7 @@ GOOD = json.dumps(TASK).encode()
         (GOOD + b"\n{broken\n", "line 2: .*JSON"),
         (GOOD + b'\n{"ground_truth": "\xe9"}\n', "line 2: .*JSON"),
         (b'{"a": NaN}', "line 1: .*NaN"),
-        (b"[1]", "line 1: .*a list .1."),
+        (b"[1]", "line 1: .*a list .1.* JSON object"),
         (GOOD + b'\n{"ground_truth": "x"}', "line 2: .*'problem_description'"),
         (json.dumps(TASK | {"id": "a"}).encode() + b'\n{"ground_truth": "x", "problem_description": "y", "id": "a"}',
          "line 2: the id 'a' is on line 1"),
