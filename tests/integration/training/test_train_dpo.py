@@ -6,7 +6,6 @@ import json
 import math
 import random
 import runpy
-import signal
 from pathlib import Path
 
 import pytest
@@ -22,9 +21,7 @@ from sweet_rl.records import PreferencePair, read_records
 from sweet_rl.training.examples import encode_pairs
 from sweet_rl.training.settings import DataSettings
 from sweet_rl.training.trainer import GroupedTrainer
-from tests.support.launched import run_together, torchrun
 from tests.support.tiny_models import EOS
-from tests.support.warm_processes import warm
 
 SCRIPT = Path(__file__).resolve().parents[3] / "scripts" / "train_dpo.py"
 
@@ -70,19 +67,15 @@ def pairs(tiny_chat, tmp_path_factory) -> Path:
 def settings(tiny_chat_model, pairs):
     """Makes the settings of a training that is saved to a folder."""
     fixed = {
-        "pretrain": tiny_chat_model, "dataset": str(pairs), "learning_rate": 3e-3, "max_epochs": 3,
+        "pretrain": tiny_chat_model, "dataset": str(pairs), "learning_rate": 3e-3, "max_epochs": 2,
         "train_batch_size": 8, "logging_steps": 1,
     }  # fmt: skip
     return lambda save_path, **changes: {**fixed, "save_path": str(save_path), **changes}
 
 
-def words(flags: dict) -> list[str]:
-    return [str(word) for flag, value in flags.items() for word in (f"--{flag}", value)]
-
-
 @pytest.fixture(scope="module")
 def whole(settings, tmp_path_factory) -> Path:
-    """37 pairs, so that the last batch of an epoch has five, in micro-batches of 4: 15 steps."""
+    """37 pairs, so that the last batch of an epoch has five, in micro-batches of 4: 10 steps."""
     folder = tmp_path_factory.mktemp("whole") / "out"
     train(**settings(folder, micro_train_batch_size=4, max_samples=37))
     return folder
@@ -90,7 +83,7 @@ def whole(settings, tmp_path_factory) -> Path:
 
 def test_training_lowers_the_loss_moves_the_margin_and_saves_a_loadable_model(whole, tiny_chat_model, settings, capsys):
     lines = [json.loads(line) for line in open(whole / "training_log.jsonl")]
-    assert len(lines) == 15
+    assert len(lines) == 10
     assert lines[0]["loss"] == pytest.approx(math.log(2), abs=1e-4), "the policy starts as the reference"
     assert lines[0]["margin"] == pytest.approx(0, abs=1e-4)
     assert lines[-1]["loss"] < 0.8 * lines[0]["loss"] and lines[-1]["margin"] > 0 and lines[-1]["accuracy"] == 1
@@ -123,27 +116,6 @@ def killed_before_a_step(self, *arguments, **named):
 GroupedTrainer.training_step = killed_before_a_step
 runpy.run_path("{script}", run_name="__main__")
 """
-
-
-@pytest.mark.slow
-def test_killed_and_continued_ends_with_the_same_weights(whole, settings, tmp_path, capsys):
-    flags = settings(tmp_path / "killed", max_samples=37, save_minutes=1e-9)
-    killed = tmp_path / "killed.py"
-    killed.write_text(KILLED_BEFORE_A_STEP.format(step=6, script=SCRIPT))
-    code, printed = warm(killed, words(flags))
-    checkpoints = tmp_path / "killed" / "checkpoints"
-    assert code == signal.SIGKILL and (checkpoints / "checkpoint-6").is_dir(), printed
-    assert [path.name for path in checkpoints.glob("checkpoint-*")] == ["checkpoint-6"], "one is kept"
-    (checkpoints / "checkpoint-99").mkdir()  # torn
-    capsys.readouterr()
-
-    train(**flags | {"save_minutes": None, "micro_train_batch_size": 2})
-    printed = capsys.readouterr()
-    assert "going on from step 6" in printed.out
-    assert "reference log-probs" not in printed.err, "the reference is computed once"
-    first, second = weights(tmp_path / "killed"), weights(whole)
-    for name in first:
-        torch.testing.assert_close(first[name], second[name], rtol=0, atol=1e-6)
 
 
 def test_a_training_killed_before_its_first_checkpoint_says_that_it_starts_again(settings, tmp_path, capsys):
@@ -187,14 +159,9 @@ def test_a_disk_that_fills_up_is_named_and_the_training_goes_on_when_there_is_ro
     assert len(losses(tmp_path / "out")) == 4
 
 
-@pytest.mark.slow
-def test_two_processes_train_as_one_does_whatever_the_micro_batches(whole, settings, tmp_path):
-    flags = settings(tmp_path / "two", max_samples=37, micro_train_batch_size=1)
-    code, printed = run_together(torchrun(SCRIPT, words(flags)))
-    assert code == 0, printed
-    assert losses(tmp_path / "two") == pytest.approx(losses(whole), abs=1e-5)
-    train(**settings(tmp_path / "one", max_samples=37))
-    assert losses(tmp_path / "one") == pytest.approx(losses(whole), abs=1e-5)
+def test_micro_batches_change_no_loss(whole, settings, tmp_path):
+    train(**settings(tmp_path / "out", max_samples=37))
+    assert losses(tmp_path / "out") == pytest.approx(losses(whole), abs=1e-5)
 
 
 @pytest.mark.parametrize("mode", [{"bf16": True}, {"lora_rank": 2, "bf16": True, "gradient_checkpointing": True}])

@@ -159,7 +159,7 @@ def test_a_critic_without_a_chat_format_gets_the_messages_and_no_prompt():
 
 
 def test_a_file_gets_the_advantage_of_every_turn_and_keeps_all_else(tmp_path, scorer, perturbed_mini):
-    source, output = write_rows(tmp_path / "in.jsonl", graded()), tmp_path / "out.jsonl"
+    source, output = write_rows(tmp_path / "in.jsonl", graded()[-4:]), tmp_path / "out.jsonl"
     chosen = CriticFlags(model_id=perturbed_mini, reference_model_id=MINI, bf16=False).chosen
     summary = score_turns_file(chosen, source, str(output))
     given = read_records(source, Trajectory)
