@@ -21,9 +21,12 @@ def test_the_reference_may_be_a_mean_or_another_tokenisation():
     assert advantage(CRITIC, [-2.5, -2.5]) == pytest.approx(0.5)
 
 
-def test_an_empty_turn_has_none():
-    with pytest.raises(ValueError):
-        advantage(np.asarray([]), [])
+def test_an_empty_turn_has_none_and_other_normalisations_are_refused():
+    for critic, reference in (([], []), ([], 0.0), (CRITIC, [])):
+        with pytest.raises(ValueError, match="tokens"):
+            advantage(np.asarray(critic), reference)
+    with pytest.raises(ValueError, match="trajectory"):
+        advantage(CRITIC, [-2.0, -2.0, -4.0], "trajectory")
 
 
 def test_candidates_are_ordered_best_first_and_ties_keep_their_order():
@@ -33,9 +36,3 @@ def test_candidates_are_ordered_best_first_and_ties_keep_their_order():
 def test_a_score_that_is_no_number_is_refused():
     with pytest.raises(ValueError):
         order_by_score([0.0, float("nan")])
-
-
-@pytest.mark.parametrize("normalize", ["word", "trajectory"])
-def test_other_normalisations_are_refused(normalize):
-    with pytest.raises(ValueError, match=normalize):
-        advantage(CRITIC, [-2.0, -2.0, -4.0], normalize)

@@ -23,30 +23,20 @@ def dialogue(sample, reward, text=None, task=TASK, **more):
     return Trajectory(task, history, text, reward, id=f"{task.id}-{sample}", **row)
 
 
-def ids(trajectories):
-    return [(p.extra["chosen_id"], p.extra["rejected_id"]) for p in trajectory_pairs(trajectories, False, TextMarkup())]
-
-
-def test_every_success_is_paired_with_every_worse_sibling():
-    rows = [dialogue(0, 1.0), dialogue(1, 0.5), dialogue(2, 1.0), dialogue(3, 0.0)]
-    assert ids(rows) == [("t-0", "t-1"), ("t-0", "t-3"), ("t-2", "t-1"), ("t-2", "t-3")]
-
-
-def test_tasks_without_success_or_without_failure_have_no_pairs():
-    assert ids([dialogue(0, 0.9), dialogue(1, 0.0)]) == [] and ids([dialogue(0, 1.0), dialogue(1, 1.0)]) == []
-    assert ids([dialogue(0, 1.0), dialogue(1, 0.0, task=OTHER)]) == []
-
-
-def test_failed_dialogues_and_ungradable_tasks_are_in_no_pair():
-    assert ids([dialogue(0, 1.0), dialogue(1, 0.0, ending="failed"), dialogue(2, None)]) == []
-
-
-def test_a_dialogue_that_reached_the_turn_limit_is_rejected():
-    assert ids([dialogue(0, 1.0), dialogue(1, 0.0, ending="turn_limit")]) == [("t-0", "t-1")]
-
-
-def test_identical_texts_are_no_pair():
-    assert ids([dialogue(0, 1.0, "same"), dialogue(1, 0.0, "same")]) == []
+@pytest.mark.parametrize("rows, expected", [
+    ([(0, 1.0), (1, 0.5), (2, 1.0), (3, 0.0)], ["0>1", "0>3", "2>1", "2>3"]),  # each success over each worse sibling
+    ([(0, 0.9), (1, 0.0)], []),
+    ([(0, 1.0), (1, 1.0)], []),
+    ([(0, 1.0), (1, 0.0, {"task": OTHER})], []),
+    ([(0, 1.0), (1, 0.0, {"ending": "failed"}), (2, None)], []),  # a failed dialogue, and an ungradable one
+    ([(0, 1.0), (1, 0.0, {"ending": "turn_limit"})], ["0>1"]),
+    ([(0, 1.0, {"text": "same"}), (1, 0.0, {"text": "same"})], []),
+])  # fmt: skip
+def test_successes_are_paired_with_worse_siblings_of_another_text(rows, expected):
+    trajectories = [dialogue(sample, reward, **(more[0] if more else {})) for sample, reward, *more in rows]
+    pairs = trajectory_pairs(trajectories, False, TextMarkup())
+    found = [f"{pair.extra['chosen_id']}>{pair.extra['rejected_id']}" for pair in pairs]
+    assert [text.replace("t-", "") for text in found] == expected
 
 
 def test_pair_ids_are_unique_and_texts_are_the_dialogues_parts():
@@ -81,11 +71,6 @@ def test_released_texts_are_read_with_their_response_template_which_is_shown(cap
     assert capsys.readouterr().out == "the agent's turns are what stands between '[agent]' and '[end]'\n"
     with pytest.raises(UserError, match="--eos_text"):
         list(trajectory_pairs(rows, False, TextMarkup(response_template="[agent]")))
-
-
-def test_without_parts_or_tokenizer_the_remedy_is_named():
-    with pytest.raises(UserError, match="t-0 carries no parts.*--tokenizer"):
-        list(trajectory_pairs([dialogue(0, 1.0, parts=None), dialogue(1, 0.0, parts=None)], False, TextMarkup()))
 
 
 def test_a_pair_names_its_trajectories_rewards_and_common_tokenizer():

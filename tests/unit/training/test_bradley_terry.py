@@ -49,34 +49,18 @@ def test_label_smoothing_mixes_in_the_loss_of_the_exchanged_pair():
     assert loss.item() == pytest.approx(0.8 * math.log(1 + math.exp(-1)) + 0.2 * math.log(1 + math.exp(1)))
 
 
-def test_label_smoothing_has_its_minimum_at_the_log_odds_of_the_label():
-    margin = torch.tensor([math.log(0.8 / 0.2)], requires_grad=True)
-    dpo_loss(margin, torch.tensor([0.0]), beta=1.0, label_smoothing=0.2).sum().backward()
-    assert margin.grad.item() == pytest.approx(0, abs=1e-6)
-
-
 def test_ipo_is_the_squared_distance_of_the_margin_from_half_the_inverse_of_beta():
     loss = ipo_loss(torch.tensor([3.0, 0.0]), torch.tensor([1.0, 0.0]), beta=0.1)
     torch.testing.assert_close(loss, torch.tensor([9.0, 25.0]))  # (2 - 5)^2, (0 - 5)^2
 
 
-@pytest.mark.parametrize("how", [
-    PreferenceSettings(0.3), PreferenceSettings(0.3, label_smoothing=0.1), PreferenceSettings(0.3, ipo=True)
+@pytest.mark.parametrize("how, expected", [
+    (PreferenceSettings(0.3), 0.69314718), (PreferenceSettings(0.1, label_smoothing=0.1), 0.69314718),
+    (PreferenceSettings(0.1, ipo=True), 25),
 ])  # fmt: skip
-def test_the_expected_first_loss_is_that_of_a_policy_equal_to_its_reference(how):
+def test_the_expected_first_loss_is_that_of_a_policy_equal_to_its_reference(how, expected):
     _, figures = preference_losses(POLICY, POLICY, TEXT, TURN, 2, torch.tensor([[0, 1]]), how)
-    assert figures["preference_loss"].item() == pytest.approx(expected_first_loss(how), rel=1e-12)
-
-
-def test_the_expected_first_loss_is_log_two_or_that_of_ipo():
-    assert expected_first_loss(PreferenceSettings(0.1, label_smoothing=0.1)) == pytest.approx(0.69314718)
-    assert expected_first_loss(PreferenceSettings(0.1, ipo=True)) == pytest.approx(25)
-
-
-def test_the_gradient_pushes_chosen_up_and_rejected_down():
-    chosen, rejected = torch.tensor([0.0], requires_grad=True), torch.tensor([0.0], requires_grad=True)
-    dpo_loss(chosen, rejected, beta=0.1).sum().backward()
-    assert chosen.grad.item() == pytest.approx(-0.05) and rejected.grad.item() == pytest.approx(0.05)
+    assert figures["preference_loss"].item() == pytest.approx(expected) == expected_first_loss(how)
 
 
 def test_nll_is_the_mean_over_each_texts_trained_tokens():

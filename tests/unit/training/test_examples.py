@@ -33,6 +33,9 @@ def chat(tiny_chat) -> ChatFormat:
     return tiny_chat
 
 
+BEGINNING = "<|bos|><|user|>q<|end|><|assistant|>why?<|end|><|user|>so<|end|><|assistant|>"
+
+
 def conversation(chat: ChatFormat, *replies: str, cut: bool = False) -> list[dict]:
     """A task, the agent's replies, and a human who answers each but the last with `ok`."""
     messages = [{"role": "user", "content": "task"}]
@@ -45,6 +48,10 @@ def conversation(chat: ChatFormat, *replies: str, cut: bool = False) -> list[dic
 
 def text_of(chat: ChatFormat, text) -> str:
     return chat.tokenizer.decode(text.ids.tolist())
+
+
+def trained(chat: ChatFormat, text) -> str:
+    return chat.tokenizer.decode(text.ids[text.targets].tolist())
 
 
 def test_the_oldest_turns_go_with_the_replies_to_them_and_the_markup_stays_whole(chat):
@@ -152,20 +159,11 @@ def trajectory(number: int, reward: float | None, **fields) -> Trajectory:
     return Trajectory(task, history, answer="return 2", reward=reward, id=f"d{number}", **fields)
 
 
-def test_only_the_agents_tokens_are_trained(chat):
-    rows = [trajectory(1, 1.0)]
-    (text,) = encode_trajectories(rows, chat, DataSettings()).texts
-    trained = chat.tokenizer.decode(text.ids[text.targets].tolist())
-    assert trained == "What is the fee?<|end|>return 2<|end|>"
-    assert text.turns.max() == 1
-
-
 def test_sampled_ids_are_trained_as_they_are(chat):
     row = trajectory(1, 1.0, tokenizer=chat.fingerprint)
     row.dialogue_history[1] |= {"token_ids": [70, 71, 72], "finish_reason": "length"}
     row.dialogue_history[3] |= {"token_ids": [80, chat.eos_ids[0]]}
-    rows = [row]
-    (text,) = encode_trajectories(rows, chat, DataSettings()).texts
+    (text,) = encode_trajectories([row], chat, DataSettings()).texts
     assert text.ids[text.targets].tolist() == [70, 71, 72, 80, chat.eos_ids[0]]
 
 
@@ -195,7 +193,9 @@ def test_the_hint_stands_before_a_dialogue_and_only_reward_1_is_a_success(chat):
     assert all("In light that the final answer is: the solution." in text_of(chat, text) for text in examples.texts)
     assert examples.labels == [1.0, 0.0] and examples.tasks == ["t0", "t1"]
     assert examples.lengths == [len(text) for text in examples.texts]
-    assert "In light" not in text_of(chat, encode_trajectories(rows, chat, DataSettings()).texts[0])
+    (text,) = encode_trajectories(rows[:1], chat, DataSettings()).texts
+    assert "In light" not in text_of(chat, text)
+    assert trained(chat, text) == "What is the fee?<|end|>return 2<|end|>" and text.turns.max() == 1
     silent = trajectory(0, 1.0)
     del silent.dialogue_history[1:]
     with pytest.raises(UserError, match="d0.*never speaks"):
@@ -216,15 +216,7 @@ def test_a_string_needs_the_markup_that_opens_a_turn(chat):
         encode_pairs([PreferencePair("q: which? a: yes", "q: which? a: no")], chat, DataSettings())
     pair = PreferencePair("<|bos|><|user|>q<|end|><|assistant|>yes<|end|>", "<|bos|><|user|>q<|end|><|assistant|>no")
     examples = encode_pairs([pair], chat, DataSettings(response_template="<|assistant|>"))
-    trained = [chat.tokenizer.decode(text.ids[text.targets].tolist()) for text in examples.texts]
-    assert trained == ["yes<|end|>", "no"]
-
-
-BEGINNING = "<|bos|><|user|>q<|end|><|assistant|>why?<|end|><|user|>so<|end|><|assistant|>"
-
-
-def trained(chat, text) -> str:
-    return chat.tokenizer.decode(text.ids[text.targets].tolist())
+    assert [trained(chat, text) for text in examples.texts] == ["yes<|end|>", "no"]
 
 
 def test_of_strings_that_begin_alike_what_follows_the_last_shared_header_is_trained(chat, caplog):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, fields
+from dataclasses import asdict
 
 import pytest
 
 from sweet_rl.cli import to_settings
-from sweet_rl.cli.groups import argument_docs
 from sweet_rl.errors import UserError
 from sweet_rl.training.settings import (
     DataSettings,
@@ -135,9 +134,3 @@ def test_the_defaults_are_those_that_are_documented():
         "target_modules": ("all-linear",), "load_in_4bit": False, "save_steps": None, "save_minutes": 10.0,
         "keep": "last", "logging_steps": 10, "report_to": "none", "seed": 0,
     }  # fmt: skip
-
-
-def test_every_setting_is_documented_once_in_its_group():
-    for group in (PreferenceSettings, ValueSettings, PictureSettings, DataSettings, TrainingSettings):
-        texts = {name: text for base in group.__mro__ for name, text in argument_docs(vars(base)["__doc__"]).items()}
-        assert all(texts.get(field.name) for field in fields(group)) and texts.keys() <= {f.name for f in fields(group)}
