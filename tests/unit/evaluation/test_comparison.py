@@ -70,9 +70,11 @@ def test_all_comparisons_with_baselines_are_one_family():
 
 
 def test_seeds_are_averaged_within_each_task_and_their_spread_is_told():
-    row = compare({"m": [run_of(1, 0, 0, 0), run_of(1, 1, 0, 0)]}).rows[0]
+    comparison = compare({"m": [run_of(1, 0, 0, 0), run_of(1, 1, 0, 0)]})
+    row = comparison.rows[0]
     assert row.main.mean == 0.375 and row.by_seed == [0.25, 0.5] and row.main.tasks == 4 and row.seeds == 2
     assert row.spread == pytest.approx(0.25 / 2**0.5) and row.tests_by_seed == [0.25, 0.5]
+    assert [line[4] for line in tables(comparison)[0].cells] == ["±", "17.7"]  # 25 / sqrt(2) percent
 
 
 def test_more_seeds_or_dialogues_of_a_task_are_no_more_tasks_for_the_interval():
@@ -161,11 +163,11 @@ def test_names_that_are_none_of_the_runs_are_refused():
 
 
 def test_a_table_is_aligned_as_text_and_escaped_in_markdown_and_latex():
-    made = Table([["name", "number", "word"], ["a_|e", "1", "f"]], 1)
-    assert made.text() == "name  number  word\n------------------\na_|e       1  f"
-    assert made.markdown() == "| name | number | word |\n| --- | ---: | --- |\n| a_\\|e | 1 | f |"
+    made = Table([["name", "number", "word"], ["a_|", "1", "f"]], 1)
+    assert made.text() == "name  number  word\n------------------\na_|        1  f"
+    assert made.markdown() == "| name | number | word |\n| --- | ---: | --- |\n| a_\\| | 1 | f |"
     first, *_, last = made.latex().splitlines()
-    assert (first, last) == (r"\begin{tabular}{lrl}", r"\end{tabular}") and r"a\_|e & 1 & f \\" in made.latex()
+    assert (first, last) == (r"\begin{tabular}{lrl}", r"\end{tabular}") and r"a\_| & 1 & f \\" in made.latex()
 
 
 def test_the_tables_hold_the_runs_beside_the_papers_figures_and_the_steps():
