@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sweet_rl.viewer.page import _plain
 
 WIDTH = 340  # of a chart, in pixels of a narrow phone
 LEFT, RIGHT, TOP, BOTTOM = 38, 12, 12, 38
-LABEL_HEIGHT, CHARACTER, LONGEST_LABEL = 13, 6.2, 28
-Box = tuple[float, float, float]  # left, right and base line of a label
 MARKS = ("M-4,-4h8v8h-8z", "M0,-5L5,4H-5z", "M0,-5.5L5,0L0,5.5L-5,0z", "M-5,-4H5L0,5z")
 DOT = "M-4.5,0a4.5,4.5 0 1,0 9,0a4.5,4.5 0 1,0 -9,0z"
 
@@ -55,7 +53,7 @@ class Series:
     """Points of a chart: (x, y, low, high), where low and high may be y.
 
     Attributes:
-        name: Name, written beside the last point; "" for none.
+        name: Name in the legend; "" for none.
         points: The points in the order of x, joined by a line.
         hollow: Whether the marks are hollow.
     """
@@ -63,11 +61,6 @@ class Series:
     name: str
     points: Sequence[tuple[float, float, float, float]]
     hollow: bool = False
-
-    @property
-    def is_method(self) -> bool:
-        """Whether it is the method of the paper, which alone has a colour."""
-        return self.name.startswith("SWEET")
 
 
 @dataclass
@@ -95,13 +88,19 @@ class Chart:
         self._x_ticks = [x for x in ticks(0, self._end) if x <= self._end]
         self._y_ticks = [0, 25, 50, 75, 100] if self.percent else ticks(min(values), max(values))
 
-    def svg(self) -> Html:
-        """The chart as an element."""
-        labels: list[Box] = []
-        parts = [self._axes(), *(self._drawn(number, series, labels) for number, series in enumerate(self.series))]
+    def figure(self, title: str, class_: str | None = None) -> Html:
+        """The chart under its title, with a legend of the series that have a name."""
         last = "; ".join(f"{s.name} {p[1]:.4g} at {p[0]:,.10g}".strip() for s in self.series for p in s.points[-1:])
         label = f"{self.y_label} against {self.x_label}: {last}"
-        return tag("svg", parts, viewBox=f"0 0 {WIDTH} {self.height}", class_="plot", role="img", aria_label=label)
+        parts = [self._axes(), *(_drawn(series, number, self._at) for number, series in enumerate(self.series))]
+        chart = tag("svg", parts, viewBox=f"0 0 {WIDTH} {self.height}", class_="plot", role="img", aria_label=label)
+        named = [(number, series) for number, series in enumerate(self.series) if series.name]
+        keys = [
+            tag("li", tag("svg", _mark(series, number), viewBox="-7 -7 14 14", class_="plot key"), series.name)
+            for number, series in named
+        ]
+        legend = tag("ul", keys, class_="legend-list") if keys else None
+        return tag("figure", tag("figcaption", title), chart, legend, class_=class_)
 
     def _at(self, x: float, y: float) -> tuple[float, float]:
         up = (y - self._y_ticks[0]) / (self._y_ticks[-1] - self._y_ticks[0])
@@ -120,39 +119,33 @@ class Chart:
         parts.append(tag("text", self.x_label, x=WIDTH - RIGHT, y=self.height - 5, class_="tick end"))
         return parts
 
-    def _drawn(self, number: int, series: Series, labels: list[Box]) -> Html:
-        method = series.is_method or not series.name
-        mark = DOT if method else MARKS[number % len(MARKS)]
-        places = [self._at(x, y) for x, y, _, _ in series.points]
-        parts = []
-        if len(places) > 1:
-            parts.append(tag("polyline", points=" ".join(f"{x},{y}" for x, y in places), class_="path"))
-        for (x, y), (at, mean, low, high) in zip(places, series.points, strict=True):
-            interval = ""
-            if low < high:
-                (_, bottom), (_, top) = self._at(at, low), self._at(at, high)
-                parts.append(tag("line", x1=x, x2=x, y1=bottom, y2=top, class_="whisker"))
-                interval = f" (95 %: {low:.1f} to {high:.1f})"
-            words = tag("title", f"{series.name} {mean:.4g}{interval} at {at:,.10g}".strip())
-            parts.append(tag("path", words, d=mark, transform=f"translate({x},{y})", class_="mark"))
-        if series.name and places:
-            parts.append(_label(series.name, *places[-1], labels))
-        return tag("g", parts, class_=f"{'method' if method else 'other'}{' hollow' if series.hollow else ''}")
+
+def _drawn(series: Series, number: int, at: Callable[[float, float], tuple[float, float]]) -> Html:
+    """The line, the intervals and the marks of a series; `at` gives the place of a point."""
+    places = [at(x, y) for x, y, _, _ in series.points]
+    line = tag("polyline", points=" ".join(f"{x},{y}" for x, y in places), class_="path") if len(places) > 1 else None
+    parts = []
+    for (x, y), (value, mean, low, high) in zip(places, series.points, strict=True):
+        interval = ""
+        if low < high:
+            (_, bottom), (_, top) = at(value, low), at(value, high)
+            parts.append(tag("line", x1=x, x2=x, y1=bottom, y2=top, class_="whisker"))
+            interval = f" (95 %: {low:.1f} to {high:.1f})"
+        words = f"{series.name} {mean:.4g}{interval} at {value:,.10g}".strip()
+        parts.append(tag("g", _mark(series, number, words), transform=f"translate({x},{y})"))
+    return tag("g", line, parts, class_=_color(series))
 
 
-def _label(name: str, x: float, y: float, others: list[Box]) -> Html:
-    """The name beside its point: on the side with more room, and below labels that it would cover."""
-    shown = name if len(name) <= LONGEST_LABEL else name[: LONGEST_LABEL - 1] + "…"
-    width, y = len(shown) * CHARACTER, y + 4
-    on_left = x > (LEFT + WIDTH) / 2
-    start = x - 9 - width if on_left else x + 9
-    while any(
-        abs(y - there) < LABEL_HEIGHT and start < right and left < start + width for left, right, there in others
-    ):
-        y += LABEL_HEIGHT
-    others.append((start, start + width, y))
-    at = round(x - 9 if on_left else x + 9, 1)
-    return tag("text", shown, x=at, y=round(y, 1), class_="name end" if on_left else "name")
+def _mark(series: Series, number: int, words: str | None = None) -> Html:
+    """The mark of a point: a disc for the method, another form for each other series."""
+    shape = DOT if _color(series) == "method" else MARKS[number % len(MARKS)]
+    told = tag("title", words) if words else None
+    return tag("path", told, d=shape, class_=f"mark {_color(series)}{' hollow' if series.hollow else ''}")
+
+
+def _color(series: Series) -> str:
+    """The method of the paper alone has a colour, and a series without a name."""
+    return "method" if series.name.startswith("SWEET") or not series.name else "other"
 
 
 def ticks(low: float, high: float, most: int = 5) -> list[float]:
@@ -176,6 +169,6 @@ def interval_bar(estimate: Mapping[str, float], label: str) -> Html:
     parts = [
         tag("line", x1=4, x2=136, y1=9, y2=9, class_="axis"),
         tag("rect", x=low, width=max(2, round(high - low, 1)), y=5, height=8, rx=4, class_="range"),
-        tag("circle", cx=mean, cy=9, r=4.5, class_="dot"),
+        tag("circle", cx=mean, cy=9, r=2.5, class_="dot"),
     ]
     return tag("svg", parts, viewBox="0 0 140 18", width=140, height=18, class_="chart", role="img", aria_label=label)

@@ -37,8 +37,8 @@ def costs(tables: Mapping[str, Mapping]) -> list[Html]:
             series = [Series(point["name"], [(point["cost"][cost], *point["percent"])]) for point in points]
             charts.append((f"{main['measure']} %", Chart(series, cost, f"{main['measure']} %", percent=True)))
         elif spent := sum(trained):
-            notes.append(f"Behind every trained agent are {spent:,.0f} {cost}.")
-    cards = [tag("figure", tag("figcaption", title), chart.svg(), class_="card") for title, chart in charts]
+            notes.append(f"The same behind every trained agent: {spent:,.0f} {cost}.")
+    cards = [chart.figure(title, "card") for title, chart in charts]
     return [tag("p", " ".join(notes), class_="quiet"), tag("div", cards, class_="charts")] if cards or notes else []
 
 
@@ -110,8 +110,7 @@ def charts(output: Output) -> list[Html]:
             points = [(line["step"], *[factor * line[logged]] * 3) for line in output.log if finite(line.get(logged))]
             series += [Series(name, points, hollow=bool(name))] if points else []
         if series:
-            chart = Chart(series, "optimiser step", label, percent=factor == 100, height=170)
-            made.append(tag("figure", tag("figcaption", label), chart.svg()))
+            made.append(Chart(series, "optimiser step", label, percent=factor == 100, height=170).figure(label))
     return made
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sweet_rl.evaluation.comparison_table import FEW_TASKS
+from sweet_rl.evaluation.figures import SERIES_NAME
 from sweet_rl.evaluation.statistics import interval_text
 from sweet_rl.viewer.report_charts import Html, interval_bar, tag
 from sweet_rl.viewer.report_folder import METHODS, UNTRAINED
@@ -57,9 +58,10 @@ def results(title: str, table: Mapping) -> Html:
     rows = []
     for run in runs:
         mean, interval = f"{100 * run[measure]['mean']:.1f}", interval_text(run[measure]["low"], run[measure]["high"])
-        note = "untrained" if run["name"] == UNTRAINED else f"{run['seeds']} seeds" if run["seeds"] > 1 else None
+        notes = ["untrained"] if run["name"] == UNTRAINED else []
+        notes += [f"{run['seeds']} seeds"] if run["seeds"] > 1 else []
         cells = [
-            tag("th", run["name"], tag("small", note) if note else "", scope="row"),
+            tag("th", run["name"], tag("small", ", ".join(notes)), scope="row"),
             tag("td", tag("b", mean), tag("small", interval)),
             tag("td", interval_bar(run[measure], f"{mean} %, 95 % interval {interval}")),
         ]
@@ -74,13 +76,11 @@ def results(title: str, table: Mapping) -> Html:
     over = "tasks" if _seeds(table) == 1 else "seeds and tasks"
     note = f"{table['tasks']} test tasks. Below each figure is its 95 % interval, by bootstrap over {over}."
     note += " Differences are paired task by task; their p-values are Holm-corrected." if baselines else ""
-    return tag(
-        "div",
-        tag("h3", title) if title != "Results" else "",
-        tag("div", made, class_="scroll results", tabindex="0", role="region", aria_label=title),
-        tag("p", note, class_="quiet"),
-        class_="block",
-    )
+    box = tag("div", made, class_="scroll results", tabindex="0", role="region", aria_label=title)
+    shown = [box, tag("p", note, class_="quiet")]
+    if SERIES_NAME.fullmatch(runs[0]["name"]):  # drawn as curves
+        return tag("details", tag("summary", f"{title}, as a table"), shown, class_="fold block")
+    return tag("div", tag("h3", title) if title != "Results" else None, shown, class_="block")
 
 
 def _seeds(table: Mapping) -> int:

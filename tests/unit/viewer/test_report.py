@@ -248,13 +248,10 @@ def test_ticks_are_a_few_round_numbers_around_the_values(low, high):
     assert steps == {1.0}
 
 
-def test_points_are_where_their_values_are_and_labels_do_not_cover_each_other():
-    chart = Chart([Series(name, [(10, y, y, y)]) for name, y in (("a", 50), ("b", 51), ("c", 100))], "x", "y", True)
-    drawn = chart.svg()
-    heights = [float(y) for y in re.findall(r"translate\([\d.]+,([\d.]+)\)", drawn)]
-    assert heights[2] == 12 and heights[0] == 12 + (220 - 38 - 12) / 2
-    labels = sorted(float(y) for y in re.findall(r'y="([\d.]+)" class="name', drawn))
-    assert all(b - a >= 13 for a, b in zip(labels, labels[1:], strict=False))
+def test_points_and_intervals_are_where_their_values_are():
+    drawn = Chart([Series("a", [(0, 50, 25, 75), (10, 100, 100, 100)])], "x", "y", True).figure("title")
+    assert re.findall(r"translate\((.*?)\)", drawn) == ["38.0,97.0", "316.8,12.0"]  # 10 of 10.4, of 290 pixels
+    assert re.findall(r'y1="(\S+)" y2="(\S+)" class="whisker"', drawn) == [("139.5", "54.5")]
 
 
 def test_a_loss_that_is_no_number_is_left_out_of_the_chart(tmp_path):
