@@ -14,8 +14,8 @@ from sweet_rl.errors import UserError
 from sweet_rl.models.base import ModelError, Sampling
 from sweet_rl.models.openai_server import OpenAIServer
 from sweet_rl.models.servers import Servers
-from tests.integration.scripts.test_chaos import free_port
 from tests.support.api_server import MODEL, ApiServer, Reply, chat_reply, in_turn, refusal
+from tests.support.launched import free_port
 
 KEY = "sk-very-secret"
 ASKED = [{"role": "user", "content": "how many?"}]
@@ -217,7 +217,7 @@ def test_a_stalled_server_is_a_timeout_and_the_other_one_takes_over():
 
 def test_a_dead_server_costs_no_call_and_is_used_when_it_starts(monkeypatch):
     monkeypatch.setattr("sweet_rl.models.servers.SKIP_SECONDS", 0.1)
-    port = free_port()
+    port = int(free_port())
 
     async def work(url, late):
         model = OpenAIServer(MODEL, [f"http://127.0.0.1:{port}/v1", url], pause=0.01, timeout=5)
@@ -238,7 +238,7 @@ def test_a_dead_server_costs_no_call_and_is_used_when_it_starts(monkeypatch):
 
 
 def test_calls_wait_for_the_only_server_while_it_restarts():
-    port = free_port()
+    port = int(free_port())
 
     async def work():
         model = OpenAIServer(MODEL, [f"127.0.0.1:{port}"], pause=0.05)
