@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import difflib
 import gc
+import inspect
 import json
 import os
 import re
@@ -21,7 +22,7 @@ from sweet_rl.cli.configs import find_config
 from sweet_rl.cli.groups import CONFIG, Flag, arguments, flags_of
 from sweet_rl.cli.help import help_text
 from sweet_rl.cli.moved import check_moved
-from sweet_rl.cli.process import leave_process_group, quiet_libraries, share_cores
+from sweet_rl.cli.process import leave_process_group, note_command_line, quiet_libraries, share_cores
 from sweet_rl.cli.released import Released
 from sweet_rl.cli.values import coerce, is_bool_word, name_of, takes_bool
 from sweet_rl.errors import UserError
@@ -49,6 +50,7 @@ def run(main: Callable[..., Any], command: Sequence[str] | None = None, released
         except BrokenPipeError:  # `head` has closed the pipe; Python would complain once more when it exits
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+    note_command_line(inspect.getfile(inspect.unwrap(main)), words)
     try:
         main(**parse(main, _without_local_rank(words), released))
         leave_process_group()

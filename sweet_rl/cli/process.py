@@ -5,8 +5,11 @@ from __future__ import annotations
 import atexit
 import logging
 import os
+import re
+import shlex
 import sys
 import warnings
+from collections.abc import Sequence
 
 SPINS = "10000"  # of libgomp, whose default is 300,000
 
@@ -62,3 +65,17 @@ def _says_more_than_value_head(record: logging.LogRecord) -> bool:
     heading, _, table = record.getMessage().partition("\n")
     keys = [line.split("|")[0].strip() for line in table.splitlines()[2:] if "|" in line]
     return "LOAD REPORT" not in heading or not all(key.startswith("value_head.") for key in keys)
+
+
+_command_line: list[str] = []  # of this process, noted by `run`
+
+
+def note_command_line(script: str, words: Sequence[str]) -> None:
+    """Note the command line of this process, for the manifests of what it writes."""
+    _command_line[:] = ["python", script.removeprefix(os.getcwd() + os.sep), *words]
+
+
+def command_line() -> str | None:
+    """Return the command that runs here, for a shell, without user and password in URLs; None outside of `run`."""
+    words = (re.sub(r"(?<=://)[^/@\s]*@", "", word) for word in _command_line)
+    return shlex.join(words) or None

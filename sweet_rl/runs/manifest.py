@@ -1,5 +1,5 @@
-"""The manifest of an output: its settings, the hashes of its inputs, versions, the date in its prompts, and whether it
-is finished."""
+"""The manifest of an output: its command and settings, the hashes of its inputs, versions, the date in its prompts, and
+whether it is finished."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from typing import Any
 
 import sweet_rl
 from sweet_rl.chat import TEMPLATE_DATE
+from sweet_rl.cli.process import command_line
 from sweet_rl.errors import UserError
 from sweet_rl.names import local_path
 from sweet_rl.runs.texts import replace_text
@@ -38,6 +39,7 @@ class Manifest:
         self.path = path
         self.content: dict[str, Any] = {
             "status": "running",
+            "command": command_line(),
             "settings": _as_json(settings),
             "seed": settings.get("seed"),
             "inputs": {str(name): hash_input(name) for name in inputs if name is not None},
