@@ -1,16 +1,19 @@
-"""The scripts' command lines, called in this process or in one of their own, and what they leave on disk."""
+"""The scripts' command lines, called in this process or in one of their own, killed, and what they leave on disk."""
 
 from __future__ import annotations
 
 import contextlib
 import io
 import json
+import multiprocessing
 import os
 import runpy
 import subprocess
 import sys
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from multiprocessing import forkserver
 from pathlib import Path
 from unittest import mock
 
@@ -70,6 +73,53 @@ def call_process(script: str, **flags) -> Result:
     return Result(done.returncode, done.stdout, done.stderr)
 
 
+def kill_when(holds: Callable[[], bool], script: str, **flags) -> None:
+    """Start a script in a process that is forked from a warm one and leads a session; SIGKILL it once `holds()`."""
+    from tests.support.warm_processes import ENVIRONMENT, PRELOADED
+
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(PRELOADED)
+    with mock.patch.dict(os.environ, ENVIRONMENT):
+        forkserver.ensure_running()
+    running = context.Process(target=_lead_a_session, args=(str(_path(script)), words_of(flags)))
+    running.start()
+    until = time.monotonic() + 240
+    try:
+        while not holds():
+            assert running.exitcode is None, "it ended before it could be killed"
+            assert time.monotonic() < until, "it did not come so far"
+            time.sleep(0.002)
+    finally:
+        running.kill()
+        running.join()
+    until = time.monotonic() + 20
+    while alive := _alive_in_session(running.pid):
+        assert time.monotonic() < until, f"children outlive the killed script: {alive}"
+        time.sleep(0.02)
+
+
+def _lead_a_session(path: str, words: list[str]) -> None:
+    os.setsid()
+    silent = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(silent, 1)
+    os.dup2(silent, 2)
+    sys.argv = [path, *words]
+    runpy.run_path(path, run_name="__main__")
+
+
+def _alive_in_session(leader: int) -> list[int]:
+    """Processes of the session that a killed script led; only where there is /proc."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            state, _, _, session = (folder / "stat").read_text().rpartition(")")[2].split()[:4]
+        except (OSError, ValueError):
+            continue
+        if int(session) == leader and state != "Z":
+            found.append(int(folder.name))
+    return found
+
+
 def _path(script: str) -> Path:
     return ROOT / f"{script.replace('.', '/')}.py" if script.startswith("lab.") else ROOT / "scripts" / script
 
@@ -85,6 +135,11 @@ def write_rows(path: Path, rows: Iterable) -> Path:
     dicts = [row if isinstance(row, dict) else row.to_dict() for row in rows]
     path.write_text("".join(json.dumps(row) + "\n" for row in dicts), encoding="utf-8")
     return path
+
+
+def count_rows(path: Path) -> int:
+    """How many lines of a file are whole; 0 before it exists."""
+    return path.read_bytes().count(b"\n") if path.exists() else 0
 
 
 def read_rows(path: Path) -> list[dict]:

@@ -2,17 +2,14 @@
 
 import json
 import random
-import signal
-import subprocess
 import threading
-import time
 from functools import partial
 
 import pytest
 
 from sweet_rl.models import openai_server
 from tests.support.api_server import MODEL, ApiServer, Reply, chat_reply, refusal
-from tests.support.command_line import call, call_process, process, read_rows, write_rows
+from tests.support.command_line import call, count_rows, kill_when, read_rows, write_rows
 
 pytestmark = pytest.mark.slow
 WORDS = "lorry bridge lamp ticket orchard signal harbour parcel violin ledger glacier turnip comet saddle".split()
@@ -75,24 +72,11 @@ def test_the_same_command_again_changes_nothing_and_asks_nothing(flags, made, se
     assert flags("made")["output_path"].read_bytes() == before and len(server.requests) == asked
 
 
-def test_a_file_of_somebody_else_s_is_not_replaced(flags):
-    path = flags("other")["output_path"]
-    path.write_text("mine\n")
-    done = call("synthesize_tasks.py", **flags("other"))
-    assert done.code != 0 and "--overwrite" in done.err and path.read_text() == "mine\n"
-
-
 def test_killed_and_continued_it_makes_the_same_tasks(flags, made):
-    words, environment = process("synthesize_tasks.py", **flags("killed"))
     candidates = flags("killed")["output_path"].with_name("killed.jsonl.candidates.jsonl")
-    for aim in (2, 5):
-        run = subprocess.Popen(words, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        until = time.monotonic() + 120
-        while time.monotonic() < until and not (candidates.exists() and candidates.read_bytes().count(b"\n") >= aim):
-            time.sleep(0.01)
-        run.send_signal(signal.SIGKILL)
-        run.wait()
-    done = call_process("synthesize_tasks.py", **flags("killed"))
+    kill_when(lambda: count_rows(candidates) >= 3, "synthesize_tasks.py", **flags("killed"))
+    assert not flags("killed")["output_path"].exists()
+    done = call("synthesize_tasks.py", **flags("killed"))
     assert done.code == 0, done.err
     assert flags("killed")["output_path"].read_bytes() == flags("made")["output_path"].read_bytes()
 
@@ -116,6 +100,7 @@ def test_tasks_like_those_of_another_file_are_left_out(flags, made, tmp_path):
 
 def test_proposals_that_could_not_be_had_are_asked_for_again(flags, made, monkeypatch):
     monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0.01)
+    monkeypatch.setattr("openai._base_client.MAX_RETRY_DELAY", 0.01)
     quick = partial(openai_server.OpenAIServer, pause=0.01)
     monkeypatch.setattr(openai_server, "OpenAIServer", quick)
     down = threading.Event()
