@@ -13,7 +13,6 @@ from sweet_rl.chat import ChatFormat
 from sweet_rl.mini.tasks import make_tasks
 from sweet_rl.mini.topics import TOPICS
 from tests.support.command_line import write_rows
-from tests.support.tiny_models import save_tiny_chat_model
 
 ANSWER = "I WANT TO ANSWER:\n"
 
@@ -23,7 +22,7 @@ class Script:
     """A script and a call of it that works.
 
     Attributes:
-        name: a file in scripts/ or a module of the laboratory (`command_line.call`).
+        name: a file in scripts/.
         flags: of the call; in a value `{place}` is the folder of inputs and `{out}` the folder of outputs.
         outputs: flags that name an output.
         number: a flag that takes a number.
@@ -98,13 +97,6 @@ SCRIPTS = (
         ("save_path",), "beta", "dataset", "rejected", ["no part"], ("pretrain",), {"beta": "0.7", **TRAINING},
     ),
     Script(
-        "lab.policy_gradients.train_policy_gradient",
-        {"pretrain": "{place}/model", "dataset": "{place}/graded.jsonl", "save_path": "{out}/made",
-         "train_batch_size": "2", "old_logprobs": "recomputed"},
-        ("save_path",), "clip_low", "dataset", "task", "no object", ("pretrain",),
-        {"clip_low": "0.3", "clip_high": "0.3", "kl_coef": "0.1", "aggregation": "constant", **TRAINING},
-    ),
-    Script(
         "score_turns.py",
         {"model_id": "{place}/model", "reference_model_id": "{place}/model", "input_path": "{place}/graded.jsonl",
          "output_path": "{out}/made.jsonl"},
@@ -141,28 +133,9 @@ SCRIPTS = (
         ("output_path", "markdown_path"), "seed", "runs", "dialogue_history", 7,
     ),
     Script(
-        "lab.task_audit.audit_tasks",
-        {"input_path": "{place}/tasks.jsonl", "output_path": "{out}/made.jsonl", "exclude_path": "{out}/exclude.jsonl",
-         "sandbox": "limits", "workers": "1", "repeats": "1"},
-        ("output_path",), "repeats", "input_path", "problem_description", 7, (), {"timeout": "2"},
-    ),
-    Script(
-        "lab.simulated_humans.measure_humans",
-        {"input_path": "{place}/dialogues.jsonl", "output_path": "{out}/made.jsonl", "sandbox": "limits",
-         "task_type": "mini"},
-        ("output_path",), "concurrency", "input_path", "dialogue_history", "no list", ("judge_model",),
-        {"task_type": "code"},
-    ),
-    Script(
         "make_mini_tasks.py",
         {"num_train": "3", "num_test": "2", "output_dir": "{out}/made"},
         ("output_dir",), "num_train", other={"num_test": "3", "num_train": "4", "seed": "1", "world": "hard"},
-    ),
-    Script(
-        "lab.critics.study_credit",
-        {"model_id": "{place}/model", "input_path": "{place}/candidates.jsonl", "output_path": "{out}/made.jsonl"},
-        ("output_path",), "token_budget", "input_path", "additional_outputs", "no list", ("model_id",),
-        {"clip": "2"},
     ),
     Script(
         "measure_mini_credit.py",
@@ -174,14 +147,14 @@ SCRIPTS = (
 
 def named(value) -> str:
     """The name of a script or flag in the name of a test."""
-    return value.name.removesuffix(".py").rpartition(".")[2] if isinstance(value, Script) else str(value)
+    return value.name.removesuffix(".py") if isinstance(value, Script) else str(value)
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory) -> Path:
+def place(tmp_path_factory, tiny_chat_model) -> Path:
     """Good input for every script, and models that are broken in different ways."""
     place = tmp_path_factory.mktemp("place")
-    model = Path(save_tiny_chat_model(place / "model"))
+    model = shutil.copytree(tiny_chat_model, place / "model")
     tasks = make_tasks(2, seed=5)
     write_rows(place / "tasks.jsonl", tasks)
     rows = [
@@ -203,8 +176,6 @@ def place(tmp_path_factory) -> Path:
         for row, reward in zip(rows, [1.0, 0.0] * 2, strict=True)
     ]
     write_rows(place / "graded.jsonl", graded)
-    replied = [row["dialogue_history"] + [{"role": "user", "content": "I don't know."}] for row in rows]
-    write_rows(place / "dialogues.jsonl", [row | {"dialogue_history": h} for row, h in zip(rows, replied, strict=True)])
     chat = ChatFormat.from_pretrained(model)
     prompt = chat.prompt(rows[0]["dialogue_history"][:1])
     texts = [[*prompt, {"text": text + chat.eos_text, "train": True}] for text in ("a", "b", "c", "d")]
@@ -214,19 +185,10 @@ def place(tmp_path_factory) -> Path:
         "task": tasks[0], "turn": 0, "input": prompt, "older_output": "Why?", "judge_scores": [0.1, 0.2],
         "additional_outputs": [useful, "What colour is the sky?"], "judge_result": [1, 0], "eos_text": chat.eos_text,
     }  # fmt: skip
-    ids = [chat.encode([{"text": text + chat.eos_text, "train": True}])[0] for text in candidates["additional_outputs"]]
-    sampled = {
-        "additional_token_ids": ids, "additional_reference_logprobs": [[-1.0] * len(own) for own in ids],
-        "dialogue": rows[0]["dialogue_history"][:1], "tokenizer": chat.fingerprint,
-    }  # fmt: skip
-    write_rows(place / "candidates.jsonl", [candidates | sampled | {"older_output": said} for said in ("Why?", "How?")])
     write_rows(place / "ranked.jsonl", [candidates, {**candidates, "turn": 1, "older_output": "How?"}])
 
-    shutil.copytree(model, place / "no_template")
     tokenizer = AutoTokenizer.from_pretrained(model)
     tokenizer.chat_template = None
-    for file in (place / "no_template").glob("*.jinja"):
-        file.unlink()
     tokenizer.save_pretrained(place / "no_template")
     (place / "nothing").mkdir()
     lone = {name: value for name, value in candidates.items() if name not in ("task", "judge_result", "judge_scores")}
@@ -235,10 +197,9 @@ def place(tmp_path_factory) -> Path:
     plain = {name: tasks[0][name] for name in ("problem_description", "ground_truth", "test_cases")}
     write_rows(place / "plain.jsonl", [plain])
     write_rows(place / "strings.jsonl", [{"chosen": "Q: a A: b", "rejected": "Q: a A: c"}])
-    for name in ("torn_weights", "no_weights", "torn_config"):
+    for name in ("torn_weights", "torn_config"):
         shutil.copytree(model, place / name)
     weights = place / "torn_weights" / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1000])
-    (place / "no_weights" / "model.safetensors").unlink()
     (place / "torn_config" / "config.json").write_text('{"model_type": "lla')
     return place
