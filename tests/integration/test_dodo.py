@@ -1,5 +1,4 @@
-"""dodo.py: with WORLD=paper every setting is the paper's; an embedded world ends in a table, also after a kill, and its
-steps run as jobs of Slurm."""
+"""dodo.py: with WORLD=paper every setting is the paper's; its steps continue after a kill, and run as jobs of Slurm."""
 
 from __future__ import annotations
 
@@ -7,6 +6,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import time
@@ -111,33 +111,55 @@ def test_a_flag_of_the_former_workflow_names_the_variable_that_replaces_it():
     assert done.returncode == 2 and "WORLD=hard SEEDS=2" in done.stderr
 
 
-@pytest.mark.slow
-def test_a_table_ends_in_print_and_figures_also_after_a_kill(tmp_path):
-    """1. doit is killed while dialogues are played; a second call continues them and prints the table. 2. A third call
-    runs nothing. 3. A changed input is refused by the step that read another one, with a message that says so."""
-    variables = {**SMOKE, "OUT": str(tmp_path)}
-    dialogues = tmp_path / "seed0" / "trajectories.jsonl"
-    command = ["doit", "-n", "1", "steps:seed0/trajectories.jsonl", "table2"]
-    environment = os.environ | {"PYTHONPATH": str(ROOT)} | variables
-    with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, start_new_session=True) as one:
+@pytest.fixture(scope="module")
+def played(tmp_path_factory) -> tuple[Path, list[str]]:
+    """The folder of a run that was killed while dialogues were played, and continued; the dialogues until the kill."""
+    out = tmp_path_factory.mktemp("out")
+    dialogues, variables = out / "seed0" / "trajectories.jsonl", {**SMOKE, "OUT": str(out)}
+    command, environment = ["doit", "-n", "1", "steps:seed0/rewarded.jsonl"], os.environ | {"PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(
+        command, cwd=ROOT, env=environment | variables, stdout=subprocess.DEVNULL, start_new_session=True
+    ) as one:
         while not (dialogues.exists() and dialogues.stat().st_size):
             assert one.poll() is None, "it ended before it could be killed"
             time.sleep(0.005)
         os.killpg(one.pid, signal.SIGKILL)
     begun = dialogues.read_text().splitlines()[:-1]  # the last line may be half of one
-    done = doit("table2", **variables)
+    done = doit("steps:seed0/rewarded.jsonl", **variables)
     assert done.returncode == 0, done.stdout + done.stderr
-    ended = dialogues.read_text().splitlines()
-    assert set(begun) <= set(ended) and len(ended) == 64  # 1
+    return out, begun
+
+
+@pytest.mark.slow
+def test_steps_continue_after_a_kill_and_are_not_repeated(played):
+    out, begun = played
+    ended = (out / "seed0" / "trajectories.jsonl").read_text().splitlines()
+    assert set(begun) <= set(ended) and len(ended) == 64
+    again = doit("steps:seed0/rewarded.jsonl", **SMOKE, OUT=str(out))
+    assert {line[:2] for line in again.stdout.splitlines()} == {"--"}  # doit's mark for what is done
+
+
+@pytest.mark.slow
+def test_a_table_is_printed_and_drawn_from_its_runs(played):
+    """The runs are copies of the same dialogues; test_launchers.py and the tutorial have the steps that make them."""
+    out, _ = played
+    for run in ("single_turn", "zero_shot", "rft", "dpo", "sweet"):
+        shutil.copy(out / "seed0" / "rewarded.jsonl", out / "seed0" / f"{run}.graded.jsonl")
+    done = doit("-s", "table2", **SMOKE, OUT=str(out))
+    assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(r"^SWEET-RL +1 ", done.stdout, re.MULTILINE)
-    made = {path.name for path in (tmp_path / "results").iterdir()}
+    made = {path.name for path in (out / "results").iterdir()}
     assert made >= {"table2.json", "table2.md", "table2.tex", "table2.png", "budget.png"}
-    assert len(json.loads((tmp_path / "results" / "table2.json").read_text())["runs"]) == 5
-    again = doit("table2", **variables)
-    assert {line[:2] for line in again.stdout.splitlines()} == {"--"}  # 2: doit's mark for what is done
+    assert len(json.loads((out / "results" / "table2.json").read_text())["runs"]) == 5
+
+
+@pytest.mark.slow
+def test_a_changed_input_is_refused_by_the_step_that_read_another_one(played):
+    out, _ = played
+    dialogues = out / "seed0" / "trajectories.jsonl"
     dialogues.write_text("".join(dialogues.read_text().splitlines(keepends=True)[:-4]))  # those of one task
-    refused = doit("steps:seed0/rewarded.jsonl", **variables)
-    assert refused.returncode == 1 and "--overwrite" in refused.stdout + refused.stderr  # 3
+    refused = doit("steps:seed0/rewarded.jsonl", **SMOKE, OUT=str(out))
+    assert refused.returncode == 1 and "--overwrite" in refused.stdout + refused.stderr
 
 
 @pytest.mark.slow

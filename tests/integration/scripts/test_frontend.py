@@ -1,4 +1,4 @@
-"""Frontend Design end to end: a scripted agent and a checking vision server, rewards, both critics, a new policy."""
+"""Frontend Design: a scripted agent and a checking vision server, rewards, the critic that sees pages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from tests.support.tiny_models import save_tiny_chat_model
 
 pytest.importorskip("PIL", reason="needs: pip install -e '.[frontend]'")
 from tests.support.browsers import renderer_or_skip  # noqa: E402
-from tests.support.tiny_vision import save_tiny_vision_model  # noqa: E402
 from tests.support.vision_server import VisionServer  # noqa: E402
 
 TAILWIND = '<link href="https://cdn.jsdelivr.net/npm/tailwindcss@2.2.19/dist/tailwind.min.css" rel="stylesheet">'
@@ -63,7 +62,6 @@ def draft_of(turn: str) -> str | None:
 def place(tmp_path_factory):
     place = tmp_path_factory.mktemp("frontend")
     save_tiny_chat_model(place / "agent", initializer_range=0.2, max_position_embeddings=8192)
-    save_tiny_vision_model(place / "eyes")
     write_rows(place / "tasks.jsonl", [task.to_dict() for task in TASKS])
     return place
 
@@ -195,46 +193,22 @@ def test_a_run_is_compared_with_another_one_by_the_same_encoder_only(place, rewa
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("critic", ["value", "log_ratio"])
-def test_from_rewarded_dialogues_to_a_new_policy(place, client, rewarded, critic):
-    def done(script: str, **flags):
-        result = call(script, **flags)
-        assert result.code == 0, result.err
-        return result
-
-    out = place / critic
-    out.mkdir()
-    common = {"learning_rate": 1e-3, "train_batch_size": 4, "logging_steps": 1}
-    ranking = {"input_path": out / "candidates.jsonl", "output_path": out / "ranked.jsonl", "model_id": out / "critic"}
-    if critic == "value":
-        done(
-            "train_value.py", pretrain=place / "eyes", dataset=place / "rewarded.jsonl", save_path=out / "critic",
-            reference_picture=True, page_timeout=120, **common,
-        )  # fmt: skip
-        ranking |= {"critic_type": "value"}
-    else:
-        done(
-            "train_dpo.py", pretrain=place / "agent", dataset=place / "pairs_with_c.jsonl", save_path=out / "critic",
-            normalize="turn", **common,
-        )  # fmt: skip
-    done(
-        "sample_best_of_n.py", model_id=place / "agent", data_path=place / "rewarded.jsonl", best_of_n=4, max_tokens=12,
-        save_path=out / "candidates.jsonl", data_fraction=0.4,
+def test_a_value_critic_that_sees_the_reference_picture_ranks_candidates(place, rewarded, tiny_vision_model):
+    """The log-ratio critic, and training on ranked candidates, know nothing of pages: test_released_commands.py."""
+    trained = call(
+        "train_value.py", pretrain=tiny_vision_model, dataset=place / "rewarded.jsonl", save_path=place / "critic",
+        reference_picture=True, max_pixels=65536, page_timeout=120, learning_rate=1e-3, train_batch_size=4,
     )  # fmt: skip
-    done("rank_best_of_n.py", **ranking)
-    ranked = read_records(out / "ranked.jsonl", TurnCandidates)
-    assert ranked and all(len(set(record.judge_scores)) > 1 for record in ranked)
-    if critic == "log_ratio":
-        return  # from here on the steps know nothing of who ranked
-    done("generate_random_pairs_from_ranks.py", input_path=out / "ranked.jsonl", output_path=out / "turn_pairs.jsonl")
-    done(
-        "train_dpo.py", pretrain=place / "agent", dataset=out / "turn_pairs.jsonl", save_path=out / "policy", **common
+    assert trained.code == 0, trained.err
+    sampled = call(
+        "sample_best_of_n.py", model_id=place / "agent", data_path=place / "rewarded.jsonl", best_of_n=2, max_tokens=12,
+        save_path=place / "candidates.jsonl", data_fraction=0.4,
     )  # fmt: skip
-    done(
-        "simulate_interactions.py", agent_model=out / "policy", env_model=MODEL, hostname=client.api.url,
-        task_type="html", input_path=place / "tasks.jsonl", output_path=out / "test.jsonl", max_turns=2,
-        max_tokens=12, page_timeout=120,
+    assert sampled.code == 0, sampled.err
+    ranked = call(
+        "rank_best_of_n.py", input_path=place / "candidates.jsonl", output_path=place / "ranked.jsonl",
+        model_id=place / "critic", critic_type="value",
     )  # fmt: skip
-    assert client.complaints == []
-    result = done("evaluate_html.py", **evaluation(out, "test", "graded"))
-    assert "no answer 3" in result.out and "cosine similarity 0.0 %" in result.out
+    assert ranked.code == 0, ranked.err
+    records = read_records(place / "ranked.jsonl", TurnCandidates)
+    assert records and all(len(set(record.judge_scores)) > 1 for record in records)
