@@ -16,14 +16,9 @@ from tests.support.command_line import ROOT
 PAPER = ROOT / "configs" / "paper"
 LLAMA_8B, LLAMA_70B = "meta-llama/Llama-3.1-8B-Instruct", "meta-llama/Llama-3.1-70B-Instruct"
 DIALOGUES = {
-    "env_model": LLAMA_70B,
-    "task_type": "code",
-    "max_turns": 10,
-    "temperature": 1.0,
-    "max_tokens": 1024,
-    "env_temperature": 0.0,
-    "env_max_chars": 400,
-}
+    "env_model": LLAMA_70B, "task_type": "code", "max_turns": 10, "temperature": 1.0, "max_tokens": 1024,
+    "env_temperature": 0.0, "env_max_chars": 400,
+}  # fmt: skip
 TRAINING = {"pretrain": LLAMA_8B, "learning_rate": 2e-7, "bf16": True, "zero_stage": 3}
 PREFERENCES = TRAINING | {"beta": 0.1, "nll_loss_coef": 0.01, "train_batch_size": 8}
 VALUES = TRAINING | {"train_batch_size": 8, "max_epochs": 4, "max_len": 8192}
@@ -33,13 +28,7 @@ BACKEND = {
     "rejection_fine_tuning": TRAINING | {"train_batch_size": 32, "max_epochs": 4, "max_len": 16384, "min_reward": 1.0},
     "multi_turn_dpo": PREFERENCES | {"normalize": "none", "max_epochs": 4, "max_len": 16384},
     "critic": PREFERENCES | {"normalize": "turn", "max_epochs": 4, "max_len": 8192},
-    "sampling": {
-        "model_id": LLAMA_8B,
-        "best_of_n": 16,
-        "data_fraction": 0.1,
-        "temperature": 1.0,
-        "max_tokens": 1024,
-    },
+    "sampling": {"model_id": LLAMA_8B, "best_of_n": 16, "data_fraction": 0.1, "temperature": 1.0, "max_tokens": 1024},
     "ranking": {"reference": "seed", "reference_model_id": LLAMA_8B, "normalize": "turn", "bf16": True},
     "turn_pairs": {"num_pairs": 4},
     "actor": PREFERENCES | {"normalize": "none", "max_epochs": 1, "max_len": 16384},
@@ -49,34 +38,27 @@ BACKEND = {
     "value_function": VALUES | {"objective": "classification"},
     "value_ranking": {"critic_type": "value", "bf16": True},
 }
-PAGE_DIALOGUES = {
-    "env_model": "Qwen/Qwen2-VL-72B-Instruct", "task_type": "html", "max_turns": 10, "temperature": 1.0,
-    "max_tokens": 1024, "env_temperature": 0.0, "env_max_chars": 1000,
-}  # fmt: skip
+PAGE_DIALOGUES = DIALOGUES | {"env_model": "Qwen/Qwen2-VL-72B-Instruct", "task_type": "html", "env_max_chars": 1000}
 FRONTEND = {
     "collection": PAGE_DIALOGUES | {"agent_model": LLAMA_8B, "best_of_n": 6, "num_tasks": 1000},
     "evaluation": PAGE_DIALOGUES | {"best_of_n": 1, "num_tasks": 500},
     "grading": {"image_encoder": "openai/clip-vit-base-patch32", "min_gap": 0.1},
     "rejection_fine_tuning": TRAINING | {"train_batch_size": 32, "max_epochs": 8, "max_len": 16384},
-    "multi_turn_dpo": PREFERENCES | {"normalize": "none", "max_epochs": 8, "max_len": 16384},
-    "critic": PREFERENCES | {"normalize": "turn", "max_epochs": 8, "max_len": 8192},
-    "value_critic": TRAINING
-    | {"pretrain": "Qwen/Qwen2-VL-7B-Instruct", "reference_picture": True, "objective": "preference", "min_gap": 0.1}
-    | {"beta": 0.1, "train_batch_size": 8, "max_epochs": 8, "max_len": 8192},
-    "sampling": {
-        "model_id": LLAMA_8B, "best_of_n": 16, "data_fraction": 0.1, "temperature": 1.0, "max_tokens": 1024,
-    },
-    "ranking": {"reference": "seed", "reference_model_id": LLAMA_8B, "normalize": "turn", "bf16": True},
-    "value_ranking": {"critic_type": "value", "bf16": True},
-    "turn_pairs": {"num_pairs": 4},
-    "actor": PREFERENCES | {"normalize": "none", "max_epochs": 1, "max_len": 16384},
-}  # fmt: skip
+    "multi_turn_dpo": BACKEND["multi_turn_dpo"] | {"max_epochs": 8},
+    "critic": BACKEND["critic"] | {"max_epochs": 8},
+    "value_critic": BACKEND["value_critic"]
+    | {"pretrain": "Qwen/Qwen2-VL-7B-Instruct", "reference_picture": True, "min_gap": 0.1, "max_epochs": 8},
+    **{name: BACKEND[name] for name in ("sampling", "ranking", "value_ranking", "turn_pairs", "actor")},
+}
 OURS = {  # settings of frontend files that the paper does not give
     "collection": {"env_max_tokens"}, "evaluation": {"env_max_tokens"}, "value_critic": {"max_pixels"},
     "rejection_fine_tuning": {"min_reward"},
 }  # fmt: skip
-FIGURES = {("backend", name): figures for name, figures in BACKEND.items()}
-FIGURES |= {("frontend", name): figures for name, figures in FRONTEND.items()}
+FIGURES = {
+    (domain, name): figures
+    for domain, files in (("backend", BACKEND), ("frontend", FRONTEND))
+    for name, figures in files.items()
+}
 NO_SCRIPT = {"results.yaml"}  # and the lists of lab/settings, which are no settings of a script
 FILES = [path for folder in ("configs", "lab") for path in sorted((ROOT / folder).rglob("*.yaml"))]
 OF_SCRIPTS = [path for path in FILES if path.name not in NO_SCRIPT and not {"tests", "settings"} & {*path.parts}]

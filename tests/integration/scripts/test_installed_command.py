@@ -23,11 +23,14 @@ def test_a_wheel_runs_its_scripts_with_its_settings_in_an_empty_folder(tmp_path)
     (entry,) = (tmp_path / "site").glob("*.dist-info/entry_points.txt")
     assert "sweet-rl = sweet_rl.commands:main" in entry.read_text()
 
-    # 2. It holds every script and every file of settings.
+    # 2. It holds every file of the library, every script and every file of settings.
     package = tmp_path / "site" / "sweet_rl"
-    for folder, name in (("scripts", "commands"), ("visualizers", "visualizers"), ("configs", "configs")):
-        files = [path for path in (ROOT / folder).rglob("*") if path.suffix in (".py", ".yaml", ".json")]
-        missing = [str(path) for path in files if not (package / name / path.relative_to(ROOT / folder)).is_file()]
+    folders = {"sweet_rl": ".", "scripts": "commands", "visualizers": "visualizers", "configs": "configs"}
+    for folder, name in folders.items():
+        files = [
+            path for path in (ROOT / folder).rglob("*.*") if "__pycache__" not in path.parts and path.suffix != ".sh"
+        ]
+        missing = [str(path) for path in files if not (package / name / path.relative_to(ROOT / folder)).exists()]
         assert files and missing == []
 
     # 3. It runs without the repository, by the short name of its own settings.
