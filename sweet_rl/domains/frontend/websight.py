@@ -101,10 +101,14 @@ def stream_rows(source: str | None, start: int, stop: int) -> Iterator[tuple[int
         stop: Number of the row after the last one.
 
     Raises:
-        UserError: No such source, or too few rows.
+        UserError: No such source, too few rows, or a package is not installed.
     """
-    import datasets
-
+    try:
+        import datasets
+    except ImportError as error:
+        raise UserError(
+            "WebSight is read with a package that is not installed: pip install 'sweet_rl[frontend]'"
+        ) from error
     try:
         if source is None:
             rows = datasets.load_dataset(HUB_NAME, CONFIGURATION, split="train", streaming=True)
