@@ -9,16 +9,20 @@ environment="${SWEET_RL_VENV:-$here/.venv}"
 source "$environment/bin/activate"
 
 install() { # install EXTRAS [MODULE...]: the package with these extras; nothing if it and the modules are there
-    local pip="python -m pip install --quiet --disable-pip-version-check" extras="$1" pin build=""
+    local pip="python -m pip install --quiet --disable-pip-version-check --no-compile" extras="$1" pin build=""
     shift
     [ $# = 0 ] || ! (cd / && python -c "import importlib, sys; list(map(importlib.import_module, sys.argv[1:]))" "$@") \
         2>/dev/null || return 0
     pin=$(grep '^torch==' "$here/constraints.txt")
     if [ "$(uname -s)" = Linux ] && ! command -v nvidia-smi >/dev/null; then build="+cpu"; fi
-    if ! python -m pip freeze --disable-pip-version-check | grep -q "^$pin\(+\|$\)"; then
-        $pip "$pin$build" 2>/dev/null || $pip "$pin"
-    fi
+    case "torch==$(python -c 'from importlib.metadata import version; print(version("torch"))' 2>/dev/null)" in
+        "$pin" | "$pin+"*) ;;
+        *) $pip "$pin$build" 2>/dev/null || $pip "$pin" ;;
+    esac
     $pip -c "$here/constraints.txt" -e "$here$extras"
+    # pip would compile the packages on one core; this takes all of them, and leaves out the packages' own tests.
+    python -c "import compileall, re, sysconfig
+compileall.compile_dir(sysconfig.get_path('purelib'), quiet=2, workers=0, rx=re.compile('/tests/'))"
 }
 install_browser() { # the tests of pages need one; without one, and without the right to install it, they are skipped
     local program packages="chromium chromium-driver fonts-liberation fonts-dejavu-core" as_root=""
