@@ -6,7 +6,9 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ from sweet_rl.cli import parse_flags
 from tests.unit.test_configs import ROOT, main_of
 
 PROGRAMS = ("scripts", "visualizers")
+WRITTEN = ("output_dir", "output_path", "preference_path", "ground_truth_preference_path", "save_path")
 
 
 def parsed(words: list[str], monkeypatch) -> dict:
@@ -24,20 +27,35 @@ def parsed(words: list[str], monkeypatch) -> dict:
     return parse_flags(main_of(words[place]), words[place + 1 :])
 
 
-def listed(recipe: str, place: Path, *words: str, **variables: str) -> tuple[list, subprocess.CompletedProcess]:
-    """The commands of a recipe, noted by programs that stand for python and torchrun."""
+def stand_in(place: Path, script: str, recipe: str, **variables: str) -> tuple[list, dict[str, str]]:
+    """The command of a recipe and an environment in which `script` stands for python and torchrun.
+
+    The script notes the command in the file `commands`, except for `python -c`, and then runs what it is given.
+    """
     (place / "bin").mkdir(exist_ok=True, parents=True)
     for name in ("python", "torchrun"):
         program = place / "bin" / name
         note = f"{{ printf '%q ' {name} \"$@\"; echo; }} >>{place}/commands"
-        program.write_text(f'#!/bin/bash\n[ "$1" = -c ] || {note}\n')
+        program.write_text(f'#!/bin/bash\n[ "$1" = -c ] && exit\n{note}\n{script}\n')
         program.chmod(0o755)
     (place / "bin" / "activate").touch()  # a virtual environment, which is not entered
-    environment = os.environ | {"PATH": f"{place}/bin:{os.environ['PATH']}", "SWEET_RL_VENV": str(place)} | variables
-    command = ["bash", ROOT / "scripts" / f"{recipe}.sh", *words]
-    done = subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True, timeout=60)
-    noted = (place / "commands").read_text().splitlines() if (place / "commands").exists() else []
-    return [shlex.split(line) for line in noted], done
+    path = f"{place}/bin:{os.environ['PATH']}"
+    return ["bash", ROOT / "scripts" / f"{recipe}.sh"], os.environ | {
+        "PATH": path,
+        "SWEET_RL_VENV": str(place),
+    } | variables
+
+
+def noted(place: Path) -> list[list[str]]:
+    """The commands that stood-in programs have noted, in the order in which they began."""
+    return [shlex.split(line) for line in (place / "commands").read_text().splitlines()]
+
+
+def listed(recipe: str, place: Path, *words: str, **variables: str) -> tuple[list, subprocess.CompletedProcess]:
+    """The commands of a recipe, noted by programs that stand for python and torchrun."""
+    command, environment = stand_in(place, "", recipe, **variables)
+    done = subprocess.run([*command, *words], cwd=place, env=environment, capture_output=True, text=True, timeout=60)
+    return noted(place) if (place / "commands").exists() else [], done
 
 
 def test_the_backend_recipe_goes_on_from_dialogues_that_exist(tmp_path):
@@ -59,7 +77,7 @@ def test_the_backend_recipe_goes_on_from_dialogues_that_exist(tmp_path):
     ids=["mini", "mini_smoke", "backend", "frontend"],
 )
 def test_the_commands_of_a_recipe_are_valid_and_those_of_dodo_py(recipe, words, variables, tmp_path, monkeypatch):
-    """They have the same settings and read and write files of the same names, in the order of the paper."""
+    """They have the same settings and read and write files of the same names, and none begins before its inputs."""
     from tests.integration.test_dodo import planned
 
     out = tmp_path / "out"
@@ -78,18 +96,63 @@ def test_the_commands_of_a_recipe_are_valid_and_those_of_dodo_py(recipe, words, 
         return command[: command.index(script)], script, settings
 
     found = [plain(command, str(out)) for command in commands]
+    if recipe == "run_mini":
+        assert found.pop()[1] == "visualizers/report.py"
     if variables is not None:
         steps = planned(out, **{"HUMAN_SERVER": "n1:8000", "SEEDS": "1"} | variables)
         known = [plain(command, f"{out}/seed0") for command in steps.values()]
         assert [one for one in found[:-1] if one not in known] == []
     assert "compare_runs" in found[-1][1]
+    outputs = [{value for key, value in settings.items() if key in WRITTEN} for _, _, settings in found]
+    for number, (_, _, settings) in enumerate(found):  # run_mini.sh has two lanes
+        assert not set(settings.values()) & set().union(*outputs[number + 1 :])
     scripts = [Path(script).stem for _, script, _ in found if "make_mini" not in script]
     played = ["simulate_interactions", "evaluate_html" if recipe == "run_frontend" else "evaluate_code"]
     critic = "train_value" if recipe == "run_frontend" else "train_dpo"
-    assert scripts == [
+    assert sorted(scripts) == sorted([
         *played, "train_sft", "train_dpo", critic, "sample_best_of_n", "rank_best_of_n",
         "generate_random_pairs_from_ranks", "train_dpo", *4 * played, "compare_runs",
-    ]  # fmt: skip
+    ])  # fmt: skip
+
+
+# In place of two lanes of run_mini.sh: the critic, and a baseline that ends once the critic is trained.
+CRITIC_IS_TRAINED = """case "$*" in
+    *configs/mini/critic.yaml*) echo $$ >critic.pid && exec sleep 60 ;;
+    *configs/mini/rejection_fine_tuning.yaml*) until [ -s critic.pid ]; do sleep 0.05; done; %s ;;
+esac"""
+
+
+def has_ended(process: Path) -> bool:
+    try:
+        os.kill(int(process.read_text()), 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+def test_a_step_that_fails_shows_its_cause_and_ends_the_other_lane_and_the_recipe(tmp_path):
+    fails = CRITIC_IS_TRAINED.replace("critic.pid", f"{tmp_path}/critic.pid") % "echo no success >&2; exit 2"
+    command, environment = stand_in(tmp_path, fails, "run_mini", OUT=str(tmp_path / "out"))
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=30)
+    assert done.returncode == 1
+    assert "rft" in done.stderr and "no success" in done.stderr and "critic" not in done.stderr
+    assert has_ended(tmp_path / "critic.pid")
+    assert not [words for words in noted(tmp_path) if "scripts/rank_best_of_n.py" in words]
+
+
+def test_a_recipe_that_is_ended_ends_its_lanes_and_the_same_command_goes_through_all_steps(tmp_path):
+    waits = CRITIC_IS_TRAINED.replace("critic.pid", f"{tmp_path}/critic.pid") % f"touch {tmp_path}/both; exec sleep 60"
+    command, environment = stand_in(tmp_path, waits, "run_mini", OUT=str(tmp_path / "out"))
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.DEVNULL) as recipe:
+        while not (tmp_path / "both").exists():
+            assert recipe.poll() is None
+            time.sleep(0.05)
+        recipe.send_signal(signal.SIGTERM)
+        assert recipe.wait(timeout=30) == 128 + signal.SIGTERM
+    assert has_ended(tmp_path / "critic.pid")
+    (tmp_path / "commands").unlink()
+    commands, done = listed("run_mini", tmp_path, OUT=str(tmp_path / "out"))
+    assert done.returncode == 0 and len(commands) == 20, done.stderr
 
 
 @pytest.mark.parametrize("recipe", ["run_backend", "run_frontend"])

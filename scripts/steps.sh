@@ -1,0 +1,47 @@
+# shellcheck shell=bash
+# Sourced by a recipe, which has set OUT: runs its steps, two lanes of them at a time. Needs no newer bash than macOS has.
+#
+#   step NAME COMMAND...                    what the command prints goes to $OUT/logs/NAME.log; then one line with its time
+#   { step ...; step ...; } & lane=$!       a lane: steps one after the other
+#   { step ...; } & both $lane $!           the recipe goes on when both lanes have ended
+#
+# If a step fails, the end of its log is shown, the other lane is stopped and the recipe exits with 1. Ctrl-C stops both.
+
+mkdir -p "$OUT/logs"
+trap 'exit 130' INT
+trap 'exit 143' TERM
+trap 'exit 1' USR1 # from a lane whose step failed
+trap stop EXIT
+
+step() {
+    local name="$1" log="$OUT/logs/$1.log" start=$SECONDS old note=""
+    shift
+    kill -0 $$ 2>/dev/null || exit 1 # the recipe has been killed: its lanes begin no other step
+    trap 'exit 143' TERM             # a lane does not inherit these two
+    trap stop EXIT
+    echo "\$ $*" >>"$log"
+    old=$(wc -c <"$log")
+    "$@" </dev/null >>"$log" 2>&1 &
+    if ! wait $!; then
+        {
+            echo "$name failed. The end of ${log#"$PWD"/}:"
+            tail -c "+$((old + 1))" "$log" | tail -n 20
+        } >&2
+        kill -USR1 $$
+        exit 1
+    fi
+    case "$(tail -c "+$((old + 1))" "$log")" in *"already complete"*) note=": already complete" ;; esac
+    printf '%5d s  %s\n' $((SECONDS - start)) "$name$note"
+}
+both() {
+    wait "$1"
+    wait "$2"
+}
+stop() { # ends what this shell has started: the lanes, or the command of a step
+    local running
+    trap '' INT TERM USR1
+    running=$(jobs -p)
+    # shellcheck disable=SC2086 # process ids
+    if [ -n "$running" ]; then kill $running 2>/dev/null || true; fi
+    wait
+}
