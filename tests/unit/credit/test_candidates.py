@@ -46,6 +46,10 @@ def test_our_own_trajectories_are_laid_out_anew(model):
     assert first.input == model.chat.prompt([{"role": "user", "content": "Write f"}])
 
 
+def test_failed_dialogues_have_no_turns(model):
+    assert turns_of(trajectory(ending="failed"), model) == []
+
+
 def test_candidates_depend_on_the_seed_and_the_turn_alone(model):
     first, second = turns_of(trajectory(), model)
 

@@ -66,6 +66,11 @@ def test_every_turn_has_the_advantage_of_a_text_that_ends_with_it(scorer, plain)
             assert "".join(turn["tokens"]) == said + CHAT.eos_text
 
 
+def test_the_same_model_shown_the_same_gives_no_credit(scorer):
+    (turns,) = rows_of(LogRatioCritic(CHAT, scorer, scorer), graded()[:1])
+    assert {turn["advantage"] for turn in turns} == {0.0}
+
+
 def test_a_dialogue_in_which_the_agent_says_nothing_has_no_turns(scorer):
     silent = Trajectory(graded()[0].task, [{"role": "user", "content": "x"}])
     assert rows_of(LogRatioCritic(CHAT, scorer, scorer), [silent]) == [[]]

@@ -137,9 +137,6 @@ def test_the_order_is_that_of_the_seed_with_equal_prompts_together(make):
     assert order != list(make(together=4, seed=1)._get_train_sampler())
     trainer = make((range(2, 6), ()))
     assert sorted(trainer._get_train_sampler()) == [2, 3, 4, 5] and sorted(trainer.costs) == [12, 13, 14, 15]
-    trainer.state.epoch = 1.0
-    expected = epoch_order(trainer.groups, trainer.costs, 4, trainer.args.seed, epoch=1).tolist()
-    assert list(trainer._get_train_sampler()) == expected
 
 
 def test_weight_decay_shrinks_all_weights_but_norms_and_biases_beside_the_gradient(make):
@@ -165,3 +162,11 @@ def test_the_first_steps_of_adam_follow_the_given_betas(make):
     # Step 1 moves by the rate. Step 2: moments 0.5 * 0.5 + 0.5 * 3 and 0.75 * 0.25 + 0.25 * 9, over 1 - beta^2.
     second = (1.75 / 0.75) / (2.4375 / 0.4375) ** 0.5
     torch.testing.assert_close(weight.detach(), before - 0.1 * (1 + second))
+
+
+def test_the_order_is_that_of_the_epoch_of_the_training(make):
+    trainer = make()
+    for epoch in (0, 1, 2):
+        trainer.state.epoch = float(epoch)
+        expected = epoch_order(trainer.groups, trainer.costs, 4, trainer.args.seed, epoch).tolist()
+        assert list(trainer._get_train_sampler()) == expected
