@@ -54,7 +54,7 @@ def test_the_tutorial_and_what_reads_its_files_run(checkout):
     Path("runs").mkdir()
     Path("runs/mini").symlink_to("tour")
     (viewing,) = (text for language, text in blocks(ROOT / "docs/quickstart.md") if "runs/mini/sweet" in text)
-    pages = [blocks(ROOT / "docs" / f"{page}.md") for page in ("tutorial", "viewers", "critics", "installed_command")]
+    pages = [blocks(ROOT / "docs" / f"{page}.md") for page in ("tutorial", "viewers", "critics")]
     for language, text in [*sum(pages, []), ("bash", viewing)]:
         if language == "python":
             run_python(text)

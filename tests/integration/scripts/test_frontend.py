@@ -197,7 +197,8 @@ def test_a_value_critic_that_sees_the_reference_picture_ranks_candidates(place, 
     """The log-ratio critic, and training on ranked candidates, know nothing of pages: test_released_commands.py."""
     trained = call(
         "train_value.py", pretrain=tiny_vision_model, dataset=place / "rewarded.jsonl", save_path=place / "critic",
-        reference_picture=True, max_pixels=65536, page_timeout=120, learning_rate=1e-3, train_batch_size=4,
+        reference_picture=True, max_pixels=65536, page_timeout=120, learning_rate=1e-3, train_batch_size=2,
+        max_samples=4,
     )  # fmt: skip
     assert trained.code == 0, trained.err
     sampled = call(

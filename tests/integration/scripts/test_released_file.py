@@ -90,14 +90,6 @@ def test_answers_are_graded_anew_and_what_the_file_says_travels_along(walk):
         assert {name: after["task"][name] for name in before["task"]} == before["task"]
 
 
-def test_trajectory_pairs_are_each_success_over_each_failure_of_its_task(walk):
-    graded = [row["id"] for row in read_rows(walk.folder / "graded.jsonl")]
-    expected = {(graded[i], graded[i + j]) for i in (0, 3) for j in (1, 2)}
-    for name in ("pairs", "pairs_with_c"):
-        rows = read_rows(walk.folder / f"{name}.jsonl")
-        assert {(row["chosen_id"], row["rejected_id"]) for row in rows} == expected
-
-
 def expected_tokens(walk: Walk, row: dict, hint: bool) -> tuple[list[int], list[bool]]:
     """What training must see of a released dialogue, piece by piece from its markup."""
     markup, task = walk.markup, row["task"]
