@@ -22,24 +22,25 @@ CONFIGS=configs/$AGENT
 HUMAN='"env_model": "mini", "task_type": "mini"'
 
 # Steps 1 to 4 of the method, and SWEET-RL, as in dodo.py.
-WORLD="$WORLD" SEED="$SEED" SEEDS=1 OUT="$OUT" doit "steps:seed$SEED/sweet.graded.jsonl"
+export WORLD SEED OUT
+SEEDS=1 doit "steps:seed$SEED/sweet.graded.jsonl"
 RUN="$OUT/seed$SEED"
 
 # Critics without training, on the candidates of the policy.
-python -m lab.critics.study_credit --model_id $AGENT --input_path "$RUN/candidates.jsonl" \
+python -m lab.critics.study_credit --model_id "$AGENT" --input_path "$RUN/candidates.jsonl" \
     --output_path "$RUN/study_0.jsonl" --env_model mini --task_type mini
 # Critics that are trained on 48, 200 and 800 dialogues of 12, 50 and 200 tasks.
 python scripts/make_mini_tasks.py "${TASKS[@]}" --num_test 1 --output_dir "$OUT/tasks_study"
-python scripts/simulate_interactions.py --config $CONFIGS/collection.yaml --agent_model $AGENT --seed $((SEED + 1000)) \
+python scripts/simulate_interactions.py --config "$CONFIGS"/collection.yaml --agent_model "$AGENT" --seed $((SEED + 1000)) \
     --input_path "$OUT/tasks_study/train.jsonl" --output_path "$RUN/study/trajectories.jsonl"
 for tasks in 12 50 200; do
     part="$RUN/study/first_${tasks}_tasks"
     python scripts/evaluate_code.py --input_path "$RUN/study/trajectories.jsonl" --output_path "$part/rewarded.jsonl" \
         --k 4 --num_tasks $tasks --preference_path "$part/pairs.jsonl" \
         --ground_truth_preference_path "$part/pairs_with_c.jsonl"
-    python scripts/train_dpo.py --config $CONFIGS/critic.yaml --pretrain $AGENT --seed "$SEED" \
+    python scripts/train_dpo.py --config "$CONFIGS"/critic.yaml --pretrain "$AGENT" --seed "$SEED" \
         --dataset "$part/pairs_with_c.jsonl" --save_path "$part/critic"
-    python -m lab.critics.study_credit --model_id "$part/critic" --reference_model_id $AGENT \
+    python -m lab.critics.study_credit --model_id "$part/critic" --reference_model_id "$AGENT" \
         --input_path "$RUN/candidates.jsonl" --output_path "$part/study.jsonl"
 done
 python -m lab.critics.measure_study --output_path "$RUN/study.json" --markdown_path "$RUN/study.md" --overwrite \
@@ -49,19 +50,19 @@ python -m lab.critics.measure_study --output_path "$RUN/study.json" --markdown_p
 # Policies of four critics: steps 5 to 8.
 policy() { # policy NAME FLAGS of rank_best_of_n.py
     python scripts/rank_best_of_n.py --input_path "$RUN/candidates.jsonl" --output_path "$RUN/ranked_$1.jsonl" "${@:2}"
-    python scripts/generate_random_pairs_from_ranks.py --config $CONFIGS/turn_pairs.yaml --seed "$SEED" \
+    python scripts/generate_random_pairs_from_ranks.py --config "$CONFIGS"/turn_pairs.yaml --seed "$SEED" \
         --input_path "$RUN/ranked_$1.jsonl" --output_path "$RUN/turn_pairs_$1.jsonl"
-    python scripts/train_dpo.py --config $CONFIGS/actor.yaml --pretrain $AGENT --seed "$SEED" \
+    python scripts/train_dpo.py --config "$CONFIGS"/actor.yaml --pretrain "$AGENT" --seed "$SEED" \
         --dataset "$RUN/turn_pairs_$1.jsonl" --save_path "$RUN/sweet_$1"
-    python scripts/simulate_interactions.py --config $CONFIGS/evaluation.yaml --agent_model "$RUN/sweet_$1" \
+    python scripts/simulate_interactions.py --config "$CONFIGS"/evaluation.yaml --agent_model "$RUN/sweet_$1" \
         --input_path "$OUT/tasks/test.jsonl" --output_path "$RUN/sweet_$1.test.jsonl" --seed "$SEED"
     python scripts/evaluate_code.py --input_path "$RUN/sweet_$1.test.jsonl" --output_path "$RUN/sweet_$1.graded.jsonl"
 }
 policy pmi_belief --critic_type lab/critics/pmi_belief.py \
     --critic_settings "{\"model_id\": \"$AGENT\", \"normalize\": \"none\", $HUMAN}"
 policy belief_reply --critic_type lab/critics/belief_gain.py --critic_settings "{\"model_id\": \"$AGENT\", $HUMAN}"
-policy pmi_sum --critic_type pmi --model_id $AGENT --normalize none
-policy critic_sum --config $CONFIGS/ranking.yaml --model_id "$RUN/critic" --normalize none
+policy pmi_sum --critic_type pmi --model_id "$AGENT" --normalize none
+policy critic_sum --config "$CONFIGS"/ranking.yaml --model_id "$RUN/critic" --normalize none
 python scripts/compare_runs.py --baselines SWEET-RL --output_path "$RUN/policies.json" --overwrite \
     --markdown_path "$RUN/policies.md" --runs "SWEET-RL=$RUN/sweet.graded.jsonl,\
 pmi and belief gain (sum)=$RUN/sweet_pmi_belief.graded.jsonl,belief gain (mean)=$RUN/sweet_belief_reply.graded.jsonl,\

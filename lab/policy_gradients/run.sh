@@ -29,7 +29,7 @@ esac
 CONFIGS=configs/$AGENT POLICY_GRADIENT=lab/policy_gradients/configs/$AGENT.yaml
 
 collect() { # collect FOLDER POLICY: steps 1 and 2 on the training tasks
-    python scripts/simulate_interactions.py --config $CONFIGS/collection.yaml --agent_model "$2" \
+    python scripts/simulate_interactions.py --config "$CONFIGS"/collection.yaml --agent_model "$2" \
         --input_path "$OUT/tasks/train.jsonl" --output_path "$1/trajectories.jsonl" --seed $((SEED + 1000))
     python scripts/evaluate_code.py --input_path "$1/trajectories.jsonl" --output_path "$1/rewarded.jsonl" --k 4 \
         --preference_path "$1/pairs.jsonl" --ground_truth_preference_path "$1/pairs_with_c.jsonl"
@@ -37,37 +37,37 @@ collect() { # collect FOLDER POLICY: steps 1 and 2 on the training tasks
 learn() { # learn METHOD FOLDER POLICY: the policy of a method, FOLDER/METHOD
     local start=(--pretrain "$3" --seed "$SEED" --save_path "$2/$1" "${TRAIN[@]}")
     case "$1" in
-        rft) python scripts/train_sft.py --config $CONFIGS/rejection_fine_tuning.yaml "${start[@]}" --dataset "$2/rewarded.jsonl" ;;
-        dpo) python scripts/train_dpo.py --config $CONFIGS/multi_turn_dpo.yaml "${start[@]}" --dataset "$2/pairs.jsonl" ;;
-        grpo) python -m lab.policy_gradients.train_policy_gradient --config $POLICY_GRADIENT "${start[@]}" --dataset "$2/rewarded.jsonl" ;;
+        rft) python scripts/train_sft.py --config "$CONFIGS"/rejection_fine_tuning.yaml "${start[@]}" --dataset "$2/rewarded.jsonl" ;;
+        dpo) python scripts/train_dpo.py --config "$CONFIGS"/multi_turn_dpo.yaml "${start[@]}" --dataset "$2/pairs.jsonl" ;;
+        grpo) python -m lab.policy_gradients.train_policy_gradient --config "$POLICY_GRADIENT" "${start[@]}" --dataset "$2/rewarded.jsonl" ;;
         grpo_credit) # the weight of a turn: the log-ratio of the policy itself with the reference solution
-            python scripts/score_turns.py --config $CONFIGS/ranking.yaml --model_id "$3" \
+            python scripts/score_turns.py --config "$CONFIGS"/ranking.yaml --model_id "$3" \
                 --input_path "$2/rewarded.jsonl" --output_path "$2/credited.jsonl"
-            python -m lab.policy_gradients.train_policy_gradient --config $POLICY_GRADIENT "${start[@]}" \
+            python -m lab.policy_gradients.train_policy_gradient --config "$POLICY_GRADIENT" "${start[@]}" \
                 --dataset "$2/credited.jsonl" --turn_weight 0.5
             ;;
         sweet) # steps 3 to 7
-            python scripts/train_dpo.py --config $CONFIGS/critic.yaml --pretrain "$3" --seed "$SEED" "${TRAIN[@]}" \
+            python scripts/train_dpo.py --config "$CONFIGS"/critic.yaml --pretrain "$3" --seed "$SEED" "${TRAIN[@]}" \
                 --dataset "$2/pairs_with_c.jsonl" --save_path "$2/critic"
-            python scripts/sample_best_of_n.py --config $CONFIGS/sampling.yaml --model_id "$3" --seed "$SEED" \
+            python scripts/sample_best_of_n.py --config "$CONFIGS"/sampling.yaml --model_id "$3" --seed "$SEED" \
                 --input_path "$2/rewarded.jsonl" --output_path "$2/candidates.jsonl" "${SAMPLE[@]}"
-            python scripts/rank_best_of_n.py --config $CONFIGS/ranking.yaml --model_id "$2/critic" \
+            python scripts/rank_best_of_n.py --config "$CONFIGS"/ranking.yaml --model_id "$2/critic" \
                 --input_path "$2/candidates.jsonl" --output_path "$2/ranked.jsonl"
-            python scripts/generate_random_pairs_from_ranks.py --config $CONFIGS/turn_pairs.yaml --seed "$SEED" \
+            python scripts/generate_random_pairs_from_ranks.py --config "$CONFIGS"/turn_pairs.yaml --seed "$SEED" \
                 --input_path "$2/ranked.jsonl" --output_path "$2/turn_pairs.jsonl" "${PAIRS[@]}"
-            python scripts/train_dpo.py --config $CONFIGS/actor.yaml "${start[@]}" --dataset "$2/turn_pairs.jsonl"
+            python scripts/train_dpo.py --config "$CONFIGS"/actor.yaml "${start[@]}" --dataset "$2/turn_pairs.jsonl"
             ;;
     esac
 }
 evaluate() { # evaluate PATH POLICY: step 8
-    python scripts/simulate_interactions.py --config $CONFIGS/evaluation.yaml --agent_model "$2" \
+    python scripts/simulate_interactions.py --config "$CONFIGS"/evaluation.yaml --agent_model "$2" \
         --input_path "$OUT/tasks/test.jsonl" --output_path "$1.test.jsonl" --seed "$SEED"
     python scripts/evaluate_code.py --input_path "$1.test.jsonl" --output_path "$1.graded.jsonl"
 }
 
 python scripts/make_mini_tasks.py "${TASKS[@]}" --num_train "$NUM_TRAIN" --num_test "$NUM_TEST" --output_dir "$OUT/tasks"
-evaluate "$OUT/zero_shot" $AGENT
-collect "$OUT/round1" $AGENT # the first round is the same for all
+evaluate "$OUT/zero_shot" "$AGENT"
+collect "$OUT/round1" "$AGENT" # the first round is the same for all
 runs=""
 for method in rft dpo sweet grpo grpo_credit; do
     policy=$AGENT runs="$runs,$method@0=$OUT/zero_shot.graded.jsonl"

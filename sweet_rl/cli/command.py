@@ -22,7 +22,13 @@ from sweet_rl.cli.configs import find_config
 from sweet_rl.cli.groups import CONFIG, Flag, arguments, flags_of
 from sweet_rl.cli.help import help_text
 from sweet_rl.cli.moved import check_moved
-from sweet_rl.cli.process import leave_process_group, note_command_line, quiet_libraries, share_cores
+from sweet_rl.cli.process import (
+    hide_in_command_line,
+    leave_process_group,
+    note_command_line,
+    quiet_libraries,
+    share_cores,
+)
 from sweet_rl.cli.released import Released
 from sweet_rl.cli.values import coerce, is_bool_word, name_of, takes_bool
 from sweet_rl.errors import UserError
@@ -157,8 +163,8 @@ def _translated(released: Released, given: Mapping[str, str | None], values: Seq
     """The flags of a command line of the release here. Print what is said about it, once for all processes."""
     line = released.translate(given, values)
     os.environ.update(line.environment)
-    if line.secret:  # wandb sends the words of the command to its service
-        sys.argv = [word.replace(line.secret, "***") for word in sys.argv]
+    if line.secret:
+        hide_in_command_line(line.secret)
     if os.environ.get("RANK", "0") == "0":
         for text in line.lines:
             print(text)

@@ -75,6 +75,12 @@ def note_command_line(script: str, words: Sequence[str]) -> None:
     _command_line[:] = ["python", script.removeprefix(os.getcwd() + os.sep), *words]
 
 
+def hide_in_command_line(secret: str) -> None:
+    """Replace a key in the words of this process: manifests have them, and wandb sends them to its service."""
+    for words in (sys.argv, _command_line):
+        words[:] = [word.replace(secret, "***") for word in words]
+
+
 def command_line() -> str | None:
     """Return the command that runs here, for a shell, without user and password in URLs; None outside of `run`."""
     words = (re.sub(r"(?<=://)[^/@\s]*@", "", word) for word in _command_line)

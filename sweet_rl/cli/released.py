@@ -167,6 +167,7 @@ def _train_loggers(line: CommandLine) -> None:
     loggers = []
     if "use_wandb" in line.given:
         key = line.given.pop("use_wandb")
+        line.secret = None if key is None or is_bool_word(key) else key
         if importlib.util.find_spec("wandb") is None:
             line.lines.append(
                 "--use_wandb: the package wandb is not installed (pip install wandb), so the figures are only in "
@@ -175,8 +176,8 @@ def _train_loggers(line: CommandLine) -> None:
         else:
             loggers.append("wandb")
             line.environment |= {WANDB[name]: value for name, value in named.items() if value}
-            if key and not is_bool_word(key):
-                line.environment["WANDB_API_KEY"] = line.secret = key
+            if line.secret:
+                line.environment["WANDB_API_KEY"] = line.secret
     if "use_tensorboard" in line.given:
         del line.given["use_tensorboard"]
         loggers.append("tensorboard")
