@@ -5,7 +5,7 @@ and then only forks and reaps. It never sees an answer: text and results go over
 grading process and the child, so nothing of one answer is in the memory that a later child inherits.
 
 Control messages of one byte: J (with a socket: fork a child that runs the job it reads there), T (reply the CPU
-seconds of the child), R (kill and reap it), K (the same, and reply its wait status). EOF ends this process.
+seconds of the child), K (kill and reap it, clear up after it, then reply its wait status). EOF ends this process.
 """
 
 import _socket
@@ -182,17 +182,6 @@ def start_child(connection: int, system_call_filter, level: str, trace_dicts: li
     run_job(system_call_filter, level, trace_dicts)
 
 
-def empty_folder(path: str) -> None:
-    """Remove everything in the scratch folder; links are not followed."""
-    for name in os.listdir(path):
-        below = f"{path}/{name}"
-        try:
-            os.unlink(below)
-        except (IsADirectoryError, PermissionError):
-            empty_folder(below)
-            os.rmdir(below)
-
-
 def cpu_seconds_of(pid: int) -> float:
     """CPU seconds that a running child and its threads have used so far; 0 if the system does not tell."""
     try:
@@ -231,10 +220,10 @@ def serve(control: _socket.socket, system_call_filter, level: str) -> None:
         else:
             status = None if pid is None else end(pid, own_session=level == "limits")
             pid = None
-            if level == "strict" and os.listdir("."):
-                empty_folder(".")
             if not message:
                 return
+            if level == "strict" and os.listdir("."):
+                confine.renew_scratch()
             if message == b"K":
                 control.sendall(str(status).encode().ljust(24))
 
@@ -271,7 +260,7 @@ def main() -> None:
             confine.limit_threads()
         confine.limit_memory_and_files(address_bytes)
         if level != "limits":
-            confine.drop_privileges()
+            confine.drop_privileges(mounts=level == "strict")
     except OSError as error:
         problem = str(error) or "unknown"
     write_frame(control.fileno(), problem.encode())
