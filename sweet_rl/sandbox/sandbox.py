@@ -68,15 +68,14 @@ class Job:
     longest: int | None = None
 
 
-def compile_job(calls: list[str], prelude: str = "", whole: bool = False) -> Job:
+def compile_job(calls: Sequence[str | list[str]], prelude: str = "") -> Job:
     """The job that compiles test calls; the value of its one outcome is the `tests` of other jobs.
 
     Args:
-        calls: one Python expression per test.
+        calls: one Python expression per test, or several whose values make a tuple.
         prelude: imports and constants that only the calls see; "" for none.
-        whole: whether `f(x) == 3` is evaluated as it stands, and not only `f(x)`.
     """
-    return Job([], (calls, prelude, whole), 1)
+    return Job([], ([[call] if isinstance(call, str) else call for call in calls], prelude), 1)
 
 
 class Sandbox:

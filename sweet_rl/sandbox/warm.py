@@ -86,10 +86,10 @@ class Traces:
         return self._listdir is not None and bool(self._listdir("."))
 
 
-def compile_tests(calls: list[str], prelude: str, whole: bool) -> bytes:
-    """A frame with the test calls and the prelude as code objects; only children load it."""
+def compile_tests(calls: list[list[str]], prelude: str) -> bytes:
+    """A frame with the calls of each test and the prelude as code objects; only children load it."""
     try:
-        codes = [compile_call(call, whole) for call in calls]
+        codes = [[compile(text.strip(), "test", "eval", dont_inherit=True) for text in texts] for texts in calls]
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         return f"Esyntax error\nin the test calls: {error}"[:300].encode("utf-8", "backslashreplace")
     return b"V" + marshal.dumps((codes, compile_first([prelude])[0] if prelude else None))
@@ -106,29 +106,9 @@ def compile_first(texts: list[str]):
     return None, fault.encode("utf-8", "backslashreplace")
 
 
-def compile_call(text: str, whole: bool):
-    """The code of a test call. Of `f(x) == 3` only `f(x)`, unless the whole is wanted: the value of the call is
-    compared with the value of the reference, so an `__eq__` of the answer decides nothing."""
-    text = text.strip()
-    if whole or "==" not in text:
-        return compile(text, "test", "eval", dont_inherit=True)
-    import _ast
-
-    parsed = compile(text, "test", "eval", _ast.PyCF_ONLY_AST, dont_inherit=True)
-    assert isinstance(parsed, _ast.Expression)
-    body = parsed.body
-    if isinstance(body, _ast.Compare) and len(body.ops) == 1 and isinstance(body.ops[0], _ast.Eq):
-        literals = (_ast.Constant, _ast.Dict, _ast.List, _ast.Set, _ast.Tuple, _ast.UnaryOp)
-        sides = [body.left, body.comparators[0]]
-        for asked, known in (sides, sides[::-1]):
-            if isinstance(asked, _ast.Call) and isinstance(asked.func, _ast.Name) and isinstance(known, literals):
-                body = asked
-                break
-    return compile(_ast.Expression(body), "test", "eval", dont_inherit=True)
-
-
-def run_test(code, prelude, function: str, scope: str, call) -> bytes:
-    """Run one test call in a fresh module: b"V" and its value's text, or b"E", the reason, a line end, the message."""
+def run_test(code, prelude, function: str, scope: str, calls: list) -> bytes:
+    """Run the calls of a test in a fresh module: b"V" and the text of the value (of a tuple of the values, if there are
+    several), or b"E", the reason, a line end, the message."""
     try:
         module = ModuleType("answer")
         sys.modules["answer"] = module
@@ -137,17 +117,23 @@ def run_test(code, prelude, function: str, scope: str, call) -> bytes:
         if scope == "function":
             local: dict = {}
             exec(code, names, local)
-            return b"V" + encode.encode(eval(call, names, local)).encode()
+            return b"V" + values_of(calls, names, local)
         exec(code, names)
         if prelude is not None:
             names = dict(names)
             given: dict = {}
             exec(prelude, given)
             names.update({name: value for name, value in given.items() if name not in (function, "__builtins__")})
-        return b"V" + encode.encode(eval(call, names)).encode()
+        return b"V" + values_of(calls, names, names)
     except BaseException as error:  # noqa: BLE001 - an answer may raise SystemExit and KeyboardInterrupt too
         reason, message = describe_exception(error)
         return f"E{reason}\n{message}".encode("utf-8", "backslashreplace")
+
+
+def values_of(calls: list, names: dict, local: dict) -> bytes:
+    """Each value is written before the next call can change it."""
+    texts = [encode.encode(eval(call, names, local)) for call in calls]
+    return (texts[0] if len(texts) == 1 else f'["t",{",".join(texts)}]').encode()
 
 
 def describe_exception(error: BaseException) -> tuple[str, str]:
