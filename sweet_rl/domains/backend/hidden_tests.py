@@ -25,7 +25,7 @@ from typing import cast
 
 from sweet_rl.domains.backend.extract_code import call_prelude, code_candidates, function_name, imported_names
 from sweet_rl.domains.backend.take_apart import Parts, take_apart
-from sweet_rl.domains.base import Grade
+from sweet_rl.domains.base import MAX_ANSWER_CHARS, Grade
 from sweet_rl.errors import UserError
 from sweet_rl.records import Task
 from sweet_rl.sandbox.pool import Pool
@@ -85,7 +85,7 @@ class CodeGrader(AbstractContextManager):
     """A `Grader` that runs answers on the hidden tests of their task. The reward is the share of tests passed.
 
     Failures: wrong value, exception, timeout, memory, forbidden, unserialisable, exited, output, syntax error; no
-    answer, no code. Evidence: {"level", "tests": [{"name", "passed", "reason"?, "message"?}]}.
+    answer, too long, no code. Evidence: {"level", "tests": [{"name", "passed", "reason"?, "message"?}]}.
 
     Args:
         timeout: CPU seconds per test, as in `sandbox.sandbox.Sandbox`.
@@ -131,6 +131,8 @@ class CodeGrader(AbstractContextManager):
             return self._judge([], machine=f"while the reference ran: {reference.machine}")
         if answer is None or not answer.strip():
             return self._all_failed(reference, "no answer")
+        if len(answer) > MAX_ANSWER_CHARS:
+            return self._all_failed(reference, "too long", f"an answer of {len(answer):,} characters")
         texts = code_candidates(answer, reference.function)
         if not texts:
             missing = f"no definition of {reference.function or 'a function'} in the answer"
