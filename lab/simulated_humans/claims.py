@@ -50,7 +50,7 @@ def claimed_rule(topic: Topic, reply: str, flag: str) -> Rule | None:
         for sentence in (code, *sentences):
             pattern = re.escape(sentence.replace("{flag}", flag))
             for name in "ab":  # the same number at each further place
-                pattern = pattern.replace(rf"\{{{name}\}}", rf"(?P<{name}>\d+)", 1)
+                pattern = pattern.replace(rf"\{{{name}\}}", rf"(?P<{name}>\d{{1,9}})", 1)
                 pattern = pattern.replace(rf"\{{{name}\}}", f"(?P={name})")
             if match := re.search(pattern, reply):
                 stated = match.groupdict()

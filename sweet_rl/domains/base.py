@@ -86,6 +86,9 @@ class Human(Protocol):
 
 # ------------------------------------------------------------------------------------------------ the reward
 
+# Longer answers fail unread: what looks for code or a page in an answer runs in the grading process, without a limit.
+MAX_ANSWER_CHARS = 1_000_000
+
 
 @dataclass(frozen=True)
 class Grade:
@@ -94,7 +97,7 @@ class Grade:
     Attributes:
         reward: Number in [0, 1]; 1.0 is success. None if there is no reward: the reference cannot be graded against
             (`ungradable`), or the machine failed (`machine`).
-        failure: Kind of the answer's failure ("wrong value", "timeout", "no answer", "no page", ...); None if the
+        failure: Kind of the answer's failure ("wrong value", "timeout", "no answer", "too long", ...); None if the
             answer has full marks or was not judged.
         ungradable: Reason why the reference cannot be graded against; None for every ordinary task.
         machine: What the machine did to the answer, also when it was tried again alone (for example "ran out of

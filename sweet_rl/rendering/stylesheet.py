@@ -49,12 +49,15 @@ def stylesheet_for(page: str) -> bytes:
 def possible_classes(page: str) -> set[str] | None:
     """A superset, in lower case, of the classes of Tailwind that elements of `page` can have.
 
-    None if the page nests character references so deeply that this cannot be determined.
+    None if the page nests character references so deeply, or has one so long, that this cannot be determined.
     """
     found, text = set(), page.lower()  # pages without a doctype match classes in any case
     for _ in range(_ENTITY_ROUNDS):
         found.update(_BOUNDARY.split(text))
-        plain = html.unescape(text).lower()
+        try:
+            plain = html.unescape(text).lower()
+        except ValueError:  # a character reference of thousands of digits
+            return None
         if plain == text:
             return found
         text = plain

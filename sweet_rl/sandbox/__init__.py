@@ -19,7 +19,8 @@ What holds on every level:
 1. One answer per process, always. A child runs the tests of one answer and exits. The warm process that later children
    are forked from has never held anything of an answer. No analysis of the code decides this.
 2. Expected results are never in a process that runs an answer, nor in the warm process that it is forked from.
-   Reference solutions run in warm processes of their own.
+   Reference solutions run in warm processes of their own. So does what a test does with the values of its calls: it
+   gets them as plain data, and no text of an answer is run there.
 3. Only data comes out. The grading process never parses, unpickles or executes anything of an answer, and calls none of
    its methods: it decodes bounded JSON and compares trees. A forged result is a wrong or a right value, nothing else.
 4. Limits per test: CPU time of all threads, time by the clock. Limits per child: memory, threads (64), open files (32),
@@ -31,9 +32,10 @@ What holds on every level:
 What each level adds:
 
 strict (Linux with user namespaces): own user, mount, pid, network, IPC and host-name namespaces. The root is an empty
-    read-only tmpfs with one scratch folder of 16 MB that is emptied after each child. No capability is left, and a
-    system-call filter allows only the calls listed in `confine.py`: no new process, no signal, no socket but a local
-    pair. The child cannot outlive its tests.
+    read-only tmpfs with one scratch folder of 16 MB, which is replaced by a new one if a child leaves anything in it. A
+    child has no capability (the warm process keeps the one to mount that folder), and a system-call filter allows only
+    the calls listed in `confine.py`: no new process, no signal, no socket but a local pair. The child cannot outlive
+    its tests.
 seccomp (Linux without user namespaces, for example in default Docker): no namespaces, but the filter also refuses every
     call that takes a path, so there are no files at all.
 limits (macOS and others): nothing. The answer CAN read and write files (the file of tasks with its reference solutions
@@ -46,9 +48,11 @@ reports it in /proc/PID/task/*/schedstat). An answer cannot use this to look lik
 it sleeps or blocks is counted, sched_yield does nothing, and a thread that gave up its CPU 200 times or more gets no
 time back.
 
-A test is a failure of the machine if ten clock limits have passed and neither budget is used up, or if the warm process
-has ended (not at limits). The answer is then run again while no other answer is graded. If that fails in the same way,
-the answer gets no reward; it is not graded 0.
+Whose fault it is. How a child ends is the answer's doing: it exits, crashes, is killed at a limit. If ten clock limits
+have passed and neither budget is used up, or if the warm process ends, the answer is run again in a new process while
+no other answer is graded. If it gets no CPU then either, it has no reward; it is not graded 0. If the new process ends
+too, a job without an answer runs in another one. If that one works, the answer has ended its process and is graded so;
+otherwise it was the machine. A warm process takes the next answer only when it has reported that it has cleared up.
 
 Not covered:
 

@@ -19,6 +19,7 @@ CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC = 0x00020000, 0x04000000, 0x08000000
 CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET, CLONE_THREAD = 0x10000000, 0x20000000, 0x40000000, 0x00010000
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_REC, MS_PRIVATE = 1, 2, 4, 8, 32, 16384, 1 << 18
 MNT_DETACH = 2
+CAP_SYS_ADMIN = 1 << 21
 PR_SET_PDEATHSIG, PR_GET_DUMPABLE, PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS = 1, 3, 4, 22, 38
 
 # name: (x86_64, aarch64); -1 if the architecture has no such call.
@@ -121,13 +122,27 @@ def _empty_root(libc) -> None:
     _call(libc, "mount", b"tmpfs", folder, b"tmpfs", ctypes.c_ulong(quiet), b"size=64k,nr_inodes=8,mode=755")
     os.chdir(folder)
     os.mkdir(SCRATCH[1:])
-    options = b"size=16m,nr_inodes=512,mode=777"
-    _call(libc, "mount", b"tmpfs", SCRATCH[1:].encode(), b"tmpfs", ctypes.c_ulong(quiet), options)
     _call(libc, "pivot_root", b".", b".")
     _call(libc, "umount2", b".", MNT_DETACH)
     os.chdir("/")
     _call(libc, "mount", b"none", b"/", None, ctypes.c_ulong(MS_REMOUNT | MS_RDONLY | quiet), None)
+    _mount_scratch(libc)
+
+
+def _mount_scratch(libc) -> None:
+    options = b"size=16m,nr_inodes=512,mode=777"
+    quiet = ctypes.c_ulong(MS_NOSUID | MS_NODEV | MS_NOEXEC)
+    _call(libc, "mount", b"tmpfs", SCRATCH.encode(), b"tmpfs", quiet, options)
     os.chdir(SCRATCH)
+
+
+def renew_scratch() -> None:
+    """Replace the scratch folder by an empty one. What an answer left there is neither read nor walked: no name, mode
+    or depth of it matters. Only for a process without children."""
+    libc = _libc()
+    os.chdir("/")
+    _call(libc, "umount2", SCRATCH.encode(), MNT_DETACH)
+    _mount_scratch(libc)
 
 
 def die_with_parent() -> None:
@@ -168,11 +183,17 @@ def _limit(kind: int, value: int) -> None:
     resource.setrlimit(kind, (value, value))
 
 
-def drop_privileges() -> None:
-    """Drop every capability for good: no later call gives this process or its children any."""
+def _capabilities(kept: int):
+    """The arguments of capset that leave a process only the capabilities `kept`."""
+    header, sets = struct.pack("=Ii", 0x20080522, 0), struct.pack("=6I", kept, kept, 0, 0, 0, 0)
+    return ctypes.create_string_buffer(header, 8), ctypes.create_string_buffer(sets, 24)
+
+
+def drop_privileges(mounts: bool) -> None:
+    """Drop every capability for good, but for the one to renew the scratch folder if `mounts`: no later call gives this
+    process or its children more."""
     libc = _libc()
-    header, none = ctypes.create_string_buffer(struct.pack("=Ii", 0x20080522, 0), 8), ctypes.create_string_buffer(24)
-    _call(libc, "capset", header, none)
+    _call(libc, "capset", *_capabilities(CAP_SYS_ADMIN if mounts else 0))
     _call(libc, "prctl", PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 
 
@@ -202,8 +223,9 @@ class SystemCallFilter:
 
         self._struct = Program(len(program) // 8, ctypes.addressof(self._buffer))
         self._address = ctypes.addressof(self._struct)
-        # Called once here, so that a child finds the function resolved.
-        self._prctl = ctypes.PyDLL(None, use_errno=True).prctl
+        # Called once here, so that a child finds the functions resolved.
+        libc = ctypes.PyDLL(None, use_errno=True)
+        self._prctl, self._capset, self._none = libc.prctl, libc.capset, _capabilities(0)
         self._prctl.argtypes = [ctypes.c_int, ctypes.c_ulong, ctypes.c_void_p, ctypes.c_ulong, ctypes.c_ulong]
         self._prctl(PR_GET_DUMPABLE, 0, None, 0, 0)
 
@@ -246,6 +268,12 @@ class SystemCallFilter:
         return b"".join(struct.pack("=HBBI", *line) for line in [*lines, refuse])
 
     def install(self) -> None:
-        """Apply the filter to this process for good. Needs `drop_privileges`. Raises Unavailable."""
+        """Drop the last capability and apply the filter to this process, for good. Needs `drop_privileges`.
+
+        Raises:
+            Unavailable: the system refuses.
+        """
+        if self._capset(*self._none) != 0:
+            raise Unavailable(ctypes.get_errno(), "capset")
         if self._prctl(PR_SET_SECCOMP, 2, self._address, 0, 0) != 0:
             raise Unavailable(ctypes.get_errno(), "seccomp")

@@ -44,7 +44,7 @@ NEVER_LOADED = {
 }  # fmt: skip
 # Words of code that may need a module although no import statement names it.
 LOADS_BY_OTHER_MEANS = re.compile(
-    r"__import__|importlib|\b(?:exec|eval|compile|open|encode|decode|help|memoryview|globals|vars|getattr)\b|__\w+__\.__"
+    r"__import__|importlib|\b(?:exec|eval|compile|open|encode|decode|help|memoryview|globals|vars|getattr)\b|__\.__"
 )
 
 

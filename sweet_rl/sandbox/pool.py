@@ -7,10 +7,11 @@ from collections import OrderedDict, defaultdict
 from contextlib import contextmanager
 
 from sweet_rl.sandbox.modules import STANDARD_MODULES, modules_for
-from sweet_rl.sandbox.sandbox import Job, Outcome, Sandbox, SandboxUnavailable
+from sweet_rl.sandbox.sandbox import Job, Outcome, Sandbox, SandboxUnavailable, compile_job
 
 logger = logging.getLogger(__name__)
 
+ENDED = "ended"  # the warm process, while it ran a job; never returned
 NO_MODULE = re.compile(r"No module named '([\w.]+)'")
 LACKS_A_MODULE = ("ModuleNotFoundError", "ImportError", "LookupError: unknown encoding")
 
@@ -39,11 +40,12 @@ class Pool:
     def run(self, role: str, seed: int, job: Job, imports: set[str]) -> list[Outcome]:
         """Run a job in a process that holds what its texts import; if that lacks a module, with all modules.
 
-        If the machine fails the job, it is run again while no other job runs. A machine outcome of that second run
-        is returned.
+        If the machine fails the job, or its warm process ends, it is run again in a new process while no other job
+        runs. A machine outcome of that second run is returned. If the process ends again, a job without an answer
+        shows whose fault it is: if that one runs, the answer "exited", otherwise it is the machine's.
 
         Args:
-            role: "reference" or "answer". Processes of one role never run jobs of the other.
+            role: "reference", "answer" or "rest". Processes of one role never run jobs of another.
             seed: PYTHONHASHSEED of the process.
             job: code and tests.
             imports: names of modules that the texts and the prelude import.
@@ -76,28 +78,29 @@ class Pool:
         else:
             with self._turns.beside_others():
                 outcomes = self._run_once(key, job)
-        if any(reason == "machine" for reason, _ in outcomes):
+        if any(reason in ("machine", ENDED) for reason, _ in outcomes):
             with self._turns.alone():
-                outcomes = self._run_once(key, job)
+                outcomes = self._run_once(key, job, fresh=True)
+                if outcomes[0][0] == ENDED:
+                    ((reason, _),) = self._run_once(key, compile_job(["0"]), fresh=True)
+                    outcomes = [("exited" if reason == "value" else "machine", outcomes[0][1])] * job.count
         return outcomes
 
-    def _run_once(self, key: tuple, job: Job) -> list[Outcome]:
+    def _run_once(self, key: tuple, job: Job, fresh: bool = False) -> list[Outcome]:
         try:
-            sandbox = self._take(key)
+            sandbox = self._start(key) if fresh else self._take(key)
         except SandboxUnavailable as error:  # a module that was loaded keeps its process from confining itself
             more = set(key[2]) - set(STANDARD_MODULES)
             if not more:
                 raise
             logger.warning("%s Code that imports %s has none of these.", error, ", ".join(sorted(more)))
             self._not_loaded[key[2]] = STANDARD_MODULES
-            return self._run_once((*key[:2], STANDARD_MODULES), job)
+            return self._run_once((*key[:2], STANDARD_MODULES), job, fresh)
         try:
             outcomes = sandbox.run(job)
         except (EOFError, OSError):
             sandbox.close()
-            # Only at 'limits' can an answer end its warm process.
-            reason = "exited" if self.level == "limits" else "machine"
-            return [(reason, "the sandbox was ended while it ran this answer")] * job.count
+            return [(ENDED, "the sandbox was ended while it ran this answer")] * job.count
         except BaseException:
             sandbox.close()
             raise
@@ -105,15 +108,20 @@ class Pool:
         return outcomes
 
     def _take(self, key: tuple) -> Sandbox:
-        """A warm process for (role, hash seed, modules) that lives."""
-        with self._lock:
-            if self._closed:
-                raise RuntimeError("this pool is closed")
-            while self._idle.get(key):
-                sandbox = self._idle[key].pop()
-                if sandbox.alive():
-                    return sandbox
-                sandbox.close()
+        """A warm process for (role, hash seed, modules) that has cleared up after its last answer."""
+        while True:
+            with self._lock:
+                if self._closed:
+                    raise RuntimeError("this pool is closed")
+                idle = self._idle.get(key)
+                sandbox = idle.pop() if idle else None
+            if sandbox is None:
+                return self._start(key)
+            if sandbox.ready():
+                return sandbox
+            sandbox.close()
+
+    def _start(self, key: tuple) -> Sandbox:
         return Sandbox(self.level, self._timeout, self._memory_mb, modules=key[2], hash_seed=key[1])
 
     def _give_back(self, key: tuple, sandbox: Sandbox) -> None:

@@ -7,10 +7,12 @@ import marshal
 import os
 import re
 import select
+import signal
 import socket
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,15 +68,14 @@ class Job:
     longest: int | None = None
 
 
-def compile_job(calls: list[str], prelude: str = "", whole: bool = False) -> Job:
+def compile_job(calls: Sequence[str | list[str]], prelude: str = "") -> Job:
     """The job that compiles test calls; the value of its one outcome is the `tests` of other jobs.
 
     Args:
-        calls: one Python expression per test.
+        calls: one Python expression per test, or several whose values make a tuple.
         prelude: imports and constants that only the calls see; "" for none.
-        whole: whether `f(x) == 3` is evaluated as it stands, and not only `f(x)`.
     """
-    return Job([], (calls, prelude, whole), 1)
+    return Job([], ([[call] if isinstance(call, str) else call for call in calls], prelude), 1)
 
 
 class Sandbox:
@@ -94,6 +95,7 @@ class Sandbox:
     def __init__(self, level: str, timeout: float, memory_mb: int, modules: tuple[str, ...] = (), hash_seed: int = 0):
         self.level, self.timeout, self.modules = level, timeout, modules
         self._clock_timeout = max(3 * timeout, 1.0)
+        self._clearing_up = False  # whether the warm process has not said yet that it is done with the last child
         self._control, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
@@ -163,13 +165,21 @@ class Sandbox:
             results = _Results(connection, expected, job.longest)
             while ending is None and len(outcomes) < expected:
                 ending = self._next(results, outcomes)
-        if isinstance(ending, str):
-            self._control.sendall(b"K")
-            return outcomes, _death(self._receive(24).decode().strip())
-        self._control.sendall(b"R")
-        return outcomes, ending
+        self._end_child()
+        return outcomes, _death(self._cleared_up()) if isinstance(ending, str) else ending
+
+    def _end_child(self) -> None:
+        self._control.sendall(b"K")
+        self._clearing_up = True
+
+    def _cleared_up(self) -> str:
+        """Wait until the warm process has cleared up after its last child; that one's wait status."""
+        status = self._receive(24).decode().strip() if self._clearing_up else ""
+        self._clearing_up = False
+        return status
 
     def _fork(self) -> socket.socket:
+        self._cleared_up()
         ours, theirs = socket.socketpair()
         try:
             with theirs:
@@ -229,6 +239,8 @@ class Sandbox:
             return 0.0
 
     def _receive(self, count: int) -> bytes:
+        if self.level == "limits":  # there an answer can stop its warm process
+            self._process.send_signal(signal.SIGCONT)
         data = b""
         while len(data) < count:
             piece = self._control.recv(count - len(data))
@@ -237,8 +249,12 @@ class Sandbox:
             data += piece
         return data
 
-    def alive(self) -> bool:
-        """Whether the warm process still runs."""
+    def ready(self) -> bool:
+        """Whether the warm process lives and has cleared up after its last answer."""
+        try:
+            self._cleared_up()
+        except (OSError, EOFError):
+            return False
         return self._process.poll() is None
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Read and compare values in the grading process: `decode`, `same` and `preview`.
+"""Read and compare values in the grading process: `decode`, `same`, `preview` and `source`.
 
 A value leaves the sandbox as the JSON text of a tree (`encode.py` writes it in the answer's process). Trees are
 compared here; no method of an answer's object is ever called in the process that has the reference's results.
@@ -185,6 +185,42 @@ def _moment(tree):
         )
     moment = datetime(*fields)
     return (offset is None, (moment - datetime(2000, 1, 1)) // MICROSECOND - (offset or 0))
+
+
+SOURCES = {
+    "i": "int({},16)", "f": "float({})", "c": "complex({})", "dec": "decimal.Decimal({})", "y": "bytes.fromhex({})",
+    "fr": "fractions.Fraction({})", "sp": "bytes.fromhex({}).decode('utf-8','surrogatepass')", "l": "[{}]",
+    "t": "tuple([{}])", "S": "set([{}])", "it": "iter([{}])", "q": "collections.deque([{}])", "d": "dict([{}])",
+    "od": "collections.OrderedDict([{}])", "da": "datetime.date({})", "dt": "datetime.datetime({})",
+    "td": "datetime.timedelta(0,0,*[{}][:1])",
+}  # fmt: skip
+SOURCE_MODULES = ("collections", "datetime", "decimal", "fractions")
+
+
+def source(tree) -> str:
+    """A Python expression of a tree of plain data. Every leaf is written by `repr`, so it runs nothing of the tree; it
+    may name `SOURCE_MODULES`.
+
+    Raises:
+        ValueError: the tree is no plain data (an object, an array, a time with a zone), or is no tree.
+    """
+    try:
+        return _source(tree)
+    except (TypeError, LookupError, RecursionError):
+        raise ValueError(preview(tree)) from None
+
+
+def _source(tree, hashable: bool = False) -> str:
+    """The text of a tree, as a value that can be hashed if it is a key or in a set."""
+    if type(tree) is not list:
+        return repr(tree)
+    tag, items = tree[0], tree[1:]
+    if tag in ("d", "od"):
+        return SOURCES[tag].format(",".join(f"({_source(k, True)},{_source(v)})" for k, v in items))
+    if tag == "dt" and items.pop() is not None:
+        raise TypeError
+    text = SOURCES[tag].format(",".join(_source(item, hashable or tag == "S") for item in items))
+    return f"frozen{text}" if tag == "S" and hashable else text
 
 
 def preview(tree, width: int = 120) -> str:

@@ -5,7 +5,7 @@ and then only forks and reaps. It never sees an answer: text and results go over
 grading process and the child, so nothing of one answer is in the memory that a later child inherits.
 
 Control messages of one byte: J (with a socket: fork a child that runs the job it reads there), T (reply the CPU
-seconds of the child), R (kill and reap it), K (the same, and reply its wait status). EOF ends this process.
+seconds of the child), K (kill and reap it, clear up after it, then reply its wait status). EOF ends this process.
 """
 
 import _socket
@@ -86,10 +86,10 @@ class Traces:
         return self._listdir is not None and bool(self._listdir("."))
 
 
-def compile_tests(calls: list[str], prelude: str, whole: bool) -> bytes:
-    """A frame with the test calls and the prelude as code objects; only children load it."""
+def compile_tests(calls: list[list[str]], prelude: str) -> bytes:
+    """A frame with the calls of each test and the prelude as code objects; only children load it."""
     try:
-        codes = [compile_call(call, whole) for call in calls]
+        codes = [[compile(text.strip(), "test", "eval", dont_inherit=True) for text in texts] for texts in calls]
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         return f"Esyntax error\nin the test calls: {error}"[:300].encode("utf-8", "backslashreplace")
     return b"V" + marshal.dumps((codes, compile_first([prelude])[0] if prelude else None))
@@ -106,29 +106,9 @@ def compile_first(texts: list[str]):
     return None, fault.encode("utf-8", "backslashreplace")
 
 
-def compile_call(text: str, whole: bool):
-    """The code of a test call. Of `f(x) == 3` only `f(x)`, unless the whole is wanted: the value of the call is
-    compared with the value of the reference, so an `__eq__` of the answer decides nothing."""
-    text = text.strip()
-    if whole or "==" not in text:
-        return compile(text, "test", "eval", dont_inherit=True)
-    import _ast
-
-    parsed = compile(text, "test", "eval", _ast.PyCF_ONLY_AST, dont_inherit=True)
-    assert isinstance(parsed, _ast.Expression)
-    body = parsed.body
-    if isinstance(body, _ast.Compare) and len(body.ops) == 1 and isinstance(body.ops[0], _ast.Eq):
-        literals = (_ast.Constant, _ast.Dict, _ast.List, _ast.Set, _ast.Tuple, _ast.UnaryOp)
-        sides = [body.left, body.comparators[0]]
-        for asked, known in (sides, sides[::-1]):
-            if isinstance(asked, _ast.Call) and isinstance(asked.func, _ast.Name) and isinstance(known, literals):
-                body = asked
-                break
-    return compile(_ast.Expression(body), "test", "eval", dont_inherit=True)
-
-
-def run_test(code, prelude, function: str, scope: str, call) -> bytes:
-    """Run one test call in a fresh module: b"V" and its value's text, or b"E", the reason, a line end, the message."""
+def run_test(code, prelude, function: str, scope: str, calls: list) -> bytes:
+    """Run the calls of a test in a fresh module: b"V" and the text of the value (of a tuple of the values, if there are
+    several), or b"E", the reason, a line end, the message."""
     try:
         module = ModuleType("answer")
         sys.modules["answer"] = module
@@ -137,17 +117,23 @@ def run_test(code, prelude, function: str, scope: str, call) -> bytes:
         if scope == "function":
             local: dict = {}
             exec(code, names, local)
-            return b"V" + encode.encode(eval(call, names, local)).encode()
+            return b"V" + values_of(calls, names, local)
         exec(code, names)
         if prelude is not None:
             names = dict(names)
             given: dict = {}
             exec(prelude, given)
             names.update({name: value for name, value in given.items() if name not in (function, "__builtins__")})
-        return b"V" + encode.encode(eval(call, names)).encode()
+        return b"V" + values_of(calls, names, names)
     except BaseException as error:  # noqa: BLE001 - an answer may raise SystemExit and KeyboardInterrupt too
         reason, message = describe_exception(error)
         return f"E{reason}\n{message}".encode("utf-8", "backslashreplace")
+
+
+def values_of(calls: list, names: dict, local: dict) -> bytes:
+    """Each value is written before the next call can change it."""
+    texts = [encode.encode(eval(call, names, local)) for call in calls]
+    return (texts[0] if len(texts) == 1 else f'["t",{",".join(texts)}]').encode()
 
 
 def describe_exception(error: BaseException) -> tuple[str, str]:
@@ -180,17 +166,6 @@ def start_child(connection: int, system_call_filter, level: str, trace_dicts: li
     os.dup2(connection, CHILD_FD)
     os.closerange(CHILD_FD + 1, 2 * DESCRIPTORS)
     run_job(system_call_filter, level, trace_dicts)
-
-
-def empty_folder(path: str) -> None:
-    """Remove everything in the scratch folder; links are not followed."""
-    for name in os.listdir(path):
-        below = f"{path}/{name}"
-        try:
-            os.unlink(below)
-        except (IsADirectoryError, PermissionError):
-            empty_folder(below)
-            os.rmdir(below)
 
 
 def cpu_seconds_of(pid: int) -> float:
@@ -231,10 +206,10 @@ def serve(control: _socket.socket, system_call_filter, level: str) -> None:
         else:
             status = None if pid is None else end(pid, own_session=level == "limits")
             pid = None
-            if level == "strict" and os.listdir("."):
-                empty_folder(".")
             if not message:
                 return
+            if level == "strict" and os.listdir("."):
+                confine.renew_scratch()
             if message == b"K":
                 control.sendall(str(status).encode().ljust(24))
 
@@ -271,7 +246,7 @@ def main() -> None:
             confine.limit_threads()
         confine.limit_memory_and_files(address_bytes)
         if level != "limits":
-            confine.drop_privileges()
+            confine.drop_privileges(mounts=level == "strict")
     except OSError as error:
         problem = str(error) or "unknown"
     write_frame(control.fileno(), problem.encode())

@@ -1,12 +1,16 @@
-"""Find the code in an answer, with or without Markdown fences and prose around it."""
+"""Find the code in an answer, with or without Markdown fences and prose around it.
+
+The answer is any text, and no limit of the sandbox holds here: every pattern and loop takes time linear in its length.
+"""
 
 import re
 from collections.abc import Generator, Iterable, Iterator
+from itertools import dropwhile
 
 ANSWER_MARKER = re.compile(r"^[ \t]*I WANT TO ANSWER:", re.MULTILINE)
 INVISIBLE = re.compile(r"^[\ufeff\u200b]+", re.MULTILINE)
 FENCE = re.compile(r"([ \t]*)(```+|~~~+)(.*)$")
-LOOSE_OPENING = re.compile(r"((?:(?!```|~~~).)*)(```+|~~~+)[ \t]*[\w+.-]*[ \t]*$")
+LOOSE_OPENING = re.compile(r"((?:(?!```|~~~).)*)(```+|~~~+)[ \t]*(?:[\w+.-]+[ \t]*)?$")
 IMPORTS = r"import[ \t]+[\w.]+[ \t]*(?:[,;#\\]|as\b|$)|from[ \t]+[\w.]+[ \t]+import\b"
 CODE_START = re.compile(rf"(?:{IMPORTS}|def |async def |class[ \t]+\w+[ \t]*[:(]|@\w)")
 ASSIGNMENT = re.compile(r"[A-Za-z_]\w*[ \t]*(?::[^=\n]*)?=(?!=)")
@@ -108,7 +112,7 @@ def _is_signature(text: str) -> bool:
     chunk = re.split(r"\n(?=[^\s)\]}])", text, maxsplit=1)[0]
     lines = [line.strip() for line in DOCSTRING.sub("", chunk).split("\n") if line.strip()]
     if len(lines) == 1:
-        return re.search(r":[ \t]*(?:\.\.\.|pass)?[ \t]*(?:#.*)?$", lines[0]) is not None
+        return re.search(r":[ \t]*(?:(?:\.\.\.|pass)[ \t]*)?(?:#.*)?$", lines[0]) is not None
     return len(lines) == 2 and lines[1] in ("...", "pass")
 
 
@@ -204,15 +208,13 @@ def _unfenced(text: str) -> Iterator[str]:
     """Yield the whole text without single words before and after it; then, for each of the first lines that may be
     code, the text from that line up to the first line of prose, and the text from that line to the end."""
     lines = text.lstrip(" ").split("\n")
-    filled = [number for number, line in enumerate(lines) if line.strip()]
-    count = len(filled)
-    while filled and LONE_WORD.match(lines[filled[0]]):
-        filled.pop(0)
+    all_filled = [number for number, line in enumerate(lines) if line.strip()]
+    filled = list(dropwhile(lambda number: LONE_WORD.match(lines[number]), all_filled))
     while filled and LONE_WORD.match(lines[filled[-1]]) and not lines[filled[-1]][:1].isspace():
         filled.pop()
     if not filled:
         return
-    yield text.lstrip(" ") if len(filled) == count else "\n".join(lines[filled[0] : filled[-1] + 1]) + "\n"
+    yield text.lstrip(" ") if len(filled) == len(all_filled) else "\n".join(lines[filled[0] : filled[-1] + 1]) + "\n"
     if all(CODE_LINE.match(lines[number]) for number in filled):
         return
     starts = [

@@ -8,14 +8,15 @@
         print(grade.reward, grade.failure, grade.evidence["tests"])
 
 The results of a reference come from warm processes that no answer ever runs in, so nothing that an answer can read
-has ever held them. The docstring of `sweet_rl.sandbox` says what is promised on which system.
+has ever held them. A test that does more than call the answer is taken apart (`take_apart.py`): what it does with the
+values runs in processes of a third role. The docstring of `sweet_rl.sandbox` says what is promised on which system.
 """
 
 import os
 import re
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -23,18 +24,20 @@ from itertools import islice
 from typing import cast
 
 from sweet_rl.domains.backend.extract_code import call_prelude, code_candidates, function_name, imported_names
-from sweet_rl.domains.base import Grade
+from sweet_rl.domains.backend.take_apart import Parts, take_apart
+from sweet_rl.domains.base import MAX_ANSWER_CHARS, Grade
 from sweet_rl.errors import UserError
 from sweet_rl.records import Task
 from sweet_rl.sandbox.pool import Pool
 from sweet_rl.sandbox.sandbox import NO_RESULT, Job, available_level, compile_job
-from sweet_rl.sandbox.values import decode, preview, same
+from sweet_rl.sandbox.values import SOURCE_MODULES, decode, preview, same, source
 
 # Code with one of these words may give another result each time: such a reference is run more often.
 CHANCE = re.compile(
     r"\b(random|rand\w*|shuffle|choice|sample|uuid\w*|secrets|time|now|today|perf_counter|hash|id|set|frozenset|getpid"
     r"|urandom|object|globals|locals)\b|\{\s*['\"][^:{}]*\}|\{[^:{}]*\bfor\b"
 )
+NOT_APART = "cannot be judged apart from the answer"
 CACHED_REFERENCES = 20_000
 # The text of an equal value cannot be so much longer than the reference's: longer ones are not even read.
 MAX_LONGER_BYTES, MAX_TIMES_LONGER = 1 << 16, 30
@@ -46,11 +49,14 @@ class Reference:
     """What is known of a task.
 
     Attributes:
-        calls: Test calls by the name of the test.
+        calls: Tests by name.
         function: Name of the function that the calls call; "" if unknown.
         prelude: Imports and constants of the reference that the calls name.
-        tests: The calls and the prelude, compiled; only children of the sandbox load it.
-        results: Texts of the values of the calls; None for a call that gives none (released rules only). Empty until
+        parts: The parts of each test.
+        tests: What the tests ask of the answer, and the prelude, compiled; only children of the sandbox load it.
+        rests: The rests of the tests that have one, compiled likewise.
+        longest: Bytes of the longest text that may still be a value that passes.
+        results: Texts of the values of the tests; None for a test that gives none (released rules only). Empty until
             the reference has run.
         ungradable: Reason why no answer can be graded against it.
         machine: What the machine did to the reference; it is not kept, the next answer tries again.
@@ -59,16 +65,14 @@ class Reference:
     calls: dict[str, str]
     function: str
     prelude: str = ""
+    parts: list[Parts] = field(default_factory=list)
     tests: bytes = b""
+    rests: bytes = b""
+    longest: int = 0
     results: list[bytes | None] = field(default_factory=list)
     ungradable: str | None = None
     machine: str | None = None
     _trees: list | None = None
-
-    @property
-    def longest(self) -> int:
-        """Bytes of the longest text that may still be one of the results."""
-        return MAX_LONGER_BYTES + MAX_TIMES_LONGER * max(len(text or b"") for text in self.results)
 
     def tree(self, number: int):
         """The value of a call as a tree; texts are decoded when the first value differs."""
@@ -81,7 +85,7 @@ class CodeGrader(AbstractContextManager):
     """A `Grader` that runs answers on the hidden tests of their task. The reward is the share of tests passed.
 
     Failures: wrong value, exception, timeout, memory, forbidden, unserialisable, exited, output, syntax error; no
-    answer, no code. Evidence: {"level", "tests": [{"name", "passed", "reason"?, "message"?}]}.
+    answer, too long, no code. Evidence: {"level", "tests": [{"name", "passed", "reason"?, "message"?}]}.
 
     Args:
         timeout: CPU seconds per test, as in `sandbox.sandbox.Sandbox`.
@@ -95,7 +99,8 @@ class CodeGrader(AbstractContextManager):
         UserError: A setting is out of range.
     """
 
-    scope, rules, whole_calls = "module", "sweet_rl", False
+    scope, rules = "module", "sweet_rl"
+    whole_tests = False  # whether `f(1) == 5` is evaluated, and not the value of `f(1)` compared
     equal_to_itself = True  # every value; under the released rules NaN and arrays are not
 
     def __init__(self, timeout: float = 1.0, memory_mb: int = 256, workers: int | None = None, sandbox: str = "auto"):
@@ -126,6 +131,8 @@ class CodeGrader(AbstractContextManager):
             return self._judge([], machine=f"while the reference ran: {reference.machine}")
         if answer is None or not answer.strip():
             return self._all_failed(reference, "no answer")
+        if len(answer) > MAX_ANSWER_CHARS:
+            return self._all_failed(reference, "too long", f"an answer of {len(answer):,} characters")
         texts = code_candidates(answer, reference.function)
         if not texts:
             missing = f"no definition of {reference.function or 'a function'} in the answer"
@@ -159,7 +166,7 @@ class CodeGrader(AbstractContextManager):
         return self._reference(task).ungradable
 
     def _grade_code(self, reference: Reference, texts: list[str]) -> Grade:
-        outcomes = self._run("answer", 0, reference, texts, reference.longest)
+        outcomes = self._run("answer", 0, reference, texts)
         machine = next((message for reason, message in outcomes if reason == "machine"), None)
         rows = zip(reference.calls, outcomes, strict=True)
         tests = [self._compare(name, reference, i, outcome) for i, (name, outcome) in enumerate(rows)]
@@ -229,7 +236,7 @@ class CodeGrader(AbstractContextManager):
         if not calls:
             reference.ungradable = "the task has no test cases"
             return reference
-        self._compile_tests(reference)
+        self._compile_tests(reference, code)
         if reference.ungradable or reference.machine:
             return reference
         for seed in [0, 1, 2, 3, 0, 1] if CHANCE.search(code) else [0, 1]:
@@ -250,21 +257,58 @@ class CodeGrader(AbstractContextManager):
                     return reference
         return reference
 
-    def _compile_tests(self, reference: Reference) -> None:
-        job = compile_job(list(reference.calls.values()), reference.prelude, self.whole_calls)
-        ((reason, content),) = self._pool.run("reference", 0, job, set())
+    def _compile_tests(self, reference: Reference, code: str) -> None:
+        for number, (name, call) in enumerate(reference.calls.items()):
+            try:
+                reference.parts.append(take_apart(call, code, reference.prelude, number, self.whole_tests))
+            except ValueError as error:
+                reference.ungradable = f"{name} {NOT_APART}: {error}"
+                return
+        reference.tests = self._compile(reference, [parts.asked for parts in reference.parts])
+        rests = [parts.rest for parts in reference.parts if parts.rest]
+        if rests and reference.tests:
+            reference.rests = self._compile(reference, rests)
+
+    def _compile(self, reference: Reference, calls: Sequence[str | list[str]]) -> bytes:
+        ((reason, content),) = self._pool.run("reference", 0, compile_job(calls, reference.prelude), set())
         if reason == "value":
-            reference.tests = cast(bytes, content)
-        elif reason == "machine":
+            return cast(bytes, content)
+        if reason == "machine":
             reference.machine = str(content)
         else:
             reference.ungradable = f"the test calls cannot be compiled: {reason}: {content!s}"
+        return b""
 
-    def _run(self, role: str, seed: int, reference: Reference, texts: list[str], longest: int | None = None):
-        """The outcomes of the test calls on one code, in a process of its role."""
+    def _run(self, role: str, seed: int, reference: Reference, texts: list[str]) -> list:
+        """The outcomes of the tests on one code, in a process of its role."""
+        longest = reference.longest if role == "answer" else None
         job = Job(texts, reference.tests, len(reference.calls), reference.function, self.scope, longest)
         imports = imported_names("\n".join(texts)) | imported_names(reference.prelude)
-        return self._pool.run(role, seed, job, imports)
+        outcomes = self._pool.run(role, seed, job, imports)
+        if role == "reference":
+            length = max((len(content) for reason, content in outcomes if reason == "value"), default=0)
+            reference.longest = max(reference.longest, MAX_LONGER_BYTES + MAX_TIMES_LONGER * length)
+        return self._run_rests(seed, reference, outcomes) if reference.rests else outcomes
+
+    def _run_rests(self, seed: int, reference: Reference, outcomes: list) -> list:
+        """The outcomes after the rests of the tests have run, on plain data, in a process that has held no answer."""
+        places, lines = [place for place, parts in enumerate(reference.parts) if parts.rest], []
+        for place in places:
+            reason, content = outcomes[place]
+            if reason == "value":
+                try:
+                    lines.append(_assignment(reference.parts[place].values, decode(content)))
+                except (TypeError, ValueError) as error:
+                    outcomes[place] = ("unserialisable", f"the test needs plain data: {error}")
+        if lines:
+            text = "\n".join(lines)
+            modules = {name for name in SOURCE_MODULES if f"{name}." in text}
+            job = Job(["".join(f"import {name}\n" for name in modules) + text], reference.rests, len(places))
+            verdicts = self._pool.run("rest", seed, job, modules | imported_names(reference.prelude))
+            for place, verdict in zip(places, verdicts, strict=True):
+                if outcomes[place][0] == "value":
+                    outcomes[place] = verdict
+        return outcomes
 
     def close(self) -> None:
         """End every process of the grader. It cannot be used afterwards."""
@@ -272,6 +316,12 @@ class CodeGrader(AbstractContextManager):
 
     def __exit__(self, *_):
         self.close()
+
+
+def _assignment(names: Sequence[str], tree) -> str:
+    """The statement that gives the values of a test their names."""
+    trees = [tree] if len(names) == 1 else tree[1:]
+    return "; ".join(f"{name} = {source(one)}" for name, one in zip(names, trees, strict=True))
 
 
 def result(name: str, reason: str | None = None, message: str | None = None) -> dict:

@@ -12,7 +12,7 @@ its scoping makes every answer fail. How it found the code in an answer is unkno
 from collections import OrderedDict
 from datetime import timedelta
 
-from sweet_rl.domains.backend.extract_code import function_name
+from sweet_rl.domains.backend.extract_code import call_prelude, function_name
 from sweet_rl.domains.backend.hidden_tests import CodeGrader, Reference, result
 from sweet_rl.domains.base import Grade
 from sweet_rl.sandbox.values import as_number, findable, same
@@ -24,7 +24,7 @@ LISTS = {"l": list, "t": tuple}
 class PaperGrader(CodeGrader):
     """`CodeGrader` with the release's rules. The failure of an answer with a forbidden word is "banned word"."""
 
-    scope, rules, whole_calls = "function", "paper", True
+    scope, rules, whole_tests = "function", "paper", True
     equal_to_itself = False
 
     def describe(self) -> str:
@@ -46,11 +46,11 @@ class PaperGrader(CodeGrader):
 
     def _run_reference(self, code: str, calls: dict[str, str]) -> Reference:
         """Run the reference once; a test that it fails has no result."""
-        reference = Reference(calls, function_name(code, calls))
+        reference = Reference(calls, function_name(code, calls), call_prelude(code, calls))
         if not calls:
             reference.ungradable = "the task has no test cases"
             return reference
-        self._compile_tests(reference)
+        self._compile_tests(reference, code)
         if reference.ungradable:  # for the release such a test fails
             reference.ungradable, reference.results = None, [None] * len(calls)
         if reference.results or reference.machine:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sweet_rl.domains.base import Grade
+from sweet_rl.domains.base import MAX_ANSWER_CHARS, Grade
 from sweet_rl.domains.frontend.embedding_cache import Embedding, EmbeddingCache, embedding_key
 from sweet_rl.domains.frontend.encoders import ImageEncoder
 from sweet_rl.domains.frontend.extract_page import answered_page
@@ -69,7 +69,7 @@ class PageGrader(AbstractContextManager):
         self.close()
 
     def _grade_batch(self, batch: list[tuple[Task, str | None]]) -> Iterator[Grade]:
-        pages = [answered_page(answer) for _, answer in batch]
+        pages = [None if _is_too_long(answer) else answered_page(answer) for _, answer in batch]
         keys = {task.ground_truth: self._key(task.ground_truth) for task, _ in batch}
         references = {page: known for page, key in keys.items() if (known := self.cache.get(key)) is not None}
         missing = [page for page in keys if page not in references]
@@ -124,10 +124,16 @@ class PageGrader(AbstractContextManager):
         kind, message = "no page", "the answer holds no HTML page"
         if answer is None or not answer.strip():
             kind, message = "no answer", "the agent gave no answer"
+        elif _is_too_long(answer):
+            kind, message = "too long", f"the answer has {len(answer):,} characters"
         return Grade(0.0, failure=kind, evidence=self._evidence(None) | {"message": message, "side": "answer"})
 
     def _evidence(self, similarity: float | None) -> dict:
         return {"similarity": similarity, "encoder": self.encoder.name}
+
+
+def _is_too_long(answer: str | None) -> bool:
+    return answer is not None and len(answer) > MAX_ANSWER_CHARS
 
 
 def cosine(a: np.ndarray, b: np.ndarray) -> float:

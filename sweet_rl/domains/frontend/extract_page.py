@@ -1,12 +1,12 @@
-"""Find the HTML page in a message, and in an answer."""
+"""Find the HTML page in a message, and in an answer, in time linear in its length."""
 
 import re
+from collections.abc import Iterator
 
-_HTML_TAG = re.compile(r"<html\b[^>]*>|</html\s*>", re.IGNORECASE)
-_DOCTYPE_BEFORE = re.compile(r"<!doctype html\b[^>]*>\s*$", re.IGNORECASE)
+_HTML_TAG = re.compile(r"(?:<!doctype html\b[^<>]*>\s*)?<html\b[^<>]*>|</html\s*>", re.IGNORECASE)
 _OPENING = re.compile(r"<!doctype html\b|<html\b|<head\b|<body\b", re.IGNORECASE)
 _ELEMENT = re.compile(r"<(?:body|head|div|main|header|section|nav|footer|form|table|h[1-6]|p|style)\b", re.IGNORECASE)
-_FENCED = re.compile(r"^[ \t]*```[ \t]*(\w*)[ \t]*\n(.*?)^[ \t]*```[ \t]*$", re.MULTILINE | re.DOTALL)
+_FENCE = re.compile(r"[ \t]*```[ \t]*(?:(\w+)[ \t]*)?$")
 
 
 def extract_page(text: str) -> str | None:
@@ -20,8 +20,24 @@ def extract_page(text: str) -> str | None:
     if pages:
         start, end = pages[-1]
         return text[start:end]
-    fenced = [body for name, body in _FENCED.findall(text) if name.lower() in ("", "html") and _ELEMENT.search(body)]
+    fenced = [body for name, body in _fenced(text) if name.lower() in ("", "html") and _ELEMENT.search(body)]
     return fenced[-1].strip() if fenced else None
+
+
+def _fenced(text: str) -> Iterator[tuple[str, str]]:
+    """The name and the text of each closed code fence."""
+    name = ""
+    body: list[str] | None = None
+    for line in text.split("\n"):
+        fence = _FENCE.match(line)
+        if body is None:
+            if fence:
+                name, body = fence[1] or "", []
+        elif fence and not fence[1]:
+            yield name, "\n".join(body)
+            body = None
+        else:
+            body.append(line)
 
 
 def answered_page(answer: str | None) -> str | None:
@@ -56,7 +72,8 @@ def without_pages(text: str, mark: str) -> str:
 
 
 def _whole_pages(text: str) -> list[tuple[int, int]]:
-    """Start and end of the outermost pages, in order; if an `<html>` was never closed, of the last page that is."""
+    """Start, or that of the doctype before it, and end of the outermost pages, in order; if an `<html>` was never
+    closed, of the last page that is."""
     pages, start, depth, opened = [], 0, 0, 0
     for tag in _HTML_TAG.finditer(text):
         if not tag.group().startswith("</"):
@@ -66,14 +83,8 @@ def _whole_pages(text: str) -> list[tuple[int, int]]:
         elif depth:
             depth -= 1
             if depth == 0:
-                pages.append((_with_doctype(text, start), tag.end()))
+                pages.append((start, tag.end()))
     if depth:
         closing = (tag.end() for tag in _HTML_TAG.finditer(text, opened) if tag.group().startswith("</"))
-        pages += [(_with_doctype(text, opened), end) for end in closing][:1]
+        pages += [(opened, end) for end in closing][:1]
     return pages
-
-
-def _with_doctype(text: str, start: int) -> int:
-    """The start of the doctype before a page, or of the page."""
-    doctype = _DOCTYPE_BEFORE.search(text, 0, start)
-    return doctype.start() if doctype else start

@@ -92,7 +92,7 @@ function fenced(text) {
   return nodes;
 }
 function plainOrCode(text, nodes) {
-  const trimmed = text.replace(/^\n+|\s+$/g, "");
+  const trimmed = text.replace(/^\n+/, "").trimEnd();
   if (!trimmed) return;
   if (/^\s*(?:<!doctype|<html)/i.test(trimmed)) nodes.push(codeBlock(trimmed, "html"));
   else if (/^(?:(?:from|import) \w|(?:async )?def \w+\(|class \w+[(:]|@\w+\n)/.test(trimmed)) nodes.push(codeBlock(trimmed, "python"));

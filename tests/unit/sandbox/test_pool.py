@@ -16,6 +16,7 @@ class FakeSandbox:
 
     script: list = []
     made: list = []
+    clean = True
 
     def __init__(self, level, timeout, memory_mb, modules=(), hash_seed=0):
         self.modules, self.seed, self.jobs = modules, hash_seed, []
@@ -28,8 +29,8 @@ class FakeSandbox:
             raise outcome
         return outcome
 
-    def alive(self):
-        return True
+    def ready(self):
+        return self.clean
 
     def close(self):
         pass
@@ -63,14 +64,27 @@ def test_a_job_that_the_machine_fails_twice_keeps_the_outcome_of_the_machine(poo
 def test_a_warm_process_that_ends_is_replaced_and_no_fault_of_the_answer(pool):
     FakeSandbox.script = [EOFError(), [ONE, ONE]]
     assert pool.run("answer", 0, JOB, set()) == [ONE, ONE] and len(FakeSandbox.made) == 2
-    FakeSandbox.script = [EOFError(), EOFError()]
-    assert [reason for reason, _ in pool.run("answer", 0, JOB, set())] == ["machine", "machine"]
 
 
-def test_at_limits_a_warm_process_that_ends_is_the_answer_s_doing(pool):
-    pool.level = "limits"
-    FakeSandbox.script = [EOFError()]
-    assert [reason for reason, _ in pool.run("answer", 0, JOB, set())] == ["exited", "exited"]
+@pytest.mark.parametrize(("control", "reason"), [([ONE], "exited"), (EOFError(), "machine")])
+def test_an_answer_has_ended_its_process_if_that_ends_again_and_one_without_the_answer_does_not(pool, control, reason):
+    FakeSandbox.script = [EOFError(), EOFError(), control]
+    assert [reason for reason, _ in pool.run("answer", 0, JOB, set())] == [reason, reason]
+    assert [[job.texts for job in sandbox.jobs] for sandbox in FakeSandbox.made] == [[JOB.texts], [JOB.texts], [[]]]
+
+
+def test_the_second_run_is_in_a_new_process(pool):
+    pool._idle[("answer", 0, ())] = [FakeSandbox(*[0] * 3), FakeSandbox(*[0] * 3)]
+    FakeSandbox.script = [[ONE, MACHINE], [ONE, ONE]]
+    assert pool.run("answer", 0, JOB, set()) == [ONE, ONE]
+    assert [len(sandbox.jobs) for sandbox in FakeSandbox.made] == [0, 1, 1]
+
+
+def test_a_process_that_has_not_cleared_up_is_not_used_again(pool):
+    pool.run("answer", 0, JOB, set())
+    FakeSandbox.made[0].clean = False
+    assert pool.run("answer", 0, JOB, set()) == [ONE, ONE]
+    assert [len(sandbox.jobs) for sandbox in FakeSandbox.made] == [1, 1]
 
 
 def test_references_and_answers_and_hash_seeds_never_meet_in_a_process(pool):

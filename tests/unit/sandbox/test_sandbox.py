@@ -249,7 +249,7 @@ def test_the_wait_for_a_cpu_is_read_of_the_child_and_not_of_another_process(sand
         path = Path(f"/proc/{sandbox._process.pid}/task/{sandbox._process.pid}/children")
         assert not path.exists() or path.read_text().split()
         connection.close()
-    sandbox._control.sendall(b"R")
+    sandbox._end_child()
     assert sandbox.run(job("def f():\n    return 1", ["f()"])) == [("value", b"1")]
 
 

@@ -1,0 +1,107 @@
+"""What reads a model's text in our own process takes time linear in its length, whatever the text.
+
+A text is an opening, one piece over and over, and an end; pieces are what the patterns look for, alone and in pairs.
+One that is four times as long may take no more than eight times the CPU time.
+"""
+
+import random
+import time
+from itertools import product
+
+import pytest
+
+from sweet_rl.chat_markup import family_of, messages_in
+from sweet_rl.credit.judge import MARKUP, read_verdict
+from sweet_rl.domains.backend.duplicates import _trigrams
+from sweet_rl.domains.backend.extract_code import call_prelude, code_candidates, function_name, imported_names
+from sweet_rl.domains.backend.hidden_tests import CHANCE, CodeGrader
+from sweet_rl.domains.base import MAX_ANSWER_CHARS
+from sweet_rl.domains.frontend.cosine_similarity import PageGrader
+from sweet_rl.domains.frontend.extract_page import answered_page, without_pages
+from sweet_rl.domains.leaks import gives_away, holds_markup
+from sweet_rl.domains.simulated_human import cut_at_sentence
+from sweet_rl.models.thinking import without_thinking
+from sweet_rl.records import Task
+from sweet_rl.rendering import outside, scripts
+from sweet_rl.rendering.stylesheet import possible_classes
+from sweet_rl.sandbox.modules import modules_for
+from sweet_rl.sandbox.values import preview
+from sweet_rl.viewer.messages import messages_of
+from sweet_rl.viewer.views import EXPECTED_AND_GOT
+from tests.support.grading import grade
+from tests.unit.domains.frontend.test_cosine_similarity import PAGE, Browsers, Encoder
+
+REFERENCE = "import math\ndef f(x):\n    y = math.floor(x) * 2 + 1\n    return [y, x][0]\n"
+HOSTS = ("picsum.photos", "source.unsplash.com", "images.unsplash.com", "cdn.jsdelivr.net")
+READERS = {
+    "code": lambda text: code_candidates(text, "f"),
+    "code of any name": lambda text: code_candidates(text, ""),
+    "imports": imported_names,
+    "modules": lambda text: modules_for({"math"}, text),
+    "reference": lambda text: (function_name(text, {"t": text}), call_prelude(text, {"t": text})),
+    "chance": CHANCE.search,
+    "page": answered_page,
+    "text around pages": lambda text: without_pages(text, "[page]"),
+    "scripts": lambda text: (scripts.uses_play_script(text), scripts.plain_configs(text)),
+    "config": lambda text: scripts.plain_configs(f"<script>tailwind.config={text}</script>"),
+    "classes": possible_classes,
+    "address": lambda text: [outside.resolve(f"https://{host}/{text}", "image") for host in HOSTS],
+    "sentences": lambda text: cut_at_sentence(text, len(text) // 2, False),
+    "markup": holds_markup,
+    "leak": lambda text: gives_away(text, REFERENCE, text),
+    "reasoning": without_thinking,
+    "verdict": lambda text: (read_verdict(text), MARKUP.sub("", text)),
+    "chat markup": lambda text: [list(messages_in(text, family)) for family in [family_of(text)] if family],
+    "messages": messages_of,
+    "evidence": lambda text: (EXPECTED_AND_GOT.fullmatch(f"expected {text}"), preview(text)),
+    "description": _trigrams,
+}  # fmt: skip
+PIECES = [
+    " ", "\t", "\n", "\r\n", "\xa0", "_", "a", "A1", "\xe9", "0", ":", ";", "=", "==", ",", ".", "#", "\\", "\\\n",
+    "'", '"', "(", ")", "[", "{", "}", "<", ">", "/", "-", "*", "|", "@", "!", "`", "```", "~~~", "````",
+    "```python\n", "```html\n", '"""', "'''", "__", "a__.__", "def f", "def f(x):", "async ", "class f", "import ",
+    "from a ", " as ", "f = ", "f:", "pass", "...", "return x\n", "I WANT TO ANSWER:\n", "for ", "random ", "<html",
+    "<html>", "</html", "</html>", "<!doctype html", "<body", "<!doctype html>\n", "<div>", "</a ", "class=",
+    "style ", "<script ", "</script>", "src=", "cdn.tailwindcss.com", "tailwind", "//", "/*", "*/", "&amp;", "&#38;",
+    "&#1", "/id/1", "/1x1", "better ", "Better: 1", "<|", "|>", "<|im_start|>user\n", "<|im_end|>", "<|eot_id|>",
+    "[INST]", "[/INST] ", "<think>", "</think>", "expected ", ", got ", "\ue0f0", "1\ue0f1", "\ufeff",
+]  # fmt: skip
+REPEATED = [" ", "\t", "\n", "a", "_", "0", "(", "`"]  # what a pattern repeats; tried after every opening
+ENDS = ["", "\0", " \0", "\n\0"]
+
+
+def cpu_seconds(reader, text: str) -> float:
+    start = time.thread_time()
+    reader(text)
+    return time.thread_time() - start
+
+
+def is_linear(reader, opening: str, piece: str, end: str) -> bool:
+    short, long = (opening + piece * (length // len(piece)) + end for length in (2_000, 8_000))
+    if cpu_seconds(reader, short) < 0.008:
+        return True
+    return min(cpu_seconds(reader, long) for _ in range(3)) < 8 * min(cpu_seconds(reader, short) for _ in range(3))
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_reader_of_texts_takes_linear_time(name):
+    draw = random.Random(name)
+    pairs = draw.sample([a + b for a, b in product(PIECES, repeat=2)], 150)
+    shapes = [(opening, piece, "\0") for opening in PIECES for piece in REPEATED]
+    shapes += [(draw.choice(["", *PIECES]), piece, draw.choice(ENDS)) for piece in [*PIECES, *pairs]]
+    assert [shape for shape in shapes if not is_linear(READERS[name], *shape)] == []
+
+
+def test_an_answer_of_more_than_a_million_characters_fails_unread():
+    code = "def f(x):\n    return x\n"
+    with CodeGrader(timeout=0.5, workers=1) as grader:
+        padded = code + "#" * (MAX_ANSWER_CHARS - len(code))
+        assert grade(grader, code, padded, {"t": "f(1)"}).reward == 1.0
+        graded = grade(grader, code, padded + "#", {"t": "f(1)"})
+    assert (graded.reward, graded.failure) == (0.0, "too long")
+    (page,) = PageGrader(Browsers(), Encoder()).grade_many([(Task("a", PAGE), PAGE + " " * MAX_ANSWER_CHARS)])
+    assert (page.reward, page.failure) == (0.0, "too long")
+
+
+def test_a_page_with_an_endless_character_reference_gets_the_whole_stylesheet():
+    assert possible_classes("<p class='&#" + "1" * 5000 + ";'>") is None
