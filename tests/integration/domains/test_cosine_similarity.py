@@ -30,7 +30,7 @@ def test_the_same_page_is_worth_one_another_less_and_a_page_without_a_picture_no
         same, other = grader.grade_many([(Task("", PAGE), f"```html\n{PAGE}\n```"), (Task("", PAGE), OTHER)])
         vectors = encoder.embed([grader.renderer.render(page).png for page in (PAGE, OTHER)])
         assert "efficientnet-lite0" in grader.describe() and grader.renderer.browser in grader.describe()
-        assert grader.grade(Task("", PAGE), huge).failure == "too_large"
+        assert grader.grade(Task("", PAGE), huge).failure == "too long"
         broken = grader.grade(Task("", huge), PAGE)
     assert (same.reward, same.evidence) == (1.0, {"similarity": 1.0, "encoder": "efficientnet-lite0"})
     assert other.evidence["similarity"] == pytest.approx(float(vectors[0] @ vectors[1]), abs=1e-5)
