@@ -80,7 +80,7 @@ def load_weights(
         from_pretrained: Further arguments of its `from_pretrained`.
 
     Raises:
-        UserError: The model cannot be loaded.
+        UserError: The model cannot be loaded, or a weight is NaN or infinite.
     """
     import torch
     from transformers import AutoModelForCausalLM, BitsAndBytesConfig
@@ -96,10 +96,36 @@ def load_weights(
         model = kind.from_pretrained(model_path(str(name)), dtype=dtype, **from_pretrained)
     except (OSError, ValueError) as error:
         raise _cannot_load(name, str(error)) from error
+    check_finite(name, model)
     for module in model.modules():
         if hasattr(module, "support_avx512bf16_for_cpu"):  # scoring would pack 4-bit layers, without gradients
             module.support_avx512bf16_for_cpu = False
     return model
+
+
+def first_not_finite(model: torch.nn.Module) -> str | None:
+    """Return the name of the first weight with NaN or infinity in it, None if there is none.
+
+    Under ZeRO-3 each process sees its own part of a weight. Weights in 8 bits or fewer are not looked at.
+    """
+    import torch
+
+    for name, parameter in model.named_parameters():
+        weight = getattr(parameter, "ds_tensor", parameter).detach()
+        if not weight.is_floating_point() or weight.itemsize < 2 or weight.is_meta or not weight.numel():
+            continue
+        # Both are NaN if one number is. Without memory for a mask, and ten times as fast as torch.isfinite(weight).
+        if not torch.isfinite(torch.stack(torch.aminmax(weight))).all():
+            return name
+    return None
+
+
+def check_finite(name: str | Path, model: torch.nn.Module) -> None:
+    """Raise UserError if a weight of the model that was loaded from `name` is NaN or infinite."""
+    if (weight := first_not_finite(model)) is not None:
+        raise _cannot_load(
+            name, f"The weight {weight} holds NaN or infinity: its training has failed, or the file is damaged."
+        )
 
 
 def freeze(model: torch.nn.Module, device: torch.device | str | None = None) -> torch.nn.Module:

@@ -1,19 +1,29 @@
 """The leak check: whether a human's reply gives the reference solution away. `base.py` asks again after a leak.
 
-Backend (`gives_away`): a leak is code of the reference that the agent was not shown: eight tokens in a row, or a whole
-statement of at least five tokens. At least two of the tokens have to be operators or brackets, so that plain language
-about the same names and numbers is no leak. Not found: code with changed names, and code described in words.
+Backend (`gives_away`): a leak is code of the reference that the agent was not shown: eight tokens in a row, a whole
+statement of at least five tokens, or the whole solution if it has at least four. At least two of the tokens have to be
+operators or brackets unless it is the whole solution, so that plain language about the same names and numbers is no
+leak. The code is compared as it is written and as Python would write it, each with and without parentheses; spaces,
+line breaks, capitals, comments, kinds of quotation marks and markup around words do not matter. Not found: code with
+changed names, code described in words, and single lines that are shorter. `benchmarks/leaks.py` measures both errors.
 Frontend (`holds_markup`): a leak is any HTML, because such a reply builds the page for the agent.
 """
 
 from __future__ import annotations
 
 import ast
+import html
+import io
 import re
+import tokenize
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import pairwise
+from typing import Any
 
 RUN = 8  # tokens
 STATEMENT = 5  # tokens
+SOLUTION = 4  # tokens
 SYMBOLS = 2  # operators or brackets among them
 _MARKUP = re.compile(
     r"</[a-z][a-z0-9]*\s*>|<(?:!doctype|a|body|button|div|footer|form|h[1-6]|head|header|html|img|input|li|link|main|nav"
@@ -21,20 +31,20 @@ _MARKUP = re.compile(
     re.IGNORECASE,
 )
 _TOKEN = re.compile(r"[^\W\d]\w*|\d+(?:\.\d+)?|[^\w\s]")
+_KEYWORDS = ("return", "raise", "continue", "break", "else", "elif")
+_MARGIN = re.compile(r"^[ \t]*(?:\d+[.:)|]|>)[ \t]", re.MULTILINE)  # the number of a line, the mark of a quotation
+_MARKS = re.compile(r"[`“”‘’;]")  # around words and between statements
+_INVISIBLE = re.compile(r"[\\\u00ad\u200b-\u200f\u2060\ufeff]")  # in words; a backslash escapes them in markdown
 
 
 def gives_away(reply: str, ground_truth: str, public: str) -> bool:
     """Whether `reply` shares code with `ground_truth` that is not in `public`, the text that the agent was shown."""
-    runs, statements = _signs(ground_truth)
-    tokens = _tokens(_without_quotation_marks(reply))
-    shared_runs = {run for run in _runs(tokens, RUN) if run in runs}
-    shared_statements = [statement for statement in statements if _contains(tokens, statement)]
-    if not shared_runs and not shared_statements:
-        return False
-    shown = _tokens(public)
-    if shared_runs and not shared_runs <= set(_runs(shown, RUN)):
-        return True
-    return any(not _contains(shown, statement) for statement in shared_statements)
+    for parentheses in (True, False):
+        signs = _signs(ground_truth, parentheses)
+        found = _found(signs, reply, parentheses)
+        if found and found - _found(signs, public, parentheses):
+            return True
+    return False
 
 
 def holds_markup(text: str) -> bool:
@@ -43,53 +53,90 @@ def holds_markup(text: str) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _signs(ground_truth: str) -> tuple[frozenset, tuple]:
-    """The token runs and the whole statements of the reference that count as leaked when repeated."""
-    code = _code_only(ground_truth)
-    runs = frozenset(run for run in _runs(_tokens(code), RUN) if _is_code(run))
-    lines = {tuple(_tokens(line)) for line in code.splitlines()}
-    return runs, tuple(line for line in lines if len(line) >= STATEMENT and _is_code(line))
+def _signs(ground_truth: str, parentheses: bool) -> dict[int, frozenset[tuple[str, ...]]]:
+    """The token sequences of the reference that count as leaked when repeated, by their length."""
+    signs: set[tuple[str, ...]] = set()
+    for source in _spellings(ground_truth):
+        statements = [_weighed(words, parentheses) for words in _statements(source)]
+        code = [token for statement in statements for token in statement]
+        sequences = [*_runs(code, RUN), *(one for one in statements if len(one) >= STATEMENT)]
+        signs.update(_text(one) for one in sequences if _is_code(one, parentheses))
+        if parentheses and len(code) >= SOLUTION:
+            signs.add(_text(code))
+    return {length: frozenset(one for one in signs if len(one) == length) for length in {len(one) for one in signs}}
 
 
-def _code_only(source: str) -> str:
-    """The source without comments and docstrings, which are plain language, and without signatures."""
+def _found(signs: dict[int, frozenset[tuple[str, ...]]], text: str, parentheses: bool) -> set[tuple[str, ...]]:
+    tokens = _tokens(text, parentheses)
+    return {run for length, known in signs.items() for run in map(tuple, _runs(tokens, length)) if run in known}
+
+
+def _spellings(source: str) -> Iterator[str]:
+    """The source, and how Python writes the same code, if it is code."""
+    yield source
     try:
-        tree = ast.parse(source)
+        yield ast.unparse(ast.parse(source))
     except (SyntaxError, ValueError, RecursionError):
-        return "\n".join(line for line in re.sub(r"#.*", "", source).splitlines() if not _is_signature(line))
-    for node in ast.walk(tree):
-        body = getattr(node, "body", None)
-        if isinstance(body, list):
-            body[:] = [one for one in body if not _is_text(one)]
-    return "\n".join(line for line in ast.unparse(tree).splitlines() if not _is_signature(line))
+        return
 
 
-def _is_text(node: ast.AST) -> bool:
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+def _statements(source: str) -> list[list[str]]:
+    """The words of each statement. Comments and docstrings, which are plain language, and signatures are left out."""
+    statements: list[list[str]] = [[]]
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(source).readline):
+            if token.type == tokenize.NEWLINE:
+                statements.append([])
+            elif token.type != tokenize.COMMENT and token.string.strip():
+                statements[-1].append(token.string)
+    except (tokenize.TokenError, SyntaxError):  # no Python: its lines
+        statements = [line.split() for line in re.sub(r"#.*", "", source).splitlines()]
+    found = map(_without_signature, statements)
+    return [words for words in found if len(words) > 1 or not "".join(words).endswith(("'", '"'))]
 
 
-def _is_signature(line: str) -> bool:
-    return line.lstrip().startswith(("def ", "async def "))
+def _without_signature(words: list[str]) -> list[str]:
+    """What stands behind the signature in a line that begins with one."""
+    if "def" not in words[:2]:
+        return words
+    depth = 0
+    for place, word in enumerate(words):
+        depth += sum(map(word.count, "([{")) - sum(map(word.count, ")]}"))
+        if word.endswith(":") and depth == 0:
+            return words[place + 1 :]
+    return []
 
 
-def _without_quotation_marks(reply: str) -> str:
-    """The reply without quotation marks and code ticks, which stand around words and are no code."""
-    return re.sub(r"[`“”‘’]", " ", reply)
+def _weighed(words: list[str], parentheses: bool) -> list[tuple[str, bool]]:
+    """The tokens of a statement, each with whether it is a sign of code: an operator or bracket outside of texts."""
+    return [
+        (token, not (token[0].isalnum() or token in "_,.'" or word[0] in "'\""))
+        for word in words
+        for token in _tokens(word, parentheses)
+    ]
 
 
-def _tokens(text: str) -> list[str]:
-    return _TOKEN.findall(text.replace('"', "'"))
+def _is_code(tokens: Sequence[tuple[str, bool]], parentheses: bool) -> bool:
+    """Whether a sequence holds enough signs of code that plain language about the same names and numbers has not.
+
+    One is enough for a long sequence that has been stripped of its parentheses. A keyword that begins a statement after
+    a colon is one, too.
+    """
+    signs = sum(sign for _, sign in tokens)
+    signs += any(one == ":" and two in _KEYWORDS for (one, _), (two, _) in pairwise(tokens))
+    operators = sum(sign and token not in ":[]{}" for token, sign in tokens)
+    return signs >= SYMBOLS or (not parentheses and operators > 0 and len(tokens) >= RUN)
 
 
-def _runs(tokens: list[str], length: int) -> list[tuple[str, ...]]:
-    return [tuple(tokens[start : start + length]) for start in range(len(tokens) - length + 1)]
+def _text(tokens: Sequence[tuple[str, bool]]) -> tuple[str, ...]:
+    return tuple(token for token, _ in tokens)
 
 
-def _is_code(tokens: tuple[str, ...]) -> bool:
-    """Whether enough tokens are operators or brackets. Commas, full stops and quotation marks do not count."""
-    return sum(not token[0].isalnum() and token not in "_,.'" for token in tokens) >= SYMBOLS
+def _tokens(text: str, parentheses: bool) -> list[str]:
+    text = _MARGIN.sub(" ", _INVISIBLE.sub("", html.unescape(text)))
+    text = _MARKS.sub(" ", text).replace('"', "'").casefold()
+    return [token for token in _TOKEN.findall(text) if parentheses or token not in "()"]
 
 
-def _contains(tokens: list[str], run: tuple[str, ...]) -> bool:
-    size = len(run)
-    return any(tuple(tokens[start : start + size]) == run for start in range(len(tokens) - size + 1))
+def _runs(tokens: Sequence[Any], length: int) -> Iterator[Sequence[Any]]:
+    return (tokens[start : start + length] for start in range(len(tokens) - length + 1))

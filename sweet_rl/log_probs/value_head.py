@@ -24,7 +24,7 @@ from sweet_rl.log_probs.logps import ROW_TOKENS, in_batches, run_rows
 from sweet_rl.log_probs.projection import projection_replaced, unwrapped
 from sweet_rl.log_probs.rows import EncodedText, lay_out
 from sweet_rl.log_probs.shared_prefix import share_prompts
-from sweet_rl.model_loading import load_frozen
+from sweet_rl.model_loading import check_finite, load_frozen
 
 HEAD = "value_head"
 
@@ -69,7 +69,7 @@ def load_value_model(
         load: Function of (path, dtype, device) that loads the model under the head.
 
     Raises:
-        UserError: The folder has no value head.
+        UserError: The folder has no value head, or one with NaN or infinity.
     """
     file = _head_file(Path(path))
     if file is None:
@@ -78,6 +78,7 @@ def load_value_model(
     with safe_open(file, "pt") as weights:
         state = {name: weights.get_tensor(f"{HEAD}.{name}") for name in ("weight", "bias")}
     model.get_submodule(HEAD).load_state_dict(state)
+    check_finite(path, model.get_submodule(HEAD))
     return model.requires_grad_(False)
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import resource
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -23,6 +24,7 @@ from sweet_rl.log_probs.logps import completion_logps
 from sweet_rl.progress import progress_bar
 from sweet_rl.training.batches import FILLER, Order, ProcessBatches
 from sweet_rl.training.checkpoints import mark_complete
+from sweet_rl.training.finite import check_figures, check_weights
 from sweet_rl.training.first_loss import check_first, has_dropout
 from sweet_rl.training.order import EpochOrder, prompt_groups
 
@@ -91,6 +93,9 @@ class GroupedTrainer(Trainer):
         self.indices = _Indices(len(prompts))
         self.sums: dict[str, Tensor] = {}
         self.first: Tensor | None = None  # sums over the first step for check_first
+        self.step_loss: Tensor | float = 0.0  # of this process since the last optimiser step
+        self.grad_norm: Tensor | float | None = None
+        self.last_batch: dict[str, Any] = {}
         self.since = time.perf_counter()
         # No processing_class: the Trainer would write the tokenizer's EOS over those of the generation config.
         super().__init__(
@@ -108,6 +113,7 @@ class GroupedTrainer(Trainer):
             self.remove_callback(PrinterCallback)
         self.remove_callback(ProgressCallback)
         self.add_callback(_Progress)
+        self.add_callback(_FiniteStep(self))
         if objective.first_loss is not None:
             self.add_callback(_FirstStep(self))
 
@@ -160,7 +166,37 @@ class GroupedTrainer(Trainer):
             tokens = distance.new_tensor(distance.numel())
             parts = figures["preference_loss"], figures["items"], distance.sum(), tokens
             self.first += torch.stack([part.detach().double() for part in parts])
-        return loss * self.args.world_size / num_items_in_batch  # gradients are averaged over processes
+        loss = loss * self.args.world_size / num_items_in_batch  # gradients are averaged over processes
+        self.step_loss = self.step_loss + loss.detach()
+        self.last_batch = inputs
+        return loss
+
+    def _get_grad_norm(self, model, grad_norm=None):
+        self.grad_norm = super()._get_grad_norm(model, grad_norm)
+        return self.grad_norm
+
+    def check_step(self) -> None:
+        """Raise UserError if loss or gradient norm of a step are not finite, before it moves a weight."""
+        norm = torch.as_tensor(0.0 if self.grad_norm is None else self.grad_norm)
+        norm = torch.where(norm < 0, torch.nan, norm)  # DeepSpeed's word for NaN and infinity is -1
+        self._check_figures(self.state.global_step + 1, {"loss": self.step_loss, "gradient norm": norm})
+        self.step_loss = 0.0
+
+    def _check_figures(self, step: int, figures: dict[str, Tensor | float]) -> None:
+        """Raise UserError in all processes if a figure is not finite in one of them."""
+        values = torch.stack([torch.as_tensor(value, device=self.args.device).double() for value in figures.values()])
+        if self.args.world_size > 1:
+            values = self.accelerator.gather(values[None]).mean(0)
+        check_figures(step, dict(zip(figures, values.tolist(), strict=True)))
+
+    def check_model(self) -> None:
+        """Raise UserError if the model is not to be saved: a weight, or the loss of the last batch, is not finite."""
+        step, model = self.state.global_step, self.model
+        if model is not None:
+            check_weights(step, model)
+        with self._evaluating(), torch.no_grad():
+            loss, _, _ = self._losses(self.model_wrapped, self.last_batch)
+        self._check_figures(step, {"loss after it": loss})
 
     def check_first_step(self) -> None:
         """Check the first step's loss before it moves a weight. Raises UserError in all processes."""
@@ -185,24 +221,32 @@ class GroupedTrainer(Trainer):
     def evaluate(self, eval_dataset=None, ignore_keys=None, metric_key_prefix: str = "eval") -> dict[str, float]:
         """The means of loss and figures over the held-out examples, each computed once; logged as `eval_...`."""
         began = time.perf_counter()
-        model = self.model_wrapped
-        training = model.training
-        model.eval()
         sums: dict[str, Tensor] = {}
         size = self.args.per_device_train_batch_size * self.args.world_size
-        for indices in self._batches(self.evaluation.tolist(), size):
-            batch = self._prepare_inputs(self._collate(indices))
-            with torch.no_grad():
-                loss, figures, _ = self._losses(model, batch)
-            for name, value in (figures | {"loss": loss}).items():
-                sums[name] = sums.get(name, 0) + value
+        with self._evaluating(), torch.no_grad():
+            for indices in self._batches(self.evaluation.tolist(), size):
+                batch = self._prepare_inputs(self._collate(indices))
+                loss, figures, _ = self._losses(self.model_wrapped, batch)
+                for name, value in (figures | {"loss": loss}).items():
+                    sums[name] = sums.get(name, 0) + value
         sums.pop("tokens")
-        model.train(training)
         means = {f"{metric_key_prefix}_{name}": value for name, value in self._means(sums).items()}
+        check_figures(self.state.global_step, {"loss of the held-out examples": means[f"{metric_key_prefix}_loss"]})
         self.since += time.perf_counter() - began
         self.log(means)
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, means)
         return means
+
+    @contextlib.contextmanager
+    def _evaluating(self) -> Iterator[None]:
+        """The model is in evaluation mode inside."""
+        model = self.model_wrapped
+        training = model.training
+        model.eval()
+        try:
+            yield
+        finally:
+            model.train(training)
 
     def _means(self, sums: dict[str, Tensor]) -> dict[str, float]:
         """Totals over all processes, divided by the number of items; "tokens" is not divided."""
@@ -226,6 +270,7 @@ class GroupedTrainer(Trainer):
         super().log(logs, start_time)
 
     def _save_checkpoint(self, model, trial):
+        self.check_model()
         super()._save_checkpoint(model, trial)
         self.accelerator.wait_for_everyone()
         if self.args.should_save:
@@ -276,6 +321,16 @@ class _Progress(ProgressCallback):
             shown = ("loss", "margin", "accuracy")
             text = ", ".join(f"{name} {logs[name]:.4g}" for name in shown if name in logs)
             self.training_bar.set_postfix_str(text, refresh=False)
+
+
+class _FiniteStep(TrainerCallback):
+    """Has the figures of each step checked before it moves a weight."""
+
+    def __init__(self, trainer: GroupedTrainer):
+        self.trainer = trainer
+
+    def on_pre_optimizer_step(self, args, state, control, **kwargs):
+        self.trainer.check_step()
 
 
 class _FirstStep(TrainerCallback):

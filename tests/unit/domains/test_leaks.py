@@ -79,7 +79,7 @@ def test_eight_tokens_in_a_row_are_a_leak_and_seven_are_none(reply, leak):
     ],
 )
 def test_a_whole_statement_is_a_leak_if_it_is_long_enough_and_has_operators(statement, leak):
-    assert gives_away(f"It is {statement} there.", f"{statement}\n", "") is leak
+    assert gives_away(f"It is {statement} there.", f"x = 1\n{statement}\n", "") is leak
 
 
 def test_what_was_shown_excuses_only_what_it_holds():

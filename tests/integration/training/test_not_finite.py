@@ -1,0 +1,154 @@
+"""NaN and infinity stop a training where they appear, and no model with them is saved or loaded."""
+
+from __future__ import annotations
+
+import json
+import runpy
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import TrainerCallback
+
+from sweet_rl.cli.groups import arguments
+from sweet_rl.errors import UserError
+from sweet_rl.log_probs.value_head import HEAD, attach_value_head, load_value_model
+from sweet_rl.model_loading import load_frozen, load_weights
+from sweet_rl.training.trainer import GroupedTrainer
+from tests.support.command_line import ROOT, call
+from tests.support.tiny_models import EOS, save_tiny_chat_model
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory) -> str:
+    return save_tiny_chat_model(tmp_path_factory.mktemp("model"))
+
+
+@pytest.fixture(scope="module")
+def flags(model, tmp_path_factory) -> dict:
+    """Of four steps of DPO."""
+    prompt = {"text": f"<|bos|><|user|>Hello.{EOS}<|assistant|>", "train": False}
+    rows = [
+        {"chosen": [prompt, {"text": f"good {i}{EOS}", "train": True}],
+         "rejected": [prompt, {"text": f"bad {i}{EOS}", "train": True}]}
+        for i in range(8)
+    ]  # fmt: skip
+    path = tmp_path_factory.mktemp("data") / "pairs.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return {
+        "pretrain": model, "dataset": str(path), "learning_rate": 1e-3, "train_batch_size": 2, "save_steps": 1,
+    }  # fmt: skip
+
+
+def train(flags: dict, script: str = "train_dpo.py") -> None:
+    main = runpy.run_path(str(ROOT / "scripts" / script))["main"]
+    main(**arguments(main, flags))
+
+
+def saved_step(folder: Path) -> str:
+    (checkpoint,) = (folder / "checkpoints").glob("checkpoint-*")
+    assert all(weight.isfinite().all() for weight in load_file(checkpoint / "model.safetensors").values())
+    return checkpoint.name
+
+
+def spoiled(monkeypatch, when: str, spoil) -> None:
+    """Call `spoil(model)` at the callback `when` of the third step."""
+
+    class Spoil(TrainerCallback):
+        pass
+
+    def act(self, args, state, control, model=None, **kwargs):
+        if state.global_step == (3 if when == "on_step_end" else 2):
+            spoil(model)
+
+    setattr(Spoil, when, act)
+    make = GroupedTrainer.__init__
+
+    def made(self, *arguments, **named):
+        make(self, *arguments, **named)
+        self.callback_handler.callbacks.insert(0, Spoil())
+
+    monkeypatch.setattr(GroupedTrainer, "__init__", made)
+
+
+@torch.no_grad()
+def the_vector_of_an_unused_token_is_nan(model) -> None:
+    model.get_input_embeddings().weight[-1, -1] = torch.nan
+
+
+@torch.no_grad()
+def one_weight_is_nan(model) -> None:
+    list(model.parameters())[-2].view(-1)[-1] = torch.nan
+
+
+def one_gradient_is_infinite(model) -> None:
+    next(iter(model.parameters())).register_hook(lambda gradient: gradient + torch.inf)
+
+
+@pytest.mark.parametrize(
+    ("when", "spoil", "found"),
+    [
+        ("on_step_end", the_vector_of_an_unused_token_is_nan, "step 3: the weight model.embed_tokens.weight holds NaN"),
+        ("on_step_begin", one_weight_is_nan, "step 3: the loss is nan"),
+        ("on_step_begin", one_gradient_is_infinite, "step 3: the gradient norm is"),
+    ],
+)
+def test_a_step_with_nan_stops_the_training_and_it_goes_on_from_the_last_checkpoint(
+    when, spoil, found, flags, tmp_path, capsys
+):
+    flags = flags | {"save_path": str(tmp_path)}
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(UserError, match=found):
+        spoiled(patch, when, spoil)
+        train(flags)
+    assert saved_step(tmp_path) == "checkpoint-2" and not (tmp_path / "model.safetensors").exists()
+    train(flags)
+    assert "going on from step 2" in capsys.readouterr().out and (tmp_path / "model.safetensors").exists()
+
+
+@pytest.mark.parametrize("changes", [{}, {"bf16": True, "lora_rank": 2}, {"max_norm": 0.0}])
+def test_a_learning_rate_that_bursts_the_weights_fails_again_and_is_never_complete(changes, flags, tmp_path):
+    flags = flags | {"save_path": str(tmp_path), "learning_rate": 1e30, "warmup_ratio": 0.0} | changes
+    for _ in range(2):
+        result = call("train_dpo.py", **flags)
+        assert result.code == 2 and "error: step " in result.err and "already complete" not in result.out
+        assert not (tmp_path / "model.safetensors").exists()
+
+
+def test_held_out_examples_with_nan_stop_the_training(flags, tmp_path, monkeypatch):
+    rows = [json.loads(line) | {"task_id": str(i)} for i, line in enumerate(open(flags["dataset"]))]
+    path = tmp_path / "pairs.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    means = GroupedTrainer._means
+    monkeypatch.setattr(GroupedTrainer, "_means", lambda self, sums: {name: torch.nan for name in means(self, sums)})
+    with pytest.raises(UserError, match="step 1: the loss of the held-out examples is nan"):
+        train(flags | {"dataset": str(path), "save_path": str(tmp_path / "out"), "eval_fraction": 0.3})
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize(
+    "name", ["model.embed_tokens.weight", "model.layers.1.mlp.down_proj.weight", "model.norm.weight"]
+)
+def test_a_model_with_nan_is_not_loaded_and_its_first_such_weight_is_named(name, value, model, tmp_path):
+    broken = load_weights(model)
+    names = [key for key, _ in broken.named_parameters()]
+    with torch.no_grad():
+        for key in (name, names[-1]):
+            broken.get_parameter(key).view(-1)[-1] = value
+    broken.save_pretrained(tmp_path)
+    for dtype in (torch.float32, torch.bfloat16):
+        with pytest.raises(UserError, match=f"{tmp_path}.*The weight {name} holds NaN or infinity"):
+            load_frozen(tmp_path, dtype, "cpu")
+
+
+def test_a_value_head_with_nan_is_not_loaded(model, tmp_path):
+    critic = attach_value_head(load_weights(model))
+    with torch.no_grad():
+        critic.value_head.bias.fill_(torch.nan)
+    save_file({HEAD + "." + key: value for key, value in critic.value_head.state_dict().items()}, tmp_path / "head")
+    for file in Path(model).iterdir():
+        (tmp_path / file.name).symlink_to(file)
+    (tmp_path / "model.safetensors").unlink()
+    critic.save_pretrained(tmp_path)
+    with pytest.raises(UserError, match="The weight bias holds NaN"):
+        load_value_model(str(tmp_path), device="cpu")
