@@ -40,8 +40,10 @@ class ChatFormat:
         tokenizer: Tokenizer of transformers, with a chat template.
         eos_ids: Further ids that end a turn (from the generation config).
         name: Name of the model, for errors.
+        vocabulary: Number of token ids that the model knows; default: those of the tokenizer.
 
     Attributes:
+        vocabulary: Number of token ids.
         fingerprint: Hash of the vocabulary, 16 hex digits; equal fingerprints mean equal ids.
         eos_ids: All ids that end a turn: first the marker that the template writes after an assistant turn
             (`<|eot_id|>`, `<end_of_turn>`), then the tokenizer's EOS and those given.
@@ -53,8 +55,9 @@ class ChatFormat:
         UserError: No chat template, or no token that ends a turn.
     """
 
-    def __init__(self, tokenizer: Any, eos_ids: Sequence[int] = (), name: str = ""):
+    def __init__(self, tokenizer: Any, eos_ids: Sequence[int] = (), name: str = "", vocabulary: int = 0):
         self.tokenizer = tokenizer
+        self.vocabulary = max(vocabulary, len(tokenizer))
         self.name = name or getattr(tokenizer, "name_or_path", "") or "the tokenizer"
         if not getattr(tokenizer, "chat_template", None):
             raise UserError(
@@ -64,8 +67,8 @@ class ChatFormat:
         self._template = _dated(tokenizer.get_chat_template(), self.name)
         self._rendered = lru_cache(maxsize=_CACHED)(self._render)
         self._ids_of = lru_cache(maxsize=_CACHED)(self._tokenize)
-        vocabulary = tokenizer.get_vocab()
-        self.fingerprint = hashlib.sha256(json.dumps(sorted(vocabulary.items())).encode()).hexdigest()[:16]
+        ids = tokenizer.get_vocab()
+        self.fingerprint = hashlib.sha256(json.dumps(sorted(ids.items())).encode()).hexdigest()[:16]
 
         added = {token.content: token for token in tokenizer.added_tokens_decoder.values()}
         special = {text for text, token in added.items() if token.special} | set(tokenizer.all_special_tokens)
@@ -89,7 +92,7 @@ class ChatFormat:
     @classmethod
     def from_pretrained(cls, path: str | Path) -> "ChatFormat":
         """The chat format of a packaged model, model directory or hub name. Raises UserError if it cannot be loaded."""
-        from transformers import AutoTokenizer, GenerationConfig
+        from transformers import AutoTokenizer, GenerationConfig, PretrainedConfig
 
         path = model_path(str(path))
         try:
@@ -100,7 +103,12 @@ class ChatFormat:
             eos = GenerationConfig.from_pretrained(path).eos_token_id
         except (OSError, ValueError):  # a model directory need not have one
             eos = None
-        return cls(tokenizer, eos_ids=[eos] if isinstance(eos, int) else list(eos or ()), name=path)
+        try:  # models often have a few ids more than their tokenizer
+            config, _ = PretrainedConfig.get_config_dict(path)
+            vocabulary = max(part.get("vocab_size") or 0 for part in (config, config.get("text_config") or {}))
+        except (OSError, ValueError):
+            vocabulary = 0
+        return cls(tokenizer, [eos] if isinstance(eos, int) else list(eos or ()), path, vocabulary)
 
     def prompt(self, messages: Sequence[Mapping[str, Any]], tokenizer: str | None = None) -> list[Part]:
         """What the model sees before its next reply: BOS once, all turns so far, the header of the reply.
@@ -137,7 +145,9 @@ class ChatFormat:
             raise ValueError("a dialogue ends with a message of the assistant")
         return [*self.prompt(messages[:-1], tokenizer), self._turn(messages[-1], tokenizer)[0]]
 
-    def encode(self, parts: Sequence[Part], tokenizer_fingerprint: str | None = None) -> tuple[list[int], list[bool]]:
+    def encode(
+        self, parts: Sequence[Part], tokenizer_fingerprint: str | None = None, where: str = "a text"
+    ) -> tuple[list[int], list[bool]]:
         """Tokenise each part by itself, adding no special tokens.
 
         Special-token text becomes the token in untrained parts (it is markup there), never in `plain` parts, and in
@@ -147,9 +157,13 @@ class ChatFormat:
             parts: Parts of one text.
             tokenizer_fingerprint: Fingerprint of the tokenizer of the parts' token_ids, which are used only if it is
                 this one.
+            where: Place of the text, for errors.
 
         Returns:
             Token ids [S], and for each whether it is trained [S].
+
+        Raises:
+            UserError: a token id that the vocabulary does not have.
         """
         ids: list[int] = []
         train: list[bool] = []
@@ -158,6 +172,12 @@ class ChatFormat:
             sampled: Sequence[int] | None = part.get("token_ids") if same else None
             if sampled is None:
                 sampled = self._ids_of(part["text"], part["train"], part.get("plain", False))
+            elif wrong := [token for token in sampled if not 0 <= token < self.vocabulary]:
+                raise UserError(
+                    f"{where}: the token id {wrong[0]} is outside of the vocabulary of {self.name}, whose ids are "
+                    f"below {self.vocabulary}. Was the file edited? Without 'tokenizer' in its row, a text is "
+                    "tokenised again."
+                )
             ids += sampled
             train += [part["train"]] * len(sampled)
         return ids, train

@@ -1,8 +1,16 @@
-"""Errors for the user, and of single items. Scripts print the message of a UserError and exit with status 2."""
+"""Errors for the user, and of single items. Scripts print the message of a UserError and exit with its status."""
 
 
 class UserError(Exception):
     """Invalid input, settings or environment. Its message says what was found, where, and what to do."""
+
+    exit_status = 2
+
+
+class NothingMade(UserError):
+    """A step that ran and gave nothing that another step could use. Its output stays unfinished."""
+
+    exit_status = 1
 
 
 def first_line(error: Exception) -> str:

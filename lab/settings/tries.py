@@ -10,11 +10,12 @@ from typing import Any
 
 import yaml
 
+from sweet_rl.cli.values import read_yaml
 from sweet_rl.errors import UserError
 from sweet_rl.evaluation.budget import behind, cpu_seconds_of
 from sweet_rl.evaluation.comparison import compare
 from sweet_rl.evaluation.comparison_table import Table
-from sweet_rl.evaluation.graded_file import read_graded
+from sweet_rl.evaluation.graded_file import check_seeds, read_graded
 from sweet_rl.evaluation.statistics import Estimate, interval_text
 from sweet_rl.runs.texts import write_texts
 
@@ -63,7 +64,7 @@ def read_tries(path: str | Path) -> list[Try]:
             two methods set the same step, which then could not have the settings of both.
     """
     try:
-        read = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        read = read_yaml(Path(path).read_text(encoding="utf-8"))
     except (OSError, yaml.YAMLError) as error:
         raise UserError(f"{path}: the settings to try cannot be read: {error}") from error
     if not isinstance(read, dict) or not read:
@@ -116,7 +117,9 @@ def write_log(path: str | Path, tries: Sequence[Try], graded: Sequence[Sequence[
     tries, seeds, measure, evaluated = list(tries), len(graded[0]), "success", 0
     ended = {f"{one.method} {one.number}": paths for one, paths in zip(tries, graded, strict=True) if not one.failed}
     if ended:
-        comparison = compare({name: [read_graded(path) for path in paths] for name, paths in ended.items()})
+        runs = {name: [read_graded(path) for path in paths] for name, paths in ended.items()}
+        check_seeds(runs)
+        comparison = compare(runs)
         measure, evaluated = comparison.measure, comparison.tasks
         rows = {row.name: row for row in comparison.rows}
         for place, one in enumerate(tries):

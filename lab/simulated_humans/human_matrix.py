@@ -19,7 +19,7 @@ from sweet_rl.errors import UserError
 from sweet_rl.evaluation.budget import behind_dialogues, human_of
 from sweet_rl.evaluation.comparison import Row, compare
 from sweet_rl.evaluation.comparison_table import Table
-from sweet_rl.evaluation.graded_file import GradedFile, check_comparable, parse_runs, read_graded
+from sweet_rl.evaluation.graded_file import GradedFile, check_comparable, check_seeds, parse_runs, read_graded
 from sweet_rl.evaluation.statistics import interval_text
 from sweet_rl.runs.texts import write_texts
 
@@ -43,7 +43,9 @@ def main(
         overwrite: Replace outputs that exist with other content.
     """
     paths = parse_runs(runs)
-    matrix = measure_matrix({name: [read_graded(path) for path in files] for name, files in paths.items()}, seed)
+    graded = {name: [read_graded(path) for path in files] for name, files in paths.items()}
+    check_seeds(graded)
+    matrix = measure_matrix(graded, seed)
     content = matrix.to_dict() | {"files": paths, "seed": seed}
     texts = {
         output_path: json.dumps(content, indent=2, ensure_ascii=False) + "\n",

@@ -30,7 +30,7 @@ from sweet_rl.cli.process import (
     share_cores,
 )
 from sweet_rl.cli.released import Released
-from sweet_rl.cli.values import coerce, is_bool_word, name_of, takes_bool
+from sweet_rl.cli.values import coerce, is_bool_word, name_of, read_yaml, takes_bool
 from sweet_rl.errors import UserError
 
 
@@ -39,7 +39,7 @@ def run(main: Callable[..., Any], command: Sequence[str] | None = None, released
 
     `--flag value`, `--flag=value`, `--flag` and `--noflag` for booleans, `--config FILE.yaml` for any of them
     (a flag on the command line wins), `--help`. Values are checked against the annotations of `main` and of its
-    groups. Exit codes: 0 done, 2 UserError (only its message, on stderr), 130 interrupted.
+    groups. Exit codes: 0 done, 1 nothing came out, 2 UserError (only the message, on stderr), 130 interrupted.
 
     Args:
         main: Function whose parameters are the settings; see the docstring of this package.
@@ -62,7 +62,7 @@ def run(main: Callable[..., Any], command: Sequence[str] | None = None, released
         leave_process_group()
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
+        sys.exit(error.exit_status)
     except KeyboardInterrupt:
         print("\ninterrupted: run the same command again to continue", file=sys.stderr)
         sys.exit(130)
@@ -205,14 +205,14 @@ def _checked(given: Mapping[str, tuple[str, Any]], names: Mapping[str, Flag]) ->
 
 def _read_config(path: str) -> dict[str, Any]:
     try:
-        content = yaml.safe_load(find_config(path).read_text(encoding="utf-8"))
+        content = read_yaml(find_config(path).read_text(encoding="utf-8"))
     except OSError as error:
         check_moved(f"--config {path}", f"--config {path}")
         raise UserError(
             f"--config {path}: {error.strerror}. Give the path of a YAML file, or the name of a packaged one."
         ) from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UserError(f"--config {path}: not a YAML file. {error}") from error
+        raise UserError(f"--config {path}: not a YAML file that can be read. {error}") from error
     if content is None:
         return {}
     if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):

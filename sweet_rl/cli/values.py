@@ -25,6 +25,29 @@ _NAMES = {
 }
 
 
+class _OneKeyEach(yaml.SafeLoader):
+    """Reads YAML whose mappings have each key once; of two equal keys YAML itself would take the last."""
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict:
+        found: list[Any] = []
+        for key_node, _ in getattr(node, "value", ()):
+            if key_node.tag == "tag:yaml.org,2002:merge":
+                continue
+            if (key := self.construct_object(key_node, deep=True)) in found:
+                problem = f"the key {key!r} is there twice: leave one of them"
+                raise yaml.constructor.ConstructorError(None, None, problem, key_node.start_mark)
+            found.append(key)
+        return super().construct_mapping(node, deep)
+
+
+def read_yaml(text: str) -> Any:
+    """Return the value of a YAML text. Raises yaml.YAMLError, also for a key that is there twice."""
+    try:
+        return yaml.load(text, Loader=_OneKeyEach)  # noqa: S506
+    except RecursionError as error:
+        raise yaml.YAMLError("it is nested too deeply") from error
+
+
 def coerce(value: Any, kind: Any, where: str) -> Any:
     """Return `value` as `kind`.
 
@@ -87,7 +110,7 @@ def _as(value: Any, kind: Any) -> Any:
             raise ValueError(value)
         return str(value)
     if (origin or kind) is dict:
-        value = yaml.safe_load(value) if isinstance(value, str) else value
+        value = read_yaml(value) if isinstance(value, str) else value
         if not isinstance(value, dict):
             raise ValueError(value)
         return value

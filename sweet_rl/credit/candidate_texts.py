@@ -67,8 +67,9 @@ def encoded_candidates(record: TurnCandidates, chat: ChatFormat, hint: bool) -> 
         prompt = with_hint(prompt, reference_solution(record))
     texts = []
     for i in range(len(record.additional_outputs)):
-        ids, train = chat.encode([*prompt, completion_part(record, i, chat.eos_text)], record.tokenizer)
-        texts.append(EncodedText.build(ids, train, f"candidates {record.id!r}, candidate {i}"))
+        where = f"candidates {record.id!r}, candidate {i}"
+        parts = [*prompt, completion_part(record, i, chat.eos_text)]
+        texts.append(EncodedText.build(*chat.encode(parts, record.tokenizer, where), where))
     return texts
 
 
@@ -80,7 +81,7 @@ def sampling_logprobs(record: TurnCandidates, normalize: str = "turn") -> list[l
         normalize: As in `advantage`. With "none", a released record's sums are given, each as a list of one.
 
     Raises:
-        UserError: The record does not have them.
+        UserError: The record does not have them, or not one for each token.
     """
     values = record.additional_reference_logprobs
     sums = record.extra.get("additional_reference_logprobs_sum")
@@ -91,6 +92,7 @@ def sampling_logprobs(record: TurnCandidates, normalize: str = "turn") -> list[l
             f"candidates {record.id!r}: no sampling log-probs (additional_reference_logprobs). Give --reference seed "
             "--reference_model_id MODEL."
         )
+    record.check_logprobs(f"candidates {record.id!r}")
     return values
 
 

@@ -191,7 +191,8 @@ def sample_file(
 
     recorded = to_settings(settings, model, step, sampling=sampling)
     inputs = [input_path, settings.exclude, model_input(settings.model_id)]
-    return run_step(open_run(output_path, recorded, inputs, step.overwrite), sample)
+    output = open_run(output_path, recorded, inputs, step.overwrite)
+    return run_step(output, sample, may_be_empty=not trajectories)  # with more shards than tasks
 
 
 async def sample_turns(

@@ -88,9 +88,11 @@ def write_pairs(
     def show(summary: dict) -> None:
         kind = "with the reference solution" if hint else "without the reference solution"
         print(f"{path}: {summary['pairs']} trajectory pairs {kind}")
+        if not summary["pairs"]:
+            print(PreferencePair.why_none)
 
     settings = to_settings(texts, hint=hint, min_gap=min_gap) | {"chat": texts.chat and texts.chat.fingerprint}
-    run_step(open_run(path, settings, [graded_path], overwrite), pair, show)
+    run_step(open_run(path, settings, [graded_path], overwrite), pair, show, may_be_empty=True)
 
 
 def check_texts(trajectories: Sequence[Trajectory], texts: TextMarkup) -> None:

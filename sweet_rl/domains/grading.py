@@ -70,11 +70,20 @@ def sibling_pairs(
     Args:
         trajectories: Graded trajectories.
         min_gap: Smallest difference of rewards. None: chosen has a reward of 1 and rejected a lower one.
+
+    Raises:
+        UserError: Two tasks have the same id.
     """
     siblings: dict[str, list[Trajectory]] = {}
     for trajectory in trajectories:
         if trajectory.is_graded and trajectory.turns:
-            siblings.setdefault(trajectory.task.id, []).append(trajectory)
+            group = siblings.setdefault(trajectory.task.id, [])
+            group.append(trajectory)
+            if trajectory.task.content != group[0].task.content:
+                raise UserError(
+                    f"the dialogues {group[0].id!r} and {trajectory.id!r} are of different tasks with the same id "
+                    f"{trajectory.task.id!r}, so their rewards cannot be compared. Give each task an id of its own."
+                )
     for group in siblings.values():
         yield from ((a, b) for a in group for b in group if _preferred(a.reward, b.reward, min_gap))
 

@@ -9,7 +9,7 @@ from sweet_rl.cli.configs import packaged_config
 from sweet_rl.errors import UserError
 from sweet_rl.evaluation.comparison import compare
 from sweet_rl.evaluation.comparison_table import as_latex, as_markdown, as_text, paper_results
-from sweet_rl.evaluation.graded_file import parse_runs, read_graded
+from sweet_rl.evaluation.graded_file import check_seeds, parse_runs, read_graded
 from sweet_rl.runs.texts import write_texts
 
 PAPER = packaged_config("paper/results.yaml")
@@ -59,6 +59,7 @@ def compare_files(wanted: ComparisonSettings) -> None:
         raise UserError(f"two outputs are written to one of {', '.join(outputs)}: choose different files.")
     figures = paper_results(PAPER, wanted.paper).get("rows") if wanted.paper else None
     graded = {name: [read_graded(path) for path in files] for name, files in paths.items()}
+    check_seeds(graded)
     chains = [_parse_chain(chain) for chain in wanted.chains]
     comparison = compare(graded, list(wanted.baselines), chains, wanted.seed, wanted.mix_humans)
     content = comparison.to_dict() | {"paper": figures, "files": paths, "seed": wanted.seed}

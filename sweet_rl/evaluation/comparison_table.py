@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
-
+from sweet_rl.cli.values import read_yaml
 from sweet_rl.errors import UserError
 from sweet_rl.evaluation.comparison import Comparison, Difference
 from sweet_rl.evaluation.statistics import interval_text
@@ -109,7 +108,7 @@ def paper_results(path: str | Path, name: str) -> dict:
     Raises:
         UserError: there is no such entry.
     """
-    results = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    results = read_yaml(Path(path).read_text(encoding="utf-8"))
     if name not in results:
         raise UserError(f"--paper is {name!r}; it must be one of {', '.join(results)}.")
     return results[name]

@@ -15,7 +15,7 @@ from sweet_rl.cli import alias, to_settings
 from sweet_rl.credit.trajectory_pairs import check_texts, write_pairs
 from sweet_rl.domains import Domain, Grader
 from sweet_rl.domains.grading import best_of_tasks, first_tasks, grade_trajectories, reference_answers
-from sweet_rl.errors import UserError
+from sweet_rl.errors import NothingMade, UserError
 from sweet_rl.evaluation.comparison import compare
 from sweet_rl.evaluation.graded_file import GradedFile, check_comparable, grader_of, read_graded
 from sweet_rl.evaluation.report import summarise_rewards, summary_text
@@ -178,6 +178,11 @@ def evaluate(domain: Domain, evaluation: Evaluation, texts: DialogueTexts, gradi
         summary["win_rate"] = wins.to_dict() | {"baseline": evaluation.baseline}
     print(summary_text(summary))
     print(f"{evaluation.result}: {len(graded)} graded dialogues")
+    if not summary["graded"]:
+        raise NothingMade(
+            f"{evaluation.result}: none of the {len(graded)} dialogues has a reward, for the reasons above. Dialogues "
+            "that failed are played again with --retry_failed of simulate_interactions.py."
+        )
     for pair_path, hint in zip(pair_paths, (False, True), strict=True):
         if pair_path is not None:
             write_pairs(pair_path, evaluation.result, graded, hint, loaded_texts, min_gap, step.overwrite)
@@ -242,4 +247,4 @@ def _write_best(path: str, source: str, graded: Sequence[Trajectory], overwrite:
     def show(summary: dict) -> None:
         print(f"{path}: the best dialogues of {summary['trajectories']} tasks")
 
-    run_step(open_run(path, to_settings(best_of="task"), [source], overwrite), write, show)
+    run_step(open_run(path, to_settings(best_of="task"), [source], overwrite), write, show, may_be_empty=True)

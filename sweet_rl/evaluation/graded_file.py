@@ -6,7 +6,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from sweet_rl.errors import UserError
-from sweet_rl.records import Trajectory, content_id, read_records
+from sweet_rl.records import Trajectory, content_id, hash_rows, read_records
 from sweet_rl.runs.manifest import read_manifest
 
 NOT_OF_THE_GRADER = {"num_tasks", "sandbox", "workers", "browser", "baseline", "seed", "k", "grade_references", "limit"}
@@ -64,6 +64,29 @@ def read_graded(path: str) -> GradedFile:
     trajectories = read_records(path, Trajectory)
     manifest = read_manifest(path)
     return GradedFile(path, trajectories, grader_of(path, trajectories, manifest["settings"] if manifest else {}))
+
+
+def check_seeds(runs: Mapping[str, Sequence[GradedFile]]) -> None:
+    """Raise UserError if two files of a run hold the same dialogues, whatever their ids and order."""
+    for files in runs.values():
+        if len(files) > 1:
+            refuse_copies((file.path, hash_rows(sorted(map(_dialogue, file.trajectories)))) for file in files)
+
+
+def refuse_copies(contents: Iterable[tuple[str, str]]) -> None:
+    """Raise UserError if two files, given as (path, digest of the content), have equal content."""
+    seen: dict[str, str] = {}
+    for path, content in contents:
+        if content in seen:
+            raise UserError(
+                f"{seen[content]} and {path} hold the same, so they are one seed and not two. Give each file once."
+            )
+        seen[content] = path
+
+
+def _dialogue(trajectory: Trajectory) -> str:
+    said = [[message["role"], message["content"]] for message in trajectory.dialogue_history]
+    return content_id([trajectory.task.id, trajectory.reward, trajectory.answer, said])
 
 
 def grader_of(

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from sweet_rl.cli import to_settings
-from sweet_rl.errors import UserError
+from sweet_rl.errors import NothingMade, UserError
 from sweet_rl.integrations.benchmark import DIALOGUE, TASK
 from sweet_rl.records import Trajectory, parse_row
 from sweet_rl.rollout.play import trajectory_id
@@ -28,6 +28,11 @@ def import_dialogues(input_path: str, output_path: str, step: StepSettings) -> d
         The summary: dialogues, without_reward (these are left out).
     """
     dialogues, failed = read_dialogues(input_path)
+    if not dialogues:
+        raise NothingMade(
+            f"{input_path}: none of its {failed} dialogues has a reward: they failed or could not be graded. Run the "
+            "evaluation again."
+        )
 
     def write(run: Run) -> dict:
         run.write_missing(trajectory.to_dict() for trajectory in dialogues)

@@ -103,8 +103,8 @@ class VisionFormat:
             self._closing,
             *self.chat.encode([{"text": AFTER, "train": False}])[0],
         ]
-        bos, _ = self.chat.encode(parts[:start], tokenizer)
-        ids, train = self.chat.encode(parts[start:], tokenizer)
+        bos, _ = self.chat.encode(parts[:start], tokenizer, where)
+        ids, train = self.chat.encode(parts[start:], tokenizer, where)
         return EncodedText.build([*bos, *hint, *ids], [False] * (len(bos) + len(hint)) + train, where)
 
     def model_inputs(self, pictures: Sequence[bytes], input_ids: Tensor) -> dict[str, Tensor]:

@@ -35,6 +35,8 @@ def completions(answer: dict[str, Any], count: int, kind: str, chat: ChatFormat 
         text, reason = _text(choice, kind), choice.get("finish_reason")
         ids = None if chat is None else _token_ids(choice)
         if ids is not None and chat is not None:
+            if not all(0 <= token < chat.vocabulary for token in ids):
+                raise _malformed(f"the server's reply has token ids that {chat.name} does not know")
             text, share = chat.decode(ids), len(ids)
         reason = "length" if reason == "length" else "stop"
         found.append(Completion(text, ids, _logprobs(choice, ids), reason, prompt, share))

@@ -63,6 +63,15 @@ def refuse(where: str, name: str, value: Any, expected: str) -> NoReturn:
     raise RecordError(f"{where}: the field {name!r} is {shown(value)}; it must be {expected}.")
 
 
+def check_lengths(logprobs: Any, token_ids: Any, where: str) -> None:
+    """Raises RecordError unless there is one log-prob for each token id. A mean, and what is not known, passes."""
+    if isinstance(logprobs, list) and isinstance(token_ids, list) and len(logprobs) != len(token_ids):
+        raise RecordError(
+            f"{where}: {len(logprobs)} log-probs for {len(token_ids)} token ids; there must be one for each. Was the "
+            "file edited, or cut?"
+        )
+
+
 def shown(value: Any) -> str:
     """A JSON value for an error: its kind and its first 80 characters."""
     if value is None:

@@ -29,7 +29,7 @@ def read_records(path: str | Path, kind: type[Record], limit: int | None = None)
 
     Raises:
         RecordError: naming file, line, field, finding and remedy, for a missing or empty file, broken JSON, a missing
-            field, a wrong type, or the same id twice.
+            field, a wrong type, the same id twice, or one task id for two tasks.
     """
     return [record for _, record in scan_records(path, kind, limit)]
 
@@ -40,9 +40,18 @@ def scan_records(path: str | Path, kind: type[Record], limit: int | None = None)
         raise RecordError(f"{path}: {limit} records were asked for; ask for at least 1, or for all (None).")
     line_of: dict[str, int] = {}
     copies: dict[str, int] = {}
+    tasks: dict[str, tuple[int, int]] = {}  # hash of the content and line, by id
     for number, start, row in islice(scan_rows(path), limit):
         where = f"{path}, line {number}"
         record = kind.from_dict(row, where)
+        task = record.task if isinstance(record, Trajectory | TurnCandidates) else None
+        if task is not None:
+            content, line = tasks.setdefault(task.id, (hash(task.content), number))
+            if content != hash(task.content):
+                raise RecordError(
+                    f"{where}: the task id {task.id!r} stands for another task on line {line}. Dialogues of one task "
+                    "are compared with each other: give each task an id of its own, or remove 'id' from all tasks."
+                )
         if not row.get("id"):
             base = record.task.id if isinstance(record, Trajectory) else record.id
             copy = copies.get(base, 0)
@@ -57,7 +66,7 @@ def scan_records(path: str | Path, kind: type[Record], limit: int | None = None)
         line_of[record.id] = number
         yield start, record
     if not line_of:
-        raise RecordError(f"{path}: the file has no records. Was the step that writes it finished?")
+        raise RecordError(f"{path}: the file has no records. {kind.why_none}")
 
 
 def holds_pairs(path: str | Path) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypedDict, get_args
 
-from sweet_rl.records.checks import read_fields, refuse
+from sweet_rl.records.checks import check_lengths, read_fields, refuse
 from sweet_rl.records.ids import content_id
 from sweet_rl.records.released import candidates_row, pair_row
 
@@ -55,6 +55,7 @@ class Message(_Message, total=False):
 @dataclass
 class _Record:
     _always_written: ClassVar[tuple[str, ...]] = ()
+    why_none: ClassVar[str] = "Was the step that writes it finished?"
 
     @classmethod
     def from_dict(cls, row: dict, where: str = "a record") -> Self:
@@ -103,6 +104,11 @@ class Task(_Record):
     def __post_init__(self) -> None:
         self.id = self.id or content_id([self.problem_description, self.ground_truth, self.test_cases])
 
+    @property
+    def content(self) -> tuple[str, str, frozenset[tuple[str, str]]]:
+        """What makes two tasks the same, whatever their ids."""
+        return self.problem_description, self.ground_truth, frozenset(self.test_cases.items())
+
 
 @dataclass
 class Trajectory(_Record):
@@ -142,6 +148,14 @@ class Trajectory(_Record):
 
     def __post_init__(self) -> None:
         self.id = self.id or f"{self.task.id}-0"
+
+    @classmethod
+    def from_dict(cls, row: dict, where: str = "a trajectory") -> Self:
+        """As `_Record.from_dict`; raises RecordError also for a message with more or fewer log-probs than token ids."""
+        record = super().from_dict(row, where)
+        for number, message in enumerate(record.dialogue_history):
+            check_lengths(message.get("logprobs"), message.get("token_ids"), f"{where}, dialogue_history[{number}]")
+        return record
 
     @property
     def is_graded(self) -> bool:
@@ -224,9 +238,16 @@ class TurnCandidates(_Record):
             if values is not None and len(values) != count:
                 found = f"{len(values)} entries for {count} additional_outputs"
                 refuse(where, name, found, "one entry per candidate")
+        record.check_logprobs(where)
         if record.judge_result is not None and sorted(record.judge_result) != list(range(count)):
             refuse(where, "judge_result", record.judge_result, f"each of 0..{count - 1} once, best first")
         return record
+
+    def check_logprobs(self, where: str) -> None:
+        """Raise RecordError naming the place if a candidate's log-probs are not one for each of its token ids."""
+        pairs = zip(self.additional_reference_logprobs or (), self.additional_token_ids or (), strict=False)
+        for number, (logprobs, ids) in enumerate(pairs):
+            check_lengths(logprobs, ids, f"{where}, candidate {number}")
 
 
 @dataclass
@@ -246,6 +267,11 @@ class PreferencePair(_Record):
     tokenizer: str | None = None
     task_id: str | None = None
     extra: dict[str, Any] = field(default_factory=dict)
+
+    why_none: ClassVar[str] = (
+        "No task has two dialogues of which one is preferred: with reward 1 and below (code), or as far apart as "
+        "--min_gap (pages). Collect more dialogues per task (--best_of_n), or give a smaller --min_gap."
+    )
 
     def __post_init__(self) -> None:
         self.id = self.id or content_id([self.chosen, self.rejected])

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from sweet_rl.cli import UNRECORDED, print_summary, to_settings
 from sweet_rl.domains import Domain, HumanSettings
-from sweet_rl.errors import UserError
+from sweet_rl.errors import NothingMade, UserError
 from sweet_rl.model_loading import model_input
 from sweet_rl.models import CallSettings, ChatModel, ModelSettings, Sampling, load_model
 from sweet_rl.models.cache import CallCache
@@ -180,9 +180,16 @@ class Simulation:
                     named = {"agent and human": agent}
                 else:
                     named = {"agent": agent, "human": human_model}
-                return await collect(run, jobs, setup, collection.concurrency, named)
+                summary = await collect(run, jobs, setup, collection.concurrency, named)
+            if set(summary["endings"]) == {"failed"}:
+                print_summary(summary)
+                raise NothingMade(
+                    f"{output_path}: all {summary['dialogues']} dialogues failed, for the reasons above. Mend these, "
+                    "then give the same command with --retry_failed."
+                )
+            return summary
 
-        return run_step(output, play, _show)
+        return run_step(output, play, _show, may_be_empty=not jobs)  # with more shards than dialogues
 
     def _models(self, resources: contextlib.ExitStack) -> tuple[ChatModel, ChatModel | None]:
         """The models of agent and human, the same one if their settings are equal; None for a scripted human."""

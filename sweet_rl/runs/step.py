@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 
 from sweet_rl.cli import UNRECORDED, print_summary
-from sweet_rl.errors import ItemError, UserError
+from sweet_rl.errors import ItemError, NothingMade, UserError
 from sweet_rl.progress import progress_bar
 from sweet_rl.runs.run import DirectoryRun, Run
 
@@ -56,6 +56,7 @@ def run_step(
     output: Output,
     work: Callable[[Output], dict | Coroutine[Any, Any, dict]],
     show: Callable[[dict[str, Any]], None] = print_summary,
+    may_be_empty: bool = False,
 ) -> dict[str, Any]:
     """Do the work of a step unless its output is complete, finish the output, and show and return its summary.
 
@@ -64,13 +65,21 @@ def run_step(
         work: Function or coroutine function that writes what the output lacks and returns the summary. If it raises,
             the output stays unfinished, and the same command continues it.
         show: Function that prints the summary.
+        may_be_empty: Whether an output without records is finished too.
+
+    Raises:
+        NothingMade: The output has no records; its summary has been shown.
     """
     with output:
         if output.complete:
             print(f"{output.path}: already complete")
         else:
-            summary = work(output)
-            output.finish(summary if isinstance(summary, dict) else asyncio.run(summary))
+            made = work(output)
+            summary = made if isinstance(made, dict) else asyncio.run(made)
+            if isinstance(output, Run) and not output.done and not may_be_empty:
+                show(summary)
+                raise NothingMade(f"{output.path}: not a single record came out. The summary above says what was read.")
+            output.finish(summary)
         summary = output.summary or {}
     show(summary)
     return summary

@@ -161,7 +161,7 @@ class Encoder:
 
     def encode(self, parts: list[Part], tokenizer: str | None, where: str) -> EncodedText:
         """The ids and the mask of trained tokens. Raises UserError naming `where` if there is nothing to train on."""
-        return EncodedText.build(*self.chat.encode(parts, tokenizer), where)
+        return EncodedText.build(*self.chat.encode(parts, tokenizer, where), where)
 
     def _length(self, tokenizer: str | None, where: str, parts: list[Part]) -> int:
         return len(self.encode(parts, tokenizer, where))

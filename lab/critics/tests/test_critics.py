@@ -225,7 +225,6 @@ def test_a_candidate_is_played_by_its_belief_gain(world):
     {"additional_reference_logprobs": [-1.0, -2.0, -1.0, -3.0]},
     {"tokenizer": "another"},
     {"additional_token_ids": None},
-    {"additional_reference_logprobs": [[-1.0]] * 4},
 ])  # fmt: skip
 @pytest.mark.parametrize("settings", [{"normalize": "top"}, {"clip": 1.0}])
 def test_stored_log_probs_of_other_tokens_cannot_be_compared_token_by_token(world, changes, settings):

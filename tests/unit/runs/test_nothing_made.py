@@ -1,0 +1,95 @@
+"""A step that made nothing says so with status 1, and its output is not finished."""
+
+import json
+
+import pytest
+
+from sweet_rl.cli import run
+from sweet_rl.domains import AnswerEnvironment
+from sweet_rl.errors import NothingMade, UserError
+from sweet_rl.integrations.logs import import_dialogues
+from sweet_rl.records import PreferencePair, Trajectory, read_records
+from sweet_rl.runs.manifest import read_manifest
+from sweet_rl.runs.run import open_run
+from sweet_rl.runs.step import StepSettings, run_step
+from tests.support.command_line import call, read_rows, write_rows
+from tests.support.dialogues import graded
+
+
+@pytest.mark.parametrize(("error", "status"), [(NothingMade("nothing"), 1), (UserError("wrong"), 2)])
+def test_nothing_made_is_another_exit_status_than_a_wrong_call(error, status, capsys):
+    def main() -> None:
+        """A script."""
+        raise error
+
+    with pytest.raises(SystemExit) as end:
+        run(main, [])
+    assert end.value.code == status and capsys.readouterr().err == f"error: {error}\n"
+
+
+def test_an_output_without_records_is_not_finished_unless_it_may_be_empty(tmp_path, capsys):
+    for _ in range(2):
+        with pytest.raises(NothingMade, match="made.jsonl: not a single record"):
+            run_step(open_run(tmp_path / "made.jsonl", {}), lambda run: {"read": 7})
+    assert "read: 7" in capsys.readouterr().out and read_manifest(tmp_path / "made.jsonl")["status"] == "running"
+    run_step(open_run(tmp_path / "made.jsonl", {}), lambda run: {}, may_be_empty=True)
+    assert read_manifest(tmp_path / "made.jsonl")["status"] == "finished"
+
+
+def episode(row: dict, ok: bool) -> dict:
+    return {"traces": [{"agent": {"name": "agent"}, "ok": ok, "info": {"dialogue": row}}]}
+
+
+def test_an_import_without_a_rewarded_dialogue_makes_no_file(tmp_path):
+    row = graded()[0].to_dict()
+    log = write_rows(tmp_path / "traces.jsonl", [episode(row, False), {"traces": []}])
+    with pytest.raises(NothingMade, match="none of its 2 dialogues has a reward"):
+        import_dialogues(str(log), str(tmp_path / "out.jsonl"), StepSettings())
+    assert [path.name for path in tmp_path.iterdir()] == ["traces.jsonl"]
+    result = call("import_dialogues.py", input_path=log, output_path=tmp_path / "out.jsonl")
+    assert result.code == 1 and "finished" not in result.out
+
+
+def test_a_grading_without_a_reward_ends_with_status_1(tmp_path):
+    rows = [one.to_dict() | {"ending": "failed", "failure": {"kind": "timeout", "side": "agent"}} for one in graded()]
+    source = write_rows(tmp_path / "in.jsonl", rows)
+    flags = {"input_path": source, "output_path": tmp_path / "out.jsonl", "preference_path": tmp_path / "pairs.jsonl"}
+    result = call("evaluate_code.py", **flags, task_type="mini", sandbox="limits", tokenizer="mini")
+    assert result.code == 1 and f"none of the {len(rows)} dialogues has a reward" in result.err
+    assert not (tmp_path / "pairs.jsonl").exists()
+
+
+def test_no_pairs_are_explained_where_they_are_written_and_where_they_are_read(tmp_path):
+    rows = [one.to_dict() for one in graded() if one.reward != 1.0]
+    source = write_rows(tmp_path / "in.jsonl", rows)
+    flags = {"input_path": source, "output_path": tmp_path / "out.jsonl", "preference_path": tmp_path / "pairs.jsonl"}
+    result = call("evaluate_code.py", **flags, task_type="mini", sandbox="limits", tokenizer="mini")
+    assert (
+        result.code == 0 and "pairs.jsonl: 0 trajectory pairs" in result.out and PreferencePair.why_none in result.out
+    )
+    with pytest.raises(UserError, match="No task has two dialogues of which one is preferred.*smaller --min_gap"):
+        read_records(tmp_path / "pairs.jsonl", PreferencePair)
+    with pytest.raises(UserError, match="Was the step that writes it finished"):
+        read_records(tmp_path / "pairs.jsonl", Trajectory)
+
+
+def test_a_rollout_whose_every_dialogue_failed_is_not_finished_and_can_be_played_again(tmp_path, monkeypatch):
+    tasks = write_rows(tmp_path / "tasks.jsonl", [graded()[0].task.to_dict()])
+    flags = {
+        "agent_model": "mini", "env_model": "mini", "input_path": tasks, "output_path": tmp_path / "out.jsonl",
+        "best_of_n": 2, "agent_prompt_path": "mini_agent.txt", "max_tokens": 3, "max_turns": 1,
+    }  # fmt: skip
+    begin = AnswerEnvironment.__init__
+
+    def broken(self, *arguments, **named):
+        begin(self, *arguments, **named)
+        self.dialogue[0]["content"] *= 10_000  # longer than the model's context
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(AnswerEnvironment, "__init__", broken)
+        for _ in range(2):
+            result = call("simulate_interactions.py", **flags)
+            assert result.code == 1 and "all 2 dialogues failed" in result.err and "context" in result.out, result
+    assert json.loads((tmp_path / "out.jsonl.manifest.json").read_text())["status"] == "running"
+    result = call("simulate_interactions.py", "--retry_failed", **flags)
+    assert result.code == 0 and {row["ending"] for row in read_rows(tmp_path / "out.jsonl")} == {"turn_limit"}, result
