@@ -9,7 +9,8 @@ from tests.support.command_line import call, read_rows, write_rows
 
 def test_what_the_audit_lists_is_left_out_of_dialogues_and_of_grading(tmp_path):
     tasks = make_tasks(3, seed=3)
-    bad = tasks[1] | {"test_cases": {"test1": "nothing_like_it(1)"}}
+    function = tasks[1]["test_cases"]["test1"].partition("(")[0]
+    bad = tasks[1] | {"test_cases": {"test1": f"{function}(1, 2, 3, 4, 5, 6, 7)"}}
     first = write_rows(tmp_path / "test.jsonl", [tasks[0], bad])
     second = write_rows(tmp_path / "train.jsonl", [tasks[2], tasks[0]])
     listed, page = tmp_path / "exclude.jsonl", tmp_path / "audit.md"
