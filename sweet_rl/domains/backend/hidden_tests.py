@@ -264,6 +264,9 @@ class CodeGrader(AbstractContextManager):
             except ValueError as error:
                 reference.ungradable = f"{name} {NOT_APART}: {error}"
                 return
+            except LookupError as error:
+                reference.ungradable = f"the reference fails {name}: {error}"
+                return
         reference.tests = self._compile(reference, [parts.asked for parts in reference.parts])
         rests = [parts.rest for parts in reference.parts if parts.rest]
         if rests and reference.tests:

@@ -53,6 +53,7 @@ def take_apart(test: str, reference: str, prelude: str, number: int, whole: bool
 
     Raises:
         ValueError: The test does not come apart; the text says why.
+        LookupError: The test has nothing to do with the reference.
     """
     test = test.strip()
     try:
@@ -71,7 +72,9 @@ def take_apart(test: str, reference: str, prelude: str, number: int, whole: bool
     except (SyntaxError, RecursionError, MemoryError) as error:
         raise ValueError(f"it is no Python expression ({error})") from None
     if not asked:
-        raise ValueError("it calls nothing that the reference defines")
+        if _names(tree) & own:
+            raise ValueError("it names what the reference defines but does not call it")
+        raise LookupError("it defines nothing that the test calls")
     if isinstance(body, ast.Name):
         return Parts([test])
     values = tuple(map(splitter.name, range(len(asked))))
