@@ -1,6 +1,7 @@
 """evaluate_code.py and compare_runs.py by their command lines."""
 
 import json
+import shutil
 
 import pytest
 
@@ -136,8 +137,12 @@ def test_num_tasks_takes_the_first_tasks(tmp_path, graded):
 
 
 def test_runs_are_compared_as_text_json_and_markdown(graded, tmp_path):
-    path = graded[0] / "out.jsonl"
-    flags = ["--runs", f"zero-shot={path},new={path}+{path}", "--baselines", "zero-shot",
+    path, other = graded[0] / "out.jsonl", tmp_path / "other_seed.jsonl"
+    rows = read_rows(path)
+    rows[0]["dialogue_history"][0]["content"] += " Please."
+    write_rows(other, rows)
+    shutil.copy(f"{path}.manifest.json", f"{other}.manifest.json")
+    flags = ["--runs", f"zero-shot={path},new={path}+{other}", "--baselines", "zero-shot",
              "--output_path", tmp_path / "r.json", "--markdown_path", tmp_path / "r.md"]  # fmt: skip
     out = script("compare_runs", *flags)
     assert "success vs zero-shot" in out and "+0.0 (+0.0 to +0.0), p = 1.000" in out
