@@ -14,7 +14,7 @@ trap 'exit 1' USR1 # from a lane whose step failed
 trap stop EXIT
 
 step() {
-    local name="$1" log="$OUT/logs/$1.log" start=$SECONDS old note=""
+    local name="$1" log="$OUT/logs/$1.log" start=$SECONDS old status=0 note=""
     shift
     kill -0 $$ 2>/dev/null || exit 1 # the recipe has been killed: its lanes begin no other step
     trap 'exit 143' TERM             # a lane does not inherit these two
@@ -22,9 +22,11 @@ step() {
     echo "\$ $*" >>"$log"
     old=$(wc -c <"$log")
     "$@" </dev/null >>"$log" 2>&1 &
-    if ! wait $!; then
+    wait $! || status=$?
+    if [ $status != 0 ]; then
+        [ $status -le 128 ] || note=": ended by signal $((status - 128))" # 9 may be a lack of memory
         {
-            echo "$name failed. The end of ${log#"$PWD"/}:"
+            echo "$name failed$note. The end of ${log#"$PWD"/}:"
             tail -c "+$((old + 1))" "$log" | tail -n 20
         } >&2
         kill -USR1 $$
