@@ -23,6 +23,7 @@ def hub(tmp_path, monkeypatch):
     with HubServer({TRAIN: TASKS, "datasets/owner/name/dir/file.jsonl": TASKS}) as server:
         use_hub(monkeypatch, server, tmp_path / "cache")
         yield server
+    _downloaded.cache_clear()
 
 
 def test_records_on_the_hub_are_read_by_their_names_and_from_the_cache_afterwards(hub, tmp_path, monkeypatch):
