@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from scipy.stats import ttest_1samp
 
 from tests.support.command_line import ROOT
 from tests.support.manual import PAGES, blocks, check_command, commands
@@ -43,6 +44,14 @@ def test_every_command_is_one_that_its_program_takes(page, monkeypatch):
                 check_command(variables, words)
 
 
+SHOWN_AS = {
+    "SWEET-RL (the release's reference)": "SWEET-RL",
+    "SWEET-RL (the paper's reference)": "SWEET-RL (seed model as reference)",
+    "SWEET-RL (mean)": "SWEET-RL",
+    "without length normalisation (sum)": "without length normalisation",
+}
+
+
 def shown(page: str, part: str) -> list[list[str]]:
     """The cells of the rows of a table between the marks of its part."""
     table = (ROOT / page).read_text(encoding="utf-8").split(f"{part}:begin -->")[1].split(f"<!-- {part}:end")[0]
@@ -50,11 +59,18 @@ def shown(page: str, part: str) -> list[list[str]]:
     return [row for row in rows if len(row) > 1][2:]
 
 
-def measured(results: str) -> dict:
-    """The results in results/, or of "lab/STUDY/NAME" in that study's folder."""
+def results_file(results: str, ending: str) -> Path:
+    """The file of "mini/table2" (in results/) or of "lab/untaught/table" (in that study's results/)."""
     folder, _, name = results.rpartition("/")
-    folder = f"{folder}/results" if folder.startswith("lab/") else f"results/{folder}"
-    return json.loads((ROOT / folder / f"{name}.json").read_text(encoding="utf-8"))
+    return ROOT / (f"{folder}/results" if folder.startswith("lab/") else f"results/{folder}") / f"{name}.{ending}"
+
+
+def measured(results: str) -> dict:
+    return json.loads(results_file(results, "json").read_text(encoding="utf-8"))
+
+
+def successes(results: str) -> dict[str, str]:
+    return {run["name"]: f"{100 * run['success']['mean']:.1f}" for run in measured(results)["runs"]}
 
 
 @pytest.mark.parametrize("page, part, column, results", [
@@ -62,24 +78,107 @@ def measured(results: str) -> dict:
     ("docs/results.md", "results", 3, "mini/table2"), ("docs/results.md", "hard", 3, "mini_hard/table2"),
     ("docs/results.md", "ablations", 2, "mini_hard/table3"), ("docs/results.md", "quick_ablations", 2, "mini/table3"),
     ("docs/results.md", "stronger", 3, "mini/table4"),
+    ("docs/results.md", "policies", 4, "lab/critics/credit_study_policies"),
     ("docs/results.md", "smollm2", 2, "lab/smollm2/table2"),
+    ("docs/results.md", "smollm2_lengths", 1, "lab/smollm2/sums"),
     ("docs/results.md", "untaught", 1, "lab/untaught/table"),
+    ("docs/results.md", "untaught_belief", 1, "lab/untaught/belief"),
 ])  # fmt: skip
-def test_the_success_rates_in_tables_are_those_of_the_results(page, part, column, results):
-    success = {run["name"]: f"{100 * run['success']['mean']:.1f}" for run in measured(results)["runs"]}
-    known = [row for row in shown(page, part) if row[0] in success]
-    assert len(known) >= 3
-    assert {row[0]: row[column] for row in known} == {row[0]: success[row[0]] for row in known}
+def test_the_figures_in_the_readme_and_the_manual_are_those_of_the_results(page, part, column, results):
+    success = successes(results)
+    if results == "mini/table2":
+        success["SWEET-RL (seed model as reference)"] = successes("mini/table3")["seed model as reference"]
+    rows = {SHOWN_AS.get(row[0], row[0]): row[column] for row in shown(page, part)}
+    assert len(rows) >= 4
+    assert rows == {name: success[name] for name in rows}
+
+
+@pytest.mark.parametrize("part, results, number", [
+    ("acting", "mini/figure3a", 3), ("shares", "mini/figure3b", 3), ("lesson", "lab/taught/shares", 6),
+])  # fmt: skip
+def test_the_points_of_figures_in_the_manual_are_those_of_the_results(part, results, number):
+    success = successes(results)
+    rows = shown("docs/results.md", part)
+    assert len(rows) == number
+    for shown_as, *cells in rows:
+        name = SHOWN_AS.get(shown_as, shown_as)
+        assert cells == [value for run, value in success.items() if run.startswith(f"{name}@")]
+
+
+@pytest.mark.parametrize("page, part, results, least", [
+    ("docs/critics.md", "critics", "lab/critics/credit_study", 8), ("docs/results.md", "credit", "mini/credit", 8),
+])  # fmt: skip
+def test_the_accuracies_of_critics_in_the_manual_are_those_of_the_studies(page, part, results, least):
+    study = measured(results)
+    rows = shown(page, part)
+    assert len(rows) >= least
+    for name, *cells in rows:
+        groups = study[name]["groups"].values()
+        assert cells[:3] == [f"{100 * group['accuracy']:.1f}" for group in groups], name
+
+
+def test_the_replication_in_the_manual_is_that_of_the_results():
+    series = []
+    for name in ("table2", "replication", "replication_2"):
+        steps = measured(f"mini_hard/{name}")["steps"]
+        series.append({f"{step['better']} over {step['worse']}": step for step in steps})
+    rows = shown("docs/results.md", "replication")
+    assert [row[0] for row in rows] == list(series[-1])
+    for name, *cells in rows:
+        for cell, steps in zip(cells, series, strict=True):
+            step = steps.get(name)
+            assert cell == (step and _with_interval(step["difference"]) + f", p = {step['p_holm']:.3f}" or "")
+
+
+def _with_interval(difference: dict) -> str:
+    mean, low, high = (f"{100 * difference[part]:+.1f}" for part in ("mean", "low", "high"))
+    return f"{mean} ({low} to {high})"
+
+
+@pytest.mark.parametrize("name", ["SWEET-RL", "SWEET-RL (critic of the study)"])
+def test_the_seeds_of_the_replications_together_give_what_the_manual_says(name):
+    leads = []
+    for part in ("ten_seeds", "replication_2"):
+        success = {run["name"]: run["success_by_seed"] for run in measured(f"mini_hard/{part}")["runs"]}
+        leads += [ours - dpo for ours, dpo in zip(success[name], success["multi-turn DPO"], strict=True)]
+    text = " ".join((ROOT / "docs" / "results.md").read_text(encoding="utf-8").split())
+    for seeds, p in (leads, "p < 0.001"), (leads[5:], None):
+        test = ttest_1samp(seeds, 0)
+        low, high = test.confidence_interval()
+        said = f" ({100 * low:.1f} to {100 * high:.1f}, {p or f'p = {test.pvalue:.3f}'})"
+        before, found, _ = text.partition(said)
+        mean = re.findall(r"\d+\.\d", before)[-1]
+        assert found and mean == f"{100 * sum(seeds) / len(seeds):.1f}" and (p is None or test.pvalue < 0.001), said
+
+
+def test_the_web_pages_in_the_manual_are_those_of_the_results():
+    runs = {run["name"]: run for run in measured("lab/pages/pages")["runs"]}
+    rows = shown("docs/results.md", "pages")
+    assert [row[0] for row in rows] == list(runs)
+    for name, similarity, _, turns, against in rows:
+        run = runs[name]
+        assert (similarity, turns) == (f"{100 * run['similarity']['mean']:.1f}", f"{run['turns']:.2f}")
+        if dpo := run["difference_to"].get("multi-turn DPO"):
+            mean, low, high = (f"{100 * dpo[part]:+.1f}" for part in ("mean", "low", "high"))
+            assert against == f"{mean} ({low} to {high}), p = {dpo['p_holm']:.3f}"
+    accuracy = measured("lab/pages/pages_credit")
+    for name, *cells in shown("docs/results.md", "pages_credit"):
+        assert cells == [f"{100 * group['accuracy']:.1f}" for group in accuracy[name]["groups"].values()], name
+
+
+def test_the_online_rounds_in_the_manual_are_those_of_the_results():
+    success, rows = successes("lab/policy_gradients/online"), shown("docs/results.md", "online")
+    assert len(rows) == 5
+    for name, *cells in rows:
+        assert cells == [success[f"{name}@{number}"] for number in (0, 200, 400)], name
 
 
 @pytest.mark.parametrize(
-    "page, part, results",
-    [("docs/critics.md", "critics", "lab/critics/credit_study"), ("docs/results.md", "credit", "mini/credit")],
+    "picture, results", [("online", "lab/policy_gradients/online"), ("taught", "lab/taught/shares")]
 )
-def test_the_accuracies_of_critics_in_tables_are_those_of_the_studies(page, part, results):
-    study = measured(results)
-    for name, *cells in shown(page, part):
-        assert cells[:3] == [f"{100 * group['accuracy']:.1f}" for group in study[name]["groups"].values()], name
+def test_the_figures_of_the_manual_are_those_of_the_results(picture, results):
+    shown_there = (ROOT / "docs" / "pictures" / f"{picture}.png").read_bytes()
+    assert shown_there == results_file(results, "png").read_bytes()
 
 
 def test_the_critic_that_the_manual_shows_is_the_example():
