@@ -19,10 +19,15 @@ install() { # install EXTRAS [MODULE...]: the package with these extras; nothing
         "$pin" | "$pin+"*) ;;
         *) $pip "$pin$build" 2>/dev/null || $pip "$pin" ;;
     esac
+    compile torch & # the largest, beside the installation of the others
     $pip -c "$here/constraints.txt" -e "$here$extras"
-    # pip would compile the packages on one core; this takes all of them, and leaves out the packages' own tests.
-    python -c "import compileall, re, sysconfig
-compileall.compile_dir(sysconfig.get_path('purelib'), quiet=2, workers=0, rx=re.compile('/tests/'))"
+    wait $!
+    compile ""
+}
+compile() { # compile FOLDER of the packages, on all cores, which pip does on one; without their tests and the hub's models
+    python -c "import compileall, os, re, sys, sysconfig
+folder = os.path.join(sysconfig.get_path('purelib'), sys.argv[1])
+compileall.compile_dir(folder, quiet=2, workers=0, rx=re.compile('/tests/|/transformers/models/'))" "$1"
 }
 install_browser() { # the tests of pages need one; without one, and without the right to install it, they are skipped
     local program packages="chromium chromium-driver fonts-liberation fonts-dejavu-core" as_root=""
