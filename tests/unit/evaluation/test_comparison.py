@@ -41,7 +41,7 @@ def test_the_difference_to_a_baseline_is_paired_by_task():
     found = comparison.against["new", "base"]
     assert found.difference.mean == 0.5 and found.difference.p == 0.5 and ("base", "base") not in comparison.against
     # wins by reward: three tasks better, one equal
-    assert found.wins.mean == (1 + 1 + 1 + 0.5) / 4
+    assert found.wins.mean == (1 + 1 + 1 + 0.5) / 4 and found.wins.low == 0.5 + 1 / 8 and found.wins.high == 1
 
 
 def test_wins_count_every_pair_of_dialogues_of_a_task():
@@ -154,6 +154,24 @@ def test_a_file_of_rows_by_different_encoders_is_refused():
     rows = [dialogue(i, 0, 1.0, grade={"similarity": 1, "encoder": name}) for i, name in enumerate("ab")]
     with pytest.raises(UserError, match="different encoders.*t1-0"):
         grader_of("f.jsonl", rows)
+
+
+def test_dialogues_with_different_humans_are_mixed_only_if_asked():
+    def played(name):
+        human = {"name": name, "hash": "12345678"}
+        rows = [dialogue(0, 0, 1.0) for _ in range(2)]
+        for row in rows:
+            row.dialogue_history.insert(2, {"role": "user", "content": "yes"})
+            row.human = human
+        return graded([rows[0], dialogue(1, 0, 0.0)], f"{name}.jsonl")  # nobody replied in the second one
+
+    with pytest.raises(UserError, match="one .12345678. in 'a'.*two .12345678. in 'b'"):
+        compare({"a": [played("one")], "b": [played("two")]})
+    assert [row.humans for row in compare({"a": [played("one")], "b": [played("one")]}).rows] == [
+        ["one (12345678)"]
+    ] * 2
+    mixed = compare({"a": [played("one")], "b": [played("two")]}, mix_humans=True)
+    assert [row.humans for row in mixed.rows] == [["one (12345678)"], ["two (12345678)"]]
 
 
 def test_names_that_are_none_of_the_runs_are_refused():

@@ -61,6 +61,11 @@ def test_the_quasi_f_test_by_hand():
     quasi, seeds = 2 * stats.t.sf(3.0, 8), 2 * stats.t.sf(3 / np.sqrt(0.5), 4)
     assert quasi > seeds and two_level_p(values) == pytest.approx(quasi)
 
+    # four seeds, six tasks, mean 2: MS_seeds = 6 * 5 / 3 = 10, MS_tasks = 4 * 17.5 / 5 = 14; variance 24 / 24, degrees
+    # 24^2 / (10^2 / 3 + 14^2 / 5) = 7.94
+    values = np.add.outer(range(4), range(6)) - 2.0
+    assert two_level_p(values) == pytest.approx(2 * stats.t.sf(2.0, 24**2 / (100 / 3 + 196 / 5)))
+
 
 def test_a_variance_below_that_of_seeds_or_tasks_alone_is_not_used():
     # row means 1.2 and 0.8, column means 1 +- 0.1 each; the residuals +-1 have MS 4, so the sum of both is negative

@@ -59,6 +59,7 @@ def test_a_value_is_of_a_type_or_not(value, hint, expected):
         (TurnCandidates, CANDIDATES | {"additional_token_ids": [[1], 2]}, "a list of lists of whole numbers"),
         (TurnCandidates, CANDIDATES | {"additional_token_ids": [[1]]}, "1 entries for 2"),
         (TurnCandidates, CANDIDATES | {"judge_scores": [1]}, "'judge_scores'.*1 entries for 2"),
+        (TurnCandidates, CANDIDATES | {"judge_scores": [1, 2, 3]}, "'judge_scores'.*3 entries for 2"),
         (TurnCandidates, CANDIDATES | {"judge_result": [0, 0], "judge_scores": [1, 2]}, "'judge_result'.*0..1"),
         (TurnCandidates, CANDIDATES | {"dialogue": [{"role": "user"}]}, r"dialogue\[0\].*'content'"),
         (TurnCandidates, CANDIDATES | {"additional_reference_logprobs": [[1.0], 2.0]}, "lists of numbers or a list of"),
