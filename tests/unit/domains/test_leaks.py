@@ -28,6 +28,10 @@ def test_code_of_the_reference_is_a_leak(reply):
     assert gives_away(reply, REFERENCE, ASKED)
 
 
+def test_the_body_of_a_function_of_one_line_is_a_leak():
+    assert gives_away("return a * b", "def area(a, b): return a * b", "Write area(a, b).")
+
+
 @pytest.mark.parametrize(
     "reply",
     [

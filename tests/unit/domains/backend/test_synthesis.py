@@ -75,6 +75,13 @@ def test_the_same_code_under_other_names_and_nearly_the_same_words_are_duplicate
         assert seen.add(propose(reply(reference, description, calls), 10)) is new
 
 
+def test_references_that_are_no_python_are_duplicates_if_their_words_are():
+    seen = Duplicates()
+    pages = ["<h1>a red  page</h1>", "<h1>a red\npage</h1>", "<h1>a blue page</h1>"]
+    described = ["Something with a red title.", "A page that shouts at people.", "Blue is what it ought to be."]
+    assert [seen.add(Task(text, page, {})) for text, page in zip(described, pages, strict=True)] == [True, False, True]
+
+
 def test_what_is_selected_does_not_depend_on_the_order_of_the_candidates():
     rows = [{"number": n, "task": task(REFERENCE.replace("500", str(500 + n // 2))).to_dict()} for n in range(6)] + [
         {"number": n, "task": None, "dropped": "no JSON"} for n in range(6, 9)
