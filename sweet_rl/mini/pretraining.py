@@ -17,7 +17,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerBase,
 
 from sweet_rl.chat import ChatFormat
 from sweet_rl.cli import UNRECORDED
-from sweet_rl.errors import UserError
+from sweet_rl.errors import UserError, first_line, read_by_library
 from sweet_rl.mini import imitation
 from sweet_rl.mini.worlds import HARD
 from sweet_rl.model_loading import load_weights, model_path
@@ -261,11 +261,13 @@ def imitate(agent: TrainableAgent, lessons: Lessons, settings: ImitationSettings
     state_path = folder / "training_state.pt"
     start, summary = 0, {}
     if state_path.exists():
-        state = torch.load(state_path, weights_only=True)
-        start = state["step"]
-        model.load_state_dict(state["model"])
-        for optimizer, saved in zip(optimizers, state["optimizers"], strict=True):
-            optimizer.load_state_dict(saved)
+        damaged = f"{state_path} is damaged: remove it, and the same command begins again."
+        with read_by_library(lambda error: UserError(f"{damaged} ({first_line(error)})")):
+            state = torch.load(state_path, weights_only=True)
+            start = state["step"]
+            model.load_state_dict(state["model"])
+            for optimizer, saved in zip(optimizers, state["optimizers"], strict=True):
+                optimizer.load_state_dict(saved)
     stream = batches(agent.encoder, lessons, settings.batch_size, seed=settings.seed + start)
     held_out = next(batches(agent.encoder, lessons, 4 * settings.batch_size, seed=-2))
     num_steps = settings.num_steps
