@@ -162,6 +162,8 @@ def _joined(command: Sequence[str], switches: Collection[str], several: Collecti
         taken = [value] if equals else []
         while words and not equals and not _is_flag(words[0]) and (name in several or not taken):
             if name in switches and not is_bool_word(words[0]):
+                if not _may_be_path(words[0]):
+                    raise UserError(f"--{name} is {words[0]!r}; expected true or false.")
                 break
             taken.append(words.pop(0))
         joined.append(f"--{name}={','.join(taken)}" if taken else f"--{name}")
@@ -171,6 +173,11 @@ def _joined(command: Sequence[str], switches: Collection[str], several: Collecti
 def _is_flag(word: str) -> bool:
     """Whether a word of the command line is a flag. A negative number is none."""
     return bool(re.match("--|-[a-zA-Z]", word))
+
+
+def _may_be_path(word: str) -> bool:
+    """Whether a word after a switch can be a value by position, a path or the name of a model, and not the switch's."""
+    return bool(re.search(r"[/\\.]", word)) or os.path.exists(word)
 
 
 def _translated(released: Released, given: Mapping[str, str | None], values: Sequence[str]) -> dict[str, str | None]:

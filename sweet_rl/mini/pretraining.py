@@ -25,6 +25,7 @@ from sweet_rl.progress import progress_bar
 from sweet_rl.runs.run import directory_manifest
 from sweet_rl.runs.step import run_step
 from sweet_rl.training.finite import check_figures, check_weights
+from sweet_rl.training.settings import check_setting
 
 BEGIN, END, PAD, USER, ASSISTANT = "<|begin|>", "<|end|>", "<|pad|>", "<|user|>", "<|assistant|>"
 CHAT_TEMPLATE = (
@@ -79,6 +80,11 @@ class ImitationSettings:
     bf16: bool = False
     seed: int = 0
     checkpoint_every: Annotated[int, UNRECORDED] = 250
+
+    def __post_init__(self) -> None:
+        for name in ("num_steps", "batch_size", "checkpoint_every"):
+            check_setting(name, getattr(self, name), getattr(self, name) >= 1, "be at least 1")
+        check_setting("lr", self.lr, self.lr > 0, "be above 0")
 
 
 def make_tokenizer(lessons: Lessons, num_dialogues: int = 4000) -> PreTrainedTokenizerFast:

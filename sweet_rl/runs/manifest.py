@@ -28,6 +28,7 @@ _KINDS: dict[str, tuple[Any, Any]] = {  # of the entries that are read again, an
     "settings": (dict, None),
     "inputs": (dict[str, str], None),
     "summary": (dict, {}),
+    "versions": (dict, {}),
     "records": (int, 0),
     "cpu_seconds": (float, 0.0),
 }
@@ -135,7 +136,7 @@ def read_manifest(output: str | Path) -> dict | None:
     if isinstance(found, dict):
         if all(accepts(found.get(name, default), kind) for name, (kind, default) in _KINDS.items()):
             return found
-        if path.name == DIRECTORY_MANIFEST and "inputs" not in found:
+        if path.name == DIRECTORY_MANIFEST:
             return None
     raise UserError(
         f"{path} is not a manifest of a run. Make its output anew (a file with --overwrite, a folder at another path)."
