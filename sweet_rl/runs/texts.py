@@ -34,8 +34,9 @@ def replace_text(path: Path, text: str) -> None:
     try:
         partial.write_text(text, encoding="utf-8")
         os.replace(partial, path)
-    except OSError:
+    except OSError as error:
         partial.unlink(missing_ok=True)
+        error.filename = str(path)  # a write to a full disk names none
         raise
 
 
