@@ -9,11 +9,10 @@ from typing import TypedDict
 from sweet_rl.credit.critic_types import ChosenCritic
 from sweet_rl.credit.turn_credit import TurnScorer, check_scores_turns
 from sweet_rl.errors import UserError
-from sweet_rl.records import parse_row, scan_rows
+from sweet_rl.records import RecordFile, parse_row, scan_rows
 from sweet_rl.records.checks import read_fields
 from sweet_rl.runs.run import Run, open_run
 from sweet_rl.runs.step import run_step, write_results
-from sweet_rl.viewer.source import RecordFile
 
 RECORDS_AT_ONCE = 32
 
