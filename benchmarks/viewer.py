@@ -11,8 +11,8 @@ the file's lines as JSON and look through what was said. Printed last: how many 
 
 Recorded on two cores (Python 3.11, Chromium 156): one file 2.02 MB, opened in 0.17 s, first search 0.15 s; served:
 address after 0.35 s, first view 0.46 s while the file was being read (4.9 s in all), 0.34 s after, searches 0.28 to
-0.29 s, 124 MB of memory; plain search 0.98 s, served search 8.7 times as fast. On cores shared with others (load
-20): opened in 0.61 s, first views 1.3 to 1.6 s and 0.75 to 0.98 s, searches 0.5 to 1.9 s.
+0.29 s, 147 MB of memory, half of it for scipy; plain search 0.98 s, served search 8.7 times as fast. On cores shared
+with others (load 20): opened in 0.61 s, first views 1.3 to 1.6 s and 0.75 to 0.98 s, searches 0.5 to 1.9 s.
 """
 
 from __future__ import annotations

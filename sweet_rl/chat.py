@@ -8,17 +8,20 @@ dialogue that training sees.
 An EOS is trained only if the model produced it. After a reply that was cut, the EOS belongs to the glue.
 """
 
+import contextlib
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from functools import lru_cache
 from os.path import commonprefix
 from pathlib import Path
 from typing import Any
 
-from sweet_rl.errors import UserError
+from sweet_rl.errors import UserError, first_line, read_by_library
 from sweet_rl.model_loading import model_path
 from sweet_rl.records import Part
 
@@ -28,6 +31,7 @@ _TURN, _OPEN, _CLOSE = "\ue0f0", "\ue0f1", "\ue0f2"
 _TODAY = re.compile(r"""\bstrftime_now\(\s*(?:'([^']*)'|"([^"]*)")\s*\)""")
 _FENCED = re.compile(f"{_OPEN}([0-9a-f]+){_CLOSE}")
 _CACHED = 16384
+TEMPLATE_SECONDS = 10.0
 TEMPLATE_DATE = date(2024, 7, 26)
 """What chat templates get for today's date (Llama 3.2, 3.3), so that a prompt is the same on every day. It is the date
 that Llama's own templates fall back to."""
@@ -76,7 +80,8 @@ class ChatFormat:
         self._special = _any_of(special)
         self._markup = _any_of(special | markup | {_TURN, _OPEN, _CLOSE})
 
-        opening, closing, glue, between = self._probe()
+        with _time_limit(self.name):
+            opening, closing, glue, between = self._probe()
         marker = self._markup.search(closing)
         end = tokenizer.convert_tokens_to_ids(marker.group()) if marker else tokenizer.eos_token_id
         if end is None:
@@ -92,13 +97,15 @@ class ChatFormat:
     @classmethod
     def from_pretrained(cls, path: str | Path) -> "ChatFormat":
         """The chat format of a packaged model, model directory or hub name. Raises UserError if it cannot be loaded."""
+        path = model_path(str(path))
+        with read_by_library(lambda error: UserError(f"no tokenizer can be loaded from {path}: {first_line(error)}")):
+            return cls._from_files(path)
+
+    @classmethod
+    def _from_files(cls, path: str) -> "ChatFormat":
         from transformers import AutoTokenizer, GenerationConfig, PretrainedConfig
 
-        path = model_path(str(path))
-        try:
-            tokenizer = AutoTokenizer.from_pretrained(path)
-        except (OSError, ValueError, KeyError) as error:
-            raise UserError(f"no tokenizer can be loaded from {path}: {error}") from error
+        tokenizer = AutoTokenizer.from_pretrained(path)
         try:
             eos = GenerationConfig.from_pretrained(path).eos_token_id
         except (OSError, ValueError):  # a model directory need not have one
@@ -300,6 +307,27 @@ def _dated(template: str, name: str) -> str:
             "day. Write the format as text: strftime_now('%d %b %Y')."
         )
     return dated
+
+
+@contextlib.contextmanager
+def _time_limit(name: str) -> Iterator[None]:
+    """Raise UserError naming the model if its chat template, run inside, takes longer than TEMPLATE_SECONDS.
+
+    Templates are compiled to Python, whose lines are traced: this works in every thread and interrupts a loop.
+    """
+    end = time.monotonic() + TEMPLATE_SECONDS
+
+    def trace(frame: Any, event: str, argument: Any) -> Any:
+        if time.monotonic() > end:
+            raise UserError(f"the chat template of {name} took longer than {TEMPLATE_SECONDS} s for four messages.")
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        yield
+    finally:
+        sys.settrace(before)
 
 
 def _any_of(texts: Iterable[str]) -> re.Pattern[str]:

@@ -13,7 +13,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sweet_rl.errors import UserError, first_line
+from sweet_rl.errors import UserError, first_line, read_by_library
 
 if TYPE_CHECKING:
     import torch
@@ -43,10 +43,8 @@ def load_config(name: str | Path) -> Any:
     """
     from transformers import AutoConfig
 
-    try:
+    with read_by_library(lambda error: _cannot_load(name, first_line(error))):
         return AutoConfig.from_pretrained(model_path(str(name)))
-    except (OSError, ValueError, KeyError) as error:
-        raise _cannot_load(name, first_line(error)) from error
 
 
 def check_loadable(name: str | Path) -> None:
@@ -91,11 +89,9 @@ def load_weights(
         from_pretrained["quantization_config"] = BitsAndBytesConfig(
             load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True, bnb_4bit_compute_dtype=dtype
         )
-    try:
+    with read_by_library(lambda error: _cannot_load(name, str(error) or first_line(error))):
         kind = auto_class or AutoModelForCausalLM
         model = kind.from_pretrained(model_path(str(name)), dtype=dtype, **from_pretrained)
-    except (OSError, ValueError) as error:
-        raise _cannot_load(name, str(error)) from error
     check_finite(name, model)
     for module in model.modules():
         if hasattr(module, "support_avx512bf16_for_cpu"):  # scoring would pack 4-bit layers, without gradients

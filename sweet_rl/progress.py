@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sized
 from contextlib import AbstractContextManager
 from typing import Any, TextIO
 
@@ -53,8 +55,9 @@ class ProgressLines(AbstractContextManager):
             self._write()
 
     def set_postfix_str(self, text: str = "", refresh: bool = True) -> None:
-        """Set the text at the end of each line. It is shown with the next line."""
+        """Set the text at the end of each line. It is shown with the next line, which may be due now."""
         self._postfix = text
+        self.update(0)
 
     def close(self) -> None:
         """Write the last line, unless there was nothing to do. Later calls do nothing."""
@@ -93,3 +96,19 @@ def progress_bar(iterable: Iterable | None = None, file: TextIO | None = None, *
     if not file.isatty():
         return ProgressLines(iterable, file=file, **settings)
     return tqdm(iterable, file=file, mininterval=TERMINAL_INTERVAL, dynamic_ncols=True, **settings)
+
+
+@contextlib.asynccontextmanager
+async def shown_regularly(show: Callable[[], None]) -> AsyncIterator[None]:
+    """Call `show` every second while the coroutines inside work, also if nothing comes from them."""
+
+    async def repeat() -> None:
+        while True:
+            await asyncio.sleep(TERMINAL_INTERVAL)
+            show()
+
+    task = asyncio.create_task(repeat())
+    try:
+        yield
+    finally:
+        task.cancel()

@@ -12,7 +12,7 @@ from typing import Literal
 
 from sweet_rl.cli import run
 from sweet_rl.cli.configs import packaged_config
-from sweet_rl.errors import UserError
+from sweet_rl.errors import UserError, first_line, read_by_library
 from sweet_rl.evaluation import figures
 from sweet_rl.evaluation.budget import budget_points
 from sweet_rl.evaluation.comparison_table import paper_results
@@ -42,15 +42,16 @@ def main(
         title: Title of the figure; by default the paper's, if --paper is given.
         x_label: Label of the curves' x axis.
     """
-    try:
-        found = json.loads(Path(results).read_text(encoding="utf-8"))
-        if kind not in ("credit", "credit_study") and not {"measure", "runs", "files"} <= found.keys():
-            raise ValueError("it has no runs")
-    except (OSError, ValueError, AttributeError) as error:
-        raise UserError(f"{results}: no results in it ({error}). compare_runs.py writes them.") from error
     known = paper_results(PAPER, paper) if paper else {}
     heading = title if title is not None else known.get("title", "")
-    for path in figures.save_figure(_draw(kind, found, known, heading, x_label or known.get("x", "")), output_path):
+    writer = "measure_mini_credit.py" if kind in ("credit", "credit_study") else "compare_runs.py"
+    odd = f"{results}: no results in it that can be drawn as {kind}; {writer} writes them"
+    with read_by_library(lambda error: UserError(f"{odd} ({first_line(error)}).")):
+        found = json.loads(Path(results).read_text(encoding="utf-8"))
+        if writer == "compare_runs.py" and not {"measure", "runs", "files"} <= found.keys():
+            raise ValueError("it has no runs")
+        figure = _draw(kind, found, known, heading, x_label or known.get("x", ""))
+    for path in figures.save_figure(figure, output_path):
         print(path)
 
 

@@ -31,7 +31,7 @@ from sweet_rl.cli.process import (
 )
 from sweet_rl.cli.released import Released
 from sweet_rl.cli.values import coerce, is_bool_word, name_of, read_yaml, takes_bool
-from sweet_rl.errors import UserError
+from sweet_rl.errors import UserError, os_error_text
 
 
 def run(main: Callable[..., Any], command: Sequence[str] | None = None, released: Released | None = None) -> None:
@@ -39,7 +39,8 @@ def run(main: Callable[..., Any], command: Sequence[str] | None = None, released
 
     `--flag value`, `--flag=value`, `--flag` and `--noflag` for booleans, `--config FILE.yaml` for any of them
     (a flag on the command line wins), `--help`. Values are checked against the annotations of `main` and of its
-    groups. Exit codes: 0 done, 1 nothing came out, 2 UserError (only the message, on stderr), 130 interrupted.
+    groups. Exit codes: 0 done, 1 nothing came out, 2 UserError or an error of the operating system (only the message,
+    on stderr), 130 interrupted.
 
     Args:
         main: Function whose parameters are the settings; see the docstring of this package.
@@ -53,8 +54,8 @@ def run(main: Callable[..., Any], command: Sequence[str] | None = None, released
     if "--help" in words or "-h" in words:
         try:
             print(help_text(main, words[words.index("--help") + 1 :] if "--help" in words else ()), flush=True)
-        except BrokenPipeError:  # `head` has closed the pipe; Python would complain once more when it exits
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        except BrokenPipeError:
+            _close_output()
         sys.exit(0)
     note_command_line(inspect.getfile(inspect.unwrap(main)), words)
     try:
@@ -63,9 +64,22 @@ def run(main: Callable[..., Any], command: Sequence[str] | None = None, released
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(error.exit_status)
+    except BrokenPipeError:
+        _close_output()
+        sys.exit(1)
+    except OSError as error:
+        if error.errno is None:  # of a library, with a message of its own
+            raise
+        print(f"error: {os_error_text(error)}", file=sys.stderr)
+        sys.exit(2)
     except KeyboardInterrupt:
         print("\ninterrupted: run the same command again to continue", file=sys.stderr)
         sys.exit(130)
+
+
+def _close_output() -> None:
+    """Drop what is still to be printed: `head` has closed the pipe, and Python would complain again when it exits."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def parse(main: Callable[..., Any], command: Sequence[str], released: Released | None = None) -> dict[str, Any]:
@@ -148,6 +162,8 @@ def _joined(command: Sequence[str], switches: Collection[str], several: Collecti
         taken = [value] if equals else []
         while words and not equals and not _is_flag(words[0]) and (name in several or not taken):
             if name in switches and not is_bool_word(words[0]):
+                if not _may_be_path(words[0]):
+                    raise UserError(f"--{name} is {words[0]!r}; expected true or false.")
                 break
             taken.append(words.pop(0))
         joined.append(f"--{name}={','.join(taken)}" if taken else f"--{name}")
@@ -157,6 +173,11 @@ def _joined(command: Sequence[str], switches: Collection[str], several: Collecti
 def _is_flag(word: str) -> bool:
     """Whether a word of the command line is a flag. A negative number is none."""
     return bool(re.match("--|-[a-zA-Z]", word))
+
+
+def _may_be_path(word: str) -> bool:
+    """Whether a word after a switch can be a value by position, a path or the name of a model, and not the switch's."""
+    return bool(re.search(r"[/\\.]", word)) or os.path.exists(word)
 
 
 def _translated(released: Released, given: Mapping[str, str | None], values: Sequence[str]) -> dict[str, str | None]:
@@ -197,6 +218,8 @@ def _checked(given: Mapping[str, tuple[str, Any]], names: Mapping[str, Flag]) ->
         if flag is not CONFIG and value not in typing.get_args(flag.kind):
             check_moved(f"--{key} {value}", f"{where} {value}")
         value = coerce(value, flag.kind, where)
+        if flag.name.endswith("seed") and isinstance(value, int) and not 0 <= value < 2**32:
+            raise UserError(f"{where} is {value}; a seed must be at least 0 and below 2**32.")
         if flag.name in values and values[flag.name] != value:
             raise UserError(f"{places[flag.name]} and {where} mean the same: give one of them.")
         values[flag.name], places[flag.name] = value, where

@@ -215,7 +215,8 @@ async def sample_turns(
     missing = (turn for row in played for turn in turns_of(row, model) if turn.id not in run.done)
     try:
         await model.check()
-        await write_results(run, missing, sample, concurrency, total=sum(row.turns for row in played), unit="turn")
+        total, waiting = sum(row.turns for row in played), getattr(model, "waiting", str)
+        await write_results(run, missing, sample, concurrency, total, "turn", waiting)
     finally:
         await model.close()
     run.sort(f"{row.id}-{turn}" for row in played for turn in range(row.turns))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from sweet_rl.chat import parts_text
 from sweet_rl.cli import to_settings
 from sweet_rl.domains.grading import sibling_pairs
 from sweet_rl.log_probs.privileged_information import with_hint
 from sweet_rl.log_probs.trajectory_parts import TextMarkup, text_markup, trajectory_parts
-from sweet_rl.records import Part, PreferencePair, Trajectory
+from sweet_rl.records import Part, PreferencePair, Trajectory, TrajectoryFile
 from sweet_rl.runs.run import Run, open_run
 from sweet_rl.runs.step import run_step
 
@@ -63,7 +63,7 @@ def _pair(chosen: Trajectory, rejected: Trajectory, parts: dict[str, list[Part]]
 def write_pairs(
     path: str,
     graded_path: str,
-    graded: Sequence[Trajectory],
+    file: TrajectoryFile,
     hint: bool,
     texts: TextMarkup,
     min_gap: float | None = None,
@@ -74,15 +74,22 @@ def write_pairs(
     Args:
         path: The pairs.
         graded_path: The graded file.
-        graded: Its trajectories.
+        file: The same file, after its scan.
         hint: Whether the texts begin with the reference solution, for the critic.
         texts: Markup of the texts, for trajectories without parts.
         min_gap: As in `trajectory_pairs`.
         overwrite: Whether an older output is replaced.
     """
 
+    siblings: dict[str, list[Trajectory]] = {}
+    for one in file.light:
+        if one.is_graded and one.turns:
+            siblings.setdefault(one.task.id, []).append(one)
+
     def pair(run: Run) -> dict:
-        run.write_missing(pair.to_dict() for pair in trajectory_pairs(graded, hint, texts, min_gap))
+        for group in siblings.values():  # the texts of one task at a time are in memory
+            if any(sibling_pairs(group, min_gap)):
+                run.write_missing(p.to_dict() for p in trajectory_pairs(map(file.whole, group), hint, texts, min_gap))
         return {"pairs": len(run.done)}
 
     def show(summary: dict) -> None:
@@ -95,7 +102,7 @@ def write_pairs(
     run_step(open_run(path, settings, [graded_path], overwrite), pair, show, may_be_empty=True)
 
 
-def check_texts(trajectories: Sequence[Trajectory], texts: TextMarkup) -> None:
+def check_texts(trajectories: Iterable[Trajectory], texts: TextMarkup) -> None:
     """Raise UserError, before hours of grading, if the text of the first dialogue is not known; print its markup."""
     for trajectory in trajectories:
         if any(message["role"] == "assistant" for message in trajectory.dialogue_history):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,7 +23,7 @@ from sweet_rl.evaluation.statistics import Estimate, check_k
 from sweet_rl.log_probs.trajectory_parts import TextMarkup
 from sweet_rl.names import local_path
 from sweet_rl.progress import progress_bar
-from sweet_rl.records import Task, Trajectory, read_records, without_excluded
+from sweet_rl.records import Task, Trajectory, TrajectoryFile, read_records, without_excluded
 from sweet_rl.runs.manifest import manifest_of
 from sweet_rl.runs.run import Run, check_apart, check_output, open_run
 from sweet_rl.runs.step import StepSettings, run_step
@@ -144,11 +144,11 @@ def evaluate(domain: Domain, evaluation: Evaluation, texts: DialogueTexts, gradi
     check_apart(source, output, *pair_paths, evaluation.best_path, evaluation.baseline)
     for path in filter(None, (*pair_paths, evaluation.best_path)):
         check_output(path, step.overwrite)
-    trajectories = _read(domain, evaluation)
+    trajectories, whole = _read(domain, evaluation)
     check_k(Counter(trajectory.task.id for trajectory in trajectories), evaluation.k)
     loaded_texts = texts.load()
     if any(pair_paths):
-        check_texts(trajectories, loaded_texts)
+        check_texts(map(whole, trajectories), loaded_texts)
     baseline = None if evaluation.baseline is None else read_graded(evaluation.baseline)
     with domain.grader(grading) as grader:
         print(grader.describe())
@@ -164,30 +164,30 @@ def evaluate(domain: Domain, evaluation: Evaluation, texts: DialogueTexts, gradi
         inputs = [source, evaluation.exclude, domain.source]
         run_step(
             open_run(evaluation.target, settings, inputs, step.overwrite, drop),
-            partial(_grade, trajectories, grader, evaluation),
+            partial(_grade, trajectories, whole, grader, evaluation),
             show=lambda _: None,  # shown below, for this k, with the win rate
         )
     if evaluation.in_place:
         os.replace(evaluation.target, evaluation.result)
         manifest_of(Path(evaluation.target)).unlink()
-    graded = read_records(evaluation.result, Trajectory)
-    summary = _summary(graded, evaluation)
+    file = TrajectoryFile(evaluation.result)
+    summary = summarise_rewards(file.scan(), evaluation.k, evaluation.seed)
     if baseline is not None:
         runs = {"this run": [read_graded(evaluation.result)], "the baseline": [baseline]}
         wins = _wins(runs, evaluation)
         summary["win_rate"] = wins.to_dict() | {"baseline": evaluation.baseline}
     print(summary_text(summary))
-    print(f"{evaluation.result}: {len(graded)} graded dialogues")
+    print(f"{evaluation.result}: {len(file.light)} graded dialogues")
     if not summary["graded"]:
         raise NothingMade(
-            f"{evaluation.result}: none of the {len(graded)} dialogues has a reward, for the reasons above. Dialogues "
-            "that failed are played again with --retry_failed of simulate_interactions.py."
+            f"{evaluation.result}: none of the {len(file.light)} dialogues has a reward, for the reasons above. "
+            "Dialogues that failed are played again with --retry_failed of simulate_interactions.py."
         )
     for pair_path, hint in zip(pair_paths, (False, True), strict=True):
         if pair_path is not None:
-            write_pairs(pair_path, evaluation.result, graded, hint, loaded_texts, min_gap, step.overwrite)
+            write_pairs(pair_path, evaluation.result, file, hint, loaded_texts, min_gap, step.overwrite)
     if evaluation.best_path is not None:
-        _write_best(evaluation.best_path, evaluation.result, graded, step.overwrite)
+        _write_best(evaluation.best_path, evaluation.result, file, step.overwrite)
 
 
 def _wins(runs: dict[str, list[GradedFile]], evaluation: Evaluation) -> Estimate:
@@ -195,14 +195,18 @@ def _wins(runs: dict[str, list[GradedFile]], evaluation: Evaluation) -> Estimate
     return compared.against["this run", "the baseline"].wins
 
 
-def _read(domain: Domain, evaluation: Evaluation) -> list[Trajectory]:
+def _read(domain: Domain, evaluation: Evaluation) -> tuple[list[Trajectory], Callable[[Trajectory], Trajectory]]:
+    """The trajectories that are graded (`Trajectory.light`), and the function that returns one of them whole."""
     if evaluation.grade_references:
         trajectories = reference_answers(read_records(evaluation.source, Task))
     else:
-        trajectories = read_records(evaluation.source, Trajectory)
+        file = TrajectoryFile(evaluation.source)
+        for _ in file.scan():
+            pass
+        trajectories = file.light
     trajectories = without_excluded(first_tasks(trajectories, evaluation.num_tasks), evaluation.exclude)
     domain.check([trajectory.task for trajectory in trajectories], evaluation.source)
-    return trajectories
+    return trajectories, (lambda answer: answer) if evaluation.grade_references else file.whole
 
 
 def _check_baseline(
@@ -218,30 +222,30 @@ def _check_baseline(
     check_comparable({"this run": [own], "the baseline": [baseline]}, evaluation.mix_humans)
 
 
-def _grade(trajectories: Sequence[Trajectory], grader: Grader, evaluation: Evaluation, run: Run) -> dict[str, Any]:
+def _grade(
+    trajectories: Sequence[Trajectory],
+    whole: Callable[[Trajectory], Trajectory],
+    grader: Grader,
+    evaluation: Evaluation,
+    run: Run,
+) -> dict[str, Any]:
     """Grade what the run lacks; the summary of all its trajectories."""
-    missing = [trajectory for trajectory in trajectories if trajectory.id not in run.done]
+    missing = map(whole, [trajectory for trajectory in trajectories if trajectory.id not in run.done])
     with progress_bar(total=len(trajectories), initial=len(run.done), unit="answer") as bar:
         for graded in grade_trajectories(missing, grader):
             run.write(graded.to_dict())
             bar.update()
-    return _summary([Trajectory.from_dict(row, str(run.path)) for row in run.records()], evaluation)
-
-
-def _summary(graded: Sequence[Trajectory], evaluation: Evaluation) -> dict[str, Any]:
-    summary = summarise_rewards(graded, evaluation.k, evaluation.seed)
-    if rules := next((t.grade["rules"] for t in graded if t.grade and "rules" in t.grade), None):
-        summary["rules"] = "those of the release, for comparison only" if rules == "paper" else rules
-    return summary
+    rows = (Trajectory.from_dict(row, str(run.path)) for row in run.records())
+    return summarise_rewards(rows, evaluation.k, evaluation.seed)
 
 
 def _machine_failed(row: dict) -> bool:
     return bool((row.get("grade") or {}).get("machine"))
 
 
-def _write_best(path: str, source: str, graded: Sequence[Trajectory], overwrite: bool) -> None:
+def _write_best(path: str, source: str, file: TrajectoryFile, overwrite: bool) -> None:
     def write(run: Run) -> dict:
-        run.write_missing(trajectory.to_dict() for trajectory in best_of_tasks(graded))
+        run.write_missing(file.whole(trajectory).to_dict() for trajectory in best_of_tasks(file.light))
         return {"trajectories": len(run.done)}
 
     def show(summary: dict) -> None:

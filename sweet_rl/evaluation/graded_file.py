@@ -1,12 +1,12 @@
 """A file of graded trajectories and how they were graded: only runs on the same tasks, graded alike, are comparable."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
 from sweet_rl.errors import UserError
-from sweet_rl.records import Trajectory, content_id, hash_rows, read_records
+from sweet_rl.records import Trajectory, TrajectoryFile, content_id, hash_rows
 from sweet_rl.runs.manifest import read_manifest
 
 NOT_OF_THE_GRADER = {"num_tasks", "sandbox", "workers", "browser", "baseline", "seed", "k", "grade_references", "limit"}
@@ -21,14 +21,16 @@ class GradedFile:
 
     Attributes:
         path: the file.
-        trajectories: its trajectories.
+        trajectories: its trajectories, which may be without their texts (`Trajectory.light`).
         grader: how they were graded, by name: `kind` (code, page, or function), what the rows name (grader, encoder),
             and the settings in the manifest of the evaluation.
+        digest: hash of its dialogues, whatever their ids and order.
     """
 
     path: str
     trajectories: Sequence[Trajectory]
     grader: Mapping[str, object] = field(default_factory=dict)
+    digest: str = ""
 
     @property
     def humans(self) -> list[str]:
@@ -61,16 +63,23 @@ def read_graded(path: str) -> GradedFile:
     Raises:
         UserError: its rows were graded in different ways, or its manifest is damaged.
     """
-    trajectories = read_records(path, Trajectory)
+    file, dialogues = TrajectoryFile(path), []
+
+    def scan() -> Iterator[Trajectory]:
+        for trajectory in file.scan():
+            dialogues.append(_dialogue(trajectory))
+            yield trajectory
+
     manifest = read_manifest(path)
-    return GradedFile(path, trajectories, grader_of(path, trajectories, manifest["settings"] if manifest else {}))
+    grader = grader_of(path, scan(), manifest["settings"] if manifest else {})
+    return GradedFile(path, file.light, grader, hash_rows(sorted(dialogues)))
 
 
 def check_seeds(runs: Mapping[str, Sequence[GradedFile]]) -> None:
     """Raise UserError if two files of a run hold the same dialogues, whatever their ids and order."""
     for files in runs.values():
         if len(files) > 1:
-            refuse_copies((file.path, hash_rows(sorted(map(_dialogue, file.trajectories)))) for file in files)
+            refuse_copies((file.path, file.digest) for file in files)
 
 
 def refuse_copies(contents: Iterable[tuple[str, str]]) -> None:

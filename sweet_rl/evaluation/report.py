@@ -1,7 +1,7 @@
 """The summary of one graded run, for code, frontend pages and any other grader."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -22,64 +22,87 @@ COUNTS = {
 }
 
 
-def summarise_rewards(trajectories: Sequence[Trajectory], k: int = 1, seed: int = 0) -> dict:
+def summarise_rewards(trajectories: Iterable[Trajectory], k: int = 1, seed: int = 0) -> dict:
     """Summarise a graded run: rewards with their intervals, best of k, and counts of what failed.
 
     The field `grade` of the trajectories decides what is measured: pages (`similarity` or `encoder`) have
     `cosine_similarity`; code (`tests`) has `tests_passed` and `success`; everything else has `reward` and `success`.
 
     Args:
-        trajectories: all dialogues of the run, failed ones included.
+        trajectories: all dialogues of the run, failed ones included; they are read once and not kept.
         k: if above 1, also report the best of k dialogues per task. Tasks with fewer than k graded dialogues are left
             out of it; their number is reported.
         seed: seed of the bootstrap.
 
     Returns:
-        {dialogues, humans, graded, tasks, turns?, encoder?, failed_dialogues, machine_failures, ungradable_tasks,
-        failures, failed_tests, best_of_k?} and one estimate {mean, low, high, tasks} per measure. The
+        {dialogues, humans, graded, tasks, turns?, encoder?, rules?, failed_dialogues, machine_failures,
+        ungradable_tasks, failures, failed_tests, best_of_k?} and one estimate {mean, low, high, tasks} per measure. The
         measures are absent if no dialogue is graded.
     """
-    graded = [trajectory for trajectory in trajectories if trajectory.is_graded]
-    finished = [trajectory for trajectory in trajectories if trajectory.ending != "failed"]
-    failed = [trajectory for trajectory in trajectories if trajectory.ending == "failed"]
-    grades = [trajectory.grade or {} for trajectory in finished]
-    encoder = next((grade["encoder"] for grade in grades if grade.get("encoder")), None)
-    of_pages = encoder is not None or any("similarity" in grade for grade in grades)
-    of_code = any("tests" in grade or t.task.test_cases for t, grade in zip(finished, grades, strict=True))
+    encoder = rules = None
+    of_pages = of_code = False
+    dialogues = 0
+    humans, failed, machines, kinds, failed_tests = (Counter[str | None]() for _ in range(5))
+    ungradable: dict[str, str] = {}
+    tasks: set[str] = set()
+    rewards: dict[str, list[float]] = {}
+    turns: list[int] = []
+    for one in trajectories:
+        dialogues += 1
+        tasks.add(one.task.id)
+        if (label := one.human_label) is not None:
+            humans[label] += 1
+        if one.ending == "failed":
+            failed[(one.failure or {}).get("kind", "unknown")] += 1
+            continue
+        grade = one.grade or {}
+        encoder, rules = encoder or grade.get("encoder"), rules or grade.get("rules")
+        of_pages |= "similarity" in grade
+        of_code |= "tests" in grade or bool(one.task.test_cases)
+        if grade.get("machine"):
+            machines[grade["machine"].partition(":")[0]] += 1
+        if grade.get("ungradable"):
+            ungradable[one.task.id] = grade["ungradable"]
+        if one.reward is not None:
+            rewards.setdefault(one.task.id, []).append(one.reward)
+            turns.append(one.turns)
+            if one.reward != 1.0:
+                kinds[grade.get("failure")] += 1
+            failed_tests.update(test["reason"] for test in grade.get("tests", ()) if not test["passed"])
+    of_pages |= encoder is not None
     name = "cosine_similarity" if of_pages else "tests_passed" if of_code else "reward"
-    measures = {name: _by_task(graded, lambda t: t.reward or 0.0)}
+    measures = {name: rewards}
     if not of_pages:
-        measures["success"] = _by_task(graded, lambda t: float(t.reward == 1.0))
+        measures["success"] = {task: [float(value == 1.0) for value in values] for task, values in rewards.items()}
     # An answer with failed tests and no other failure is wrong; a page or a graded reward below 1 has not failed.
-    default = "wrong answer" if of_code and not of_pages else None
-    kinds = [(t.grade or {}).get("failure") or default for t in graded if t.reward != 1.0]
+    wrong = kinds.pop(None, 0)
+    if wrong and of_code and not of_pages:
+        kinds["wrong answer"] += wrong
     summary = {
-        "dialogues": len(trajectories),
-        "humans": _counts(sorted(label for t in trajectories if (label := t.human_label) is not None)),
-        "graded": len(graded),
-        "tasks": len({trajectory.task.id for trajectory in trajectories}),
-        "failed_dialogues": _counts((t.failure or {}).get("kind", "unknown") for t in failed),
-        "machine_failures": _counts(g["machine"].partition(":")[0] for g in grades if g.get("machine")),
-        "ungradable_tasks": {
-            t.task.id: grade["ungradable"] for t, grade in zip(finished, grades, strict=True) if grade.get("ungradable")
-        },
-        "failures": _counts(filter(None, kinds)),
-        "failed_tests": _counts(
-            test["reason"] for t in graded for test in (t.grade or {}).get("tests", ()) if not test["passed"]
-        ),
+        "dialogues": dialogues,
+        "humans": dict(Counter(dict(sorted(humans.items()))).most_common()),
+        "graded": len(turns),
+        "tasks": len(tasks),
+        "failed_dialogues": dict(failed.most_common()),
+        "machine_failures": dict(machines.most_common()),
+        "ungradable_tasks": ungradable,
+        "failures": dict(kinds.most_common()),
+        "failed_tests": dict(failed_tests.most_common()),
     }
+    if rules is not None:
+        summary["rules"] = "those of the release, for comparison only" if rules == "paper" else rules
     if encoder is not None:
         summary["encoder"] = encoder
-    if graded:
+    if turns:
         summary |= {key: bootstrap_interval(values, seed=seed).to_dict() for key, values in measures.items()}
-        summary["turns"] = float(np.mean([trajectory.turns for trajectory in graded]))
-    if graded and k > 1:
+        summary["turns"] = float(np.mean(turns))
+    if turns and k > 1:
         summary["best_of_k"] = _best_of_k(measures, k, seed)
     return summary
 
 
 def summary_text(summary: Mapping) -> str:
-    """The summary as lines for people. `rules` and `win_rate` are shown if the caller has added them."""
+    """The summary as lines for people. `win_rate` is shown if the caller has added it."""
     lines = [f"{'dialogues':<17} {summary['dialogues']} of {summary['tasks']} tasks, {summary['graded']} graded"]
     if summary["humans"]:
         lines.append(f"{'simulated human':<17} {', '.join(summary['humans'])}")
@@ -117,14 +140,3 @@ def _best_of_k(measures: Mapping[str, Mapping[str, list[float]]], k: int, seed: 
             best = {task: best_of_k(by_task[task], k) for task in enough}
             found[key] = bootstrap_interval(best, seed=seed).to_dict()
     return found
-
-
-def _counts(kinds: Iterable[str]) -> dict[str, int]:
-    return dict(Counter(kinds).most_common())
-
-
-def _by_task(trajectories: Sequence[Trajectory], measure: Callable[[Trajectory], float]) -> dict[str, list[float]]:
-    grouped: dict[str, list[float]] = {}
-    for trajectory in trajectories:
-        grouped.setdefault(trajectory.task.id, []).append(measure(trajectory))
-    return grouped

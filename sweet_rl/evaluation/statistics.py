@@ -14,7 +14,7 @@ from sweet_rl.errors import UserError
 
 RESAMPLES = 10_000
 EXACT_UP_TO = 14  # differing tasks: 2**14 sign patterns are enumerated instead of sampled
-BATCH = 2_000_000  # resampled values in memory at a time
+BATCH = 200_000  # resampled values in memory at a time
 
 ValuesByTask = Mapping[str, Sequence[float] | float]
 

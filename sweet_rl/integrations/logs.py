@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from sweet_rl.cli import to_settings
-from sweet_rl.errors import NothingMade, UserError
+from sweet_rl.errors import NothingMade, UserError, first_line, read_by_library
 from sweet_rl.integrations.benchmark import DIALOGUE, TASK
 from sweet_rl.records import Trajectory, parse_row
 from sweet_rl.rollout.play import trajectory_id
@@ -64,7 +66,7 @@ def read_dialogues(path: str | Path) -> tuple[list[Trajectory], int]:
     rows = list(_traces(path) if path.suffix == ".jsonl" else _samples(path))
     if not rows:
         raise UserError(f"{path} holds no dialogue. Was it written by the tasks of sweet_rl?")
-    found = [Trajectory.from_dict(row, str(path)) for row in rows if row is not None]
+    found = [Trajectory.from_dict(row, where) for where, row in rows if row is not None]
     if len({trajectory.id for trajectory in found}) < len(found):
         seen: Counter[str] = Counter()
         for number, trajectory in enumerate(found):
@@ -73,26 +75,41 @@ def read_dialogues(path: str | Path) -> tuple[list[Trajectory], int]:
     return found, len(rows) - len(found)
 
 
-def _traces(path: Path) -> Iterator[dict | None]:
-    """The dialogue of each episode of verifiers; None if the agent's trace is not `ok`."""
+def _traces(path: Path) -> Iterator[tuple[str, Any]]:
+    """(place, dialogue) of each episode of verifiers; the dialogue is None if the agent's trace is not `ok`."""
     with open(path, "rb") as lines:
         for number, line in enumerate(lines, start=1):
-            traces = parse_row(line, f"{path}, line {number}").get("traces", [])
-            agent = next((trace for trace in traces if trace["agent"]["name"] == "agent"), None)
-            yield agent["info"][DIALOGUE] if agent is not None and agent["ok"] else None
+            where = f"{path}, line {number}"
+            with _log_named(where):
+                traces = parse_row(line, where).get("traces", [])
+                agent = next((trace for trace in traces if trace["agent"]["name"] == "agent"), None)
+                yield where, agent["info"][DIALOGUE] if agent is not None and agent["ok"] else None
 
 
-def _samples(path: Path) -> Iterator[dict | None]:
-    """The dialogue of each sample of inspect_ai; None if it has an error or no score."""
+def _samples(path: Path) -> Iterator[tuple[str, Any]]:
+    """(place, dialogue) of each sample of inspect_ai; the dialogue is None if it has an error or no score."""
     try:
         from inspect_ai.log import read_eval_log
     except ImportError as error:
         raise UserError(f"{path} is a log of inspect_ai, which reads it: pip install inspect_ai") from error
-    for sample in read_eval_log(str(path)).samples or ():
-        score = (sample.scores or {}).get("grade")
-        if sample.error is not None or score is None or not isinstance(score.value, dict):
-            yield None
-        else:
-            metadata = {**(sample.metadata or {}), **(score.metadata or {})}
-            row = {"task": metadata[TASK], "reward": score.value["reward"], "grade": metadata["grade"]}
-            yield sample.store[DIALOGUE] | row
+    with _log_named(str(path)):
+        samples = read_eval_log(str(path)).samples or ()
+    for number, sample in enumerate(samples):
+        where = f"{path}, sample {number}"
+        with _log_named(where):
+            score = (sample.scores or {}).get("grade")
+            if sample.error is not None or score is None or not isinstance(score.value, dict):
+                yield where, None
+            else:
+                metadata = {**(sample.metadata or {}), **(score.metadata or {})}
+                row = {"task": metadata[TASK], "reward": score.value["reward"], "grade": metadata["grade"]}
+                yield where, sample.store[DIALOGUE] | row
+
+
+def _log_named(where: str) -> AbstractContextManager[None]:
+    """Turn an error about the form of a log into a UserError that names its place."""
+    return read_by_library(
+        lambda error: UserError(
+            f"{where}: not as the tasks of sweet_rl write it ({first_line(error)}). Is it their log?"
+        )
+    )

@@ -17,7 +17,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerBase,
 
 from sweet_rl.chat import ChatFormat
 from sweet_rl.cli import UNRECORDED
-from sweet_rl.errors import UserError
+from sweet_rl.errors import UserError, first_line, read_by_library
 from sweet_rl.mini import imitation
 from sweet_rl.mini.worlds import HARD
 from sweet_rl.model_loading import load_weights, model_path
@@ -25,6 +25,7 @@ from sweet_rl.progress import progress_bar
 from sweet_rl.runs.run import directory_manifest
 from sweet_rl.runs.step import run_step
 from sweet_rl.training.finite import check_figures, check_weights
+from sweet_rl.training.settings import check_setting
 
 BEGIN, END, PAD, USER, ASSISTANT = "<|begin|>", "<|end|>", "<|pad|>", "<|user|>", "<|assistant|>"
 CHAT_TEMPLATE = (
@@ -79,6 +80,11 @@ class ImitationSettings:
     bf16: bool = False
     seed: int = 0
     checkpoint_every: Annotated[int, UNRECORDED] = 250
+
+    def __post_init__(self) -> None:
+        for name in ("num_steps", "batch_size", "checkpoint_every"):
+            check_setting(name, getattr(self, name), getattr(self, name) >= 1, "be at least 1")
+        check_setting("lr", self.lr, self.lr > 0, "be above 0")
 
 
 def make_tokenizer(lessons: Lessons, num_dialogues: int = 4000) -> PreTrainedTokenizerFast:
@@ -261,11 +267,13 @@ def imitate(agent: TrainableAgent, lessons: Lessons, settings: ImitationSettings
     state_path = folder / "training_state.pt"
     start, summary = 0, {}
     if state_path.exists():
-        state = torch.load(state_path, weights_only=True)
-        start = state["step"]
-        model.load_state_dict(state["model"])
-        for optimizer, saved in zip(optimizers, state["optimizers"], strict=True):
-            optimizer.load_state_dict(saved)
+        damaged = f"{state_path} is damaged: remove it, and the same command begins again."
+        with read_by_library(lambda error: UserError(f"{damaged} ({first_line(error)})")):
+            state = torch.load(state_path, weights_only=True)
+            start = state["step"]
+            model.load_state_dict(state["model"])
+            for optimizer, saved in zip(optimizers, state["optimizers"], strict=True):
+                optimizer.load_state_dict(saved)
     stream = batches(agent.encoder, lessons, settings.batch_size, seed=settings.seed + start)
     held_out = next(batches(agent.encoder, lessons, 4 * settings.batch_size, seed=-2))
     num_steps = settings.num_steps

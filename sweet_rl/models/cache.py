@@ -9,12 +9,13 @@ killed at any moment. A damaged entry counts as missing; after an error of the d
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import json
 import logging
 import sqlite3
 import zlib
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
@@ -36,14 +37,18 @@ class CallCache:
 
     Args:
         folder: Made if it does not exist.
+        max_calls: Largest number of replies that models on servers are asked for; no limit by default.
 
     Raises:
         UserError: The folder or its database cannot be used.
     """
 
-    def __init__(self, folder: str | Path) -> None:
+    def __init__(self, folder: str | Path, max_calls: int | None = None) -> None:
         self.path = Path(folder)
         self.hits = self.misses = 0
+        self._max_calls, self._asked, self._in_progress = max_calls, 0, 0
+        self._idle = asyncio.Event()  # nothing is in progress
+        self._idle.set()
         self._broken = False
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="call-cache")  # the event loop never waits for the disk
         try:
@@ -66,6 +71,29 @@ class CallCache:
         """Store replies under `key`."""
         content = zlib.compress(json.dumps([asdict(one) for one in completions]).encode(), 1)
         await self._run(self._store.set, key, content)
+
+    @contextlib.asynccontextmanager
+    async def counted(self, replies: int) -> AsyncIterator[None]:
+        """Ask for replies and store them inside, within the limit.
+
+        Raises:
+            UserError: The limit would be exceeded; raised when all replies in progress have been stored.
+        """
+        if self._max_calls is not None and self._asked + replies > self._max_calls:
+            await self._idle.wait()
+            raise UserError(
+                f"--max_calls {self._max_calls}: {self._asked} replies were asked for and are in {self.path}. "
+                "The same command continues, with as many again."
+            )
+        self._asked += replies
+        self._in_progress += 1
+        self._idle.clear()
+        try:
+            yield
+        finally:
+            self._in_progress -= 1
+            if not self._in_progress:
+                self._idle.set()
 
     def close(self) -> None:
         self._thread.submit(self._store.close)
@@ -98,10 +126,11 @@ class CachedModel:
         model: The model that is asked on a miss.
         identity: What distinguishes the model's replies from those of every other model.
         cache: May be shared with other models.
+        paid: Whether its replies count for the cache's limit.
     """
 
-    def __init__(self, model: ChatModel, identity: dict[str, Any], cache: CallCache) -> None:
-        self.model, self.chat, self.identity, self.cache = model, model.chat, identity, cache
+    def __init__(self, model: ChatModel, identity: dict[str, Any], cache: CallCache, paid: bool = False) -> None:
+        self.model, self.chat, self.identity, self.cache, self._paid = model, model.chat, identity, cache, paid
 
     async def check(self) -> None:
         await self.model.check()
@@ -124,6 +153,10 @@ class CachedModel:
         counts = {"cache": {"hits": self.cache.hits, "misses": self.cache.misses}}
         return getattr(self.model, "summary", dict)() | counts
 
+    def waiting(self) -> str:
+        """Return what the model waits for, for a progress line."""
+        return getattr(self.model, "waiting", str)()
+
     async def close(self) -> None:
         await self.model.close()
 
@@ -137,6 +170,7 @@ class CachedModel:
         key = hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
         found = await self.cache.get(key)
         if found is None or len(found) != sampling.n:
-            found = await ask()
-            await self.cache.put(key, found)
+            async with self.cache.counted(sampling.n) if self._paid else contextlib.nullcontext():
+                found = await ask()
+                await self.cache.put(key, found)
         return found

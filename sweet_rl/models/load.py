@@ -54,7 +54,7 @@ def load_model(
         engine_settings = {"dtype": "bfloat16" if settings.bf16 else "float32", **engine_settings}
     model = _load(name, settings, calls, engine_settings)
     if cache is None and calls.cache:
-        cache = CallCache(calls.cache)
+        cache = CallCache(calls.cache, calls.max_calls)
     if cache is None:
         return model
     weights = model_input(name)
@@ -64,7 +64,7 @@ def load_model(
         "request": dict(settings.request or {}),
         "engine_settings": {key: str(value) for key, value in sorted(engine_settings.items())},
     }
-    return CachedModel(model, identity, cache)
+    return CachedModel(model, identity, cache, paid=on_server(settings))
 
 
 def _load(name: str, settings: ModelSettings, calls: CallSettings, engine_settings: dict[str, Any]) -> ChatModel:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import openai
@@ -20,7 +21,7 @@ from sweet_rl.errors import UserError
 from sweet_rl.models.base import Completion, ModelError, Sampling
 from sweet_rl.models.replies import completions
 from sweet_rl.models.request_body import RequestBody
-from sweet_rl.models.servers import Servers
+from sweet_rl.models.servers import Server, Servers
 from sweet_rl.records import Message, Part
 
 logger = logging.getLogger(__name__)
@@ -68,8 +69,10 @@ class OpenAIServer:
     async def check(self) -> None:
         """Ask every server for its models. Servers that do not answer are left out for now, with a warning.
 
+        A server that does not list the model, as a gateway with aliases, gets a call as a trial.
+
         Raises:
-            UserError: No server answers, or one refuses the key or serves other models only.
+            UserError: No server answers, or one refuses the key or the model.
         """
         servers = self.servers.all
         results = await asyncio.gather(*map(self.servers.models, servers), return_exceptions=True)
@@ -83,13 +86,29 @@ class OpenAIServer:
             elif isinstance(result, BaseException):
                 raise result
             elif result and self.model not in result:
-                shown = ", ".join(result[:5])
-                raise UserError(f"the server at {server.url} does not serve {self.model!r}; it serves {shown}.")
+                await self._try(server, result)
         if len(failures) == len(servers):
             raise UserError(
                 f"no server answers at {', '.join(server.url for server in servers)} ({failures[0]}). "
                 f"Start one (for example `vllm serve {self.model}`) or correct the hostname."
             )
+
+    async def _try(self, server: Server, listed: Sequence[str]) -> None:
+        """Make one call to a server that lists other models only. Raises UserError if it refuses this one."""
+        messages: list[Message] = [{"role": "user", "content": "Hello."}]
+        prompt: dict[str, Any] = {"messages": messages}
+        if self.chat is not None:
+            prompt = {"prompt": self.chat.encode(self.chat.prompt(messages))[0]}
+        send = partial(self.servers.request, server)
+        text = f"{server.url} does not list {self.model!r} among its models ({', '.join(listed[:5])})"
+        try:
+            await self._ask("chat" if self.chat is None else "text", prompt, Sampling(max_tokens=16), "Hello.", send)
+        except ModelError as error:
+            if error.kind in ("auth", "refused"):
+                raise UserError(f"{text}, and refused a call to it: {error}") from error
+            logger.warning("%s, and a trial call failed: %s", text, error)
+        else:
+            logger.warning("%s, but answered a call to it.", text)
 
     async def complete(self, messages: list[Message], sampling: Sampling) -> list[Completion]:
         if self.chat is not None:
@@ -107,6 +126,10 @@ class OpenAIServer:
     def summary(self) -> dict[str, Any]:
         """Return calls, failures and latency percentiles of each server, by its URL."""
         return {"servers": self.servers.summary()}
+
+    def waiting(self) -> str:
+        """Return what calls wait for, for a progress line; "" for nothing (`Servers.waiting`)."""
+        return self.servers.waiting()
 
     async def close(self) -> None:
         await self.servers.close()
@@ -142,8 +165,22 @@ class OpenAIServer:
         replies = await asyncio.gather(*(self._ask(kind, prompt, one, text) for one in single))
         return [reply for (reply,) in replies]
 
-    async def _ask(self, kind: str, prompt: dict[str, Any], sampling: Sampling, text: str | None) -> list[Completion]:
+    async def _ask(
+        self,
+        kind: str,
+        prompt: dict[str, Any],
+        sampling: Sampling,
+        text: str | None,
+        send: Callable[..., Awaitable[list[Completion]]] | None = None,
+    ) -> list[Completion]:
         """Make one call, again without the parameters that the server refuses.
+
+        Args:
+            kind: As in `_replies`; so are prompt, sampling and text.
+            prompt: See there.
+            sampling: See there.
+            text: See there.
+            send: Function that sends it; `Servers.call` by default.
 
         Raises:
             ModelError: There is no reply.
@@ -155,7 +192,7 @@ class OpenAIServer:
         while True:
             sent = self._body.build(prompt, sampling, text)
             try:
-                return await self.servers.call(PATHS[kind], sent, read)
+                return await (send or self.servers.call)(PATHS[kind], sent, read)
             except ModelError as error:
                 if isinstance(error.__cause__, openai.NotFoundError) and kind == "text":
                     error.args = (f"{error} (A server that has no {PATHS['text']} needs the tokenizer `none`.)",)

@@ -52,7 +52,9 @@ def _text(choice: dict, kind: str) -> str:
     if text is None and kind == "chat" and message and choice.get("finish_reason") == "length":
         return ""  # a reasoning model that thought until its limit
     if not isinstance(text, str):
-        raise _malformed("the server's reply has no text")
+        found = "null" if text is None else type(text).__name__
+        reason = choice.get("finish_reason")
+        raise _malformed(f"the server's reply has no text: its content is {found}, its finish_reason {reason!r}")
     return text
 
 

@@ -34,6 +34,8 @@ CONNECT_SECONDS = 30.0
 LIST_SECONDS = 60.0  # within which a server must list its models
 RETRIES = 2  # of the client, for one request
 ATTEMPTS = 3  # requests for one reply, each with the client's retries
+FIRST_CALLS = 8  # that a server has in progress at first; one more with every answer
+LONGEST_PAUSE = 120.0  # seconds; a longer one that a server asks for is not kept by the client
 SKIP_SECONDS = 30.0  # for which a server that failed gets no calls if another server can take them
 T = TypeVar("T")
 
@@ -49,25 +51,36 @@ class Server:
     Attributes:
         url: Its base URL.
         places: Semaphore with one place for each call that may be in progress.
+        more_places: Number of places that may be added.
         client: The OpenAI client for this base URL.
         calls: Number of calls that are in progress or wait for a place.
         answered: Whether it has ever answered a call.
         skip_until: Time (`time.monotonic`) until which calls go to the other servers.
         seconds: Durations of the answered calls.
         failed: Number of failed calls per kind.
+        rate_limits: Number of answers with the status 429.
     """
 
     url: str
     client: openai.AsyncOpenAI
     places: asyncio.Semaphore
+    more_places: int = 0
     calls: int = 0
     answered: bool = False
     skip_until: float = 0.0
     seconds: array = field(default_factory=lambda: array("f"))
     failed: Counter[str] = field(default_factory=Counter)
+    rate_limits: int = 0
+
+    def add_place(self) -> None:
+        """Take one more call at the same time from now on, unless the server has all its places."""
+        if self.more_places:
+            self.more_places -= 1
+            self.places.release()
 
     def summary(self) -> dict[str, Any]:
-        failed = {"failed": dict(sorted(self.failed.items()))} if self.failed else {}
+        failed: dict[str, Any] = {"failed": dict(sorted(self.failed.items()))} if self.failed else {}
+        failed |= {"rate_limits": self.rate_limits} if self.rate_limits else {}
         calls = len(self.seconds) + sum(self.failed.values())
         return {"calls": calls, "seconds": latency_summary(self.seconds), **failed}
 
@@ -79,7 +92,8 @@ class Servers:
         hostnames: Hosts (`node1`, `node1:8001`: http, port 8000 by default) or full base URLs.
         api_key: Bearer token; without one there is no such header.
         timeout: Seconds within which a server must answer a request.
-        concurrency: Largest number of calls that one server has in progress.
+        concurrency: Largest number of calls that one server has in progress. It begins with FIRST_CALLS and grows by
+            one with each answer while no server limits the rate.
         patience: Seconds without any answer from any server after which calls raise UserError.
         pause: Seconds before another attempt on the same server, after the client's own retries.
 
@@ -102,7 +116,8 @@ class Servers:
         self._api_key, self._timeout, self._patience, self._pause = api_key, timeout, patience, pause
         self._options: Any = {} if api_key else {"headers": {"Authorization": openai.Omit()}}
         limits = type(openai.DEFAULT_CONNECTION_LIMITS)(max_connections=0)  # 0: aiohttp sets no limit
-        self._connections = openai.DefaultAioHttpClient(limits=limits)
+        self._connections = openai.DefaultAioHttpClient(limits=limits, event_hooks={"response": [self._note_limit]})
+        self._limited_until = 0.0  # time (`time.monotonic`) until which a server asks for a pause
         self.all: list[Server] = []
         for url in dict.fromkeys(map(base_url, hostnames)):
             client = openai.AsyncOpenAI(
@@ -112,7 +127,8 @@ class Servers:
                 max_retries=RETRIES,
                 http_client=self._connections,
             )
-            self.all.append(Server(url, client, asyncio.Semaphore(concurrency)))
+            first = min(concurrency, FIRST_CALLS)
+            self.all.append(Server(url, client, asyncio.Semaphore(first), concurrency - first))
         self._silent_since: float | None = None  # time of the first failure after the last answer
 
     async def call(self, path: str, body: dict[str, Any], read: Callable[[dict[str, Any]], T]) -> T:
@@ -134,7 +150,7 @@ class Servers:
         while True:
             server = self._least_busy(failed_on)
             try:
-                return await self._request(server, path, body, read)
+                return await self.request(server, path, body, read)
             except ModelError as error:
                 if error.kind not in SERVER_FAULTS or (error.kind == "auth" and not self._may_pass(server)):
                     raise
@@ -147,7 +163,7 @@ class Servers:
             failed_on.add(server)
             if len(failed_on) == len(self.all):
                 failed_on.clear()
-                await asyncio.sleep(self._pause)
+                await asyncio.sleep(max(self._pause, self._limited_until - time.monotonic()))
 
     async def models(self, server: Server) -> list[str]:
         """Return the names of the models that the server lists; none if it has no such list.
@@ -157,7 +173,8 @@ class Servers:
         """
         try:
             options: Any = {**self._options, "timeout": LIST_SECONDS}
-            answer = await self._json_object(server, server.client.get("/models", cast_to=object, options=options))
+            request = server.client.get("/models", cast_to=object, options=options)
+            answer = await self._json_object(server, request, LIST_SECONDS)
         except ModelError as error:
             status = getattr(error.__cause__, "status_code", None)
             if status in (None, 401, 403) or (error.retryable and status != 500):
@@ -171,6 +188,12 @@ class Servers:
         if not server.skip_until and len(self.all) > 1:
             logger.warning("%s is left out for now: %s", server.url, reason[:300])
         server.skip_until = time.monotonic() + SKIP_SECONDS
+
+    def waiting(self) -> str:
+        """Return how often servers limited the rate and how long calls wait now, for a progress line; "" if not now."""
+        seconds = self._limited_until - time.monotonic()
+        count = sum(server.rate_limits for server in self.all)
+        return f"rate limit (429) {count} times, waits {seconds:.0f} s" if seconds > 0 else ""
 
     def summary(self) -> dict[str, Any]:
         """Return calls, failures by kind and latencies of each server that was called, by its URL."""
@@ -188,13 +211,14 @@ class Servers:
             found.skip_until = now + SKIP_SECONDS
         return found
 
-    async def _request(self, server: Server, path: str, body: dict[str, Any], read: Callable[[dict], T]) -> T:
+    async def request(self, server: Server, path: str, body: dict[str, Any], read: Callable[[dict], T]) -> T:
+        """Return what `read` makes of the answer of this server. Raises ModelError; the client has repeated it."""
         server.calls += 1
         try:
             async with server.places:
                 start = time.monotonic()
                 post = server.client.post(path, cast_to=object, body=body, options=self._options)
-                found = read(await self._json_object(server, post))
+                found = read(await self._json_object(server, post, self._timeout))
         except ModelError as error:
             server.failed[error.kind] += 1
             if error.kind in SERVER_FAULTS:
@@ -205,6 +229,8 @@ class Servers:
         finally:
             server.calls -= 1
         server.seconds.append(time.monotonic() - start)
+        if time.monotonic() > self._limited_until:
+            server.add_place()
         self._record_answer(server)
         return found
 
@@ -213,13 +239,32 @@ class Servers:
             logger.warning("%s answers again", server.url)
         server.answered, server.skip_until, self._silent_since = True, 0.0, None
 
+    async def _note_limit(self, response: Any) -> None:
+        """Count an answer 429 and note its pause; the client repeats the request without telling."""
+        if response.status_code != 429:
+            return
+        for server in self.all:
+            if str(response.request.url).startswith(server.url + "/"):
+                server.rate_limits += 1
+                if server.rate_limits == 1:
+                    logger.warning("%s limits the rate (429): calls wait", server.url)
+        try:
+            seconds = float(response.headers["retry-after"])
+        except (KeyError, ValueError):  # none, or a date
+            seconds = 0.0
+        pause = seconds if 0 < seconds <= LONGEST_PAUSE else self._pause
+        self._limited_until = max(self._limited_until, time.monotonic() + pause)
+
     def _raise_if_silent(self, error: ModelError) -> None:
         now = time.monotonic()
         self._silent_since = self._silent_since or now
         if now - self._silent_since > self._patience:
+            told, remedy = "no server has answered", "Start one"
+            if error.kind in ("malformed", "auth"):  # they answer
+                told, remedy = "no server has given an answer that can be used", "See to that"
             raise UserError(
-                f"no server has answered for {now - self._silent_since:.0f} s "
-                f"({', '.join(server.url for server in self.all)}; the last failure: {error}). Start one and give the "
+                f"{told} for {now - self._silent_since:.0f} s "
+                f"({', '.join(server.url for server in self.all)}; the last failure: {error}). {remedy} and give the "
                 "same command again: it continues."
             ) from error
 
@@ -227,8 +272,8 @@ class Servers:
         """Return whether another attempt may succeed after the server refused the key or the model."""
         return server.answered or len(self.all) > 1
 
-    async def _json_object(self, server: Server, request: Any) -> dict[str, Any]:
-        """Return the JSON object of the response to a request of the client."""
+    async def _json_object(self, server: Server, request: Any, seconds: float) -> dict[str, Any]:
+        """Return the JSON object of the response to a request of the client, which has a time limit of `seconds`."""
         try:
             answer: object = await request
             if isinstance(answer, str):  # what the client returns of a response that does not call itself JSON
@@ -239,7 +284,7 @@ class Servers:
         except openai.APIStatusError as error:
             raise _refusal(error, self._api_key) from error
         except (openai.OpenAIError, aiohttp.ClientError, OSError, asyncio.TimeoutError) as error:
-            raise _transport_error(error, server.url, self._timeout) from error
+            raise _transport_error(error, server.url, seconds) from error
         if not isinstance(answer, dict):
             raise ModelError("malformed", f"the answer of {server.url} is {found}, expected a JSON object.", True)
         return answer
@@ -288,7 +333,10 @@ def _transport_error(error: Exception, url: str, seconds: float) -> ModelError:
         if isinstance(cause, aiohttp.ClientConnectorError):
             return CannotConnect("connection", f"{url} cannot be reached: {cause}", retryable=True)
         if isinstance(cause, (TimeoutError, asyncio.TimeoutError)):  # two classes in Python 3.10
-            return ModelError("timeout", f"no answer from {url} within {seconds:g} s.", retryable=True)
+            text = f"no answer from {url} within {seconds:g} s, asked {RETRIES + 1} times."
+            if any(type(one).__name__ in ("ConnectTimeout", "ConnectionTimeoutError") for one in causes):
+                text = f"no connection to {url} within {min(seconds, CONNECT_SECONDS):g} s, tried {RETRIES + 1} times."
+            return ModelError("timeout", text, retryable=True)
     reason = f"{type(causes[-1]).__name__}: {causes[-1]}"
     return ModelError("connection", f"the connection to {url} broke: {reason}", retryable=True)
 

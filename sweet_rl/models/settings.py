@@ -45,12 +45,15 @@ class CallSettings:
         patience: Seconds without any server that answers after which the run stops; the same command continues it.
         endpoint_concurrency: Largest number of calls that one server has in progress.
         cache: Folder in which model calls are stored and looked up.
+        max_calls: Largest number of replies that servers are asked for, without those in the cache; then the run stops,
+            and the same command continues it.
     """
 
     timeout: float = 600.0
     patience: float = 600.0
     endpoint_concurrency: int = 256
     cache: str | None = None
+    max_calls: int | None = None
 
     def __post_init__(self) -> None:
         if self.timeout <= 0:
@@ -59,3 +62,7 @@ class CallSettings:
             raise UserError(f"--patience is {self.patience}; it must be at least 0 seconds.")
         if self.endpoint_concurrency < 1:
             raise UserError(f"--endpoint_concurrency is {self.endpoint_concurrency}; it must be at least 1.")
+        if self.max_calls is not None and self.max_calls < 1:
+            raise UserError(f"--max_calls is {self.max_calls}; it must be at least 1.")
+        if self.max_calls is not None and self.cache is None:
+            raise UserError("--max_calls needs --cache FOLDER, which keeps the replies of dialogues in progress.")

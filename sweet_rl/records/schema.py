@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypedDict, get_args
 
 from sweet_rl.records.checks import check_lengths, read_fields, refuse
@@ -50,6 +50,9 @@ class Message(_Message, total=False):
     logprobs: list[float] | None
     finish_reason: str | None
     oracle: str | None
+
+
+_SPOKEN: dict[Role, Message] = {role: {"role": role, "content": ""} for role in get_args(Role)}
 
 
 @dataclass
@@ -156,6 +159,24 @@ class Trajectory(_Record):
         for number, message in enumerate(record.dialogue_history):
             check_lengths(message.get("logprobs"), message.get("token_ids"), f"{where}, dialogue_history[{number}]")
         return record
+
+    def light(self, tasks: dict[str, Task]) -> Trajectory:
+        """The same without texts and tokens: its messages have a role only, and there is no answer and no evidence.
+
+        Args:
+            tasks: Task by id; dialogues of a task share one object, which is added if it is missing.
+        """
+        return replace(
+            self,
+            task=tasks.setdefault(self.task.id, self.task),
+            dialogue_history=[_SPOKEN[message["role"]] for message in self.dialogue_history],
+            answer=None,
+            failure=None,
+            parts=None,
+            grade=None,
+            turn_credit=None,
+            extra={},
+        )
 
     @property
     def is_graded(self) -> bool:

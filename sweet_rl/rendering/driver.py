@@ -273,7 +273,7 @@ class Driver:
             return
         spent = sum(now - self._cpu_before.get(process, 0.0) for process, now in self._cpu_seconds().items())
         if spent >= OWN_SHARE * self._page_limit:
-            message = f"the page was not drawn within its time limit, of which it computed {spent:.1f} s"
+            message = f"the page was not drawn within {self._page_limit:g} s; it computed for {spent:.1f} s"
             raise DrawingFailed("timeout", message, True)
 
     def _cpu_seconds(self) -> dict[psutil.Process, float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Annotated, Any
 
@@ -14,7 +14,7 @@ from tqdm.contrib.logging import logging_redirect_tqdm
 from sweet_rl.cli import UNRECORDED
 from sweet_rl.errors import UserError
 from sweet_rl.models.base import ChatModel
-from sweet_rl.progress import TERMINAL_INTERVAL, progress_bar
+from sweet_rl.progress import TERMINAL_INTERVAL, progress_bar, shown_regularly
 from sweet_rl.records import Task, human_label
 from sweet_rl.rollout.play import DialogueSetup, play_all, trajectory_id
 from sweet_rl.runs.run import Run
@@ -85,11 +85,13 @@ async def collect(
     try:
         for model in models.values():
             await model.check()
-        with logging_redirect_tqdm(), Progress(len(jobs), before) as progress:
+        waiting = [getattr(model, "waiting", str) for model in models.values()]
+        with logging_redirect_tqdm(), Progress(len(jobs), before, waiting=waiting) as progress:
             shown = dataclasses.replace(dialogue_setup, on_message=progress.on_message)
-            async for trajectory in play_all(missing(), shown, concurrency):
-                output.write(trajectory.to_dict())
-                progress.on_dialogue(trajectory.ending == "failed")
+            async with shown_regularly(progress.show):
+                async for trajectory in play_all(missing(), shown, concurrency):
+                    output.write(trajectory.to_dict())
+                    progress.on_dialogue(trajectory.ending == "failed")
     finally:
         for closable in (*models.values(), dialogue_setup.human, dialogue_setup.choose):
             close = getattr(closable, "close", None)
@@ -105,12 +107,21 @@ async def collect(
 
 
 class Progress(AbstractContextManager):
-    """The progress line of a run: dialogues done and failed, turns and tokens per second, time left.
+    """The progress line of a run: dialogues done and failed, turns and tokens per second, time left, rate limits.
 
     A context manager. Speeds are those of the last minute.
+
+    Args:
+        total: Number of dialogues.
+        before: Number of dialogues that were done before.
+        file: As for `progress_bar`.
+        waiting: Functions that return what a model waits for.
     """
 
-    def __init__(self, total: int, before: int = 0, file: Any = None) -> None:
+    def __init__(
+        self, total: int, before: int = 0, file: Any = None, waiting: Sequence[Callable[[], str]] = ()
+    ) -> None:
+        self._waiting = waiting
         self._bar = progress_bar(file=file, total=total, initial=before, desc="dialogues", unit="dialogue")
         self._counts: Counter[str] = Counter()
         self._history: deque[tuple[float, Counter[str]]] = deque([(time.monotonic(), Counter())])
@@ -121,7 +132,7 @@ class Progress(AbstractContextManager):
         self._counts[side] += tokens
         self._counts["turns"] += side == "agent"
         if time.monotonic() - self._shown >= TERMINAL_INTERVAL:
-            self._show()
+            self.show()
 
     def on_dialogue(self, failed: bool) -> None:
         """Count a dialogue that has been written."""
@@ -134,25 +145,27 @@ class Progress(AbstractContextManager):
         seconds = max(time.monotonic() - then, 1e-9)
         return {name: (self._counts[name] - before[name]) / seconds for name in ("turns", "agent", "human")}
 
-    def _show(self) -> None:
+    def show(self) -> None:
+        """Bring the line up to date."""
         now = self._shown = time.monotonic()
         speeds = self.speeds()
-        self._bar.set_postfix_str(
+        texts = [
             f"failed {self._counts['failed']}, {speeds['turns']:.1f} turns/s, "
             f"tokens/s agent {speeds['agent']:.0f} human {speeds['human']:.0f}"
-        )
+        ]
+        self._bar.set_postfix_str(", ".join(filter(None, [*texts, *(text() for text in self._waiting)])))
         self._history.append((now, self._counts.copy()))
         while len(self._history) > 1 and now - self._history[0][0] > SPEED_WINDOW:
             self._history.popleft()
 
     def __exit__(self, *_: object) -> None:
-        self._show()
+        self.show()
         self._bar.close()
 
 
 def summarise_dialogues(rows: Iterable[dict], seconds: float | None = None, before: int = 0) -> dict[str, Any]:
-    """Summarise trajectory rows: endings, failures by side and kind with the first message of each, turns, tokens of
-    both sides, leaks, speeds.
+    """Summarise trajectory rows: endings, failures by side and kind with the first message of each, turns, messages of
+    the agent that are empty or were cut by the token limit, tokens of both sides, leaks, speeds.
 
     Args:
         rows: trajectories as they are on disk; they are read once and not kept.
@@ -165,7 +178,7 @@ def summarise_dialogues(rows: Iterable[dict], seconds: float | None = None, befo
     fresh: Counter[str] = Counter()
     humans: Counter[str] = Counter()
     messages: dict[str, str] = {}
-    dialogues = turns = leaks = with_leaks = 0
+    dialogues = turns = leaks = with_leaks = empty = cut = with_empty_or_cut = 0
     for row in rows:
         dialogues += 1
         endings[row.get("ending") or "unknown"] += 1
@@ -174,7 +187,12 @@ def summarise_dialogues(rows: Iterable[dict], seconds: float | None = None, befo
             kind = f"{row['failure'].get('side')}: {row['failure'].get('kind')}"
             failures[kind] += 1
             messages.setdefault(kind, row["failure"].get("message", ""))
-        own_turns = sum(message["role"] == "assistant" for message in row["dialogue_history"])
+        spoken = [message for message in row["dialogue_history"] if message["role"] == "assistant"]
+        own_turns, faulty = len(spoken), 0
+        for message in spoken:
+            is_empty, is_cut = not message["content"].strip(), message.get("finish_reason") == "length"
+            empty, cut, faulty = empty + is_empty, cut + is_cut, faulty + (is_empty or is_cut)
+        with_empty_or_cut += faulty > 0
         turns += own_turns
         leaks += row.get("leaks", 0)
         with_leaks += row.get("leaks", 0) > 0
@@ -189,6 +207,9 @@ def summarise_dialogues(rows: Iterable[dict], seconds: float | None = None, befo
         "failures": dict(sorted(failures.items())),
         "turns": turns,
         "turns_per_dialogue": round(turns / dialogues, 2) if dialogues else 0.0,
+        "empty_messages": empty,
+        "cut_messages": cut,
+        "dialogues_with_empty_or_cut_messages": with_empty_or_cut,
         "simulator_leaks": leaks,
         "dialogues_with_leaks": with_leaks,
         "tokens": dict(sorted(tokens.items())),

@@ -13,11 +13,13 @@ from sweet_rl.errors import NothingMade, UserError
 from sweet_rl.model_loading import model_input
 from sweet_rl.models import CallSettings, ChatModel, ModelSettings, Sampling, load_model
 from sweet_rl.models.cache import CallCache
+from sweet_rl.models.load import on_server
 from sweet_rl.models.prefixed import PrefixedModel
 from sweet_rl.records import Task, hash_rows, read_records, without_excluded
 from sweet_rl.rendering.renderer import BrowserSettings
 from sweet_rl.rollout.collect import CollectionSettings, collect
-from sweet_rl.rollout.play import CandidateSelector, DialogueSetup
+from sweet_rl.rollout.estimate import estimate
+from sweet_rl.rollout.play import CandidateSelector, DialogueSetup, trajectory_id
 from sweet_rl.runs.run import Run, open_run
 from sweet_rl.runs.shards import shard_of
 from sweet_rl.runs.step import StepSettings, run_step
@@ -157,7 +159,16 @@ class Simulation:
         drop = _failed if collection.retry_failed else None
         output = open_run(output_path, settings, inputs, step.overwrite, drop)
 
+        paid = {"agent": agent_prompt} if on_server(self.agent) else {}
+        if not self.scripted and on_server(self.env):
+            paid["human"] = human_prompt
+
         async def play(run: Run) -> dict[str, Any]:
+            missing = [task for task, sample in jobs if trajectory_id(task, sample) not in run.done]
+            if paid and missing:
+                print(estimate(missing, collection.max_turns, paid, self.sampling.n), flush=True)
+                if not self.calls.cache:
+                    print("without --cache a run that is stopped loses the calls of its dialogues in progress")
             with contextlib.ExitStack() as resources:
                 agent, human_model = self._models(resources)
                 renderer = None
@@ -195,7 +206,7 @@ class Simulation:
         """The models of agent and human, the same one if their settings are equal; None for a scripted human."""
         cache = None
         if self.calls.cache:
-            cache = CallCache(self.calls.cache)
+            cache = CallCache(self.calls.cache, self.calls.max_calls)
             resources.callback(cache.close)
         agent = load_model(self.players.agent_model, self.agent, self.calls, cache)
         if self.scripted:

@@ -18,10 +18,20 @@ from sweet_rl.chat import TEMPLATE_DATE
 from sweet_rl.cli.process import command_line
 from sweet_rl.errors import UserError
 from sweet_rl.names import local_path
+from sweet_rl.records.checks import accepts
 from sweet_rl.runs.texts import replace_text
 
 DIRECTORY_MANIFEST = "manifest.json"
 _PACKAGES = ("torch", "transformers", "tokenizers", "datasets", "openai", "accelerate", "vllm", "deepspeed", "numpy")
+_KINDS: dict[str, tuple[Any, Any]] = {  # of the entries that are read again, and what they count as if missing
+    "status": (str, None),
+    "settings": (dict, None),
+    "inputs": (dict[str, str], None),
+    "summary": (dict, {}),
+    "versions": (dict, {}),
+    "records": (int, 0),
+    "cpu_seconds": (float, 0.0),
+}
 _BIG = 64 * 2**20  # bytes
 _END = 2**20  # bytes
 
@@ -121,10 +131,10 @@ def read_manifest(output: str | Path) -> dict | None:
         return None
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError:
+    except (ValueError, RecursionError):
         found = None
     if isinstance(found, dict):
-        if "status" in found and all(isinstance(found.get(key), dict) for key in ("settings", "inputs")):
+        if all(accepts(found.get(name, default), kind) for name, (kind, default) in _KINDS.items()):
             return found
         if path.name == DIRECTORY_MANIFEST:
             return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -18,10 +19,15 @@ from sweet_rl.runs.texts import check_writable
 
 
 class _Output(AbstractContextManager):
-    """What runs over a file and over a directory share: a lock, a manifest, a summary."""
+    """What runs over a file and over a directory share: a lock, a manifest, a summary.
 
-    def __init__(self, path: Path, manifest: Manifest, lock: int):
+    An output that was begun here is removed again, with the folders made for it, if the work raises before anything was
+    written: a refused command leaves nothing behind.
+    """
+
+    def __init__(self, path: Path, manifest: Manifest, lock: int, made: Sequence[Path]):
         self.path, self.manifest, self._lock = path, manifest, lock
+        self._made = made  # what `remove_made` removes; nothing if an older output is continued or replaced
 
     @property
     def complete(self) -> bool:
@@ -43,7 +49,14 @@ class _Output(AbstractContextManager):
             os.close(self._lock)
             self._lock = -1
 
-    def __exit__(self, *_: object) -> None:
+    @property
+    def empty(self) -> bool:
+        """Whether nothing was written to it yet."""
+        raise NotImplementedError
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None and self._made and self.empty:
+            remove_made(self._made)
         self.close()
 
 
@@ -54,10 +67,22 @@ class Run(_Output):
         done: ids of the records on disk.
     """
 
-    def __init__(self, path: Path, manifest: Manifest, lock: int, done: set[str], replaces: bool = False):
-        super().__init__(path, manifest, lock)
+    def __init__(
+        self,
+        path: Path,
+        manifest: Manifest,
+        lock: int,
+        done: set[str],
+        replaces: bool = False,
+        made: Sequence[Path] = (),
+    ):
+        super().__init__(path, manifest, lock, made)
         self.done = done
         self._replaces = replaces  # an old output is on disk, to be removed before the first write
+
+    @property
+    def empty(self) -> bool:
+        return not self.done
 
     def write(self, record: dict) -> None:
         """Append one record.
@@ -139,9 +164,19 @@ class DirectoryRun(_Output):
         resuming: whether an unfinished run with the same settings was found.
     """
 
-    def __init__(self, path: Path, manifest: Manifest, lock: int, resuming: bool):
-        super().__init__(path, manifest, lock)
+    def __init__(self, path: Path, manifest: Manifest, lock: int, resuming: bool, made: Sequence[Path] = ()):
+        super().__init__(path, manifest, lock, made)
         self.resuming = resuming
+
+    @property
+    def empty(self) -> bool:
+        return all(entry.is_dir() or entry == self.manifest.path for entry in self.path.rglob("*"))
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        if kind is not None and self._made:
+            inside = sorted((entry for entry in self.path.rglob("*") if entry.is_dir()), reverse=True)
+            self._made = [*inside, *self._made]
+        super().__exit__(kind, *rest)
 
 
 def open_run(
@@ -169,13 +204,17 @@ def open_run(
     _check_apart(path, inputs)
     manifest = Manifest(manifest_of(path), settings, inputs)
     existed = path.exists()
+    folders = _missing_folders(path.parent)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         lock = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
     except OSError as error:
+        remove_made(folders)
         raise UserError(f"cannot write to {path}: {error.strerror}. Choose another output path.") from error
+    made: list[Path] = []
     try:
         _take(lock, path)
+        made = [] if existed else [path, manifest.path, *folders]
         if not os.path.samestat(os.fstat(lock), os.stat(path)):  # another process has just replaced the file
             raise _taken(path)
         empty = os.fstat(lock).st_size == 0
@@ -184,7 +223,8 @@ def open_run(
         old = read_manifest(path)
         if old is None or (empty and (not existed or old["status"] != "finished")):
             manifest.write()
-            return Run(path, manifest, lock, set())
+            return Run(path, manifest, lock, set(), made=made)
+        made = []
         manifest.adopt(old, str(path))
         done = _ids_on_disk(lock, path)
         if manifest.complete and len(done) != manifest.content.get("records", len(done)):
@@ -197,6 +237,7 @@ def open_run(
             done = _ids_on_disk(lock, path)
         return Run(path, manifest, lock, done)
     except BaseException:
+        remove_made(made)
         os.close(lock)
         raise
 
@@ -211,10 +252,13 @@ def directory_manifest(
     path = Path(path)
     _check_apart(path, inputs)
     manifest = Manifest(path / DIRECTORY_MANIFEST, settings, inputs)
+    folders = _missing_folders(path)
+    made: list[Path] = []
     try:
         path.mkdir(parents=True, exist_ok=True)
         lock = os.open(path, os.O_RDONLY)
     except OSError as error:
+        remove_made(folders)
         raise UserError(f"cannot use {path} as a directory: {error.strerror}. Choose another path.") from error
     try:
         _take(lock, path)
@@ -224,6 +268,8 @@ def directory_manifest(
                 f"{path} is not empty and has no {DIRECTORY_MANIFEST}, so what made it is not known. "
                 "Choose another path, or empty it by hand."
             )
+        if old is None:
+            made = [manifest.path, *folders]
         if old is None or overwrite or old["status"] == "emptying":
             manifest.content["status"] = "emptying"  # killed in between, the next run empties the rest first
             manifest.write()
@@ -232,10 +278,11 @@ def directory_manifest(
                     shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
             manifest.content["status"] = "running"
             manifest.write()
-            return DirectoryRun(path, manifest, lock, resuming=False)
+            return DirectoryRun(path, manifest, lock, resuming=False, made=made)
         manifest.adopt(old, str(path))
         return DirectoryRun(path, manifest, lock, resuming=not manifest.complete)
     except BaseException:
+        remove_made(made)
         os.close(lock)
         raise
 
@@ -254,6 +301,18 @@ def check_output(output_path: str | Path, overwrite: bool = False) -> None:
             f"{path} exists and has no manifest ({manifest.name}), so what made it is not known. "
             "Choose another output path, or give --overwrite to replace it."
         )
+
+
+def _missing_folders(path: Path) -> list[Path]:
+    """The folder and those above it that do not exist, the deepest first."""
+    return [folder for folder in (path, *path.parents) if not folder.exists()]
+
+
+def remove_made(paths: Sequence[Path]) -> None:
+    """Remove files, and folders unless something is in them."""
+    for path in paths:
+        with contextlib.suppress(OSError):
+            path.rmdir() if path.is_dir() else path.unlink()
 
 
 def check_apart(source: str, *outputs: str | None) -> None:

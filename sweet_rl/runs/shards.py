@@ -15,6 +15,7 @@ from sweet_rl.runs.run import Run, open_run
 from sweet_rl.runs.step import run_step
 
 Item = TypeVar("Item")
+_NUMBERS = re.compile(r"(\d{1,9})/(\d{1,9})")
 
 
 def shard_of(items: Sequence[Item], shard: str | None) -> Sequence[Item]:
@@ -29,7 +30,7 @@ def shard_of(items: Sequence[Item], shard: str | None) -> Sequence[Item]:
     """
     if shard is None:
         return items
-    numbers = re.fullmatch(r"(\d+)/(\d+)", shard.strip())
+    numbers = _NUMBERS.fullmatch(shard.strip())
     number, count = map(int, numbers.groups()) if numbers else (0, 0)
     if not 1 <= number <= count:
         raise UserError(f"--shard is {shard!r}; it must be i/n with i from 1 to n, for example 1/4, 2/4, 3/4 and 4/4.")
@@ -58,7 +59,7 @@ def gather(shards: Sequence[str | Path], output_path: str | Path, overwrite: boo
             raise UserError(f"{path} is not finished: run its shard to the end first.")
         settings = manifest["settings"] | {"inputs": sorted(manifest["inputs"].values())}
         shard = settings.pop("shard", None)
-        if shard is None:
+        if not isinstance(shard, str) or not _NUMBERS.fullmatch(shard):
             raise UserError(f"{path} was not made with --shard.")
         common = common or settings
         if changed := [key for key in {*common, *settings} if common.get(key) != settings.get(key)]:

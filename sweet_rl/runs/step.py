@@ -27,7 +27,7 @@ from typing import Annotated, Any, TypeVar
 
 from sweet_rl.cli import UNRECORDED, print_summary
 from sweet_rl.errors import ItemError, NothingMade, UserError
-from sweet_rl.progress import progress_bar
+from sweet_rl.progress import progress_bar, shown_regularly
 from sweet_rl.runs.run import DirectoryRun, Run
 
 Output = TypeVar("Output", Run, DirectoryRun)
@@ -92,6 +92,7 @@ async def write_results(
     concurrency: int,
     total: int | None = None,
     unit: str = "item",
+    waiting: Callable[[], str] = str,
 ) -> None:
     """Work on many items at the same time, and write the records of each item as soon as it is done.
 
@@ -102,6 +103,7 @@ async def write_results(
         concurrency: Largest number of items in progress.
         total: Number of records with those that were written before, for the progress bar.
         unit: Name of a record, in the progress bar and in messages.
+        waiting: Function that returns what the work waits for; the progress bar shows it.
 
     Raises:
         UserError: Some items failed (`ItemError`), once all others are written; or at once if every item would fail.
@@ -118,10 +120,11 @@ async def write_results(
             return []
 
     with progress_bar(total=total, initial=len(run.done), desc=f"{unit}s", unit=unit) as bar:
-        async for records in as_they_finish(items, attempt, concurrency):
-            for record in records:
-                run.write(record)
-                bar.update()
+        async with shown_regularly(lambda: bar.set_postfix_str(waiting())):
+            async for records in as_they_finish(items, attempt, concurrency):
+                for record in records:
+                    run.write(record)
+                    bar.update()
     if failures:
         kinds = ", ".join(f"{count} {kind}" for kind, count in Counter(error.kind for error in failures).most_common())
         raise UserError(

@@ -8,6 +8,9 @@ from pathlib import Path
 
 from sweet_rl.errors import UserError
 
+LONGEST_NAME = 255  # bytes, of every usual file system
+LONGEST_SUFFIX = ".part-10-of-10.manifest.json.partial"  # of the files that lie beside an output for a while
+
 
 def write_texts(texts: Mapping[str | Path, str], overwrite: bool = False) -> None:
     """Write small outputs that are made anew each time (tables, figures). If one is refused, none is written.
@@ -28,14 +31,24 @@ def write_texts(texts: Mapping[str | Path, str], overwrite: bool = False) -> Non
 def replace_text(path: Path, text: str) -> None:
     """Write a file atomically: at any moment it has its old or its new content."""
     partial = path.with_name(path.name + ".partial")
-    partial.write_text(text, encoding="utf-8")
-    os.replace(partial, path)
+    try:
+        partial.write_text(text, encoding="utf-8")
+        os.replace(partial, path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        error.filename = str(path)  # a write to a full disk names none
+        raise
 
 
 def check_writable(path: Path) -> None:
     """Raise UserError if a file cannot be written there."""
     if path.parts[:1] == ("hf:",):
         raise UserError(f"{path} is on the hub; an output is a local path. Upload it when it is finished: `hf upload`.")
+    if len(os.fsencode(path.name + LONGEST_SUFFIX)) > LONGEST_NAME:
+        raise UserError(
+            f"the name {path.name[:60]!r}... has {len(path.name)} characters, which is too long for the files that lie "
+            "beside it for a while. Choose a shorter one."
+        )
     if path.is_dir():
         raise UserError(f"{path} is a directory; the output must be a file path.")
     above = next(folder for folder in path.absolute().parents if folder.exists())

@@ -208,7 +208,8 @@ class Sandbox:
             if cpu >= self.timeout:
                 return ("timeout", f"over {self.timeout:g} s of CPU time")
             if elapsed - max(0.0, waited) >= self._clock_timeout:
-                return ("timeout", f"over {self._clock_timeout:g} s by the clock")
+                limit = f"the limit by the clock for {self.timeout:g} s of CPU time"
+                return ("timeout", f"over {self._clock_timeout:g} s, {limit}")
             if elapsed >= PATIENCE * self._clock_timeout:
                 spent = f"{cpu:.1f} of {self.timeout:g} s of CPU time in {elapsed:.1f} s"
                 return ("machine", f"ran out of wall time: {spent}, of which it waited {waited:.1f} s for a CPU")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
 import shutil
 import time
@@ -13,14 +12,16 @@ from typing import Any
 
 from transformers.trainer_callback import TrainerCallback
 
-from sweet_rl.errors import UserError
+from sweet_rl.errors import FULL_DISK, UserError, first_line
 
 COMPLETE = "complete.json"
 """Written into a checkpoint after all processes have written their parts."""
 
-_FULL = (errno.ENOSPC, errno.EDQUOT)
 # torch.save and safetensors raise errors of their own, without an errno.
 _FULL_TEXTS = ("No space left on device", "iostream error", "unexpected pos", "PytorchStreamWriter failed")
+
+
+BEGIN_AGAIN = "Remove the checkpoint, and the same command begins again, at an older one if there is one."
 
 
 class CheckpointSchedule(TrainerCallback):
@@ -66,8 +67,9 @@ def mark_complete(folder: str | Path, step: int, best: str | None, processes: in
         processes: Number of processes that wrote it.
     """
     checkpoint = Path(folder) / f"checkpoint-{step}"
+    sizes = {str(p.relative_to(checkpoint)): p.stat().st_size for p in checkpoint.rglob("*") if p.is_file()}
     partial = checkpoint / f"{COMPLETE}.partial"
-    partial.write_text(json.dumps({"processes": processes}))
+    partial.write_text(json.dumps({"processes": processes, "files": sizes}))
     partial.replace(checkpoint / COMPLETE)
     for path in Path(folder).glob("checkpoint-*"):
         if path != checkpoint and (best is None or path != Path(best)):
@@ -85,9 +87,47 @@ def last_checkpoint(folder: Path) -> str | None:
     return str(max(complete, key=lambda path: int(path.name.split("-")[1]))) if complete else None
 
 
+def check_files(checkpoint: str) -> None:
+    """Raise UserError naming a file of the checkpoint that is missing or has another size than when it was complete.
+
+    Without its optimiser's state, for example, a training would go on with a new one.
+    """
+    sizes = json.loads((Path(checkpoint) / COMPLETE).read_text()).get("files", {})
+    for name, size in sizes.items():
+        path = Path(checkpoint) / name
+        found = path.stat().st_size if path.is_file() else None
+        if found != size:
+            raise UserError(
+                f"{path} {'is missing' if found is None else f'has {found} bytes instead of {size}'}. {BEGIN_AGAIN}"
+            )
+
+
 def processes_of(checkpoint: str) -> int:
     """The number of processes that wrote the checkpoint."""
     return json.loads((Path(checkpoint) / COMPLETE).read_text())["processes"]
+
+
+class Continued(TrainerCallback):
+    """Names a checkpoint that cannot be continued: a context manager around the training, whose callback it is too.
+
+    Args:
+        checkpoint: Path of the checkpoint; None names nothing.
+    """
+
+    def __init__(self, checkpoint: str | None):
+        self.checkpoint = checkpoint
+
+    def on_step_begin(self, args, state, control, **kwargs):
+        self.checkpoint = None  # all of it has been read
+
+    def __enter__(self) -> Continued:
+        return self
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if self.checkpoint is None or not isinstance(error, Exception) or isinstance(error, UserError):
+            return
+        if not _is_full_disk(error):
+            raise UserError(f"{self.checkpoint} is damaged: {first_line(error)}. {BEGIN_AGAIN}") from error
 
 
 @contextlib.contextmanager
@@ -106,4 +146,4 @@ def full_disk_named(folder: str | Path) -> Iterator[None]:
 
 
 def _is_full_disk(error: BaseException) -> bool:
-    return getattr(error, "errno", None) in _FULL or any(text in str(error) for text in _FULL_TEXTS)
+    return getattr(error, "errno", None) in FULL_DISK or any(text in str(error) for text in _FULL_TEXTS)

@@ -21,7 +21,14 @@ from sweet_rl.model_loading import load_weights, model_input, model_path
 from sweet_rl.records import read_records
 from sweet_rl.runs.run import DirectoryRun, directory_manifest
 from sweet_rl.training.arguments import CHECKPOINTS, training_arguments, weights_dtype
-from sweet_rl.training.checkpoints import CheckpointSchedule, full_disk_named, last_checkpoint, processes_of
+from sweet_rl.training.checkpoints import (
+    CheckpointSchedule,
+    Continued,
+    check_files,
+    full_disk_named,
+    last_checkpoint,
+    processes_of,
+)
 from sweet_rl.training.deepspeed import SeparateSteps, load_universal, make_universal, whole_weights
 from sweet_rl.training.examples import split_by_task
 from sweet_rl.training.lora import FOLDER, merge_adapter, with_adapter
@@ -127,7 +134,9 @@ class Training:
                 if self.is_first:
                     print(f"{self.save_path}: already complete")
                 return None
-            checkpoint = self._checkpoint(run)
+            checkpoint = self._from_first(last_checkpoint(self.checkpoints) if run else None)
+            with Continued(checkpoint):
+                self._announce(checkpoint, run)
             if self.settings.learning_rate is None and self.is_first:
                 print(f"--learning_rate: {self.settings.peak_learning_rate:g}, the default")
             if self.is_first and not torch.cuda.is_available():
@@ -156,9 +165,10 @@ class Training:
             torch.distributed.broadcast_object_list(values)
         return values[0]
 
-    def _checkpoint(self, run: DirectoryRun | None) -> str | None:
-        """The checkpoint to continue from. Prints where a training goes on that was started before."""
-        checkpoint = self._from_first(last_checkpoint(self.checkpoints) if run else None)
+    def _announce(self, checkpoint: str | None, run: DirectoryRun | None) -> None:
+        """Print where a training goes on that was started before, check the checkpoint and fit it to the processes."""
+        if checkpoint and run:
+            check_files(checkpoint)
         if checkpoint and self.args.deepspeed and processes_of(checkpoint) != self.args.world_size:
             if run:
                 make_universal(checkpoint)
@@ -168,7 +178,6 @@ class Training:
             step = Path(checkpoint).name.split("-")[1] if checkpoint else 0
             where = checkpoint or "no checkpoint had been written"
             print(f"{self.save_path}: going on from step {step} ({where})")
-        return checkpoint
 
     def _fit(self, trainer: GroupedTrainer, run: DirectoryRun | None, checkpoint: str | None, summary: dict) -> dict:
         """Train from a checkpoint or from the start, save model and tokenizer, and finish the run.
@@ -180,7 +189,9 @@ class Training:
         """
         save_path = Path(self.save_path)
         trainer.since = time.perf_counter()
-        result = trainer.train(resume_from_checkpoint=checkpoint)
+        with Continued(checkpoint) as continued:
+            trainer.add_callback(continued)
+            result = trainer.train(resume_from_checkpoint=checkpoint)
         if self.settings.lora_rank:
             trainer.save_model(str(save_path / FOLDER))
             if run is not None:

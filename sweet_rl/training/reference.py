@@ -65,8 +65,9 @@ def reference_logps(
     name = f"reference_logps-{digest.hexdigest()[:32]}"
     paths = [folder / f"{name}-{n}-of-{processes}.npy" for n, share in enumerate(shares) if share]
 
-    needed = paths if divided else paths[process : process + 1]
-    if not all(path.exists() for path in needed):
+    counts = [sum(len(texts[i].targets) for i in share) for share in shares]
+    needed = list(zip(paths, counts, strict=False))[slice(None) if divided else slice(process, process + 1)]
+    if not all(_holds(path, count) for path, count in needed):
         mine = [texts[i] for i in shares[process] or order[:1]]  # a process without a share computes along
         count = max(batch_count([texts[i] for i in share], token_budget) for share in shares if share) if divided else 0
         with progress_bar(total=len(mine), desc="reference log-probs", disable=process > 0) as bar:
@@ -86,6 +87,14 @@ def reference_logps(
         for i, own in zip(share, np.split(stored, ends[:-1]), strict=True):
             found[i] = own
     return found
+
+
+def _holds(path: Path, count: int) -> bool:
+    """Whether a share is on disk, with its number of log-probs."""
+    try:
+        return len(np.load(path, mmap_mode="r")) == count
+    except (OSError, ValueError, TypeError, EOFError):
+        return False
 
 
 def frozen_logps(

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from sweet_rl.errors import UserError
-from sweet_rl.records import PreferencePair, TurnCandidates
+from sweet_rl.records import Place, PreferencePair, RecordFile, TurnCandidates
 from sweet_rl.viewer.messages import messages_of
-from sweet_rl.viewer.source import Place, RecordFile
 from sweet_rl.viewer.summary import Tally
 from sweet_rl.viewer.views import (
     candidates_view,

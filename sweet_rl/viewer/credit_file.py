@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from itertools import islice
 from pathlib import Path
+from typing import TypedDict
 
 from sweet_rl.credit.critic_types import ChosenCritic
 from sweet_rl.credit.turn_credit import TurnScorer, check_scores_turns
 from sweet_rl.errors import UserError
-from sweet_rl.records import parse_row, scan_rows
+from sweet_rl.records import RecordFile, parse_row, scan_rows
+from sweet_rl.records.checks import read_fields
 from sweet_rl.runs.run import Run, open_run
 from sweet_rl.runs.step import run_step, write_results
-from sweet_rl.viewer.source import RecordFile
 
 RECORDS_AT_ONCE = 32
 
@@ -52,6 +53,19 @@ def write_credit(critic: ChosenCritic, records: RecordFile, path: str | Path, ov
     run_step(open_run(path, settings, [str(records.path), *critic.inputs()], overwrite), work)
 
 
+class _Turn(TypedDict):
+    turn: int
+    advantage: float
+
+
+class _Row(_Turn, total=False):
+    """The credit of a turn; with a critic that offers it, also by token."""
+
+    tokens: list[str]
+    critic: list[float]
+    reference: list[float]
+
+
 class CreditFile:
     """The file written by `write_credit`; only offsets of its lines are kept in memory."""
 
@@ -60,9 +74,11 @@ class CreditFile:
         self._places: dict[str, int] = {}
         if not self.path.is_file():
             raise UserError(f"{path} is no file. Give --critic to make it.")
-        for _, offset, row in scan_rows(path):
+        for line, offset, row in scan_rows(path):
             if not isinstance(row.get("id"), str) or not isinstance(row.get("turns"), list):
                 raise UserError(f"{path}: not a file of credit ('id' and 'turns'). It is written with --critic.")
+            for number, turn in enumerate(row["turns"]):
+                read_fields(turn, f"{path}, line {line}, turns[{number}]", _Row)
             self._places[row["id"]] = offset
 
     def turns(self, record_id: str) -> dict[int, dict]:

@@ -10,9 +10,8 @@ from collections.abc import Iterator
 from typing import Any, Protocol
 
 from sweet_rl.errors import UserError
-from sweet_rl.records import PreferencePair, Trajectory
+from sweet_rl.records import Place, PreferencePair, RecordFile, Trajectory
 from sweet_rl.viewer.candidates import Ranked, in_order, scores_of_own_turns
-from sweet_rl.viewer.source import Place, RecordFile
 from sweet_rl.viewer.summary import Tally
 from sweet_rl.viewer.views import (
     oracle_word,

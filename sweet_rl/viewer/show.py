@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sweet_rl.credit.critic_types import ChosenCritic
 from sweet_rl.errors import UserError
-from sweet_rl.records import PreferencePair, Trajectory, TurnCandidates
+from sweet_rl.records import PreferencePair, RecordFile, Trajectory, TurnCandidates
 from sweet_rl.runs.texts import write_texts
 from sweet_rl.viewer.candidates import Candidates, Ranked
 from sweet_rl.viewer.credit_file import CreditFile, write_credit
@@ -15,7 +15,7 @@ from sweet_rl.viewer.designs import Designs, Pictures
 from sweet_rl.viewer.entries import Collection, Comparison, Dialogues, Pairs
 from sweet_rl.viewer.page import write_page
 from sweet_rl.viewer.serve import serve
-from sweet_rl.viewer.source import RecordFile, kind_of
+from sweet_rl.viewer.source import kind_of
 
 LARGE = 60_000_000  # bytes of a page that browsers open slowly
 

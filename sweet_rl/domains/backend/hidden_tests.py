@@ -85,7 +85,8 @@ class CodeGrader(AbstractContextManager):
     """A `Grader` that runs answers on the hidden tests of their task. The reward is the share of tests passed.
 
     Failures: wrong value, exception, timeout, memory, forbidden, unserialisable, exited, output, syntax error; no
-    answer, too long, no code. Evidence: {"level", "tests": [{"name", "passed", "reason"?, "message"?}]}.
+    answer, too long, no code, another name (code that does not define the function). Evidence: {"level", "tests":
+    [{"name", "passed", "reason"?, "message"?}]}.
 
     Args:
         timeout: CPU seconds per test, as in `sandbox.sandbox.Sandbox`.
@@ -136,7 +137,8 @@ class CodeGrader(AbstractContextManager):
         texts = code_candidates(answer, reference.function)
         if not texts:
             missing = f"no definition of {reference.function or 'a function'} in the answer"
-            return self._all_failed(reference, "no code", missing)
+            other = bool(reference.function and code_candidates(answer, ""))
+            return self._all_failed(reference, "another name" if other else "no code", missing)
         return self._grade_code(reference, texts)
 
     def grade_many(self, jobs: Iterable[tuple[Task, str | None]]) -> Iterator[Grade]:

@@ -11,24 +11,27 @@ function advantageBar(value) {
   const width = 50 * clamp(Math.abs(value) / (state.scale || 1), 0.02, 1);
   return el("span", { class: "bar-zero", "aria-hidden": "true" }, el("i", { class: value < 0 ? "minus" : "plus", style: { width: `${width}%`, [value < 0 ? "right" : "left"]: "50%" } }));
 }
+// An advantage is made of tokens' log-ratios; the score of any other critic is only called a score.
+const creditName = (credit) => (credit.tokens ? "Advantage" : "Score");
 function advantageMark(credit) {
   if (!credit) return null;
-  const what = credit.of === "candidate" ? "the score of the candidate that says the same" : "mean log-ratio of its tokens, critic over reference";
-  return el("span", { class: "advantage", title: `Advantage ${signed(credit.advantage, 3)}: ${what}` }, advantageBar(credit.advantage), el("b", {}, signed(credit.advantage)));
+  const what = credit.of === "candidate" ? ": that of the candidate that says the same" : credit.tokens ? ": mean log-ratio of its tokens, critic over reference" : " by the critic";
+  return el("span", { class: "advantage", title: `${creditName(credit)} ${signed(credit.advantage, 3)}${what}` }, advantageBar(credit.advantage), el("b", {}, signed(credit.advantage)));
 }
 
 // The turns of a dialogue as bars around zero; a click goes to the turn.
 function creditStrip(messages) {
   const agent = messages.filter((message) => message.turn !== undefined);
   if (!agent.some((message) => message.credit)) return null;
+  const name = creditName(agent.find((message) => message.credit).credit);
   const scale = Math.max(0.05, ...agent.map((message) => Math.abs(message.credit ? message.credit.advantage : 0)));
-  return el("div", { class: "strip-box" }, el("h3", { class: "strip-title" }, "Advantage by turn"),
-    el("div", { class: "strip", role: "group", "aria-label": "Advantage by turn" }, agent.map((message) => {
+  return el("div", { class: "strip-box" }, el("h3", { class: "strip-title" }, `${name} by turn`),
+    el("div", { class: "strip", role: "group", "aria-label": `${name} by turn` }, agent.map((message) => {
       const value = message.credit ? message.credit.advantage : null;
       const height = value === null ? 0 : 46 * clamp(Math.abs(value) / scale, 0.03, 1);
       return button([el("span", { class: "strip-bar", "aria-hidden": "true" }, value === null ? null : el("i", { class: value < 0 ? "minus" : "plus", style: { height: `${height}%`, [value < 0 ? "top" : "bottom"]: "50%" } })),
         el("span", { class: "strip-value" }, value === null ? "–" : signed(value)), el("span", { class: "strip-turn" }, String(message.turn + 1))],
-      () => goToTurn(message.turn), { class: "strip-turn-button", "aria-label": `Turn ${message.turn + 1}, advantage ${value === null ? "not known" : signed(value)}${message.oracle ? ", " + message.oracle : ""}`, "data-oracle": message.oracle });
+      () => goToTurn(message.turn), { class: "strip-turn-button", "aria-label": `Turn ${message.turn + 1}, ${name.toLowerCase()} ${value === null ? "not known" : signed(value)}${message.oracle ? ", " + message.oracle : ""}`, "data-oracle": message.oracle });
     })));
 }
 

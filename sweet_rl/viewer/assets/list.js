@@ -8,8 +8,8 @@ const SORTS = {
   reward: ["Reward", (row) => (typeof row.reward === "number" ? row.reward : -1)],
   turns: ["Turns", (row) => row.turns],
   chars: ["Length", (row) => row.chars],
-  advantage: ["Mean advantage", (row) => (row.advantages ? mean(row.advantages.filter((v) => v !== null)) : -Infinity)],
-  lowest: ["Lowest advantage", (row) => (row.advantages ? Math.min(...row.advantages.filter((v) => v !== null)) : Infinity)],
+  advantage: ["Mean critic's score", (row) => (row.advantages ? mean(row.advantages.filter((v) => v !== null)) : -Infinity)],
+  lowest: ["Lowest critic's score", (row) => (row.advantages ? Math.min(...row.advantages.filter((v) => v !== null)) : Infinity)],
   difference: ["Difference in reward", (row) => (row.other ? (row.other.reward || 0) - (row.reward || 0) : 0)],
   first: ["Where they part", (row) => (row.first === null || row.first === undefined ? 1e9 : row.first)],
 };

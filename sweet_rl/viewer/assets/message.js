@@ -6,7 +6,7 @@ const LONG_OPENING = 1400;
 function messageView(message, view, options = {}) {
   const agent = message.turn !== undefined, credit = message.credit;
   const name = SPEAKERS[message.role] || message.role;
-  const label = `${name}${agent ? `, turn ${message.turn + 1}` : ""}${credit ? `, advantage ${signed(credit.advantage)}` : ""}${message.oracle ? `, ${message.oracle}` : ""}`;
+  const label = `${name}${agent ? `, turn ${message.turn + 1}` : ""}${credit ? `, ${creditName(credit).toLowerCase()} ${signed(credit.advantage)}` : ""}${message.oracle ? `, ${message.oracle}` : ""}`;
   const head = el("header", { class: "said-by" }, el("span", { class: "who" }, name), agent ? el("span", { class: "turn-number" }, String(message.turn + 1)) : null,
     advantageMark(credit), message.oracle ? oracleChip(message.oracle) : null, message.finish === "length" ? el("span", { class: "cut", title: "The token limit ended this message" }, "cut by the token limit") : null);
   const body = el("div", { class: "bubble" });

@@ -46,10 +46,10 @@ function tilesOf(summary, rows, shown) {
   };
   numbers("Turns", "turns", "turns");
   numbers("Length", "chars", "characters");
-  if (summary.advantage_by_turn) tiles.push(tile("Advantage by turn", aroundZero(summary.advantage_by_turn, "turn",
-    "Advantage by turn: " + summary.advantage_by_turn.map((row) => `turn ${row.turn + 1} ${signed(row.mean)}`).join(", ")),
+  if (summary.advantage_by_turn) tiles.push(tile("Critic's score by turn", aroundZero(summary.advantage_by_turn, "turn",
+    "Critic's score by turn: " + summary.advantage_by_turn.map((row) => `turn ${row.turn + 1} ${signed(row.mean)}`).join(", ")),
     el("div", { class: "ends" }, el("span", {}, "turn 1"), el("span", {}, "mean, middle half"), el("span", {}, String(summary.advantage_by_turn[summary.advantage_by_turn.length - 1].turn + 1)))));
-  if (summary.advantage_by_word) tiles.push(tile("Advantage by oracle word", el("ul", { class: "by-word" }, summary.advantage_by_word.map((row) =>
+  if (summary.advantage_by_word) tiles.push(tile("Critic's score by oracle word", el("ul", { class: "by-word" }, summary.advantage_by_word.map((row) =>
     el("li", { title: WORDS[row.word] }, oracleChip(row.word), advantageBar(row.mean), el("span", { class: "number" }, signed(row.mean)), el("span", { class: "quiet" }, count(row.n)))))));
   return tiles;
 }

@@ -159,7 +159,9 @@ async def check(model, hostnames):
 def test_check_says_what_is_wrong_before_any_dialogue():
     with ApiServer(in_turn(chat_reply("x"))) as server:
         asyncio.run(check(MODEL, [server.url]))
-        with pytest.raises(UserError, match=f"'other'.* {MODEL}"):
+        asyncio.run(check("alias", [server.url]))
+    with ApiServer(in_turn(refusal(404, "no such model"))) as server:
+        with pytest.raises(UserError, match=f"'other'.*{MODEL}.*no such model"):
             asyncio.run(check("other", [server.url]))
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))

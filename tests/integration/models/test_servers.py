@@ -27,7 +27,7 @@ def call(url: str, timeout: float = 20.0, key: str | None = None) -> dict | Mode
     async def work():
         servers = Servers([url], key, timeout, pause=0.01, patience=0.2)
         try:
-            return await servers._request(servers.all[0], "/chat/completions", {"model": MODEL}, lambda answer: answer)
+            return await servers.request(servers.all[0], "/chat/completions", {"model": MODEL}, lambda answer: answer)
         except ModelError as error:
             return error
         finally:
@@ -58,7 +58,7 @@ def talk(pieces: list[bytes], pause: float = 0.0, timeout: float = 20.0) -> dict
         servers = Servers([f"127.0.0.1:{server.sockets[0].getsockname()[1]}"], timeout=timeout)
         async with server:
             try:
-                return await servers._request(servers.all[0], "/completions", {}, lambda answer: answer)
+                return await servers.request(servers.all[0], "/completions", {}, lambda answer: answer)
             except ModelError as error:
                 return error
             finally:

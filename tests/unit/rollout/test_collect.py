@@ -80,7 +80,7 @@ def test_a_number_below_one_is_refused(name):
 
 
 ROWS = [
-    {"dialogue_history": [{"role": "user"}, {"role": "assistant"}] * turns, "ending": ending, **more}
+    {"dialogue_history": [{"role": "user"}, {"role": "assistant", "content": "x"}] * turns, "ending": ending, **more}
     | ({"leaks": leaks} if leaks else {})
     for turns, ending, leaks, more in [
         (2, "answered", 0, {"usage": {"agent": {"completion_tokens": 10}, "human": {"completion_tokens": 3}}}),
@@ -102,6 +102,9 @@ def test_the_summary_counts_endings_failures_turns_tokens_and_leaks():
         "failures": {"human: timeout": 1},
         "turns": 7,
         "turns_per_dialogue": 2.33,
+        "empty_messages": 0,
+        "cut_messages": 0,
+        "dialogues_with_empty_or_cut_messages": 0,
         "simulator_leaks": 5,
         "dialogues_with_leaks": 2,
         "tokens": {"agent_completion_tokens": 40, "human_completion_tokens": 3},

@@ -27,11 +27,11 @@ def test_nothing_made_is_another_exit_status_than_a_wrong_call(error, status, ca
     assert end.value.code == status and capsys.readouterr().err == f"error: {error}\n"
 
 
-def test_an_output_without_records_is_not_finished_unless_it_may_be_empty(tmp_path, capsys):
+def test_an_output_without_records_is_removed_unless_it_may_be_empty(tmp_path, capsys):
     for _ in range(2):
         with pytest.raises(NothingMade, match="made.jsonl: not a single record"):
             run_step(open_run(tmp_path / "made.jsonl", {}), lambda run: {"read": 7})
-    assert "read: 7" in capsys.readouterr().out and read_manifest(tmp_path / "made.jsonl")["status"] == "running"
+    assert "read: 7" in capsys.readouterr().out and list(tmp_path.iterdir()) == []
     run_step(open_run(tmp_path / "made.jsonl", {}), lambda run: {}, may_be_empty=True)
     assert read_manifest(tmp_path / "made.jsonl")["status"] == "finished"
 

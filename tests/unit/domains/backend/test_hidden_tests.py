@@ -137,6 +137,7 @@ def test_results_far_longer_than_the_references_are_not_kept(grader):
 FAILURES = {
     "no answer": None,
     "no code": "I think it adds one.",
+    "another name": "def g(x):\n    return x + 1",
     "syntax error": "def f(x):\n    return x +",
     "exception": "def f(x):\n    raise KeyError(x)",
     "timeout": "def f(x):\n    while True: pass",
