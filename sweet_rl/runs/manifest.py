@@ -18,6 +18,7 @@ from sweet_rl.chat import TEMPLATE_DATE
 from sweet_rl.cli.process import command_line
 from sweet_rl.errors import UserError
 from sweet_rl.names import local_path
+from sweet_rl.redaction import redacted_values
 from sweet_rl.runs.texts import replace_text
 
 DIRECTORY_MANIFEST = "manifest.json"
@@ -77,7 +78,8 @@ class Manifest:
         self.content = old
 
     def write(self) -> None:
-        replace_text(self.path, json.dumps(self.content, indent=2, ensure_ascii=False, default=str) + "\n")
+        content = redacted_values(self.content)
+        replace_text(self.path, json.dumps(content, indent=2, ensure_ascii=False, default=str) + "\n")
 
     def reopen(self) -> None:
         """Mark a finished run as running again."""
@@ -159,7 +161,7 @@ def hash_input(path: str | Path) -> str:
 
 
 def _as_json(settings: dict) -> dict:
-    return json.loads(json.dumps(settings, default=str))
+    return redacted_values(json.loads(json.dumps(settings, default=str)))
 
 
 def _flat(settings: dict, prefix: str = "") -> dict[str, str]:
