@@ -83,7 +83,7 @@ class Manifest:
 
     def reopen(self) -> None:
         """Mark a finished run as running again."""
-        for key in ("finished", "summary", "records", "cpu_seconds"):
+        for key in ("finished", "summary", "records", "sha256", "cpu_seconds"):
             self.content.pop(key, None)
         self.content["status"] = "running"
         self.write()
@@ -133,6 +133,15 @@ def read_manifest(output: str | Path) -> dict | None:
     raise UserError(
         f"{path} is not a manifest of a run. Make its output anew (a file with --overwrite, a folder at another path)."
     )
+
+
+def check_unchanged(output: str | Path, manifest: dict) -> None:
+    """Raise UserError if a finished output is not as its run left it."""
+    if manifest.get("sha256") not in (None, hash_input(output)):
+        raise UserError(
+            f"{output} is not as its run left it: another program has cut or changed it. Make it anew (a file with "
+            "--overwrite, a folder at another path), or bring back what was there."
+        )
 
 
 def hash_input(path: str | Path) -> str:
