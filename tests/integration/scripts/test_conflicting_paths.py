@@ -26,7 +26,7 @@ def place(tmp_path):
         ("evaluate_code.py", {"best_path": "o.jsonl.part-1-of-2"}, "also another output"),
         ("evaluate_code.py", {"output_path": "/dev/stdout"}, "device or a pipe"),
         ("evaluate_code.py", {"preference_path": "/dev/null"}, "device or a pipe"),
-        ("evaluate_code.py", {"output_path": "."}, "directory"),
+        ("evaluate_code.py", {"output_path": "."}, "where the input t.jsonl lies"),
         ("simulate_interactions.py", {"cache": "o.jsonl"}, "cache"),
         ("simulate_interactions.py", {"output_path": "calls/o.jsonl", "cache": "calls"}, "cache"),
         ("simulate_interactions.py", {"output_path": "tasks.jsonl"}, "also the input"),
