@@ -60,7 +60,6 @@ setup(
         "accelerate>=1.3",
         "aiohttp>=3.14",
         "anyio>=4.0",
-        "diskcache>=5.6",
         "fire>=0.7",
         "huggingface_hub>=1.0",
         "jinja2>=3.1",

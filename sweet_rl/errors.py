@@ -1,10 +1,15 @@
-"""Errors for the user, and of single items. Scripts print the message of a UserError and exit with its status."""
+"""Errors for the user, and of single items. Scripts print the message of a UserError and exit with its status.
+
+No message holds a key or the password of an address (`redaction.py`).
+"""
 
 from __future__ import annotations
 
 import contextlib
 import errno
 from collections.abc import Callable, Iterator
+
+from sweet_rl.redaction import redacted
 
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
 
@@ -13,6 +18,9 @@ class UserError(Exception):
     """Invalid input, settings or environment. Its message says what was found, where, and what to do."""
 
     exit_status = 2
+
+    def __init__(self, message: str) -> None:
+        super().__init__(redacted(message))
 
 
 class NothingMade(UserError):
@@ -65,5 +73,5 @@ class ItemError(Exception):
     """
 
     def __init__(self, kind: str, message: str, retryable: bool = False, fatal: str | None = None) -> None:
-        super().__init__(message)
+        super().__init__(redacted(message))
         self.kind, self.retryable, self.fatal = kind, retryable, fatal

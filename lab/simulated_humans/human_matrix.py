@@ -21,6 +21,7 @@ from sweet_rl.evaluation.comparison import Row, compare
 from sweet_rl.evaluation.comparison_table import Table
 from sweet_rl.evaluation.graded_file import GradedFile, check_comparable, check_seeds, parse_runs, read_graded
 from sweet_rl.evaluation.statistics import interval_text
+from sweet_rl.runs.paths import check_paths
 from sweet_rl.runs.texts import write_texts
 
 UNTRAINED = "none"
@@ -43,6 +44,7 @@ def main(
         overwrite: Replace outputs that exist with other content.
     """
     paths = parse_runs(runs)
+    check_paths([output_path, markdown_path], [path for files in paths.values() for path in files])
     graded = {name: [read_graded(path) for path in files] for name, files in paths.items()}
     check_seeds(graded)
     matrix = measure_matrix(graded, seed)

@@ -26,6 +26,7 @@ from sweet_rl.models import CallSettings, ModelSettings, load_model
 from sweet_rl.progress import progress_bar
 from sweet_rl.prompts import load_prompt
 from sweet_rl.records import Trajectory, hash_rows, read_records
+from sweet_rl.runs.paths import check_paths
 from sweet_rl.runs.run import Run, open_run
 from sweet_rl.runs.step import run_step, write_results
 from sweet_rl.runs.texts import write_texts
@@ -60,6 +61,7 @@ def main(
         concurrency: Number of judgements in progress at the same time.
         overwrite: Replace the outputs.
     """
+    check_paths([output_path, markdown_path], input_path)
     domain = load_domain(task_type)
     template = load_prompt(judge_prompt_path, PROMPT_VALUES)
     trajectories = {t.id: t for number, path in enumerate(input_path, start=1) for t in _read(path, number)}

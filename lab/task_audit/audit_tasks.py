@@ -24,6 +24,7 @@ from sweet_rl.domains.frontend.environment import PageGrading
 from sweet_rl.errors import UserError
 from sweet_rl.progress import progress_bar
 from sweet_rl.records import Task, read_records
+from sweet_rl.runs.paths import check_paths
 from sweet_rl.runs.run import Run, open_run
 from sweet_rl.runs.step import run_step
 from sweet_rl.runs.texts import write_texts
@@ -57,6 +58,7 @@ def main(
     """
     if repeats < 1:
         raise UserError(f"--repeats is {repeats}; it must be at least 1.")
+    check_paths([output_path, exclude_path, page_path], input_path)
     domain = load_domain(task_type)
     grading = pages if domain.draws_pages else code
     files = {path: read_records(path, Task, limit=num_tasks) for path in input_path}

@@ -23,15 +23,16 @@ from sweet_rl.cli.groups import CONFIG, Flag, arguments, flags_of
 from sweet_rl.cli.help import help_text
 from sweet_rl.cli.moved import check_moved
 from sweet_rl.cli.process import (
-    hide_in_command_line,
     leave_process_group,
     note_command_line,
     quiet_libraries,
+    redact_output,
     share_cores,
 )
 from sweet_rl.cli.released import Released
 from sweet_rl.cli.values import coerce, is_bool_word, name_of, read_yaml, takes_bool
 from sweet_rl.errors import UserError, os_error_text
+from sweet_rl.redaction import redacted
 
 
 def run(main: Callable[..., Any], command: Sequence[str] | None = None, released: Released | None = None) -> None:
@@ -48,6 +49,7 @@ def run(main: Callable[..., Any], command: Sequence[str] | None = None, released
         released: Table of the release's script, whose command lines are taken too.
     """
     quiet_libraries()
+    redact_output()
     share_cores()
     atexit.register(gc.freeze)  # or Python looks for cycles among the objects of torch when it exits: over a second
     words = sys.argv[1:] if command is None else list(command)
@@ -184,8 +186,7 @@ def _translated(released: Released, given: Mapping[str, str | None], values: Seq
     """The flags of a command line of the release here. Print what is said about it, once for all processes."""
     line = released.translate(given, values)
     os.environ.update(line.environment)
-    if line.secret:
-        hide_in_command_line(line.secret)
+    sys.argv[:] = map(redacted, sys.argv)  # because wandb sends them to its service
     if os.environ.get("RANK", "0") == "0":
         for text in line.lines:
             print(text)

@@ -1,15 +1,21 @@
-"""The process around a `main`: quiet libraries, CPU threads that share cores, and its end after distributed work."""
+"""The process around a `main`: quiet libraries, CPU threads that share cores, nothing secret in what it prints, and its
+end after distributed work."""
 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import logging
 import os
-import re
 import shlex
 import sys
+import threading
+import traceback
 import warnings
 from collections.abc import Sequence
+from typing import Any
+
+from sweet_rl.redaction import redacted
 
 SPINS = "10000"  # of libgomp, whose default is 300,000
 
@@ -75,13 +81,26 @@ def note_command_line(script: str, words: Sequence[str]) -> None:
     _command_line[:] = ["python", script.removeprefix(os.getcwd() + os.sep), *words]
 
 
-def hide_in_command_line(secret: str) -> None:
-    """Replace a key in the words of this process: manifests have them, and wandb sends them to its service."""
-    for words in (sys.argv, _command_line):
-        words[:] = [word.replace(secret, "***") for word in words]
-
-
 def command_line() -> str | None:
-    """Return the command that runs here, for a shell, without user and password in URLs; None outside of `run`."""
-    words = (re.sub(r"(?<=://)[^/@\s]*@", "", word) for word in _command_line)
-    return shlex.join(words) or None
+    """Return the command that runs here, for a shell, without secrets; None outside of `run`."""
+    return shlex.join(map(redacted, _command_line)) or None
+
+
+def redact_output() -> None:
+    """Take secrets out of log records and tracebacks from now on."""
+    logging.setLogRecordFactory(_redacted_record)
+    sys.excepthook = _print_redacted
+    threading.excepthook = lambda found: _print_redacted(found.exc_type, found.exc_value, found.exc_traceback)
+
+
+def _redacted_record(*arguments: Any, **named: Any) -> logging.LogRecord:
+    record = logging.LogRecord(*arguments, **named)
+    with contextlib.suppress(TypeError, ValueError):  # of values that do not fit the text, which logging reports
+        record.msg, record.args = redacted(record.getMessage()), None
+    if record.exc_info and record.exc_info[0]:
+        record.exc_text = redacted("".join(traceback.format_exception(*record.exc_info)).rstrip())
+    return record
+
+
+def _print_redacted(*error: Any) -> None:
+    print(redacted("".join(traceback.format_exception(*error))), end="", file=sys.stderr)

@@ -28,14 +28,12 @@ class CommandLine:
         given: Text by parameter, in order; None for a flag alone.
         lines: Lines that are printed about it.
         environment: Variables that are set for the script.
-        secret: Key among its words, which no log may hold.
         from_release: Whether it has something that only the release knows.
     """
 
     given: dict[str, str | None]
     lines: list[str] = field(default_factory=list)
     environment: dict[str, str] = field(default_factory=dict)
-    secret: str | None = None
     from_release: bool = False
 
     def not_needed(self, name: str, why: str) -> None:
@@ -167,7 +165,8 @@ def _train_loggers(line: CommandLine) -> None:
     loggers = []
     if "use_wandb" in line.given:
         key = line.given.pop("use_wandb")
-        line.secret = None if key is None or is_bool_word(key) else key
+        if key is not None and not is_bool_word(key):
+            line.environment["WANDB_API_KEY"] = key
         if importlib.util.find_spec("wandb") is None:
             line.lines.append(
                 "--use_wandb: the package wandb is not installed (pip install wandb), so the figures are only in "
@@ -176,8 +175,6 @@ def _train_loggers(line: CommandLine) -> None:
         else:
             loggers.append("wandb")
             line.environment |= {WANDB[name]: value for name, value in named.items() if value}
-            if line.secret:
-                line.environment["WANDB_API_KEY"] = line.secret
     if "use_tensorboard" in line.given:
         del line.given["use_tensorboard"]
         loggers.append("tensorboard")

@@ -19,6 +19,7 @@ from sweet_rl.models.base import ChatModel, Completion, Sampling
 from sweet_rl.models.load import load_model
 from sweet_rl.models.settings import CallSettings, ModelSettings
 from sweet_rl.records import Message, Part, Trajectory, TurnCandidates, read_records, seed_for, without_excluded
+from sweet_rl.runs.paths import check_paths
 from sweet_rl.runs.run import Run, open_run
 from sweet_rl.runs.shards import shard_of
 from sweet_rl.runs.step import StepSettings, run_step, write_results
@@ -191,6 +192,7 @@ def sample_file(
 
     recorded = to_settings(settings, model, step, sampling=sampling)
     inputs = [input_path, settings.exclude, model_input(settings.model_id)]
+    check_paths([output_path], inputs, [calls.cache])
     output = open_run(output_path, recorded, inputs, step.overwrite)
     return run_step(output, sample, may_be_empty=not trajectories)  # with more shards than tasks
 

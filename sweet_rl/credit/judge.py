@@ -45,7 +45,8 @@ class JudgeSettings:
         hostname: Server of the judge (several separated by commas). Without one it runs in this process.
         engine: Engine that runs the judge: auto, transformers, vllm, or openai (the hosted API).
         judge_prompt_path: Template with {dialogue}, {first}, {second} and optionally {ground_truth}.
-        api_key_variable: Environment variable that holds the key of the judge's server.
+        api_key_variable: Environment variable that holds the key of the judge's server. Default: OPENAI_API_KEY, which
+            is sent to OpenAI's own API only.
         concurrency: Number of turns that the judge has in progress.
         seed: Random seed of the brackets and of the matches that the judge calls equal.
 
@@ -58,13 +59,18 @@ class JudgeSettings:
     hostname: Annotated[str | None, UNRECORDED] = None
     engine: Annotated[Literal["auto", "transformers", "vllm", "openai"], UNRECORDED] = "auto"
     judge_prompt_path: str = "judge.txt"
-    api_key_variable: Annotated[str, UNRECORDED] = "OPENAI_API_KEY"
+    api_key_variable: Annotated[str | None, UNRECORDED] = None
     concurrency: Annotated[int, UNRECORDED] = 64
     seed: int = 0
 
     def __post_init__(self) -> None:
         if self.concurrency < 1:
             raise UserError(f"--concurrency is {self.concurrency}; it must be at least 1.")
+        self.server()
+
+    def server(self) -> ModelSettings:
+        """The settings of its server. Raises UserError if the hostname or the key cannot be used."""
+        return ModelSettings(self.engine, self.hostname, tokenizer=None, api_key_variable=self.api_key_variable)
 
     def inputs(self) -> list[str]:
         """The judge's folder, if it is on this machine."""
@@ -161,10 +167,7 @@ class JudgeCritic:
 def load_judge(settings: JudgeSettings) -> JudgeCritic:
     """Load the judge's model, or connect to its server. Raises UserError if the template cannot be used."""
     prompt = judge_prompt(settings.judge_prompt_path)
-    server = ModelSettings(
-        settings.engine, settings.hostname, tokenizer=None, api_key_variable=settings.api_key_variable
-    )
-    model = load_model(settings.model_id, server)
+    model = load_model(settings.model_id, settings.server())
     return JudgeCritic(model, prompt, not settings.no_prompt, settings.seed, settings.concurrency)
 
 

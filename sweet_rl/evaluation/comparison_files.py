@@ -10,6 +10,7 @@ from sweet_rl.errors import UserError
 from sweet_rl.evaluation.comparison import compare
 from sweet_rl.evaluation.comparison_table import as_latex, as_markdown, as_text, paper_results
 from sweet_rl.evaluation.graded_file import check_seeds, parse_runs, read_graded
+from sweet_rl.runs.paths import check_paths
 from sweet_rl.runs.texts import write_texts
 
 PAPER = packaged_config("paper/results.yaml")
@@ -54,9 +55,8 @@ def compare_files(wanted: ComparisonSettings) -> None:
         UserError: Files that cannot be compared, or an output that exists with other content.
     """
     paths = parse_runs(wanted.runs)
-    outputs = [path for path in (wanted.output_path, wanted.markdown_path, wanted.latex_path) if path is not None]
-    if len(set(outputs)) < len(outputs):
-        raise UserError(f"two outputs are written to one of {', '.join(outputs)}: choose different files.")
+    inputs = [path for files in paths.values() for path in files]
+    check_paths([wanted.output_path, wanted.markdown_path, wanted.latex_path], inputs)
     figures = paper_results(PAPER, wanted.paper).get("rows") if wanted.paper else None
     graded = {name: [read_graded(path) for path in files] for name, files in paths.items()}
     check_seeds(graded)

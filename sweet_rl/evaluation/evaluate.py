@@ -25,7 +25,8 @@ from sweet_rl.names import local_path
 from sweet_rl.progress import progress_bar
 from sweet_rl.records import Task, Trajectory, TrajectoryFile, read_records, without_excluded
 from sweet_rl.runs.manifest import manifest_of
-from sweet_rl.runs.run import Run, check_apart, check_output, open_run
+from sweet_rl.runs.paths import check_paths
+from sweet_rl.runs.run import Run, check_output, open_run
 from sweet_rl.runs.step import StepSettings, run_step
 
 
@@ -140,9 +141,9 @@ def evaluate(domain: Domain, evaluation: Evaluation, texts: DialogueTexts, gradi
     min_gap = domain.min_gap if evaluation.min_gap is None else evaluation.min_gap
     if evaluation.output_path is None and local_path(source) != Path(source):
         raise UserError(f"{source} is on the hub, where the result cannot be written beside it: give --output_path.")
-    output = None if evaluation.in_place else evaluation.result
-    check_apart(source, output, *pair_paths, evaluation.best_path, evaluation.baseline)
-    for path in filter(None, (*pair_paths, evaluation.best_path)):
+    outputs = [evaluation.target, *filter(None, (*pair_paths, evaluation.best_path))]
+    check_paths(outputs, [source, evaluation.baseline, evaluation.exclude, domain.source])
+    for path in outputs:
         check_output(path, step.overwrite)
     trajectories, whole = _read(domain, evaluation)
     check_k(Counter(trajectory.task.id for trajectory in trajectories), evaluation.k)

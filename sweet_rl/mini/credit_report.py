@@ -10,6 +10,7 @@ from sweet_rl.evaluation.comparison_table import Table
 from sweet_rl.evaluation.graded_file import refuse_copies
 from sweet_rl.evaluation.statistics import interval_text
 from sweet_rl.records import content_id, hash_rows, scan_rows
+from sweet_rl.runs.paths import check_paths
 from sweet_rl.runs.texts import write_texts
 
 
@@ -55,8 +56,7 @@ def show_credit(
     Raises:
         UserError: Both paths are the same, or a file exists and is not to be replaced.
     """
-    if output_path is not None and output_path == markdown_path:
-        raise UserError(f"--output_path and --markdown_path are both {output_path}: choose two files.")
+    check_paths([output_path, markdown_path])
     outputs = {output_path: json.dumps(results, indent=2) + "\n", markdown_path: credit_markdown(results)}
     write_texts({path: text for path, text in outputs.items() if path is not None}, overwrite)
     width = max(map(len, results))

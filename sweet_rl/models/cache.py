@@ -4,43 +4,47 @@ The key is a hash of everything that a reply depends on: engine and weights, req
 and seed (at temperature 0 the seed is left out). A server's model is known by its name only: after serving other
 weights under the same name, use another folder. Any number of processes of one machine may share a folder, and be
 killed at any moment. A damaged entry counts as missing; after an error of the database the cache is no longer used.
+The folder has JSON text in one SQLite table of one form, so that a folder of somebody else can lie but runs no code.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import hashlib
 import json
 import logging
+import os
 import sqlite3
-import zlib
+import typing
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import diskcache
-
 from sweet_rl.errors import UserError
 from sweet_rl.models.base import ChatModel, Completion, Sampling
 from sweet_rl.records import Message, Part
+from sweet_rl.records.checks import accepts
 
 logger = logging.getLogger(__name__)
 VERSION = 1  # of keys and entries; a cache of another version has no entry for these keys
-_IN_DATABASE = 1 << 40  # bytes up to which diskcache keeps a value in the database: always
+DATABASE = "calls.sqlite"
+_TABLE = "CREATE TABLE calls (key TEXT PRIMARY KEY, replies TEXT)"
+_FIELDS = typing.get_type_hints(Completion)
 
 
 class CallCache:
-    """Replies by key, in a diskcache folder that never drops an entry.
+    """Replies by key, in a folder that only its owner may read.
 
     Args:
         folder: Made if it does not exist.
         max_calls: Largest number of replies that models on servers are asked for; no limit by default.
 
     Raises:
-        UserError: The folder or its database cannot be used.
+        UserError: The folder or its database cannot be used, or is not of this class.
     """
 
     def __init__(self, folder: str | Path, max_calls: int | None = None) -> None:
@@ -52,25 +56,22 @@ class CallCache:
         self._broken = False
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="call-cache")  # the event loop never waits for the disk
         try:
-            self._store = diskcache.Cache(
-                str(folder), timeout=60.0, eviction_policy="none", cull_limit=0, disk_min_file_size=_IN_DATABASE
-            )
-        except (OSError, sqlite3.Error, diskcache.Timeout) as error:
+            self._store = _opened(self.path)
+        except (OSError, ValueError, sqlite3.Error) as error:
             raise UserError(
                 f"the cache {self.path} cannot be used: {error}. Remove its folder, or choose another one."
             ) from error
 
     async def get(self, key: str) -> list[Completion] | None:
         """Return the replies stored under `key`, or None if there are none that can be read."""
-        content = await self._run(self._store.get, key)
-        found = None if content is None else _decoded(content)
+        rows = await self._run("SELECT replies FROM calls WHERE key = ?", key)
+        found = _decoded(rows[0][0]) if rows else None
         self.hits, self.misses = self.hits + (found is not None), self.misses + (found is None)
         return found
 
     async def put(self, key: str, completions: list[Completion]) -> None:
         """Store replies under `key`."""
-        content = zlib.compress(json.dumps([asdict(one) for one in completions]).encode(), 1)
-        await self._run(self._store.set, key, content)
+        await self._run("REPLACE INTO calls VALUES (?, ?)", key, json.dumps([asdict(one) for one in completions]))
 
     @contextlib.asynccontextmanager
     async def counted(self, replies: int) -> AsyncIterator[None]:
@@ -96,27 +97,57 @@ class CallCache:
                 self._idle.set()
 
     def close(self) -> None:
-        self._thread.submit(self._store.close)
         self._thread.shutdown()
         self._store.close()
 
-    async def _run(self, work: Callable[..., Any], *arguments: Any) -> Any:
+    async def _run(self, statement: str, *values: str) -> list[tuple] | None:
         if self._broken:
             return None
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._thread, work, *arguments)
-        except (OSError, sqlite3.Error, diskcache.Timeout) as error:
+            work = asyncio.get_running_loop().run_in_executor
+            return await work(self._thread, lambda: self._store.execute(statement, values).fetchall())
+        except sqlite3.Error as error:
             if not self._broken:
                 logger.warning("the cache %s is not used from now on: %s", self.path, error)
             self._broken = True
             return None
 
 
-def _decoded(content: Any) -> list[Completion] | None:
+def _opened(folder: Path) -> sqlite3.Connection:
+    """The database of a folder. Raises ValueError if it is not one that was made here, before anything is written."""
+    path = folder / DATABASE
+    folder.mkdir(0o700, parents=True, exist_ok=True)
+    names = os.listdir(folder)
+    if names and (DATABASE not in names or path.is_symlink() or not path.is_file()):
+        raise ValueError("it holds other files and no cache of model calls")
+    lock = os.open(folder, os.O_RDONLY)
     try:
-        return [Completion(**one) for one in json.loads(zlib.decompress(content))]
-    except (ValueError, TypeError, zlib.error):
+        fcntl.flock(lock, fcntl.LOCK_EX)  # because SQLite does not wait while another process makes the database
+        store = sqlite3.connect(path, timeout=60.0, isolation_level=None, check_same_thread=False)
+        store.text_factory = bytes  # because a damaged text may be no UTF-8
+        store.execute("PRAGMA cell_size_check = ON")
+        found = store.execute("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL").fetchall()
+        if not found:
+            store.execute("PRAGMA journal_mode = WAL")
+            store.execute(_TABLE)
+        elif found != [(_TABLE.encode(),)]:
+            raise ValueError(f"{DATABASE} is the database of another program")
+        store.execute("PRAGMA synchronous = NORMAL")
+        return store
+    finally:
+        os.close(lock)
+
+
+def _decoded(content: Any) -> list[Completion] | None:
+    """The replies of an entry; None if they are not as `CallCache.put` writes them."""
+    try:
+        rows = json.loads(content)
+    except (ValueError, TypeError, RecursionError):
         return None
+    if not accepts(rows, list[dict]):
+        return None
+    whole = all(row.keys() == _FIELDS.keys() and all(accepts(row[name], _FIELDS[name]) for name in row) for row in rows)
+    return [Completion(**row) for row in rows] if whole else None
 
 
 class CachedModel:

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -82,8 +81,8 @@ def _load(name: str, settings: ModelSettings, calls: CallSettings, engine_settin
 
         return OpenAIServer(
             name,
-            [host for host in (hostname or "").split(",") if host.strip()],
-            os.environ.get(settings.api_key_variable),
+            settings.urls(),
+            settings.api_key(),
             _server_chat(name, settings.tokenizer),
             timeout=calls.timeout,
             concurrency=calls.endpoint_concurrency,

@@ -19,13 +19,13 @@ import openai
 from sweet_rl.chat import ChatFormat, parts_text
 from sweet_rl.errors import UserError
 from sweet_rl.models.base import Completion, ModelError, Sampling
+from sweet_rl.models.hostnames import HOSTED
 from sweet_rl.models.replies import completions
 from sweet_rl.models.request_body import RequestBody
 from sweet_rl.models.servers import Server, Servers
 from sweet_rl.records import Message, Part
 
 logger = logging.getLogger(__name__)
-HOSTED = "https://api.openai.com/v1"
 PATHS = {"chat": "/chat/completions", "text": "/completions"}
 
 
@@ -82,7 +82,10 @@ class OpenAIServer:
                 failures.append(result)
                 self.servers.skip(server, str(result))
             elif isinstance(result, ModelError):
-                raise UserError(f"the server at {server.url} refuses the key. {result}") from result
+                raise UserError(
+                    f"the server at {server.url} refuses the key, or that there is none. OPENAI_API_KEY is sent to "
+                    f"OpenAI's own API only: for others name a variable with --api_key_variable. {result}"
+                ) from result
             elif isinstance(result, BaseException):
                 raise result
             elif result and self.model not in result:

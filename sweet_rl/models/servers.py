@@ -14,7 +14,6 @@ import json
 import logging
 import math
 import time
-import urllib.parse
 from array import array
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -26,6 +25,8 @@ import openai
 
 from sweet_rl.errors import UserError
 from sweet_rl.models.base import CONTEXT_WORDS, ModelError
+from sweet_rl.models.hostnames import base_url
+from sweet_rl.redaction import note_secret, redacted
 
 logger = logging.getLogger(__name__)
 FILTER_WORDS = ("content_filter", "content management policy", "content filter")
@@ -90,7 +91,8 @@ class Servers:
 
     Args:
         hostnames: Hosts (`node1`, `node1:8001`: http, port 8000 by default) or full base URLs.
-        api_key: Bearer token; without one there is no such header.
+        api_key: Bearer token. Without one there is no such header, nor any that the client takes from the environment
+            (OPENAI_ORG_ID, OPENAI_CUSTOM_HEADERS).
         timeout: Seconds within which a server must answer a request.
         concurrency: Largest number of calls that one server has in progress. It begins with FIRST_CALLS and grows by
             one with each answer while no server limits the rate.
@@ -113,10 +115,11 @@ class Servers:
         patience: float = 600.0,
         pause: float = 5.0,
     ) -> None:
-        self._api_key, self._timeout, self._patience, self._pause = api_key, timeout, patience, pause
-        self._options: Any = {} if api_key else {"headers": {"Authorization": openai.Omit()}}
+        note_secret(api_key or "")
+        self._timeout, self._patience, self._pause = timeout, patience, pause
         limits = type(openai.DEFAULT_CONNECTION_LIMITS)(max_connections=0)  # 0: aiohttp sets no limit
-        self._connections = openai.DefaultAioHttpClient(limits=limits, event_hooks={"response": [self._note_limit]})
+        hooks: Any = {"response": [self._note_limit]}
+        self._connections = openai.DefaultAioHttpClient(limits=limits, event_hooks=hooks, follow_redirects=False)
         self._limited_until = 0.0  # time (`time.monotonic`) until which a server asks for a pause
         self.all: list[Server] = []
         for url in dict.fromkeys(map(base_url, hostnames)):
@@ -129,6 +132,8 @@ class Servers:
             )
             first = min(concurrency, FIRST_CALLS)
             self.all.append(Server(url, client, asyncio.Semaphore(first), concurrency - first))
+        headers = {"Authorization", *client.default_headers} - {"Accept", "Content-Type", "User-Agent"}
+        self._options: Any = {} if api_key else {"headers": {name: openai.Omit() for name in headers}}
         self._silent_since: float | None = None  # time of the first failure after the last answer
 
     async def call(self, path: str, body: dict[str, Any], read: Callable[[dict[str, Any]], T]) -> T:
@@ -282,37 +287,12 @@ class Servers:
         except ValueError as error:
             answer, found = None, f"no JSON ({error})"
         except openai.APIStatusError as error:
-            raise _refusal(error, self._api_key) from error
+            raise _refusal(error) from error
         except (openai.OpenAIError, aiohttp.ClientError, OSError, asyncio.TimeoutError) as error:
             raise _transport_error(error, server.url, seconds) from error
         if not isinstance(answer, dict):
             raise ModelError("malformed", f"the answer of {server.url} is {found}, expected a JSON object.", True)
         return answer
-
-
-def base_url(hostname: str) -> str:
-    """Return `http://host:8000/v1` for a host or a host with a port; a full URL is returned unchanged.
-
-    Raises:
-        UserError: It is none of these.
-    """
-    name = hostname.strip().rstrip("/")
-    if name.startswith("@"):
-        raise UserError(
-            f"{hostname}: files of servers are no longer read. Name the servers, separated by commas: "
-            f'"$(paste -sd, {name[1:]})" gives the lines of this file.'
-        )
-    try:
-        url = name if "://" in name else f"http://{name}"
-        parts = urllib.parse.urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname or any(map(str.isspace, name)):
-            raise ValueError("no host")
-        has_port = parts.port is not None  # raises ValueError for a port that is none
-        return name if "://" in name else f"{url if has_port else f'{url}:8000'}/v1"
-    except ValueError as error:
-        raise UserError(
-            f"{hostname!r} is no server ({error}); give host, host:port or a full URL, several separated by commas."
-        ) from error
 
 
 def latency_summary(seconds: Sequence[float]) -> dict[str, float]:
@@ -341,12 +321,14 @@ def _transport_error(error: Exception, url: str, seconds: float) -> ModelError:
     return ModelError("connection", f"the connection to {url} broke: {reason}", retryable=True)
 
 
-def _refusal(error: openai.APIStatusError, api_key: str | None) -> ModelError:
-    """Return the error for a response with an error status; a key that the server repeats is removed."""
+def _refusal(error: openai.APIStatusError) -> ModelError:
+    """Return the error for a response with an error status. Redirects are not followed: they could name any host."""
     fields = error.body if isinstance(error.body, dict) else {}
     message = fields.get("message") or fields.get("detail") or error.body or "(no message)"
     message = message if isinstance(message, str) else json.dumps(message)
-    text = f"HTTP {error.status_code}: {message.replace(api_key, '***') if api_key else message}"[:2000]
+    if error.status_code < 400:
+        message = f"give the address that answers; the server redirects to {error.response.headers.get('location')}"
+    text = redacted(f"HTTP {error.status_code}: {message}")[:2000]
     kind, retryable = _kind(error.status_code, text.lower(), error.code or "")
     return ModelError(kind, text, retryable)
 

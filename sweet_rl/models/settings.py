@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from sweet_rl.cli import UNRECORDED
 from sweet_rl.errors import UserError
+from sweet_rl.models.hostnames import api_key, base_url, split_hostnames
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,8 @@ class ModelSettings:
             template.
         request: For a model on a server: fields of the request body that override all others; null leaves a field
             out: '{"temperature": null, "reasoning_effort": "low"}'.
-        api_key_variable: Environment variable that holds the key of the model's server.
+        api_key_variable: Environment variable that holds the key of the model's server. Default: OPENAI_API_KEY, which
+            is sent to OpenAI's own API only.
         bf16: For a model in this process: load its weights in bfloat16, or with False in float32. Default: as in the
             checkpoint on a GPU, float32 on a CPU. bfloat16 is quick on CPUs with AMX, slow on others.
     """
@@ -32,8 +34,20 @@ class ModelSettings:
     hostname: Annotated[str | None, UNRECORDED] = None
     tokenizer: Annotated[str | None, UNRECORDED] = "auto"
     request: dict | None = None
-    api_key_variable: Annotated[str, UNRECORDED] = "OPENAI_API_KEY"
+    api_key_variable: Annotated[str | None, UNRECORDED] = None
     bf16: bool | None = None
+
+    def __post_init__(self) -> None:
+        if self.hostname or self.engine == "openai":
+            self.api_key()
+
+    def urls(self) -> list[str]:
+        """Return the base URLs of the servers; none without a hostname. Raises UserError if a name is no server."""
+        return [base_url(name) for name in split_hostnames(self.hostname)]
+
+    def api_key(self) -> str | None:
+        """Return the key that the servers get. Raises UserError if there is none in the variable that was named."""
+        return api_key(self.api_key_variable, self.urls())
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
+import sys
 import types
 import typing
 from functools import cache, reduce
@@ -99,7 +99,7 @@ def accepts(value: Any, hint: Any) -> bool:
         )
     if hint in (int, float):
         numbers = int if hint is int else int | float
-        return isinstance(value, numbers) and not isinstance(value, bool) and math.isfinite(value)
+        return isinstance(value, numbers) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
     return isinstance(value, dict if dataclasses.is_dataclass(hint) else hint)
 
 

@@ -23,7 +23,8 @@ class Rendered:
         png: the picture; None exactly if `failure` is given.
         width: Width of the picture in pixels (0 without one).
         height: Height of the picture in pixels (0 without one).
-        failure: {"kind": "empty", "too_large", "timeout", "crashed", "memory" or "machine", "message": what happened}.
+        failure: {"kind": "empty", "too_large", "timeout", "crashed", "memory", "moving" or "machine", "message": what
+            happened}.
             A failure of kind "machine" says nothing about the page; drawing it again may work.
         boxes: the layout, if it was asked for: see `layout.boxes`.
     """

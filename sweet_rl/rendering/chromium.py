@@ -20,7 +20,7 @@ import time
 import urllib.request
 from collections.abc import Callable
 
-from sweet_rl.rendering import layout, scripts
+from sweet_rl.rendering import layout, moving, scripts
 from sweet_rl.rendering.browser import DrawingFailed, Rendered, Settings
 from sweet_rl.rendering.connection import Connection
 from sweet_rl.rendering.driver import START_SECONDS, Driver
@@ -89,6 +89,7 @@ class _Tab:
         self.settings, self._scripted = settings, scripted
         self._serving = Serving(settings.javascript)
         self._loaded: set[str] = set()
+        self._drawings: list[dict] = []  # SVG pictures of the page: the events of their responses
         self._frames = False  # whether the page holds other pages
         self._time_is_up = False
         self._devtools = Connection(address, deadline, self._on_event, check)
@@ -96,7 +97,7 @@ class _Tab:
 
     def _prepare(self) -> None:
         call = self._devtools.call
-        for domain in ("Page", "Inspector", "DOM", "DOMSnapshot", "Animation"):
+        for domain in ("Page", "Inspector", "DOM", "DOMSnapshot", "Animation", "Network"):
             call(f"{domain}.enable")
         call("Page.setLifecycleEventsEnabled", enabled=True)
         call("Fetch.enable", patterns=[{"urlPattern": "*"}])
@@ -130,6 +131,9 @@ class _Tab:
             optimizeForSpeed=True,
             clip={"x": 0, "y": 0, "width": width, "height": height, "scale": 1},
         )
+        if self._may_have_moved():
+            message = "the page has an SVG picture that may move, so that each drawing of it may look different"
+            return Rendered(None, 0, 0, {"kind": "moving", "message": message}, None)
         found = None
         if with_layout:
             snapshot = devtools.call("DOMSnapshot.captureSnapshot", computedStyles=layout.STYLES)
@@ -141,6 +145,7 @@ class _Tab:
     def _open(self, page: str) -> None:
         self._serving.open(page)
         self._loaded.clear()
+        self._drawings.clear()
         self._frames = False
         opened = self._devtools.call("Page.navigate", url=ADDRESS)
         if "errorText" in opened:
@@ -168,9 +173,22 @@ class _Tab:
             world = self._devtools.call("Page.createIsolatedWorld", frameId=frame["frame"]["id"])["executionContextId"]
             self._devtools.send("Runtime.evaluate", expression=scripts.SETTLE, contextId=world, silent=True)
 
+    def _may_have_moved(self) -> bool:
+        """Whether an SVG picture of the page may move: it is a document of its own, which nothing here can stop."""
+        self._devtools.call("Page.getLayoutMetrics")  # an answer of the page, after the events of what was drawn
+        for event in self._drawings:
+            answer = self._devtools.call("Network.getResponseBody", requestId=event["requestId"])
+            body = base64.b64decode(answer["body"]) if answer["base64Encoded"] else answer["body"].encode()
+            if moving.moves(body, event["response"].get("charset", "")):
+                return True
+        return False
+
     def _on_event(self, method: str, event: dict) -> None:
         if method == "Fetch.requestPaused":
             self._respond(event)
+        elif method == "Network.responseReceived" and event["response"]["mimeType"] == "image/svg+xml":
+            if not event["response"]["url"].startswith("http"):  # these are of `outside`
+                self._drawings.append(event)
         elif method == "Page.lifecycleEvent" and event["name"] == "load":
             self._loaded.add(event["loaderId"])
         elif method == "Page.frameAttached":

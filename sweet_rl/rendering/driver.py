@@ -49,6 +49,7 @@ CHROMIUM_FLAGS = (
     "--disable-quic",
     "--incognito",
     "--disable-background-networking",
+    "--disable-blink-features=CSSRandomFunction,CSSRandomFunctionTypedOM",  # each drawing would draw other numbers
     "--disable-breakpad",
     "--disable-component-update",
     "--disable-default-apps",

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import sweet_rl
 from sweet_rl.cli import UNRECORDED
 from sweet_rl.errors import UserError
-from sweet_rl.rendering import fetch
+from sweet_rl.rendering import fetch, moving
 from sweet_rl.rendering.browser import MAX_CHARACTERS, DrawingFailed, Rendered, Settings
 
 if TYPE_CHECKING:
@@ -201,6 +201,8 @@ class PageRenderer(AbstractContextManager):
             return _failed("empty", "the page has no text at all")
         if len(html) > MAX_CHARACTERS:
             return _failed("too_large", f"the page has {len(html):,} characters; at most {MAX_CHARACTERS:,} are drawn")
+        if moving.has_shadow_tree(html):
+            return _failed("moving", "the page has a shadow tree, in which movement cannot be stopped")
         worker = self._free.get()
         try:
             return worker.draw(html, layout, self.timeout)

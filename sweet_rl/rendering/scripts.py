@@ -11,7 +11,7 @@ import re
 
 _PASSIVE = (
     "default-src 'none'; img-src http: https: data: blob:; style-src http: https: data: 'unsafe-inline'; "
-    "font-src data:; media-src data: blob:; frame-src 'none'; object-src 'none'; connect-src 'none'; "
+    "font-src data:; media-src 'none'; frame-src 'none'; object-src 'none'; connect-src 'none'; "
     "worker-src 'none'; form-action 'none'; webrtc 'block'"
 )
 _PLAY_SCRIPT = "cdn.tailwindcss.com"

@@ -20,6 +20,7 @@ from sweet_rl.rendering.renderer import BrowserSettings
 from sweet_rl.rollout.collect import CollectionSettings, collect
 from sweet_rl.rollout.estimate import estimate
 from sweet_rl.rollout.play import CandidateSelector, DialogueSetup, trajectory_id
+from sweet_rl.runs.paths import check_paths
 from sweet_rl.runs.run import Run, open_run
 from sweet_rl.runs.shards import shard_of
 from sweet_rl.runs.step import StepSettings, run_step
@@ -156,6 +157,7 @@ class Simulation:
             settings |= to_settings(env=self.env, human_replies=human, user_prompt=hash_rows([human_prompt])[:16])
         inputs = [input_path, collection.exclude, model_input(players.agent_model), domain.source, folder]
         inputs += self.selector.inputs if self.selector else []
+        check_paths([output_path], inputs, [self.calls.cache])
         drop = _failed if collection.retry_failed else None
         output = open_run(output_path, settings, inputs, step.overwrite, drop)
 

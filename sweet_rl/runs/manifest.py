@@ -19,6 +19,7 @@ from sweet_rl.cli.process import command_line
 from sweet_rl.errors import UserError
 from sweet_rl.names import local_path
 from sweet_rl.records.checks import accepts
+from sweet_rl.redaction import redacted_values
 from sweet_rl.runs.texts import replace_text
 
 DIRECTORY_MANIFEST = "manifest.json"
@@ -87,11 +88,12 @@ class Manifest:
         self.content = old
 
     def write(self) -> None:
-        replace_text(self.path, json.dumps(self.content, indent=2, ensure_ascii=False, default=str) + "\n")
+        content = redacted_values(self.content)
+        replace_text(self.path, json.dumps(content, indent=2, ensure_ascii=False, default=str) + "\n")
 
     def reopen(self) -> None:
         """Mark a finished run as running again."""
-        for key in ("finished", "summary", "records", "cpu_seconds"):
+        for key in ("finished", "summary", "records", "sha256", "cpu_seconds"):
             self.content.pop(key, None)
         self.content["status"] = "running"
         self.write()
@@ -143,6 +145,15 @@ def read_manifest(output: str | Path) -> dict | None:
     )
 
 
+def check_unchanged(output: str | Path, manifest: dict) -> None:
+    """Raise UserError if a finished output is not as its run left it."""
+    if manifest.get("sha256") not in (None, hash_input(output)):
+        raise UserError(
+            f"{output} is not as its run left it: another program has cut or changed it. Make it anew (a file with "
+            "--overwrite, a folder at another path), or bring back what was there."
+        )
+
+
 def hash_input(path: str | Path) -> str:
     """The SHA-256 of a file, or of the files of a model directory without its manifest and sub-folders.
 
@@ -169,7 +180,7 @@ def hash_input(path: str | Path) -> str:
 
 
 def _as_json(settings: dict) -> dict:
-    return json.loads(json.dumps(settings, default=str))
+    return redacted_values(json.loads(json.dumps(settings, default=str)))
 
 
 def _flat(settings: dict, prefix: str = "") -> dict[str, str]:

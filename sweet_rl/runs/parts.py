@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from multiprocessing.connection import wait
 
+from sweet_rl.cli.process import redact_output
 from sweet_rl.errors import UserError
 from sweet_rl.records import scan_rows
 from sweet_rl.runs.run import Run
@@ -55,6 +56,7 @@ def run_parts(run: Run, work: Work, environments: Sequence[Mapping[str, str]]) -
 
 def _part(work: Work, output_path: str, shard: str, environment: Mapping[str, str]) -> None:
     os.environ.update(environment)
+    redact_output()
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
         work(output_path, shard)
@@ -63,6 +65,9 @@ def _part(work: Work, output_path: str, shard: str, environment: Mapping[str, st
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)
+    except Exception:
+        sys.excepthook(*sys.exc_info())
+        sys.exit(1)
 
 
 def _end_with_parent() -> None:

@@ -12,9 +12,9 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from sweet_rl.errors import RecordError, UserError
-from sweet_rl.names import local_path
 from sweet_rl.records import parse_row
-from sweet_rl.runs.manifest import DIRECTORY_MANIFEST, Manifest, manifest_of, read_manifest
+from sweet_rl.runs.manifest import DIRECTORY_MANIFEST, Manifest, check_unchanged, hash_input, manifest_of, read_manifest
+from sweet_rl.runs.paths import check_paths
 from sweet_rl.runs.texts import check_writable
 
 
@@ -41,6 +41,7 @@ class _Output(AbstractContextManager):
 
     def finish(self, summary: dict | None = None) -> None:
         """Mark the run as finished."""
+        self.manifest.content["sha256"] = hash_input(self.path)
         self.manifest.finish(summary or {})
 
     def close(self) -> None:
@@ -78,6 +79,7 @@ class Run(_Output):
     ):
         super().__init__(path, manifest, lock, made)
         self.done = done
+        self._size = os.fstat(lock).st_size
         self._replaces = replaces  # an old output is on disk, to be removed before the first write
 
     @property
@@ -101,10 +103,12 @@ class Run(_Output):
         text = json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n"
         line = memoryview(text.encode("utf-8", "backslashreplace"))
         self._remove_replaced()
-        end = os.fstat(self._lock).st_size
+        self._check_alone()
+        end = self._size
         try:
             while line:
                 line = line[os.write(self._lock, line) :]
+            self._size = os.fstat(self._lock).st_size
         except OSError as error:
             os.ftruncate(self._lock, end)
             raise UserError(
@@ -144,15 +148,26 @@ class Run(_Output):
 
     def finish(self, summary: dict | None = None) -> None:
         self._remove_replaced()
+        self._check_alone()
         self.manifest.content["records"] = len(self.done)
         os.fsync(self._lock)
         super().finish(summary)
+
+    def _check_alone(self) -> None:
+        """Raise UserError if another program has changed the output meanwhile."""
+        found = os.fstat(self._lock)
+        if found.st_size != self._size or not self.path.exists() or not os.path.samestat(found, self.path.stat()):
+            raise UserError(
+                f"{self.path} was cut, changed or replaced by another program while this one wrote it. Look at what is "
+                "there, then give the same command again: it continues with the records that are whole."
+            )
 
     def _remove_replaced(self) -> None:
         """Start the new output of an --overwrite. Killed in between, the output has no manifest and is refused."""
         if self._replaces:
             self.manifest.path.unlink(missing_ok=True)
             os.ftruncate(self._lock, 0)
+            self._size = 0
             self.manifest.write()
             self._replaces = False
 
@@ -200,8 +215,8 @@ def open_run(
             cannot be written. Nothing on disk is changed in these cases.
     """
     path = Path(output_path)
+    check_paths([path], inputs)
     check_output(path, overwrite)
-    _check_apart(path, inputs)
     manifest = Manifest(manifest_of(path), settings, inputs)
     existed = path.exists()
     folders = _missing_folders(path.parent)
@@ -232,6 +247,8 @@ def open_run(
                 f"{path} has {len(done)} records, but its run was finished with {manifest.content['records']}. "
                 "Was the file edited? Give --overwrite to make it anew, or choose another output path."
             )
+        if manifest.complete:
+            check_unchanged(path, manifest.content)
         if drop is not None:
             lock = _without(lock, path, manifest, drop)
             done = _ids_on_disk(lock, path)
@@ -250,7 +267,7 @@ def directory_manifest(
     `overwrite` empties a directory only if it holds a manifest: a mistyped path must not cost a home directory.
     """
     path = Path(path)
-    _check_apart(path, inputs)
+    check_paths([path], inputs)
     manifest = Manifest(path / DIRECTORY_MANIFEST, settings, inputs)
     folders = _missing_folders(path)
     made: list[Path] = []
@@ -280,6 +297,8 @@ def directory_manifest(
             manifest.write()
             return DirectoryRun(path, manifest, lock, resuming=False, made=made)
         manifest.adopt(old, str(path))
+        if manifest.complete:
+            check_unchanged(path, manifest.content)
         return DirectoryRun(path, manifest, lock, resuming=not manifest.complete)
     except BaseException:
         remove_made(made)
@@ -313,16 +332,6 @@ def remove_made(paths: Sequence[Path]) -> None:
     for path in paths:
         with contextlib.suppress(OSError):
             path.rmdir() if path.is_dir() else path.unlink()
-
-
-def check_apart(source: str, *outputs: str | None) -> None:
-    """Raise UserError if an output path is also the input, or another output; None is skipped."""
-    seen = {os.path.realpath(source): "the input"}
-    for path in filter(None, outputs):
-        real = os.path.realpath(path)
-        if real in seen:
-            raise UserError(f"{path} is also {seen[real]}: choose another output path, so that nothing is lost.")
-        seen[real] = "another output"
 
 
 def _without(lock: int, path: Path, manifest: Manifest, drop: Callable[[dict], bool]) -> int:
@@ -375,18 +384,6 @@ def _ids_on_disk(lock: int, path: Path) -> set[str]:
             done.add(key)
             end += len(line)
     return done
-
-
-def _check_apart(path: Path, inputs: Sequence[str | Path | None]) -> None:
-    """Raises UserError if an input is the output or lies in it: replacing the output would lose it."""
-    output = path.resolve()
-    for name in inputs:
-        if name is None:
-            continue
-        source = local_path(name).resolve()
-        if output in (source, *source.parents):
-            where = "also the input" if source == output else f"where the input {name} lies"
-            raise UserError(f"{path} is {where}: choose another output path, so that nothing is lost.")
 
 
 def _take(lock: int, path: Path) -> None:

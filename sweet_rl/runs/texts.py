@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from sweet_rl.errors import UserError
+from sweet_rl.runs.paths import check_paths
 
 LONGEST_NAME = 255  # bytes, of every usual file system
 LONGEST_SUFFIX = ".part-10-of-10.manifest.json.partial"  # of the files that lie beside an output for a while
@@ -19,6 +20,7 @@ def write_texts(texts: Mapping[str | Path, str], overwrite: bool = False) -> Non
         UserError: a file exists with other content (without `overwrite`), or cannot be written.
     """
     by_path = {Path(path): text for path, text in texts.items()}
+    check_paths(by_path)
     for path, text in by_path.items():
         check_writable(path)
         if not overwrite and path.exists() and path.read_bytes() != text.encode("utf-8"):

@@ -18,6 +18,7 @@ from sweet_rl.errors import UserError
 from sweet_rl.models import CallSettings, ChatModel, ModelError, ModelSettings, Sampling, load_model
 from sweet_rl.prompts import fill, load_prompt
 from sweet_rl.records import Task, hash_rows, read_records, scan_rows, seed_for
+from sweet_rl.runs.paths import check_paths
 from sweet_rl.runs.run import Run, check_output, open_run
 from sweet_rl.runs.step import StepSettings, run_step, write_results
 from sweet_rl.runs.texts import write_texts
@@ -95,6 +96,7 @@ def synthesize(
     passages = synthesis.Passages.read(settings.corpus_path, settings.text_field)
     known = [task for path in settings.exclude for task in read_records(path, Task)]
     proposals = f"{output_path}.candidates.jsonl"
+    check_paths([output_path, proposals], [settings.corpus_path, *settings.exclude], [calls.cache])
     check_output(output_path, step.overwrite or Path(proposals).exists())  # without proposals it is another's file
 
     def select(rows: Iterable[dict], replaces: bool) -> dict:

@@ -9,7 +9,8 @@ from sweet_rl.errors import UserError
 from sweet_rl.progress import progress_bar
 from sweet_rl.records import Task, read_records
 from sweet_rl.rendering.renderer import BrowserSettings
-from sweet_rl.runs.run import Run, check_apart, open_run
+from sweet_rl.runs.paths import check_paths
+from sweet_rl.runs.run import Run, open_run
 from sweet_rl.runs.step import StepSettings, run_step
 
 
@@ -38,7 +39,7 @@ def filter_tasks(
         UserError: Before anything is written; or, once the others are written, because this machine failed.
     """
     dropped_path = dropped_path or f"{output_path.removesuffix('.jsonl')}.dropped.jsonl"
-    check_apart(input_path, output_path, dropped_path)
+    check_paths([output_path, dropped_path], [input_path])
     tasks = read_records(input_path, Task, step.limit)
     settings = to_settings(pages, step, javascript=javascript, page_timeout=pages.page_timeout)
 

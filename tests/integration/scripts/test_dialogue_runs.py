@@ -136,7 +136,7 @@ def test_keys_come_from_the_environment_and_are_written_nowhere(place, monkeypat
     seen = []
     with ApiServer(talk) as server:
         server.headers = seen
-        simulate(place, "run", server, agent_api_key_variable="AGENT_KEY")
+        simulate(place, "run", server, agent_api_key_variable="AGENT_KEY", api_key_variable="OPENAI_API_KEY")
     assert set(seen) == {"Bearer sk-agent-secret", "Bearer sk-human-secret"}
     written = b"".join(path.read_bytes() for path in place.iterdir() if path.is_file())
     assert b"secret" not in written

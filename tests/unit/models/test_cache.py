@@ -10,7 +10,7 @@ import pytest
 
 from sweet_rl.errors import UserError
 from sweet_rl.models.base import Completion, Sampling
-from sweet_rl.models.cache import CachedModel, CallCache
+from sweet_rl.models.cache import DATABASE, CachedModel, CallCache
 from sweet_rl.models.load import load_model
 from sweet_rl.models.settings import CallSettings
 
@@ -87,8 +87,8 @@ def test_damaged_entries_are_asked_again_and_a_damaged_file_is_left_alone(tmp_pa
     model = cached(tmp_path)
     for seed in range(200):
         reply(model, seed=seed)
-    database = sqlite3.connect(tmp_path / "cache.db", isolation_level=None)
-    database.execute("UPDATE Cache SET value = ? WHERE key IN (SELECT key FROM Cache LIMIT 1)", (b"rubbish",))
+    database = sqlite3.connect(tmp_path / DATABASE, isolation_level=None)
+    database.execute("UPDATE calls SET replies = ? WHERE key IN (SELECT key FROM calls LIMIT 1)", ("rubbish",))
     database.close()
     again = cached(tmp_path)
     for seed in range(200):
@@ -96,7 +96,7 @@ def test_damaged_entries_are_asked_again_and_a_damaged_file_is_left_alone(tmp_pa
     assert again.model.calls == 1
     again.cache.close()
     model.cache.close()
-    file = tmp_path / "cache.db"
+    file = tmp_path / DATABASE
     content = file.read_bytes()
     half = len(content) // 2  # the first pages, which are read when the cache is opened, stay as they are
     file.write_bytes(content[:half] + os.urandom(len(content) - half))
@@ -105,7 +105,7 @@ def test_damaged_entries_are_asked_again_and_a_damaged_file_is_left_alone(tmp_pa
 
 
 def test_what_is_no_cache_is_refused_at_the_start(tmp_path):
-    (tmp_path / "cache.db").write_bytes(b"this is no database at all" * 100)
+    (tmp_path / DATABASE).write_bytes(b"this is no database at all" * 100)
     with pytest.raises(UserError, match="cannot be used"):
         CallCache(tmp_path)
     (tmp_path / "file").write_text("")
@@ -115,8 +115,7 @@ def test_what_is_no_cache_is_refused_at_the_start(tmp_path):
 
 def test_a_full_disk_ends_the_cache_and_not_the_run(tmp_path, caplog):
     model = cached(tmp_path)
-    store = model.cache._store
-    model.cache._thread.submit(lambda: store._sql("PRAGMA max_page_count = 40")).result()  # its thread's connection
+    model.cache._store.execute("PRAGMA max_page_count = 40")
     replies = [reply(model, messages=[{"role": "user", "content": str(n)}]) for n in range(60)]
     assert len(replies) == 60 and model.model.calls == 60
 

@@ -11,7 +11,8 @@ from sweet_rl.models.load import load_model
 from sweet_rl.models.settings import CallSettings, ModelSettings
 
 
-def test_a_manifest_has_the_request_fields_and_the_number_format_and_not_where_a_model_runs():
+def test_a_manifest_has_the_request_fields_and_the_number_format_and_not_where_a_model_runs(monkeypatch):
+    monkeypatch.setenv("KEY", "sk-of-a-server")
     assert to_settings(ModelSettings("openai", "node1", "m", None, "KEY")) == {"request": None, "bf16": None}
 
 

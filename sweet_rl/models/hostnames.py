@@ -1,0 +1,76 @@
+"""The servers that a hostname names, and the key that they get."""
+
+from __future__ import annotations
+
+import os
+import urllib.parse
+from collections.abc import Sequence
+
+from sweet_rl.errors import UserError
+from sweet_rl.redaction import note_secret
+
+HOSTED = "https://api.openai.com/v1"
+KEY_VARIABLE = "OPENAI_API_KEY"
+
+
+def split_hostnames(hostname: str | None) -> list[str]:
+    """Return the names in a list with commas. Raises UserError if there is a user, a password or a query in it."""
+    text = (hostname or "").strip()
+    _check_no_secret(text)
+    return [name for name in text.split(",") if name.strip()]
+
+
+def base_url(hostname: str) -> str:
+    """Return `http://host:8000/v1` for a host or a host with a port; a full URL is returned unchanged.
+
+    Raises:
+        UserError: It is none of these.
+    """
+    name = hostname.strip().rstrip("/")
+    if name.startswith("@"):
+        raise UserError(
+            f"{hostname}: files of servers are no longer read. Name the servers, separated by commas: "
+            f'"$(paste -sd, {name[1:]})" gives the lines of this file.'
+        )
+    _check_no_secret(name)
+    try:
+        url = name if "://" in name else f"http://{name}"
+        parts = urllib.parse.urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname or any(map(str.isspace, name)):
+            raise ValueError("no host")
+        has_port = parts.port is not None  # raises ValueError for a port that is none
+        return name if "://" in name else f"{url if has_port else f'{url}:8000'}/v1"
+    except ValueError as error:
+        raise UserError(
+            f"{hostname!r} is no server ({error}); give host, host:port or a full URL, several separated by commas."
+        ) from error
+
+
+def api_key(variable: str | None, urls: Sequence[str]) -> str | None:
+    """Return the key for these servers: that of the variable, or without one the key of OpenAI for its own API alone.
+
+    Raises:
+        UserError: The variable is not set, or its value cannot be sent. The message shows neither.
+    """
+    if variable is None and not all(map(_is_openai, urls)):
+        return None
+    key = os.environ.get(variable or KEY_VARIABLE, "").strip()
+    if variable is not None and not key:
+        raise UserError("--api_key_variable (or the like) names an environment variable that is not set.")
+    if not (key.isascii() and key.isprintable()) or " " in key:
+        raise UserError("the API key has a space, a line break or a character beyond ASCII: no request can have it.")
+    note_secret(key)
+    return key or None
+
+
+def _check_no_secret(hostname: str) -> None:
+    if not hostname.startswith("@") and any(character in hostname for character in "@?#\\"):
+        raise UserError(
+            "a hostname has no user, password or query (none of @ ? # \\): put a key into an environment variable, and "
+            "name that with --api_key_variable."
+        )
+
+
+def _is_openai(url: str) -> bool:
+    parts = urllib.parse.urlsplit(url)
+    return parts.scheme == "https" and parts.netloc.lower() in ("api.openai.com", "api.openai.com:443")

@@ -1,0 +1,53 @@
+"""The same page gives the same pixels, or is refused: no page gambles for its reward."""
+
+import time
+
+import pytest
+
+from tests.support.browsers import renderer_or_skip
+from tests.support.moving_pages import DRAWINGS, PAGES, PLACES, SHADOWS, STILL, placed
+
+SHOWS_NOTHING = {"object", "animation of the page"}
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    with renderer_or_skip(
+        workers=1, browser="chromium", width=300, height=200, max_height=600, timeout=60, cache=0
+    ) as made:
+        yield made
+
+
+def pictures(renderer, page, count=3):
+    found = set()
+    for number in range(count):
+        rendered = renderer.render(page)
+        assert rendered.failure is None, rendered.failure
+        found.add(rendered.png)
+        time.sleep(0.011 * number)  # so that the drawings are not in step with what moves
+    return found
+
+
+def test_movement_and_chance_of_a_page_itself_are_drawn_alike(chromium):
+    assert [name for name, page in PAGES.items() if len(pictures(chromium, page, 2)) > 1] == []
+
+
+def test_a_moving_drawing_is_refused_at_every_place_where_it_is_seen(chromium):
+    found = {place: chromium.render(placed(place, DRAWINGS["animation"])).failure for place in PLACES}
+    assert {place for place, failure in found.items() if failure is None} == SHOWS_NOTHING
+    assert all(failure["kind"] == "moving" for failure in found.values() if failure)
+    assert {name for name in SHOWS_NOTHING if len(pictures(chromium, placed(name, DRAWINGS["animation"]))) > 1} == set()
+
+
+def test_drawings_that_stand_still_are_drawn_alike(chromium):
+    seen = {name: pictures(chromium, placed("picture", drawing)) for name, drawing in STILL.items()}
+    assert all(len(found) == 1 for found in seen.values())
+    assert min(seen["plain"]) != min(seen["photograph"]), "nothing was seen"
+
+
+def test_every_kind_of_moving_drawing_is_refused_or_not_shown_and_the_next_page_is_drawn(chromium):
+    plain = pictures(chromium, "<p>plain", 1)
+    found = {name: chromium.render(placed("picture", drawing)).failure for name, drawing in DRAWINGS.items()}
+    assert {name for name, failure in found.items() if failure is None} == {"cut"}  # no browser shows it
+    assert {chromium.render(page).failure["kind"] for page in SHADOWS.values()} == {"moving"}
+    assert pictures(chromium, "<p>plain", 1) == plain
