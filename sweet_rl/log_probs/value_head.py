@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from safetensors import safe_open
 from torch import Tensor, nn
 from transformers import PreTrainedModel
@@ -29,15 +30,28 @@ from sweet_rl.model_loading import check_finite, load_frozen
 HEAD = "value_head"
 
 
-def attach_value_head(model: nn.Module, seed: int = 0) -> PreTrainedModel:
+class ValueHead(nn.Linear):
+    """A linear layer that computes in the precision of its input, whatever that of its weights."""
+
+    def forward(self, means: Tensor) -> Tensor:
+        return F.linear(means, self.weight.to(means.dtype), self.bias.to(means.dtype))
+
+
+def attach_value_head(model: nn.Module, seed: int = 0, dtype: torch.dtype | None = None) -> PreTrainedModel:
     """Give the model a new `value_head`, Linear(hidden size, 1), drawn by `seed`.
 
-    It is float32, or float64 if the model is: in bfloat16 it could not take steps as small as the learning rate.
     Values do not depend on the vocabulary projection: it is frozen, unless it is the input embedding as well.
+
+    Args:
+        model: Causal language model.
+        seed: Random seed of the weights.
+        dtype: Data type of the weights; default: float32, or float64 if the model is. In bfloat16 they cannot take
+            steps as small as the learning rate, unless the optimizer steps a float32 copy, as DeepSpeed does, which
+            also wants one data type for all weights.
     """
     inner = unwrapped(model)
     width = inner.config.get_text_config().hidden_size
-    head = nn.Linear(width, 1, dtype=torch.promote_types(inner.dtype, torch.float32))
+    head = ValueHead(width, 1, dtype=dtype or torch.promote_types(inner.dtype, torch.float32))
     with torch.no_grad():
         draw = torch.Generator().manual_seed(seed)
         head.weight.copy_(torch.randn(1, width, generator=draw) / (width + 1) ** 0.5)
@@ -164,7 +178,7 @@ def turn_values(model: nn.Module, batch: dict[str, Any]) -> Tensor:
             sums = hidden.new_zeros(batch["members"].shape[1] + 1, hidden.shape[-1], dtype=wide)
             sums = sums.index_add(0, pieces, hidden.reshape(-1, hidden.shape[-1]).to(wide))[:-1]
             means = batch["members"].to(wide) @ sums / batch["tokens"][:, None]
-            return head(means.to(head.weight.dtype)).to(wide)[None]
+            return head(means)[None]
 
     with projection_replaced(model, value):
         return run_rows(model, batch)[0, :, 0]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -26,7 +27,26 @@ from sweet_rl.models.servers import Server, Servers
 from sweet_rl.records import Message, Part
 
 logger = logging.getLogger(__name__)
+DRAWS = Sampling(temperature=1.0, top_p=1.0, max_tokens=1, n=128)
 PATHS = {"chat": "/chat/completions", "text": "/completions"}
+
+
+def sampled_otherwise(draws: Sequence[tuple[int, float]]) -> str:
+    """What speaks against independent draws of (token, its log-prob) being sampled with these log-probs; "" if nothing.
+
+    Given the set of tokens in the first half, the number of draws in the second half that fall into it is binomial,
+    with the sum of the set's probabilities (at most 0.999: they are rounded). A count so far off comes once in a
+    million times.
+    """
+    from scipy.stats import binomtest
+
+    half = len(draws) // 2
+    known = dict(draws[:half])
+    share = min(0.999, sum(math.exp(logprob) for logprob in known.values()))
+    found = sum(token in known for token, _ in draws[half:])
+    if binomtest(found, len(draws) - half, share).pvalue > 1e-6:
+        return ""
+    return f"tokens of probability {share:.2f} in all came up {found} times of {len(draws) - half}"
 
 
 class OpenAIServer:
@@ -64,15 +84,18 @@ class OpenAIServer:
             )
         self.model, self.chat = model, chat
         self.servers = Servers(hostnames or [HOSTED], api_key, **server_settings)
-        self._body = RequestBody(model, request)
+        self._body = RequestBody(model, request, hosted=all(server.url == HOSTED for server in self.servers.all))
 
     async def check(self) -> None:
-        """Ask every server for its models. Servers that do not answer are left out for now, with a warning.
+        """Ask every server for its models, and whether the log-probs that it returns are those of what it samples.
+
+        Servers that do not answer are left out for now, with a warning.
 
         A server that does not list the model, as a gateway with aliases, gets a call as a trial.
 
         Raises:
-            UserError: No server answers, or one refuses the key or the model.
+            UserError: No server answers, one refuses the key or the model, or its log-probs are those of another
+                distribution.
         """
         servers = self.servers.all
         results = await asyncio.gather(*map(self.servers.models, servers), return_exceptions=True)
@@ -94,6 +117,24 @@ class OpenAIServer:
             raise UserError(
                 f"no server answers at {', '.join(server.url for server in servers)} ({failures[0]}). "
                 f"Start one (for example `vllm serve {self.model}`) or correct the hostname."
+            )
+        await self._check_sampling()
+
+    async def _check_sampling(self) -> None:
+        """Draw the first token of a text many times. Servers that return no log-probs are believed."""
+        if self.chat is None:
+            return
+        prompt = {"prompt": self.chat.encode([{"text": "The", "train": False}])[0], "logprobs": 0}
+        try:
+            drawn = await self._ask("text", prompt | {"return_token_ids": True}, DRAWS, "The")
+        except ModelError:
+            return  # what is wrong shows in the calls of the run
+        tokens = [(reply.token_ids[0], reply.logprobs[0]) for reply in drawn if reply.token_ids and reply.logprobs]
+        if len(tokens) == DRAWS.n and (odd := sampled_otherwise(tokens)):
+            raise UserError(
+                f"{self.model} at {', '.join(server.url for server in self.servers.all)} does not sample from the "
+                f"probabilities that it returns: {odd}. A server may apply the model's generation_config.json: "
+                "start it with --generation-config vllm."
             )
 
     async def _try(self, server: Server, listed: Sequence[str]) -> None:

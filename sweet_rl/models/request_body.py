@@ -12,7 +12,9 @@ import openai
 from sweet_rl.models.base import ModelError, Sampling
 
 logger = logging.getLogger(__name__)
-NOT_EVERYWHERE = ("return_token_ids", "logprobs", "seed", "top_p", "temperature", "n")
+# Without these a server of open models applies what the model's generation_config.json says of them.
+PLAIN_SAMPLING = {"top_k": -1, "repetition_penalty": 1.0, "min_p": 0.0}
+NOT_EVERYWHERE = ("return_token_ids", "logprobs", "seed", "top_p", "temperature", "n", *PLAIN_SAMPLING)
 
 
 class RequestBody:
@@ -21,16 +23,17 @@ class RequestBody:
     Args:
         model: The name under which the servers know the model.
         request: Fields that override all others; None leaves a field out.
+        hosted: Whether the server is OpenAI's own, which does not know the fields of PLAIN_SAMPLING.
 
     Attributes:
         one_at_a_time: Whether the servers give one reply per call.
     """
 
-    def __init__(self, model: str, request: Mapping[str, Any] | None) -> None:
+    def __init__(self, model: str, request: Mapping[str, Any] | None, hosted: bool = False) -> None:
         self.model = model
         self.one_at_a_time = False
         self._request = dict(request or {})
-        self._left_out: set[str] = set()
+        self._left_out: set[str] = set(PLAIN_SAMPLING if hosted else ())
         self._text_only = False
         self._token_limit = "max_tokens"
 
@@ -42,14 +45,18 @@ class RequestBody:
             sampling: Its seed is sent modulo 2**31.
             text: The prompt as text, for a server that takes no token ids.
         """
-        body = prompt | {
-            "model": self.model,
-            self._token_limit: sampling.max_tokens,
-            "temperature": sampling.temperature,
-            "top_p": sampling.top_p,
-            "n": sampling.n,
-            "seed": sampling.seed % 2**31,
-        }
+        body = (
+            prompt
+            | PLAIN_SAMPLING
+            | {
+                "model": self.model,
+                self._token_limit: sampling.max_tokens,
+                "temperature": sampling.temperature,
+                "top_p": sampling.top_p,
+                "n": sampling.n,
+                "seed": sampling.seed % 2**31,
+            }
+        )
         if self._text_only and text is not None:
             body["prompt"] = text
         body = {name: value for name, value in body.items() if name not in self._left_out} | self._request

@@ -56,7 +56,7 @@ def _check_on_disk(path: Path) -> None:
     place = os.path.abspath(path)
     device = any(place.startswith(f"{folder}/") for folder in _DEVICES)
     memory = any(place.startswith(f"{folder}/") for folder in _FOLDERS_OF_DEVICES)
-    if (device and not memory) or (path.exists() and not path.is_file() and not path.is_dir()):
+    if (device and not memory) or (os.path.exists(place) and not os.path.isfile(place) and not os.path.isdir(place)):
         raise UserError(
             f"{path} is a device or a pipe; the output must be a file on a disk, which can be read again to continue."
         )
@@ -87,7 +87,7 @@ def _lower(path: Path) -> Path:
 
 
 def _same_file(one: Path, other: Path) -> bool:
-    return one.exists() and other.exists() and one.samefile(other)
+    return os.path.exists(one) and os.path.exists(other) and one.samefile(other)  # also of names that are too long
 
 
 def _refused(path: Path, why: str) -> UserError:

@@ -90,7 +90,9 @@ class Training:
 
     def value_model(self, load: Callable[[str], torch.nn.Module] | None = None) -> torch.nn.Module:
         """The model to start from (by `load`, default: `load_weights`), with a new value head."""
-        return self.trainable(attach_value_head((load or self.load_weights)(self.weights), self.settings.seed))
+        model = (load or self.load_weights)(self.weights)
+        dtype = self.dtype if self.args.deepspeed else None
+        return self.trainable(attach_value_head(model, self.settings.seed, dtype))
 
     def run(
         self,

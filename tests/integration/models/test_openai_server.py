@@ -40,6 +40,7 @@ def test_messages_go_to_the_chat_endpoint_with_all_settings_and_nothing_but_role
     assert body == {
         "model": MODEL, "messages": [{"role": m["role"], "content": m["content"]} for m in messages],
         "temperature": 0.5, "top_p": 0.9, "max_tokens": 33, "n": 1, "seed": 5,
+        "top_k": -1, "repetition_penalty": 1.0, "min_p": 0.0,
     }  # fmt: skip
 
 

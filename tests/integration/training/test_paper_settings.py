@@ -1,0 +1,102 @@
+"""Every training of configs/paper, by two processes under ZeRO-2 and ZeRO-3: only the model and sizes are replaced."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from sweet_rl.log_probs.value_head import has_value_head, load_value_model
+from sweet_rl.log_probs.vision import is_vision_model, load_vision_frozen
+from sweet_rl.model_loading import load_frozen
+from tests.integration.training.test_picture_value import graded
+from tests.integration.training.test_train_dpo import write_pairs
+from tests.integration.training.test_train_sft import dialogue
+from tests.support.browsers import renderer_or_skip
+from tests.support.command_line import ROOT, call, write_rows
+from tests.support.warm_processes import warm
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        importlib.util.find_spec("deepspeed") is None, reason="needs: pip install -e '.[test]'"
+    ),
+]  # fmt: skip
+# One chunk holds 8 tokens, so that the vocabulary projection has several. DeepSpeed would compile a C++ module.
+SEVERAL_CHUNKS = """
+import runpy
+
+import deepspeed
+
+from sweet_rl.log_probs import projection
+
+deepspeed.ops.__compatible_ops__ = {{}}
+projection.CHUNK_TOKENS, projection.CHUNK_ELEMENTS = 8, 8
+runpy.run_path("{script}", run_name="__main__")
+"""
+PRECISIONS = {"float32": "--nobf16", "bfloat16": "--bf16"}
+
+
+@pytest.fixture(scope="module")
+def data(tiny_chat, tmp_path_factory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("data")
+    dialogues = [dialogue(number, float(number < 12)) for number in range(16)]
+    pages = [row for number in range(4) for color in ("red", "blue") for row in graded(number, color)]
+    return {
+        "pairs": write_pairs(folder / "pairs.jsonl", tiny_chat, turns=4),
+        "dialogues": Path(write_rows(folder / "dialogues.jsonl", dialogues)),
+        "pages": Path(write_rows(folder / "pages.jsonl", pages)),
+    }
+
+
+@pytest.mark.parametrize(
+    ("config", "script", "dataset"),
+    [
+        ("backend/actor", "train_dpo", "pairs"),
+        ("backend/critic", "train_dpo", "pairs"),
+        ("backend/rejection_fine_tuning", "train_sft", "dialogues"),
+        ("backend/value_critic", "train_value", "pairs"),
+        ("backend/value_function", "train_value", "dialogues"),
+        ("frontend/value_critic", "train_value", "pages"),
+    ],
+)
+def test_zero_2_and_zero_3_train_what_plain_torch_does(config, script, dataset, data, request, tmp_path):
+    model = request.getfixturevalue("tiny_vision_model" if dataset == "pages" else "tiny_chat_model")
+    flags = {
+        "config": ROOT / f"configs/paper/{config}.yaml", "pretrain": model, "dataset": data[dataset],
+        "max_epochs": 1, "learning_rate": 1e-3, "max_len": 512, "logging_steps": 1, "save_steps": "none",
+    }  # fmt: skip
+    if dataset == "pages":
+        renderer_or_skip().close()
+        flags |= {"max_pixels": 6 * 28 * 28, "page_timeout": 120}
+    words = [word for flag, value in flags.items() for word in (f"--{flag}", str(value))]
+    plain = call(f"{script}.py", *words, "--zero_stage", "none", "--nobf16", "--save_path", str(tmp_path / "plain"))
+    assert plain.code == 0, plain.err
+    (tmp_path / "script.py").write_text(SEVERAL_CHUNKS.format(script=ROOT / "scripts" / f"{script}.py"))
+    for stage in (2, 3):
+        for name, precision in PRECISIONS.items():
+            more = ["--zero_stage", stage, precision, "--save_path", tmp_path / f"{name} {stage}"]
+            code, printed = warm(tmp_path / "script.py", [*words, *more], processes=2)
+            assert code == 0, f"ZeRO-{stage}, {name}\n{printed[-3000:]}"
+    expected = figures(tmp_path / "plain")
+    assert len(expected) >= 1 and figures(tmp_path / "float32 2") == pytest.approx(expected, abs=1e-5)
+    for one, other in (("plain", "float32 2"), ("plain", "float32 3"), ("bfloat16 2", "bfloat16 3")):
+        assert figures(tmp_path / other) == pytest.approx(figures(tmp_path / one), abs=1e-5)
+        weights, found = (trained(tmp_path / name) for name in (one, other))
+        assert weights.keys() == found.keys()
+        for key, weight in weights.items():
+            torch.testing.assert_close(found[key], weight, rtol=0, atol=1e-5)
+
+
+def trained(folder: Path) -> dict[str, torch.Tensor]:
+    """The weights of the model as it is used."""
+    load = load_vision_frozen if is_vision_model(str(folder)) else load_frozen
+    model = load_value_model(str(folder), load=load) if has_value_head(folder) else load(str(folder))
+    return model.state_dict()
+
+
+def figures(folder: Path) -> list[float]:
+    return [json.loads(line)["loss"] for line in open(folder / "training_log.jsonl")]
