@@ -139,7 +139,7 @@ def play(output, config, agent, tasks, seed, flags=""):
     if SERVERS.get(agent):
         flags += f" --agent_hostname {SERVERS[agent]}"
     if agent in ("gpt-4o", "o1-mini"):
-        flags += " --agent_engine openai"
+        flags += f" --agent_engine openai --cache {OUT}/paid_calls"
     command = f"{LAUNCH_MODEL} scripts/simulate_interactions.py --config {CONFIGS}/{config}.yaml --agent_model {agent}"
     command += f" {flags} {PLAY} --input_path {tasks} --output_path {output} --seed {seed}"
     yield from steps_in_shards(output, command)

@@ -15,7 +15,7 @@ from sweet_rl.credit.candidates import turns_of
 from sweet_rl.credit.critic_types import ChosenCritic
 from sweet_rl.credit.critics import CheckedCritic, TokenCredit
 from sweet_rl.errors import UserError
-from sweet_rl.records import Message, Trajectory, TurnCandidates, read_records
+from sweet_rl.records import Message, Trajectory, TrajectoryFile, TurnCandidates
 from sweet_rl.runs.run import Run, open_run
 from sweet_rl.runs.step import StepSettings, run_step, write_results
 
@@ -142,26 +142,29 @@ def score_turns_file(critic: ChosenCritic, input_path: str, output_path: str, st
     """
     step = step or StepSettings()
     check_scores_turns(critic)
-    trajectories = read_records(input_path, Trajectory, step.limit)
+    file = TrajectoryFile(input_path, step.limit)
+    for _ in file.scan():
+        pass
     critic.check_models()
 
     async def work(run: Run) -> dict:
         scorer = TurnScorer(critic)
 
         async def credited(group: list[Trajectory]) -> list[dict]:
-            credits = await scorer.credit(group)
+            whole = [file.whole(one) for one in group]
+            credits = await scorer.credit(whole)
             return [
                 dataclasses.replace(trajectory, turn_credit=credit or None).to_dict()
-                for trajectory, credit in zip(group, credits, strict=True)
+                for trajectory, credit in zip(whole, credits, strict=True)
             ]
 
-        groups = _groups([one for one in trajectories if one.id not in run.done], scorer.critic.turns_per_call)
+        groups = _groups([one for one in file.light if one.id not in run.done], scorer.critic.turns_per_call)
         try:
-            await write_results(run, groups, credited, 1, len(trajectories), "dialogue")  # 1 keeps the order
+            await write_results(run, groups, credited, 1, len(file.light), "dialogue")  # 1 keeps the order
         finally:
             await scorer.critic.close()
         turns = sum(len(row.get("turn_credit") or ()) for row in run.records())
-        return {"dialogues": len(trajectories), "turns": turns}
+        return {"dialogues": len(file.light), "turns": turns}
 
     settings = {**critic.to_settings(), "limit": step.limit}
     return run_step(open_run(output_path, settings, [input_path, *critic.inputs()], step.overwrite), work)

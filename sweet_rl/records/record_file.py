@@ -66,8 +66,8 @@ class TrajectoryFile:
         light: The trajectories that `scan` has read, in order.
     """
 
-    def __init__(self, path: str | Path) -> None:
-        self._file = RecordFile(path, Trajectory)
+    def __init__(self, path: str | Path, limit: int | None = None) -> None:
+        self._file = RecordFile(path, Trajectory, limit)
         self._places: dict[str, Place] = {}
         self._tasks: dict[str, Task] = {}
         self.light: list[Trajectory] = []
