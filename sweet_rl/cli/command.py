@@ -23,6 +23,7 @@ from sweet_rl.cli.groups import CONFIG, Flag, arguments, flags_of
 from sweet_rl.cli.help import help_text
 from sweet_rl.cli.moved import check_moved
 from sweet_rl.cli.process import (
+    hide_word,
     leave_process_group,
     note_command_line,
     quiet_libraries,
@@ -32,7 +33,6 @@ from sweet_rl.cli.process import (
 from sweet_rl.cli.released import Released
 from sweet_rl.cli.values import coerce, is_bool_word, name_of, read_yaml, takes_bool
 from sweet_rl.errors import UserError, os_error_text
-from sweet_rl.redaction import redacted
 
 
 def run(main: Callable[..., Any], command: Sequence[str] | None = None, released: Released | None = None) -> None:
@@ -186,7 +186,8 @@ def _translated(released: Released, given: Mapping[str, str | None], values: Seq
     """The flags of a command line of the release here. Print what is said about it, once for all processes."""
     line = released.translate(given, values)
     os.environ.update(line.environment)
-    sys.argv[:] = map(redacted, sys.argv)  # because wandb sends them to its service
+    if key := line.environment.get("WANDB_API_KEY"):
+        hide_word(key)
     if os.environ.get("RANK", "0") == "0":
         for text in line.lines:
             print(text)

@@ -7,6 +7,7 @@ import atexit
 import contextlib
 import logging
 import os
+import re
 import shlex
 import sys
 import threading
@@ -79,6 +80,12 @@ _command_line: list[str] = []  # of this process, noted by `run`
 def note_command_line(script: str, words: Sequence[str]) -> None:
     """Note the command line of this process, for the manifests of what it writes."""
     _command_line[:] = ["python", script.removeprefix(os.getcwd() + os.sep), *words]
+
+
+def hide_word(key: str) -> None:
+    """Take a key, however short, out of the words of this process: wandb sends them to its service."""
+    for words in (sys.argv, _command_line):
+        words[:] = [re.sub(rf"(^|=){re.escape(key)}$", r"\1***", word) for word in words]
 
 
 def command_line() -> str | None:

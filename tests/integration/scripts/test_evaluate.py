@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 
+from sweet_rl.runs.manifest import hash_input
 from tests.support.command_line import call, read_rows, write_rows
 
 CODE = "def f(x):\n    return x + 1\n"
@@ -96,8 +97,10 @@ def test_answers_that_failed_by_the_machine_are_graded_again_alone(graded, tmp_p
     rows = read_rows(folder / "out.jsonl")
     rows[1] |= {"reward": None, "grade": {"failure": None, "ungradable": None, "machine": "ran out of wall time"}}
     write_rows(tmp_path / "out.jsonl", rows)
-    manifest = (folder / "out.jsonl.manifest.json").read_text()
-    (tmp_path / "out.jsonl.manifest.json").write_text(manifest)
+    manifest = json.loads((folder / "out.jsonl.manifest.json").read_text()) | {
+        "sha256": hash_input(tmp_path / "out.jsonl")
+    }
+    (tmp_path / "out.jsonl.manifest.json").write_text(json.dumps(manifest))
     flags = ["--input_path", source, "--output_path", tmp_path / "out.jsonl"]
     assert "already complete" in script("evaluate_code", *flags)
     out = script("evaluate_code", *flags, "--retry_failed")
