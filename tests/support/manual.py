@@ -94,8 +94,9 @@ def check_script(words: list[str]) -> None:
             load_domain(given["task_type"])
         taken.append(given)
 
+    keys = {name: "key" for flag, name in zip(words, words[1:], strict=False) if flag.endswith("api_key_variable")}
     started = {"argv": words, "path": [str(path.parent), *sys.path]}
-    with mock.patch.object(cli, "run", read), mock.patch.multiple(sys, **started), mock.patch.dict("os.environ"):
+    with mock.patch.object(cli, "run", read), mock.patch.multiple(sys, **started), mock.patch.dict("os.environ", keys):
         runpy.run_path(str(path), run_name="__main__")
     assert len(taken) == 1, f"{words[0]} does not read its command line by run()"
 

@@ -65,7 +65,7 @@ def test_a_server_that_refuses_and_repeats_the_key_puts_it_nowhere(place, caplog
         )  # other settings
     assert done.code == again.code != 0 or status == 400
     assert f"Bearer {KEY}" in server.headers
-    assert "HTTP" in done.err + (place / "run.jsonl").read_text()
+    assert "HTTP" in "".join(all_text(place, done).values())
     assert not secrets_in(all_text(place, done, again) | {"log": caplog.text})
 
 
@@ -94,7 +94,7 @@ def test_a_redirect_is_not_followed_and_shown_without_its_query(status):
             async def work():
                 servers = Servers([server.url], KEY, pause=0.0, patience=0.0)
                 try:
-                    await servers._request(servers.all[0], "/chat/completions", {}, lambda answer: answer)
+                    await servers.request(servers.all[0], "/chat/completions", {}, lambda answer: answer)
                 finally:
                     await servers.close()
 
