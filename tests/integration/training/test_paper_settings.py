@@ -25,17 +25,26 @@ pytestmark = [
         importlib.util.find_spec("deepspeed") is None, reason="needs: pip install -e '.[test]'"
     ),
 ]  # fmt: skip
-# One chunk holds 8 tokens, so that the vocabulary projection has several. DeepSpeed would compile a C++ module.
-SEVERAL_CHUNKS = """
+# Trainings one after the other in the same processes. One chunk holds 8 tokens, so that the vocabulary projection has
+# several. DeepSpeed would compile a C++ module.
+TRAININGS = """
+import json
 import runpy
+import sys
 
 import deepspeed
+from accelerate.state import AcceleratorState
 
+from sweet_rl.cli import parse_flags
+from sweet_rl.cli.groups import arguments
 from sweet_rl.log_probs import projection
 
 deepspeed.ops.__compatible_ops__ = {{}}
 projection.CHUNK_TOKENS, projection.CHUNK_ELEMENTS = 8, 8
-runpy.run_path("{script}", run_name="__main__")
+for words in json.loads(sys.argv[1]):
+    AcceleratorState._reset_state(reset_partial_state=True)
+    main = runpy.run_path("{script}")["main"]
+    main(**arguments(main, parse_flags(main, words)))
 """
 PRECISIONS = {"float32": "--nobf16", "bfloat16": "--bf16"}
 
@@ -75,12 +84,14 @@ def test_zero_2_and_zero_3_train_what_plain_torch_does(config, script, dataset, 
     words = [word for flag, value in flags.items() for word in (f"--{flag}", str(value))]
     plain = call(f"{script}.py", *words, "--zero_stage", "none", "--nobf16", "--save_path", str(tmp_path / "plain"))
     assert plain.code == 0, plain.err
-    (tmp_path / "script.py").write_text(SEVERAL_CHUNKS.format(script=ROOT / "scripts" / f"{script}.py"))
-    for stage in (2, 3):
-        for name, precision in PRECISIONS.items():
-            more = ["--zero_stage", stage, precision, "--save_path", tmp_path / f"{name} {stage}"]
-            code, printed = warm(tmp_path / "script.py", [*words, *more], processes=2)
-            assert code == 0, f"ZeRO-{stage}, {name}\n{printed[-3000:]}"
+    (tmp_path / "trainings.py").write_text(TRAININGS.format(script=ROOT / "scripts" / f"{script}.py"))
+    trainings = [
+        [*words, "--zero_stage", str(stage), precision, "--save_path", str(tmp_path / f"{name} {stage}")]
+        for stage in (2, 3)
+        for name, precision in PRECISIONS.items()
+    ]
+    code, printed = warm(tmp_path / "trainings.py", [json.dumps(trainings)], processes=2)
+    assert code == 0, printed[-5000:]
     expected = figures(tmp_path / "plain")
     assert len(expected) >= 1 and figures(tmp_path / "float32 2") == pytest.approx(expected, abs=1e-5)
     for one, other in (("plain", "float32 2"), ("plain", "float32 3"), ("bfloat16 2", "bfloat16 3")):
