@@ -81,7 +81,7 @@ def kill_when(holds: Callable[[], bool], script: str, **flags) -> None:
     context.set_forkserver_preload(PRELOADED)
     with mock.patch.dict(os.environ, ENVIRONMENT):
         forkserver.ensure_running()
-    running = context.Process(target=_lead_a_session, args=(str(_path(script)), words_of(flags)))
+    running = context.Process(target=_lead_a_session, args=(str(_path(script)), words_of(flags), {**os.environ}))
     running.start()
     until = time.monotonic() + 240
     try:
@@ -98,8 +98,9 @@ def kill_when(holds: Callable[[], bool], script: str, **flags) -> None:
         time.sleep(0.02)
 
 
-def _lead_a_session(path: str, words: list[str]) -> None:
+def _lead_a_session(path: str, words: list[str], environment: dict[str, str]) -> None:
     os.setsid()
+    os.environ.update(environment)  # the warm process may be older than what the test has set
     silent = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silent, 1)
     os.dup2(silent, 2)
