@@ -13,6 +13,7 @@ import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import openai
@@ -27,7 +28,7 @@ from sweet_rl.models.servers import Server, Servers
 from sweet_rl.records import Message, Part
 
 logger = logging.getLogger(__name__)
-DRAWS = Sampling(temperature=1.0, top_p=1.0, max_tokens=1, n=128)
+DRAWS = [Sampling(temperature=1.0, top_p=1.0, max_tokens=1, n=16, seed=16 * number) for number in range(8)]
 PATHS = {"chat": "/chat/completions", "text": "/completions"}
 
 
@@ -124,13 +125,15 @@ class OpenAIServer:
         """Draw the first token of a text many times. Servers that return no log-probs are believed."""
         if self.chat is None:
             return
-        prompt = {"prompt": self.chat.encode([{"text": "The", "train": False}])[0], "logprobs": 0}
+        ids = self.chat.encode([{"text": "The", "train": False}])[0]
+        prompt = {"prompt": ids, "logprobs": 0, "return_token_ids": True}
         try:
-            drawn = await self._ask("text", prompt | {"return_token_ids": True}, DRAWS, "The")
+            found = await asyncio.gather(*(self._ask("text", prompt, sampling, "The") for sampling in DRAWS))
         except ModelError:
             return  # what is wrong shows in the calls of the run
-        tokens = [(reply.token_ids[0], reply.logprobs[0]) for reply in drawn if reply.token_ids and reply.logprobs]
-        if len(tokens) == DRAWS.n and (odd := sampled_otherwise(tokens)):
+        replies = chain.from_iterable(found)
+        tokens = [(reply.token_ids[0], reply.logprobs[0]) for reply in replies if reply.token_ids and reply.logprobs]
+        if len(tokens) == sum(sampling.n for sampling in DRAWS) and (odd := sampled_otherwise(tokens)):
             raise UserError(
                 f"{self.model} at {', '.join(server.url for server in self.servers.all)} does not sample from the "
                 f"probabilities that it returns: {odd}. A server may apply the model's generation_config.json: "
