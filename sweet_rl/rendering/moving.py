@@ -4,30 +4,23 @@
 page, which have clocks of their own, nor shadow trees. Pages with such a thing are refused.
 """
 
-import html
 import re
 from xml.parsers import expat
+
+from sweet_rl.rendering.unescaped import unescaped
 
 _MOVES = re.compile(r"animation|transition|@import", re.IGNORECASE)
 _PICTURE_INSIDE = re.compile(
     r"data:(?!image/jpe?g\b|(?:application|font)/[\w.+-]*(?:font|woff|ttf|otf))", re.IGNORECASE
 )
-_ENTITY_ROUNDS = 8  # a page inside a page inside a page ...
 
 
 def has_shadow_tree(page: str) -> bool:
     """Whether HTML, or HTML inside an attribute of it, may have a shadow tree."""
-    for _ in range(_ENTITY_ROUNDS):
-        if "shadowrootmode" in page.lower():
-            return True
-        try:
-            plain = html.unescape(page)
-        except ValueError:  # a character reference of thousands of digits
-            return True
-        if plain == page:
-            return False
-        page = plain
-    return True
+    try:
+        return any("shadowrootmode" in text.lower() for text in unescaped(page))
+    except ValueError:
+        return True
 
 
 def moves(drawing: bytes, charset: str = "") -> bool:

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from sweet_rl.rendering import fetch
+from sweet_rl.rendering.unescaped import unescaped
 
 # Characters around a class in HTML; no class of Tailwind 2 contains any of them.
 _BOUNDARY = re.compile(r"""[\s"'=<>`;]+""")
-_ENTITY_ROUNDS = 8  # a page inside a page inside a page ...
 _CLASS = re.compile(r"\.((?:\\[0-9a-fA-F]{1,6}\s?|\\.|[-\w])+)")
 _ESCAPE = re.compile(r"\\([0-9a-fA-F]{1,6})\s?|\\(.)")
 
@@ -51,17 +51,14 @@ def possible_classes(page: str) -> set[str] | None:
 
     None if the page nests character references so deeply, or has one so long, that this cannot be determined.
     """
-    found, text = set(), page.lower()  # pages without a doctype match classes in any case
-    for _ in range(_ENTITY_ROUNDS):
-        found.update(_BOUNDARY.split(text))
-        try:
-            plain = html.unescape(text).lower()
-        except ValueError:  # a character reference of thousands of digits
-            return None
-        if plain == text:
-            return found
-        text = plain
-    return None
+    found: set[str] = set()
+    try:
+        # Pages without a doctype match classes in any case.
+        for text in unescaped(page.lower(), lambda text: html.unescape(text).lower()):
+            found.update(_BOUNDARY.split(text))
+    except ValueError:
+        return None
+    return found
 
 
 def _to_css(rules: list[_Rule]) -> str:

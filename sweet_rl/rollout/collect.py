@@ -149,11 +149,11 @@ class Progress(AbstractContextManager):
         """Bring the line up to date."""
         now = self._shown = time.monotonic()
         speeds = self.speeds()
-        texts = [
+        figures = (
             f"failed {self._counts['failed']}, {speeds['turns']:.1f} turns/s, "
             f"tokens/s agent {speeds['agent']:.0f} human {speeds['human']:.0f}"
-        ]
-        self._bar.set_postfix_str(", ".join(filter(None, [*texts, *(text() for text in self._waiting)])))
+        )
+        self._bar.set_postfix_str(", ".join(filter(None, (figures, *(text() for text in self._waiting)))))
         self._history.append((now, self._counts.copy()))
         while len(self._history) > 1 and now - self._history[0][0] > SPEED_WINDOW:
             self._history.popleft()
