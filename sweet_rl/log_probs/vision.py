@@ -168,7 +168,7 @@ def _candidates_batch(
 
     The model would take such rows apart by itself wrongly: its embeddings and positions are made here.
     """
-    inner = unwrapped(model)
+    inner: Any = unwrapped(model)
     batch = on_device(value_batch(texts, share=True, row_tokens=sum(map(len, texts)), unit="trajectory"), device)
     ids, prompt = batch["input_ids"], texts[0].prompt_length
     inputs = on_device(form.model_inputs([picture], ids[:, :prompt]), device)

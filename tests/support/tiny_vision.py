@@ -1,4 +1,4 @@
-"""A random Qwen2-VL (or Qwen2.5-VL) of a hundred thousand parameters with its real image processor and a byte tokenizer, made here."""
+"""A random Qwen2-VL (or Qwen2.5-VL) of a hundred thousand parameters with its image processor and a byte tokenizer."""
 
 from __future__ import annotations
 
