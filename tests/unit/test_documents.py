@@ -107,7 +107,8 @@ def test_the_points_of_figures_in_the_manual_are_those_of_the_results(part, resu
 
 
 @pytest.mark.parametrize("page, part, results, least", [
-    ("lab/critics/README.md", "critics", "lab/critics/credit_study", 8), ("results/README.md", "credit", "mini/credit", 8),
+    ("lab/critics/README.md", "critics", "lab/critics/credit_study", 8),
+    ("results/README.md", "credit", "mini/credit", 8),
 ])  # fmt: skip
 def test_the_accuracies_of_critics_in_the_manual_are_those_of_the_studies(page, part, results, least):
     study = measured(results)
