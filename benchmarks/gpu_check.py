@@ -8,7 +8,7 @@
 Models have the shapes of Llama 3 and random weights. Each check runs in a process of its own (with --cpu: in this
 one), so that a failed check, even one that ends its process, is reported on the page and the others go on. If a check
 failed, the exit status is 1. The checks are the functions of gpu_exact.py and gpu_speed.py; memory is calculated by
-memory.py.
+sweet_rl/training/memory.py.
 """
 
 from __future__ import annotations

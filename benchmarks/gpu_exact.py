@@ -16,7 +16,7 @@ from random_model import config_of, save_random_model
 
 from sweet_rl.log_probs.logps import ROW_TOKENS, completion_logps, on_device
 from sweet_rl.log_probs.rows import lay_out
-from sweet_rl.log_probs.shared_prefix import RowAttention, attend, attend_masked, share_prompts
+from sweet_rl.log_probs.shared_prefix import USUAL, RowAttention, attend, attend_masked, share_prompts
 from sweet_rl.training.dpo import train_preferences
 from sweet_rl.training.settings import DataSettings, PreferenceSettings, TrainingSettings
 
@@ -39,7 +39,7 @@ def attention(scale: Scale) -> list[Line]:
             )
             inputs = [x.requires_grad_() for x in (q, k, v)]
             real = (batch["blocks"] >= 0)[..., None, None]
-            ours = attend(torch.nn.Module(), *inputs, None, rows=rows)[0] * real
+            ours = attend(USUAL[scale.device], torch.nn.Module(), *inputs, None, rows=rows)[0] * real
             plain = attend_masked(*inputs, rows, size**-0.5)[0] * real
             weights = torch.randn(ours.shape, generator=draw, device=scale.device, dtype=dtype)
             found = [torch.autograd.grad((out * weights).sum(), inputs) for out in (ours, plain)]

@@ -15,7 +15,6 @@ import numpy as np
 import torch
 from dpo import Lengths, compare, rows_of
 from gpu_scale import LORA_RANK, Line, Scale, first_loss_line, random_llama, random_turns
-from memory import ModelShape, TrainingSetup, training_memory
 from random_model import config_of, save_random_model
 from ranking import one_by_one
 from timing import in_turns, ratios, spread
@@ -29,6 +28,7 @@ from sweet_rl.training.arguments import training_arguments, weights_dtype
 from sweet_rl.training.dpo import preference_objective
 from sweet_rl.training.examples import PreferenceExamples
 from sweet_rl.training.lora import with_adapter
+from sweet_rl.training.memory import ModelShape, TrainingSetup, training_memory
 from sweet_rl.training.settings import PreferenceSettings, TrainingSettings
 from sweet_rl.training.trainer import GroupedTrainer
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from sweet_rl.cli.moved import MOVED
 
 COMMANDS = {
+    "preflight": "preflight",
     "simulate": "simulate_interactions",
     "evaluate": "evaluate_code",
     "evaluate-html": "evaluate_html",

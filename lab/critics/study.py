@@ -208,7 +208,9 @@ class RememberingScorers:
 
     def __getitem__(self, model: str) -> Score:
         if model not in self._scorers:
-            score = load_scorer(model_path(model), self._settings.reduced, self._settings.token_budget)
+            score = load_scorer(
+                model_path(model), self._settings.reduced, self._settings.token_budget, self._settings.attention
+            )
             known = self._known[model] = {}
             self._scorers[model] = _remembering(score, known)
         return self._scorers[model]

@@ -16,7 +16,6 @@ from sweet_rl.cli import to_settings
 from sweet_rl.errors import UserError
 from sweet_rl.log_probs.logps import ROW_TOKENS
 from sweet_rl.log_probs.rows import lay_out
-from sweet_rl.log_probs.shared_prefix import share_prompts
 from sweet_rl.model_loading import check_loadable, model_input, model_path
 from sweet_rl.records import Trajectory
 from sweet_rl.training.encoded_once import encoded_once
@@ -119,7 +118,7 @@ def train_policy_gradient(
             check_sampler(own, sampled[:CHECKED], exact=not settings.bf16)
         reference = frozen_logps(examples.texts, frozen, training) if how.kl_coef else None
         model = training.trainable(training.load_weights(weights))
-        return model, policy_gradient_objective(examples, sampled, reference, how, share_prompts(model))
+        return model, policy_gradient_objective(examples, sampled, reference, how, training.share_prompts(model))
 
     recorded, inputs = to_settings(how), []
     if how.kl_coef:

@@ -31,7 +31,7 @@ annotated `Group | None = None` is None unless one of its flags is given. A grou
 `run(main, released=TABLE)` also takes the command lines of the authors' release: released.py.
 '''
 
-from sweet_rl.cli.command import parse, parse_flags, print_summary, run
+from sweet_rl.cli.command import parse, parse_flags, print_summary, read_config, run
 from sweet_rl.cli.groups import UNRECORDED, Flag, alias, build, flags_of, prefix, to_settings
 
 __all__ = [
@@ -44,6 +44,7 @@ __all__ = [
     "parse_flags",
     "prefix",
     "print_summary",
+    "read_config",
     "run",
     "to_settings",
 ]

@@ -111,7 +111,7 @@ def parse_flags(main: Callable[..., Any], command: Sequence[str], released: Rele
     config = values.pop("config", None)
     if config is None:
         return values
-    settings = {f"'{key}' in {config}": (key, value) for key, value in _read_config(config).items()}
+    settings = {f"'{key}' in {config}": (key, value) for key, value in read_config(config).items()}
     return _checked(settings, {name: flag for name, flag in names.items() if flag is not CONFIG}) | values
 
 
@@ -228,7 +228,8 @@ def _checked(given: Mapping[str, tuple[str, Any]], names: Mapping[str, Flag]) ->
     return values
 
 
-def _read_config(path: str) -> dict[str, Any]:
+def read_config(path: str) -> dict[str, Any]:
+    """Return the settings of a `--config` file. Raises UserError if it is none that can be read."""
     try:
         content = read_yaml(find_config(path).read_text(encoding="utf-8"))
     except OSError as error:

@@ -7,10 +7,11 @@ from typing import Annotated, Any
 
 from sweet_rl.cli import UNRECORDED, to_settings
 from sweet_rl.errors import UserError
+from sweet_rl.log_probs.attention import AttentionSettings
 
 
 @dataclass(frozen=True)
-class LocalModel:
+class LocalModel(AttentionSettings):
     """A language model that scores texts in this process.
 
     Attributes:

@@ -16,6 +16,7 @@ from sweet_rl.credit.candidate_texts import encoded_candidates, sampling_logprob
 from sweet_rl.credit.critics import CriticType, TokenCredit
 from sweet_rl.credit.local_model import LocalModel
 from sweet_rl.errors import UserError
+from sweet_rl.log_probs.attention import Attention
 from sweet_rl.model_loading import model_path
 from sweet_rl.records import TurnCandidates
 from sweet_rl.runs.manifest import DIRECTORY_MANIFEST, read_manifest
@@ -213,20 +214,23 @@ def load_scorers(models: Sequence[str], settings: TokenCriticSettings) -> list[S
 
         loaded = dict(zip(given, load_vllm_scorers(given, settings.reduced), strict=True))
     else:
-        loaded = {path: load_scorer(path, settings.reduced, settings.token_budget) for path in given}
+        loaded = {
+            path: load_scorer(path, settings.reduced, settings.token_budget, settings.attention) for path in given
+        }
     return [loaded[path] for path in paths]
 
 
-def load_scorer(path: str, bf16: bool, token_budget: int) -> Score:
+def load_scorer(path: str, bf16: bool, token_budget: int, attention: Attention | None = None) -> Score:
     """Load a frozen model, on the GPU if there is one, as a function from texts to log-probs.
 
     Args:
         path: Directory or hub name.
         bf16: Whether the weights are loaded in bfloat16 instead of float32.
         token_budget: Number of tokens in one forward pass.
+        attention: Way to compute attention; see `share_prompts`.
 
     Raises:
-        UserError: The model cannot be loaded.
+        UserError: The model cannot be loaded, or the attention that was asked for does not work.
     """
     import torch
 
@@ -236,7 +240,7 @@ def load_scorer(path: str, bf16: bool, token_budget: int) -> Score:
 
     check_loadable(path)
     model = load_frozen(path, torch.bfloat16 if bf16 else torch.float32)
-    share = share_prompts(model)
+    share = share_prompts(model, attention)
     return lambda texts: score_texts(model, texts, token_budget, share)
 
 

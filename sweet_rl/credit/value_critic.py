@@ -63,7 +63,7 @@ class ValueHeadCritic:
 
         path = model_path(settings.model_id)
         model = load_value_model(path, torch.bfloat16 if settings.reduced else torch.float32)
-        share = share_prompts(model)
+        share = share_prompts(model, settings.attention)
 
         def value(texts: Sequence[EncodedText]) -> list[float]:
             return value_texts(model, texts, settings.token_budget, share)

@@ -22,7 +22,7 @@ from sweet_rl.log_probs.projection import (
     wide_projection,
 )
 from sweet_rl.log_probs.rows import EncodedText, group_indices, lay_out
-from sweet_rl.log_probs.shared_prefix import NAME, RowAttention, share_prompts
+from sweet_rl.log_probs.shared_prefix import NAMES, RowAttention, share_prompts
 
 ROW_TOKENS = 65536  # rows may be long: attention to what a token does not see is not computed
 
@@ -38,7 +38,7 @@ def run_rows(model: torch.nn.Module, batch: dict[str, Any]) -> Tensor:
         inputs["input_ids"], inputs["inputs_embeds"] = None, batch["inputs_embeds"]
     if batch["layout"] is None:
         inputs["attention_mask"] = (batch["blocks"] >= 0).long()
-    elif unwrapped(model).config._attn_implementation != NAME:
+    elif unwrapped(model).config._attn_implementation not in NAMES.values():
         raise ValueError("rows with shared prompts need a model that share_prompts(model) has switched")
     else:
         inputs["rows"] = RowAttention(batch["layout"], batch["blocks"], batch["completions"], batch["position_ids"])

@@ -1,20 +1,22 @@
-"""Attention over rows in which completions share their prompt, registered with transformers as `shared_prefix`.
+"""Attention over rows in which completions share their prompt, registered with transformers as `shared_prefix_WAY`.
 
 A token sees its prompt and its own completion, nothing else of the row. Three ways to compute that, equal up to
 rounding:
 
   segments  CPU: a prompt attends to itself once, every completion to the prompt and, causally, to itself, and the
             two are merged by their log-sum-exps; no mask is made and no masked-out score computed
-  flex      GPU: FlexAttention with a block mask
-  masked    SDPA with a mask of the row's length squared: sliding windows shorter than a text, and GPUs whose
-            torch lacks FlexAttention
+  flex      GPU: FlexAttention with a block mask, compiled
+  masked    SDPA with a mask of the row's length squared: sliding windows shorter than a text on a CPU, and where the
+            usual way does not work
 """
 
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache, partial
 
 import torch
 import torch.nn.functional as F
@@ -23,14 +25,20 @@ from torch.autograd.function import once_differentiable
 from transformers import AttentionInterface, PreTrainedModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
-from transformers.utils import is_torch_flex_attn_available
 
+from sweet_rl.errors import UserError, first_line
+from sweet_rl.log_probs.attention import Attention
 from sweet_rl.log_probs.projection import unwrapped
 from sweet_rl.log_probs.rows import Block
 
 log = logging.getLogger(__name__)
 
-NAME = "shared_prefix"
+NAMES = {way: f"shared_prefix_{way}" for way in ("segments", "flex", "masked")}
+"""The name of each way as an attention of transformers."""
+USUAL = {"cpu": "segments", "cuda": "flex"}
+"""The way by type of device; masked for others."""
+TINY = (Block(0, 0, 70, (9, 40)), Block(0, 119, 5, (13,)))  # rows of `why_not`
+TOLERANCE = 0.1  # of the largest number, between two ways in any precision; a wrong mask is off by far more
 BLOCK = 128  # tokens of a block of FlexAttention
 MASK_ELEMENTS = 2**26  # pairs (q, k) of which the visibility is computed at a time, on the way to a block mask
 COMPILED = 64  # most variants of FlexAttention to compile: beyond Dynamo's 8 it would run uncompiled, with all scores
@@ -68,6 +76,15 @@ class RowAttention:
                 self.layout, self.blocks.to(device), self.completions.to(device), self.positions.to(device)
             )
         return self._made[device]
+
+    def padded(self) -> RowAttention:
+        """The same with rows of a multiple of BLOCK tokens, made once."""
+        extra = -self.blocks.shape[1] % BLOCK
+        if extra and "padded" not in self._made:
+            blocks = F.pad(self.blocks, (0, extra), value=-1)
+            completions, positions = (F.pad(x, (0, extra)) for x in (self.completions, self.positions))
+            self._made["padded"] = RowAttention(self.layout, blocks, completions, positions)
+        return self._made["padded"] if extra else self
 
     def longest(self) -> int:
         """Tokens of the longest text."""
@@ -132,6 +149,7 @@ class RowAttention:
 
 
 def attend(
+    way: str,
     module: torch.nn.Module,
     query: Tensor,
     key: Tensor,
@@ -142,7 +160,7 @@ def attend(
     rows: RowAttention | None = None,
     **kwargs,
 ) -> tuple[Tensor, None]:
-    """Attention as transformers calls it; without `rows` plain SDPA attention.
+    """Attention as transformers calls it, in one of the ways; without `rows` plain SDPA attention.
 
     query: [R, heads, L, d]. key, value: [R, key heads, L, d]. Returns [R, L, heads, d] and None.
     """
@@ -152,9 +170,9 @@ def attend(
     scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
     query, key = query.to(value.dtype), key.to(value.dtype)
     window = None if sliding_window is None or rows.longest() <= sliding_window else sliding_window
-    if query.device.type == "cpu" and window is None:
+    if way == "segments" and window is None:
         return Segments.apply(query, key, value, rows.layout, scaling).transpose(1, 2), None
-    if query.device.type == "cuda" and is_torch_flex_attn_available():
+    if way == "flex":
         return attend_flex(module, query, key, value, rows, scaling, window)
     return attend_masked(query, key, value, rows, scaling, window)
 
@@ -178,14 +196,19 @@ def attend_flex(
     scaling: float,
     window: int | None = None,
 ) -> tuple[Tensor, None]:
-    """FlexAttention, compiled by transformers if there is a GPU; blocks that no token sees are skipped."""
+    """FlexAttention, compiled by transformers; blocks that no token sees are skipped.
+
+    Rows are padded to a multiple of BLOCK tokens, so that few lengths are compiled.
+    """
     from torch._dynamo import config
     from transformers.integrations.flex_attention import flex_attention_forward
 
     limit = "recompile_limit" if hasattr(config, "recompile_limit") else "cache_size_limit"  # torch 2.6
     setattr(config, limit, max(getattr(config, limit), COMPILED))
+    length, rows = query.shape[2], rows.padded()
+    query, key, value = (F.pad(x, (0, 0, 0, rows.blocks.shape[1] - length)) for x in (query, key, value))
     out, _ = flex_attention_forward(module, query, key, value, rows.block_mask(window), scaling=scaling)
-    return out, None
+    return out[:, :length], None
 
 
 _forward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
@@ -297,8 +320,59 @@ def _backward_into(into, saved, queries: slice, keys: slice, scaling: float, cau
     into[2][:, :, keys] += parts[2].sum(1, keepdim=True)
 
 
-AttentionInterface.register(NAME, attend)
-AttentionMaskInterface.register(NAME, sdpa_mask)
+for _way, _name in NAMES.items():
+    AttentionInterface.register(_name, partial(attend, _way))
+    AttentionMaskInterface.register(_name, sdpa_mask)
+
+
+def _tiny_rows(device: torch.device) -> RowAttention:
+    """One row of the blocks TINY and some padding."""
+    length = TINY[-1].start + TINY[-1].length + 3
+    blocks, completions, positions = (torch.full((1, length), value) for value in (-1, 0, 0))
+    for number, block in enumerate(TINY):
+        blocks[0, block.start : block.start + block.length] = number
+        positions[0, block.start : block.start + block.prompt] = torch.arange(block.prompt)
+        at = block.start + block.prompt
+        for order, size in enumerate(block.completions, 1):
+            completions[0, at : at + size] = order
+            positions[0, at : at + size] = torch.arange(block.prompt, block.prompt + size)
+            at += size
+    return RowAttention(TINY, blocks, completions, positions).to(device)
+
+
+def why_not(
+    way: str, heads: tuple[int, int, int], device: torch.device, dtype: torch.dtype, backward: bool
+) -> str | None:
+    """The reason why a way does not work on a device, from a tiny pass beside the masked way; None if it works.
+
+    Args:
+        way: A key of NAMES.
+        heads: Numbers of query heads and of key heads, and the size of a head.
+        device: Device of the pass.
+        dtype: Number format of queries, keys and values.
+        backward: Whether gradients are computed too.
+    """
+    count, key_heads, size = heads
+    try:
+        rows = _tiny_rows(device)
+        real = (rows.blocks >= 0)[..., None, None]
+        shapes = [(1, n, rows.blocks.shape[1], size) for n in (count, key_heads, key_heads)]
+        found = []
+        for one in (way, "masked"):
+            with torch.inference_mode(False), torch.set_grad_enabled(backward):
+                draw = torch.Generator().manual_seed(0)
+                inputs = [
+                    torch.randn(shape, generator=draw).to(device, dtype).requires_grad_(backward) for shape in shapes
+                ]
+                query, key, value = inputs
+                module = torch.nn.Module().train(backward)
+                out = attend(one, module, query, key, value, None, rows=rows)[0] * real
+                gradients = torch.autograd.grad(out.float().square().sum(), inputs) if backward else ()
+            found.append([x.detach().float() for x in (out, *gradients)])
+        gap = max(float((ours - theirs).abs().max() / theirs.abs().max()) for ours, theirs in zip(*found, strict=True))
+    except Exception as error:  # compilers and drivers fail in many ways
+        return first_line(error)[:300]
+    return None if gap < TOLERANCE else f"its numbers are wrong (by {gap:.0%} of the largest)"
 
 
 def why_not_shared(model: PreTrainedModel) -> str | None:
@@ -310,7 +384,7 @@ def why_not_shared(model: PreTrainedModel) -> str | None:
     unfixed = {r.get("rope_type", "default") for r in ropes} - FIXED_ROPES
     if config.model_type not in FAMILIES:
         return f"{config.model_type} is none of the tested families ({', '.join(sorted(FAMILIES))})"
-    if config._attn_implementation not in ("sdpa", NAME):
+    if config._attn_implementation not in ("sdpa", *NAMES.values()):
         return f"its attention is {config._attn_implementation}, not sdpa"
     if getattr(text, "attention_dropout", 0):
         return f"attention_dropout is {text.attention_dropout}"
@@ -319,16 +393,71 @@ def why_not_shared(model: PreTrainedModel) -> str | None:
     return None
 
 
-def share_prompts(model: torch.nn.Module) -> bool:
-    """Switch the model to shared-prefix attention if that is exact. Returns whether it is.
+def share_prompts(
+    model: torch.nn.Module,
+    attention: Attention | None = None,
+    device: torch.device | None = None,
+    dtype: torch.dtype | None = None,
+    backward: bool = False,
+) -> bool:
+    """Switch the model to shared-prefix attention if that is exact and works. Returns whether it is switched.
 
-    If not, a warning gives the reason, and prompts are computed once per text. Calls without rows (generation) do not
-    change.
+    If not, a warning gives the reason, and prompts are computed once per text. If the usual way does not work on this
+    device, a warning gives the reason and the model takes the masked way. Calls without rows (generation) stay as they
+    are.
+
+    Args:
+        model: Model to switch.
+        attention: Way that was asked for; plain switches nothing. By default that of a model which is switched
+            already, else the usual one of the device.
+        device: Device on which the model will run; default: that of its weights.
+        dtype: Number format in which it will compute; default: that of its weights.
+        backward: Whether gradients will be computed.
+
+    Raises:
+        UserError: The way that was asked for does not work, or would not be exact.
     """
     inner = unwrapped(model)
+    now = inner.config._attn_implementation
+    if attention == "plain":
+        if now in NAMES.values():
+            inner.set_attn_implementation("sdpa")
+        return False
     reason = why_not_shared(inner)
-    if reason is None:
-        inner.set_attn_implementation(NAME)
+    if reason is not None:
+        if attention is not None:
+            raise UserError(f"--attention {attention} is not exact for this model: {reason}. Leave it out.")
+        _warn(f"prompts are not shared between completions (slower, same result): {reason}")
+        return False
+    if attention is None and now in NAMES.values():
         return True
-    log.warning("prompts are not shared between completions (slower, same result): %s", reason)
-    return False
+    device = torch.device(device or next(inner.parameters()).device)
+    text = inner.config.get_text_config()
+    key_heads = getattr(text, "num_key_value_heads", None) or text.num_attention_heads
+    size = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
+    way = _working_way(attention, (text.num_attention_heads, key_heads, size), device, dtype or inner.dtype, backward)
+    if way is not None:
+        inner.set_attn_implementation(NAMES[way])
+    return way is not None
+
+
+@cache
+def _working_way(attention: str | None, heads: tuple, device: torch.device, dtype: torch.dtype, backward: bool):
+    """The way that was asked for, or else the first that works; None if none does. Arguments as of `why_not`."""
+    ways = [attention] if attention else list(dict.fromkeys([USUAL.get(device.type, "masked"), "masked"]))
+    for way, other in zip(ways, [*ways[1:], "plain"], strict=True):
+        reason = why_not(way, heads, device, dtype, backward)
+        if reason is None:
+            return way
+        if attention is not None:
+            raise UserError(
+                f"--attention {way} does not work here: {reason}. Leave it out, or give --attention masked."
+            )
+        _warn(f"--attention {other} is taken (slower, same result), because {way} does not work here: {reason}")
+    return None
+
+
+def _warn(text: str) -> None:
+    """Log a warning, once for all processes of a training."""
+    if os.environ.get("RANK", "0") == "0":
+        log.warning(text)

@@ -288,7 +288,7 @@ class Servers:
             answer, found = None, f"no JSON ({error})"
         except openai.APIStatusError as error:
             raise _refusal(error) from error
-        except (openai.OpenAIError, aiohttp.ClientError, OSError, asyncio.TimeoutError) as error:
+        except (openai.OpenAIError, aiohttp.ClientError, OSError) as error:
             raise _transport_error(error, server.url, seconds) from error
         if not isinstance(answer, dict):
             raise ModelError("malformed", f"the answer of {server.url} is {found}, expected a JSON object.", True)
@@ -312,7 +312,7 @@ def _transport_error(error: Exception, url: str, seconds: float) -> ModelError:
     for cause in causes:
         if isinstance(cause, aiohttp.ClientConnectorError):
             return CannotConnect("connection", f"{url} cannot be reached: {cause}", retryable=True)
-        if isinstance(cause, (TimeoutError, asyncio.TimeoutError)):  # two classes in Python 3.10
+        if isinstance(cause, TimeoutError):
             text = f"no answer from {url} within {seconds:g} s, asked {RETRIES + 1} times."
             if any(type(one).__name__ in ("ConnectTimeout", "ConnectionTimeoutError") for one in causes):
                 text = f"no connection to {url} within {min(seconds, CONNECT_SECONDS):g} s, tried {RETRIES + 1} times."

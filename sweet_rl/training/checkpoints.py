@@ -27,26 +27,35 @@ BEGIN_AGAIN = "Remove the checkpoint, and the same command begins again, at an o
 class CheckpointSchedule(TrainerCallback):
     """Asks the Trainer for a checkpoint at each epoch's end, every `steps` steps and every `minutes` minutes.
 
-    Held-out examples are evaluated at the first two, which do not depend on the machine.
+    Held-out examples are evaluated at the first two, which do not depend on the machine: at each epoch's end even if
+    no checkpoint is written then.
 
     Args:
         steps: optimiser steps between checkpoints; None: none are written for this reason.
         minutes: minutes between checkpoints; None: none are written for this reason.
         agreed: the value of the first process, from that of each process; called in all processes at the same step.
+        epochs: whether checkpoints are written at the ends of epochs.
     """
 
-    def __init__(self, steps: int | None, minutes: float | None, agreed: Callable[[Any], Any] = lambda value: value):
-        self.steps, self.minutes, self.agreed = steps, minutes, agreed
+    def __init__(
+        self,
+        steps: int | None,
+        minutes: float | None,
+        agreed: Callable[[Any], Any] = lambda value: value,
+        epochs: bool = True,
+    ):
+        self.steps, self.minutes, self.agreed, self.epochs = steps, minutes, agreed, epochs
         self.last = time.monotonic()
 
     def on_train_begin(self, args, state, control, **kwargs):
         self.last = time.monotonic()
 
     def on_step_end(self, args, state, control, **kwargs):
-        regular = float(state.epoch).is_integer() or bool(self.steps and state.global_step % self.steps == 0)
-        if regular:
+        by_steps = bool(self.steps and state.global_step % self.steps == 0)
+        ends = float(state.epoch).is_integer()
+        if by_steps or ends:
             control.should_evaluate = args.eval_strategy != "no"
-        control.should_save = regular or self._late()
+        control.should_save = by_steps or (ends and self.epochs) or self._late()
 
     def on_save(self, args, state, control, **kwargs):
         self.last = time.monotonic()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import torch
 
-from sweet_rl.log_probs.shared_prefix import share_prompts
 from sweet_rl.model_loading import freeze, load_weights
 
 
@@ -20,7 +19,6 @@ def load_divided(path: str, dtype: torch.dtype, device: torch.device) -> torch.n
     import deepspeed
 
     model = freeze(load_weights(path, dtype), device)
-    share_prompts(model)
     config = {
         "train_micro_batch_size_per_gpu": 1,  # required, and without effect on a forward pass
         "zero_optimization": {"stage": 3},

@@ -15,7 +15,6 @@ from sweet_rl.chat import ChatFormat
 from sweet_rl.cli import to_settings
 from sweet_rl.log_probs.logps import ROW_TOKENS
 from sweet_rl.log_probs.rows import lay_out
-from sweet_rl.log_probs.shared_prefix import share_prompts
 from sweet_rl.model_loading import check_loadable, model_input, model_path
 from sweet_rl.records import PreferencePair
 from sweet_rl.training.bradley_terry import expected_first_loss, preference_losses
@@ -84,7 +83,7 @@ def train_preferences(
         load = (lambda: once().to(training.args.device).eval()) if same else None
         reference = frozen_logps(examples.texts, frozen, training, load)
         model = training.trainable(once())
-        objective = preference_objective(examples, reference, how, share_prompts(model))
+        objective = preference_objective(examples, reference, how, training.share_prompts(model))
         first_loss = expected_first_loss(how) if frozen == weights else None
         return model, dataclasses.replace(objective, first_loss=first_loss)
 

@@ -16,6 +16,7 @@ from tqdm import tqdm
 
 from sweet_rl.chat import ChatFormat
 from sweet_rl.cli import to_settings
+from sweet_rl.log_probs.shared_prefix import share_prompts
 from sweet_rl.log_probs.value_head import attach_value_head
 from sweet_rl.model_loading import load_weights, model_input, model_path
 from sweet_rl.records import read_records
@@ -84,6 +85,11 @@ class Training:
             return model
         return with_adapter(model, how.lora_rank, how.lora_alpha, how.seed, how.target_modules, how.lora_dropout)
 
+    def share_prompts(self, model: torch.nn.Module) -> bool:
+        """Switch the model, or the reference, to the attention of this training; see `shared_prefix.share_prompts`."""
+        how, device = self.settings, self.args.device
+        return share_prompts(model, how.attention, device, torch.bfloat16 if how.bf16 else self.dtype, backward=True)
+
     def load_weights(self, path: str) -> torch.nn.Module:
         """The causal language model at `path` in the precision of this training."""
         return load_weights(path, self.dtype, self.settings.load_in_4bit)
@@ -147,7 +153,12 @@ class Training:
             together = self.settings.max_pairs_per_prompt if together is None else together
             trainer = GroupedTrainer(model, self.args, objective, examples, split, chat, together)
             trainer.add_callback(
-                CheckpointSchedule(self.settings.save_steps, self.settings.save_minutes, self._from_first)
+                CheckpointSchedule(
+                    self.settings.save_steps,
+                    self.settings.save_minutes,
+                    self._from_first,
+                    self.settings.save_epochs or self.settings.keep == "best",
+                )
             )
             if self.args.deepspeed:
                 trainer.add_callback(SeparateSteps)
@@ -194,6 +205,8 @@ class Training:
         with Continued(checkpoint) as continued:
             trainer.add_callback(continued)
             result = trainer.train(resume_from_checkpoint=checkpoint)
+        if trainer.unchecked:
+            trainer.check_model()
         if self.settings.lora_rank:
             trainer.save_model(str(save_path / FOLDER))
             if run is not None:

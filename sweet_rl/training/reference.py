@@ -14,6 +14,7 @@ import torch
 
 from sweet_rl.log_probs.logps import batch_count, score_texts
 from sweet_rl.log_probs.rows import EncodedText
+from sweet_rl.log_probs.shared_prefix import share_prompts
 from sweet_rl.model_loading import freeze
 from sweet_rl.progress import progress_bar
 from sweet_rl.runs.manifest import hash_input
@@ -35,6 +36,7 @@ def reference_logps(
     wait: Callable[[], None] = lambda: None,
     token_budget: int = 8192,
     divided: bool = False,
+    switch: Callable[[torch.nn.Module], bool] = share_prompts,
 ) -> list[np.ndarray]:
     """Log-probs of each text's trained tokens under the frozen model.
 
@@ -52,6 +54,7 @@ def reference_logps(
         token_budget: Number of tokens per batch.
         divided: Whether the processes hold one model together (ZeRO-3), so that they must compute in step: all of them
             or none, and equally many batches.
+        switch: Function that switches the model to shared prompts and returns whether it could.
 
     Returns:
         float32 [n_i] for each text, in the order of `texts`.
@@ -71,7 +74,9 @@ def reference_logps(
         mine = [texts[i] for i in shares[process] or order[:1]]  # a process without a share computes along
         count = max(batch_count([texts[i] for i in share], token_budget) for share in shares if share) if divided else 0
         with progress_bar(total=len(mine), desc="reference log-probs", disable=process > 0) as bar:
-            values = score_texts(load(), mine, token_budget, progress=bar.update, at_least=count)
+            model = load()
+            values = score_texts(model, mine, token_budget, switch(model), progress=bar.update, at_least=count)
+            del model
         _release()
         if shares[process]:
             partial = paths[process].with_suffix(".partial")
@@ -126,6 +131,7 @@ def frozen_logps(
             args.world_size,
             torch.distributed.barrier if args.world_size > 1 else lambda: None,
             divided=settings.zero_stage == 3,
+            switch=training.share_prompts,
         )
 
 

@@ -9,7 +9,6 @@ import torch
 from sweet_rl.chat import ChatFormat
 from sweet_rl.log_probs.logps import ROW_TOKENS
 from sweet_rl.log_probs.rows import lay_out
-from sweet_rl.log_probs.shared_prefix import share_prompts
 from sweet_rl.model_loading import check_loadable
 from sweet_rl.records import PreferencePair, Trajectory, holds_pairs
 from sweet_rl.training.encoded_once import encoded_once
@@ -62,6 +61,6 @@ def train_imitation(
 
     def make() -> tuple[torch.nn.Module, Objective]:
         model = training.trainable(training.load_weights(training.weights))
-        return model, imitation_objective(examples, share_prompts(model))
+        return model, imitation_objective(examples, training.share_prompts(model))
 
     return training.run(examples, {"trajectories": len(examples)}, {"min_reward": min_reward}, chat, make, together=1)

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from sweet_rl.cli import UNRECORDED, alias
 from sweet_rl.errors import UserError
+from sweet_rl.log_probs.attention import AttentionSettings
 from sweet_rl.log_probs.length_normalization import NORMALIZE
 from sweet_rl.rendering.renderer import BrowserSettings
 
@@ -151,7 +152,7 @@ class DataSettings:
 
 
 @dataclass(frozen=True)
-class TrainingSettings:
+class TrainingSettings(AttentionSettings):
     """How a model is trained, whatever the loss.
 
     Attributes:
@@ -183,6 +184,7 @@ class TrainingSettings:
         save_steps: Number of optimiser steps between checkpoints, beside those at each epoch's end; none or -1 for only
             these.
         save_minutes: Minutes between checkpoints; none for none by time. Only the newest checkpoint is kept.
+        save_epochs: Write a checkpoint at each epoch's end too. With --keep best there always is one.
         keep: Weights that are kept: last (at the end) or best (of the checkpoint with the lowest evaluation loss).
         logging_steps: Number of optimiser steps between lines of the log.
         report_to: Services that get the figures: none, tensorboard, wandb, or several separated by commas.
@@ -212,6 +214,7 @@ class TrainingSettings:
     load_in_4bit: bool = False
     save_steps: Annotated[int | None, UNRECORDED] = None
     save_minutes: Annotated[float | None, UNRECORDED] = 10.0
+    save_epochs: Annotated[bool, UNRECORDED] = True
     keep: str = "last"
     logging_steps: Annotated[int, UNRECORDED] = 10
     report_to: Annotated[str, UNRECORDED] = "none"

@@ -96,6 +96,7 @@ class GroupedTrainer(Trainer):
         self.step_loss: Tensor | float = 0.0  # of this process since the last optimiser step
         self.grad_norm: Tensor | float | None = None
         self.last_batch: dict[str, Any] = {}
+        self.unchecked = False  # whether a step has moved weights that `check_model` has not seen
         self.since = time.perf_counter()
         # No processing_class: the Trainer would write the tokenizer's EOS over those of the generation config.
         super().__init__(
@@ -181,6 +182,7 @@ class GroupedTrainer(Trainer):
         norm = torch.where(norm < 0, torch.nan, norm)  # DeepSpeed's word for NaN and infinity is -1
         self._check_figures(self.state.global_step + 1, {"loss": self.step_loss, "gradient norm": norm})
         self.step_loss = 0.0
+        self.unchecked = True
 
     def _check_figures(self, step: int, figures: dict[str, Tensor | float]) -> None:
         """Raise UserError in all processes if a figure is not finite in one of them."""
@@ -197,6 +199,7 @@ class GroupedTrainer(Trainer):
         with self._evaluating(), torch.no_grad():
             loss, _, _ = self._losses(self.model_wrapped, self.last_batch)
         self._check_figures(step, {"loss after it": loss})
+        self.unchecked = False
 
     def check_first_step(self) -> None:
         """Check the first step's loss before it moves a weight. Raises UserError in all processes."""

@@ -14,7 +14,6 @@ import torch.nn.functional as F
 from sweet_rl.chat import ChatFormat
 from sweet_rl.cli import to_settings
 from sweet_rl.log_probs.length_normalization import sum_by_text
-from sweet_rl.log_probs.shared_prefix import share_prompts
 from sweet_rl.log_probs.value_head import turn_values, value_batch
 from sweet_rl.model_loading import check_loadable
 from sweet_rl.records import PreferencePair, Trajectory
@@ -118,6 +117,6 @@ def train_value(
 
     def make() -> tuple[torch.nn.Module, Objective]:
         model = training.value_model()
-        return model, value_objective(examples, how, share_prompts(model))
+        return model, value_objective(examples, how, training.share_prompts(model))
 
     return training.run(examples, counts, {**to_settings(how), "hint": hint}, chat, make)

@@ -11,7 +11,9 @@ import pytest
 
 from sweet_rl.cli.groups import arguments
 from sweet_rl.errors import UserError
+from sweet_rl.model_loading import load_config
 from sweet_rl.training.checkpoints import COMPLETE
+from sweet_rl.training.memory import ModelShape, TrainingSetup, checkpoint_bytes
 from sweet_rl.training.trainer import GroupedTrainer
 from tests.support.command_line import ROOT
 from tests.support.tiny_models import EOS, save_tiny_chat_model
@@ -49,6 +51,13 @@ def stopped(tmp_path_factory) -> Path:
         patch.setattr(GroupedTrainer, "training_step", killed)
         train(folder, folder / "run")
     return folder
+
+
+def test_a_checkpoint_has_the_calculated_size(stopped):
+    checkpoint = stopped / "run" / "checkpoints" / "checkpoint-2"
+    size = sum((checkpoint / name).stat().st_size for name in ("model.safetensors", "optimizer.pt"))
+    shape = ModelShape.of(load_config(stopped / "model"))
+    assert size == pytest.approx(checkpoint_bytes(shape, TrainingSetup(bf16=False)), rel=0.1)
 
 
 @pytest.mark.parametrize("name", ["optimizer.pt", "scheduler.pt", "rng_state.pth", "trainer_state.json"])

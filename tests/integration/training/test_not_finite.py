@@ -106,6 +106,15 @@ def test_a_step_with_nan_stops_the_training_and_it_goes_on_from_the_last_checkpo
     assert "going on from step 2" in capsys.readouterr().out and (tmp_path / "model.safetensors").exists()
 
 
+def test_weights_that_the_last_step_spoils_are_not_saved_even_if_no_checkpoint_is_written(flags, tmp_path):
+    none = {"save_steps": None, "save_minutes": None, "save_epochs": False}
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(UserError, match="step 3: the weight model.embed_tokens"):
+        spoiled(patch, "on_step_end", the_vector_of_an_unused_token_is_nan)
+        train(flags | none | {"save_path": str(tmp_path), "max_samples": 6})
+    assert not (tmp_path / "model.safetensors").exists()
+    assert not list((tmp_path / "checkpoints").glob("checkpoint-*"))
+
+
 @pytest.mark.parametrize("changes", [{}, {"bf16": True, "lora_rank": 2}, {"max_norm": 0.0}])
 def test_a_learning_rate_that_bursts_the_weights_fails_again_and_is_never_complete(changes, flags, tmp_path):
     flags = flags | {"save_path": str(tmp_path), "learning_rate": 1e30, "warmup_ratio": 0.0} | changes

@@ -48,7 +48,7 @@ class Point:
         self.x = 1
 
 
-ZONED = datetime.datetime(2020, 1, 1, tzinfo=datetime.timezone.utc)
+ZONED = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
 FORGED = [
     b'["o","Point",["x",1]]',
     b"[]",

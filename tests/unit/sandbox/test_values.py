@@ -4,7 +4,7 @@ import json
 import time as clock
 from collections import Counter, OrderedDict, defaultdict, deque, namedtuple
 from dataclasses import dataclass
-from datetime import date, datetime, time, timedelta, timezone
+from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum, IntEnum
 from fractions import Fraction
@@ -68,8 +68,8 @@ EQUAL = [
     (deque([1]), deque([1])), (range(0, 3), range(3)), (range(0), range(5, 5)), (Pair(1, 2), (1, 2)),
     (iter([1, 2]), (x for x in (1, 2))), ({"a": 1}.keys(), {"a"}), (b"x", bytearray(b"x")),
     (Decimal("1.10"), Decimal("1.1")), (Fraction(1, 2), 0.5), (Decimal(2), 2), (date(2020, 1, 2), date(2020, 1, 2)),
-    (datetime(2020, 1, 1, 2, tzinfo=EAST), datetime(2020, 1, 1, 0, tzinfo=timezone.utc)), (time(1, 2), time(1, 2)),
-    (time(2, tzinfo=EAST), time(0, tzinfo=timezone.utc)),
+    (datetime(2020, 1, 1, 2, tzinfo=EAST), datetime(2020, 1, 1, 0, tzinfo=UTC)), (time(1, 2), time(1, 2)),
+    (time(2, tzinfo=EAST), time(0, tzinfo=UTC)),
     (timedelta(hours=1), timedelta(minutes=60)), (Colour.RED, Colour.RED), (Level.LOW, 1), (Point(1, 2.0), Point(1, 2)),
     (Plain([1]), Plain([1])), (float("inf"), float("inf")), ("\ud800", "\ud800"), (1 + 2j, 1 + 2j), (int, int),
     (ValueError("a"), ValueError("a")), ({"b": 1, "a": 2}, OrderedDict(a=2, b=1)),
@@ -80,8 +80,8 @@ DIFFERENT = [
     (1, 1.0000001), (1, "1"), (None, 0), (None, False), ([1], (1,)), ([1, 2], [2, 1]), ("a", b"a"), ({1}, [1]),
     ({"a": 1}, {"a": 2}), ({"a": 1}, {"a": 1, "b": 2}), (3, 3.0000000001), (1.0, NAN), (NAN, None), (NAN, "nan"),
     (deque([1]), [1]), (range(3), [0, 1, 2]), (datetime(2020, 1, 1), date(2020, 1, 1)),
-    (time(2, tzinfo=EAST), time(4, tzinfo=timezone.utc)),
-    (datetime(2020, 1, 1), datetime(2020, 1, 1, tzinfo=timezone.utc)), (Colour.RED, Colour.BLUE), (Colour.RED, 1),
+    (time(2, tzinfo=EAST), time(4, tzinfo=UTC)),
+    (datetime(2020, 1, 1), datetime(2020, 1, 1, tzinfo=UTC)), (Colour.RED, Colour.BLUE), (Colour.RED, 1),
     (Point(1, 2), Point(1, 3)), (Point(1, 2), Plain(1)), ([], None), ("", []), (float("inf"), -float("inf")),
     (AlwaysEqual(), Plain(1)), (3, AlwaysEqual()), (iter([1]), [1]), ({1: [1]}, {1: (1,)}), (True, "True"),
     (OrderedDict(a=1, b=2), OrderedDict(b=2, a=1)), (Colour.RED, Enum("Colour", {"RED": 7}).RED),

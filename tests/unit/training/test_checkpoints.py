@@ -73,6 +73,7 @@ def test_checkpoints_are_written_at_the_ends_of_epochs_by_steps_and_by_time(monk
     monkeypatch.setattr("sweet_rl.training.checkpoints.time", SimpleNamespace(monotonic=lambda: now[0]))
     assert saved_steps(CheckpointSchedule(None, None), 10, 5) == ([5, 10], [5, 10])
     assert saved_steps(CheckpointSchedule(4, None), 10, 5) == ([4, 5, 8, 10], [4, 5, 8, 10])
+    assert saved_steps(CheckpointSchedule(4, None, epochs=False), 10, 5) == ([4, 8], [4, 5, 8, 10])
     timed = CheckpointSchedule(None, minutes=1)
     monkeypatch.setattr("sweet_rl.training.checkpoints.time", SimpleNamespace(monotonic=seconds))
     saved, evaluated = saved_steps(timed, 20, 10)

@@ -106,7 +106,9 @@ def test_what_changes_the_pace_only_is_not_recorded():
     assert recorded["seed"] == 3 and {"learning_rate", "max_pairs_per_prompt", "zero_stage", "keep"} <= recorded.keys()
     memory = {"micro_train_batch_size", "gradient_checkpointing", "adam_offload"}
     assert not memory & recorded.keys()
-    assert not {"save_steps", "save_minutes", "logging_steps", "report_to"} & recorded.keys()
+    assert (
+        not {"save_steps", "save_minutes", "save_epochs", "logging_steps", "report_to", "attention"} & recorded.keys()
+    )
     assert to_settings(PictureSettings()).keys() == {
         "reference_picture", "min_gap", "max_pixels", "page_width", "page_height",
     }  # fmt: skip
@@ -132,5 +134,6 @@ def test_the_defaults_are_those_that_are_documented():
         "bf16": False, "gradient_checkpointing": False, "zero_stage": None, "adam_offload": False,
         "lora_rank": None, "lora_alpha": None, "lora_dropout": 0.0,
         "target_modules": ("all-linear",), "load_in_4bit": False, "save_steps": None, "save_minutes": 10.0,
+        "save_epochs": True, "attention": None,
         "keep": "last", "logging_steps": 10, "report_to": "none", "seed": 0,
     }  # fmt: skip

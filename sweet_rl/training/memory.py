@@ -1,12 +1,12 @@
 """Memory that a training, a ranking or an engine needs, calculated from the shape of a Llama-like model.
 
 Bytes of weights, gradients, optimiser states and kept activations follow from shapes and dtypes. `RESERVE` is assumed.
-gpu_check.py compares the calculation with the tensors of a real training.
+benchmarks/gpu_check.py compares the calculation with the tensors of a real training.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 RESERVE = 4e9  # bytes of a GPU for the CUDA context, communication, logits, gathered layers and fragmentation
@@ -17,9 +17,10 @@ class ModelShape:
     """The sizes of a Llama-like model: RMS norms, gated feed-forward, grouped keys, no biases.
 
     Attributes:
-        hidden, layers, heads, key_heads, feed_forward, vocabulary: as in its configuration.
-        head_size: of one attention head.
-        tied: whether the vocabulary projection is the embedding.
+        hidden, layers, heads, key_heads, feed_forward, vocabulary: Sizes of its configuration.
+        head_size: Size of one attention head.
+        tied: Whether the vocabulary projection is the embedding.
+        others: Number of further weights: biases, a vision tower.
     """
 
     hidden: int
@@ -30,14 +31,29 @@ class ModelShape:
     vocabulary: int
     head_size: int
     tied: bool = False
+    others: int = 0
 
     @classmethod
-    def of(cls, config: Any) -> ModelShape:
-        """The shape of a model with this `transformers` configuration."""
-        return cls(
-            config.hidden_size, config.num_hidden_layers, config.num_attention_heads, config.num_key_value_heads,
-            config.intermediate_size, config.vocab_size, config.head_dim, config.tie_word_embeddings,
-        )  # fmt: skip
+    def of(cls, config: Any, parameters: int | None = None) -> ModelShape:
+        """The shape of a model with this `transformers` configuration.
+
+        Args:
+            config: Configuration, of the whole model if it has parts for text and pictures.
+            parameters: Number of all its weights; what the text model does not have is in `others`.
+        """
+        text = config.get_text_config()
+        heads = text.num_attention_heads
+        shape = cls(
+            text.hidden_size,
+            text.num_hidden_layers,
+            heads,
+            getattr(text, "num_key_value_heads", None) or heads,
+            getattr(text, "intermediate_size", None) or 4 * text.hidden_size,
+            text.vocab_size,
+            getattr(text, "head_dim", None) or text.hidden_size // heads,
+            text.tie_word_embeddings,
+        )
+        return shape if parameters is None else replace(shape, others=parameters - shape.parameters)
 
     @property
     def linears(self) -> list[tuple[int, int]]:
@@ -51,7 +67,7 @@ class ModelShape:
         """Number of weights."""
         layer = sum(inputs * outputs for inputs, outputs in self.linears) + 2 * self.hidden
         vocabularies = 1 if self.tied else 2
-        return self.layers * layer + self.hidden + vocabularies * self.vocabulary * self.hidden
+        return self.layers * layer + self.hidden + vocabularies * self.vocabulary * self.hidden + self.others
 
     def adapter_parameters(self, rank: int) -> int:
         """Number of weights of a LoRA adapter on every linear map of the layers."""
@@ -68,14 +84,14 @@ class TrainingSetup:
     """What decides the memory of a training.
 
     Attributes:
-        tokens: that one GPU has in a micro-batch.
-        gpus: over which ZeRO divides.
-        bf16: compute in bfloat16.
-        zero_stage: of DeepSpeed; None is plain torch.
-        lora_rank: of the adapter; None trains all weights.
-        offload: keep the optimiser in the host's memory.
-        accumulates: add up the gradients of several micro-batches, in float32 under ZeRO-2 and ZeRO-3.
-        checkpointing: keep only the inputs of the layers, and compute the rest again in the backward pass.
+        tokens: Tokens of a micro-batch on one GPU.
+        gpus: Number of GPUs over which ZeRO divides.
+        bf16: Compute in bfloat16.
+        zero_stage: Stage of DeepSpeed ZeRO; None is plain torch.
+        lora_rank: Rank of the adapter; None trains all weights.
+        offload: Keep the optimiser in the host's memory.
+        accumulates: Add up the gradients of several micro-batches, in float32 under ZeRO-2 and ZeRO-3.
+        checkpointing: Keep only the inputs of the layers, and compute the rest again in the backward pass.
     """
 
     tokens: int = 8192
@@ -113,6 +129,9 @@ def training_memory(shape: ModelShape, setup: TrainingSetup) -> Memory:
     size = 2 if setup.bf16 else 4
     trained = shape.adapter_parameters(setup.lora_rank) if setup.lora_rank else shape.parameters
     frozen = shape.parameters if setup.lora_rank else 0
+    weights: float
+    gradients: float
+    optimizer: float
     if setup.zero_stage is None:
         copies = 2 * trained if setup.bf16 and not setup.lora_rank else 0
         weights, gradients, optimizer = 4 * trained + copies + size * frozen, 4 * trained, 8 * trained
@@ -124,6 +143,19 @@ def training_memory(shape: ModelShape, setup: TrainingSetup) -> Memory:
         weights /= setup.gpus if setup.zero_stage >= 3 else 1
     host = optimizer if setup.offload else 0
     return Memory(weights, gradients, optimizer - host, activation_bytes(shape, setup), host)
+
+
+def checkpoint_bytes(shape: ModelShape, setup: TrainingSetup) -> int:
+    """Bytes of a checkpoint on disk: the trained weights, and AdamW's states with DeepSpeed's float32 copy of them.
+
+    Below stage 3 DeepSpeed writes the weights a second time.
+    """
+    if setup.lora_rank:
+        return 12 * shape.adapter_parameters(setup.lora_rank)
+    if setup.zero_stage is None:
+        return 12 * shape.parameters
+    copies = 1 if setup.zero_stage == 3 else 2
+    return (12 + copies * (2 if setup.bf16 else 4)) * shape.parameters
 
 
 def activation_bytes(shape: ModelShape, setup: TrainingSetup) -> float:
@@ -151,8 +183,8 @@ def cache_tokens(shape: ModelShape, capacity: float, gpus: int = 1, share: float
     """Tokens that the cache of an engine holds in bfloat16; negative if the weights alone do not fit.
 
     Args:
-        capacity: bytes of a GPU.
-        gpus: among which the engine divides weights and cache (tensor parallelism).
-        share: of each GPU's memory that the engine may take.
+        capacity: Bytes of a GPU.
+        gpus: Number of GPUs among which the engine divides weights and cache (tensor parallelism).
+        share: Share of each GPU's memory that the engine may take.
     """
     return (gpus * (share * capacity - RESERVE / 2) - 2 * shape.parameters) / cache_bytes(shape)

@@ -9,7 +9,11 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from benchmarks.memory import (
+from sweet_rl.log_probs.logps import completion_logps
+from sweet_rl.log_probs.rows import EncodedText, lay_out
+from sweet_rl.log_probs.shared_prefix import share_prompts
+from sweet_rl.training.lora import with_adapter
+from sweet_rl.training.memory import (
     LLAMA_1B,
     LLAMA_8B,
     LLAMA_70B,
@@ -21,10 +25,6 @@ from benchmarks.memory import (
     cache_tokens,
     training_memory,
 )
-from sweet_rl.log_probs.logps import completion_logps
-from sweet_rl.log_probs.rows import EncodedText, lay_out
-from sweet_rl.log_probs.shared_prefix import share_prompts
-from sweet_rl.training.lora import with_adapter
 from tests.support.command_line import ROOT
 
 
