@@ -45,7 +45,8 @@ COMPILED = 64  # most variants of FlexAttention to compile: beyond Dynamo's 8 it
 # Families whose attention takes the rows unchanged, each held equal to the plain way by a test.
 FAMILIES = frozenset(
     {"gemma", "gemma3_text", "gpt_neox", "granite", "llama", "mistral", "olmo2", "phi3", "qwen2", "qwen3"}
-) | {"qwen2_vl", "qwen2_5_vl"}
+)
+PICTURE_FAMILIES = frozenset({"qwen2_vl", "qwen2_5_vl"})  # the same, behind pictures (vision.py)
 FIXED_ROPES = frozenset({"default", "linear", "llama3", "yarn"})  # rotations that no other text's length changes
 
 
@@ -382,8 +383,9 @@ def why_not_shared(model: PreTrainedModel) -> str | None:
     rope = getattr(text, "rope_parameters", None) or {}
     ropes = [rope] if "rope_type" in rope else [r for r in rope.values() if isinstance(r, dict)]
     unfixed = {r.get("rope_type", "default") for r in ropes} - FIXED_ROPES
-    if config.model_type not in FAMILIES:
-        return f"{config.model_type} is none of the tested families ({', '.join(sorted(FAMILIES))})"
+    if config.model_type not in FAMILIES | PICTURE_FAMILIES:
+        tested = ", ".join(sorted(FAMILIES | PICTURE_FAMILIES))
+        return f"{config.model_type} is none of the tested families ({tested})"
     if config._attn_implementation not in ("sdpa", *NAMES.values()):
         return f"its attention is {config._attn_implementation}, not sdpa"
     if getattr(text, "attention_dropout", 0):

@@ -19,13 +19,13 @@ from sweet_rl.log_probs.logps import batches_by_tokens, on_device
 from sweet_rl.log_probs.privileged_information import AFTER, BEFORE
 from sweet_rl.log_probs.projection import unwrapped
 from sweet_rl.log_probs.rows import EncodedText, group_indices
-from sweet_rl.log_probs.shared_prefix import share_prompts
+from sweet_rl.log_probs.shared_prefix import PICTURE_FAMILIES, share_prompts
 from sweet_rl.log_probs.value_head import turn_values, value_batch
 from sweet_rl.model_loading import freeze, load_config, load_weights
 from sweet_rl.records import Part
 from sweet_rl.rendering.picture import open_picture
 
-FAMILIES = ("qwen2_vl", "qwen2_5_vl")
+FAMILIES = tuple(sorted(PICTURE_FAMILIES))
 
 
 def is_vision_model(path: str) -> bool:
