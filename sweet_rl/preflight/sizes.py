@@ -139,7 +139,7 @@ def check_disk(
         saved += planned.model.shape.parameters * (2 if planned.settings.bf16 else 4)
     downloads = sum(model.download for model in models)
     needs = [(Path(output_dir), checkpoints + saved, f"{text}, and {_size(saved)} of trained models")]
-    needs.append((Path(HF_HUB_CACHE), downloads, "models to download"))
+    needs.append((Path(HF_HUB_CACHE), downloads, f"{_size(downloads)} of models to download"))
     disks: dict[int, list[tuple[Path, int, str]]] = defaultdict(list)
     for folder, need, what in needs:
         if need:
