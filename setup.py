@@ -22,7 +22,7 @@ EXTRAS = {
         "websocket-client>=1.6",
     ],
     "docs": ["mkdocs-material>=9.5", "mkdocstrings[python]>=0.26"],
-    "inspect": ["inspect_ai>=0.3.285", "openai>=3.4"],
+    "inspect": ['inspect_ai>=0.3.285; python_version >= "3.11"', "openai>=3.4"],
     "lora": ["peft>=0.18"],
     "plots": ["matplotlib>=3.9"],
     "workflow": ["doit>=0.37", "matplotlib>=3.9"],

@@ -13,7 +13,6 @@ from pathlib import Path
 from sweet_rl.cli.moved import MOVED
 
 COMMANDS = {
-    "preflight": "preflight",
     "simulate": "simulate_interactions",
     "evaluate": "evaluate_code",
     "evaluate-html": "evaluate_html",
@@ -30,6 +29,7 @@ COMMANDS = {
     "synthesize": "synthesize_tasks",
     "mini-tasks": "make_mini_tasks",
     "websight": "prepare_websight",
+    "preflight": "preflight",
 }
 VISUALIZERS = "visualizers" if __name__ == "scripts" else "sweet_rl.visualizers"  # beside the scripts
 
