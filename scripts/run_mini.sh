@@ -24,7 +24,7 @@ cd "$(dirname "$0")/.."
 source scripts/steps.sh
 # shellcheck source-path=SCRIPTDIR source=environment.sh
 source scripts/environment.sh
-install "" sweet_rl
+install "[train]" sweet_rl transformers
 export OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1 # so small a model gains nothing from more threads
 printf '%5d s  environment\n' "$SECONDS"
 

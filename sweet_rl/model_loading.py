@@ -41,9 +41,9 @@ def load_config(name: str | Path) -> Any:
     Raises:
         UserError: It cannot be read.
     """
-    from transformers import AutoConfig
-
     with read_by_library(lambda error: _cannot_load(name, first_line(error))):
+        from transformers import AutoConfig
+
         return AutoConfig.from_pretrained(model_path(str(name)))
 
 

@@ -43,7 +43,7 @@ def _packaged(name: str) -> Domain:
         return MINI
     return replace(
         backend.DOMAIN,
-        agent_prompts={MINI.name: MINI.agent_prompt},
+        agent_prompts=MINI.agent_prompts,
         scripted_humans=MINI.scripted_humans,
         label_turn=MINI.label_turn,
     )

@@ -19,7 +19,7 @@ esac
 cd "$(dirname "$0")/../.."
 # shellcheck source-path=SCRIPTDIR source=../../scripts/environment.sh
 source scripts/environment.sh
-install "" sweet_rl matplotlib
+install "[train,plots]" sweet_rl transformers matplotlib
 export OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1
 case "$WORLD" in
     hard) AGENT=mini_hard TASKS=(--world hard --seed 1) ;;

@@ -12,7 +12,7 @@ OUT="$(realpath -m "${OUT:-runs/smollm2}")" # where everything is written
 cd "$(dirname "$0")/../.."
 # shellcheck source-path=SCRIPTDIR source=../../scripts/environment.sh
 source scripts/environment.sh
-install "" sweet_rl
+install "[train]" sweet_rl transformers
 export OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false
 AGENT="$OUT/agent" CONFIGS=lab/smollm2/configs
 

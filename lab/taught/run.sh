@@ -12,7 +12,7 @@ AGENT="$OUT/agent" RUN="$OUT/seed$SEED"
 cd "$(dirname "$0")/../.."
 # shellcheck source-path=SCRIPTDIR source=../../scripts/environment.sh
 source scripts/environment.sh
-install "" sweet_rl
+install "[train]" sweet_rl transformers
 export OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1 # so small a model gains nothing from more threads
 
 # The agent, and the methods with the release's reference.

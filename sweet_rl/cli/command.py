@@ -32,7 +32,7 @@ from sweet_rl.cli.process import (
 )
 from sweet_rl.cli.released import Released
 from sweet_rl.cli.values import coerce, is_bool_word, name_of, read_yaml, takes_bool
-from sweet_rl.errors import UserError, os_error_text
+from sweet_rl.errors import UserError, extras_named, os_error_text
 
 
 def run(main: Callable[..., Any], command: Sequence[str] | None = None, released: Released | None = None) -> None:
@@ -61,7 +61,8 @@ def run(main: Callable[..., Any], command: Sequence[str] | None = None, released
         sys.exit(0)
     note_command_line(inspect.getfile(inspect.unwrap(main)), words)
     try:
-        main(**parse(main, _without_local_rank(words), released))
+        with extras_named():
+            main(**parse(main, _without_local_rank(words), released))
         leave_process_group()
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from sweet_rl.errors import UserError
+from sweet_rl.errors import UserError, extras_named
 from sweet_rl.evaluation.message_lengths import message_lengths
 from sweet_rl.records import Trajectory
 
@@ -339,11 +339,9 @@ def save_figure(figure, path: str | Path) -> list[Path]:
 
 def _new_figure(panels: int, width: float, height: float):
     """(figure, list of axes side by side), sizes in inches. Raises UserError if matplotlib is not installed."""
-    try:
+    with extras_named():
         import matplotlib
         from matplotlib.figure import Figure
-    except ImportError as error:
-        raise UserError("figures need matplotlib: pip install 'sweet_rl[plots]' (or matplotlib).") from error
     matplotlib.rcParams.update(SETTINGS)
     figure = Figure(figsize=(width, height), layout="constrained")
     return figure, list(figure.subplots(1, panels, squeeze=False)[0])

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import atexit
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, cast
+from typing import cast
 
+from sweet_rl.cli import build
 from sweet_rl.domains import Grader, HumanSettings
 from sweet_rl.domains.backend.environment import CodeGrading
 from sweet_rl.domains.frontend.environment import PageGrading
@@ -64,16 +65,18 @@ class CalledModel:
             raise
 
 
+@dataclass(eq=False)
 class Benchmark:
     """Tasks of one domain, and how they are played and graded. The grader is made when it is first needed.
 
-    Args:
+    Attributes:
         task_type: Domain: code, html, mini, or the path of a Python file with a DOMAIN.
         input_path: Tasks, JSONL. The mini tasks need none: those of make_mini_tasks.py's test.jsonl are made.
         scripted_human: Name of a human of the domain that needs no model; None: a model plays the human. `auto`: the
             scripted one of mini, elsewhere a model.
         max_turns: Number of messages that the agent may write.
-        agent_prompt_path: Template with {problem_description}; the domain's by default.
+        agent_prompt_path: Template with {problem_description}; the domain's by default, which says how to ask and to
+            answer. The packaged agents were taught with `mini_agent.txt`.
         user_prompt_path: Template of a human that a model plays; the domain's by default.
         human: Fields of `HumanSettings`.
         grading: Fields of `CodeGrading`, or of `PageGrading` in a domain that draws pages.
@@ -83,33 +86,32 @@ class Benchmark:
         UserError: An unknown domain or setting, or a prompt that cannot be used.
     """
 
-    def __init__(
-        self,
-        task_type: str,
-        input_path: str | None = None,
-        scripted_human: str | None = "auto",
-        max_turns: int = 10,
-        agent_prompt_path: str | None = None,
-        user_prompt_path: str | None = None,
-        human: Mapping[str, Any] | None = None,
-        grading: Mapping[str, Any] | None = None,
-        seed: int = 0,
-    ) -> None:
-        self.domain = domain = load_domain(task_type)
-        if scripted_human == "auto":
-            scripted_human = next(iter(domain.scripted_humans)) if domain is MINI else None
-        if scripted_human is not None and scripted_human not in domain.scripted_humans:
+    task_type: str
+    input_path: str | None = None
+    scripted_human: str | None = "auto"
+    max_turns: int = 10
+    agent_prompt_path: str | None = None
+    user_prompt_path: str | None = None
+    human: dict | None = None
+    grading: dict | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        self.domain = domain = load_domain(self.task_type)
+        if self.scripted_human == "auto":
+            self.scripted_human = next(iter(domain.scripted_humans)) if domain is MINI else None
+        if self.scripted_human is not None and self.scripted_human not in domain.scripted_humans:
             raise UserError(
-                f"{scripted_human!r} is no scripted human of the domain {domain.name!r}, which has "
+                f"{self.scripted_human!r} is no scripted human of the domain {domain.name!r}, which has "
                 f"{', '.join(domain.scripted_humans) or 'none'}. Without one, a model plays the human."
             )
-        if max_turns < 1:
-            raise UserError(f"max_turns is {max_turns}; it must be at least 1.")
-        self.input_path, self.scripted_human, self.sampling = input_path, scripted_human, Sampling(seed=seed)
-        self._grading = settings_of(PageGrading if domain.draws_pages else CodeGrading, grading, "grading")
-        self._human = domain.limits(settings_of(HumanSettings, human, "human"))
-        self._human_prompt = "" if scripted_human else domain.human_template(user_prompt_path)
-        self._begin = domain.begin(domain.agent_template(path=agent_prompt_path), max_turns)
+        if self.max_turns < 1:
+            raise UserError(f"max_turns is {self.max_turns}; it must be at least 1.")
+        self.sampling = Sampling(seed=self.seed)
+        self._grading = build(PageGrading if domain.draws_pages else CodeGrading, self.grading or {}, "grading")
+        self._human = domain.limits(build(HumanSettings, self.human or {}, "human"))
+        self._human_prompt = "" if self.scripted_human else domain.human_template(self.user_prompt_path)
+        self._begin = domain.begin(domain.agent_template(path=self.agent_prompt_path), self.max_turns)
 
     def load_tasks(self) -> list[Task]:
         """The tasks. Raises UserError if the file cannot be read or its tasks are of another domain."""
@@ -126,7 +128,14 @@ class Benchmark:
         """The first message that the agent sees."""
         return self._begin(task).observe()[0]["content"]
 
-    async def play(self, task: Task, sample: int, agent: CalledModel, human: CalledModel | None) -> Trajectory:
+    async def play(
+        self,
+        task: Task,
+        sample: int,
+        agent: CalledModel,
+        human: CalledModel | None,
+        on_cancel: Callable[[Trajectory], None] | None = None,
+    ) -> Trajectory:
         """Play one dialogue, as simulate_interactions.py does.
 
         Args:
@@ -134,6 +143,7 @@ class Benchmark:
             sample: Number of this dialogue among those of its task; it determines the seeds of all calls.
             agent: Model that is the policy.
             human: Model that plays the human; None for a scripted human.
+            on_cancel: Function that gets the dialogue as it stands if this call is cancelled, as by a limit of time.
 
         Returns:
             The trajectory, not graded. One that a limit of the tool ended has the ending "turn_limit".
@@ -153,13 +163,14 @@ class Benchmark:
             self.sampling,
             label_turn=self.domain.label_turn,
             human_identity=self._identity(name),
+            on_cancel=on_cancel and (lambda trajectory: on_cancel(_ended_by_limit(trajectory))),
         )
         trajectory = await play(task, sample, dialogue_setup)
         if trajectory.ending != "failed":
             return trajectory
         cause = agent.error or (human.error if human else None)
         if isinstance(cause, LimitReached):
-            return replace(trajectory, ending="turn_limit", failure=None)
+            return _ended_by_limit(trajectory)
         raise DialogueFailed("{side}: {kind}: {message}".format(**trajectory.failure or {})) from cause
 
     def _identity(self, human: str) -> dict[str, str]:
@@ -200,13 +211,5 @@ class Benchmark:
         return grader, ThreadPoolExecutor(getattr(grader, "workers", 1))
 
 
-def settings_of(kind: type, given: Mapping[str, Any] | None, name: str) -> Any:
-    """An instance of a dataclass of settings. Raises UserError naming those that are unknown or missing."""
-    known = [one.name for one in fields(kind)]
-    unknown = sorted(set(given or {}) - set(known))
-    if unknown:
-        raise UserError(f"{name} has no setting {', '.join(unknown)}; it takes {', '.join(known)}.")
-    try:
-        return kind(**(given or {}))
-    except TypeError as error:
-        raise UserError(f"{name}: {error}.") from error
+def _ended_by_limit(trajectory: Trajectory) -> Trajectory:
+    return replace(trajectory, ending="turn_limit", failure=None)

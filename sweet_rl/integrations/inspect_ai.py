@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from inspect_ai import Task, task
+from inspect_ai._util.error import PrerequisiteError  # what the command prints without a traceback; not public
 from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.model import ChatMessageUser, ContentImage, ContentText, GenerateConfig, ModelOutput, get_model
 from inspect_ai.scorer import Score, Scorer, Target, mean, scorer, stderr
@@ -19,6 +20,8 @@ from inspect_ai.solver import Generate, Solver, TaskState, solver
 from inspect_ai.util import LimitExceededError
 
 from sweet_rl import records
+from sweet_rl.cli import build
+from sweet_rl.errors import UserError
 from sweet_rl.integrations.benchmark import DIALOGUE, TASK, Benchmark, CalledModel, DialogueFailed, LimitReached
 from sweet_rl.models.base import Completion, Message, ModelError, Sampling
 
@@ -50,12 +53,16 @@ def domain(task_type: str, **settings: Any) -> Task:
         settings: other arguments of `Benchmark`.
 
     Raises:
-        UserError: see `Benchmark`.
+        PrerequisiteError: An argument of `Benchmark` that is unknown or cannot be used, or no tasks.
     """
-    benchmark = Benchmark(task_type, **settings)
+    benchmark = benchmark_of(task_type, settings)
+    try:
+        tasks = benchmark.load_tasks()
+    except UserError as error:
+        raise PrerequisiteError(f"-T: {error}") from error
     samples = [
         Sample(benchmark.opening(one), target=one.ground_truth, id=one.id, metadata={TASK: one.to_dict()})
-        for one in benchmark.load_tasks()
+        for one in tasks
     ]
     sampling = benchmark.sampling
     return Task(
@@ -69,17 +76,19 @@ def domain(task_type: str, **settings: Any) -> Task:
 @solver
 def dialogue(task_type: str, **settings: Any) -> Solver:
     """Plays the dialogue between the model and the simulated human (a script, or the model of the role `human`)."""
-    benchmark = Benchmark(task_type, **settings)
+    benchmark = benchmark_of(task_type, settings)
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
+        def record(trajectory: records.Trajectory) -> None:
+            state.store.set(DIALOGUE, {name: value for name, value in trajectory.to_dict().items() if name != TASK})
+
         agent = agent_model(state, generate)
         human = None if benchmark.scripted_human else human_model()
         played = records.Task.from_dict(state.metadata[TASK])
         try:
-            trajectory = await benchmark.play(played, state.epoch - 1, agent, human)
+            record(await benchmark.play(played, state.epoch - 1, agent, human, on_cancel=record))
         except DialogueFailed as error:
             raise error.__cause__ or error from None
-        state.store.set(DIALOGUE, {name: value for name, value in trajectory.to_dict().items() if name != TASK})
         for model in filter(None, (agent, human)):
             if isinstance(model.error, LimitReached):
                 raise model.error.__cause__ or model.error
@@ -90,11 +99,17 @@ def dialogue(task_type: str, **settings: Any) -> Solver:
 
 @scorer(metrics={"reward": [mean(), stderr()], "success": [mean(), stderr()]})
 def grade(task_type: str, **settings: Any) -> Scorer:
-    """The reward in [0, 1], and success: a reward of 1. A task that cannot be graded is left unscored."""
-    benchmark = Benchmark(task_type, **settings)
+    """The reward in [0, 1], and success: a reward of 1. A task that cannot be graded is left unscored.
+
+    A dialogue that a limit of inspect_ai ended is graded as it stands. One that failed is unscored (--score-on-error).
+    """
+    benchmark = benchmark_of(task_type, settings)
 
     async def score(state: TaskState, target: Target) -> Score:
-        row = {**state.store.get(DIALOGUE), TASK: state.metadata[TASK]}
+        dialogue = state.store.get(DIALOGUE)
+        if dialogue is None:
+            return Score.unscored(reason="scoring_failed", explanation="the dialogue failed")
+        row = {**dialogue, TASK: state.metadata[TASK]}
         graded = await benchmark.grade(records.Trajectory.from_dict(row, f"sample {state.sample_id}"))
         evidence = graded.grade or {}
         if graded.reward is None:
@@ -105,13 +120,21 @@ def grade(task_type: str, **settings: Any) -> Scorer:
     return score
 
 
+def benchmark_of(task_type: str, settings: dict[str, Any]) -> Benchmark:
+    """The benchmark with the arguments of `-T`. Raises PrerequisiteError for one that is unknown or cannot be used."""
+    try:
+        return build(Benchmark, {"task_type": task_type, **settings}, "-T")
+    except UserError as error:
+        raise PrerequisiteError(str(error)) from error
+
+
 def agent_model(state: TaskState, generate: Generate) -> CalledModel:
     """The model that is evaluated, which continues the messages of `state`."""
 
     async def call(messages: list[Message], sampling: Sampling) -> Completion:
-        if len(messages) > 1:
-            state.messages.append(ChatMessageUser(content=messages[-1]["content"]))
         try:
+            if len(messages) > 1:
+                state.messages.append(ChatMessageUser(content=messages[-1]["content"]))
             after = await generate(state, tool_calls="none", seed=sampling.seed % 2**31)
         except LimitExceededError as error:
             raise LimitReached(str(error)) from error

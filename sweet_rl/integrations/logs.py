@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sweet_rl.cli import to_settings
-from sweet_rl.errors import NothingMade, UserError, first_line, read_by_library
+from sweet_rl.errors import NothingMade, UserError, extras_named, first_line, read_by_library
 from sweet_rl.integrations.benchmark import DIALOGUE, TASK
 from sweet_rl.records import Trajectory, parse_row
 from sweet_rl.rollout.play import trajectory_id
@@ -88,10 +88,8 @@ def _traces(path: Path) -> Iterator[tuple[str, Any]]:
 
 def _samples(path: Path) -> Iterator[tuple[str, Any]]:
     """(place, dialogue) of each sample of inspect_ai; the dialogue is None if it has an error or no score."""
-    try:
+    with extras_named():
         from inspect_ai.log import read_eval_log
-    except ImportError as error:
-        raise UserError(f"{path} is a log of inspect_ai, which reads it: pip install inspect_ai") from error
     with _log_named(str(path)):
         samples = read_eval_log(str(path)).samples or ()
     for number, sample in enumerate(samples):

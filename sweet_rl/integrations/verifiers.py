@@ -8,6 +8,7 @@ trace of `agent` gets the reward and, with a critic, the credit of its turns. Se
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator
 from contextlib import AsyncExitStack
 from functools import cached_property
@@ -18,7 +19,9 @@ import verifiers.v1 as vf
 from openai import AsyncOpenAI
 from pydantic import Field
 
+from sweet_rl.cli import build
 from sweet_rl.credit.critic_types import TurnCriticFlags
+from sweet_rl.credit.sweet_critic import SweetSettings
 from sweet_rl.credit.turn_credit import TurnScorer
 from sweet_rl.errors import UserError
 from sweet_rl.integrations.benchmark import (
@@ -27,7 +30,6 @@ from sweet_rl.integrations.benchmark import (
     CalledModel,
     DialogueFailed,
     LimitReached,
-    settings_of,
 )
 from sweet_rl.models.base import Completion, Message, ModelError, Sampling
 from sweet_rl.records import Task, Trajectory
@@ -154,7 +156,7 @@ class ColBenchEnv(vf.Env[ColBenchEnvConfig]):
             )
         self._critic = None
         if config.critic is not None:
-            self._critic = TurnScorer(settings_of(TurnCriticFlags, config.critic, "critic").chosen)
+            self._critic = load_critic(config.critic)
         self._taken: set[str] = set()  # ids of dialogues, so that each of a task has a number and seeds of its own
 
     async def setup(self, agents: vf.Agents) -> None:
@@ -194,6 +196,27 @@ class ColBenchEnv(vf.Env[ColBenchEnvConfig]):
             if trace.agent.name == "agent" and trace.ok:
                 (credit,) = await self._critic.credit([trajectory_of(trace)])
                 record_credit(trace, credit)
+
+
+def load_critic(settings: dict[str, Any]) -> TurnScorer:
+    """The critic with the settings of `--env.critic`.
+
+    Raises:
+        UserError: It cannot be loaded, or cannot score these turns. The message has the flags of vf-eval.
+    """
+    try:
+        chosen = build(TurnCriticFlags, settings, "--env.critic").chosen
+        if isinstance(chosen.settings, SweetSettings) and chosen.settings.seed_model is None:
+            raise UserError(
+                "--env.critic: a log-ratio needs a reference model, because the log-probs of sampling are not in these "
+                "dialogues: give --reference_model_id MODEL, the model that the critic was trained from; or "
+                "--critic_type pmi, which needs one model only."
+            )
+        chosen.check_models()
+        return TurnScorer(chosen)
+    except UserError as error:
+        flags = re.sub(r"--(?!env\b)(\w+)", lambda flag: f"--env.critic.{flag[1].replace('_', '-')}", str(error))
+        raise UserError(flags) from error
 
 
 class HumanTask(vf.Task[vf.TaskData, RequestState]):

@@ -30,9 +30,12 @@ ROW_TOKENS = 65536  # rows may be long: attention to what a token does not see i
 def run_rows(model: torch.nn.Module, batch: dict[str, Any]) -> Tensor:
     """The model's logits for the rows of `lay_out`; the caller defines them by `projection_replaced`.
 
-    Entries of batch["model_inputs"], if there are any, are passed to the model too.
+    Entries of batch["model_inputs"], if there are any, are passed to the model too. "inputs_embeds" and
+    "rope_positions" replace the ids and their positions.
     """
     inputs = dict(batch.get("model_inputs", {}), input_ids=batch["input_ids"])
+    if "inputs_embeds" in batch:
+        inputs["input_ids"], inputs["inputs_embeds"] = None, batch["inputs_embeds"]
     if batch["layout"] is None:
         inputs["attention_mask"] = (batch["blocks"] >= 0).long()
     elif unwrapped(model).config._attn_implementation not in NAMES.values():
@@ -42,7 +45,7 @@ def run_rows(model: torch.nn.Module, batch: dict[str, Any]) -> Tensor:
         # Of four dimensions, so that transformers makes no mask of its own.
         inputs["attention_mask"] = batch["blocks"].new_zeros(1, 1, 1, 1)
     if "position_ids" in batch:
-        inputs["position_ids"] = batch["position_ids"]
+        inputs["position_ids"] = batch.get("rope_positions", batch["position_ids"])
     return model(**inputs, use_cache=False).logits
 
 

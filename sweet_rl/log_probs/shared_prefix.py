@@ -45,7 +45,7 @@ COMPILED = 64  # most variants of FlexAttention to compile: beyond Dynamo's 8 it
 # Families whose attention takes the rows unchanged, each held equal to the plain way by a test.
 FAMILIES = frozenset(
     {"gemma", "gemma3_text", "gpt_neox", "granite", "llama", "mistral", "olmo2", "phi3", "qwen2", "qwen3"}
-)
+) | {"qwen2_vl", "qwen2_5_vl"}
 FIXED_ROPES = frozenset({"default", "linear", "llama3", "yarn"})  # rotations that no other text's length changes
 
 
@@ -378,15 +378,16 @@ def why_not(
 def why_not_shared(model: PreTrainedModel) -> str | None:
     """The reason why sharing the model's prompts between completions is not exact; None if it is."""
     config = model.config
-    rope = getattr(config, "rope_parameters", None) or {}
+    text = config.get_text_config()
+    rope = getattr(text, "rope_parameters", None) or {}
     ropes = [rope] if "rope_type" in rope else [r for r in rope.values() if isinstance(r, dict)]
     unfixed = {r.get("rope_type", "default") for r in ropes} - FIXED_ROPES
     if config.model_type not in FAMILIES:
         return f"{config.model_type} is none of the tested families ({', '.join(sorted(FAMILIES))})"
     if config._attn_implementation not in ("sdpa", *NAMES.values()):
         return f"its attention is {config._attn_implementation}, not sdpa"
-    if getattr(config, "attention_dropout", 0):
-        return f"attention_dropout is {config.attention_dropout}"
+    if getattr(text, "attention_dropout", 0):
+        return f"attention_dropout is {text.attention_dropout}"
     if unfixed:
         return f"its rotary embedding ({', '.join(sorted(unfixed))}) depends on the longest text of a batch"
     return None

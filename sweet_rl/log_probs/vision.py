@@ -15,9 +15,11 @@ from torch import Tensor
 
 from sweet_rl.chat import ChatFormat
 from sweet_rl.errors import UserError
-from sweet_rl.log_probs.logps import on_device
+from sweet_rl.log_probs.logps import batches_by_tokens, on_device
 from sweet_rl.log_probs.privileged_information import AFTER, BEFORE
-from sweet_rl.log_probs.rows import EncodedText
+from sweet_rl.log_probs.projection import unwrapped
+from sweet_rl.log_probs.rows import EncodedText, group_indices
+from sweet_rl.log_probs.shared_prefix import share_prompts
 from sweet_rl.log_probs.value_head import turn_values, value_batch
 from sweet_rl.model_loading import freeze, load_config, load_weights
 from sweet_rl.records import Part
@@ -141,15 +143,43 @@ def picture_values(
 ) -> list[float]:
     """The value of each text's last turn behind its picture, in the order of `texts`; no gradients.
 
-    Batches have about `token_budget` tokens, padding included.
+    A prompt and its picture are computed once for all texts that share both, or once per text if the model's attention
+    does not allow it (a warning says why). A forward pass has about `token_budget` tokens.
     """
     device = next(model.parameters()).device
-    order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
+    share = share_prompts(model)
     values: dict[int, float] = {}
-    while order:
-        longest = len(texts[order[-1]])
-        count = max(1, token_budget // longest)
-        members, order = order[-count:], order[:-count]
-        batch = picture_batch([texts[i] for i in members], [pictures[i] for i in members], form, "trajectory")
-        values.update(zip(members, turn_values(model, on_device(batch, device)).tolist(), strict=True))
+    for group in group_indices((pictures[i], texts[i].prompt) if share else i for i in range(len(texts))):
+        for chunk in batches_by_tokens([texts[i] for i in group], token_budget):
+            members = [group[i] for i in chunk]
+            chosen, picture = [texts[i] for i in members], pictures[members[0]]
+            if share:
+                batch = _candidates_batch(model, chosen, picture, form, device)
+            else:
+                batch = on_device(picture_batch(chosen, [picture], form, "trajectory"), device)
+            values.update(zip(members, turn_values(model, batch).tolist(), strict=True))
     return [values[i] for i in range(len(texts))]
+
+
+def _candidates_batch(
+    model: torch.nn.Module, texts: Sequence[EncodedText], picture: bytes, form: VisionFormat, device: torch.device
+) -> dict[str, Any]:
+    """A `value_batch` of one row: a prompt with one picture, and all the texts that go on from there.
+
+    The model would take such rows apart by itself wrongly: its embeddings and positions are made here.
+    """
+    inner: Any = unwrapped(model)
+    batch = on_device(value_batch(texts, share=True, row_tokens=sum(map(len, texts)), unit="trajectory"), device)
+    ids, prompt = batch["input_ids"], texts[0].prompt_length
+    inputs = on_device(form.model_inputs([picture], ids[:, :prompt]), device)
+    grid = inputs["image_grid_thw"]
+    embedded = inner.get_input_embeddings()(ids)
+    pieces = torch.cat(inner.get_image_features(inputs["pixel_values"], grid).pooler_output).to(embedded)
+    places = inner.model.get_rope_index(
+        ids[:, :prompt], mm_token_type_ids=inputs["mm_token_type_ids"], image_grid_thw=grid
+    )[0]
+    after = batch["position_ids"][:, prompt:] - prompt + places.max() + 1  # text goes on from there in all three axes
+    return batch | {
+        "inputs_embeds": embedded.masked_scatter((ids == form.picture_token)[..., None], pieces),
+        "rope_positions": torch.cat([places, after.expand(3, *after.shape)], -1),
+    }

@@ -12,7 +12,7 @@ from sweet_rl.mini.human import MiniHuman, check_tasks
 MINI = replace(
     backend.DOMAIN,
     name="mini",
-    agent_prompt="mini_agent.txt",
+    agent_prompts=dict.fromkeys(("mini", "mini_hard"), "mini_agent.txt"),
     scripted_humans={"mini": ScriptedHuman(MiniHuman, check_tasks)},
     label_turn=oracle.label_turn,
 )

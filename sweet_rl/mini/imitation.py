@@ -10,15 +10,45 @@ learns to attend to the questions that were asked before.
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Annotated
 
+from sweet_rl.cli import UNRECORDED
 from sweet_rl.domains import ANSWER_MARKER
 from sweet_rl.log_probs.privileged_information import hint_text
 from sweet_rl.mini.human import answer
 from sweet_rl.mini.tasks import Rule, describe, draw_rule, draw_rules, family_of, rules_of, source
 from sweet_rl.mini.worlds import QUICK, TOPIC_BY_NAME, World, world_of
+from sweet_rl.training.settings import check_setting
 
 MAX_TURNS = 10
 INFORMED_SHARE = 0.4
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImitationSettings:
+    """How an agent is trained to imitate.
+
+    Attributes:
+        num_steps: Number of batches; the learning rate falls over the last quarter of them.
+        batch_size: Number of dialogues per batch.
+        lr: Learning rate at its peak.
+        bf16: Matrix products in bfloat16: twice as fast on CPUs with AMX, five times slower on CPUs without bfloat16.
+        seed: Random seed of weights and dialogues.
+        checkpoint_every: Number of steps between checkpoints, each with the loss on held-out dialogues and the share of
+            numbers in answers that the model would copy wrongly.
+    """
+
+    num_steps: int = 3000
+    batch_size: int = 32
+    lr: float = 3e-3
+    bf16: bool = False
+    seed: int = 0
+    checkpoint_every: Annotated[int, UNRECORDED] = 250
+
+    def __post_init__(self) -> None:
+        for name in ("num_steps", "batch_size", "checkpoint_every"):
+            check_setting(name, getattr(self, name), getattr(self, name) >= 1, "be at least 1")
+        check_setting("lr", self.lr, self.lr > 0, "be above 0")
 
 
 @dataclass(frozen=True)

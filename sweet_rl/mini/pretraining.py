@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Protocol
+from typing import Any, Protocol
 
 import torch
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -16,16 +16,15 @@ from tqdm import tqdm
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from sweet_rl.chat import ChatFormat
-from sweet_rl.cli import UNRECORDED
 from sweet_rl.errors import UserError, first_line, read_by_library
 from sweet_rl.mini import imitation
+from sweet_rl.mini.imitation import ImitationSettings
 from sweet_rl.mini.worlds import HARD
 from sweet_rl.model_loading import load_weights, model_path
 from sweet_rl.progress import progress_bar
 from sweet_rl.runs.run import directory_manifest
 from sweet_rl.runs.step import run_step
 from sweet_rl.training.finite import check_figures, check_weights
-from sweet_rl.training.settings import check_setting
 
 BEGIN, END, PAD, USER, ASSISTANT = "<|begin|>", "<|end|>", "<|pad|>", "<|user|>", "<|assistant|>"
 CHAT_TEMPLATE = (
@@ -58,33 +57,6 @@ LESSONS = {  # by world
     "quick": Lessons(imitation.imitation_stream, numbers=True),
     "hard": Lessons(partial(imitation.imitation_stream, world=HARD), vocab_size=1280, numbers=True),
 }
-
-
-@dataclass(frozen=True, kw_only=True)
-class ImitationSettings:
-    """How an agent is trained to imitate.
-
-    Attributes:
-        num_steps: Number of batches; the learning rate falls over the last quarter of them.
-        batch_size: Number of dialogues per batch.
-        lr: Learning rate at its peak.
-        bf16: Matrix products in bfloat16: twice as fast on CPUs with AMX, five times slower on CPUs without bfloat16.
-        seed: Random seed of weights and dialogues.
-        checkpoint_every: Number of steps between checkpoints, each with the loss on held-out dialogues and the share of
-            numbers in answers that the model would copy wrongly.
-    """
-
-    num_steps: int = 3000
-    batch_size: int = 32
-    lr: float = 3e-3
-    bf16: bool = False
-    seed: int = 0
-    checkpoint_every: Annotated[int, UNRECORDED] = 250
-
-    def __post_init__(self) -> None:
-        for name in ("num_steps", "batch_size", "checkpoint_every"):
-            check_setting(name, getattr(self, name), getattr(self, name) >= 1, "be at least 1")
-        check_setting("lr", self.lr, self.lr > 0, "be above 0")
 
 
 def make_tokenizer(lessons: Lessons, num_dialogues: int = 4000) -> PreTrainedTokenizerFast:

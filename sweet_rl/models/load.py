@@ -43,12 +43,13 @@ def load_model(
         settings: Where the model runs and how it is asked.
         calls: How calls to a server are made, and the folder of their cache.
         cache: Cache to use instead, for models that share one.
-        engine_settings: Arguments of the engine in this process (`device`, `dtype`, `max_rows`, ...).
+        engine_settings: Arguments of the engine in this process, beside those of `settings`.
 
     Raises:
         UserError: The settings exclude each other, or the model cannot be loaded.
     """
     settings, calls = settings or ModelSettings(), calls or CallSettings()
+    engine_settings = {**(settings.engine_settings or {}), **engine_settings}
     if settings.bf16 is not None:
         engine_settings = {"dtype": "bfloat16" if settings.bf16 else "float32", **engine_settings}
     model = _load(name, settings, calls, engine_settings)
@@ -77,6 +78,8 @@ def _load(name: str, settings: ModelSettings, calls: CallSettings, engine_settin
             )
         if settings.bf16 is not None:
             raise UserError("bf16 is for a model in this process; a server has the number format it was started with.")
+        if settings.engine_settings:
+            raise UserError("engine_settings are for a model in this process; a server has those it was started with.")
         from sweet_rl.models.openai_server import OpenAIServer
 
         return OpenAIServer(
@@ -100,6 +103,7 @@ def _load(name: str, settings: ModelSettings, calls: CallSettings, engine_settin
         return VLLMModel(path, **engine_settings)
     from sweet_rl.models.generator import TransformersModel
 
+    _check_transformers_settings(engine_settings)
     if (count := _gpus()) > 1:
         logger.warning(
             "the engine transformers uses one of %d GPUs. Install vLLM, which uses all of them, or start one process "
@@ -108,6 +112,17 @@ def _load(name: str, settings: ModelSettings, calls: CallSettings, engine_settin
             count,
         )
     return TransformersModel.from_pretrained(path, **engine_settings)
+
+
+def _check_transformers_settings(given: dict[str, Any]) -> None:
+    numbers = ("max_rows", "prefill_tokens", "cache_bytes")
+    for name, value in given.items():
+        if name not in (*numbers, "device", "dtype"):
+            raise UserError(
+                f"engine_settings: the engine transformers has no {name!r}; it has device, {', '.join(numbers)}."
+            )
+        if name in numbers and (type(value) is not int or value < 1):
+            raise UserError(f"engine_settings: {name} is {value!r}; it must be a whole number above 0.")
 
 
 def _server_chat(name: str, tokenizer: str | None) -> ChatFormat | None:

@@ -6,10 +6,14 @@ import itertools
 from typing import Any
 
 from sweet_rl.chat import ChatFormat
-from sweet_rl.errors import UserError
+from sweet_rl.errors import UserError, first_line
 from sweet_rl.model_loading import gpu_memory, gpus_for, parameter_count
 from sweet_rl.models.base import CONTEXT_WORDS, Completion, ModelError, Sampling
 from sweet_rl.records import Message, Part
+
+MOST_OF_A_GPU = 0.9  # of its memory, where nothing else is
+BESIDE_NOTHING = 1e9  # bytes of a GPU that are left free
+BESIDE_A_MODEL = 6e9  # the same where this process has loaded another model, a critic, which needs it to compute
 
 
 def parallel_sizes(path: str) -> dict[str, int]:
@@ -25,12 +29,39 @@ def parallel_sizes(path: str) -> dict[str, int]:
     return {"tensor_parallel_size": each, "data_parallel_size": len(memory) // each}
 
 
+def memory_share() -> dict[str, float]:
+    """How much of the GPUs' memory vLLM takes: what is free of the fullest one, less the room of other work there.
+
+    Returns:
+        gpu_memory_utilization, a share of a GPU's memory; nothing without a GPU.
+
+    Raises:
+        UserError: Next to nothing is free.
+    """
+    import torch
+
+    shares = []
+    for number, (free, total) in enumerate(zip(gpu_memory(free=True), gpu_memory(), strict=True)):
+        room = BESIDE_A_MODEL if torch.cuda.memory_allocated(number) else BESIDE_NOTHING
+        if free < 2 * room:
+            raise UserError(
+                f"vLLM: {free / 1e9:.1f} of the {total / 1e9:.1f} GB of GPU {number} are free. End what else runs "
+                "there (nvidia-smi), or name other GPUs in CUDA_VISIBLE_DEVICES."
+            )
+        shares.append((free - room) / total)
+    return {"gpu_memory_utilization": min(MOST_OF_A_GPU, *shares)} if shares else {}
+
+
 class VLLMModel:
     """A checkpoint in vLLM's asynchronous engine, on all visible GPUs (`parallel_sizes`).
 
+    The engine is started as a server is, with as many sequences at a time, for the longest texts that fit beside the
+    weights, in the memory that is free at its start.
+
     Args:
         path: Checkpoint folder or hub name.
-        engine_settings: Fields of vLLM's AsyncEngineArgs (tensor_parallel_size, max_model_len, ...).
+        engine_settings: Fields of vLLM's AsyncEngineArgs (tensor_parallel_size, max_model_len, ...), which replace
+            these.
 
     Raises:
         UserError: vLLM is not installed.
@@ -55,11 +86,24 @@ class VLLMModel:
     def _start(self) -> Any:
         if self._engine is None:
             from vllm.engine.arg_utils import AsyncEngineArgs
+            from vllm.usage.usage_lib import UsageContext
             from vllm.v1.engine.async_llm import AsyncLLM
 
-            settings = {"model": self.path, "logprobs_mode": "processed_logprobs", **parallel_sizes(self.path)}
+            settings: dict[str, Any] = {"model": self.path, "logprobs_mode": "processed_logprobs", "max_model_len": -1}
+            settings |= parallel_sizes(self.path)
+            if not {"gpu_memory_utilization", "kv_cache_memory_bytes"} & self.engine_settings.keys():
+                settings |= memory_share()
             settings |= self.engine_settings
-            self._engine = AsyncLLM.from_engine_args(AsyncEngineArgs(**settings))
+            try:
+                # In its default context AsyncLLM runs 128 sequences of 2,048 tokens in all, whatever the GPU.
+                self._engine = AsyncLLM.from_engine_args(
+                    AsyncEngineArgs(**settings), usage_context=UsageContext.OPENAI_API_SERVER
+                )
+            except (TypeError, ValueError, RuntimeError) as error:
+                raise UserError(
+                    f"vLLM does not start with {self.path}: {first_line(error)} Its settings can be changed by "
+                    """engine_settings: '{"max_model_len": 16384, "gpu_memory_utilization": 0.5}'."""
+                ) from error
         return self._engine
 
     async def complete(self, messages: list[Message], sampling: Sampling) -> list[Completion]:

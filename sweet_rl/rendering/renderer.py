@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import sweet_rl
 from sweet_rl.cli import UNRECORDED
-from sweet_rl.errors import UserError
+from sweet_rl.errors import UserError, extras_named
 from sweet_rl.rendering import fetch, moving
 from sweet_rl.rendering.browser import MAX_CHARACTERS, DrawingFailed, Rendered, Settings
 
@@ -103,12 +103,8 @@ class PageRenderer(AbstractContextManager):
                 raise UserError(f"{name} must be positive, not {value}.")
         if max_height < height or max_height > 16384 or width > 16384:
             raise UserError(f"max_height must lie between height ({height}) and 16384, and width below: {max_height}.")
-        try:
+        with extras_named():
             from sweet_rl.rendering.driver import find_browser
-        except ImportError as error:
-            raise UserError(
-                f"Drawing pages needs a package that is not installed ({error.name}): pip install 'sweet_rl[frontend]'"
-            ) from error
         self.browser, self._program = find_browser(browser)
         self.timeout, self.workers = timeout, workers
         self.settings = Settings(width, height, max_height, javascript)

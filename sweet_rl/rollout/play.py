@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -51,6 +52,7 @@ class DialogueSetup:
         human_identity: {name, hash} of the human, which the trajectories carry.
         on_message: callback(side, completion_tokens), called after each message; side is "agent" or "human".
         record_logprobs: keep the log-probs of sampling in the agent's messages, rounded to six decimals.
+        on_cancel: callback(trajectory), called with the dialogue as it stands if its task is cancelled.
     """
 
     agent: ChatModel
@@ -62,6 +64,7 @@ class DialogueSetup:
     human_identity: dict[str, str] | None = None
     on_message: Callable[[str, int], None] | None = None
     record_logprobs: bool = False
+    on_cancel: Callable[[Trajectory], None] | None = None
 
     def __post_init__(self) -> None:
         if self.sampling.n > 1 and self.choose is None:
@@ -133,6 +136,10 @@ async def play(task: Task, sample: int, dialogue_setup: DialogueSetup) -> Trajec
             raise UserError(f"{side}: {error.fatal}: {error}") from error
         failure = {"kind": error.kind, "message": str(error)[:1000], "side": side}
     except UserError:
+        raise
+    except asyncio.CancelledError:
+        if dialogue_setup.on_cancel is not None:
+            dialogue_setup.on_cancel(_record(task, key, environment, dialogue_setup, None, usage, leaks))
         raise
     except Exception as error:  # an unexpected error is recorded in this dialogue and does not end the batch
         failure = {"kind": type(error).__name__, "message": str(error)[:1000], "side": side}

@@ -115,13 +115,16 @@ class Simulation:
         """Whether the human is a script, which needs no model."""
         return self.players.env_model in self.domain.scripted_humans
 
-    def run(self, input_path: str, output_path: str, step: StepSettings) -> dict[str, Any]:
+    def run(
+        self, input_path: str, output_path: str, step: StepSettings, cache: CallCache | None = None
+    ) -> dict[str, Any]:
         """Play the dialogues of a file of tasks. A killed run continues with the same call.
 
         Args:
             input_path: Tasks.
             output_path: Trajectories.
             step: Shard, and whether an older output is replaced.
+            cache: Open cache to use in place of that of `calls`, for runs that share a limit of calls.
 
         Returns:
             The summary of `collect`.
@@ -172,7 +175,7 @@ class Simulation:
                 if not self.calls.cache:
                     print("without --cache a run that is stopped loses the calls of its dialogues in progress")
             with contextlib.ExitStack() as resources:
-                agent, human_model = self._models(resources)
+                agent, human_model = self._models(resources, cache)
                 renderer = None
                 if domain.draws_pages:
                     renderer = resources.enter_context(self.pages.renderer(cache=PICTURES_KEPT))
@@ -204,10 +207,9 @@ class Simulation:
 
         return run_step(output, play, _show, may_be_empty=not jobs)  # with more shards than dialogues
 
-    def _models(self, resources: contextlib.ExitStack) -> tuple[ChatModel, ChatModel | None]:
+    def _models(self, resources: contextlib.ExitStack, cache: CallCache | None) -> tuple[ChatModel, ChatModel | None]:
         """The models of agent and human, the same one if their settings are equal; None for a scripted human."""
-        cache = None
-        if self.calls.cache:
+        if cache is None and self.calls.cache:
             cache = CallCache(self.calls.cache, self.calls.max_calls)
             resources.callback(cache.close)
         agent = load_model(self.players.agent_model, self.agent, self.calls, cache)

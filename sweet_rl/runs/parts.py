@@ -5,10 +5,13 @@ from __future__ import annotations
 import glob
 import multiprocessing
 import os
+import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from multiprocessing.connection import wait
+from multiprocessing.process import BaseProcess
 
 from sweet_rl.cli.process import redact_output
 from sweet_rl.errors import UserError
@@ -39,10 +42,15 @@ def run_parts(run: Run, work: Work, environments: Sequence[Mapping[str, str]]) -
     for number, (path, environment) in enumerate(zip(outputs, environments, strict=True), 1):
         quiet = {} if number == 1 else {"TQDM_DISABLE": "1"}  # the first part shows the progress
         arguments = (work, str(path), f"{number}/{count}", {**environment, **quiet})
-        processes.append(context.Process(target=_part, args=arguments, daemon=True))
-        processes[-1].start()
-    for process in processes:
-        process.join()
+        processes.append(context.Process(target=_part, args=arguments))  # no daemon: vLLM starts processes of its own
+    try:
+        for process in processes:
+            process.start()
+        for process in processes:
+            process.join()
+    except BaseException:
+        end_processes(processes)
+        raise
     failed = [f"{number}/{count}" for number, process in enumerate(processes, 1) if process.exitcode]
     if failed:
         raise UserError(
@@ -57,6 +65,7 @@ def run_parts(run: Run, work: Work, environments: Sequence[Mapping[str, str]]) -
 def _part(work: Work, output_path: str, shard: str, environment: Mapping[str, str]) -> None:
     os.environ.update(environment)
     redact_output()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that `finally` below is reached
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
         work(output_path, shard)
@@ -68,10 +77,27 @@ def _part(work: Work, output_path: str, shard: str, environment: Mapping[str, st
     except Exception:
         sys.excepthook(*sys.exc_info())
         sys.exit(1)
+    finally:
+        end_processes(multiprocessing.active_children())  # a process waits for them at its end, a vLLM engine for ever
 
 
 def _end_with_parent() -> None:
     parent = multiprocessing.parent_process()
     if parent is not None:
         wait([parent.sentinel])
+    for child in multiprocessing.active_children():
+        child.terminate()
     os._exit(1)
+
+
+def end_processes(processes: Sequence[BaseProcess], seconds: float = 10.0) -> None:
+    """End those that run: by SIGTERM, and after `seconds` by SIGKILL."""
+    running = [process for process in processes if process.is_alive()]
+    for process in running:
+        process.terminate()
+    deadline = time.monotonic() + seconds
+    for process in running:
+        process.join(max(0.0, deadline - time.monotonic()))
+        if process.is_alive():
+            process.kill()
+            process.join()

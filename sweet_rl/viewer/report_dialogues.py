@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sweet_rl.errors import UserError
+from sweet_rl.errors import UserError, extras_named
 from sweet_rl.records import Trajectory, read_records
 from sweet_rl.viewer.report_folder import METHODS, UNTRAINED, RunFolder
 from sweet_rl.viewer.views import trajectory_view
@@ -104,7 +104,8 @@ def credit_of(dialogues: Sequence[Trajectory], folder: RunFolder, critic: str | 
     ranked = folder.own.get("ranked.jsonl")
     settings = settings_of_credit(path, ranked.manifest["settings"] if ranked else {})
     try:
-        rows = asyncio.run(_scored(settings, dialogues))
+        with extras_named():
+            rows = asyncio.run(_scored(settings, dialogues))
     except UserError as error:
         return nothing, f"No credit: {error}"
     credit = [{row["turn"]: {key: row[key] for key in row if key != "turn"} for row in own} for own in rows]

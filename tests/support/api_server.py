@@ -63,22 +63,21 @@ class ApiServer:
         answer: Called with the body of each request; returns its Reply.
         requests: (path, body) of each request.
         headers: The Authorization header of each request.
+        models: Names of the models that it lists.
     """
 
     def __init__(self, answer: Callable[[dict], Reply], port: int = 0) -> None:
         self.answer = answer
         self.requests: list[tuple[str, dict]] = []
         self.headers: list[str | None] = []  # Authorization of every call
+        self.models = [MODEL]
         self.lock = threading.Lock()
         server = self
 
         class Handler(ReplyHandler):
             def do_GET(self) -> None:
-                self._send(
-                    Reply(
-                        {"object": "list", "data": [{"id": MODEL, "object": "model", "created": 1, "owned_by": "us"}]}
-                    )
-                )
+                facts = {"object": "model", "created": 1, "owned_by": "us"}
+                self._send(Reply({"object": "list", "data": [{"id": name, **facts} for name in server.models]}))
 
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["content-length"])))

@@ -22,7 +22,7 @@ from tests.support.command_line import ROOT, call
 PAGES = [*(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")), *sorted(ROOT.glob("docs/*.md"))]
 # Read by other programs, not by this package.
 VARIABLES = {"CUDA_VISIBLE_DEVICES", "HF_HUB_CACHE", "OPENAI_API_KEY", "PYTHONPATH", "HF_TOKEN"}
-OTHER_PROGRAMS = {"vllm", "sbatch", "mkdir", "mkdocs", "lint-imports", "ruff", "source", "inspect", "vf-eval"}
+OTHER_PROGRAMS = {"cp", "vllm", "sbatch", "mkdir", "mkdocs", "lint-imports", "ruff", "source", "inspect", "vf-eval"}
 
 
 def blocks(page: Path) -> list[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""A random Qwen2-VL of a hundred thousand parameters with its real image processor and a byte tokenizer, made here."""
+"""A random Qwen2-VL (or Qwen2.5-VL) of a hundred thousand parameters with its image processor and a byte tokenizer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", *VISION]
 PATCH = 14 * 2  # pixels of one token's side
 
 
-def save_tiny_vision_model(path, seed: int = 0, max_pixels: int = 12 * PATCH * PATCH) -> str:
+def save_tiny_vision_model(path, seed: int = 0, max_pixels: int = 12 * PATCH * PATCH, family: str = "qwen2_vl") -> str:
     """A float32 model directory as a hub's: weights, configuration, tokenizer with a chat template, image processor."""
     tokenizer = Tokenizer(models.BPE(vocab={c: i for i, c in enumerate(sorted(ByteLevel.alphabet()))}, merges=[]))
     tokenizer.pre_tokenizer = ByteLevel(add_prefix_space=False)
@@ -33,9 +33,13 @@ def save_tiny_vision_model(path, seed: int = 0, max_pixels: int = 12 * PATCH * P
         bos_token_id=None, eos_token_id=ids["<|im_end|>"], pad_token_id=ids["<|endoftext|>"],
         rope_parameters={"rope_type": "default", "rope_theta": 1e4, "mrope_section": [1, 1, 2]},
     )  # fmt: skip
-    vision = dict(depth=2, embed_dim=32, hidden_size=32, num_heads=2, patch_size=14, initializer_range=0.1)
+    vision = dict(depth=2, hidden_size=32, num_heads=2, patch_size=14, initializer_range=0.1)
+    if family == "qwen2_vl":
+        vision |= dict(embed_dim=32)
+    else:
+        vision |= dict(out_hidden_size=32, intermediate_size=48, window_size=56, fullatt_block_indexes=[1])
     config = AutoConfig.for_model(
-        "qwen2_vl", text_config=text, vision_config=vision, image_token_id=ids["<|image_pad|>"],
+        family, text_config=text, vision_config=vision, image_token_id=ids["<|image_pad|>"],
         video_token_id=ids["<|video_pad|>"], vision_start_token_id=ids["<|vision_start|>"],
         vision_end_token_id=ids["<|vision_end|>"], initializer_range=0.1,
     )  # fmt: skip

@@ -12,7 +12,7 @@ from scipy.stats import ttest_1samp
 from tests.support.command_line import ROOT
 from tests.support.manual import PAGES, blocks, check_command, commands
 
-LINKED = [*PAGES, ROOT / "lab" / "README.md", *sorted(ROOT.glob("lab/*/README.md"))]
+LINKED = [*PAGES, ROOT / "results" / "README.md", ROOT / "lab" / "README.md", *sorted(ROOT.glob("lab/*/README.md"))]
 LINK = re.compile(r'\[[^\]]*\]\(([^)\s]+)\)|(?:src|srcset|href)="([^"]+)"')
 
 
@@ -47,6 +47,8 @@ def test_every_command_is_one_that_its_program_takes(page, monkeypatch):
 SHOWN_AS = {
     "SWEET-RL (the release's reference)": "SWEET-RL",
     "SWEET-RL (the paper's reference)": "SWEET-RL (seed model as reference)",
+    "SWEET-RL, critic not trained": "no critic training",
+    "SWEET-RL, paper's reference": "SWEET-RL (seed model as reference)",
     "SWEET-RL (mean)": "SWEET-RL",
     "without length normalisation (sum)": "without length normalisation",
 }
@@ -75,19 +77,22 @@ def successes(results: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("page, part, column, results", [
     ("README.md", "results", 1, "mini/table2"), ("README.md", "results", 3, "mini_hard/table2"),
-    ("docs/results.md", "results", 3, "mini/table2"), ("docs/results.md", "hard", 3, "mini_hard/table2"),
-    ("docs/results.md", "ablations", 2, "mini_hard/table3"), ("docs/results.md", "quick_ablations", 2, "mini/table3"),
-    ("docs/results.md", "stronger", 3, "mini/table4"),
-    ("docs/results.md", "policies", 4, "lab/critics/credit_study_policies"),
-    ("docs/results.md", "smollm2", 2, "lab/smollm2/table2"),
-    ("docs/results.md", "smollm2_lengths", 1, "lab/smollm2/sums"),
-    ("docs/results.md", "untaught", 1, "lab/untaught/table"),
-    ("docs/results.md", "untaught_belief", 1, "lab/untaught/belief"),
+    ("results/README.md", "results", 3, "mini/table2"), ("results/README.md", "hard", 3, "mini_hard/table2"),
+    ("results/README.md", "ablations", 2, "mini_hard/table3"),
+    ("results/README.md", "quick_ablations", 2, "mini/table3"),
+    ("results/README.md", "stronger", 3, "mini/table4"),
+    ("results/README.md", "policies", 4, "lab/critics/credit_study_policies"),
+    ("results/README.md", "smollm2", 2, "lab/smollm2/table2"),
+    ("results/README.md", "smollm2_lengths", 1, "lab/smollm2/sums"),
+    ("results/README.md", "untaught", 1, "lab/untaught/table"),
+    ("results/README.md", "untaught_belief", 1, "lab/untaught/belief"),
 ])  # fmt: skip
 def test_the_figures_in_the_readme_and_the_manual_are_those_of_the_results(page, part, column, results):
     success = successes(results)
-    if results == "mini/table2":
-        success["SWEET-RL (seed model as reference)"] = successes("mini/table3")["seed model as reference"]
+    if results.endswith("/table2") and page == "README.md":
+        ablations = successes(results.replace("table2", "table3"))
+        success["no critic training"] = ablations["no critic training"]
+        success["SWEET-RL (seed model as reference)"] = ablations["seed model as reference"]
     rows = {SHOWN_AS.get(row[0], row[0]): row[column] for row in shown(page, part)}
     assert len(rows) >= 4
     assert rows == {name: success[name] for name in rows}
@@ -98,7 +103,7 @@ def test_the_figures_in_the_readme_and_the_manual_are_those_of_the_results(page,
 ])  # fmt: skip
 def test_the_points_of_figures_in_the_manual_are_those_of_the_results(part, results, number):
     success = successes(results)
-    rows = shown("docs/results.md", part)
+    rows = shown("results/README.md", part)
     assert len(rows) == number
     for shown_as, *cells in rows:
         name = SHOWN_AS.get(shown_as, shown_as)
@@ -106,7 +111,8 @@ def test_the_points_of_figures_in_the_manual_are_those_of_the_results(part, resu
 
 
 @pytest.mark.parametrize("page, part, results, least", [
-    ("docs/critics.md", "critics", "lab/critics/credit_study", 8), ("docs/results.md", "credit", "mini/credit", 8),
+    ("lab/critics/README.md", "critics", "lab/critics/credit_study", 8),
+    ("results/README.md", "credit", "mini/credit", 8),
 ])  # fmt: skip
 def test_the_accuracies_of_critics_in_the_manual_are_those_of_the_studies(page, part, results, least):
     study = measured(results)
@@ -122,7 +128,7 @@ def test_the_replication_in_the_manual_is_that_of_the_results():
     for name in ("table2", "replication", "replication_2"):
         steps = measured(f"mini_hard/{name}")["steps"]
         series.append({f"{step['better']} over {step['worse']}": step for step in steps})
-    rows = shown("docs/results.md", "replication")
+    rows = shown("results/README.md", "replication")
     assert [row[0] for row in rows] == list(series[-1])
     for name, *cells in rows:
         for cell, steps in zip(cells, series, strict=True):
@@ -141,7 +147,7 @@ def test_the_seeds_of_the_replications_together_give_what_the_manual_says(name):
     for part in ("ten_seeds", "replication_2"):
         success = {run["name"]: run["success_by_seed"] for run in measured(f"mini_hard/{part}")["runs"]}
         leads += [ours - dpo for ours, dpo in zip(success[name], success["multi-turn DPO"], strict=True)]
-    text = " ".join((ROOT / "docs" / "results.md").read_text(encoding="utf-8").split())
+    text = " ".join((ROOT / "results" / "README.md").read_text(encoding="utf-8").split())
     for seeds, p in (leads, "p < 0.001"), (leads[5:], None):
         test = ttest_1samp(seeds, 0)
         low, high = test.confidence_interval()
@@ -153,7 +159,7 @@ def test_the_seeds_of_the_replications_together_give_what_the_manual_says(name):
 
 def test_the_web_pages_in_the_manual_are_those_of_the_results():
     runs = {run["name"]: run for run in measured("lab/pages/pages")["runs"]}
-    rows = shown("docs/results.md", "pages")
+    rows = shown("results/README.md", "pages")
     assert [row[0] for row in rows] == list(runs)
     for name, similarity, _, turns, against in rows:
         run = runs[name]
@@ -162,12 +168,12 @@ def test_the_web_pages_in_the_manual_are_those_of_the_results():
             mean, low, high = (f"{100 * dpo[part]:+.1f}" for part in ("mean", "low", "high"))
             assert against == f"{mean} ({low} to {high}), p = {dpo['p_holm']:.3f}"
     accuracy = measured("lab/pages/pages_credit")
-    for name, *cells in shown("docs/results.md", "pages_credit"):
+    for name, *cells in shown("results/README.md", "pages_credit"):
         assert cells == [f"{100 * group['accuracy']:.1f}" for group in accuracy[name]["groups"].values()], name
 
 
 def test_the_online_rounds_in_the_manual_are_those_of_the_results():
-    success, rows = successes("lab/policy_gradients/online"), shown("docs/results.md", "online")
+    success, rows = successes("lab/policy_gradients/online"), shown("results/README.md", "online")
     assert len(rows) == 5
     for name, *cells in rows:
         assert cells == [success[f"{name}@{number}"] for number in (0, 200, 400)], name

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sweet_rl.cli import to_settings
-from sweet_rl.errors import UserError, first_line
+from sweet_rl.errors import UserError, extras_named, first_line
 from sweet_rl.progress import progress_bar
 from sweet_rl.records import Task, content_id
 from sweet_rl.runs.run import Run, open_run
@@ -103,12 +103,8 @@ def stream_rows(source: str | None, start: int, stop: int) -> Iterator[tuple[int
     Raises:
         UserError: No such source, too few rows, or a package is not installed.
     """
-    try:
+    with extras_named():
         import datasets
-    except ImportError as error:
-        raise UserError(
-            "WebSight is read with a package that is not installed: pip install 'sweet_rl[frontend]'"
-        ) from error
     try:
         if source is None:
             rows = datasets.load_dataset(HUB_NAME, CONFIGURATION, split="train", streaming=True)

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from pathlib import Path
 
 import pytest
 
+from sweet_rl.credit.critic_types import CriticFlags
+from sweet_rl.domains import HumanSettings
+from sweet_rl.models import Completion
+from sweet_rl.records import Task, TurnCandidates
+from sweet_rl.task_types import load_domain
 from tests.support.browsers import renderer_or_skip
 from tests.support.command_line import ROOT, read_rows
 from tests.support.manual import blocks, commands, run_command
@@ -35,7 +41,7 @@ def run_python(text: str) -> None:
     exec(compile(text, "a block", "exec"), {"__name__": "__main__"})
 
 
-@pytest.mark.parametrize("page", ["grading_safely.md", "rendering_safely.md"])
+@pytest.mark.parametrize("page", ["grading_safely.md", "rendering_safely.md", "api.md"])
 def test_the_python_blocks_of_a_page_run_and_print_what_they_say(page, checkout, capsys):
     if page == "rendering_safely.md":
         renderer_or_skip(workers=1).close()
@@ -46,6 +52,43 @@ def test_the_python_blocks_of_a_page_run_and_print_what_they_say(page, checkout,
         assert printed
         for value in re.findall(r"^print\(.*\)  # ([\d.]+)(?:;|$)", text, re.MULTILINE):
             assert value in printed
+
+
+def file_of(folder: Path, page: str, name: str) -> str:
+    """A file with the Python block of a page that defines `name`."""
+    (text,) = (text for language, text in blocks(ROOT / page) if language == "python" and f"\n{name} = " in text)
+    path = folder / f"{name.lower()}.py"
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def test_the_examples_on_the_front_page_are_a_domain_and_a_critic(tmp_path):
+    domain, task = load_domain(file_of(tmp_path, "README.md", "DOMAIN")), Task("Five days.", "sea, museums")
+    environment = domain.begin(domain.agent_template(), max_turns=2)(task)
+    environment.step(Completion("I WANT TO ANSWER: museums by the lake", None, None, "stop"))
+    with domain.grader(None) as grader:
+        (grade,) = grader.grade_many([(task, environment.answer)])
+    assert grade.reward == 0.5
+    critic = CriticFlags(critic_type=file_of(tmp_path, "README.md", "CRITIC")).chosen.load()
+    turn = TurnCandidates(
+        id="t", task=task, turn=0, input=[], older_output="old", additional_outputs=["one two", "a b c d e f g h"]
+    )
+    assert asyncio.run(critic.scores([turn])) == [[-6, 0]]
+
+
+def test_the_human_of_ones_own_in_the_manual_asks_its_model(tmp_path):
+    asked = []
+
+    class Model:
+        async def complete(self, messages, sampling):
+            asked.append((messages[0]["content"], sampling.seed))
+            return [Completion("By the sea.", None, None, "stop")]
+
+    domain, task = load_domain(file_of(tmp_path, "docs/your_own_domain.md", "DOMAIN")), Task("a holiday", "sea")
+    human = domain.make_human("any", Model(), domain.human_template(), **vars(domain.limits(HumanSettings())))
+    dialogue = [{"role": "user", "content": "Plan it."}, {"role": "assistant", "content": "Where?"}]
+    assert asyncio.run(human.reply(task, dialogue, 7)).text == "By the sea."
+    assert "about sea" in asked[0][0] and "assistant: Where?" in asked[0][0] and asked[0][1] == 7
 
 
 @pytest.mark.slow

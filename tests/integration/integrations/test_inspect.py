@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
 
-from tests.support.api_server import MODEL, ApiServer
+from sweet_rl.mini.tasks import make_tasks
+from tests.support.api_server import MODEL, ApiServer, Reply, chat_reply
 from tests.support.command_line import Result, call
 from tests.support.other_tools import (
     graded_by_scripts,
@@ -41,24 +43,30 @@ def log_of(folder: Path) -> Path:
 
 
 def test_mini_dialogues_and_rewards_equal_those_of_the_scripts(served, folder):
-    done = evaluate(folder, served.url, "mini", "--epochs", "2")
+    done = evaluate(folder, served.url, "mini", "--epochs", "2", "-T", "agent_prompt_path=mini_agent.txt")
     assert done.code == 0, done.err
-    ours = graded_by_scripts(folder, served.url, "mini", task_type="mini", best_of_n=2)
+    ours = graded_by_scripts(
+        folder, served.url, "mini", task_type="mini", best_of_n=2, agent_prompt_path="mini_agent.txt"
+    )
     assert imported(log_of(folder), folder / "imported.jsonl") == ours
     assert len({row["reward"] for row in ours.values()}) > 1
 
 
-def in_this_process(monkeypatch, folder: Path, url: str, task: str, **settings):
+def in_this_process(monkeypatch, folder: Path, url: str, task: str, arguments: dict | None = None, **settings):
     """The log of the same evaluation without a process of its own."""
     import inspect_ai
+    from inspect_ai.model import get_model
 
     from sweet_rl.integrations import inspect_ai as tasks
 
     monkeypatch.setenv("LOCAL_BASE_URL", url)
     monkeypatch.setenv("LOCAL_API_KEY", "none")
-    made = getattr(tasks, task)(input_path=str(folder / "tasks.jsonl"))
+    made = getattr(tasks, task)(input_path=str(folder / "tasks.jsonl"), **(arguments or {}))
+    model = get_model(NAME, memoize=False)  # because it keeps the address of an earlier test
+    if "model_roles" in settings:
+        settings["model_roles"] = {"human": model}
     (log,) = inspect_ai.eval(
-        made, model=NAME, max_retries=0, display="none", log_dir=str(folder / "logs"), log_format="eval", **settings
+        made, model=model, max_retries=0, display="none", log_dir=str(folder / "logs"), log_format="eval", **settings
     )
     return log
 
@@ -66,7 +74,7 @@ def in_this_process(monkeypatch, folder: Path, url: str, task: str, **settings):
 def test_colbench_with_a_model_as_the_human_equals_the_scripts(tmp_path, monkeypatch):
     tasks = write_colbench_tasks(tmp_path, 4)
     with ApiServer(plays_colbench(tasks)) as server:
-        log = in_this_process(monkeypatch, tmp_path, server.url, "colbench_backend", model_roles={"human": NAME})
+        log = in_this_process(monkeypatch, tmp_path, server.url, "colbench_backend", model_roles=True)
         assert log.status == "success", log.error
         ours = graded_by_scripts(tmp_path, server.url, MODEL)
     assert imported(log_of(tmp_path), tmp_path / "imported.jsonl") == ours
@@ -78,3 +86,59 @@ def test_a_dead_server_gives_no_reward(folder, monkeypatch):
     assert log.results is None
     result = call("import_dialogues.py", input_path=log_of(folder), output_path=folder / "imported.jsonl")
     assert result.code == 1 and "none of its 3 dialogues has a reward" in result.err
+
+
+@pytest.mark.parametrize(
+    ("limit", "turns"), [({"message_limit": 4}, 2), ({"time_limit": 3}, 1), ({"token_limit": 20}, 1)]
+)
+def test_a_limit_ends_its_sample_only_and_the_dialogue_is_graded_as_it_stands(limit, turns, folder, monkeypatch):
+    first = make_tasks(1, seed=4)[0]
+
+    def answer(body: dict) -> Reply:
+        messages = body["messages"]
+        if first["problem_description"] in messages[0]["content"]:  # this one would go on
+            return Reply(wait=30) if len(messages) > 1 and "time_limit" in limit else chat_reply("Why?")
+        return chat_reply("I WANT TO ANSWER:\ndef f(): pass")
+
+    with ApiServer(answer) as server:
+        log = in_this_process(monkeypatch, folder, server.url, "mini", **limit)
+    assert log.status == "success" and len(log.samples) == 3, log.error
+    ended = [sample for sample in log.samples if sample.limit is not None]
+    assert [sample.limit.type for sample in ended] == [next(iter(limit)).removesuffix("_limit")]
+    assert ended[0].scores["grade"].value == {"reward": 0.0, "success": 0.0}
+    dialogue = ended[0].store["dialogue"]
+    spoken = [message for message in dialogue["dialogue_history"] if message["role"] == "assistant"]
+    assert (dialogue["ending"], len(spoken)) == ("turn_limit", turns)
+
+
+def test_a_model_that_does_not_know_the_world_is_told_how_to_answer(folder, monkeypatch):
+    tasks = make_tasks(3, seed=4)
+
+    def answer(body: dict) -> Reply:  # a model that does what it is told, and nothing else
+        opening = body["messages"][0]["content"]
+        task = next(task for task in tasks if task["problem_description"] in opening)
+        marker = "I WANT TO ANSWER:" if "I WANT TO ANSWER:" in opening else "Here it is:"
+        return chat_reply(f"{marker}\n```python\n{task['ground_truth']}\n```")
+
+    with ApiServer(answer) as server:
+        log = in_this_process(monkeypatch, folder, server.url, "mini")
+    assert [sample.scores["grade"].value["success"] for sample in log.samples] == [1.0] * 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"max_turn": 3}, "max_turns"),
+        ({"max_turns": "many"}, "max_turns.*a whole number"),
+        ({"grading": {"time": 1}}, "timeout"),
+        ({"input_path": "nowhere.jsonl"}, "nowhere.jsonl"),
+    ],
+)
+def test_an_argument_that_cannot_be_used_is_one_message_of_inspect(arguments, words):
+    from inspect_ai._util.error import PrerequisiteError
+
+    from sweet_rl.integrations import inspect_ai as tasks
+
+    with pytest.raises(PrerequisiteError) as caught:
+        tasks.mini(**arguments)
+    assert re.search(words, str(caught.value.message))

@@ -4,9 +4,8 @@ import asyncio
 
 import pytest
 
-from sweet_rl.credit.critic_types import TurnCriticFlags
 from sweet_rl.errors import UserError
-from sweet_rl.integrations.benchmark import Benchmark, CalledModel, DialogueFailed, LimitReached, settings_of
+from sweet_rl.integrations.benchmark import Benchmark, CalledModel, DialogueFailed, LimitReached
 from sweet_rl.mini.tasks import TEST_SEED, make_tasks
 from sweet_rl.models.base import Completion, ModelError
 from sweet_rl.records import Task
@@ -43,7 +42,10 @@ def task(tasks):
 
 def test_the_mini_tasks_are_those_of_the_test_file(benchmark, tasks):
     assert [task.ground_truth for task in tasks[:3]] == [row["ground_truth"] for row in make_tasks(3, TEST_SEED)]
-    assert len(tasks) == 400 and benchmark.opening(tasks[0]) == tasks[0].problem_description
+    assert len(tasks) == 400
+    for path, told in ((None, True), ("mini_agent.txt", False)):
+        opening = Benchmark("mini", agent_prompt_path=path).opening(tasks[0])
+        assert tasks[0].problem_description in opening and ("I WANT TO ANSWER:" in opening) == told
 
 
 def test_a_right_answer_gets_a_reward_of_1(benchmark, task):
@@ -97,9 +99,6 @@ def test_what_cannot_work_is_one_message(tmp_path):
     ):
         with pytest.raises(UserError, match=words):
             Benchmark(**settings)
-    for given, words in (({"model": "mini"}, "critic.* model;.*model_id"), ({}, "missing: --model_id")):
-        with pytest.raises(UserError, match=words):
-            settings_of(TurnCriticFlags, given, "critic")
     with pytest.raises(UserError, match="input_path"):
         Benchmark("code").load_tasks()
     plain = {"problem_description": "p", "ground_truth": "def f(): return 1", "test_cases": {"test1": "f()"}}

@@ -11,7 +11,7 @@ import torch
 from sweet_rl.errors import UserError
 from sweet_rl.log_probs.privileged_information import hint_text
 from sweet_rl.log_probs.value_head import attach_value_head, turn_values
-from sweet_rl.log_probs.vision import load_vision_weights, picture_batch, picture_values
+from sweet_rl.log_probs.vision import FAMILIES, VisionFormat, load_vision_weights, picture_batch, picture_values
 
 Image = pytest.importorskip("PIL.Image", reason="needs: pip install -e '.[frontend]'")
 
@@ -65,6 +65,33 @@ def test_values_are_those_of_the_head_on_the_mean_of_all_visual_and_text_tokens(
     np.testing.assert_allclose(last, [expected[1].item(), expected[2].item(), expected[5].item()], atol=1e-8)
     swapped = picture_values(model, form, texts, [png("blue", (84, 56)), pictures[1], pictures[2]])
     assert abs(swapped[0] - last[0]) > 1e-6 and swapped[1:] == pytest.approx(last[1:], abs=1e-8)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_candidates_of_a_turn_share_its_prompt_and_picture_and_nothing_else(family, tmp_path, monkeypatch):
+    from tests.support.tiny_vision import save_tiny_vision_model
+
+    path = save_tiny_vision_model(tmp_path, family=family)
+    form = VisionFormat.from_pretrained(path)
+    model = attach_value_head(load_vision_weights(path, torch.float64), seed=3).eval()
+    red, blue = png("red", (84, 56)), png("blue", (84, 56))
+    # Two tasks whose prompts have the same ids, for their pictures are equally large.
+    pictures = [red, red, blue, red, blue]
+    answers = ["One.", "A much longer page.", "One.", "Why?", "Two."]
+    texts = [form.encode(form.chat.dialogue(dialogue(one)), None, (84, 56), "here") for one in answers]
+    expected = []
+    for text, picture in zip(texts, pictures, strict=True):
+        ids = torch.from_numpy(text.ids)[None]
+        hidden = model.model(input_ids=ids, **form.model_inputs([picture], ids)).last_hidden_state[0]
+        expected.append(model.value_head(hidden.mean(0)).item())
+    drawn = []
+    seen = form.model_inputs
+    monkeypatch.setattr(form, "model_inputs", lambda shown, ids: drawn.extend(shown) or seen(shown, ids))
+    np.testing.assert_allclose(picture_values(model, form, texts, pictures), expected, rtol=0, atol=1e-8)
+    assert drawn == [red, blue]
+    model.set_attn_implementation("eager")  # cannot share, and computes its softmax in float32
+    np.testing.assert_allclose(picture_values(model, form, texts, pictures), expected, rtol=0, atol=1e-5)
+    assert len(drawn) == 2 + len(texts)
 
 
 def test_a_model_without_eyes_is_refused(tiny_chat_model):

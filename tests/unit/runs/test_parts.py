@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
+import time
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -45,3 +48,56 @@ def test_parts_are_appended_in_order_and_those_that_failed_or_were_killed_are_co
     assert "".join(row["seen"] for row in rows) == "aaabbbccc"
     assert path.read_text().startswith(first) and os.getpid() not in {row["process"] for row in rows}
     assert {one.name for one in tmp_path.iterdir()} == {"out.jsonl", "out.jsonl.manifest.json"}
+
+
+def work_with_an_engine(pids: str, last: bool, output_path: str, shard: str) -> None:
+    """Start a process that ends never, as vLLM does; then end or, if not `last`, wait for ever."""
+    engine = multiprocessing.get_context("spawn").Process(target=time.sleep, args=(3600,))
+    engine.start()
+    Path(pids, f"{os.getpid()} {engine.pid}").touch()
+    if not last:
+        time.sleep(3600)
+    with open_run(output_path, {}) as run:
+        run.write({"id": shard})
+        run.finish()
+
+
+def rank_for_ever(folder: str) -> None:
+    with open_run(Path(folder, "out.jsonl"), {}) as run:
+        run_parts(run, partial(work_with_an_engine, folder, False), [{}, {}])
+
+
+def started(folder: Path) -> list[int]:
+    return [int(pid) for path in folder.glob("* *") for pid in path.name.split()]
+
+
+def wait_for(holds) -> None:
+    limit = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < limit
+        time.sleep(0.05)
+
+
+def running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_a_part_may_start_processes_and_ends_them_at_its_end(tmp_path):
+    with open_run(tmp_path / "out.jsonl", {}) as run:
+        run_parts(run, partial(work_with_an_engine, str(tmp_path), True), [{}, {}])
+        run.finish()
+    assert len(started(tmp_path)) == 4 and not any(map(running, started(tmp_path)))
+    assert [row["id"] for row in read_rows(tmp_path / "out.jsonl")] == ["1/2", "2/2"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_the_processes_of_parts_end_with_the_one_that_started_them(tmp_path, number):
+    whole = multiprocessing.get_context("spawn").Process(target=rank_for_ever, args=(str(tmp_path),))
+    whole.start()
+    wait_for(lambda: len(started(tmp_path)) == 4)
+    os.kill(whole.pid, number)
+    whole.join(60)
+    wait_for(lambda: not any(map(running, started(tmp_path))))

@@ -1,0 +1,239 @@
+"""The main table and the forest plot of docs/results.md, from the committed files of the studies.
+
+    python -m lab.overview.overview
+
+It writes overview.json, overview.md, forest-light.png and forest-dark.png into results/. The page has them from
+there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from sweet_rl.cli import run
+from sweet_rl.evaluation import figures
+from sweet_rl.evaluation.statistics import holm
+from sweet_rl.runs.texts import write_texts
+
+ROOT = Path(__file__).parents[2]
+RESULTS = Path(__file__).parent / "results"
+LIGHT = (figures.ACCENT, "#7a7a7a", "#303030", "#e9eef5")  # settings that are pooled, others, ink, margin of equality
+INK = ("text.color", "axes.labelcolor", "xtick.color", "ytick.color", "axes.edgecolor")
+PAPER = ("figure.facecolor", "axes.facecolor", "savefig.facecolor")
+MARGIN = 2.0  # points of success; a smaller difference is called none
+COLUMNS = {
+    "zero-shot": "zero-shot",
+    "rejection fine-tuning": "rejection fine-tuning",
+    "multi-turn DPO": "multi-turn DPO",
+    "untrained": "turn pairs, untrained critic",
+    "SWEET-RL": "SWEET-RL",
+    "paper": "SWEET-RL, paper's reference",
+}
+NAMES = {"untrained": "no critic training", "paper": "seed model as reference"}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """An agent and its tasks.
+
+    Attributes:
+        name: As it is shown.
+        files: The comparisons with its runs; a run with the name of a column is taken from the first that has it.
+        series: Files whose seeds are further seeds of the multi-turn DPO and SWEET-RL of `files`, which they replace.
+        at: Ending of the runs' names in files of curves.
+        pooled: Whether it is one of the settings that are pooled: of an agent of its own, measured by success.
+    """
+
+    name: str
+    files: tuple[str, ...]
+    series: tuple[str, ...] = ()
+    at: str = ""
+    pooled: bool = True
+
+
+TAUGHT, HARD = "lab/taught/results/share_{}.json", "results/mini_hard/{}.json"
+SETTINGS = (
+    Setting("quick world", ("results/mini/table2.json", "results/mini/table3.json")),
+    Setting("quick world, 120 dialogues", ("results/mini/figure3b.json",), at="@120", pooled=False),
+    Setting("quick world, 40 dialogues", ("results/mini/figure3b.json",), at="@40", pooled=False),
+    Setting("quick world, larger agent", ("results/mini/table4.json",)),
+    Setting("agent that saw the solution in 20 %", (TAUGHT.format(20),)),
+    Setting("agent that saw it in 10 %", (TAUGHT.format(10),)),
+    Setting("agent that saw it in 5 %", (TAUGHT.format(5),)),
+    Setting("agent that never saw it", ("lab/untaught/results/table.json",)),
+    Setting(
+        "hard world",
+        (HARD.format("table2"), HARD.format("table3")),
+        series=(HARD.format("ten_seeds"), HARD.format("replication_2")),
+    ),
+    Setting(
+        "hard world, second round", ("lab/policy_gradients/results/online.json",), at="@400", pooled=False
+    ),
+    Setting("web pages (similarity)", ("lab/pages/results/pages.json",), pooled=False),
+    Setting(
+        "SmolLM2-135M, one seed", ("lab/smollm2/results/table2.json",), pooled=False
+    ),
+)  # fmt: skip
+
+
+@cache
+def runs(file: str) -> dict[str, tuple[float, list[float]]]:
+    """The success (or similarity) of each run of a comparison, in percent: its mean, and the values of its seeds."""
+    comparison = json.loads((ROOT / file).read_text(encoding="utf-8"))
+    measure = comparison["measure"]
+    return {
+        one["name"]: (100 * one[measure]["mean"], [100 * value for value in one[f"{measure}_by_seed"]])
+        for one in comparison["runs"]
+    }
+
+
+def values(setting: Setting, column: str) -> tuple[float, list[float]] | None:
+    """The mean of a column in a setting, and its values by seed; None if it was not run there."""
+    for name in (f"{column}{setting.at}", NAMES.get(column, column), f"SWEET-RL ({NAMES.get(column)})"):
+        for file in setting.files:
+            if name in runs(file):
+                return runs(file)[name]
+    return None
+
+
+def t_interval(values: Sequence[float], level: float = 0.95) -> tuple[float, float]:
+    """The interval of the mean by a t test. Raises ValueError below two values."""
+    if len(values) < 2:
+        raise ValueError("an interval needs two values")
+    half = stats.t.ppf((1 + level) / 2, len(values) - 1) * np.std(values, ddof=1) / len(values) ** 0.5
+    return float(np.mean(values) - half), float(np.mean(values) + half)
+
+
+def difference(a: Sequence[float], b: Sequence[float]) -> dict[str, Any]:
+    """a - b, paired: mean and count; from two pairs on interval, p, and whether the two are equal within MARGIN.
+
+    They are if two one-sided t tests at 5 % say so, that is, if the 90 % interval lies inside the margin.
+    """
+    return summary([x - y for x, y in zip(a, b, strict=True)])
+
+
+def summary(gaps: Sequence[float]) -> dict[str, Any]:
+    """See `difference`."""
+    found: dict[str, Any] = {"mean": float(np.mean(gaps)), "count": len(gaps)}
+    if len(gaps) > 1:
+        low, high = t_interval(gaps)
+        inner = t_interval(gaps, 0.90)
+        found |= {"low": low, "high": high, "p": float(stats.ttest_1samp(gaps, 0).pvalue)}
+        found["equal"] = -MARGIN < inner[0] and inner[1] < MARGIN
+    return found
+
+
+def overview() -> dict[str, Any]:
+    """The rows of the table, and of both columns of the figure with their pooled line."""
+    rows: list[dict[str, Any]] = []
+    for setting in SETTINGS:
+        found = {column: values(setting, column) for column in COLUMNS}
+        row: dict[str, Any] = {
+            "name": setting.name,
+            "pooled": setting.pooled,
+            "means": {column: one and one[0] for column, one in found.items()},
+        }
+        seeds = {column: one[1] for column, one in found.items() if one}
+        if "untrained" in seeds:
+            row["training"] = difference(seeds["SWEET-RL"], seeds["untrained"])
+        if setting.series:
+            for name in ("SWEET-RL", "multi-turn DPO"):
+                seeds[name] = [value for file in setting.series for value in runs(file)[name][1]]
+                row["means"][name] = float(np.mean(seeds[name]))
+        row["lead"] = difference(seeds["SWEET-RL"], seeds["multi-turn DPO"])
+        rows.append(row)
+    pooled = {}
+    for column in ("lead", "training"):
+        tested = [row[column] for row in rows if "p" in row.get(column, {})]
+        for one, p in zip(tested, holm([one["p"] for one in tested]), strict=True):
+            one["p_holm"] = p
+        pooled[column] = summary([row[column]["mean"] for row in rows if row["pooled"] and column in row])
+    return {"margin": MARGIN, "rows": rows, "pooled": pooled}
+
+
+def markdown(found: dict[str, Any]) -> str:
+    """The main table, and the differences of the figure in figures."""
+    lines = ["| setting | " + " | ".join(COLUMNS.values()) + " |", "| --- |" + " ---: |" * len(COLUMNS)]
+    for row in found["rows"]:
+        cells = ["" if mean is None else f"{mean:.1f}" for mean in row["means"].values()]
+        lines.append(f"| {row['name']} | " + " | ".join(cells) + " |")
+    lines += ["", "| setting | seeds | SWEET-RL - multi-turn DPO | p | trained - untrained critic | p |"]
+    lines.append("| --- | ---: | ---: | ---: | ---: | ---: |")
+    for row in [*found["rows"], {"name": "pooled (of settings)", **found["pooled"]}]:
+        cells = [str(row["lead"]["count"]), *_cells(row["lead"]), *_cells(row.get("training"))]
+        lines.append(f"| {row['name']} | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _cells(one: dict[str, Any] | None) -> tuple[str, str]:
+    if one is None:
+        return "", ""
+    mean, low, high = (f"{round(one.get(part, 0.0), 1) + 0.0:+.1f}" for part in ("mean", "low", "high"))
+    if "p" not in one:
+        return mean, ""
+    p = one.get("p_holm", one["p"])
+    shown = "< 0.001" if p < 0.001 else f"{p:.3f}"
+    return f"{mean} ({low} to {high})", shown
+
+
+def forest(found: dict[str, Any], dark: bool = False) -> Any:
+    """The figure: a line a setting, SWEET-RL minus multi-turn DPO on the left, trained minus untrained on the right."""
+    import matplotlib.pyplot as plt
+
+    rows = [*found["rows"], {"name": "pooled", **found["pooled"]}]
+    accent, other, ink, band = ("#6cb6ff", "#8b949e", "#e6edf3", "#1c2a3d") if dark else LIGHT
+    colors = (
+        {name: ink for name in INK} | {name: "#0d1117" for name in PAPER} | {"grid.color": "#30363d"} if dark else {}
+    )
+    with plt.rc_context(figures.SETTINGS | colors):
+        figure, axes = plt.subplots(1, 2, figsize=(8.4, 0.8 + 0.3 * len(rows)), sharey=True, width_ratios=(3, 2))
+        places = list(range(len(rows)))[::-1]
+        titles = ("SWEET-RL minus multi-turn DPO, points", "trained minus untrained critic")
+        for axis, column, title in zip(axes, ("lead", "training"), titles, strict=True):
+            axis.axvline(0, color=ink, linewidth=0.8)
+            if column == "training":
+                axis.axvspan(-MARGIN, MARGIN, color=band, zorder=0)
+            for place, row in zip(places, rows, strict=True):
+                if (one := row.get(column)) is None:
+                    continue
+                pooled = row["name"] == "pooled"
+                mean, color = one["mean"], accent if pooled or row.get("pooled") else other
+                ends = [[mean - one["low"]], [one["high"] - mean]] if "low" in one else None
+                shape = {"fmt": "D" if pooled else "o", "color": color, "capsize": 2.5, "linewidth": 1.5}
+                axis.errorbar(mean, place, xerr=ends, markersize=7 if pooled else 5, **shape)
+            axis.axhline(0.5, color=other, linewidth=0.8)
+            axis.set_title(title, fontsize=9, loc="left")
+            axis.grid(axis="y", visible=False)
+            axis.tick_params(axis="y", length=0)
+            axis.set_ylim(-0.6, len(rows) - 0.4)
+        counts = [f"{row['name']}  ({row['lead']['count']})" for row in rows]
+        axes[0].set_yticks(places, counts)
+        figure.tight_layout()
+    return figure
+
+
+def main(output_dir: str = str(RESULTS)) -> None:
+    """Write overview.json, overview.md, forest-light.png and forest-dark.png.
+
+    Args:
+        output_dir: Folder of the files.
+    """
+    found = overview()
+    folder = Path(output_dir)
+    texts = {folder / "overview.json": json.dumps(found, indent=1) + "\n", folder / "overview.md": markdown(found)}
+    write_texts(texts, overwrite=True)
+    for shade in ("light", "dark"):
+        forest(found, shade == "dark").savefig(folder / f"forest-{shade}.png")
+    print(markdown(found))
+
+
+if __name__ == "__main__":
+    run(main)

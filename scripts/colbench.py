@@ -1,0 +1,51 @@
+"""ColBench's Backend Programming for models behind an API or on a server, in one command: from the tasks to the table.
+
+    OPENAI_API_KEY=... sweet-rl colbench --model gpt-4o --human gpt-4o-mini --limit 100
+
+    sweet-rl colbench --model MODEL --model_hostname localhost:8000 --human HUMAN --human_hostname localhost:8001
+
+    sweet-rl colbench --model A,B --model_hostname https://api.example/v1 --model_api_key_variable KEY \
+        --human HUMAN --human_hostname https://api.human.example/v1 --human_api_key_variable HUMAN_KEY
+
+It downloads the tasks, makes one call to each model and to the human, prints an estimate of calls and tokens, plays and
+grades the dialogues, prints the table with the paper's rows, and writes a page per model to read the dialogues. Every
+reply is kept when it arrives: the same command continues a run that was stopped, and asks for nothing twice.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from sweet_rl.cli import prefix, run
+from sweet_rl.colbench import ModelsAndTasks, run_colbench
+from sweet_rl.domains import HumanSettings
+from sweet_rl.domains.backend.environment import CodeGrading
+from sweet_rl.models import CallSettings, ModelSettings, Sampling
+from sweet_rl.rollout.collect import CollectionSettings
+
+PAPER_TASKS = CollectionSettings(num_tasks=1000)  # the paper's test set
+CACHED = CallSettings(cache="calls")  # in the folder
+
+
+def main(
+    wanted: ModelsAndTasks,
+    env: Annotated[ModelSettings, prefix("human_", engine=None, tokenizer=None, bf16=None)],
+    human: Annotated[HumanSettings, prefix("human_")],
+    sampling: Annotated[Sampling, prefix("", n=None, seed=None)],
+    grading: Annotated[CodeGrading, prefix("", timeout=None, memory_mb=None, paper_grader=None)],
+    collection: Annotated[
+        CollectionSettings, prefix("", num_tasks="limit", best_of_n=None, record_logprobs=None)
+    ] = PAPER_TASKS,
+    calls: Annotated[CallSettings, prefix("", cache=None)] = CACHED,
+    overwrite: bool = False,
+) -> None:
+    """Evaluate models behind an API or on servers on ColBench's Backend Programming.
+
+    Args:
+        overwrite: Replace dialogues and grades of other settings.
+    """
+    run_colbench(wanted, collection, sampling, env, human, calls, grading, overwrite)
+
+
+if __name__ == "__main__":
+    run(main)

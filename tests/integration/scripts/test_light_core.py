@@ -1,0 +1,100 @@
+"""What the plain install does without torch and transformers, and what a command says that needs them."""
+
+from __future__ import annotations
+
+import json
+import os
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+from sweet_rl.errors import EXTRAS
+from sweet_rl.mini.tasks import make_tasks
+from sweet_rl.records import Task
+from tests.support.api_server import MODEL, ApiServer, Reply, chat_reply
+from tests.support.command_line import ROOT, Result, read_rows, write_rows
+
+# The packages cannot be imported, as if they were not installed.
+WITHOUT = f"""
+import sys
+
+class Absent:
+    def find_spec(name, path=None, target=None):
+        if name.partition(".")[0] in {EXTRAS["train"]}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Absent)
+"""
+RUN = WITHOUT + "import scripts; sys.argv[0] = 'sweet-rl'; scripts.main()"
+TASKS = [Task(f"Add {n}.", f"def f(x):\n    return x + {n}\n", {"a": "f(1)"}, f"t{n}") for n in range(2)]
+
+
+def light(folder: Path, *words: str, code: str = RUN) -> Result:
+    """Run the command in a process of its own without those packages."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+    environment |= {"LOCAL_KEY": "a-key-of-this-machine"}
+    started = [sys.executable, "-c", code, *words]
+    done = subprocess.run(started, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
+    return Result(done.returncode, done.stdout, done.stderr)
+
+
+def test_colbench_runs_from_the_tasks_to_the_page(tmp_path):
+    def answer(body: dict) -> Reply:
+        prompt = body["messages"][0]["content"]
+        if "<hidden_code>" in prompt or "Add " not in prompt:
+            return chat_reply("It is a number.")
+        number = int(prompt.split("Add ")[1].split(".")[0])
+        asked = len(body["messages"]) > 1
+        return chat_reply(f"I WANT TO ANSWER:\n{TASKS[number].ground_truth}" if asked else "What is it?")
+
+    write_rows(tmp_path / "tasks.jsonl", TASKS)
+    with ApiServer(answer) as server:
+        sides = [word for side in ("model", "human") for word in (f"--{side}", MODEL, f"--{side}_hostname", server.url)]
+        done = light(tmp_path, "colbench", *sides, "--tasks", "tasks.jsonl", "--limit", "2")
+    assert done.code == 0, done.err
+    folder = tmp_path / "colbench" / "first_2"
+    assert [row["reward"] for row in read_rows(folder / f"{MODEL}.graded.jsonl")] == [1.0, 1.0]
+    assert json.loads((folder / "results.json").read_text())["runs"][0]["success"]["mean"] == 1.0
+    assert (folder / f"{MODEL}.html").stat().st_size > 10_000
+
+
+def test_every_command_explains_itself(tmp_path):
+    names = sorted(path.stem for path in (ROOT / "scripts").glob("[a-z]*.py"))
+    code = f"{WITHOUT}import importlib\nfor name in {names}: importlib.import_module(f'scripts.{{name}}')"
+    done = light(tmp_path, code=code)
+    assert done.code == 0 and len(names) > 15, done.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "train --pretrain mini --dataset pairs.jsonl --save_path out",
+        "make_mini_agent --save_path out",
+        "simulate --agent_model mini --env_model mini --input_path mini.jsonl --output_path out.jsonl",
+        "evaluate --input_path tasks.jsonl --grade_references --tokenizer mini --output_path out.jsonl",
+    ],
+)
+def test_a_command_that_needs_them_says_which_extra_brings_them(words, tmp_path):
+    write_rows(tmp_path / "tasks.jsonl", TASKS)
+    write_rows(tmp_path / "mini.jsonl", make_tasks(1, seed=1))
+    write_rows(tmp_path / "pairs.jsonl", [{"chosen": "Q: a A: b", "rejected": "Q: a A: c"}])
+    done = light(tmp_path, *words.split())
+    assert done.code == 2 and "pip install 'sweet_rl[train]'" in done.err and "Traceback" not in done.err, done.err
+    assert not (tmp_path / "out").exists() and not (tmp_path / "out.jsonl").exists()
+
+
+def test_the_extras_that_are_named_bring_the_packages():
+    with mock.patch("setuptools.setup") as setup:
+        runpy.run_path(str(ROOT / "setup.py"))
+    brought = setup.call_args.kwargs["extras_require"]
+    for package in ("torch", "transformers", "accelerate", "jinja2"):
+        assert package in EXTRAS["train"]
+        assert not any(one.startswith(package) for one in setup.call_args.kwargs["install_requires"])
+        for extra in ("train", "deepspeed", "frontend", "lora", "qlora", "vllm", "workflow", "test"):
+            assert any(one.startswith(package) for one in brought[extra]), (package, extra)
+    for extra in ("deepspeed", "inspect", "lora", "plots", "qlora", "vllm"):
+        assert any(one.startswith(EXTRAS[extra]) for one in brought[extra])

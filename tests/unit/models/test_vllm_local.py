@@ -1,0 +1,75 @@
+"""How vLLM's engine is started, with a stand-in that records it. tests/integration runs the real one where it is."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from types import ModuleType, SimpleNamespace
+
+import pytest
+import torch
+
+from sweet_rl.errors import UserError
+from sweet_rl.models import vllm_local
+from sweet_rl.models.vllm_local import VLLMModel, memory_share
+
+
+@pytest.fixture
+def started(monkeypatch) -> list[dict]:
+    """The settings of each engine that was started; with max_model_len 0 it does not start."""
+    made: list[dict] = []
+
+    def from_engine_args(settings, usage_context):
+        if settings["max_model_len"] == 0:
+            raise ValueError("no room for the cache.\nMore lines")
+        made.append({"context": usage_context, **settings})
+
+    modules = {
+        "vllm": {},
+        "vllm.engine": {},
+        "vllm.engine.arg_utils": {"AsyncEngineArgs": dict},
+        "vllm.usage": {},
+        "vllm.usage.usage_lib": {"UsageContext": SimpleNamespace(OPENAI_API_SERVER="server")},
+        "vllm.v1": {},
+        "vllm.v1.engine": {},
+        "vllm.v1.engine.async_llm": {"AsyncLLM": SimpleNamespace(from_engine_args=from_engine_args)},
+    }
+    for name, content in modules.items():
+        module = ModuleType(name)
+        vars(module).update(content)
+        monkeypatch.setitem(sys.modules, name, module)
+    return made
+
+
+def gpus(monkeypatch, free: list[float], taken: int = 0, total: float = 80e9) -> None:
+    monkeypatch.setattr(vllm_local, "gpu_memory", lambda **asked: free if asked else [total] * len(free))
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda number: taken if number == 0 else 0)
+
+
+def test_an_engine_is_started_as_a_server_is_for_the_longest_texts_that_fit(started, tiny_chat_model, monkeypatch):
+    gpus(monkeypatch, [79e9])
+    for settings in ({}, {"max_model_len": 64, "gpu_memory_utilization": 0.3}):
+        asyncio.run(VLLMModel(tiny_chat_model, **settings).check())
+    common = {"context": "server", "model": tiny_chat_model, "logprobs_mode": "processed_logprobs"}
+    assert started == [
+        common | {"max_model_len": -1, "gpu_memory_utilization": 0.9},
+        common | {"max_model_len": 64, "gpu_memory_utilization": 0.3},
+    ]
+
+
+def test_an_engine_that_does_not_start_says_why_and_what_can_be_changed(started, tiny_chat_model, monkeypatch):
+    gpus(monkeypatch, [79e9])
+    with pytest.raises(UserError, match=r"no room for the cache\. .*engine_settings"):
+        asyncio.run(VLLMModel(tiny_chat_model, max_model_len=0).check())
+
+
+def test_an_engine_takes_what_others_leave_and_room_for_a_model_of_this_process_to_compute(monkeypatch):
+    gpus(monkeypatch, [])
+    assert memory_share() == {}
+    gpus(monkeypatch, [79e9, 41e9])  # another process on the second GPU
+    assert memory_share() == {"gpu_memory_utilization": 0.5}
+    gpus(monkeypatch, [62e9, 79e9], taken=16_000_000_000)  # a critic of this process on the first
+    assert memory_share() == {"gpu_memory_utilization": 0.7}
+    gpus(monkeypatch, [1e9])
+    with pytest.raises(UserError, match="GPU 0"):
+        memory_share()
