@@ -55,7 +55,7 @@ def check_model(name: str) -> tuple[Model | None, Finding]:
         return None, failed(f"models: {error}")
     model = Model(name, shape, 2 * shape.parameters if where == "on the hub" else 0)
     size = f", {model.download / 1e9:.1f} GB to download" if model.download else ""
-    return model, ok(f"models: {name} can be read ({shape.parameters / 1e9:.2f} billion weights, {where}{size})")
+    return model, ok(f"models: {name} can be read ({shape.parameters / 1e6:,.0f} million weights, {where}{size})")
 
 
 def _is_cached(name: str) -> bool:

@@ -32,10 +32,12 @@ class PreflightSettings:
         hostname: Server of the human, which must answer; several separated by commas.
         api_key_variable: Environment variable that holds the key of the human's server.
         human_gpus: GPUs on which the run itself will start a server of the human, as CUDA_VISIBLE_DEVICES names them.
+        human_share: Share of the memory of these GPUs that the server takes; the agent then plays beside it.
         output_dir: Folder of the run.
         trainings: Config files of the trainings, separated by commas.
         train_flags: Flags that all trainings get beside their config: --train_flags="--lora_rank 16".
-        launch: Launcher of the trainings, for example "torchrun --nproc_per_node 8".
+        launch: Launcher of a training, for example "torchrun --nproc_per_node 8".
+        at_once: Number of trainings that run at the same time, each with processes of its own.
         cpu: Run on the CPU on purpose: GPUs are not looked at.
     """
 
@@ -45,10 +47,12 @@ class PreflightSettings:
     hostname: str | None = None
     api_key_variable: str | None = None
     human_gpus: str | None = None
+    human_share: float | None = None
     output_dir: str = "runs"
     trainings: tuple[str, ...] = ()
     train_flags: str = ""
     launch: str = "python"
+    at_once: int = 1
     cpu: bool = False
 
 
@@ -94,7 +98,9 @@ def findings(settings: PreflightSettings) -> Iterator[Finding]:
     trained = [models[name] for name in (settings.agent_model, settings.critic_model) if name in models]
     each, processes = processes_of(settings.launch, len(gpus))
     if not settings.cpu and not broken:
-        yield from check_count(gpus, each, max((model.shape.parameters for model in trained), default=0))
+        yield from check_count(
+            gpus, each * settings.at_once, max((model.shape.parameters for model in trained), default=0)
+        )
     yield check_compiler(needed=bool(gpus) or "deepspeed" in needed)
     ways = [how.attention for how in plans if how.attention]
     if trained:
@@ -112,7 +118,14 @@ def _sizes(
     settings: PreflightSettings, configs: dict[str, tuple], models: dict[str, Model], gpus: Gpus, processes: int
 ) -> Iterator[Finding]:
     """Memory of each step, and the disk."""
-    from sweet_rl.preflight.sizes import PlannedTraining, check_disk, check_engine, check_ranking, check_training
+    from sweet_rl.preflight.sizes import (
+        SHARE,
+        PlannedTraining,
+        check_disk,
+        check_engine,
+        check_ranking,
+        check_training,
+    )
     from sweet_rl.preflight.versions import installed
 
     planned: list[PlannedTraining] = []
@@ -123,23 +136,28 @@ def _sizes(
     if gpus:
         with_vllm = installed("vllm") is not None
         agent = models.get(settings.agent_model)
+        others, share = gpus, SHARE
         if settings.human_gpus and settings.env_model in models:
-            human, others = _divided(gpus, settings.human_gpus)
-            yield check_engine("the human", models[settings.env_model], human, with_vllm=True)
-        else:
-            others = gpus
+            human, others = _divided(gpus, settings.human_gpus, settings.human_share is not None)
+            own = settings.human_share or SHARE
+            share -= settings.human_share or 0
+            yield check_engine("the human", models[settings.env_model], human, True, own)
         if agent:
-            yield check_engine("dialogues and sampling", agent, others, with_vllm)
+            yield check_engine("dialogues and sampling", agent, others, with_vllm, share)
         for training in planned:
             yield check_training(training, gpus, processes)
         if agent and planned:
             critic = models.get(settings.critic_model or "")
             yield check_ranking([critic] if critic else [agent, agent], gpus)
-    yield from check_disk(settings.output_dir, planned, list(models.values()), processes)
+    yield from check_disk(settings.output_dir, planned, list(models.values()), processes, settings.at_once)
 
 
-def _divided(gpus: Gpus, human_gpus: str) -> tuple[Gpus, Gpus]:
-    """The GPUs of the human and the others. Raises UserError for one that torch does not see."""
+def _divided(gpus: Gpus, human_gpus: str, shared: bool) -> tuple[Gpus, Gpus]:
+    """The GPUs of the human and those of the agent: the others, or all if they are shared.
+
+    Raises:
+        UserError: A GPU is named that torch does not see, or none is left.
+    """
     from sweet_rl.model_loading import visible_groups
     from sweet_rl.preflight.gpus import Gpus
 
@@ -147,11 +165,13 @@ def _divided(gpus: Gpus, human_gpus: str) -> tuple[Gpus, Gpus]:
     own = [name.strip() for name in human_gpus.split(",")]
     if unknown := [name for name in own if name not in names]:
         raise UserError(f"--human_gpus names {', '.join(unknown)}; torch can use {', '.join(names)}.")
-    if len(own) == len(names):
-        raise UserError(f"--human_gpus {human_gpus} leaves no GPU to the agent's dialogues: name fewer.")
+    if len(own) == len(names) and not shared:
+        raise UserError(
+            f"--human_gpus {human_gpus} leaves no GPU to the agent's dialogues: name fewer, or --human_share."
+        )
     parts = []
     for mine in (True, False):
-        chosen = [i for i, name in enumerate(names) if (name in own) == mine]
+        chosen = [i for i, name in enumerate(names) if (name in own) == mine or (shared and not mine)]
         parts.append(Gpus([gpus.free[i] for i in chosen], [gpus.total[i] for i in chosen]))
     return parts[0], parts[1]
 

@@ -23,6 +23,7 @@ from sweet_rl.training.settings import DataSettings, TrainingSettings
 
 TOKENS = 8192  # of a text, if --max_len is not given
 DIALOGUE = 16384  # tokens for which an engine must have room
+SHARE = 0.9  # of a GPU's memory that engines take
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def check_training(planned: PlannedTraining, gpus: Gpus, processes: int) -> Find
     return _compared(text, need.total, gpus, remedy)
 
 
-def check_engine(what: str, model: Model, gpus: Gpus, with_vllm: bool) -> Finding:
+def check_engine(what: str, model: Model, gpus: Gpus, with_vllm: bool, share: float = SHARE) -> Finding:
     """Memory of a model that writes.
 
     Args:
@@ -77,10 +78,11 @@ def check_engine(what: str, model: Model, gpus: Gpus, with_vllm: bool) -> Findin
         model: The model.
         gpus: GPUs that it may take.
         with_vllm: Whether it runs in vLLM, which divides it among several GPUs.
+        share: Share of each GPU's memory that it may take.
     """
     weights = 2 * model.shape.parameters
     each = gpus_for(weights, gpus.total) if with_vllm else 1
-    tokens = cache_tokens(model.shape, min(gpus.free), each)
+    tokens = cache_tokens(model.shape, min(gpus.free), each, share)
     text = f"{what}, {model.name} on {each} GPU(s): weights {weights / each / 1e9:.1f} GB of {_free(gpus)} GB free each"
     if tokens < DIALOGUE:
         return failed(
@@ -117,29 +119,30 @@ def _remedy(gpus: Gpus, others: str, need: float = 0) -> str:
 
 
 def check_disk(
-    output_dir: str, trainings: Sequence[PlannedTraining], models: Sequence[Model], processes: int
+    output_dir: str, trainings: Sequence[PlannedTraining], models: Sequence[Model], processes: int, at_once: int = 1
 ) -> Iterator[Finding]:
-    """Room for the checkpoints of the largest training, for the trained models and for downloads.
+    """Room for the checkpoints of the trainings that run, for the trained models and for downloads.
 
     Args:
         output_dir: Folder of the run, in which every training has a folder.
-        trainings: Trainings of the run, one after the other.
+        trainings: Trainings of the run.
         models: All models.
         processes: Processes of the launcher.
+        at_once: Number of trainings that run at the same time; room is needed for the largest ones.
     """
     from huggingface_hub.constants import HF_HUB_CACHE
 
-    checkpoints, saved, text = 0, 0, ""
+    kept = []
     for planned in trainings:
         one = checkpoint_bytes(planned.model.shape, planned.setup(processes))
-        kept = 3 if planned.settings.keep == "best" else 2
-        if kept * one > checkpoints:
-            checkpoints = kept * one
-            text = f"{kept} checkpoints of {planned.name}, {_size(one)} each"
-        saved += planned.model.shape.parameters * (2 if planned.settings.bf16 else 4)
+        count = 3 if planned.settings.keep == "best" else 2
+        kept.append((count * one, f"{count} checkpoints of {planned.name}, {_size(one)} each"))
+    largest = sorted(kept, reverse=True)[:at_once]
+    checkpoints, text = sum(size for size, _ in largest), ", ".join(text for _, text in largest)
+    saved = sum(one.model.shape.parameters * (2 if one.settings.bf16 else 4) for one in trainings)
     downloads = sum(model.download for model in models)
     needs = [(Path(output_dir), checkpoints + saved, f"{text}, and {_size(saved)} of trained models")]
-    needs.append((Path(HF_HUB_CACHE), downloads, "models to download"))
+    needs.append((Path(HF_HUB_CACHE), downloads, f"{_size(downloads)} of models to download"))
     disks: dict[int, list[tuple[Path, int, str]]] = defaultdict(list)
     for folder, need, what in needs:
         if need:

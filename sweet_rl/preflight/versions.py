@@ -17,7 +17,7 @@ from sweet_rl.preflight.finding import Finding, failed, ok, warning
 
 WATCHED = ("torch", "transformers", "vllm", "deepspeed", "peft", "accelerate", "numpy", "openai", "huggingface_hub")
 """Packages whose versions must fit each other."""
-EXTRAS = ("vllm", "deepspeed", "lora")
+EXTRAS = ("train", "vllm", "deepspeed", "lora")
 INSTALL = "pip install -c constraints-gpu.txt -e '.[vllm,deepspeed]'"
 CONSTRAINTS = PACKAGE.parent / "constraints-gpu.txt"  # of a checkout
 SOURCE = "#include <Python.h>\nint main(void) { return Py_IsInitialized(); }\n"

@@ -276,8 +276,8 @@ def test_each_row_of_a_study_is_what_ranking_gives_with_the_flags_that_it_names(
 def test_a_study_computes_no_log_prob_twice_and_forgets_them(world, monkeypatch):
     computed = []
 
-    def load(path, bf16, budget):
-        scorer = load_scorer(path, bf16, budget)
+    def load(path, bf16, budget, attention):
+        scorer = load_scorer(path, bf16, budget, attention)
         return lambda texts: computed.extend(text.key for text in texts) or scorer(texts)
 
     monkeypatch.setattr("lab.critics.study.load_scorer", load)

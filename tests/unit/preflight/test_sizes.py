@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from sweet_rl.errors import UserError
 from sweet_rl.preflight import sizes
 from sweet_rl.preflight.gpus import Gpus
 from sweet_rl.preflight.models import Model
@@ -48,6 +49,11 @@ def test_an_engine_needs_room_for_a_dialogue_beside_the_weights():
     assert check_engine("dialogues", AGENT, gpus(1, 16e9), True).state == "FAILED"
 
 
+def test_two_engines_on_one_gpu_have_a_share_each():
+    assert check_engine("the human", AGENT, gpus(1, 44e9), True, share=0.5).state == "ok"
+    assert check_engine("the human", AGENT, gpus(1, 44e9), True, share=0.4).state == "FAILED"
+
+
 def test_a_critic_and_its_reference_that_do_not_fit_together_are_a_warning_and_one_that_fits_nowhere_a_failure():
     assert check_ranking([AGENT, AGENT], gpus(1)).state == "ok"
     assert check_ranking([AGENT, AGENT], gpus(1, 24e9)).state == "warning"
@@ -69,6 +75,17 @@ def test_the_disk_holds_the_checkpoints_that_are_kept_and_the_model(flags, gigab
         assert finding.state == state, finding
 
 
+def test_trainings_that_run_at_the_same_time_have_checkpoints_each(monkeypatch, tmp_path):
+    trainings = [planned(), planned(flags="--zero_stage 2"), planned(flags="--lora_rank 16")]
+    sizes_of = {1: 2 * 16, 2: 2 * 16 + 2 * 14}
+    for at_once, each in sizes_of.items():
+        need = (each + 3 * 2) * LLAMA_8B.parameters
+        for free, state in ((need - 1, "FAILED"), (need, "ok")):
+            monkeypatch.setattr(sizes.shutil, "disk_usage", lambda _, free=free: SimpleNamespace(free=free))
+            (finding,) = check_disk(str(tmp_path), trainings, [AGENT], 8, at_once)
+            assert finding.state == state, finding
+
+
 def test_what_an_earlier_start_wrote_counts_as_room_and_downloads_need_more(monkeypatch, tmp_path):
     monkeypatch.setattr(sizes.shutil, "disk_usage", lambda _: SimpleNamespace(free=30 * LLAMA_8B.parameters - 1e6))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
@@ -84,8 +101,13 @@ def test_what_an_earlier_start_wrote_counts_as_room_and_downloads_need_more(monk
 def test_the_human_takes_the_gpus_that_are_named_and_the_agent_the_others(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5,6")
     monkeypatch.setattr("torch.cuda.device_count", lambda: 3)
-    human, others = _divided(Gpus([1, 2, 3], [4, 5, 6]), "4,6")
-    assert (human, others) == (Gpus([1, 3], [4, 6]), Gpus([2], [5]))
+    three = Gpus([1, 2, 3], [4, 5, 6])
+    assert _divided(three, "4,6", shared=False) == (Gpus([1, 3], [4, 6]), Gpus([2], [5]))
+    assert _divided(three, "4,5,6", shared=True) == (three, three)
+    with pytest.raises(UserError, match="--human_share"):
+        _divided(three, "4,5,6", shared=False)
+    with pytest.raises(UserError, match="names 0; torch can use 4, 5, 6"):
+        _divided(three, "0", shared=False)
 
 
 @pytest.mark.parametrize("launch, expected", [
