@@ -15,6 +15,7 @@ from inspect_ai import Task, task
 from inspect_ai._util.error import PrerequisiteError  # what the command prints without a traceback; not public
 from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.model import ChatMessageUser, ContentImage, ContentText, GenerateConfig, ModelOutput, get_model
+from inspect_ai.model._model import active_model  # not public
 from inspect_ai.scorer import Score, Scorer, Target, mean, scorer, stderr
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 from inspect_ai.util import LimitExceededError
@@ -53,9 +54,12 @@ def domain(task_type: str, **settings: Any) -> Task:
         settings: other arguments of `Benchmark`.
 
     Raises:
-        PrerequisiteError: An argument of `Benchmark` that is unknown or cannot be used, or no tasks.
+        PrerequisiteError: An argument of `Benchmark` that is unknown or cannot be used, no tasks, or (in an evaluation)
+            no model for a human that a model plays.
     """
     benchmark = benchmark_of(task_type, settings)
+    if benchmark.scripted_human is None and active_model() is not None:
+        get_model(role="human", required=True)
     try:
         tasks = benchmark.load_tasks()
     except UserError as error:

@@ -76,14 +76,14 @@ def read_dialogues(path: str | Path) -> tuple[list[Trajectory], int]:
 
 
 def _traces(path: Path) -> Iterator[tuple[str, Any]]:
-    """(place, dialogue) of each episode of verifiers; the dialogue is None if the agent's trace is not `ok`."""
+    """(place, dialogue) of each episode of verifiers; the dialogue is None if the episode is not `ok`."""
     with open(path, "rb") as lines:
         for number, line in enumerate(lines, start=1):
             where = f"{path}, line {number}"
             with _log_named(where):
-                traces = parse_row(line, where).get("traces", [])
-                agent = next((trace for trace in traces if trace["agent"]["name"] == "agent"), None)
-                yield where, agent["info"][DIALOGUE] if agent is not None and agent["ok"] else None
+                episode = parse_row(line, where)
+                agent = next((trace for trace in episode.get("traces", []) if trace["agent"]["name"] == "agent"), None)
+                yield where, agent["info"][DIALOGUE] if agent is not None and episode["ok"] else None
 
 
 def _samples(path: Path) -> Iterator[tuple[str, Any]]:

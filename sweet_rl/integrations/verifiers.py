@@ -85,11 +85,12 @@ class ColBenchTask(vf.Task[ColBenchData, RequestState, ColBenchTaskConfig]):
 
     @vf.reward
     async def reward(self, trace: vf.Trace) -> float:
-        """The reward of this package. A raise leaves the trace without a reward, and not `ok`."""
+        """The reward, and `success` as a metric. A raise leaves the trace without both, and not `ok`."""
         graded = await self.benchmark.grade(trajectory_of(trace))
         if graded.reward is None:
             raise DialogueFailed(f"the task cannot be graded: {(graded.grade or {}).get('ungradable')}")
         trace.info[DIALOGUE] = graded.to_dict()
+        trace.record_metric("success", float(graded.reward == 1.0))
         return graded.reward
 
 
@@ -189,13 +190,22 @@ class ColBenchEnv(vf.Env[ColBenchEnvConfig]):
                 agent.trace.info[DIALOGUE] = trajectory.to_dict()
 
     async def finalize(self, task: ColBenchTask, episode: vf.Episode) -> None:
-        """Credit of the turns: in `trace.info`, and per token in the nodes that have tokens (the training client's)."""
-        if self._critic is None:
-            return
-        for trace in episode.traces:
-            if trace.agent.name == "agent" and trace.ok:
-                (credit,) = await self._critic.credit([trajectory_of(trace)])
-                record_credit(trace, credit)
+        """Credit of the turns: in `trace.info`, and per token in the nodes that have tokens (the training client's).
+
+        An episode that is not `ok` has no reward.
+        """
+        ok = False
+        try:
+            for trace in episode.traces:
+                if self._critic is not None and trace.agent.name == "agent" and trace.ok:
+                    (credit,) = await self._critic.credit([trajectory_of(trace)])
+                    record_credit(trace, credit)
+            ok = all(trace.ok for trace in episode.traces)
+        finally:
+            if not ok:
+                for trace in episode.traces:
+                    trace.rewards.clear()
+                    trace.metrics.pop("success", None)
 
 
 def load_critic(settings: dict[str, Any]) -> TurnScorer:

@@ -142,3 +142,22 @@ def test_an_argument_that_cannot_be_used_is_one_message_of_inspect(arguments, wo
     with pytest.raises(PrerequisiteError) as caught:
         tasks.mini(**arguments)
     assert re.search(words, str(caught.value.message))
+
+
+def test_a_missing_human_is_refused_before_anything_is_played(folder, monkeypatch):
+    import inspect_ai
+    from inspect_ai._util.error import PrerequisiteError
+    from inspect_ai.model import get_model
+
+    from sweet_rl.integrations import inspect_ai as tasks
+
+    monkeypatch.setenv("LOCAL_API_KEY", "none")
+    with ApiServer(lambda body: chat_reply("Why?")) as server:
+        monkeypatch.setenv("LOCAL_BASE_URL", server.url)
+        model, arguments = get_model(NAME, memoize=False), {"input_path": str(folder / "tasks.jsonl")}
+        with pytest.raises(PrerequisiteError) as caught:
+            inspect_ai.eval(
+                tasks.colbench_backend, task_args=arguments, model=model, display="none", log_dir=str(folder / "logs")
+            )
+        assert "role 'human'" in str(caught.value.message)
+        assert not server.requests and not list(folder.glob("logs/*.eval"))

@@ -10,9 +10,10 @@ import pytest
 
 from sweet_rl.credit.critic_types import TurnCriticFlags
 from sweet_rl.credit.turn_credit import TurnScorer
+from sweet_rl.mini.tasks import make_tasks
 from sweet_rl.model_loading import model_path
 from sweet_rl.records import Trajectory
-from tests.support.api_server import MODEL, ApiServer
+from tests.support.api_server import MODEL, ApiServer, Reply, chat_reply
 from tests.support.command_line import ROOT, Result, call, read_rows
 from tests.support.other_tools import (
     graded_by_scripts,
@@ -42,19 +43,22 @@ def traces_of(folder: Path) -> Path:
 
 
 def test_a_run_that_was_continued_has_the_dialogues_and_rewards_of_the_scripts(served, folder):
-    done = evaluate(folder, served.url, "-r", "2")
+    done = evaluate(folder, served.url, "-r", "2", "--env.taskset.agent-prompt-path", "mini_agent.txt")
     assert done.code == 0, done.err
     lines = traces_of(folder).read_text().splitlines(keepends=True)
     traces_of(folder).write_text("".join(lines[::2]))  # as if killed before the others were written
     config = folder / "outputs" / "run" / "configs" / "resolved" / "eval.json"
     resumed = run_tool(tool("vf-eval"), "@", config, "--resume", cwd=folder, PYTHONPATH=str(ROOT))
     assert resumed.code == 0, resumed.err
-    ours = graded_by_scripts(folder, served.url, "mini", task_type="mini", best_of_n=2)
+    ours = graded_by_scripts(
+        folder, served.url, "mini", task_type="mini", best_of_n=2, agent_prompt_path="mini_agent.txt"
+    )
     assert imported(traces_of(folder), folder / "imported.jsonl") == ours
     assert len({row["reward"] for row in ours.values()}) > 1
     for episode in read_rows(traces_of(folder)):
         (trace,) = episode["traces"]
         assert trace["rewards"]["reward"]["score"] == trace["info"]["dialogue"]["reward"]
+        assert trace["metrics"]["success"] == (trace["info"]["dialogue"]["reward"] == 1)
 
 
 def test_colbench_with_a_model_as_the_human_equals_the_scripts(tmp_path):
@@ -80,7 +84,7 @@ def test_a_dead_server_gives_no_reward(folder):
     for episode in read_rows(traces_of(folder)):
         assert not episode["ok"] and not any(trace["ok"] or trace["rewards"] for trace in episode["traces"])
     result = call("import_dialogues.py", input_path=traces_of(folder), output_path=folder / "imported.jsonl")
-    assert result.code == 0 and "3 dialogues" in result.out and "have no reward" in result.out
+    assert result.code == 1 and "none of its 3 dialogues has a reward" in result.err
 
 
 def test_a_human_whose_server_is_dead_leaves_the_agent_without_a_reward(served, folder):
@@ -109,3 +113,52 @@ def test_the_training_client_gets_the_credit_of_each_turn_as_advantages_of_its_t
     assert trace["info"]["turn_credit"] == pytest.approx(credit, abs=1e-3) and any(credit)
     for node, value in zip(turns, trace["info"]["turn_credit"], strict=True):
         assert node["advantages"] == pytest.approx([value] * sum(node["mask"]), abs=1e-4) and any(node["mask"])
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--env.critic.model-id", "mini"], "--env.critic.reference-model-id"),
+        (["--env.critic.model", "mini"], "model_id"),
+        (["--env.critic.critic-type", "pmi"], "--env.critic.model-id"),
+        (["--env.critic.critic-type", "pmi", "--env.critic.model-id", "nowhere"], "nowhere"),
+    ],
+)
+def test_a_critic_that_cannot_score_is_refused_before_anything_is_played(flags, words, folder):
+    with ApiServer(lambda body: chat_reply("Why?")) as server:
+        done = evaluate(folder, server.url, *flags)
+        assert done.code != 0 and words in done.err + done.out and not server.requests
+
+
+def test_the_critic_of_the_manual_gives_credit_and_a_model_that_is_told_how_to_answer_succeeds(folder):
+    tasks = make_tasks(3, seed=4)
+
+    def answer(body: dict) -> Reply:  # a model that does what it is told, and nothing else
+        messages = body["messages"]
+        task = next(task for task in tasks if task["problem_description"] in messages[0]["content"])
+        if len(messages) == 1:
+            return chat_reply("Is there a maximum?")
+        marker = "I WANT TO ANSWER:" if "I WANT TO ANSWER:" in messages[0]["content"] else "Here it is:"
+        return chat_reply(f"{marker}\n```python\n{task['ground_truth']}\n```")
+
+    with ApiServer(answer) as server:
+        done = evaluate(folder, server.url, "--env.critic.critic-type", "pmi", "--env.critic.model-id", "mini")
+    assert done.code == 0, done.err
+    for episode in read_rows(traces_of(folder)):
+        (trace,) = episode["traces"]
+        assert trace["ok"] and trace["metrics"]["success"] == 1.0
+        assert len(trace["info"]["turn_credit"]) == 2 and any(trace["info"]["turn_credit"])
+
+
+def test_an_episode_whose_turns_cannot_be_scored_has_no_reward(folder):
+    cut = chat_reply("", reason="length")  # nothing was said, so there is no token to score
+    with ApiServer(lambda body: cut if len(body["messages"]) == 1 else chat_reply("I WANT TO ANSWER: x")) as server:
+        done = evaluate(
+            folder, server.url, "-n", "1", "--env.critic.critic-type", "pmi", "--env.critic.model-id", "mini"
+        )
+    assert done.code == 0, done.err
+    (episode,) = read_rows(traces_of(folder))
+    (trace,) = episode["traces"]
+    assert not episode["ok"] and not trace["rewards"] and "success" not in trace["metrics"]
+    result = call("import_dialogues.py", input_path=traces_of(folder), output_path=folder / "imported.jsonl")
+    assert result.code == 1 and "none of its 1 dialogues has a reward" in result.err

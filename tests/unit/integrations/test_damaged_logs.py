@@ -17,9 +17,9 @@ ODD = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("row", ODD, ids=json.dumps)
+@pytest.mark.parametrize("row", [{"ok": True} | row for row in ODD], ids=json.dumps)
 def test_a_line_of_another_form_is_named(row, tmp_path):
-    good = {"traces": [AGENT | {"info": {"dialogue": graded()[0].to_dict()}}]}
+    good = {"ok": True, "traces": [AGENT | {"info": {"dialogue": graded()[0].to_dict()}}]}
     path = tmp_path / "traces.jsonl"
     path.write_text(json.dumps(good) + "\n" + json.dumps(row) + "\n")
     with pytest.raises(UserError, match=f"{path}, line 2"):

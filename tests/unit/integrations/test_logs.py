@@ -11,13 +11,15 @@ from tests.support.dialogues import graded
 
 
 def episode(trajectory, ok: bool = True) -> dict:
+    """An episode with a good dialogue; one that is not `ok` failed after the dialogue was graded."""
     human = {"agent": {"name": "human"}, "ok": True, "info": {}}
-    return {"traces": [human, {"agent": {"name": "agent"}, "ok": ok, "info": {"dialogue": trajectory.to_dict()}}]}
+    agent = {"agent": {"name": "agent"}, "ok": True, "info": {"dialogue": trajectory.to_dict()}}
+    return {"ok": ok, "traces": [human, agent]}
 
 
 def test_dialogues_without_a_reward_are_counted_and_equal_ids_numbered_anew(tmp_path):
     first, second = graded()[:2]
-    resumed = {"traces": []}
+    resumed = {"ok": True, "traces": []}
     path = write_rows(tmp_path / "traces.jsonl", [episode(second), episode(first), resumed, episode(second, ok=False)])
     found, failed = read_dialogues(path)
     assert [trajectory.to_dict() for trajectory in found] == [second.to_dict(), first.to_dict()]
