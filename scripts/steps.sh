@@ -29,6 +29,9 @@ step() {
         [ $status -le 128 ] || note=": ended by signal $((status - 128))" # 9 may be a lack of memory
         {
             echo "$name failed$note. The end of ${log#"$PWD"/}:"
+            # A launcher writes many lines after the error of a script.
+            tail -c "+$((old + 1))" "$log" | tail -n 20 | grep -q '^error: ' ||
+                tail -c "+$((old + 1))" "$log" | grep '^error: ' | sort -u || true
             tail -c "+$((old + 1))" "$log" | tail -n 20
         } >&2
         kill -USR1 $$
