@@ -42,7 +42,7 @@ def serve(paths: Sequence[str], host: str, port: int) -> None:
     Raises:
         UserError: A file cannot be read, or a task is no mini task.
     """
-    rules = {}
+    rules: dict[str, dict] = {}
     for path in paths:
         tasks = read_records(path, Task)
         check_tasks(tasks, path)
