@@ -46,7 +46,8 @@ def end(*_):
     sys.exit()
 
 signal.signal(signal.SIGTERM, end)
-child = subprocess.Popen(["sleep", "600"])
+signal.alarm(120)  # after a test that has failed
+child = subprocess.Popen(["sleep", "120"])
 open("{place}/child", "w").write(str(child.pid))
 note("server_on")
 {script}
@@ -86,7 +87,11 @@ class Recipe:
     def run(self, **variables: str) -> tuple[int, str, str]:
         """Its exit code, what it prints, and its errors."""
         with self.start(**variables) as process:
-            out, err = process.communicate(timeout=60)
+            try:
+                out, err = process.communicate(timeout=60)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                raise
         return process.returncode, out, err
 
     def events(self) -> list[tuple[str, str, str]]:
@@ -218,10 +223,10 @@ def test_a_server_that_ends_while_it_loads_shows_its_last_lines(tmp_path):
     assert [script for script, *_ in recipe.events()] == ["server_on"]
 
 
-def test_a_step_that_fails_ends_the_server(tmp_path):
-    recipe = Recipe(tmp_path, step='case "$*" in *simulate*) echo no agent >&2; exit 2 ;; esac')
+def test_a_step_that_fails_ends_the_server_and_shows_the_error_before_the_report_of_a_launcher(tmp_path):
+    recipe = Recipe(tmp_path, step='case "$*" in *simulate*) echo error: no agent >&2; seq 30; exit 2 ;; esac')
     code, _, errors = recipe.run(HUMAN_GPUS="0")
-    assert code == 1 and "no agent" in errors
+    assert code == 1 and errors.splitlines()[1:3] == ["error: no agent", "11"]
     assert recipe.server_is_gone()
 
 
@@ -232,8 +237,8 @@ def test_a_step_that_fails_ends_the_server(tmp_path):
 def test_a_recipe_that_is_ended_leaves_no_server_and_no_step(number, loading, tmp_path):
     recipe = Recipe(
         tmp_path,
-        step=f'case "$*" in *simulate*) echo $$ >{tmp_path}/step; exec sleep 600 ;; esac',
-        server="time.sleep(600)" if loading else "",
+        step=f'case "$*" in *simulate*) echo $$ >{tmp_path}/step; exec sleep 120 ;; esac',
+        server="time.sleep(120)" if loading else "",
     )
     with recipe.start(HUMAN_GPUS="0") as process:
         begun = tmp_path / ("events" if loading else "step")
