@@ -2,7 +2,7 @@
 # is built for CUDA 13.0, which wants a driver from 580 on.
 #   docker build --build-arg UID="$(id -u)" -t sweet_rl .
 #   docker run --gpus all --ipc host -v "$PWD/data:/workspace/data" -v "$PWD/runs:/workspace/runs" \
-#       -v ~/.cache/huggingface:/home/agent/.cache/huggingface -e HUMAN_SERVER=node1:8000 \
+#       -v ~/.cache/huggingface:/home/agent/.cache/huggingface -e HUMAN_GPUS=0,1,2,3 \
 #       sweet_rl bash scripts/run_backend.sh
 # The sandbox needs user namespaces for its level "strict"; without them it uses "seccomp" and prints so.
 FROM nvidia/cuda:13.0.2-devel-ubuntu24.04

@@ -148,7 +148,9 @@ def play(output, config, agent, tasks, seed, flags=""):
 def train(output, script, config, agent, dataset, seed, flags=""):
     """Steps 3 and 7, and the baselines."""
     command = f"{LAUNCH} scripts/{script}.py --config {CONFIGS}/{config}.yaml --pretrain {agent} --dataset {dataset}"
-    return step(output, f"{command} --save_path {output} --seed {seed} {TRAIN} {flags}")
+    if PAPER and agent == STRONG:
+        flags = f"--zero_stage 3 {flags}"  # because ZeRO-2 keeps all weights on every GPU
+    return step(output, f"{command} --save_path {output} --seed {seed} {flags} {TRAIN}")
 
 
 def evaluate(run, agent, seed, flags="", config="evaluation"):

@@ -28,6 +28,7 @@ SETUPS = {
     "LoRA of rank 16": TrainingSetup(TOKENS, lora_rank=16),
     "LoRA of rank 16, ZeRO-3, 4 GPUs": TrainingSetup(TOKENS, 4, zero_stage=3, lora_rank=16),
     "all weights, plain torch": TrainingSetup(TOKENS),
+    "all weights, ZeRO-2, 4 GPUs": TrainingSetup(TOKENS, 4, zero_stage=2),
     "all weights, ZeRO-2, 8 GPUs": TrainingSetup(TOKENS, 8, zero_stage=2),
     "all weights, ZeRO-3, 2 GPUs": TrainingSetup(TOKENS, 2, zero_stage=3),
     "all weights, ZeRO-3, 4 GPUs": TrainingSetup(TOKENS, 4, zero_stage=3),

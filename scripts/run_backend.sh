@@ -1,62 +1,93 @@
 #!/usr/bin/env bash
-# Backend Programming with the paper's settings (configs/paper/backend), on a machine with eight GPUs, in an environment
-# with pip install -e '.[vllm,deepspeed]'. Stopped at any point, the same command continues.
+# Backend Programming with the paper's settings (configs/paper/backend), on a machine with eight GPUs of 80 GB, in an
+# environment with pip install -e '.[vllm,deepspeed]'. Stopped at any point, the same command continues.
 #
-#   vllm serve meta-llama/Llama-3.1-70B-Instruct --tensor-parallel-size 4             # the simulated human, on node1
-#   HUMAN_SERVER=node1:8000 TRAIN_TASKS=colbench/backend/train TEST_TASKS=colbench/backend/test \
-#       bash scripts/run_backend.sh                                                   # or files of your own
+#   bash scripts/run_backend.sh --smoke                  every command with a tiny model on a handful of tasks, on the CPU
+#   HUMAN_GPUS=0,1,2,3 NUM_TASKS=16 OUT=runs/trial bash scripts/run_backend.sh       the real models on 16 tasks
+#   HUMAN_GPUS=0,1,2,3 bash scripts/run_backend.sh       everything; the human's server has four GPUs during dialogues
+#   HUMAN_SERVER=node1:8000 bash scripts/run_backend.sh  the same with a server elsewhere:
+#       vllm serve meta-llama/Llama-3.1-70B-Instruct --tensor-parallel-size 4
 #
-# From released dialogues, without step 1: DIALOGUES=colbench/backend/offline. All tables: scripts/reproduce.sh.
+# TRAIN_TASKS=FILE TEST_TASKS=FILE: files of your own. DIALOGUES=colbench/backend/offline: the released dialogues, without
+# step 1. TRAIN_FLAGS, PLAY_FLAGS, RANK_FLAGS: more flags of every training, dialogue step and ranking. The variables of
+# GPUs and the human's server: gpus.sh. All tables: reproduce.sh.
+# shellcheck disable=SC2086 # launchers and flags are several words or none
 set -euo pipefail
 
 records() { # a path seen from the folder of the call; a name on the hub as it is
     if [[ "$1" =~ ^(hf://|colbench/) && ! -e "$1" ]]; then echo "$1"; else realpath -m "$1"; fi
 }
-HUMAN="${HUMAN:-meta-llama/Llama-3.1-70B-Instruct}" HUMAN_SERVER="${HUMAN_SERVER:-localhost:8000}"
-AGENT="${AGENT:-meta-llama/Llama-3.1-8B-Instruct}" CONFIGS=configs/paper/backend
-TRAIN_TASKS="$(records "${TRAIN_TASKS:-data/backend_tasks/train.jsonl}")"
-TEST_TASKS="$(records "${TEST_TASKS:-data/backend_tasks/test.jsonl}")"
-OUT="$(realpath -m "${OUT:-runs/backend}")" DIALOGUES="${DIALOGUES:+$(records "$DIALOGUES")}" SEED="${SEED:-0}"
-read -ra LAUNCH <<<"${LAUNCH:-torchrun --nproc_per_node 8}" # or "deepspeed --hostfile hosts"
+HUMAN="${HUMAN:-meta-llama/Llama-3.1-70B-Instruct}" AGENT="${AGENT:-meta-llama/Llama-3.1-8B-Instruct}"
+CONFIGS="${CONFIGS:-configs/paper/backend}" SEED="${SEED:-0}"
+TRAIN_TASKS="$(records "${TRAIN_TASKS:-colbench/backend/train}")"
+TEST_TASKS="$(records "${TEST_TASKS:-colbench/backend/test}")"
+OUT="$(realpath -m "${OUT:-runs/backend${1:+-smoke}}")" DIALOGUES="${DIALOGUES:+$(records "$DIALOGUES")}"
+TRAIN="${TRAIN_FLAGS:-}" PLAY="${PLAY_FLAGS:-}" SAMPLE="" RANK="${RANK_FLAGS:-}" LIMIT="${NUM_TASKS:+--num_tasks $NUM_TASKS}"
 cd "$(dirname "$0")/.."
+# shellcheck source-path=SCRIPTDIR source=steps.sh
+source scripts/steps.sh
+case "$*" in
+    "") ;;
+    --smoke)
+        # shellcheck source-path=SCRIPTDIR source=smoke.sh
+        source scripts/smoke.sh
+        ;;
+    *) echo "run_backend.sh: unknown option $* (there is --smoke)" >&2 && exit 2 ;;
+esac
+# shellcheck source-path=SCRIPTDIR source=gpus.sh
+source scripts/gpus.sh
+echo "What a step prints is in ${OUT#"$PWD"/}/logs."
 
 # 1. Three dialogues of the untrained agent on each of 5,000 tasks. The agent plays in this process, in vLLM.
-[ "$DIALOGUES" ] || python scripts/simulate_interactions.py --config $CONFIGS/collection.yaml --agent_model "$AGENT" \
-    --env_model "$HUMAN" --hostname "$HUMAN_SERVER" --input_path "$TRAIN_TASKS" \
-    --output_path "${DIALOGUES:=$OUT/trajectories.jsonl}" --seed $((SEED + 1000))
+if [ -z "$DIALOGUES" ]; then
+    DIALOGUES="$OUT/trajectories.jsonl"
+    human_on "$DIALOGUES"
+    step trajectories $BESIDE_HUMAN python scripts/simulate_interactions.py --config $CONFIGS/collection.yaml \
+        --agent_model "$AGENT" --env_model "$HUMAN" --hostname "$HUMAN_SERVER" --input_path "$TRAIN_TASKS" \
+        --output_path "$DIALOGUES" --seed $((SEED + 1000)) $LIMIT $PLAY
+    human_off
+fi
 # 2. Rewards by hidden unit tests; pairs of dialogues, as they were and with the reference solution for the critic.
-python scripts/evaluate_code.py --input_path "$DIALOGUES" --output_path "$OUT/rewarded.jsonl" --tokenizer "$AGENT" \
-    --preference_path "$OUT/pairs.jsonl" --ground_truth_preference_path "$OUT/pairs_with_c.jsonl"
+step rewarded python scripts/evaluate_code.py --input_path "$DIALOGUES" --output_path "$OUT/rewarded.jsonl" \
+    --tokenizer "$AGENT" --preference_path "$OUT/pairs.jsonl" \
+    --ground_truth_preference_path "$OUT/pairs_with_c.jsonl" $LIMIT
 
-# Baselines: imitate the dialogues that succeeded; DPO on whole dialogues.
-"${LAUNCH[@]}" scripts/train_sft.py --config $CONFIGS/rejection_fine_tuning.yaml --pretrain "$AGENT" \
-    --dataset "$OUT/rewarded.jsonl" --save_path "$OUT/rft" --seed "$SEED"
-"${LAUNCH[@]}" scripts/train_dpo.py --config $CONFIGS/multi_turn_dpo.yaml --pretrain "$AGENT" \
-    --dataset "$OUT/pairs.jsonl" --save_path "$OUT/dpo" --seed "$SEED"
-
-# 3. The critic: DPO on the dialogues with the reference solution, log-probs as means over turns.
-"${LAUNCH[@]}" scripts/train_dpo.py --config $CONFIGS/critic.yaml --pretrain "$AGENT" \
-    --dataset "$OUT/pairs_with_c.jsonl" --save_path "$OUT/critic" --seed "$SEED"
+{
+    # 3. The critic: DPO on the dialogues with the reference solution, log-probs as means over turns.
+    step critic $FIRST scripts/train_dpo.py --config $CONFIGS/critic.yaml --pretrain "$AGENT" \
+        --dataset "$OUT/pairs_with_c.jsonl" --save_path "$OUT/critic" --seed "$SEED" $TRAIN
+} & lane=$!
+in_turn $lane
+{
+    # Baselines: imitate the dialogues that succeeded; DPO on whole dialogues.
+    step rft $SECOND scripts/train_sft.py --config $CONFIGS/rejection_fine_tuning.yaml --pretrain "$AGENT" \
+        --dataset "$OUT/rewarded.jsonl" --save_path "$OUT/rft" --seed "$SEED" $TRAIN
+    step dpo $SECOND scripts/train_dpo.py --config $CONFIGS/multi_turn_dpo.yaml --pretrain "$AGENT" \
+        --dataset "$OUT/pairs.jsonl" --save_path "$OUT/dpo" --seed "$SEED" $TRAIN
+} & both $lane $!
 # 4. Sixteen candidates for each turn of a tenth of the tasks.
-python scripts/sample_best_of_n.py --config $CONFIGS/sampling.yaml --model_id "$AGENT" --seed "$SEED" \
-    --input_path "$OUT/rewarded.jsonl" --output_path "$OUT/candidates.jsonl"
+step candidates python scripts/sample_best_of_n.py --config $CONFIGS/sampling.yaml --model_id "$AGENT" --seed "$SEED" \
+    --input_path "$OUT/rewarded.jsonl" --output_path "$OUT/candidates.jsonl" $SAMPLE
 # 5. Their order by the critic's advantage over the untrained agent.
-python scripts/rank_best_of_n.py --config $CONFIGS/ranking.yaml --model_id "$OUT/critic" --reference_model_id "$AGENT" \
-    --input_path "$OUT/candidates.jsonl" --output_path "$OUT/ranked.jsonl"
+step ranked python scripts/rank_best_of_n.py --config $CONFIGS/ranking.yaml --model_id "$OUT/critic" \
+    --reference_model_id "$AGENT" --input_path "$OUT/candidates.jsonl" --output_path "$OUT/ranked.jsonl" $RANK
 # 6. Turn pairs: one of the better half over one of the worse half.
-python scripts/generate_random_pairs_from_ranks.py --config $CONFIGS/turn_pairs.yaml --seed "$SEED" \
+step turn_pairs python scripts/generate_random_pairs_from_ranks.py --config $CONFIGS/turn_pairs.yaml --seed "$SEED" \
     --input_path "$OUT/ranked.jsonl" --output_path "$OUT/turn_pairs.jsonl"
 # 7. The policy of SWEET-RL: DPO on the turn pairs.
-"${LAUNCH[@]}" scripts/train_dpo.py --config $CONFIGS/actor.yaml --pretrain "$AGENT" \
-    --dataset "$OUT/turn_pairs.jsonl" --save_path "$OUT/sweet" --seed "$SEED"
+step sweet $LAUNCH scripts/train_dpo.py --config $CONFIGS/actor.yaml --pretrain "$AGENT" \
+    --dataset "$OUT/turn_pairs.jsonl" --save_path "$OUT/sweet" --seed "$SEED" $TRAIN
 
 # 8. Steps 1 and 2 on the test tasks, for the untrained agent (zero-shot) and the three trained ones; their comparison.
-for model in "$AGENT" "$OUT/rft" "$OUT/dpo" "$OUT/sweet"; do
-    run="$OUT/$(basename "$model")"
-    python scripts/simulate_interactions.py --config $CONFIGS/evaluation.yaml --agent_model "$model" --env_model "$HUMAN" \
-        --hostname "$HUMAN_SERVER" --input_path "$TEST_TASKS" --output_path "$run.test.jsonl" --seed "$SEED"
-    python scripts/evaluate_code.py --input_path "$run.test.jsonl" --output_path "$run.graded.jsonl"
+human_on "$OUT"/{zero_shot,rft,dpo,sweet}.test.jsonl
+for run in zero_shot rft dpo sweet; do
+    if [ $run = zero_shot ]; then model="$AGENT"; else model="$OUT/$run"; fi
+    step $run.test $BESIDE_HUMAN python scripts/simulate_interactions.py --config $CONFIGS/evaluation.yaml \
+        --agent_model "$model" --env_model "$HUMAN" --hostname "$HUMAN_SERVER" --input_path "$TEST_TASKS" \
+        --output_path "$OUT/$run.test.jsonl" --seed "$SEED" $LIMIT $PLAY
+    step $run.graded python scripts/evaluate_code.py --input_path "$OUT/$run.test.jsonl" --output_path "$OUT/$run.graded.jsonl"
 done
+human_off
 python scripts/compare_runs.py --baselines "zero-shot,multi-turn DPO" --output_path "$OUT/results.json" --overwrite \
-    --runs "zero-shot=$OUT/$(basename "$AGENT").graded.jsonl,rejection fine-tuning=$OUT/rft.graded.jsonl,\
+    --runs "zero-shot=$OUT/zero_shot.graded.jsonl,rejection fine-tuning=$OUT/rft.graded.jsonl,\
 multi-turn DPO=$OUT/dpo.graded.jsonl,SWEET-RL=$OUT/sweet.graded.jsonl" --markdown_path "$OUT/results.md"

@@ -1,62 +1,85 @@
 #!/usr/bin/env bash
-# Frontend Design with the paper's settings (configs/paper/frontend), on a machine with eight GPUs and a browser, in an
-# environment with pip install -e '.[vllm,deepspeed,frontend]'. Stopped at any point, the same command continues.
+# Frontend Design with the paper's settings (configs/paper/frontend), on a machine with eight GPUs of 80 GB and a browser, in
+# an environment with pip install -e '.[vllm,deepspeed,frontend]'. Stopped at any point, the same command continues.
 #
 #   python scripts/prepare_websight.py --output_dir data/frontend_tasks
-#   vllm serve Qwen/Qwen2-VL-72B-Instruct --tensor-parallel-size 8 --limit-mm-per-prompt '{"image": 2}' \
-#       --mm-processor-kwargs '{"max_pixels": 1003520}'                               # the simulated human, on node1
-#   HUMAN_SERVER=node1:8000 bash scripts/run_frontend.sh
+#   HUMAN_GPUS=0,1,2,3 NUM_TASKS=16 OUT=runs/trial bash scripts/run_frontend.sh      the real models on 16 tasks
+#   HUMAN_GPUS=0,1,2,3 bash scripts/run_frontend.sh      everything; the human's server has four GPUs during dialogues
+#   HUMAN_SERVER=node1:8000 bash scripts/run_frontend.sh the same with a server elsewhere:
+#       vllm serve Qwen/Qwen2-VL-72B-Instruct --tensor-parallel-size 4 --limit-mm-per-prompt '{"image": 2}' \
+#           --mm-processor-kwargs '{"max_pixels": 1003520}'
+#
+# TRAIN_FLAGS, PLAY_FLAGS, RANK_FLAGS: more flags of every training, dialogue step and ranking. The variables of GPUs and the
+# human's server: gpus.sh.
+# shellcheck disable=SC2034,SC2086 # variables of gpus.sh; launchers and flags are several words or none
 set -euo pipefail
 
 records() { # a path seen from the folder of the call; a name on the hub as it is
     if [[ "$1" =~ ^(hf://|colbench/) && ! -e "$1" ]]; then echo "$1"; else realpath -m "$1"; fi
 }
-HUMAN="${HUMAN:-Qwen/Qwen2-VL-72B-Instruct}" HUMAN_SERVER="${HUMAN_SERVER:-localhost:8000}"
+HUMAN="${HUMAN:-Qwen/Qwen2-VL-72B-Instruct}"
+HUMAN_FLAGS="${HUMAN_FLAGS:---limit-mm-per-prompt {\"image\":2\} --mm-processor-kwargs {\"max_pixels\":1003520\}}"
 AGENT="${AGENT:-meta-llama/Llama-3.1-8B-Instruct}" CRITIC="${CRITIC:-Qwen/Qwen2-VL-7B-Instruct}" # that the critic starts from
 TRAIN_TASKS="$(records "${TRAIN_TASKS:-data/frontend_tasks/train.jsonl}")"
 TEST_TASKS="$(records "${TEST_TASKS:-data/frontend_tasks/test.jsonl}")"
 OUT="$(realpath -m "${OUT:-runs/frontend}")" SEED="${SEED:-0}" CONFIGS=configs/paper/frontend
-read -ra LAUNCH <<<"${LAUNCH:-torchrun --nproc_per_node 8}" # or "deepspeed --hostfile hosts"
+TRAIN="${TRAIN_FLAGS:-}" PLAY="${PLAY_FLAGS:-}" RANK="${RANK_FLAGS:-}" LIMIT="${NUM_TASKS:+--num_tasks $NUM_TASKS}"
 cd "$(dirname "$0")/.."
+# shellcheck source-path=SCRIPTDIR source=steps.sh
+source scripts/steps.sh
+# shellcheck source-path=SCRIPTDIR source=gpus.sh
+source scripts/gpus.sh
+echo "What a step prints is in ${OUT#"$PWD"/}/logs."
 
 # 1. Six dialogues of the untrained agent on each of 1,000 tasks. The agent plays in this process, in vLLM.
-python scripts/simulate_interactions.py --config $CONFIGS/collection.yaml --agent_model "$AGENT" --env_model "$HUMAN" \
-    --hostname "$HUMAN_SERVER" --input_path "$TRAIN_TASKS" --output_path "$OUT/trajectories.jsonl" --seed $((SEED + 1000))
+human_on "$OUT/trajectories.jsonl"
+step trajectories $BESIDE_HUMAN python scripts/simulate_interactions.py --config $CONFIGS/collection.yaml \
+    --agent_model "$AGENT" --env_model "$HUMAN" --hostname "$HUMAN_SERVER" --input_path "$TRAIN_TASKS" \
+    --output_path "$OUT/trajectories.jsonl" --seed $((SEED + 1000)) $LIMIT $PLAY
+human_off
 # 2. Rewards by the likeness of the pages; pairs of dialogues a tenth apart, and the best dialogue of each task.
-python scripts/evaluate_html.py --config $CONFIGS/grading.yaml --tokenizer "$AGENT" --input_path "$OUT/trajectories.jsonl" \
-    --output_path "$OUT/rewarded.jsonl" --best_path "$OUT/best.jsonl" \
+step rewarded python scripts/evaluate_html.py --config $CONFIGS/grading.yaml --tokenizer "$AGENT" \
+    --input_path "$OUT/trajectories.jsonl" --output_path "$OUT/rewarded.jsonl" --best_path "$OUT/best.jsonl" \
     --preference_path "$OUT/pairs.jsonl" --ground_truth_preference_path "$OUT/pairs_with_c.jsonl"
 
-# Baselines: imitate the best dialogues; DPO on whole dialogues.
-"${LAUNCH[@]}" scripts/train_sft.py --config $CONFIGS/rejection_fine_tuning.yaml --pretrain "$AGENT" \
-    --dataset "$OUT/best.jsonl" --save_path "$OUT/rft" --seed "$SEED"
-"${LAUNCH[@]}" scripts/train_dpo.py --config $CONFIGS/multi_turn_dpo.yaml --pretrain "$AGENT" \
-    --dataset "$OUT/pairs.jsonl" --save_path "$OUT/dpo" --seed "$SEED"
-
-# 3. The critic: a value head on a vision model that is shown the reference page. (One that reads its HTML instead:
-#    train_dpo.py --config $CONFIGS/critic.yaml on pairs_with_c.jsonl, and ranking.yaml in step 5.)
-"${LAUNCH[@]}" scripts/train_value.py --config $CONFIGS/value_critic.yaml --pretrain "$CRITIC" \
-    --dataset "$OUT/rewarded.jsonl" --save_path "$OUT/critic" --seed "$SEED"
+{
+    # 3. The critic: a value head on a vision model that is shown the reference page. (One that reads its HTML instead:
+    #    train_dpo.py --config $CONFIGS/critic.yaml on pairs_with_c.jsonl, and ranking.yaml in step 5.)
+    step critic $FIRST scripts/train_value.py --config $CONFIGS/value_critic.yaml --pretrain "$CRITIC" \
+        --dataset "$OUT/rewarded.jsonl" --save_path "$OUT/critic" --seed "$SEED" $TRAIN
+} & lane=$!
+in_turn $lane
+{
+    # Baselines: imitate the best dialogues; DPO on whole dialogues.
+    step rft $SECOND scripts/train_sft.py --config $CONFIGS/rejection_fine_tuning.yaml --pretrain "$AGENT" \
+        --dataset "$OUT/best.jsonl" --save_path "$OUT/rft" --seed "$SEED" $TRAIN
+    step dpo $SECOND scripts/train_dpo.py --config $CONFIGS/multi_turn_dpo.yaml --pretrain "$AGENT" \
+        --dataset "$OUT/pairs.jsonl" --save_path "$OUT/dpo" --seed "$SEED" $TRAIN
+} & both $lane $!
 # 4. Sixteen candidates for each turn of a tenth of the tasks.
-python scripts/sample_best_of_n.py --config $CONFIGS/sampling.yaml --model_id "$AGENT" --seed "$SEED" \
+step candidates python scripts/sample_best_of_n.py --config $CONFIGS/sampling.yaml --model_id "$AGENT" --seed "$SEED" \
     --input_path "$OUT/rewarded.jsonl" --output_path "$OUT/candidates.jsonl"
 # 5. Their order by the critic.
-python scripts/rank_best_of_n.py --config $CONFIGS/value_ranking.yaml --model_id "$OUT/critic" \
-    --input_path "$OUT/candidates.jsonl" --output_path "$OUT/ranked.jsonl"
+step ranked python scripts/rank_best_of_n.py --config $CONFIGS/value_ranking.yaml --model_id "$OUT/critic" \
+    --input_path "$OUT/candidates.jsonl" --output_path "$OUT/ranked.jsonl" $RANK
 # 6. Turn pairs: one of the better half over one of the worse half.
-python scripts/generate_random_pairs_from_ranks.py --config $CONFIGS/turn_pairs.yaml --seed "$SEED" \
+step turn_pairs python scripts/generate_random_pairs_from_ranks.py --config $CONFIGS/turn_pairs.yaml --seed "$SEED" \
     --input_path "$OUT/ranked.jsonl" --output_path "$OUT/turn_pairs.jsonl"
 # 7. The policy of SWEET-RL: DPO on the turn pairs.
-"${LAUNCH[@]}" scripts/train_dpo.py --config $CONFIGS/actor.yaml --pretrain "$AGENT" \
-    --dataset "$OUT/turn_pairs.jsonl" --save_path "$OUT/sweet" --seed "$SEED"
+step sweet $LAUNCH scripts/train_dpo.py --config $CONFIGS/actor.yaml --pretrain "$AGENT" \
+    --dataset "$OUT/turn_pairs.jsonl" --save_path "$OUT/sweet" --seed "$SEED" $TRAIN
 
 # 8. Steps 1 and 2 on the test tasks, for the untrained agent (zero-shot) and the three trained ones; their comparison.
-for model in "$AGENT" "$OUT/rft" "$OUT/dpo" "$OUT/sweet"; do
-    run="$OUT/$(basename "$model")"
-    python scripts/simulate_interactions.py --config $CONFIGS/evaluation.yaml --agent_model "$model" --env_model "$HUMAN" \
-        --hostname "$HUMAN_SERVER" --input_path "$TEST_TASKS" --output_path "$run.test.jsonl" --seed "$SEED"
-    python scripts/evaluate_html.py --config $CONFIGS/grading.yaml --input_path "$run.test.jsonl" --output_path "$run.graded.jsonl"
+human_on "$OUT"/{zero_shot,rft,dpo,sweet}.test.jsonl
+for run in zero_shot rft dpo sweet; do
+    if [ $run = zero_shot ]; then model="$AGENT"; else model="$OUT/$run"; fi
+    step $run.test $BESIDE_HUMAN python scripts/simulate_interactions.py --config $CONFIGS/evaluation.yaml \
+        --agent_model "$model" --env_model "$HUMAN" --hostname "$HUMAN_SERVER" --input_path "$TEST_TASKS" \
+        --output_path "$OUT/$run.test.jsonl" --seed "$SEED" $LIMIT $PLAY
+    step $run.graded python scripts/evaluate_html.py --config $CONFIGS/grading.yaml --input_path "$OUT/$run.test.jsonl" \
+        --output_path "$OUT/$run.graded.jsonl"
 done
+human_off
 python scripts/compare_runs.py --baselines "zero-shot,multi-turn DPO" --output_path "$OUT/results.json" --overwrite \
-    --runs "zero-shot=$OUT/$(basename "$AGENT").graded.jsonl,rejection fine-tuning=$OUT/rft.graded.jsonl,\
+    --runs "zero-shot=$OUT/zero_shot.graded.jsonl,rejection fine-tuning=$OUT/rft.graded.jsonl,\
 multi-turn DPO=$OUT/dpo.graded.jsonl,SWEET-RL=$OUT/sweet.graded.jsonl" --markdown_path "$OUT/results.md"

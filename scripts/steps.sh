@@ -5,11 +5,13 @@
 #   { step ...; step ...; } & lane=$!       a lane: steps one after the other
 #   { step ...; } & both $lane $!           the recipe goes on when both lanes have ended
 #
-# If a step fails, the end of its log is shown, the other lane is stopped and the recipe exits with 1. Ctrl-C stops both.
+# If a step fails, the end of its log is shown, the other lane is stopped and the recipe exits with 1. Ctrl-C stops both,
+# and the server of gpus.sh.
 
 mkdir -p "$OUT/logs"
 trap 'exit 130' INT
 trap 'exit 143' TERM
+trap 'exit 129' HUP # of a terminal that is closed, unless started by nohup
 trap 'exit 1' USR1 # from a lane whose step failed
 trap stop EXIT
 
@@ -27,6 +29,9 @@ step() {
         [ $status -le 128 ] || note=": ended by signal $((status - 128))" # 9 may be a lack of memory
         {
             echo "$name failed$note. The end of ${log#"$PWD"/}:"
+            # A launcher writes many lines after the error of a script.
+            tail -c "+$((old + 1))" "$log" | tail -n 20 | grep -q '^error: ' ||
+                tail -c "+$((old + 1))" "$log" | grep '^error: ' | sort -u || true
             tail -c "+$((old + 1))" "$log" | tail -n 20
         } >&2
         kill -USR1 $$
@@ -39,11 +44,12 @@ both() {
     wait "$1"
     wait "$2"
 }
-stop() { # ends what this shell has started: the lanes, or the command of a step
-    local running
-    trap '' INT TERM USR1
-    running=$(jobs -p)
-    # shellcheck disable=SC2086 # process ids
-    if [ -n "$running" ]; then kill $running 2>/dev/null || true; fi
+stop() { # ends what this shell has started: the lanes, or the command of a step; and the human's server
+    local process server=""
+    trap '' INT TERM HUP USR1
+    for process in $(jobs -p); do
+        if [ "$process" = "${human_process:-}" ]; then server=1; else kill "$process" 2>/dev/null || true; fi
+    done
+    [ -z "$server" ] || human_off
     wait
 }

@@ -45,7 +45,7 @@ class ReportSettings:
     """The run folder and what is shown of it.
 
     Attributes:
-        folder: Run folder: what run_mini.sh, run_backend.sh, run_frontend.sh or dodo.py call OUT.
+        folder: Run folder: what a recipe (run_mini.sh, ...) or dodo.py calls OUT.
         output: HTML file; by default report.html in the folder.
         critic: Critic whose credit is shown: a folder, auto (the critic of the run folder, if its weights are at most
             1 GB) or none.

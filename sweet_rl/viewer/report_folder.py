@@ -162,17 +162,10 @@ class RunFolder:
             for path in sorted(seed.glob(f"*{GRADED}")):
                 output = self.outputs.get(path.relative_to(self.path).as_posix())
                 if output is not None and output.finished:
-                    runs.setdefault(self._run_name(seed, path), []).append(path)
+                    stem = path.name.removesuffix(GRADED)
+                    runs.setdefault(METHODS.get(stem, stem), []).append(path)
         order = list(METHODS.values())
         return dict(sorted(runs.items(), key=lambda item: order.index(item[0]) if item[0] in order else len(order)))
-
-    def _run_name(self, seed: Path, path: Path) -> str:
-        """The name in the table: an agent that is no model of the folder is the untrained one (run_backend.sh)."""
-        stem = path.name.removesuffix(GRADED)
-        played = self.outputs.get((seed / f"{stem}.test.jsonl").relative_to(self.path).as_posix())
-        agent = played.manifest["settings"].get("agent_model") if played else None
-        outside = Path(str(agent)).name == stem and not (seed / stem).is_dir()
-        return METHODS.get(stem, UNTRAINED if outside else stem)
 
     def _inside(self, paths: list[str]) -> list[str]:
         """The files below the folder, wherever it was when the table was made. Files elsewhere are not read."""

@@ -76,8 +76,18 @@ def test_the_stronger_agent_of_table_4_learns_from_the_weaker_ones_dialogues(mon
         "seed0/strong/ranked.jsonl": {"reference_model_id": LLAMA_70B},
         **{f"seed0/strong/{name}": {"pretrain": LLAMA_70B} for name in trained},
     }
+    stages = {name: parsed(paper()[f"seed0/{name}"], monkeypatch)["zero_stage"] for name in ("sweet", "strong/sweet")}
+    assert stages == {"sweet": 2, "strong/sweet": 3}  # the weights of 70B are too many for one GPU
     graded = parsed(paper()["seed0/strong/rewarded.jsonl"], monkeypatch)
     assert graded["input_path"] == parsed(paper()["seed0/trajectories.jsonl"], monkeypatch)["output_path"]
+
+
+def test_training_flags_make_every_training_one_of_an_adapter(tmp_path, monkeypatch):
+    flags = "--lora_rank 16 --learning_rate 5e-6 --zero_stage none"
+    steps = planned(tmp_path, WORLD="paper", HUMAN_SERVER="n1:8000", LAUNCH="python", TRAIN_FLAGS=flags)
+    trained = [parsed(words, monkeypatch) for words in steps.values() if "--save_path" in words]
+    assert len(trained) > 20
+    assert {(one["lora_rank"], one["learning_rate"], one["zero_stage"]) for one in trained} == {(16, 5e-6, None)}
 
 
 def test_figure_3a_plays_2_to_32_candidates_and_figure_3b_takes_20_and_60_percent(monkeypatch):

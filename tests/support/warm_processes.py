@@ -16,7 +16,10 @@ from unittest import mock
 from tests.support.launched import ENVIRONMENT, free_port
 
 # What cannot be imported is left out.
-PRELOADED = ["sweet_rl.training.dpo", "transformers.models.llama.modeling_llama", "peft", "deepspeed"]
+PRELOADED = [
+    "sweet_rl.training.dpo", "sweet_rl.rollout.simulate", "sweet_rl.evaluation.evaluate",
+    "transformers.models.llama.modeling_llama", "peft", "deepspeed", "openai", "scipy.stats",
+]  # fmt: skip
 
 
 def warm(

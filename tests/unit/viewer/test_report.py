@@ -128,15 +128,6 @@ def test_a_folder_that_holds_no_run_is_refused(run):
             RunFolder(folder)
 
 
-def test_the_untrained_agent_of_run_backend_is_found_by_its_model(run):
-    played = run / "zero_shot.test.jsonl"
-    manifest(run / "Llama-8B.test.jsonl", settings={"agent_model": "meta/Llama-8B"}).write_text("")
-    (run / "zero_shot.graded.jsonl").rename(run / "Llama-8B.graded.jsonl")
-    (run / "zero_shot.graded.jsonl.manifest.json").rename(run / "Llama-8B.graded.jsonl.manifest.json")
-    played.unlink()
-    assert [row["name"] for row in RunFolder(run).tables["Results"]["runs"]] == list(RUNS.values())
-
-
 def test_seeds_of_dodo_are_one_run_each_and_the_first_ones_trainings_are_shown(tmp_path):
     for seed in (0, 1):
         make_run(tmp_path / f"seed{seed}")

@@ -1,0 +1,67 @@
+"""The scripted human of the mini tasks behind the OpenAI API: a recipe can be tried without a large model."""
+
+from __future__ import annotations
+
+import random
+import re
+import time
+from collections.abc import Sequence
+
+from aiohttp import web
+
+from sweet_rl.mini.human import answer, check_tasks
+from sweet_rl.records import Task, read_records
+
+MODEL = "mini-human"
+_PROMPT = re.compile(r"<hidden_code>\n(.*?)\n</hidden_code>.*<conversation>\n(.*?)\n</conversation>", re.DOTALL)
+_SPEAKER = re.compile(r"(?:^|\n\n)(Engineer|You): ")
+
+
+def reply_to(prompt: str, rules: dict[str, dict], seed: int) -> str:
+    """The human's reply to a prompt that was made with sweet_rl/prompts/code_user.txt.
+
+    Args:
+        prompt: The prompt.
+        rules: Field `mini` of each task by its reference solution.
+        seed: Random seed of the choice of words.
+
+    Raises:
+        ValueError: It is no such prompt, or of no known task.
+    """
+    found = _PROMPT.search(prompt)
+    if found is None or found[1].strip() not in rules:
+        raise ValueError("this human answers the prompt of code_user.txt for the tasks it was started with, no other")
+    _, *parts = _SPEAKER.split(found[2])
+    said = [text for speaker, text in zip(parts[::2], parts[1::2], strict=True) if speaker == "Engineer"]
+    return answer(rules[found[1].strip()], said[-1] if said else "", random.Random(seed), said[:-1])
+
+
+def serve(paths: Sequence[str], host: str, port: int) -> None:
+    """Serve the human of the tasks in these files until the process is ended.
+
+    Raises:
+        UserError: A file cannot be read, or a task is no mini task.
+    """
+    rules: dict[str, dict] = {}
+    for path in paths:
+        tasks = read_records(path, Task)
+        check_tasks(tasks, path)
+        rules |= {task.ground_truth.strip(): task.extra["mini"] for task in tasks}
+
+    async def complete(request: web.Request) -> web.Response:
+        body = await request.json()
+        try:
+            text = reply_to(body["messages"][-1]["content"], rules, body.get("seed") or 0)
+        except ValueError as error:
+            return web.json_response({"error": {"message": str(error), "type": "invalid_request_error"}}, status=400)
+        choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}
+        usage = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
+        kind = {"id": "1", "object": "chat.completion", "created": int(time.time()), "model": MODEL}
+        return web.json_response({**kind, "choices": [choice], "usage": usage})
+
+    async def models(_: web.Request) -> web.Response:
+        return web.json_response({"object": "list", "data": [{"id": MODEL, "object": "model"}]})
+
+    app = web.Application()
+    app.add_routes([web.post("/v1/chat/completions", complete), web.get("/v1/models", models)])
+    web.run_app(app, host=host, port=port, print=None, access_log=None)

@@ -1,0 +1,55 @@
+"""`run_backend.sh --smoke` and `run_one_gpu.sh --smoke`, whole: dialogues over HTTP, trainings, ranking, comparison."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.support.command_line import ROOT, read_rows
+from tests.support.launched import ENVIRONMENT
+from tests.support.warm_programs import warm_programs
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        importlib.util.find_spec("deepspeed") is None, reason="needs: pip install -e '.[test]'"
+    ),
+]  # fmt: skip
+MODELS = ("critic", "rft", "dpo", "sweet")
+
+
+@pytest.mark.parametrize(("recipe", "processes"), [("run_backend", 2), ("run_one_gpu", 1)])
+def test_a_smoke_run_makes_every_output_with_the_settings_of_the_real_run(recipe, processes, tmp_path, monkeypatch):
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    with warm_programs(tmp_path) as programs:
+        environment = os.environ | {"PATH": f"{programs}:{os.environ['PATH']}", "OUT": str(tmp_path / "out")}
+        if recipe == "run_one_gpu":  # because bfloat16 is slow on many CPUs
+            environment |= {"TRAIN_FLAGS": "--nobf16", "RANK_FLAGS": "--nobf16"}
+        command = ["bash", ROOT / "scripts" / f"{recipe}.sh", "--smoke"]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    out = tmp_path / "out"
+    played = read_rows(out / "trajectories.jsonl")
+    assert len(played) == 3 * 8 and {row["human"]["name"] for row in played} == {"mini-human"}
+    settings = {name: manifest(out / name / "manifest.json")["settings"] for name in MODELS}
+    assert {(one["zero_stage"], one["lora_rank"], one["bf16"]) for one in settings.values()} == {
+        (None, 16, False) if recipe == "run_one_gpu" else (2, None, True)
+    }
+    assert {name: one["normalize"] for name, one in settings.items() if name != "rft"} == {
+        "critic": "turn", "dpo": "none", "sweet": "none",
+    }  # fmt: skip
+    ranked = manifest(out / "ranked.jsonl.manifest.json")["settings"]
+    assert (ranked["reference"], ranked["reference_model_id"]) == ("seed", "mini")
+    assert len(json.loads((out / "results.json").read_text())["runs"]) == 4
+    logs = "".join(path.read_text() for path in (out / "logs").glob("*.log"))
+    assert logs.count("CPU threads") == 4 and ("--nproc_per_node 2" in logs) == (processes == 2)
+
+
+def manifest(path: Path) -> dict:
+    return json.loads(path.read_text())
