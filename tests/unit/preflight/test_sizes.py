@@ -21,7 +21,9 @@ def gpus(count: int, total: float = 80e9, taken: float = 0) -> Gpus:
     return Gpus([int(total - taken)] * count, [int(total)] * count)
 
 
-def planned(config: str = "paper/backend/critic.yaml", flags: str = "") -> PlannedTraining:
+def planned(flags: str = "") -> PlannedTraining:
+    """The paper's critic, under ZeRO-3 unless the flags say another stage."""
+    config, flags = "paper/backend/critic.yaml", flags if "--zero_stage" in flags else f"--zero_stage 3 {flags}"
     how, data, _ = _training_settings(config, flags)
     return PlannedTraining(config, AGENT, how, data)
 
