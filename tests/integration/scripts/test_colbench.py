@@ -158,3 +158,19 @@ def test_a_human_that_cannot_answer_is_found_before_a_dialogue_is_paid_for(reply
     with api.server:
         done = call("colbench.py", **flags(api))
     assert done.code == 2 and re.search(words, done.err) and len(api.paid) == 2
+
+
+def test_dialogues_that_failed_are_played_and_graded_again_on_request_and_the_others_are_kept(folder):
+    api = Api(answers=True)
+    usual = api.server.answer
+    broken = refusal(400, "this prompt is refused")
+    api.server.answer = lambda body: broken if "Add 2." in body["messages"][0]["content"] else usual(body)
+    with api.server:
+        first = call("colbench.py", **flags(api, MODELS[:1]))
+        assert first.code == 0 and "1 dialogues failed" in first.out, first.err
+        api.server.answer = usual
+        again = call("colbench.py", **flags(api, MODELS[:1], retry_failed=True))
+        assert again.code == 0, again.err
+    rows = read_rows(folder / "out/first_4/org_model-a.graded.jsonl")
+    assert [row["reward"] for row in rows] == [1.0] * 4 and len(api.paid) == len(set(api.paid)) == 2 + 4 * 3
+    assert json.loads((folder / "out/first_4/results.json").read_text())["tasks"] == 4
