@@ -189,13 +189,31 @@ def test_the_server_is_not_started_for_dialogues_that_are_complete(tmp_path):
     assert [script for script, *_ in recipe.events()].count("server_on") == 1
 
 
-def test_a_gpu_can_be_shared_by_the_human_and_the_agent(tmp_path):
-    recipe = Recipe(tmp_path, gpus=1)
-    code, _, errors = recipe.run(HUMAN_GPUS="0", HUMAN_SHARE="0.5", HUMAN_FLAGS="--max-model-len 4096")
+def test_on_one_gpu_the_human_has_half_of_the_memory_during_dialogues_and_adapters_are_trained(tmp_path):
+    recipe = Recipe(tmp_path, "run_one_gpu", gpus=1)
+    code, _, errors = recipe.run(HUMAN_FLAGS="--max-model-len 4096")
     assert code == 0, errors
-    (served,) = {c.partition("--port")[0] for script, _, c in recipe.events() if script == "server_on"}
+    events = recipe.events()
+    (served,) = {command.partition("--port")[0] for script, _, command in events if script == "server_on"}
     assert "--gpu-memory-utilization 0.5" in served and "--max-model-len 4096" in served
-    assert {gpus for script, gpus, _ in recipe.events() if "simulate" in script} == {"all"}
+    assert {gpus for script, gpus, _ in events if script == "server_on"} == {"0"}
+    assert {gpus for script, gpus, _ in events if not script.startswith("server")} == {"all"}
+    trained = [command for script, _, command in events if script in TRAINED]
+    assert len(trained) == 4 and all(c.startswith("python scripts/") and "configs/one_gpu/" in c for c in trained)
+
+
+def test_on_one_gpu_the_human_may_be_behind_an_api_with_a_key(tmp_path):
+    recipe = Recipe(tmp_path, "run_one_gpu", gpus=1)
+    url = {"HUMAN_SERVER": "https://api.example.com/v1", "HUMAN_KEY": "MY_KEY"}
+    code, _, errors = recipe.run(**url)
+    assert code != 0 and "HUMAN" in errors and recipe.events() == []
+    code, _, errors = recipe.run(**url, HUMAN="some/human")
+    assert code == 0, errors
+    played = [command for script, _, command in recipe.events() if "simulate" in script]
+    assert len(played) == 5 and not (tmp_path / "child").exists()
+    for command in played:
+        assert f"--env_model some/human --hostname {url['HUMAN_SERVER']} " in command
+        assert command.endswith("--api_key_variable MY_KEY")
 
 
 @pytest.mark.parametrize(
