@@ -41,7 +41,7 @@ def check_versions(needed: set[str], on_gpu: bool) -> Iterator[Finding]:
     found = {name: number for name in WATCHED if (number := installed(name))}
     missing = sorted({"torch", "transformers", *needed} - found.keys())
     if missing:
-        yield failed(f"versions: {', '.join(missing)} is not installed: {INSTALL}")
+        yield failed(f"versions: not installed: {', '.join(missing)}. {INSTALL}")
     wrong = list(_misfits(found))
     for text in wrong:
         yield failed(f"versions: {text}. The tested set fits: {INSTALL}")

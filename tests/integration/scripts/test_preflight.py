@@ -13,6 +13,7 @@ from tests.support.command_line import call
 pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="needs a torch that finds no GPU")
 
 
+@pytest.mark.slow
 def test_a_machine_that_is_ready_passes_every_check(tiny_chat_model, tmp_path):
     with ApiServer(lambda body: refusal(404, "no")) as server:
         done = call(

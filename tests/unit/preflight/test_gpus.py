@@ -56,6 +56,7 @@ def test_processes_want_a_gpu_each_and_a_large_model_wants_any():
     assert [one.state for one in check_count(Gpus(), 2, 10**6)] == ["warning"]
 
 
-def test_an_attention_that_was_asked_for_and_does_not_work_is_a_failure():
+def test_an_attention_that_was_asked_for_and_does_not_work_is_a_failure(monkeypatch):
+    monkeypatch.setattr("sweet_rl.preflight.gpus.why_failed", lambda work, arguments, _: work(*arguments[0]))
     finding = check_attention(Gpus(), (4, 2, 16), "flex")  # which torch has no backward pass for on a CPU
     assert finding.state == "FAILED" and "CPU" in finding.text and "--attention masked" in finding.text

@@ -50,7 +50,7 @@ def test_a_version_below_the_one_that_setup_names_is_a_failure(installed):
 def test_what_a_step_needs_and_is_not_installed_is_a_failure(monkeypatch):
     monkeypatch.setattr(sys, "path", [])
     (text,) = failures({"deepspeed"})
-    assert "deepspeed, torch, transformers is not installed" in text
+    assert "not installed: deepspeed, torch, transformers" in text
 
 
 def test_versions_that_were_not_tested_on_gpus_are_a_warning(installed, monkeypatch, tmp_path):
