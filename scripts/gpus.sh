@@ -6,6 +6,7 @@
 #   HUMAN_SHARE=0.5           the agent plays on the same GPUs; the server takes this share of their memory
 #   HUMAN_FLAGS=...           more flags of `vllm serve`
 #   LAUNCH=...                launcher of the trainings, which then run one after the other
+#   PREFLIGHT=no              starts without preflight.py
 #
 # It sets BESIDE_HUMAN, the words before a command that runs while the human's server does, and the launchers of the
 # trainings: LAUNCH on all GPUs; FIRST and SECOND for two trainings at the same time, on four GPUs each if there are eight.
@@ -96,6 +97,16 @@ if [ -z "${LAUNCH:-}" ]; then
         SECOND="env CUDA_VISIBLE_DEVICES=$(sed -n 5,8p <<<"$gpus" | paste -sd, -) $four"
     fi
 fi
+preflight() { # preflight TRAININGS FLAGS...: what the run needs is there, or the recipe ends; PREFLIGHT=no leaves it out
+    local trainings="" training human="--hostname $HUMAN_SERVER"
+    [ "${PREFLIGHT:-}" != no ] || return 0
+    [ -z "$HUMAN_COMMAND" ] || human="--human_gpus $HUMAN_GPUS ${HUMAN_SHARE:+--human_share $HUMAN_SHARE}"
+    for training in $1; do trainings+="${trainings:+,}$CONFIGS/$training.yaml"; done
+    # shellcheck disable=SC2086 # several words
+    python scripts/preflight.py --agent_model "$AGENT" --env_model "$HUMAN" $human --output_dir "$OUT" \
+        --trainings "$trainings" --train_flags="$TRAIN" --launch "$FIRST" --at_once "$([ -n "$IN_TURN" ] && echo 1 || echo 2)" \
+        ${HUMAN_KEY:+--api_key_variable $HUMAN_KEY} "${@:2}"
+}
 in_turn() { # in_turn LANE: waits for it, unless the trainings of the next lane have GPUs of their own
     [ -z "$IN_TURN" ] || wait "$1"
 }

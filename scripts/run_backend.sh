@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Backend Programming with the paper's settings (configs/paper/backend), on a machine with eight GPUs of 80 GB, in an
-# environment with pip install -e '.[vllm,deepspeed]'. Stopped at any point, the same command continues.
+# environment with pip install -c constraints-gpu.txt -e '.[vllm,deepspeed]'. Stopped at any point, the same command continues.
 #
 #   bash scripts/run_backend.sh --smoke                  every command with a tiny model on a handful of tasks, on the CPU
 #   HUMAN_GPUS=0,1,2,3 NUM_TASKS=16 OUT=runs/trial bash scripts/run_backend.sh       the real models on 16 tasks
@@ -36,6 +36,7 @@ case "$*" in
 esac
 # shellcheck source-path=SCRIPTDIR source=gpus.sh
 source scripts/gpus.sh
+preflight "critic rejection_fine_tuning multi_turn_dpo actor"
 echo "What a step prints is in ${OUT#"$PWD"/}/logs."
 
 # 1. Three dialogues of the untrained agent on each of 5,000 tasks. The agent plays in this process, in vLLM.

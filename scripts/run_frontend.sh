@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Frontend Design with the paper's settings (configs/paper/frontend), on a machine with eight GPUs of 80 GB and a browser, in
-# an environment with pip install -e '.[vllm,deepspeed,frontend]'. Stopped at any point, the same command continues.
+# an environment with pip install -c constraints-gpu.txt -e '.[vllm,deepspeed,frontend]'. Stopped at any point, the same command
+# continues.
 #
 #   python scripts/prepare_websight.py --output_dir data/frontend_tasks
 #   HUMAN_GPUS=0,1,2,3 NUM_TASKS=16 OUT=runs/trial bash scripts/run_frontend.sh      the real models on 16 tasks
@@ -29,6 +30,7 @@ cd "$(dirname "$0")/.."
 source scripts/steps.sh
 # shellcheck source-path=SCRIPTDIR source=gpus.sh
 source scripts/gpus.sh
+preflight "value_critic rejection_fine_tuning multi_turn_dpo actor" --critic_model "$CRITIC"
 echo "What a step prints is in ${OUT#"$PWD"/}/logs."
 
 # 1. Six dialogues of the untrained agent on each of 1,000 tasks. The agent plays in this process, in vLLM.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Backend Programming on one GPU of 24 GB: run_backend.sh with a small agent and adapters (LoRA, configs/one_gpu), in an
-# environment with pip install -e '.[vllm,lora]'. Stopped at any point, the same command continues.
+# environment with pip install -c constraints-gpu.txt -e '.[vllm,lora]'. Stopped at any point, the same command continues.
 #
 #   bash scripts/run_one_gpu.sh --smoke                 every command with a tiny model on a handful of tasks, on the CPU
 #   NUM_TASKS=16 OUT=runs/trial bash scripts/run_one_gpu.sh     the real models on 16 tasks

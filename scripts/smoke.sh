@@ -4,7 +4,7 @@
 
 unset HUMAN_GPUS HUMAN_SERVER DIALOGUES NUM_TASKS
 export CUDA_VISIBLE_DEVICES="" OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1
-AGENT=mini HUMAN=mini-human
+AGENT=mini HUMAN=mini-human PREFLIGHT=no
 LAUNCH="${LAUNCH:-torchrun --standalone --nproc_per_node 2}" IN_TURN=""
 TRAIN+=" --max_epochs 1 --max_samples 8" PLAY+=" --agent_prompt_path mini_agent.txt --max_tokens 100"
 SAMPLE="--data_fraction 0.1 --best_of_n 2 --max_tokens 100" DIALOGUES="" LIMIT=""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -15,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from scripts.preflight import main as preflight_main
+from sweet_rl.cli import parse_flags
 from tests.support.command_line import ROOT
 
 # `script` runs once the command is noted. Commands of the recipe itself (python -c) are run.
@@ -95,7 +98,10 @@ class Recipe:
         return process.returncode, out, err
 
     def events(self) -> list[tuple[str, str, str]]:
-        """(script or server_on or server_off, GPUs, command), in their order."""
+        """(script or server_on or server_off, GPUs, command) of all after the first check, in their order."""
+        return [one for one in self.everything() if one[0] != "preflight.py"]
+
+    def everything(self) -> list[tuple[str, str, str]]:
         path = self.place / "events"
         lines = path.read_text().splitlines() if path.exists() else []
         return [tuple(line.split(" ", 2)) for line in lines]
@@ -155,7 +161,7 @@ def test_the_human_has_its_gpus_during_dialogues_and_two_trainings_share_all_of_
 
 
 def test_a_server_elsewhere_takes_no_gpu_and_a_launcher_of_ones_own_trains_one_model_after_the_other(tmp_path):
-    slow = 'case "$*" in *critic.yaml*) sleep 0.3; echo "critic_ended - -" >>events ;; esac'
+    slow = 'case "$*" in *--save_path*/critic*) sleep 0.3; echo "critic_ended - -" >>events ;; esac'
     recipe = Recipe(tmp_path, step=slow.replace(">>events", f">>{tmp_path}/events"))
     code, _, errors = recipe.run(HUMAN_SERVER="node1:8000", LAUNCH="torchrun --nnodes 2", TRAIN_FLAGS="--zero_stage 3")
     assert code == 0, errors
@@ -234,6 +240,24 @@ def test_gpus_that_cannot_be_given_are_refused_before_any_step(variables, named,
     assert recipe.events() == []
 
 
+@pytest.mark.parametrize(("name", "variables", "flags"), [
+    ("run_backend", {"HUMAN_GPUS": "0,1,2,3"}, ["--human_gpus 0,1,2,3", "--nproc_per_node 4", "--at_once 2"]),
+    ("run_backend", {"HUMAN_SERVER": "n:1", "TRAIN_FLAGS": "--zero_stage 3"}, ["--hostname n:1", "=--zero_stage 3"]),
+    ("run_frontend", {"HUMAN_SERVER": "n:1"}, ["--critic_model Qwen/Qwen2-VL-7B-Instruct", "value_critic.yaml"]),
+    ("run_one_gpu", {}, ["--human_share 0.5", "--launch python", "--at_once 1", "configs/one_gpu/critic.yaml"]),
+])  # fmt: skip
+def test_what_a_run_needs_is_checked_before_anything_is_started(name, variables, flags, tmp_path):
+    note = f'printf "%q " "$@" >{tmp_path}/words; echo FAILED: disk; exit 1'
+    recipe = Recipe(tmp_path, name, step=f'case "$*" in *preflight*) {note} ;; esac')
+    code, printed, _ = recipe.run(**variables)
+    assert code == 1 and "FAILED: disk" in printed
+    ((script, _, command),) = recipe.everything()
+    assert script == "preflight.py" and all(flag in command for flag in flags), command
+    parse_flags(preflight_main, shlex.split((tmp_path / "words").read_text())[1:])
+    recipe.run(**variables, PREFLIGHT="no")
+    assert recipe.events()
+
+
 def test_a_server_that_ends_while_it_loads_shows_its_last_lines(tmp_path):
     recipe = Recipe(tmp_path, server='sys.exit("CUDA out of memory")')
     code, _, errors = recipe.run(HUMAN_GPUS="0")
@@ -259,8 +283,8 @@ def test_a_recipe_that_is_ended_leaves_no_server_and_no_step(number, loading, tm
         server="time.sleep(120)" if loading else "",
     )
     with recipe.start(HUMAN_GPUS="0") as process:
-        begun = tmp_path / ("events" if loading else "step")
-        until(lambda: begun.exists() and begun.stat().st_size, process)
+        begun, text = (tmp_path / "events", "server_on") if loading else (tmp_path / "step", "\n")
+        until(lambda: begun.exists() and text in begun.read_text(), process)
         if number == signal.SIGINT:
             os.killpg(process.pid, number)
         else:
