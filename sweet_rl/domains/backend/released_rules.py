@@ -12,7 +12,7 @@ its scoping makes every answer fail. How it found the code in an answer is unkno
 from collections import OrderedDict
 from datetime import timedelta
 
-from sweet_rl.domains.backend.extract_code import call_prelude, function_name
+from sweet_rl.domains.backend.extract_code import function_name
 from sweet_rl.domains.backend.hidden_tests import CodeGrader, Reference, result
 from sweet_rl.domains.base import Grade
 from sweet_rl.sandbox.values import as_number, findable, same
@@ -46,7 +46,7 @@ class PaperGrader(CodeGrader):
 
     def _run_reference(self, code: str, calls: dict[str, str]) -> Reference:
         """Run the reference once; a test that it fails has no result."""
-        reference = Reference(calls, function_name(code, calls), call_prelude(code, calls))
+        reference = Reference(calls, function_name(code, calls))
         if not calls:
             reference.ungradable = "the task has no test cases"
             return reference
