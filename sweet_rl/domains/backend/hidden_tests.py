@@ -37,6 +37,7 @@ CHANCE = re.compile(
     r"\b(random|rand\w*|shuffle|choice|sample|uuid\w*|secrets|time|now|today|perf_counter|hash|id|set|frozenset|getpid"
     r"|urandom|object|globals|locals)\b|\{\s*['\"][^:{}]*\}|\{[^:{}]*\bfor\b"
 )
+VALUES = "_values_of_test_"  # and its place: the name of the text that makes the values
 NOT_APART = "cannot be judged apart from the answer"
 CACHED_REFERENCES = 20_000
 # The text of an equal value cannot be so much longer than the reference's: longer ones are not even read.
@@ -280,7 +281,7 @@ class CodeGrader(AbstractContextManager):
         asked = [parts.asked for parts in reference.parts]
         reference.prelude = call_prelude(code, chain.from_iterable(asked))
         reference.tests = self._compile(reference, asked, reference.prelude)
-        rests = [parts.rest for parts in reference.parts if parts.rest]
+        rests = [_with_values(place, parts.rest) for place, parts in enumerate(reference.parts) if parts.rest]
         if rests and reference.tests:
             reference.rest_prelude = call_prelude(code, rests)
             reference.rests = self._compile(reference, rests, reference.rest_prelude)
@@ -308,16 +309,17 @@ class CodeGrader(AbstractContextManager):
 
     def _run_rests(self, seed: int, reference: Reference, outcomes: list) -> list:
         """The outcomes after the rests of the tests have run, on plain data, in a process that has held no answer."""
-        places, lines = [place for place, parts in enumerate(reference.parts) if parts.rest], []
+        places, texts = [place for place, parts in enumerate(reference.parts) if parts.rest], []
         for place in places:
             reason, content = outcomes[place]
             if reason == "value":
                 try:
-                    lines.append(_assignment(reference.parts[place].values, decode(content)))
+                    texts.append((place, _assignment(reference.parts[place].values, decode(content))))
                 except (TypeError, ValueError) as error:
                     outcomes[place] = ("unserialisable", f"the test needs plain data: {error}")
-        if lines:
-            text = "\n".join(lines)
+        if texts:
+            # Each test makes its own values (`_with_values`), so one that cannot be made fails no other test.
+            text = "\n".join(f"{VALUES}{place} = {assignment!r}" for place, assignment in texts)
             modules = {name for name in SOURCE_MODULES if f"{name}." in text}
             job = Job(["".join(f"import {name}\n" for name in modules) + text], reference.rests, len(places))
             verdicts = self._pool.run("rest", seed, job, modules | imported_names(reference.rest_prelude))
@@ -332,6 +334,11 @@ class CodeGrader(AbstractContextManager):
 
     def __exit__(self, *_):
         self.close()
+
+
+def _with_values(place: int, rest: str) -> str:
+    """The expression of a rest that first makes the values of its test, whose text `_run_rests` writes."""
+    return f"(exec({VALUES}{place}), {rest})[1]"
 
 
 def _assignment(names: Sequence[str], tree) -> str:
