@@ -24,9 +24,9 @@ What holds on every level:
    gets them as plain data, and no text of an answer is run there.
 3. Only data comes out. The grading process never parses, unpickles or executes anything of an answer, and calls none of
    its methods: it decodes bounded JSON and compares trees. A forged result is a wrong or a right value, nothing else.
-4. Limits per test: CPU time of all threads, time by the clock. Limits per child: memory, threads (64), open files (32),
-   file size (16 MB), size of a result (8 MB). A child that exceeds a time limit is killed. After two such tests the
-   other tests of the answer are not run.
+4. Limits per test: CPU time of all threads, time by the clock. Limits per child: memory, threads (64 with the main one,
+   each other with a stack of 2 MB), open files (32), file size (16 MB), size of a result (8 MB). A child that exceeds a
+   time limit is killed. After two such tests the other tests of the answer are not run.
 5. The environment, the command line and inherited descriptors are gone. The only connection of a child leads to the
    grading process.
 
