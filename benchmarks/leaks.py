@@ -20,6 +20,7 @@ from sweet_rl.cli import run
 from sweet_rl.domains.leaks import gives_away
 from sweet_rl.records import Task, Trajectory, read_records
 
+WORD = r"\b([^\W\d]\w*)\b"
 DISGUISES: dict[str, Callable[[str], str]] = {
     "as it is written": str,
     "in a code fence": lambda code: f"Sure, here it is:\n```python\n{code}\n```",
@@ -32,6 +33,9 @@ DISGUISES: dict[str, Callable[[str], str]] = {
     "escaped for markdown": lambda code: re.sub(r"([*_])", r"\\\1", code),
     "escaped for HTML": html.escape,
     "in capitals": str.upper,
+    "each word in bold": lambda code: re.sub(WORD, r"**\1**", code),
+    "each word in tags": lambda code: re.sub(r"&lt;(/?b)&gt;", r"<\1>", html.escape(re.sub(WORD, r"<b>\1</b>", code))),
+    "full-width signs": lambda code: "".join(chr(ord(one) + 0xFEE0) if one in "()=+-*/<>[]:" else one for one in code),
 }
 OPERATORS = {
     ast.Add: "plus", ast.Sub: "minus", ast.Mult: "times", ast.Div: "divided by", ast.Mod: "modulo",

@@ -4,7 +4,8 @@ Backend (`gives_away`): a leak is code of the reference that the agent was not s
 statement of at least five tokens, or the whole solution if it has at least four. At least two of the tokens have to be
 operators or brackets unless it is the whole solution, so that plain language about the same names and numbers is no
 leak. The code is compared as it is written and as Python would write it, each with and without parentheses; spaces,
-line breaks, capitals, comments, kinds of quotation marks and markup around words do not matter. Not found: code with
+line breaks, capitals, comments, kinds of quotation marks, full-width signs, escapes for HTML and markup around words
+(backticks, stars, underscores, tags) do not matter. Not found: code with
 changed names, code described in words, and single lines that are shorter. `benchmarks/leaks.py` measures both errors.
 Frontend (`holds_markup`): a leak is any HTML, because such a reply builds the page for the agent.
 """
@@ -16,6 +17,7 @@ import html
 import io
 import re
 import tokenize
+import unicodedata
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
@@ -34,6 +36,14 @@ _TOKEN = re.compile(r"[^\W\d]\w*|\d+(?:\.\d+)?|[^\w\s]")
 _KEYWORDS = ("return", "raise", "continue", "break", "else", "elif")
 _MARGIN = re.compile(r"^[ \t]*(?:\d+[.:)|]|>)[ \t]", re.MULTILINE)  # the number of a line, the mark of a quotation
 _MARKS = re.compile(r"[`“”‘’;]")  # around words and between statements
+_MARKED = (  # words in bold, italics or struck out, and tags; also what only looks like it, as in `a *b* c`
+    re.compile(r"(\*{1,3})(\w+)\1"),
+    re.compile(r"(?<![\w*])(\*{1,3})(?=\S)([^*\n]+)(?<=\S)\1(?![\w*])"),
+    re.compile(r"(?<!\w)(__?)([^\W_](?:\w*[^\W_])?)\1(?!\w)"),
+    re.compile(r"(~~)([^~\n]+)\1"),
+    re.compile(r"()()</?[a-z][a-z0-9]*(?:[\s/][^<>]*)?>", re.IGNORECASE),
+)
+_MAX_ESCAPES = 4  # times that a text may be escaped for HTML
 _INVISIBLE = re.compile(r"[\\\u00ad\u200b-\u200f\u2060\ufeff]")  # in words; a backslash escapes them in markdown
 
 
@@ -67,8 +77,26 @@ def _signs(ground_truth: str, parentheses: bool) -> dict[int, frozenset[tuple[st
 
 
 def _found(signs: dict[int, frozenset[tuple[str, ...]]], text: str, parentheses: bool) -> set[tuple[str, ...]]:
-    tokens = _tokens(text, parentheses)
-    return {run for length, known in signs.items() for run in map(tuple, _runs(tokens, length)) if run in known}
+    found = set()
+    for reading in _readings(text):
+        tokens = _tokens(reading, parentheses)
+        found |= {run for length, known in signs.items() for run in map(tuple, _runs(tokens, length)) if run in known}
+    return found
+
+
+def _readings(text: str) -> set[str]:
+    """The text as it is, and without markup around words: a star may be a product or a mark."""
+    text = plain = _unescaped(text)
+    for marked in _MARKED:
+        plain = marked.sub(r" \2 ", plain)
+    return {text, plain}
+
+
+def _unescaped(text: str) -> str:
+    """The text in ordinary signs."""
+    for _ in range(_MAX_ESCAPES):
+        text = html.unescape(text)
+    return unicodedata.normalize("NFKC", text)
 
 
 def _spellings(source: str) -> Iterator[str]:
@@ -133,7 +161,7 @@ def _text(tokens: Sequence[tuple[str, bool]]) -> tuple[str, ...]:
 
 
 def _tokens(text: str, parentheses: bool) -> list[str]:
-    text = _MARGIN.sub(" ", _INVISIBLE.sub("", html.unescape(text)))
+    text = _MARGIN.sub(" ", _INVISIBLE.sub("", _unescaped(text)))
     text = _MARKS.sub(" ", text).replace('"', "'").casefold()
     return [token for token in _TOKEN.findall(text) if parentheses or token not in "()"]
 

@@ -59,6 +59,7 @@ CHROMIUM_FLAGS = (
     "--disable-lcd-text",
     "--disable-notifications",
     "--disable-site-isolation-trials",
+    "--disable-smooth-scrolling",  # it runs on real time, so each drawing would end at another place
     "--disable-sync",
     "--disable-features=BackForwardCache,HttpsUpgrades,HttpsFirstBalancedMode,MediaRouter,OptimizationHints,Prerender2,"
     "SpareRendererForSitePerProcess,Translate,WebRtcHideLocalIpsWithMdns",
@@ -102,6 +103,7 @@ FIREFOX_SETTINGS: dict[str, str | int | bool] = {
     "browser.cache.disk.enable": False,
     "browser.sessionhistory.max_total_viewers": 0,
     "extensions.systemAddon.update.enabled": False,
+    "general.smoothScroll": False,
     "geo.enabled": False,
     "gfx.color_management.mode": 0,
     "image.animation_mode": "none",

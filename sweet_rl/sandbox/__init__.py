@@ -19,13 +19,14 @@ What holds on every level:
 1. One answer per process, always. A child runs the tests of one answer and exits. The warm process that later children
    are forked from has never held anything of an answer. No analysis of the code decides this.
 2. Expected results are never in a process that runs an answer, nor in the warm process that it is forked from.
+   Nor are constants of the reference, except arguments of the calls.
    Reference solutions run in warm processes of their own. So does what a test does with the values of its calls: it
    gets them as plain data, and no text of an answer is run there.
 3. Only data comes out. The grading process never parses, unpickles or executes anything of an answer, and calls none of
    its methods: it decodes bounded JSON and compares trees. A forged result is a wrong or a right value, nothing else.
-4. Limits per test: CPU time of all threads, time by the clock. Limits per child: memory, threads (64), open files (32),
-   file size (16 MB), size of a result (8 MB). A child that exceeds a time limit is killed. After two such tests the
-   other tests of the answer are not run.
+4. Limits per test: CPU time of all threads, time by the clock. Limits per child: memory, threads (64 with the main one,
+   each other with a stack of 2 MB), open files (32), file size (16 MB), size of a result (8 MB). A child that exceeds a
+   time limit is killed. After two such tests the other tests of the answer are not run.
 5. The environment, the command line and inherited descriptors are gone. The only connection of a child leads to the
    grading process.
 

@@ -5,6 +5,8 @@ imports common modules a process with these. All other code, also code that may 
 statement, gets all of the standard library that a task can need.
 """
 
+import encodings
+import pkgutil
 import re
 import sys
 
@@ -19,15 +21,16 @@ STANDARD_MODULES = (
     "functools", "hashlib", "heapq", "html", "inspect", "io", "ipaddress", "itertools", "json", "keyword", "locale",
     "math", "numbers", "operator", "os", "pathlib", "pprint", "queue", "random", "re", "secrets", "statistics",
     "string", "struct", "textwrap", "threading", "time", "timeit", "traceback", "types", "typing", "unicodedata",
-    "urllib.parse", "uuid", "warnings", "weakref", "zoneinfo", "encodings.ascii", "encodings.latin_1",
+    "urllib.parse", "uuid", "warnings", "weakref", "encodings.ascii", "encodings.latin_1",
     "encodings.idna", "encodings.utf_16", "encodings.cp1252", "encodings.hex_codec", "encodings.rot_13", "linecache",
     "_pylong",
 )  # fmt: skip
+# Loaded only for code that uses an encoding that is not among those above.
+ENCODINGS = tuple(f"encodings.{one.name}" for one in pkgutil.iter_modules(encodings.__path__))
 # Modules that a package imports only when it is used, after confinement.
 STANDARD_SUBMODULES = {
     "concurrent": ("concurrent.futures", "concurrent.futures.thread"),
     "email": ("email.message", "email.parser", "email.utils", "email.mime.text"),
-    "multiprocessing": ("multiprocessing.dummy", "multiprocessing.pool"),
     "xml": ("xml.etree.ElementTree", "xml.dom.minidom", "xml.sax"),
 }
 THIRD_PARTY_MODULES = {

@@ -6,14 +6,15 @@ import threading
 from collections import OrderedDict, defaultdict
 from contextlib import contextmanager
 
-from sweet_rl.sandbox.modules import STANDARD_MODULES, modules_for
+from sweet_rl.sandbox.modules import ENCODINGS, STANDARD_MODULES, modules_for
 from sweet_rl.sandbox.sandbox import Job, Outcome, Sandbox, SandboxUnavailable, compile_job
 
 logger = logging.getLogger(__name__)
 
 ENDED = "ended"  # the warm process, while it ran a job; never returned
 NO_MODULE = re.compile(r"No module named '([\w.]+)'")
-LACKS_A_MODULE = ("ModuleNotFoundError", "ImportError", "LookupError: unknown encoding")
+NO_ENCODING = "LookupError: unknown encoding"
+LACKS_A_MODULE = ("ModuleNotFoundError", "ImportError", NO_ENCODING)
 
 
 class Pool:
@@ -61,9 +62,10 @@ class Pool:
             if reason == "exception" and isinstance(message, str) and message.startswith(LACKS_A_MODULE)
         ]
         if lacking:
-            everything = modules_for(
-                imports | {"os"} | {name for message in lacking for name in NO_MODULE.findall(message)}
-            )
+            named = {name for message in lacking for name in NO_MODULE.findall(message)}
+            if any(message.startswith(NO_ENCODING) for message in lacking):
+                named.update(ENCODINGS)
+            everything = modules_for(imports | {"os"} | named)
             if everything != modules:
                 outcomes = self._run_or_retry((role, seed, everything), job)
         return outcomes

@@ -21,11 +21,13 @@ from sweet_rl.sandbox.confine import LEVELS
 
 MAX_RESULT_BYTES = 8 << 20
 # One thread for numpy, none for the Arrow that pandas loads: a process with threads cannot enter a namespace.
+# MALLOC_ARENA_MAX: a thread would reserve 64 MB of the address space, which is limited, for its own heap.
 # LD_BIND_NOW: symbols are bound once at the start, not again by each child.
 ENVIRONMENT = {
     "OPENBLAS_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "1",
     "LD_BIND_NOW": "1",
+    "MALLOC_ARENA_MAX": "1",
     "JE_ARROW_MALLOC_CONF": "background_thread:false",
 }
 REASONS = {"exception", "memory", "unserialisable", "forbidden", "syntax error"}

@@ -5,9 +5,10 @@ compared here; no method of an answer's object is ever called in the process tha
 
 The tree: None, bools, strings, finite floats and ints of up to 60 bits stand for themselves; everything else is a
 list whose first item is a tag: i (hexadecimal int), f (nan, inf, -inf), sp (string with lone surrogates), c complex,
-dec Decimal, fr Fraction, y bytes, l list, t tuple, S set, d dict, od ordered dict, q deque, it iterator, r range, dt
-datetime, da date, ti time, td timedelta, nd array, df frame, se series, ix index, na missing, u text-like (UUID, path,
-dates of numpy), o object.
+dec Decimal, fr Fraction, y bytes, l list, t tuple, S set, d dict, od ordered dict, Counter, defaultdict (its first item
+is the value for a missing key), keys, items and values (views of a dict, in their order), q deque, it iterator, r range
+(its first, second and last number), dt datetime, da date, ti time, td timedelta, nd array, df frame, se series, ix
+index, na missing, u text-like (UUID, path, dates of numpy), o object.
 """
 
 import json
@@ -18,6 +19,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 REL_TOLERANCE, ABS_TOLERANCE = 1e-9, 1e-12
+PLAIN = {"Counter": "d", "defaultdict": "d", "keys": "S", "values": "it"}
 MICROSECOND = timedelta(microseconds=1)
 MAX_FRACTION_DIGITS, MAX_INT_BITS, MAX_OF_ONE_HASH = 10_000, 40_000, 256
 
@@ -58,7 +60,12 @@ def _same(expected, got) -> bool:
         return other is not None and _same_number(number, other)
     if type(expected) is not list:
         return type(expected) is type(got) and expected == got
-    if type(got) is not list or len(expected) != len(got):
+    if type(got) is not list:
+        return False
+    if expected[0] == got[0] == "Counter":  # a missing count is 0
+        expected, got = (["d", *(pair for pair in tree[1:] if pair[1] != 0)] for tree in (expected, got))
+    expected, got = _plain(expected), _plain(got)
+    if len(expected) != len(got):
         return False
     tag = expected[0]
     if {tag, got[0]} == {"d", "od"}:  # the order counts between two ordered dicts
@@ -82,6 +89,14 @@ def _same(expected, got) -> bool:
     if tag in ("df", "se", "ix"):
         return all(_same(a, b) for a, b in zip(expected[1:], got[1:], strict=True))
     return expected == got  # sp, y, da, td, na, u, and numpy's dates: flat
+
+
+def _plain(tree: list) -> list:
+    """The tree of the plain type that equals it: a dict, a set, or what is iterated."""
+    tag = tree[0]
+    if tag == "items":
+        return ["S", *(["t", *pair] for pair in tree[1:])]
+    return [PLAIN[tag], *tree[2 if tag == "defaultdict" else 1 :]] if tag in PLAIN else tree
 
 
 def as_number(tree):
@@ -192,7 +207,10 @@ SOURCES = {
     "fr": "fractions.Fraction({})", "sp": "bytes.fromhex({}).decode('utf-8','surrogatepass')", "l": "[{}]",
     "t": "tuple([{}])", "S": "set([{}])", "it": "iter([{}])", "q": "collections.deque([{}])", "d": "dict([{}])",
     "od": "collections.OrderedDict([{}])", "da": "datetime.date({})", "dt": "datetime.datetime({})",
+    "ti": "datetime.time({})",
     "td": "datetime.timedelta(0,0,*[{}][:1])",
+    "Counter": "collections.Counter(dict([{}]))", "items": "dict([{}]).items()",
+    "keys": "dict.fromkeys([{}]).keys()", "values": "dict(enumerate([{}])).values()",
 }  # fmt: skip
 SOURCE_MODULES = ("collections", "datetime", "decimal", "fractions")
 
@@ -202,7 +220,7 @@ def source(tree) -> str:
     may name `SOURCE_MODULES`.
 
     Raises:
-        ValueError: the tree is no plain data (an object, an array, a time with a zone), or is no tree.
+        ValueError: the tree is no plain data (an object, an array), or is no tree.
     """
     try:
         return _source(tree)
@@ -215,12 +233,28 @@ def _source(tree, hashable: bool = False) -> str:
     if type(tree) is not list:
         return repr(tree)
     tag, items = tree[0], tree[1:]
-    if tag in ("d", "od"):
+    if tag == "r":
+        return repr(_range([as_number(item) for item in items]))
+    if tag == "defaultdict":
+        return f"collections.defaultdict(lambda: {_source(items[0])}, {_source(['d', *items[1:]])})"
+    if tag in ("d", "od", "Counter", "items"):
         return SOURCES[tag].format(",".join(f"({_source(k, True)},{_source(v)})" for k, v in items))
-    if tag == "dt" and items.pop() is not None:
-        raise TypeError
-    text = SOURCES[tag].format(",".join(_source(item, hashable or tag == "S") for item in items))
+    if tag in ("dt", "ti"):
+        offset, zone = items.pop(), ""
+        if offset is not None:
+            zone = f",tzinfo=datetime.timezone(datetime.timedelta(0,0,{_source(offset)}))"
+        return SOURCES[tag].format(",".join(map(_source, items)) + zone)
+    text = SOURCES[tag].format(",".join(_source(item, hashable or tag in ("S", "keys")) for item in items))
     return f"frozen{text}" if tag == "S" and hashable else text
+
+
+def _range(numbers: list) -> range:
+    """The range of these first, second and last numbers. Raises ValueError or TypeError if there is none."""
+    first, *more = numbers or [0]
+    if not more:
+        return range(first, first + len(numbers))
+    second, last = more
+    return range(first, last + second - first, second - first)
 
 
 def preview(tree, width: int = 120) -> str:
@@ -246,8 +280,9 @@ def _preview(tree, depth: int, budget: list) -> str:
         "od": ("OrderedDict({", "})"),
         "q": ("deque([", "])"),
         "it": ("iterator(", ")"),
+        "r": ("range of (", ")"),
     }
-    if tag in ("d", "od") and all(type(item) is list and len(item) == 2 for item in items):
+    if tag in ("d", "od", "Counter", "items") and all(type(item) is list and len(item) == 2 for item in items):
         inner = [f"{_preview(k, depth + 1, budget)}: {_preview(v, depth + 1, budget)}" for k, v in items[:30]]
     else:
         inner = [_preview(item, depth + 1, budget) for item in items[:30]]

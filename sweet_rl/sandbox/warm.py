@@ -9,6 +9,7 @@ seconds of the child), K (kill and reap it, clear up after it, then reply its wa
 """
 
 import _socket
+import _thread
 import gc
 import marshal
 import os
@@ -20,6 +21,7 @@ import confine
 import encode
 
 SIGKILL, CHILD_FD, DESCRIPTORS = 9, 3, 32
+STACK_BYTES = 1 << 21  # of a thread, so that 64 fit into the memory of an answer; the system's 8 MB do not
 ModuleType = type(sys)
 
 
@@ -221,6 +223,30 @@ def preload(names) -> None:
             __import__(name)
         except BaseException:  # noqa: BLE001 - an answer that imports this module fails with the module's name
             continue
+    if "zoneinfo" in sys.modules:
+        keep_time_zones()
+
+
+def keep_time_zones() -> None:
+    """Let `zoneinfo` read the machine's time zones from memory."""
+    import io
+    import zoneinfo
+
+    files = {}
+    for key in zoneinfo.available_timezones():
+        try:
+            path = zoneinfo._tzpath.find_tzfile(key)
+            with zoneinfo._common.load_tzdata(key) if path is None else open(path, "rb") as file:
+                files[key] = file.read()
+        except (OSError, LookupError):  # a key without a file
+            continue
+
+    def load_tzdata(key: str):
+        if key not in files:
+            raise zoneinfo.ZoneInfoNotFoundError(f"No time zone found with key {key}")
+        return io.BytesIO(files[key])
+
+    zoneinfo._common.load_tzdata = load_tzdata
 
 
 def main() -> None:
@@ -235,6 +261,7 @@ def main() -> None:
     own_path, sys.path[:] = sys.path[:], sys.path + settings["path"]
     preload(settings["modules"])
     sys.path[:] = own_path
+    _thread.stack_size(STACK_BYTES)
     level, problem, system_call_filter = settings["level"], "", None
     try:
         if level != "limits":

@@ -3,9 +3,10 @@
 The answer is any text, and no limit of the sandbox holds here: every pattern and loop takes time linear in its length.
 """
 
+import ast
 import re
 from collections.abc import Generator, Iterable, Iterator
-from itertools import dropwhile
+from itertools import dropwhile, islice
 
 ANSWER_MARKER = re.compile(r"^[ \t]*I WANT TO ANSWER:", re.MULTILINE)
 INVISIBLE = re.compile(r"^[\ufeff\u200b]+", re.MULTILINE)
@@ -25,7 +26,10 @@ IMPORT_LINE = re.compile(r"^(?:import|from)[ \t][^\n(\\]+$", re.MULTILINE)
 DEFINITION = re.compile(r"^(?:async[ \t]+def|def|class)[ \t]+(\w+)", re.MULTILINE)
 CONSTANT = re.compile(r"^([A-Za-z_]\w*)[ \t]*=(?!=)[^\n]*(?:\n(?:[ \t)\]}][^\n]*)?)*", re.MULTILINE)
 STRING = re.compile(r"'[^'\\\n]*'|\"[^\"\\\n]*\"")
-DOCSTRING = re.compile(r'"""[\s\S]*?"""|\'\'\'[\s\S]*?\'\'\'')
+DOCSTRING = re.compile(r'[rRuU]?(?:"""[\s\S]*?"""|\'\'\'[\s\S]*?\'\'\')')
+STUB = re.compile(r"(?:\.\.\.|pass|raise[ \t]+NotImplementedError\b.*|'[^']*'|\"[^\"]*\")[ \t]*(?:#.*)?$")
+HEADER = re.compile(r":[ \t]*(?:#.*)?$")
+ONE_LINE = re.compile(r"(?<!`)(`+)(?:(?:python\d?|py)[ \t]+)?([^`\n]+)\1(?!`)")
 WORD = re.compile(r"[A-Za-z_]\w*")
 KEYWORDS = {"import", "from", "as"}
 MAX_TRIED = 6  # first lines that may be code, and last blocks that may need others
@@ -45,8 +49,9 @@ def code_candidates(answer: str, function: str) -> list[str]:
 
     The part after the last answer marker counts; if it defines nothing, the part before it, and so on. In that part:
     the last closed fence that defines the function, with earlier fences that import or define what it uses; a fence
-    that is never closed; fences by a laxer rule. Without fences: the whole text (prose is not Python), then from a
-    first line of code on, without and with the prose after it. The text is not executed or parsed as Python.
+    that is never closed; fences by a laxer rule. Without fences: the whole text (prose is not Python), fences by the
+    laxer rule, then from a first line of code on, without and with the prose after it. Last: code within a line. The
+    text is not executed or parsed as Python.
 
     Args:
         answer: Text of the agent.
@@ -71,12 +76,23 @@ def imported_names(code: str) -> set[str]:
     return names
 
 
-def call_prelude(reference: str, test_cases: dict[str, str]) -> str:
-    """Top-level imports of one line and literal constants of the reference that a test call names; '' if none."""
-    words = {word for call in test_cases.values() for word in WORD.findall(STRING.sub("", call))}
-    wanted = [line for line in IMPORT_LINE.findall(reference) if words & (set(WORD.findall(line)) - KEYWORDS)]
+def call_prelude(reference: str, expressions: Iterable[str]) -> str:
+    """Top-level imports of one line and literal constants of the reference that an expression names; '' if none."""
+    words = {name for text in expressions for name in _names(text)}
+    imports = (part.strip() for line in IMPORT_LINE.findall(reference) for part in line.split(";"))
+    imports = (part for part in imports if part.startswith(("import", "from")))
+    wanted = [part for part in imports if words & (set(WORD.findall(part)) - KEYWORDS)]
     constants = [match.group(0) for match in CONSTANT.finditer(reference) if match.group(1) in words]
     return "\n".join(wanted + [text.strip("\n") for text in constants if _is_literal(text)])
+
+
+def _names(expression: str) -> set[str]:
+    """The names in an expression; the words of one that is no Python."""
+    try:
+        tree = ast.parse(expression.strip(), mode="eval")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return set(WORD.findall(STRING.sub("", expression)))
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
 
 
 def _is_literal(assignment: str) -> bool:
@@ -108,12 +124,15 @@ def _solves(text: str, function: str) -> bool:
 
 
 def _is_signature(text: str) -> bool:
-    """Whether the body of the function at the start of the text is only a docstring, `...` or `pass`."""
-    chunk = re.split(r"\n(?=[^\s)\]}])", text, maxsplit=1)[0]
-    lines = [line.strip() for line in DOCSTRING.sub("", chunk).split("\n") if line.strip()]
-    if len(lines) == 1:
-        return re.search(r":[ \t]*(?:(?:\.\.\.|pass)[ \t]*)?(?:#.*)?$", lines[0]) is not None
-    return len(lines) == 2 and lines[1] in ("...", "pass")
+    """Whether the body of the function at the start of the text does nothing: comments, a docstring, `...`, `pass` or
+    `raise NotImplementedError`."""
+    chunk = re.split(r"\n(?=[^\s)\]}#])", text, maxsplit=1)[0]
+    lines = [line.strip() for line in DOCSTRING.sub("", chunk).split("\n")]
+    lines = [line for line in lines if line and line[0] != "#"]
+    end = next((number for number, line in enumerate(lines) if HEADER.search(line)), None)
+    if end is None:  # `def f(x): pass`
+        return len(lines) == 1 and any(STUB.match(part.lstrip()) for part in lines[0].split(":")[1:])
+    return all(map(STUB.match, lines[end + 1 :]))
 
 
 def _texts(text: str, function: str) -> Iterator[str]:
@@ -122,11 +141,12 @@ def _texts(text: str, function: str) -> Iterator[str]:
     if rest is not None:
         yield rest
         yield _until_prose(rest)
-    if not closed and rest is None:
-        yield from _unfenced(text)
-    elif not solved:
+    if not closed:
+        yield from islice(_unfenced(text), 1)
+    if not solved:
         yield from _blocks(_loosely_fenced_blocks(text), function)
         yield from _unfenced("\n".join(line for line in text.split("\n") if not FENCE.match(line)))
+        yield from (code for _, code in ONE_LINE.findall(text) if _solves(code, function))
 
 
 def _blocks(closed: list[str], function: str) -> Generator[str, None, bool]:

@@ -20,11 +20,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from typing import cast
 
 from sweet_rl.domains.backend.extract_code import call_prelude, code_candidates, function_name, imported_names
-from sweet_rl.domains.backend.take_apart import Parts, take_apart
+from sweet_rl.domains.backend.take_apart import Parts, given_away, take_apart
 from sweet_rl.domains.base import MAX_ANSWER_CHARS, Grade
 from sweet_rl.errors import UserError
 from sweet_rl.records import Task
@@ -37,6 +37,7 @@ CHANCE = re.compile(
     r"\b(random|rand\w*|shuffle|choice|sample|uuid\w*|secrets|time|now|today|perf_counter|hash|id|set|frozenset|getpid"
     r"|urandom|object|globals|locals)\b|\{\s*['\"][^:{}]*\}|\{[^:{}]*\bfor\b"
 )
+VALUES = "_values_of_test_"  # and its place: the name of the text that makes the values
 NOT_APART = "cannot be judged apart from the answer"
 CACHED_REFERENCES = 20_000
 # The text of an equal value cannot be so much longer than the reference's: longer ones are not even read.
@@ -51,10 +52,12 @@ class Reference:
     Attributes:
         calls: Tests by name.
         function: Name of the function that the calls call; "" if unknown.
-        prelude: Imports and constants of the reference that the calls name.
         parts: The parts of each test.
+        prelude: Imports and constants of the reference that the tests' calls of the answer name; no other constant may
+            be in the answer's process, because a test may compare with it.
         tests: What the tests ask of the answer, and the prelude, compiled; only children of the sandbox load it.
-        rests: The rests of the tests that have one, compiled likewise.
+        rest_prelude: Imports and constants that the rests of the tests name.
+        rests: The rests of the tests that have one, and their prelude, compiled likewise.
         longest: Bytes of the longest text that may still be a value that passes.
         results: Texts of the values of the tests; None for a test that gives none (released rules only). Empty until
             the reference has run.
@@ -64,9 +67,10 @@ class Reference:
 
     calls: dict[str, str]
     function: str
-    prelude: str = ""
     parts: list[Parts] = field(default_factory=list)
+    prelude: str = ""
     tests: bytes = b""
+    rest_prelude: str = ""
     rests: bytes = b""
     longest: int = 0
     results: list[bytes | None] = field(default_factory=list)
@@ -234,7 +238,7 @@ class CodeGrader(AbstractContextManager):
 
     def _run_reference(self, code: str, calls: dict[str, str]) -> Reference:
         """Run the reference under different hash seeds. Values that differ make the task ungradable."""
-        reference = Reference(calls, function_name(code, calls), call_prelude(code, calls))
+        reference = Reference(calls, function_name(code, calls))
         if not calls:
             reference.ungradable = "the task has no test cases"
             return reference
@@ -260,22 +264,30 @@ class CodeGrader(AbstractContextManager):
         return reference
 
     def _compile_tests(self, reference: Reference, code: str) -> None:
+        prelude = call_prelude(code, reference.calls.values())
         for number, (name, call) in enumerate(reference.calls.items()):
             try:
-                reference.parts.append(take_apart(call, code, reference.prelude, number, self.whole_tests))
+                reference.parts.append(take_apart(call, code, prelude, number, self.whole_tests))
             except ValueError as error:
                 reference.ungradable = f"{name} {NOT_APART}: {error}"
                 return
             except LookupError as error:
                 reference.ungradable = f"the reference fails {name}: {error}"
                 return
-        reference.tests = self._compile(reference, [parts.asked for parts in reference.parts])
-        rests = [parts.rest for parts in reference.parts if parts.rest]
+        if known := given_away(reference.parts):
+            reason = f"a call of the answer names {', '.join(sorted(known))}, with which a test compares"
+            reference.ungradable = f"the tests {NOT_APART}: {reason}"
+            return
+        asked = [parts.asked for parts in reference.parts]
+        reference.prelude = call_prelude(code, chain.from_iterable(asked))
+        reference.tests = self._compile(reference, asked, reference.prelude)
+        rests = [_with_values(place, parts.rest) for place, parts in enumerate(reference.parts) if parts.rest]
         if rests and reference.tests:
-            reference.rests = self._compile(reference, rests)
+            reference.rest_prelude = call_prelude(code, rests)
+            reference.rests = self._compile(reference, rests, reference.rest_prelude)
 
-    def _compile(self, reference: Reference, calls: Sequence[str | list[str]]) -> bytes:
-        ((reason, content),) = self._pool.run("reference", 0, compile_job(calls, reference.prelude), set())
+    def _compile(self, reference: Reference, calls: Sequence[str | list[str]], prelude: str) -> bytes:
+        ((reason, content),) = self._pool.run("reference", 0, compile_job(calls, prelude), set())
         if reason == "value":
             return cast(bytes, content)
         if reason == "machine":
@@ -297,19 +309,20 @@ class CodeGrader(AbstractContextManager):
 
     def _run_rests(self, seed: int, reference: Reference, outcomes: list) -> list:
         """The outcomes after the rests of the tests have run, on plain data, in a process that has held no answer."""
-        places, lines = [place for place, parts in enumerate(reference.parts) if parts.rest], []
+        places, texts = [place for place, parts in enumerate(reference.parts) if parts.rest], []
         for place in places:
             reason, content = outcomes[place]
             if reason == "value":
                 try:
-                    lines.append(_assignment(reference.parts[place].values, decode(content)))
+                    texts.append((place, _assignment(reference.parts[place].values, decode(content))))
                 except (TypeError, ValueError) as error:
                     outcomes[place] = ("unserialisable", f"the test needs plain data: {error}")
-        if lines:
-            text = "\n".join(lines)
+        if texts:
+            # Each test makes its own values (`_with_values`), so one that cannot be made fails no other test.
+            text = "\n".join(f"{VALUES}{place} = {assignment!r}" for place, assignment in texts)
             modules = {name for name in SOURCE_MODULES if f"{name}." in text}
             job = Job(["".join(f"import {name}\n" for name in modules) + text], reference.rests, len(places))
-            verdicts = self._pool.run("rest", seed, job, modules | imported_names(reference.prelude))
+            verdicts = self._pool.run("rest", seed, job, modules | imported_names(reference.rest_prelude))
             for place, verdict in zip(places, verdicts, strict=True):
                 if outcomes[place][0] == "value":
                     outcomes[place] = verdict
@@ -321,6 +334,11 @@ class CodeGrader(AbstractContextManager):
 
     def __exit__(self, *_):
         self.close()
+
+
+def _with_values(place: int, rest: str) -> str:
+    """The expression of a rest that first makes the values of its test, whose text `_run_rests` writes."""
+    return f"(exec({VALUES}{place}), {rest})[1]"
 
 
 def _assignment(names: Sequence[str], tree) -> str:

@@ -9,16 +9,17 @@ Not kept: it ran in the grader's process (an exit ended the run, a lying `__eq__
 its scoping makes every answer fail. How it found the code in an answer is unknown; `extract_code.py` is used.
 """
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from datetime import timedelta
 
-from sweet_rl.domains.backend.extract_code import call_prelude, function_name
+from sweet_rl.domains.backend.extract_code import function_name
 from sweet_rl.domains.backend.hidden_tests import CodeGrader, Reference, result
 from sweet_rl.domains.base import Grade
 from sweet_rl.sandbox.values import as_number, findable, same
 
 FORBIDDEN_WORDS = ("print(", "write", "open(")
 LISTS = {"l": list, "t": tuple}
+DICTS = {"d": dict, "od": OrderedDict, "Counter": Counter, "defaultdict": dict, "items": dict.items}
 
 
 class PaperGrader(CodeGrader):
@@ -46,7 +47,7 @@ class PaperGrader(CodeGrader):
 
     def _run_reference(self, code: str, calls: dict[str, str]) -> Reference:
         """Run the reference once; a test that it fails has no result."""
-        reference = Reference(calls, function_name(code, calls), call_prelude(code, calls))
+        reference = Reference(calls, function_name(code, calls))
         if not calls:
             reference.ungradable = "the task has no test cases"
             return reference
@@ -81,9 +82,12 @@ def _value(tree):
         return LISTS[tag](map(_value, items))
     if tag == "S":
         return frozenset(findable(map(_value, items)))
-    if tag in ("d", "od"):
+    if tag == "keys":
+        return dict.fromkeys(findable(map(_value, items))).keys()
+    if tag in DICTS:
+        items = items[1:] if tag == "defaultdict" else items
         pairs = zip(findable(_value(key) for key, _ in items), (_value(value) for _, value in items), strict=True)
-        return OrderedDict(pairs) if tag == "od" else dict(pairs)
+        return DICTS[tag](dict(pairs))
     if tag == "td":
         return timedelta(microseconds=items[0])
     if tag in ("dt", "da", "ti", "y", "u", "sp", "q", "r"):

@@ -38,7 +38,7 @@ READERS = {
     "code of any name": lambda text: code_candidates(text, ""),
     "imports": imported_names,
     "modules": lambda text: modules_for({"math"}, text),
-    "reference": lambda text: (function_name(text, {"t": text}), call_prelude(text, {"t": text})),
+    "reference": lambda text: (function_name(text, {"t": text}), call_prelude(text, [text])),
     "chance": CHANCE.search,
     "page": answered_page,
     "text around pages": lambda text: without_pages(text, "[page]"),

@@ -142,8 +142,8 @@ def test_imported_names():
 
 def test_a_prelude_has_only_what_calls_name():
     reference = "import math\nfrom datetime import datetime\n\ndef f(x):\n    return x"
-    assert call_prelude(reference, {"t": "f(datetime(2020, 1, 1))"}) == "from datetime import datetime"
-    assert call_prelude(reference, {"t": "f(1)"}) == ""
+    assert call_prelude(reference, ["f(datetime(2020, 1, 1))"]) == "from datetime import datetime"
+    assert call_prelude(reference, ["f(1)"]) == ""
 
 
 @pytest.mark.parametrize(
@@ -159,9 +159,9 @@ def test_imports_are_found_wherever_they_stand(text):
 
 def test_literal_constants_that_calls_name_come_with_the_calls():
     reference = "A = {\n    'x': [1, 2],\n}\nB = len(A)\nC = 'x(y'\n\ndef f(a, b): return a\n"
-    assert call_prelude(reference, {"t": "f(A, 'B')"}) == "A = {\n    'x': [1, 2],\n}"
-    assert call_prelude(reference, {"t": "f(C, B)"}) == "C = 'x(y'"
-    assert call_prelude(reference, {"t": "f(1, 'A')"}) == ""
+    assert call_prelude(reference, ["f(A, 'B')"]) == "A = {\n    'x': [1, 2],\n}"
+    assert call_prelude(reference, ["f(C, B)"]) == "C = 'x(y'"
+    assert call_prelude(reference, ["f(1, 'A')"]) == ""
 
 
 @pytest.mark.parametrize(
