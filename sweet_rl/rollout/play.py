@@ -12,6 +12,7 @@ from sweet_rl.domains import Environment, Human, HumanReply
 from sweet_rl.errors import UserError
 from sweet_rl.models.base import ChatModel, Completion, Message, ModelError, Part, Sampling
 from sweet_rl.records import Task, Trajectory, seed_for
+from sweet_rl.redaction import redacted
 from sweet_rl.runs.step import as_they_finish
 
 
@@ -142,7 +143,7 @@ async def play(task: Task, sample: int, dialogue_setup: DialogueSetup) -> Trajec
             dialogue_setup.on_cancel(_record(task, key, environment, dialogue_setup, None, usage, leaks))
         raise
     except Exception as error:  # an unexpected error is recorded in this dialogue and does not end the batch
-        failure = {"kind": type(error).__name__, "message": str(error)[:1000], "side": side}
+        failure = {"kind": type(error).__name__, "message": redacted(str(error))[:1000], "side": side}
     return _record(task, key, environment, dialogue_setup, failure, usage, leaks)
 
 
