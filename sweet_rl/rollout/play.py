@@ -12,6 +12,7 @@ from sweet_rl.domains import Environment, Human, HumanReply
 from sweet_rl.errors import UserError
 from sweet_rl.models.base import ChatModel, Completion, Message, ModelError, Part, Sampling
 from sweet_rl.records import Task, Trajectory, seed_for
+from sweet_rl.records.schema import Failure
 from sweet_rl.redaction import redacted
 from sweet_rl.runs.step import as_they_finish
 
@@ -95,7 +96,8 @@ async def play(task: Task, sample: int, dialogue_setup: DialogueSetup) -> Trajec
     seed = seed_for(dialogue_setup.sampling.seed, key)
     environment = dialogue_setup.begin(task)
     usage = {side: {"prompt_tokens": 0, "completion_tokens": 0} for side in ("agent", "human")}
-    leaks, failure, side = 0, None, "agent"
+    failure: Failure | None = None
+    leaks, side = 0, "agent"
 
     def count(side: str, replies: Sequence[Completion | HumanReply]) -> None:
         written = sum(reply.completion_tokens for reply in replies)
@@ -173,7 +175,7 @@ def _record(
     key: str,
     environment: Environment,
     dialogue_setup: DialogueSetup,
-    failure: dict | None,
+    failure: Failure | None,
     usage: dict,
     leaks: int,
 ) -> Trajectory:
