@@ -12,7 +12,7 @@ from sweet_rl.records import Trajectory, TrajectoryFile, content_id
 from sweet_rl.runs.manifest import check_finished, read_manifest
 
 NOT_OF_THE_GRADER = {"num_tasks", "sandbox", "workers", "browser", "baseline", "seed", "k", "grade_references", "limit"}
-COPIED = 0.9
+COPIED = 0.95
 NAMED_IN_ROWS = ("grader", "encoder")
 # These differ also if only one of two files has them. Settings may have been lost with a manifest.
 STRICT = {"kind", *NAMED_IN_ROWS}
