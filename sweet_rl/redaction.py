@@ -1,7 +1,8 @@
 """Keys, passwords and queries of addresses, taken out of what is printed or written.
 
 `redacted` is the only place that does it. Errors (`errors.py`), log records and tracebacks (`cli/process.py`) and
-manifests (`runs/manifest.py`) call it for all of their text.
+manifests (`runs/manifest.py`) call it for all of their text. A reply that `holds_secret` is refused
+(`models/replies.py`).
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ import os
 import re
 from functools import cache
 from typing import Any
-from urllib.parse import quote
 
 SHORTEST = 6  # characters of a secret; what stands for "no key" (none, EMPTY) is shorter
-_SECRET_VARIABLE = re.compile(r"(API_?KEY|ACCESS_?KEY|TOKEN|SECRET|PASSWORD)$")
+_SECRET_VARIABLE = re.compile(r"((^|_|API|ACCESS)KEY|TOKEN|SECRET|PASSWORD)$")
+_PERCENT, _SEMICOLON, _HASH = "%(?:25)*", "(?:;|%(?:25)*3b)", "(?:#|%(?:25)*23)"  # escaped any number of times
+_AND = rf"(?:&|%(?:25)*26|(?<=\\)u0026)(?:amp{_SEMICOLON})*"
+_BACKSLASH = rf"(?:\\|{_PERCENT}5c|{_AND}{_HASH}(?:92|x5c){_SEMICOLON}|(?<=\\)(?:u005c|x5c))"
 _noted: set[str] = set()
 
 
@@ -26,11 +29,13 @@ def note_secret(secret: str) -> None:
 
 def redacted(text: str) -> str:
     """The text with *** for each secret, however escaped, and with addresses without user, password and query."""
-    of_environment = {value for name, value in os.environ.items() if _SECRET_VARIABLE.search(name.upper())}
-    for secret in sorted(_noted | of_environment, key=len, reverse=True):
-        if len(secret) >= SHORTEST:
-            text = _spellings(secret).sub("***", text)
+    text = _without_secrets(text)
     return re.sub(r"\S+", lambda word: _plain_address(word[0]), text) if "@" in text or "://" in text else text
+
+
+def holds_secret(text: str) -> bool:
+    """Whether a secret is in the text, however escaped; addresses with a password or a query do not count."""
+    return _without_secrets(text) != text
 
 
 def redacted_values(value: Any) -> Any:
@@ -40,6 +45,14 @@ def redacted_values(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [redacted_values(item) for item in value]
     return redacted(value) if isinstance(value, str) else value
+
+
+def _without_secrets(text: str) -> str:
+    of_environment = {value.strip() for name, value in os.environ.items() if _SECRET_VARIABLE.search(name.upper())}
+    for secret in sorted(_noted | of_environment, key=len, reverse=True):
+        if len(secret) >= SHORTEST:
+            text = _spellings(secret).sub("***", text)
+    return text
 
 
 def _plain_address(word: str) -> str:
@@ -56,24 +69,24 @@ def _plain_address(word: str) -> str:
 
 @cache
 def _spellings(secret: str) -> re.Pattern[str]:
-    """A pattern of the secret with each character as it is, or as JSON, Python, HTML or an address would escape it."""
+    """A pattern of the secret, each character as it is or escaped by JSON, Python, HTML or addresses, also repeatedly.
+
+    Each escaping doubles the backslashes before a character, so any number of them may stand there. No two repetitions
+    in the pattern can match the same backslashes, because the time would grow with a power of their number.
+    """
 
     def of(character: str) -> str:
-        in_json = json.dumps(character)[1:-1]
-        forms = {
-            character,
-            in_json,
-            json.dumps(in_json)[1:-1],
-            ascii(character)[1:-1],
-            rf"\{character}" if character in "'\"" else character,
-            f"\\u{ord(character):04x}",
-            f"\\x{ord(character):02x}",
-            quote(character, safe=""),
-            "".join(f"%{byte:02x}" for byte in character.encode("utf-8", "surrogatepass")),
-            html.escape(character),
-            f"&#{ord(character)};",
-            f"&#x{ord(character):x};",
-        }
-        return f"(?:{'|'.join(map(re.escape, sorted(forms, key=len, reverse=True)))})"
+        code, in_json, in_python = ord(character), json.dumps(character)[1:-1], ascii(character)[1:-1]
+        escaped = {character, in_json, in_python, f"\\u{code:04x}", f"\\x{code:02x}"}
+        forms = {re.escape(form.removeprefix("\\")).replace(r"\\", f"{_BACKSLASH}+") for form in escaped}
+        forms.add("".join(f"{_PERCENT}{byte:02x}" for byte in character.encode("utf-8", "surrogatepass")))
+        named = html.escape(character).removeprefix(character).strip("&;")  # amp of &, nothing of most
+        numbers = [f"{_HASH}{code}", f"{_HASH}x{code:x}"]
+        forms |= {f"{_AND}{name}{_SEMICOLON}" for name in (*numbers, named) if name}
+        return f"(?:{'|'.join(sorted(forms, key=len, reverse=True))})"
 
-    return re.compile("".join(map(of, secret)), re.IGNORECASE)
+    pattern, before = r"(?<!\\)", r"\\*"
+    for backslashes, character in re.findall(r"(\\+)|([^\\])", secret):
+        pattern += f"{_BACKSLASH}+" if backslashes else before + of(character)
+        before = "" if backslashes else f"{_BACKSLASH}*"
+    return re.compile(pattern, re.IGNORECASE)

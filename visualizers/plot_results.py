@@ -17,6 +17,7 @@ from sweet_rl.evaluation import figures
 from sweet_rl.evaluation.budget import budget_points
 from sweet_rl.evaluation.comparison_table import paper_results
 from sweet_rl.records import Trajectory, read_records
+from sweet_rl.runs.manifest import check_finished
 
 PAPER = packaged_config("paper/results.yaml")
 
@@ -67,6 +68,8 @@ def _draw(kind: str, found: dict, paper: dict, title: str, x_label: str):
     if kind == "budget":
         return figures.budget(budget_points(found), title, found["measure"])
     files = found["files"].items()
+    for path in (path for _, paths in files for path in paths):
+        check_finished(path)
     runs = {name: [row for path in paths for row in read_records(path, Trajectory)] for name, paths in files}
     return figures.lengths(runs, title)
 

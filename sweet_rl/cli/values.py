@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import math
+import sys
 import types
 import typing
 from typing import Any
@@ -46,6 +47,8 @@ def read_yaml(text: str) -> Any:
         return yaml.load(text, Loader=_OneKeyEach)  # noqa: S506
     except RecursionError as error:
         raise yaml.YAMLError("it is nested too deeply") from error
+    except ValueError as error:  # of a number or a date
+        raise yaml.YAMLError(str(error)) from error
 
 
 def coerce(value: Any, kind: Any, where: str) -> Any:
@@ -62,7 +65,7 @@ def coerce(value: Any, kind: Any, where: str) -> Any:
     try:
         return _as(value, kind)
     except (ValueError, TypeError, SyntaxError, OverflowError, yaml.YAMLError) as error:
-        raise UserError(f"{where} is {value!r}; expected {name_of(kind)}.") from error
+        raise UserError(f"{where} is {_shown(value)}; expected {name_of(kind)}.") from error
 
 
 def name_of(kind: Any) -> str:
@@ -119,6 +122,13 @@ def _as(value: Any, kind: Any) -> Any:
             raise ValueError(value)
         return kind(value)
     return value
+
+
+def _shown(value: Any) -> str:
+    try:
+        return repr(value)
+    except ValueError:  # Python does not write out such a number
+        return f"a value with a number of more than {sys.get_int_max_str_digits():,} digits"
 
 
 def _is_union(kind: Any) -> bool:

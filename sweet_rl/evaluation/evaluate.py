@@ -24,7 +24,7 @@ from sweet_rl.log_probs.trajectory_parts import TextMarkup
 from sweet_rl.names import local_path
 from sweet_rl.progress import progress_bar
 from sweet_rl.records import Task, Trajectory, TrajectoryFile, read_records, without_excluded
-from sweet_rl.runs.manifest import manifest_of
+from sweet_rl.runs.manifest import replace_source
 from sweet_rl.runs.paths import check_paths
 from sweet_rl.runs.run import Run, check_output, open_run
 from sweet_rl.runs.step import StepSettings, run_step
@@ -90,7 +90,8 @@ class Evaluation:
     @property
     def target(self) -> str:
         """The file that is written while grading goes on."""
-        return f"{self.source}.grading" if self.in_place else self.result
+        beside = os.path.realpath(self.source) if os.path.islink(self.source) else self.source
+        return f"{beside}.grading" if self.in_place else self.result
 
     @property
     def result(self) -> str:
@@ -169,8 +170,7 @@ def evaluate(domain: Domain, evaluation: Evaluation, texts: DialogueTexts, gradi
             show=lambda _: None,  # shown below, for this k, with the win rate
         )
     if evaluation.in_place:
-        os.replace(evaluation.target, evaluation.result)
-        manifest_of(Path(evaluation.target)).unlink()
+        replace_source(Path(evaluation.target), Path(evaluation.result))
     file = TrajectoryFile(evaluation.result)
     summary = summarise_rewards(file.scan(), evaluation.k, evaluation.seed)
     if baseline is not None:

@@ -1,15 +1,18 @@
 """A file of graded trajectories and how they were graded: only runs on the same tasks, graded alike, are comparable."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from pathlib import Path
 from types import MappingProxyType
 
 from sweet_rl.errors import UserError
-from sweet_rl.records import Trajectory, TrajectoryFile, content_id, hash_rows
-from sweet_rl.runs.manifest import read_manifest
+from sweet_rl.records import Trajectory, TrajectoryFile, content_id
+from sweet_rl.runs.manifest import check_finished, read_manifest
 
 NOT_OF_THE_GRADER = {"num_tasks", "sandbox", "workers", "browser", "baseline", "seed", "k", "grade_references", "limit"}
+COPIED = 0.95
 NAMED_IN_ROWS = ("grader", "encoder")
 # These differ also if only one of two files has them. Settings may have been lost with a manifest.
 STRICT = {"kind", *NAMED_IN_ROWS}
@@ -24,13 +27,13 @@ class GradedFile:
         trajectories: its trajectories, which may be without their texts (`Trajectory.light`).
         grader: how they were graded, by name: `kind` (code, page, or function), what the rows name (grader, encoder),
             and the settings in the manifest of the evaluation.
-        digest: hash of its dialogues, whatever their ids and order.
+        dialogues: hash of each of its dialogues, whatever its id.
     """
 
     path: str
     trajectories: Sequence[Trajectory]
     grader: Mapping[str, object] = field(default_factory=dict)
-    digest: str = ""
+    dialogues: Sequence[str] = ()
 
     @property
     def humans(self) -> list[str]:
@@ -61,7 +64,7 @@ def read_graded(path: str) -> GradedFile:
     """Read a file of evaluate_code.py or evaluate_html.py.
 
     Raises:
-        UserError: its rows were graded in different ways, or its manifest is damaged.
+        UserError: its rows were graded in different ways, it is unfinished or changed, or its manifest is damaged.
     """
     file, dialogues = TrajectoryFile(path), []
 
@@ -70,27 +73,35 @@ def read_graded(path: str) -> GradedFile:
             dialogues.append(_dialogue(trajectory))
             yield trajectory
 
+    check_finished(path)
     manifest = read_manifest(path)
     grader = grader_of(path, scan(), manifest["settings"] if manifest else {})
-    return GradedFile(path, file.light, grader, hash_rows(sorted(dialogues)))
+    return GradedFile(path, file.light, grader, dialogues)
 
 
 def check_seeds(runs: Mapping[str, Sequence[GradedFile]]) -> None:
-    """Raise UserError if two files of a run hold the same dialogues, whatever their ids and order."""
+    """Raise UserError if two files of a run hold the same dialogues, as `refuse_copies` counts them."""
     for files in runs.values():
         if len(files) > 1:
-            refuse_copies((file.path, file.digest) for file in files)
+            refuse_copies([(file.path, file.dialogues) for file in files])
 
 
-def refuse_copies(contents: Iterable[tuple[str, str]]) -> None:
-    """Raise UserError if two files, given as (path, digest of the content), have equal content."""
-    seen: dict[str, str] = {}
-    for path, content in contents:
-        if content in seen:
+def refuse_copies(contents: Sequence[tuple[str, Iterable[str]]]) -> None:
+    """Raise UserError if two files share COPIED of the shorter one's rows: they are copies or parts of one file.
+
+    Seeds of an honest run may have a few short dialogues in common.
+
+    Args:
+        contents: (path, hashes of the rows) of each file, whatever the order of the rows.
+    """
+    counts = [(path, Counter(rows)) for path, rows in contents]
+    for (one, rows), (other, others) in combinations(counts, 2):
+        shared, fewest = (rows & others).total(), min(rows.total(), others.total())
+        if shared >= COPIED * fewest:
             raise UserError(
-                f"{seen[content]} and {path} hold the same, so they are one seed and not two. Give each file once."
+                f"{one} and {other} hold the same, so they are one seed and not two ({shared} of {fewest} rows). Give "
+                "each file once."
             )
-        seen[content] = path
 
 
 def _dialogue(trajectory: Trajectory) -> str:

@@ -22,6 +22,7 @@ from sweet_rl.models.base import ChatModel, Completion, Message, Sampling
 from sweet_rl.records import Task, Trajectory, read_records
 from sweet_rl.rendering.renderer import PageRenderer
 from sweet_rl.rollout.play import DialogueSetup, play
+from sweet_rl.runs.manifest import check_finished
 from sweet_rl.task_types import load_domain
 
 Call = Callable[[list[Message], Sampling], Awaitable[Completion]]
@@ -116,6 +117,7 @@ class Benchmark:
     def load_tasks(self) -> list[Task]:
         """The tasks. Raises UserError if the file cannot be read or its tasks are of another domain."""
         if self.input_path is not None:
+            check_finished(self.input_path)
             tasks = read_records(self.input_path, Task)
         elif self.domain is MINI:
             tasks = [Task.from_dict(row) for row in make_tasks(NUM_MINI_TASKS, TEST_SEED)]

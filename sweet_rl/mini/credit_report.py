@@ -9,7 +9,8 @@ from sweet_rl.errors import UserError
 from sweet_rl.evaluation.comparison_table import Table
 from sweet_rl.evaluation.graded_file import refuse_copies
 from sweet_rl.evaluation.statistics import interval_text
-from sweet_rl.records import content_id, hash_rows, scan_rows
+from sweet_rl.records import content_id, scan_rows
+from sweet_rl.runs.manifest import check_finished
 from sweet_rl.runs.paths import check_paths
 from sweet_rl.runs.texts import write_texts
 
@@ -18,7 +19,8 @@ def named_files(flag: str, text: str) -> dict[str, list[str]]:
     """Return the files of each name in `name=file[+file],...`, the value of a flag; they are its seeds.
 
     Raises:
-        UserError: The text has another form, a name occurs twice, or two of its files have the same rows.
+        UserError: The text has another form, a name occurs twice, a file is unfinished or changed, or two of
+            a name have the same rows.
     """
     parts = [entry.partition("=") for entry in text.split(",")] if text else []
     entries = [(name.strip(), path.strip()) for name, _, path in parts]
@@ -27,14 +29,16 @@ def named_files(flag: str, text: str) -> dict[str, list[str]]:
         raise UserError(f"--{flag} is {text!r}; expected name=file with each name once, several separated by commas.")
     files = {name: path.split("+") for name, path in named.items()}
     for paths in files.values():
+        for path in paths:
+            check_finished(path)
         if len(paths) > 1:
-            refuse_copies((path, _rows_of(path)) for path in paths)
+            refuse_copies([(path, _rows_of(path)) for path in paths])
     return files
 
 
-def _rows_of(path: str) -> str:
-    """The digest of the rows of a file, whatever their ids and order."""
-    return hash_rows(sorted(content_id(row | {"id": ""}) for _, _, row in scan_rows(path)))
+def _rows_of(path: str) -> list[str]:
+    """The hash of each row of a file, whatever its id."""
+    return [content_id(row | {"id": ""}) for _, _, row in scan_rows(path)]
 
 
 def show_credit(

@@ -6,6 +6,7 @@ from typing import Any
 
 from sweet_rl.chat import ChatFormat
 from sweet_rl.models.base import Completion, ModelError
+from sweet_rl.redaction import holds_secret
 
 
 def completions(answer: dict[str, Any], count: int, kind: str, chat: ChatFormat | None = None) -> list[Completion]:
@@ -20,7 +21,7 @@ def completions(answer: dict[str, Any], count: int, kind: str, chat: ChatFormat 
         chat: The model's chat format, to decode token ids that the server reports; None ignores them.
 
     Raises:
-        ModelError: The response is malformed, or the content filter refused the dialogue.
+        ModelError: The response is malformed or holds a key, or the content filter refused the dialogue.
     """
     choices, usage = answer.get("choices"), answer.get("usage")
     if not isinstance(choices, list) or not all(isinstance(choice, dict) for choice in choices):
@@ -38,6 +39,11 @@ def completions(answer: dict[str, Any], count: int, kind: str, chat: ChatFormat 
             if not all(0 <= token < chat.vocabulary for token in ids):
                 raise _malformed(f"the server's reply has token ids that {chat.name} does not know")
             text, share = chat.decode(ids), len(ids)
+        if holds_secret(text):  # refused and not masked, because its token ids hold the key too
+            raise _malformed(
+                "the server's reply holds an API key or token of this machine, which must reach no record and no other "
+                "server: see what stands before the model, for example a proxy that repeats headers"
+            )
         reason = "length" if reason == "length" else "stop"
         found.append(Completion(text, ids, _logprobs(choice, ids), reason, prompt, share))
     return found

@@ -284,7 +284,7 @@ class Servers:
             if isinstance(answer, str):  # what the client returns of a response that does not call itself JSON
                 answer = json.loads(answer)
             found = type(answer).__name__
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             answer, found = None, f"no JSON ({error})"
         except openai.APIStatusError as error:
             raise _refusal(error) from error

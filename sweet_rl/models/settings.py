@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -42,8 +43,8 @@ class ModelSettings:
     engine_settings: Annotated[dict | None, UNRECORDED] = None
 
     def __post_init__(self) -> None:
-        if self.hostname or self.engine == "openai":
-            self.api_key()
+        if self.hostname or self.engine == "openai" or (self.api_key_variable or "") in os.environ:
+            self.api_key()  # from now on it is in no text
 
     def urls(self) -> list[str]:
         """Return the base URLs of the servers; none without a hostname. Raises UserError if a name is no server."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -75,9 +76,13 @@ def holds_pairs(path: str | Path) -> bool:
 
 
 def parse_row(line: bytes | str, where: str) -> dict:
-    """One line of JSON as a dict. Raises RecordError for broken JSON, NaN, bad UTF-8, and anything but an object."""
+    """One line of JSON as a dict.
+
+    Raises:
+        RecordError: Broken JSON, NaN, a number that is too large to be one, bad UTF-8, and anything but an object.
+    """
     try:
-        row = json.loads(line, parse_constant=_refuse_constant)
+        row = json.loads(line, parse_constant=_refuse_constant, parse_float=_finite)
     except (ValueError, RecursionError) as error:
         found = f"{error.msg} at column {error.colno}" if isinstance(error, json.JSONDecodeError) else str(error)
         raise RecordError(
@@ -105,3 +110,10 @@ def scan_rows(path: str | Path) -> Iterator[tuple[int, int, dict]]:
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
+
+
+def _finite(number: str) -> float:
+    value = float(number)
+    if value in (math.inf, -math.inf):
+        raise ValueError(f"{number[:40]} is beyond the range of numbers")
+    return value

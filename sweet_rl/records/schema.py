@@ -52,6 +52,14 @@ class Message(_Message, total=False):
     oracle: str | None
 
 
+class Failure(TypedDict, total=False):
+    """Why a dialogue failed: one word, what happened, and the side that failed."""
+
+    kind: str
+    message: str
+    side: str
+
+
 _SPOKEN: dict[Role, Message] = {role: {"role": role, "content": ""} for role in get_args(Role)}
 
 
@@ -119,7 +127,7 @@ class Trajectory(_Record):
 
     Attributes:
         dialogue_history: all messages, those of the agent with their samples.
-        reward: None until the dialogue is graded.
+        reward: A number from 0 to 1; None until the dialogue is graded.
         ending: answered, turn_limit, failed, or None (unknown, released files).
         failure: {kind, message, side} of a dialogue that failed.
         parts: the dialogue as the model saw it.
@@ -137,7 +145,7 @@ class Trajectory(_Record):
     reward: float | None = None
     id: str = ""
     ending: Ending | None = None
-    failure: dict | None = None
+    failure: Failure | None = None
     parts: list[Part] | None = None
     tokenizer: str | None = None
     grade: dict | None = None
@@ -154,8 +162,11 @@ class Trajectory(_Record):
 
     @classmethod
     def from_dict(cls, row: dict, where: str = "a trajectory") -> Self:
-        """As `_Record.from_dict`; raises RecordError also for a message with more or fewer log-probs than token ids."""
+        """As `_Record.from_dict`; raises RecordError also for a reward outside of [0, 1], and for a message with more
+        or fewer log-probs than token ids."""
         record = super().from_dict(row, where)
+        if record.reward is not None and not 0 <= record.reward <= 1:
+            refuse(where, "reward", record.reward, "a number from 0 to 1")
         for number, message in enumerate(record.dialogue_history):
             check_lengths(message.get("logprobs"), message.get("token_ids"), f"{where}, dialogue_history[{number}]")
         return record

@@ -12,6 +12,8 @@ from sweet_rl.domains import Environment, Human, HumanReply
 from sweet_rl.errors import UserError
 from sweet_rl.models.base import ChatModel, Completion, Message, ModelError, Part, Sampling
 from sweet_rl.records import Task, Trajectory, seed_for
+from sweet_rl.records.schema import Failure
+from sweet_rl.redaction import redacted
 from sweet_rl.runs.step import as_they_finish
 
 
@@ -94,7 +96,8 @@ async def play(task: Task, sample: int, dialogue_setup: DialogueSetup) -> Trajec
     seed = seed_for(dialogue_setup.sampling.seed, key)
     environment = dialogue_setup.begin(task)
     usage = {side: {"prompt_tokens": 0, "completion_tokens": 0} for side in ("agent", "human")}
-    leaks, failure, side = 0, None, "agent"
+    failure: Failure | None = None
+    leaks, side = 0, "agent"
 
     def count(side: str, replies: Sequence[Completion | HumanReply]) -> None:
         written = sum(reply.completion_tokens for reply in replies)
@@ -142,7 +145,7 @@ async def play(task: Task, sample: int, dialogue_setup: DialogueSetup) -> Trajec
             dialogue_setup.on_cancel(_record(task, key, environment, dialogue_setup, None, usage, leaks))
         raise
     except Exception as error:  # an unexpected error is recorded in this dialogue and does not end the batch
-        failure = {"kind": type(error).__name__, "message": str(error)[:1000], "side": side}
+        failure = {"kind": type(error).__name__, "message": redacted(str(error))[:1000], "side": side}
     return _record(task, key, environment, dialogue_setup, failure, usage, leaks)
 
 
@@ -172,7 +175,7 @@ def _record(
     key: str,
     environment: Environment,
     dialogue_setup: DialogueSetup,
-    failure: dict | None,
+    failure: Failure | None,
     usage: dict,
     leaks: int,
 ) -> Trajectory:

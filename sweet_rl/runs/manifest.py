@@ -44,6 +44,9 @@ class Manifest:
         path: Path of the manifest.
         settings: Every setting that influences the output, as JSON values.
         inputs: Files and model directories that the run reads; None is skipped.
+
+    Raises:
+        UserError: An input does not exist, or `check_finished` refuses it.
     """
 
     def __init__(self, path: Path, settings: dict, inputs: Sequence[str | Path | None]):
@@ -53,7 +56,7 @@ class Manifest:
             "command": command_line(),
             "settings": _as_json(settings),
             "seed": settings.get("seed"),
-            "inputs": {str(name): hash_input(name) for name in inputs if name is not None},
+            "inputs": {str(name): _checked_hash(name) for name in inputs if name is not None},
             "versions": _versions(),
             "template_date": TEMPLATE_DATE.isoformat(),
             "started": _now(),
@@ -88,8 +91,7 @@ class Manifest:
         self.content = old
 
     def write(self) -> None:
-        content = redacted_values(self.content)
-        replace_text(self.path, json.dumps(content, indent=2, ensure_ascii=False, default=str) + "\n")
+        _write(self.path, self.content)
 
     def reopen(self) -> None:
         """Mark a finished run as running again."""
@@ -154,6 +156,50 @@ def check_unchanged(output: str | Path, manifest: dict) -> None:
         )
 
 
+def check_finished(name: str | Path, digest: str | None = None) -> None:
+    """Check that an input is whole: a file or folder without a manifest, or a finished output as its run left it.
+
+    The content of model directories is not compared, because a model's card or template may be added to them.
+
+    Args:
+        name: Path, or a name of a file on the hub.
+        digest: The `hash_input` of a file, if it is known already.
+
+    Raises:
+        UserError: Its run is not finished, or the file is another one than it left.
+    """
+    path = local_path(name)
+    if not manifest_of(path).exists():
+        path = Path(os.path.realpath(path))  # the manifest of what a link leads to
+    manifest, beside = read_manifest(path), manifest_of(path)
+    if manifest is None:
+        return
+    if manifest["status"] != "finished":
+        raise UserError(
+            f"{name} is not finished: give the command that makes it again, which continues it. To use what is there "
+            f"as it is, remove {beside}."
+        )
+    if path.is_file() and manifest.get("sha256") not in (None, digest or hash_input(path)):
+        raise UserError(
+            f"{name} is not as its run left it: it was cut or changed since. Bring back what was there, or make it "
+            f"anew (--overwrite). If you want the change, remove {beside}."
+        )
+
+
+def replace_source(output: Path, source: Path) -> None:
+    """Put a finished output in the place of the file that it was made from, whose manifest stays with the new hash.
+
+    Killed in between, the manifest has no hash, and nothing refuses the file.
+    """
+    digest, manifest = hash_input(output), read_manifest(source)
+    for changed in ({"sha256": None}, {"sha256": digest}):
+        if manifest is not None:
+            _write(manifest_of(source), manifest | changed)
+        if changed["sha256"] is None:
+            os.replace(output, os.path.realpath(source))
+            manifest_of(output).unlink()
+
+
 def hash_input(path: str | Path) -> str:
     """The SHA-256 of a file, or of the files of a model directory without its manifest and sub-folders.
 
@@ -177,6 +223,16 @@ def hash_input(path: str | Path) -> str:
                 file.seek(-_END, os.SEEK_END)
             digest.update(file.read())
     return digest.hexdigest()
+
+
+def _checked_hash(name: str | Path) -> str:
+    digest = hash_input(name)
+    check_finished(name, digest)
+    return digest
+
+
+def _write(path: Path, content: dict) -> None:
+    replace_text(path, json.dumps(redacted_values(content), indent=2, ensure_ascii=False, default=str) + "\n")
 
 
 def _as_json(settings: dict) -> dict:

@@ -28,7 +28,7 @@ def check_paths(outputs: Iterable[Name], inputs: Iterable[Name] = (), folders: I
 
     Raises:
         UserError: An output is no file or folder on a disk; or, through links and in capitals too, it is another
-            output, an input, or where one of them lies.
+            output, an input, an input's manifest, or where one of them lies.
     """
     written, read = [Path(path) for path in outputs if path], [Path(path) for path in folders if path]
     for path in written:
@@ -46,6 +46,9 @@ def check_paths(outputs: Iterable[Name], inputs: Iterable[Name] = (), folders: I
             source = local_path(name)
             if _real(path) == _real(source) or _same_file(path, source):
                 raise _refused(path, "also the input")
+            manifest = Path(f"{source}.manifest.json")
+            if _real(path) == _real(manifest) or _same_file(path, manifest):
+                raise _refused(path, f"the manifest of the input {name}")
             if _clash(path, source):
                 raise _refused(path, f"where the input {name} lies, or a file beside it is that input")
             if source.is_dir() and any(os.path.dirname(base) == _real(source) for base in _bases(path)):

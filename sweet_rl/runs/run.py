@@ -344,6 +344,7 @@ def _without(lock: int, path: Path, manifest: Manifest, drop: Callable[[dict], b
 
 def _replace(lock: int, path: Path, lines: Iterable[bytes]) -> int:
     """Replace the output by these lines and return its lock. Killed at any moment, it is the old one or the new one."""
+    path = Path(os.path.realpath(path))  # because a link stays a link
     partial = path.with_name(path.name + ".partial")
     with open(partial, "wb") as kept:
         kept.writelines(lines)

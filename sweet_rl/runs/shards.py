@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from sweet_rl.errors import UserError
 from sweet_rl.records import scan_rows
-from sweet_rl.runs.manifest import check_unchanged, read_manifest
+from sweet_rl.runs.manifest import read_manifest
 from sweet_rl.runs.run import Run, open_run
 from sweet_rl.runs.step import run_step
 
@@ -57,7 +57,6 @@ def gather(shards: Sequence[str | Path], output_path: str | Path, overwrite: boo
         manifest = read_manifest(path)
         if manifest is None or manifest["status"] != "finished":
             raise UserError(f"{path} is not finished: run its shard to the end first.")
-        check_unchanged(path, manifest)
         settings = manifest["settings"] | {"inputs": sorted(manifest["inputs"].values())}
         shard = settings.pop("shard", None)
         if not isinstance(shard, str) or not _NUMBERS.fullmatch(shard):

@@ -31,11 +31,12 @@ def write_texts(texts: Mapping[str | Path, str], overwrite: bool = False) -> Non
 
 
 def replace_text(path: Path, text: str) -> None:
-    """Write a file atomically: at any moment it has its old or its new content."""
-    partial = path.with_name(path.name + ".partial")
+    """Write a file, or that to which a link leads, atomically: at any moment it has its old or its new content."""
+    real = Path(os.path.realpath(path))
+    partial = real.with_name(real.name + ".partial")
     try:
         partial.write_text(text, encoding="utf-8")
-        os.replace(partial, path)
+        os.replace(partial, real)
     except OSError as error:
         partial.unlink(missing_ok=True)
         error.filename = str(path)  # a write to a full disk names none

@@ -194,6 +194,11 @@ def trajectory_row(trajectory: Trajectory, advantages: dict[int, float]) -> dict
         row["failure"] = str(trajectory.failure.get("kind", "unknown"))
     elif trajectory.grade is not None:
         row["failure"] = trajectory.grade.get("failure")
+    if advantages and not 0 <= min(advantages) <= max(advantages) < trajectory.turns:
+        raise UserError(
+            f"{trajectory.id}: there is credit for a turn that this dialogue of {trajectory.turns} turns does not "
+            "have. Are the credit and the dialogues of one file?"
+        )
     if advantages:
         row["advantages"] = in_order(advantages)
     words = [oracle_word(message) for message in trajectory.dialogue_history if message["role"] == "assistant"]

@@ -8,6 +8,8 @@ from pathlib import Path
 from sweet_rl.credit.critic_types import ChosenCritic
 from sweet_rl.errors import UserError
 from sweet_rl.records import PreferencePair, RecordFile, Trajectory, TurnCandidates
+from sweet_rl.runs.manifest import check_finished
+from sweet_rl.runs.paths import check_paths
 from sweet_rl.runs.texts import write_texts
 from sweet_rl.viewer.candidates import Candidates, Ranked
 from sweet_rl.viewer.credit_file import CreditFile, write_credit
@@ -38,7 +40,7 @@ class ViewSettings:
         overwrite: Replace an output that holds something else.
 
     Raises:
-        UserError: --output with --serve, or an output that is the input.
+        UserError: --output with --serve, or an output that is one of the inputs.
     """
 
     input_path: str
@@ -56,8 +58,12 @@ class ViewSettings:
     def __post_init__(self) -> None:
         if self.output is not None and self.serve:
             raise UserError("--output is a file and --serve writes none: give one of them.")
-        if self.page.resolve() == Path(self.input_path).resolve():
-            raise UserError(f"--output {self.page} is the input. Choose another name.")
+        check_paths([] if self.serve else [self.page], self.inputs)
+
+    @property
+    def inputs(self) -> list[str | None]:
+        """The files that are shown; None for those that were not given."""
+        return [self.input_path, self.compare_path, self.credit_path, self.ranked_path, self.pair_path]
 
     @property
     def page(self) -> Path:
@@ -72,6 +78,11 @@ def show(view: ViewSettings, credit: ChosenCritic | None = None, pictures: Pictu
         UserError: the files do not go together, or a line of them is wrong.
     """
     collection = open_collection(view, credit, pictures)
+    for path in filter(None, view.inputs):
+        try:
+            check_finished(path)
+        except UserError as error:
+            print(f"shown as it stands: {error}")
     if view.serve:
         serve(collection, pictures, view.port)
         return

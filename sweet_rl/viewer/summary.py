@@ -78,7 +78,7 @@ def _spreads(name: str, values_by_key: Mapping) -> list[dict]:
     rows = []
     for key, values in sorted(values_by_key.items()):
         if values:
-            low, high = np.percentile(values, [25, 75])
-            mean = float(np.mean(values))
+            wide = np.asarray(values, dtype=np.longdouble)  # because the sum of large numbers may be none
+            mean, (low, high) = float(wide.mean()), np.percentile(wide, [25, 75])
             rows.append({name: key, "n": len(values), "mean": mean, "low": float(low), "high": float(high)})
     return rows

@@ -223,7 +223,7 @@ def test_files_that_do_not_go_together_are_said(files, tmp_path, name, more, wor
 
 
 def test_the_output_is_never_the_input(tmp_path):
-    with pytest.raises(UserError, match="is the input"):
+    with pytest.raises(UserError, match="also the input"):
         ViewSettings(str(tmp_path / "a.html"))
     with pytest.raises(UserError, match="--serve"):
         ViewSettings("a.jsonl", "b.html", serve=True)

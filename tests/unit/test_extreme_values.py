@@ -1,0 +1,93 @@
+"""Numbers and shapes that no honest file has are refused with their place, before any work, and end nothing in a
+traceback."""
+
+import pytest
+
+from sweet_rl.cli.values import coerce, read_yaml
+from sweet_rl.errors import RecordError, UserError
+from sweet_rl.evaluation.comparison_files import ComparisonSettings, compare_files
+from sweet_rl.evaluation.graded_file import COPIED, refuse_copies
+from sweet_rl.records import Trajectory, parse_row, read_records
+from sweet_rl.viewer.credit_file import CreditFile
+from sweet_rl.viewer.entries import Dialogues
+from sweet_rl.viewer.show import ViewSettings, show
+from tests.support.command_line import write_rows
+from tests.support.dialogues import graded
+
+
+def rows() -> list[dict]:
+    return [one.to_dict() for one in graded()]
+
+
+@pytest.mark.parametrize("number", ["1e999", "-1e999", "1" * 400 + ".0", '[{"a": 2E+400}]'])
+def test_a_number_beyond_the_range_in_any_field_is_refused_with_its_line(number):
+    with pytest.raises(RecordError, match=r"f.jsonl, line 3: .*beyond the range"):
+        parse_row(f'{{"id": "a", "unknown": {number}}}', "f.jsonl, line 3")
+    assert parse_row('{"a": 1.7976931348623157e308, "b": 1e-999}', "x") == {"a": 1.7976931348623157e308, "b": 0.0}
+
+
+@pytest.mark.parametrize("reward", [5, -0.001, 1.0000001, 1e300, True, "1"])
+def test_no_figure_is_made_of_a_reward_outside_of_0_to_1(tmp_path, reward):
+    path = write_rows(tmp_path / "f.jsonl", [*rows()[:-1], rows()[-1] | {"reward": reward}])
+    place = f"line {len(rows())}: the field 'reward'"
+    with pytest.raises(RecordError, match=place):
+        compare_files(ComparisonSettings(runs=f"a={path}"))
+    with pytest.raises(RecordError, match=place):
+        show(ViewSettings(str(path)))
+
+
+@pytest.mark.parametrize("failure", [{"kind": ["x"]}, {"kind": {}}, {"message": 3}, ["x"]])
+def test_the_kind_of_a_failure_is_text(tmp_path, failure):
+    path = write_rows(tmp_path / "f.jsonl", [rows()[0] | {"ending": "failed", "failure": failure}])
+    with pytest.raises(RecordError, match="line 1: the field 'failure'"):
+        read_records(path, Trajectory)
+    known = {"kind": "timeout", "more": [1]}
+    write_rows(path, [rows()[0] | {"ending": "failed", "failure": known}])
+    assert read_records(path, Trajectory)[0].failure == known
+
+
+@pytest.mark.parametrize("turn", [10**300, 2**40, 20, -1])
+def test_credit_for_a_turn_that_a_dialogue_does_not_have_is_refused(tmp_path, turn):
+    path = write_rows(tmp_path / "f.jsonl", rows())
+    credit = {"id": rows()[0]["id"], "turns": [{"turn": turn, "advantage": 1.0}]}
+    with pytest.raises(UserError, match="credit for a turn"):
+        list(Dialogues(str(path), credit=CreditFile(write_rows(tmp_path / "c.jsonl", [credit]))).scan())
+
+
+def test_the_largest_advantages_have_a_mean(tmp_path):
+    path = write_rows(tmp_path / "f.jsonl", rows())
+    values = [1.7e308, 1.7e308, -1.7e308]
+    credit = [
+        {"id": row["id"], "turns": [{"turn": 0, "advantage": value}]}
+        for row, value in zip(rows(), values, strict=False)
+    ]
+    dialogues = Dialogues(str(path), credit=CreditFile(write_rows(tmp_path / "c.jsonl", credit)))
+    list(dialogues.scan())
+    (turn,) = dialogues._tally.summary()["advantage_by_turn"]
+    assert turn["mean"] == pytest.approx(1.7e308 / 3) and turn["high"] == 1.7e308 and turn["low"] == 0.0
+
+
+@pytest.mark.parametrize("kind", [str, int, float, bool, list[int], dict])
+def test_a_number_that_cannot_be_written_out_is_an_error_of_its_flag(kind):
+    with pytest.raises(UserError, match="--flag"):
+        coerce([16**5000, "x"] if kind is dict else 16**5000, bool if kind is int else kind, "--flag")
+
+
+def test_a_number_of_too_many_digits_in_a_config_is_an_error_of_the_yaml():
+    import yaml
+
+    with pytest.raises(yaml.YAMLError, match="digits"):
+        read_yaml("seed: " + "1" * 5000)
+
+
+def test_parts_of_one_file_are_one_seed_and_a_few_equal_dialogues_are_not(tmp_path):
+    whole = [f"row {number}" for number in range(40)]
+    for part in (whole[1:], whole[::2], [*whole, *whole], [*whole[1:], "another"]):
+        for files in ([("a", whole), ("b", part)], [("b", part), ("c", ["other"]), ("a", whole)]):
+            with pytest.raises(UserError, match="one seed"):
+                refuse_copies(files)
+    few = int(COPIED * 40) - 1
+    refuse_copies([("a", whole), ("b", whole[:few] + [f"other {number}" for number in range(40 - few)])])
+    path, part = write_rows(tmp_path / "f.jsonl", rows()), write_rows(tmp_path / "part.jsonl", rows()[1:])
+    with pytest.raises(UserError, match="one seed"):
+        compare_files(ComparisonSettings(runs={"a": [str(path), str(part)]}))
