@@ -131,5 +131,5 @@ def _words(hint: Any, several: bool = False) -> str:
         return f"{_WORDS[dict][several]} of {_words(items[1], True)}"
     if typing.is_typeddict(hint):
         keys = ", ".join(name if required else f"{name}?" for name, (_, required) in _fields(hint).items())
-        return f"{'parts' if several else 'a part'} {{{keys}}}"
+        return f"{_WORDS[dict][several]} {{{keys}}}"
     return _WORDS.get(hint, _WORDS[dict])[several]

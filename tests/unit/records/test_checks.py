@@ -44,7 +44,7 @@ def test_a_value_is_of_a_type_or_not(value, hint, expected):
         (Trajectory, TRAJECTORY | {"ending": "won"}, "'ending'.*answered, turn_limit, failed"),
         (Trajectory, TRAJECTORY | {"usage": {"agent": 3}}, "'usage'.* an object of objects of whole numbers"),
         (Trajectory, TRAJECTORY | {"grade": "good"}, "'grade' is text \"good\".* an object"),
-        (Trajectory, TRAJECTORY | {"parts": "a"}, "'parts'.* a list of parts {text, train, token_ids"),
+        (Trajectory, TRAJECTORY | {"parts": "a"}, "'parts'.* a list of objects {text, train, token_ids"),
         (Trajectory, TRAJECTORY | {"dialogue_history": "a"}, "'dialogue_history' is text"),
         (Trajectory, TRAJECTORY | {"dialogue_history": [3]}, r"dialogue_history\[0\]: .*a number 3"),
         (Trajectory, TRAJECTORY | {"dialogue_history": [{}]}, r"history\[0\]: .*'role'"),
@@ -65,7 +65,7 @@ def test_a_value_is_of_a_type_or_not(value, hint, expected):
         (TurnCandidates, CANDIDATES | {"additional_reference_logprobs": [[1.0], 2.0]}, "lists of numbers or a list of"),
         (TurnCandidates, CANDIDATES | {"turn": "1"}, "'turn'"),
         (PreferencePair, PAIR | {"task_id": 3}, "'task_id'"),
-        (PreferencePair, PAIR | {"chosen": [{"text": "a"}]}, "'chosen'.* text or a list of parts"),
+        (PreferencePair, PAIR | {"chosen": [{"text": "a"}]}, "'chosen'.* text or a list of objects"),
         (PreferencePair, [1], "row: .*a list .1."),
     ],
 )  # fmt: skip
