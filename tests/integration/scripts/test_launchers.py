@@ -58,7 +58,7 @@ def listed(recipe: str, place: Path, *words: str, **variables: str) -> tuple[lis
 
 
 def test_the_backend_recipe_goes_on_from_dialogues_that_exist(tmp_path):
-    given = {"OUT": str(tmp_path / "out"), "HUMAN_SERVER": "n1:8000"}
+    given = {"OUT": str(tmp_path / "out"), "HUMAN_SERVER": "n1:8000", "PREFLIGHT": "no"}
     commands, done = listed("run_backend", tmp_path, **given, DIALOGUES="mine.jsonl")
     assert done.returncode == 0, done.stderr
     assert commands[0][1:4] == ["scripts/evaluate_code.py", "--input_path", str(tmp_path / "mine.jsonl")]
@@ -83,7 +83,7 @@ def test_the_commands_of_a_recipe_are_valid_and_those_of_dodo_py(recipe, words, 
     out = tmp_path / "out"
     tasks = {name: str(ROOT / f"{name}.jsonl") for name in ("a", "b")}
     given = {"HUMAN_SERVER": "n1:8000", "TRAIN_TASKS": tasks["a"], "TEST_TASKS": tasks["b"]}
-    given["LAUNCH"] = "torchrun --nproc_per_node 8"
+    given |= {"LAUNCH": "torchrun --nproc_per_node 8", "PREFLIGHT": "no"}
     commands, done = listed(recipe, tmp_path, *words, **given, OUT=str(out))
     assert done.returncode == 0, done.stderr
 
