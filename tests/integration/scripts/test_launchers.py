@@ -35,7 +35,7 @@ def stand_in(place: Path, script: str, recipe: str, **variables: str) -> tuple[l
     for name in ("python", "torchrun"):
         program = place / "bin" / name
         # In one write, because two lanes note at the same time.
-        note = f"line=$(printf '%q ' {name} \"$@\"); echo \"$line\" >>{place}/commands"
+        note = f'line=$(printf \'%q \' {name} "$@"); echo "$line" >>{place}/commands'
         program.write_text(f'#!/bin/bash\n[ "$1" = -c ] && exit\n{note}\n{script}\n')
         program.chmod(0o755)
     (place / "bin" / "activate").touch()  # a virtual environment, which is not entered
