@@ -83,7 +83,7 @@ def _traces(path: Path) -> Iterator[tuple[str, Any]]:
             with _log_named(where):
                 episode = parse_row(line, where)
                 agent = next((trace for trace in episode.get("traces", []) if trace["agent"]["name"] == "agent"), None)
-                yield where, agent["info"][DIALOGUE] if agent is not None and episode["ok"] else None
+                yield where, agent["info"][DIALOGUE] if agent is not None and episode.get("ok", True) else None
 
 
 def _samples(path: Path) -> Iterator[tuple[str, Any]]:

@@ -49,6 +49,10 @@ STEADY = """(() => {
 # Runs before the picture, in a world that a page's scripts cannot reach: animations are set to their end, those without
 # an end to their start.
 SETTLE = """(() => {
+  // Scrolling drives no animation: whether its timeline is active yet is a matter of the moment.
+  const still = new CSSStyleSheet();
+  still.replaceSync("*, *::before, *::after { animation-timeline: auto !important }");
+  document.adoptedStyleSheets = [...document.adoptedStyleSheets, still];
   for (const animation of document.getAnimations({subtree: true})) {
     if (animation.effect && animation.effect.getComputedTiming().endTime !== Infinity) animation.finish();
     else animation.cancel();
