@@ -76,14 +76,15 @@ def read_dialogues(path: str | Path) -> tuple[list[Trajectory], int]:
 
 
 def _traces(path: Path) -> Iterator[tuple[str, Any]]:
-    """(place, dialogue) of each episode of verifiers; the dialogue is None if the episode is not `ok`."""
+    """(place, dialogue) of each episode of verifiers; None for one that is not `ok`, or whose agent's trace is not."""
     with open(path, "rb") as lines:
         for number, line in enumerate(lines, start=1):
             where = f"{path}, line {number}"
             with _log_named(where):
                 episode = parse_row(line, where)
                 agent = next((trace for trace in episode.get("traces", []) if trace["agent"]["name"] == "agent"), None)
-                yield where, agent["info"][DIALOGUE] if agent is not None and episode.get("ok", True) else None
+                good = all(one.get("ok", True) for one in (episode, agent or {}))
+                yield where, agent["info"][DIALOGUE] if agent is not None and good else None
 
 
 def _samples(path: Path) -> Iterator[tuple[str, Any]]:
