@@ -56,6 +56,7 @@ note("server_on")
 {script}
 HTTPServer(("127.0.0.1", int(sys.argv[sys.argv.index("--port") + 1])), Handler).serve_forever()
 """
+ENDED_BY = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # which nohup and a shell's & leave ignored
 TRAINED = ["train_dpo.py", "train_sft.py", "train_value.py"]
 
 
@@ -84,7 +85,7 @@ class Recipe:
         pipe = subprocess.PIPE
         return subprocess.Popen(
             ["bash", self.script], env=environment, cwd=self.place, stdout=pipe, stderr=pipe, text=True,
-            start_new_session=True,
+            start_new_session=True, preexec_fn=lambda: [signal.signal(one, signal.SIG_DFL) for one in ENDED_BY],
         )  # fmt: skip
 
     def run(self, **variables: str) -> tuple[int, str, str]:

@@ -140,13 +140,13 @@ def test_flex_attention_stays_compiled_beyond_dynamos_limit_of_variants(monkeypa
     monkeypatch.setattr(
         "transformers.integrations.flex_attention.WrappedFlexAttention", lambda training: lambda: compiled
     )
-    monkeypatch.setattr(torch._dynamo.config, "fail_on_recompile_limit_hit", True)
-    monkeypatch.setattr(torch._dynamo.config, "recompile_limit", 2)
     torch._dynamo.reset()
     attention, _ = rows(20)
-    for dtype in (torch.float32, torch.bfloat16):
-        for window in (None, 4):
-            q, k, v = (x.detach() for x in heads(attention, dtype))
-            attend_flex(torch.nn.Module().eval(), q, k, v, attention, 0.3, window)
+    # By its own patch: what monkeypatch puts back is deleted from this module.
+    with torch._dynamo.config.patch(fail_on_recompile_limit_hit=True, recompile_limit=2):
+        for dtype in (torch.float32, torch.bfloat16):
+            for window in (None, 4):
+                q, k, v = (x.detach() for x in heads(attention, dtype))
+                attend_flex(torch.nn.Module().eval(), q, k, v, attention, 0.3, window)
     assert counter.frame_count == 4
     torch._dynamo.reset()

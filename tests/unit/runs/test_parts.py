@@ -63,6 +63,7 @@ def work_with_an_engine(pids: str, last: bool, output_path: str, shard: str) -> 
 
 
 def rank_for_ever(folder: str) -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored after nohup or a shell's &
     with open_run(Path(folder, "out.jsonl"), {}) as run:
         run_parts(run, partial(work_with_an_engine, folder, False), [{}, {}])
 
