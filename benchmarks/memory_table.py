@@ -79,6 +79,13 @@ def tables() -> str:
     return "\n".join(lines)
 
 
+def write_between(begin: str, end: str, text: str) -> None:
+    """Put a text between two marks of the page."""
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(begin)
+    after = rest.partition(end)[2]
+    PAGE.write_text(f"{before}{begin}\n\n{text}\n\n{end}{after}", encoding="utf-8")
+
+
 def main(write: bool = False) -> None:
     """Print the tables.
 
@@ -88,9 +95,7 @@ def main(write: bool = False) -> None:
     if not write:
         print(tables())
         return
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    after = rest.partition(END)[2]
-    PAGE.write_text(f"{before}{BEGIN}\n\n{tables()}\n\n{END}{after}", encoding="utf-8")
+    write_between(BEGIN, END, tables())
 
 
 if __name__ == "__main__":

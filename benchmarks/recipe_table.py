@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from memory_table import (
     LLAMA_8B,
     LLAMA_70B,
-    PAGE,
     RESERVE,
     ModelShape,
     TrainingSetup,
     cache_tokens,
     training_memory,
+    write_between,
 )
 
 from sweet_rl.cli import run
@@ -209,9 +209,7 @@ def main(write: bool = False) -> None:
     if not write:
         print(table())
         return
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    after = rest.partition(END)[2]
-    PAGE.write_text(f"{before}{BEGIN}\n\n{table()}\n\n{END}{after}", encoding="utf-8")
+    write_between(BEGIN, END, table())
 
 
 if __name__ == "__main__":

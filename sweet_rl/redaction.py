@@ -19,6 +19,7 @@ _SECRET_VARIABLE = re.compile(r"((^|_|API|ACCESS)KEY|TOKEN|SECRET|PASSWORD)$")
 _PERCENT, _SEMICOLON, _HASH = "%(?:25)*", "(?:;|%(?:25)*3b)", "(?:#|%(?:25)*23)"  # escaped any number of times
 _AND = rf"(?:&|%(?:25)*26|(?<=\\)u0026)(?:amp{_SEMICOLON})*"
 _BACKSLASH = rf"(?:\\|{_PERCENT}5c|{_AND}{_HASH}(?:92|x5c){_SEMICOLON}|(?<=\\)(?:u005c|x5c))"
+_ESCAPE = re.compile(r"[\\%&]")  # with one of these every escaped character begins
 _noted: set[str] = set()
 
 
@@ -48,9 +49,10 @@ def redacted_values(value: Any) -> Any:
 
 
 def _without_secrets(text: str) -> str:
-    of_environment = {value.strip() for name, value in os.environ.items() if _SECRET_VARIABLE.search(name.upper())}
+    of_environment = {os.environ[name].strip() for name in os.environ if _is_secret(name)}
     for secret in sorted(_noted | of_environment, key=len, reverse=True):
-        if len(secret) >= SHORTEST:
+        # Where nothing is escaped, it can only stand as it is: every reply of a server comes here, and few have a key.
+        if len(secret) >= SHORTEST and (_ESCAPE.search(text) or _plain(secret).search(text)):
             text = _spellings(secret).sub("***", text)
     return text
 
@@ -65,6 +67,16 @@ def _plain_address(word: str) -> str:
     if at and (":" in login or "/" not in login):
         address = host
     return scheme + separator + re.sub(r"[?#][^\s\"'<>)]*", "", address)
+
+
+@cache
+def _is_secret(variable: str) -> bool:
+    return _SECRET_VARIABLE.search(variable.upper()) is not None
+
+
+@cache
+def _plain(secret: str) -> re.Pattern[str]:
+    return re.compile(re.escape(secret), re.IGNORECASE)
 
 
 @cache

@@ -104,14 +104,6 @@ def values(setting: Setting, column: str) -> tuple[float, list[float]] | None:
     return None
 
 
-def t_interval(values: Sequence[float], level: float = 0.95) -> tuple[float, float]:
-    """The interval of the mean by a t test. Raises ValueError below two values."""
-    if len(values) < 2:
-        raise ValueError("an interval needs two values")
-    half = stats.t.ppf((1 + level) / 2, len(values) - 1) * np.std(values, ddof=1) / len(values) ** 0.5
-    return float(np.mean(values) - half), float(np.mean(values) + half)
-
-
 def difference(a: Sequence[float], b: Sequence[float]) -> dict[str, Any]:
     """a - b, paired: mean and count; from two pairs on interval, p, and whether the two are equal within MARGIN.
 
@@ -124,10 +116,10 @@ def summary(gaps: Sequence[float]) -> dict[str, Any]:
     """See `difference`."""
     found: dict[str, Any] = {"mean": float(np.mean(gaps)), "count": len(gaps)}
     if len(gaps) > 1:
-        low, high = t_interval(gaps)
-        inner = t_interval(gaps, 0.90)
-        found |= {"low": low, "high": high, "p": float(stats.ttest_1samp(gaps, 0).pvalue)}
-        found["equal"] = -MARGIN < inner[0] and inner[1] < MARGIN
+        test = stats.ttest_1samp(gaps, 0)
+        (low, high), inner = test.confidence_interval(0.95), test.confidence_interval(0.90)
+        found |= {"low": float(low), "high": float(high), "p": float(test.pvalue)}
+        found["equal"] = bool(-MARGIN < inner.low and inner.high < MARGIN)
     return found
 
 

@@ -119,7 +119,7 @@ def _sizes(
 ) -> Iterator[Finding]:
     """Memory of each step, and the disk."""
     from sweet_rl.preflight.sizes import (
-        SHARE,
+        MOST_OF_A_GPU,
         PlannedTraining,
         check_disk,
         check_engine,
@@ -136,10 +136,10 @@ def _sizes(
     if gpus:
         with_vllm = installed("vllm") is not None
         agent = models.get(settings.agent_model)
-        others, share = gpus, SHARE
+        others, share = gpus, MOST_OF_A_GPU
         if settings.human_gpus and settings.env_model in models:
             human, others = _divided(gpus, settings.human_gpus, settings.human_share is not None)
-            own = settings.human_share or SHARE
+            own = settings.human_share or MOST_OF_A_GPU
             share -= settings.human_share or 0
             yield check_engine("the human", models[settings.env_model], human, True, own)
         if agent:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sweet_rl.model_loading import gpus_for
+from sweet_rl.models.vllm_local import MOST_OF_A_GPU
 from sweet_rl.preflight.finding import Finding, failed, ok, warning
 from sweet_rl.preflight.gpus import Gpus
 from sweet_rl.preflight.models import Model
@@ -23,7 +24,6 @@ from sweet_rl.training.settings import DataSettings, TrainingSettings
 
 TOKENS = 8192  # of a text, if --max_len is not given
 DIALOGUE = 16384  # tokens for which an engine must have room
-SHARE = 0.9  # of a GPU's memory that engines take
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def check_training(planned: PlannedTraining, gpus: Gpus, processes: int) -> Find
     return _compared(text, need.total, gpus, remedy)
 
 
-def check_engine(what: str, model: Model, gpus: Gpus, with_vllm: bool, share: float = SHARE) -> Finding:
+def check_engine(what: str, model: Model, gpus: Gpus, with_vllm: bool, share: float = MOST_OF_A_GPU) -> Finding:
     """Memory of a model that writes.
 
     Args:

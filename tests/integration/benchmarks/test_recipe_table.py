@@ -17,7 +17,7 @@ def recipe_table(monkeypatch):
 
 
 def test_the_page_on_hardware_holds_the_table_as_it_is_calculated(recipe_table):
-    page = recipe_table.PAGE.read_text()
+    page = importlib.import_module("memory_table").PAGE.read_text()
     assert f"{recipe_table.BEGIN}\n\n{recipe_table.table()}\n\n{recipe_table.END}" in page
 
 
