@@ -13,7 +13,7 @@ Frontend (`holds_markup`): a leak is any HTML, because such a reply builds the p
 from __future__ import annotations
 
 import ast
-import html
+import contextlib
 import io
 import re
 import tokenize
@@ -22,6 +22,8 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
+
+from sweet_rl.rendering.unescaped import unescaped
 
 RUN = 8  # tokens
 STATEMENT = 5  # tokens
@@ -43,7 +45,6 @@ _MARKED = (  # words in bold, italics or struck out, and tags; also what only lo
     re.compile(r"(~~)([^~\n]+)\1"),
     re.compile(r"()()</?[a-z][a-z0-9]*(?:[\s/][^<>]*)?>", re.IGNORECASE),
 )
-_MAX_ESCAPES = 4  # times that a text may be escaped for HTML
 _INVISIBLE = re.compile(r"[\\\u00ad\u200b-\u200f\u2060\ufeff]")  # in words; a backslash escapes them in markdown
 
 
@@ -94,9 +95,11 @@ def _readings(text: str) -> set[str]:
 
 def _unescaped(text: str) -> str:
     """The text in ordinary signs."""
-    for _ in range(_MAX_ESCAPES):
-        text = html.unescape(text)
-    return unicodedata.normalize("NFKC", text)
+    plain = text
+    with contextlib.suppress(ValueError):  # what is escaped too often, or by a number too long, stays as it is
+        for step in unescaped(text):
+            plain = step
+    return unicodedata.normalize("NFKC", plain)
 
 
 def _spellings(source: str) -> Iterator[str]:

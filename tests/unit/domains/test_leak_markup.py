@@ -49,3 +49,10 @@ def test_a_product_is_no_markup():
     assert gives_away("return a *b* c + 2 **a** b - c", reference, "")
     assert gives_away("**return** a * b * c + 2 ** a ** b - c", reference, "")
     assert not gives_away("return a b c + 2 a b - c", reference, "")
+
+
+def test_a_reference_to_a_character_of_thousands_of_digits_ends_no_dialogue():
+    code = "def fee(hours, day):\n    return hours * 3 + day"
+    endless = "&#" + "1" * 5000 + ";"
+    assert gives_away(f"{endless} {code}", code, "")
+    assert not gives_away(endless, code, "")
