@@ -1,7 +1,7 @@
-"""The table of docs/hardware.md: what fits where, calculated.
+"""The tables of docs/hardware.md: what fits where, calculated.
 
-python benchmarks/memory_table.py            # prints it
-python benchmarks/memory_table.py --write    # puts it into docs/hardware.md
+python benchmarks/memory_table.py            # prints them
+python benchmarks/memory_table.py --write    # puts them into docs/hardware.md
 """
 
 from __future__ import annotations
@@ -12,8 +12,6 @@ from sweet_rl.cli import run
 from sweet_rl.training.memory import (
     LLAMA_8B,
     LLAMA_70B,
-    RESERVE,
-    ModelShape,
     TrainingSetup,
     cache_tokens,
     training_memory,
@@ -25,58 +23,49 @@ GPUS = {"80 GB": 80e9, "141 GB": 141e9}  # H100, H200
 MODELS = {"8B": LLAMA_8B, "70B": LLAMA_70B}
 TOKENS = 8192
 SETUPS = {
-    "LoRA of rank 16": TrainingSetup(TOKENS, lora_rank=16),
+    "LoRA of rank 16, 1 GPU": TrainingSetup(TOKENS, lora_rank=16),
     "LoRA of rank 16, ZeRO-3, 4 GPUs": TrainingSetup(TOKENS, 4, zero_stage=3, lora_rank=16),
-    "all weights, plain torch": TrainingSetup(TOKENS),
-    "all weights, ZeRO-2, 4 GPUs": TrainingSetup(TOKENS, 4, zero_stage=2),
-    "all weights, ZeRO-2, 8 GPUs": TrainingSetup(TOKENS, 8, zero_stage=2),
-    "all weights, ZeRO-3, 2 GPUs": TrainingSetup(TOKENS, 2, zero_stage=3),
-    "all weights, ZeRO-3, 4 GPUs": TrainingSetup(TOKENS, 4, zero_stage=3),
-    "all weights, ZeRO-3, 8 GPUs": TrainingSetup(TOKENS, 8, zero_stage=3),
-    "all weights, ZeRO-3, 16 GPUs": TrainingSetup(TOKENS, 16, zero_stage=3),
-    "all weights, ZeRO-3, 32 GPUs": TrainingSetup(TOKENS, 32, zero_stage=3),
-    "all weights, ZeRO-3, 1 GPU, offload": TrainingSetup(TOKENS, 1, zero_stage=3, offload=True),
-    "all weights, ZeRO-3, 8 GPUs, offload": TrainingSetup(TOKENS, 8, zero_stage=3, offload=True),
+    "plain torch, 1 GPU": TrainingSetup(TOKENS),
+    "ZeRO-2, 4 GPUs": TrainingSetup(TOKENS, 4, zero_stage=2),
+    "ZeRO-2, 8 GPUs": TrainingSetup(TOKENS, 8, zero_stage=2),
+    "ZeRO-3, 2 GPUs": TrainingSetup(TOKENS, 2, zero_stage=3),
+    "ZeRO-3, 4 GPUs": TrainingSetup(TOKENS, 4, zero_stage=3),
+    "ZeRO-3, 8 GPUs": TrainingSetup(TOKENS, 8, zero_stage=3),
+    "ZeRO-3, 16 GPUs": TrainingSetup(TOKENS, 16, zero_stage=3),
+    "ZeRO-3, 32 GPUs": TrainingSetup(TOKENS, 32, zero_stage=3),
+    "ZeRO-3, 1 GPU, offload": TrainingSetup(TOKENS, 1, zero_stage=3, offload=True),
+    "ZeRO-3, 8 GPUs, offload": TrainingSetup(TOKENS, 8, zero_stage=3, offload=True),
 }
 
 
-def training_rows(name: str, shape: ModelShape) -> list[str]:
-    """A row of figures for each setup of a training."""
+def training_rows() -> list[str]:
+    """A row for each setup of a training, with the GB that it needs of a GPU for each model."""
     rows = []
-    for setup_name, setup in SETUPS.items():
-        memory = training_memory(shape, setup)
-        parts = (memory.weights, memory.gradients, memory.optimizer, memory.activations, memory.total)
-        figures = " | ".join(f"{part / 1e9:.1f}" for part in parts)
-        host = f"{setup.gpus * memory.host / 1e9:.0f}" if setup.offload else ""
-        fits = " | ".join("yes" if memory.total <= capacity else "no" for capacity in GPUS.values())
-        rows.append(f"| {name}, {setup_name} | {figures} | {host} | {fits} |")
+    for name, setup in SETUPS.items():
+        cells = []
+        for shape in MODELS.values():
+            memory = training_memory(shape, setup)
+            host = f", and {setup.gpus * memory.host / 1e9:.0f} of the host" if setup.offload else ""
+            cells.append(f"{memory.total / 1e9:.0f}{host}")
+        rows.append(f"| {name} | {' | '.join(cells)} |")
     return rows
 
 
-def scoring_rows(name: str, shape: ModelShape) -> list[str]:
-    """For 1 to 8 GPUs, whether a critic and its reference can rank, and the tokens that an engine's cache holds."""
+def cache_rows() -> list[str]:
+    """For 1 to 8 GPUs, the tokens that the key-value cache of an engine holds for each model and size of GPU."""
     rows = []
     for gpus in (1, 2, 4, 8):
-        ranks = (4 * shape.parameters / gpus + RESERVE <= capacity for capacity in GPUS.values())
-        tokens = (cache_tokens(shape, capacity, gpus) for capacity in GPUS.values())
-        cells = ["yes" if fits else "no" for fits in ranks] + [f"{t / 1000:,.0f}k" if t > 0 else "no" for t in tokens]
-        rows.append(f"| {name} | {gpus} | {' | '.join(cells)} |")
+        tokens = (cache_tokens(shape, capacity, gpus) for shape in MODELS.values() for capacity in GPUS.values())
+        rows.append(f"| {gpus} | {' | '.join(f'{t / 1000:,.0f}k' if t > 0 else 'no' for t in tokens)} |")
     return rows
 
 
 def tables() -> str:
     """Both tables, markdown."""
-    sizes = " | ".join(GPUS)
-    head = f"| | weights | gradients | optimiser | activations | in all | host | {sizes} |"
-    lines = [head, "|---" * (7 + len(GPUS)) + "|"]
-    for name, shape in MODELS.items():
-        lines += training_rows(name, shape)
-    cached = " | ".join(f"cache, {size}" for size in GPUS)
-    lines += ["", f"| | GPUs | {' | '.join(f'ranks, {size}' for size in GPUS)} | {cached} |"]
-    lines += ["|---" * (2 + 2 * len(GPUS)) + "|"]
-    for name, shape in MODELS.items():
-        lines += scoring_rows(name, shape)
-    return "\n".join(lines)
+    engines = [f"{name}, {size}" for name in MODELS for size in GPUS]
+    lines = [f"| training | {' | '.join(MODELS)} |", "| --- " + "| ---: " * len(MODELS) + "|", *training_rows()]
+    lines += ["", f"| GPUs of an engine | {' | '.join(engines)} |", "| --- " + "| ---: " * len(engines) + "|"]
+    return "\n".join(lines + cache_rows())
 
 
 def write_between(begin: str, end: str, text: str) -> None:

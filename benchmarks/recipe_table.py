@@ -1,6 +1,6 @@
-"""The table of docs/hardware.md about the recipes: memory per GPU, hours and disk of each step, calculated.
+"""The table of docs/hardware.md about the recipes: memory per GPU, hours and disk, calculated.
 
-python benchmarks/recipe_table.py            # prints it
+python benchmarks/recipe_table.py            # prints it, and the figures of each step
 python benchmarks/recipe_table.py --write    # puts it into docs/hardware.md
 
 Memory and disk follow from shapes. Hours follow from the numbers of dialogues, turns and steps and from ASSUMED.
@@ -11,7 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from memory_table import (
+from memory_table import write_between
+
+from sweet_rl.cli import run
+from sweet_rl.training.memory import (
     LLAMA_8B,
     LLAMA_70B,
     RESERVE,
@@ -19,10 +22,7 @@ from memory_table import (
     TrainingSetup,
     cache_tokens,
     training_memory,
-    write_between,
 )
-
-from sweet_rl.cli import run
 
 BEGIN, END = "<!-- calculated by benchmarks/recipe_table.py -->", "<!-- end of the recipes -->"
 QWEN_1B = ModelShape(1536, 28, 12, 2, 8960, 151936, 128, tied=True)  # Qwen2.5-1.5B
@@ -171,43 +171,53 @@ def disk_gb(one: Run) -> float:
 
 
 EVALUATOR = (
-    "| evaluator | no GPU, an API | `sweet-rl colbench --model X --human Y` | 1,000 tasks: at most 10,000 calls of the "
-    "model, 9,000 of the human | none | the API's | 0.3 GB, measured |"
+    "| no GPU, an API | `sweet-rl colbench --model X --human Y` | none | none | none | the API's | 0.3 GB, measured |"
 )
 RUNS = {
-    "lab | 8 x 80 GB | `HUMAN_GPUS=0,1,2,3 bash scripts/run_backend.sh`": Run(
+    "8 x 80 GB | `HUMAN_GPUS=0,1,2,3 bash scripts/run_backend.sh`": Run(
         H100, 8, LLAMA_8B, LLAMA_70B, 5000, 3, 0.1, 1000
     ),
-    "lab | 8 x 80 GB | `HUMAN_GPUS=0,1,2,3 bash scripts/run_frontend.sh`": Run(
+    "8 x 80 GB | `HUMAN_GPUS=0,1,2,3 bash scripts/run_frontend.sh`": Run(
         H100, 8, LLAMA_8B, LLAMA_70B, 1000, 6, 0.1, 500, epochs=8, message=900, reply=200, asked=3000
     ),
-    "student | 24 GB | `bash scripts/run_one_gpu.sh`": Run(
+    "24 GB | `bash scripts/run_one_gpu.sh`": Run(
         RTX_4090, 1, QWEN_1B, QWEN_7B, 1000, 3, 0.3, 300, human_bytes=0.73, lora=16
     ),
-    "student | 24 GB, an API | the same with `HUMAN_SERVER=URL AGENT=meta-llama/Llama-3.2-3B-Instruct`": Run(
+    "24 GB, an API | the same with `HUMAN=Y HUMAN_SERVER=URL AGENT=meta-llama/Llama-3.2-3B-Instruct`": Run(
         RTX_4090, 1, LLAMA_3B, None, 1000, 3, 0.3, 300, lora=16
     ),
 }
 
 
 def table() -> str:
-    """The table, markdown."""
-    lines = ["| user | machine | command | step | memory of a GPU | hours | disk |", "|---" * 7 + "|", EVALUATOR]
+    """The table of the page, markdown: a row for each run, with the memory of its largest steps and all its hours."""
+    lines = ["| machine | command | dialogues | training | ranking | hours | disk |", "| --- " * 7 + "|", EVALUATOR]
     for name, one in RUNS.items():
-        rows = [(step, memory, seconds / 3600) for step, memory, seconds in steps_of(one)]
-        whole = f"| {name} | all | | {sum(hours for *_, hours in rows):.0f} | {disk_gb(one):,.0f} GB |"
-        lines += [whole, *(f"| | | | {step} | {memory} | {hours:.1f} | |" for step, memory, hours in rows)]
+        dialogues, trained, _, ranked, *_ = (memory for _, memory, _ in steps_of(one))
+        hours = sum(seconds for *_, seconds in steps_of(one)) / 3600
+        lines.append(f"| {name} | {dialogues} | {trained} | {ranked} | {hours:.0f} | {disk_gb(one):,.0f} GB |")
+    return "\n".join(lines)
+
+
+def steps() -> str:
+    """Memory of a GPU and hours of each step of each run, one line each."""
+    lines = []
+    for name, one in RUNS.items():
+        lines += [
+            name,
+            *(f"    {step}: {memory}; {seconds / 3600:.1f} hours" for step, memory, seconds in steps_of(one)),
+        ]
     return "\n".join(lines)
 
 
 def main(write: bool = False) -> None:
-    """Print the table.
+    """Print the table, and the figures of each step.
 
     Args:
-        write: Put it into docs/hardware.md instead.
+        write: Put the table into docs/hardware.md instead.
     """
     if not write:
-        print(table())
+        print(table(), steps(), sep="\n\n")
         return
     write_between(BEGIN, END, table())
 
