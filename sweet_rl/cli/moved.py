@@ -8,7 +8,7 @@ from sweet_rl.errors import UserError
 
 FIELDS = "it is a setting of a critic of lab/critics now: --critic_type lab/critics/FILE.py --critic_settings '{...}'"
 MOVED = {
-    "--push_to_hub": "upload the finished output with `hf upload OWNER/NAME PATH` (docs/hub.md)",
+    "--push_to_hub": "upload the finished output with `hf upload OWNER/NAME PATH` (docs/files.md)",
     "--pairs_together": "use --max_pairs_per_prompt",
     "--clip": FIELDS,
     "--top_tokens": FIELDS,
