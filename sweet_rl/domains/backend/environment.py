@@ -25,7 +25,7 @@ class CodeGrading:
         timeout: CPU seconds per test; three times as many seconds by the clock.
         memory_mb: Memory that an answer may use, in MB.
         workers: Number of answers that are graded at the same time; two per core by default.
-        sandbox: Level of the sandbox: auto, strict, seccomp or limits (docs/grading_safely.md).
+        sandbox: Level of the sandbox: auto, strict, seccomp or limits (docs/safety.md).
         paper_grader: Grade by the rules of the released code, only to compare with its figures.
     """
 
