@@ -153,7 +153,7 @@ def steps_of(one: Run) -> Iterator[tuple[str, str, float]]:
     yield "4: candidates", f"agent {weights:.0f} GB and a cache", sampling + start
     read = turns * one.sampled * (one.text / 2 + 16 * one.message)
     ranking = 2 * read * 2 * one.agent.parameters / (one.gpus * one.gpu.peak * ASSUMED["arithmetic"])
-    yield "5, 6: ranking, turn pairs", f"{2 * weights + RESERVE / 1e9:.0f} GB (critic and reference)", ranking + start
+    yield "5, 6: ranking (critic and reference), turn pairs", f"{2 * weights + RESERVE / 1e9:.0f} GB", ranking + start
     tokens = 2 * one.text / 2 + 16 * one.message  # eight pairs of two prompts, each computed once
     policy = training(one.agent, one.gpu, one.gpus, turns * one.sampled * 4 / 8, tokens, one.lora)
     yield "7: policy", f"{training_gb(one, one.gpus):.0f} GB", policy + start
@@ -191,7 +191,7 @@ RUNS = {
 
 def table() -> str:
     """The table of the page, markdown: a row for each run, with the memory of its largest steps and all its hours."""
-    lines = ["| machine | command | dialogues | training | ranking | hours | disk |", "| --- " * 7 + "|", EVALUATOR]
+    lines = ["| machine | command | dialogues | training | ranking (critic and reference) | hours | disk |", "| --- " * 7 + "|", EVALUATOR]
     for name, one in RUNS.items():
         dialogues, trained, _, ranked, *_ = (memory for _, memory, _ in steps_of(one))
         hours = sum(seconds for *_, seconds in steps_of(one)) / 3600
