@@ -191,7 +191,11 @@ RUNS = {
 
 def table() -> str:
     """The table of the page, markdown: a row for each run, with the memory of its largest steps and all its hours."""
-    lines = ["| machine | command | dialogues | training | ranking (critic and reference) | hours | disk |", "| --- " * 7 + "|", EVALUATOR]
+    lines = [
+        "| machine | command | dialogues | training | ranking (critic and reference) | hours | disk |",
+        "| --- " * 7 + "|",
+        EVALUATOR,
+    ]
     for name, one in RUNS.items():
         dialogues, trained, _, ranked, *_ = (memory for _, memory, _ in steps_of(one))
         hours = sum(seconds for *_, seconds in steps_of(one)) / 3600
