@@ -20,7 +20,6 @@ from sweet_rl.training.memory import (
     RESERVE,
     ModelShape,
     TrainingSetup,
-    cache_tokens,
     training_memory,
 )
 
@@ -130,11 +129,10 @@ def steps_of(one: Run) -> Iterator[tuple[str, str, float]]:
         return mine + its if shared else max(mine, its)
 
     weights = 2 * one.agent.parameters / 1e9
-    cache = cache_tokens(one.agent, one.gpu.memory, share=0.45 if shared else 0.9) / 1000
-    playing = f"agent {weights:.0f} GB and a cache of {cache:,.0f}k tokens"
+    playing = f"agent {weights:.0f} GB"
     if one.human is not None:
         each = one.human_bytes * one.human.parameters / beside / 1e9
-        playing += f"; human {each:.0f} GB" + (" beside it" if shared else f" on each of {beside} others")
+        playing += f"; human {each:.0f} GB" + (" beside it" if shared else f" on {beside} others")
     yield "1, 2: dialogues, rewards", playing, played(turns) + start
 
     pairs, text = one.tasks * ASSUMED["mixed"] * one.epochs, one.text
@@ -150,7 +148,7 @@ def steps_of(one: Run) -> Iterator[tuple[str, str, float]]:
 
     candidates = turns * one.sampled * 16
     sampling = generating(one.agent, one.gpu, one.gpus, candidates, one.text / 2 / 16, one.message)
-    yield "4: candidates", f"agent {weights:.0f} GB and a cache", sampling + start
+    yield "4: candidates", f"agent {weights:.0f} GB", sampling + start
     read = turns * one.sampled * (one.text / 2 + 16 * one.message)
     ranking = 2 * read * 2 * one.agent.parameters / (one.gpus * one.gpu.peak * ASSUMED["arithmetic"])
     yield "5, 6: ranking (critic and reference), turn pairs", f"{2 * weights + RESERVE / 1e9:.0f} GB", ranking + start
