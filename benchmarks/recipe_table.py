@@ -132,7 +132,7 @@ def steps_of(one: Run) -> Iterator[tuple[str, str, float]]:
     playing = f"agent {weights:.0f} GB"
     if one.human is not None:
         each = one.human_bytes * one.human.parameters / beside / 1e9
-        playing += f"; human {each:.0f} GB" + (" beside it" if shared else f" on {beside} others")
+        playing += f"; human {each:.0f} GB" + (" beside it" if shared else f" on each of {beside} others")
     yield "1, 2: dialogues, rewards", playing, played(turns) + start
 
     pairs, text = one.tasks * ASSUMED["mixed"] * one.epochs, one.text
