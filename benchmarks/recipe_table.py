@@ -151,7 +151,11 @@ def steps_of(one: Run) -> Iterator[tuple[str, str, float]]:
     yield "4: candidates", f"agent {weights:.0f} GB", sampling + start
     read = turns * one.sampled * (one.text / 2 + 16 * one.message)
     ranking = 2 * read * 2 * one.agent.parameters / (one.gpus * one.gpu.peak * ASSUMED["arithmetic"])
-    yield "5, 6: ranking (critic and reference), turn pairs", f"{2 * weights + RESERVE / 1e9:.0f} GB", ranking + start
+    yield (
+        "5, 6: ranking (critic and reference model), turn pairs",
+        f"{2 * weights + RESERVE / 1e9:.0f} GB",
+        ranking + start,
+    )
     tokens = 2 * one.text / 2 + 16 * one.message  # eight pairs of two prompts, each computed once
     policy = training(one.agent, one.gpu, one.gpus, turns * one.sampled * 4 / 8, tokens, one.lora)
     yield "7: policy", f"{training_gb(one, one.gpus):.0f} GB", policy + start
@@ -190,7 +194,7 @@ RUNS = {
 def table() -> str:
     """The table of the page, markdown: a row for each run, with the memory of its largest steps and all its hours."""
     lines = [
-        "| machine | command | dialogues | training | ranking (critic and reference) | hours | disk |",
+        "| machine | command | dialogues | training | ranking (critic and reference model) | hours | disk |",
         "| --- " * 7 + "|",
         EVALUATOR,
     ]
