@@ -1,8 +1,8 @@
 """Dialogues that branch from one shared turn, and pairs whose difference belongs to that turn alone.
 
-    python -m lab.ciphered.branches tasks --input_path trajectories.jsonl --output_path branching.jsonl
-    (simulate_interactions.py and evaluate_code.py on branching.jsonl, several dialogues a task)
-    python -m lab.ciphered.branches pairs --input_path pairs_with_c.jsonl --output_path branch_pairs.jsonl
+python -m lab.ciphered.branches tasks --input_path trajectories.jsonl --output_path branching.jsonl
+(simulate_interactions.py and evaluate_code.py on branching.jsonl, several dialogues a task)
+python -m lab.ciphered.branches pairs --input_path pairs_with_c.jsonl --output_path branch_pairs.jsonl
 """
 
 from __future__ import annotations

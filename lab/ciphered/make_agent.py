@@ -54,7 +54,9 @@ def main(
         overwrite: Replace an existing model.
     """
     agent = partial(new_agent, LESSONS, imitation, layers, width)
-    make_agent(save_path, agent, LESSONS, imitation, to_settings(imitation, width=width, layers=layers), overwrite=overwrite)
+    make_agent(
+        save_path, agent, LESSONS, imitation, to_settings(imitation, width=width, layers=layers), overwrite=overwrite
+    )
 
 
 if __name__ == "__main__":

@@ -3,8 +3,9 @@
     python -m lab.ciphered.measure --ranked_path ranked.jsonl --credited_path credited.jsonl --output_path accuracy.json
 
 `ranked` is an output of rank_best_of_n.py: of two candidates of one turn, one useful and the other not, does the useful
-one have the higher score? Turns of which the outcome is decided are left out. `credited` is an output of score_turns.py
-on graded dialogues: of two dialogues of a task, one with a reward of 1 and one of 0, does the first have the higher sum?
+one have the higher score? Turns of dialogues whose outcome is decided are left out. `credited` is an output of
+score_turns.py on graded dialogues: of two dialogues of a task, one with a reward of 1 and one of 0, does the first have
+the higher sum?
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable
+from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -36,7 +38,8 @@ def turn_pairs(path: str) -> tuple[Right, dict[int, list[float]]]:
     by_turn: dict[int, list[float]] = defaultdict(list)
     for record in read_records(path, TurnCandidates):
         task = record.task
-        turn = judged_turn(record, record.judge_scores or [], lambda earlier, text: label_turn(task, earlier, text))
+        assert task is not None, "step 4 keeps the task"
+        turn = judged_turn(record, record.judge_scores or [], partial(label_turn, task))
         useful = [score for word, score in zip(turn.words, turn.scores, strict=True) if word == "useful"]
         others = [s for word, s in zip(turn.words, turn.scores, strict=True) if word in ("useless", "repeated", "none")]
         right = _right(useful, others)

@@ -1,6 +1,6 @@
 """Trajectory pairs in which each task has the c of another task: a critic that learns from them learns nothing of c.
 
-    python -m lab.ciphered.shuffle_c --input_path pairs_with_c.jsonl --output_path shuffled.jsonl
+python -m lab.ciphered.shuffle_c --input_path pairs_with_c.jsonl --output_path shuffled.jsonl
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The table and the figure of lab/ciphered/results from the cells of run.sh.
 
-    python -m lab.ciphered.tables collect --runs runs/ciphered    # the cells' accuracy.json into results/cells.json.gz
-    python -m lab.ciphered.tables draw                            # critics.md and critics-light/dark.png of that file
+python -m lab.ciphered.tables collect --runs runs/ciphered    # the cells' accuracy.json into results/cells.json.gz
+python -m lab.ciphered.tables draw                            # critics.md and critics-light/dark.png of that file
 """
 
 from __future__ import annotations

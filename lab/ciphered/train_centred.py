@@ -4,9 +4,10 @@
         --beta 1.0 --normalize turn --centre 1
 
 Equation 2 fits the sum over a dialogue's turns of A(o_t, a_t) = mean over tokens of log pi_theta - log pi_ref. Its mean
-over the agent's actions is -KL(pi_ref || pi_theta) at o_t, which is free: where o_t tells how the dialogue will end, the
-critic can lower all actions at once. Here A + KL is summed instead. Its mean over actions is 0 at every o_t, and only
-one split of the expected outcome among the turns has this property (Doob's decomposition of a martingale).
+over the agent's actions is -KL(pi_ref || pi_theta) at o_t, and nothing keeps that at 0: where o_t tells how the
+dialogue will end, the critic can lower all actions at once. With --centre 1 A + KL is summed instead. Its mean over
+actions is 0 at every o_t, and only one split of the expected outcome among the turns has this property (Doob's
+decomposition of a martingale). With --centre 0 --kl_coef 1 the KL is a penalty beside equation 2.
 The order of candidates of one turn stays that of A, so the critic is used as any other.
 """
 
@@ -21,8 +22,8 @@ from torch import Tensor
 
 from sweet_rl.chat import ChatFormat
 from sweet_rl.cli import run, to_settings
-from sweet_rl.log_probs.logps import run_rows
 from sweet_rl.log_probs.length_normalization import sum_by_text, token_weights
+from sweet_rl.log_probs.logps import run_rows
 from sweet_rl.log_probs.projection import projection_replaced
 from sweet_rl.model_loading import freeze
 from sweet_rl.records import PreferencePair
