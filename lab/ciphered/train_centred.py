@@ -61,7 +61,8 @@ def logps_and_kl(frozen: torch.nn.Module, model: torch.nn.Module, batch: dict[st
             return projection(hidden[batch["rows"], batch["columns"]])[None]
 
         with projection_replaced(which, logits):
-            return run_rows(which, batch)[0].float().log_softmax(-1)
+            found = run_rows(which, batch)[0]
+        return (found if found.dtype == torch.float64 else found.float()).log_softmax(-1)
 
     with torch.no_grad():
         reference = log_probs(frozen)
