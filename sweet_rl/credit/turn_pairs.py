@@ -76,7 +76,7 @@ def turn_pairs(
     drawn: dict[tuple[str, str], tuple[int, int]] = {}
     for chosen, rejected in shuffled:
         drawn.setdefault((outputs[chosen], outputs[rejected]), (chosen, rejected))
-    return _pairs(record, list(drawn.values())[:num_pairs], eos_text)
+    return make_pairs(record, list(drawn.values())[:num_pairs], eos_text)
 
 
 def imitation_pairs(
@@ -89,7 +89,9 @@ def imitation_pairs(
     first = {text: i for i, text in reversed(list(enumerate(record.additional_outputs)))}
     shuffled = sorted(first.values())
     random.Random(seed_for(seed, record.id, "imitation_pairs")).shuffle(shuffled)
-    return _pairs(record, [(i, i) for i in shuffled[:num_pairs]], _eos_text(record) if eos_text is None else eos_text)
+    return make_pairs(
+        record, [(i, i) for i in shuffled[:num_pairs]], _eos_text(record) if eos_text is None else eos_text
+    )
 
 
 def _eos_text(record: TurnCandidates) -> str:
@@ -103,7 +105,8 @@ def _eos_text(record: TurnCandidates) -> str:
     return markup.eos
 
 
-def _pairs(record: TurnCandidates, drawn: list[tuple[int, int]], eos_text: str) -> list[PreferencePair]:
+def make_pairs(record: TurnCandidates, drawn: list[tuple[int, int]], eos_text: str) -> list[PreferencePair]:
+    """Turn pairs of the candidates with the indices (chosen, rejected) in `drawn`; arguments as in `turn_pairs`."""
     prompt = prompt_parts(record)
     return [
         PreferencePair(

@@ -1,0 +1,98 @@
+"""How often a critic of ciphered tasks is right: on turns, and on whole dialogues.
+
+    python -m lab.ciphered.measure --ranked_path ranked.jsonl --credited_path credited.jsonl --output_path accuracy.json
+
+`ranked` is an output of rank_best_of_n.py: of two candidates of one turn, one useful and the other not, does the useful
+one have the higher score? Turns of dialogues whose outcome is decided are left out. `credited` is an output of
+score_turns.py on graded dialogues: of two dialogues of a task, one with a reward of 1 and one of 0, does the first have
+the higher sum?
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable
+from functools import partial
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+
+from lab.ciphered.domain import label_turn
+from sweet_rl.cli import run
+from sweet_rl.mini.credit_accuracy import judged_turn
+from sweet_rl.records import Trajectory, TurnCandidates, read_records
+
+Right = dict[str, list[float]]
+"""By task: right pairs (of equal scores a half each) and all pairs."""
+
+
+def _right(better: Iterable[float], worse: Iterable[float]) -> list[float]:
+    return [0.5 * (1 + (a > b) - (a < b)) for a, b in product(better, worse)]
+
+
+def turn_pairs(path: str) -> tuple[Right, dict[int, list[float]]]:
+    """Right and all pairs of each task; by turn whether each pair is right."""
+    by_task: Right = defaultdict(lambda: [0.0, 0.0])
+    by_turn: dict[int, list[float]] = defaultdict(list)
+    for record in read_records(path, TurnCandidates):
+        task = record.task
+        assert task is not None, "step 4 keeps the task"
+        turn = judged_turn(record, record.judge_scores or [], partial(label_turn, task))
+        useful = [score for word, score in zip(turn.words, turn.scores, strict=True) if word == "useful"]
+        others = [s for word, s in zip(turn.words, turn.scores, strict=True) if word in ("useless", "repeated", "none")]
+        right = _right(useful, others)
+        by_task[turn.task][0] += sum(right)
+        by_task[turn.task][1] += len(right)
+        by_turn[turn.turn] += right
+    return by_task, by_turn
+
+
+def dialogue_pairs(path: str) -> Right:
+    """Right and all pairs of dialogues of each task."""
+    credit: dict[str, dict[float, list[float]]] = defaultdict(lambda: {0.0: [], 1.0: []})
+    for dialogue in read_records(path, Trajectory):
+        credit[dialogue.task.id][dialogue.reward].append(sum(dialogue.turn_credit))
+    pairs = {task: _right(own[1.0], own[0.0]) for task, own in credit.items()}
+    return {task: [sum(right), len(right)] for task, right in pairs.items()}
+
+
+def share(pairs: Right) -> float:
+    """Share of right pairs in percent; a half where there are none."""
+    right, every = np.asarray(list(pairs.values())).sum(axis=0)
+    return float(100 * right / every) if every else 50.0
+
+
+def spread(path: str) -> dict[str, float]:
+    """How the credit of dialogues lies over turns: its mean at the last turn by outcome."""
+    last: dict[float, list[float]] = {0.0: [], 1.0: []}
+    for dialogue in read_records(path, Trajectory):
+        last[dialogue.reward].append(dialogue.turn_credit[-1])
+    return {f"last_turn_if_{int(reward)}": float(np.mean(values)) for reward, values in last.items()}
+
+
+def main(ranked_path: str, credited_path: str, output_path: str) -> None:
+    """Measure a critic.
+
+    Args:
+        ranked_path: Ranked candidates.
+        credited_path: Graded dialogues with `turn_credit`.
+        output_path: JSON with the shares in percent, and each task's pairs.
+    """
+    by_task, by_turn = turn_pairs(ranked_path)
+    dialogues = dialogue_pairs(credited_path)
+    found = {
+        "turns": share(by_task),
+        "dialogues": share(dialogues),
+        "by_turn": {turn: round(100 * float(np.mean(right)), 2) for turn, right in sorted(by_turn.items())},
+        **spread(credited_path),
+        "turn_pairs": {task: pairs for task, pairs in by_task.items() if pairs[1]},
+        "dialogue_pairs": {task: pairs for task, pairs in dialogues.items() if pairs[1]},
+    }
+    Path(output_path).write_text(json.dumps(found) + "\n")
+    print(f"turns {found['turns']:.1f} %, dialogues {found['dialogues']:.1f} %, by turn {found['by_turn']}")
+
+
+if __name__ == "__main__":
+    run(main)

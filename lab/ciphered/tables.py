@@ -1,0 +1,126 @@
+"""The table and the figure of lab/ciphered/results from the cells of run.sh.
+
+python -m lab.ciphered.tables collect --runs runs/ciphered    # the cells' accuracy.json into results/cells.json.gz
+python -m lab.ciphered.tables draw                            # critics.md and critics-light/dark.png of that file
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import fire
+import numpy as np
+from scipy import stats
+
+from sweet_rl.evaluation import figures
+
+RESULTS = Path(__file__).parent / "results"
+CELLS = RESULTS / "cells.json.gz"
+CELL = re.compile(r"cipher(\d+)-seed(\d+)-(\w+)-(\d+)")
+CRITICS = {
+    "untrained": "untrained (PMI)",
+    "equation2": "equation 2 (the paper)",
+    "shuffled": "equation 2, c shuffled",
+    "branch": "branching pairs",
+    "centred": "centred credit",
+    "kl": "equation 2 + KL",
+    "imitation": "equation 2 + imitation of both",
+}
+Cells = list[dict[str, Any]]
+
+
+def collect(runs: str = "runs/ciphered") -> None:
+    """Put all measured critics into one file, with the pairs of each task."""
+    cells: Cells = []
+    for path in sorted(Path(runs).glob("cipher*/*.json")):
+        place, found = CELL.fullmatch(path.parent.name), json.loads(path.read_text())
+        if place and path.stem in CRITICS and "turn_pairs" in found:
+            cipher, seed, replies, tasks = place.groups()
+            where = {"cipher": int(cipher), "seed": int(seed), "replies": replies, "tasks": int(tasks)}
+            cells.append(where | {"critic": path.stem} | found)
+    RESULTS.mkdir(exist_ok=True)
+    data = json.dumps(cells, separators=(",", ":")).encode()
+    CELLS.write_bytes(gzip.compress(data, mtime=0))
+    print(f"{len(cells)} critics in {CELLS}")
+
+
+def draw() -> None:
+    """Write the table and the figure."""
+    cells: Cells = json.loads(gzip.decompress(CELLS.read_bytes()))
+    (RESULTS / "critics.md").write_text(markdown(cells))
+    for shade in ("light", "dark"):
+        picture(cells, shade == "dark").savefig(RESULTS / f"critics-{shade}.png")
+    print(markdown(cells))
+
+
+def by_critic(cells: Cells, measure: str) -> dict[tuple[str, str, int], list[float]]:
+    """The values of `measure` of each (replies, critic, number of tasks), one a cell."""
+    found: dict[tuple[str, str, int], list[float]] = defaultdict(list)
+    for cell in cells:
+        found[cell["replies"], cell["critic"], cell["tasks"]].append(cell[measure])
+    return found
+
+
+def interval(values: list[float]) -> str:
+    """Mean and 95 % t interval over cells."""
+    mean = float(np.mean(values))
+    if len(values) < 2:
+        return f"{mean:.1f}"
+    low, high = stats.ttest_1samp(values, 0).confidence_interval(0.95)
+    return f"{mean:.1f} ({low:.1f} to {min(high, 100.0):.1f})"
+
+
+def markdown(cells: Cells) -> str:
+    """A row for each critic, kind of replies and number of dialogues."""
+    measures = [by_critic(cells, name) for name in ("turns", "dialogues", "last_turn_if_1", "last_turn_if_0")]
+    lines = ["| replies | critic | dialogues | cells | turns % | dialogues % | last turn of a success | of a failure |"]
+    lines.append("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |")
+    order = list(CRITICS)
+    for key in sorted(measures[0], key=lambda key: (key[0], key[2], order.index(key[1]))):
+        replies, critic, tasks = key
+        turns, dialogues, success, failure = (measure[key] for measure in measures)
+        shown = [interval(turns), interval(dialogues), f"{np.mean(success):+.2f}", f"{np.mean(failure):+.2f}"]
+        lines.append(f"| {replies} | {CRITICS[critic]} | {8 * tasks:,} | {len(turns)} | " + " | ".join(shown) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def picture(cells: Cells, dark: bool = False) -> Any:
+    """Accuracy on turns beside accuracy on dialogues, a panel for each kind of replies; one small mark a cell."""
+    import matplotlib.pyplot as plt
+
+    largest = max(cell["tasks"] for cell in cells)
+    turns, dialogues = by_critic(cells, "turns"), by_critic(cells, "dialogues")
+    kinds = [kind for kind in ("silent", "revealing") if any(key[0] == kind for key in turns)]
+    accent, other, ink = ("#6cb6ff", "#8b949e", "#e6edf3") if dark else (figures.ACCENT, "#9a9a9a", "#303030")
+    paper = {"figure.facecolor": "#0d1117", "axes.facecolor": "#0d1117", "savefig.facecolor": "#0d1117"} if dark else {}
+    inks = ("text.color", "axes.labelcolor", "xtick.color", "ytick.color", "axes.edgecolor")
+    colors = {name: ink for name in inks} | paper | ({"grid.color": "#30363d"} if dark else {})
+    names = [name for name in CRITICS if any(key[1] == name and key[2] == largest for key in turns)]
+    with plt.rc_context(figures.SETTINGS | colors):
+        figure, axes = plt.subplots(1, len(kinds), figsize=(4.3 * len(kinds), 3.0), sharey=True, squeeze=False)
+        for axis, kind in zip(axes[0], kinds, strict=True):
+            axis.axvline(50, color=ink, linewidth=0.8)
+            for place, name in enumerate(reversed(names)):
+                for found, color, shape, shift in ((dialogues, other, "s", -0.15), (turns, accent, "o", 0.15)):
+                    values = found.get((kind, name, largest), [])
+                    if values:
+                        axis.plot(values, [place + shift] * len(values), ".", color=color, markersize=4, alpha=0.6)
+                        label = ("turns" if found is turns else "dialogues") if place == 0 else None
+                        axis.plot(np.mean(values), place + shift, shape, color=color, markersize=7, label=label)
+            axis.set_xlim(38, 101)
+            axis.set_title(f"{kind} replies", fontsize=9, loc="left")
+            axis.set_xlabel("pairs of held-out tasks in the right order, %")
+            axis.grid(axis="y", visible=False)
+        axes[0][0].set_yticks(range(len(names)), [CRITICS[name] for name in reversed(names)])
+        axes[0][-1].legend(loc="lower right")
+        figure.tight_layout()
+    return figure
+
+
+if __name__ == "__main__":
+    fire.Fire({"collect": collect, "draw": draw})

@@ -1,0 +1,128 @@
+"""Step 3 with credit that is centred at each turn: it says what an action adds, and cannot store the dialogue's value.
+
+    python -m lab.ciphered.train_centred --pretrain agent --dataset pairs_with_c.jsonl --save_path critic \\
+        --beta 1.0 --normalize turn --centre 1
+
+Equation 2 fits the sum over a dialogue's turns of A(o_t, a_t) = mean over tokens of log pi_theta - log pi_ref. Its mean
+over the agent's actions is -KL(pi_ref || pi_theta) at o_t, and nothing keeps that at 0: where o_t tells how the
+dialogue will end, the critic can lower all actions at once. With --centre 1 A + KL is summed instead. Its mean over
+actions is 0 at every o_t, and only one split of the expected outcome among the turns has this property (Doob's
+decomposition of a martingale). With --centre 0 --kl_coef 1 the KL is a penalty beside equation 2.
+The order of candidates of one turn stays that of A, so the critic is used as any other.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sweet_rl.chat import ChatFormat
+from sweet_rl.cli import run, to_settings
+from sweet_rl.log_probs.length_normalization import sum_by_text, token_weights
+from sweet_rl.log_probs.logps import run_rows
+from sweet_rl.log_probs.projection import projection_replaced
+from sweet_rl.model_loading import freeze
+from sweet_rl.records import PreferencePair
+from sweet_rl.training.bradley_terry import preference_losses
+from sweet_rl.training.dpo import preference_objective
+from sweet_rl.training.encoded_once import encoded_once
+from sweet_rl.training.examples import encode_pairs
+from sweet_rl.training.loop import Training
+from sweet_rl.training.reference import frozen_logps
+from sweet_rl.training.settings import DataSettings, PreferenceSettings, TrainingSettings
+from sweet_rl.training.trainer import Objective
+
+
+@dataclass(frozen=True)
+class CentreSettings:
+    """What is done about the mean of the credit over a turn's actions, which is -KL(pi_ref || pi_theta).
+
+    Attributes:
+        centre: Share of the KL that is added to the log-ratio: 0 is equation 2, 1 is centred credit.
+        kl_coef: Weight in the loss of the sum over turns of the KL, a softer way to the same end.
+        imitation_coef: The same with the log-probs of the sampled tokens of both texts in place of the KL, whose mean
+            they are: the agent sampled them from pi_ref. It needs no second model.
+    """
+
+    centre: float = 1.0
+    kl_coef: float = 0.0
+    imitation_coef: float = 0.0
+
+
+def logps_and_kl(frozen: torch.nn.Module, model: torch.nn.Module, batch: dict[str, Any]) -> Tensor:
+    """[S, 2]: log-prob of each trained token, and KL(pi_ref || pi_theta) of the distribution that it is drawn from."""
+
+    def log_probs(which: torch.nn.Module) -> Tensor:
+        def logits(projection: Any, hidden: Tensor) -> Tensor:
+            return projection(hidden[batch["rows"], batch["columns"]])[None]
+
+        with projection_replaced(which, logits):
+            found = run_rows(which, batch)[0]
+        return (found if found.dtype == torch.float64 else found.float()).log_softmax(-1)
+
+    with torch.no_grad():
+        reference = log_probs(frozen)
+    own = log_probs(model)
+    kl = (reference.exp() * (reference - own)).sum(-1)
+    return torch.stack([own.gather(1, batch["targets"][:, None])[:, 0], kl], dim=1)
+
+
+def centred_losses(outputs: Tensor, batch: dict[str, Any], how: PreferenceSettings, centring: CentreSettings) -> tuple:
+    """The sum over pairs of the loss with centred credit, and figures for the log."""
+    logps, kl = outputs.unbind(1)
+    texts, pairs = len(batch["starts"]), batch["pairs"]
+    # The KL enters as if the reference were lower, so that the NLL of the chosen texts is that of equation 2.
+    reference = batch["reference"] - centring.centre * kl
+    loss, figures = preference_losses(logps, reference, batch["text"], batch["turn"], texts, pairs, how)
+    weights = token_weights(batch["text"], batch["turn"], how.normalization, kl.dtype)
+
+    def of_pairs(values: Tensor) -> Tensor:
+        return sum_by_text(weights * values, batch["text"], texts)[pairs].sum()
+
+    total = of_pairs(kl)
+    loss = loss + centring.kl_coef * total + centring.imitation_coef * of_pairs(batch["reference"] - logps)
+    return loss, figures | {"kl": total}
+
+
+def main(
+    pretrain: str,
+    dataset: str,
+    save_path: str,
+    preference: PreferenceSettings,
+    data: DataSettings,
+    training: TrainingSettings,
+    centring: CentreSettings,
+    overwrite: bool = False,
+) -> None:
+    """Train the critic.
+
+    Args:
+        pretrain: Model to start from, and the reference; directory or hub name.
+        dataset: Trajectory pairs with the reference solution, JSONL.
+        save_path: Directory of the critic.
+        overwrite: Replace what another command left in --save_path.
+    """
+    run_of = Training(pretrain, dataset, save_path, training, data, overwrite)
+    chat = ChatFormat.from_pretrained(run_of.weights)
+    examples = encoded_once(lambda: encode_pairs(run_of.read(PreferencePair), chat, data, dataset), run_of.args)
+
+    def make() -> tuple[torch.nn.Module, Objective]:
+        reference = frozen_logps(examples.texts, run_of.weights, run_of)
+        frozen = freeze(run_of.load_weights(run_of.weights), run_of.args.device)
+        model = run_of.trainable(run_of.load_weights(run_of.weights))
+        share = run_of.share_prompts(model) and run_of.share_prompts(frozen)
+        plain = preference_objective(examples, reference, preference, share)
+        losses = functools.partial(centred_losses, how=preference, centring=centring)
+        return model, Objective(plain.collate, losses, functools.partial(logps_and_kl, frozen))
+
+    counts = {"pairs": len(examples), "texts": len(examples.texts)}
+    recorded = to_settings(preference, centring) | {"normalize": preference.normalization}
+    run_of.run(examples, counts, recorded, chat, make)
+
+
+if __name__ == "__main__":
+    run(main)
