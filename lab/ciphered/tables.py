@@ -1,6 +1,6 @@
 """The table and the figure of lab/ciphered/results from the cells of run.sh.
 
-python -m lab.ciphered.tables collect --runs runs/ciphered    # the cells' accuracy.json into results/cells.json.gz
+python -m lab.ciphered.tables collect --runs runs/ciphered    # figures of all cells into results/*.json.gz
 python -m lab.ciphered.tables draw                            # critics.md and critics-light/dark.png of that file
 """
 
@@ -18,9 +18,12 @@ import numpy as np
 from scipy import stats
 
 from sweet_rl.evaluation import figures
+from sweet_rl.records import Trajectory, read_records
 
 RESULTS = Path(__file__).parent / "results"
 CELLS = RESULTS / "cells.json.gz"
+POLICIES = RESULTS / "policies.json.gz"
+RATE = "1e-3"  # of the policies that are reported
 CELL = re.compile(r"cipher(\d+)-seed(\d+)-(\w+)-(\d+)")
 CRITICS = {
     "untrained": "untrained (PMI)",
@@ -31,6 +34,8 @@ CRITICS = {
     "kl": "equation 2 + KL",
     "imitation": "equation 2 + imitation of both",
 }
+POLICY_NAMES = ["zero_shot", "dpo", "random", "untrained-halves", "equation2-halves", "kl-halves"]
+POLICY_NAMES += ["kl-best_over_worst", "kl-gap", "oracle"]
 Cells = list[dict[str, Any]]
 
 
@@ -43,19 +48,40 @@ def collect(runs: str = "runs/ciphered") -> None:
             cipher, seed, replies, tasks = place.groups()
             where = {"cipher": int(cipher), "seed": int(seed), "replies": replies, "tasks": int(tasks)}
             cells.append(where | {"critic": path.stem} | found)
+    policies: Cells = []
+    for path in sorted(Path(runs).glob(f"cipher*-clue-*/policy/*-{RATE}.graded.jsonl")):
+        place = CELL.fullmatch(path.parents[1].name)
+        assert place is not None
+        policy = path.name.removesuffix(f"-{RATE}.graded.jsonl")
+        outcomes: dict[str, list[int]] = defaultdict(list)
+        for dialogue in read_records(str(path), Trajectory):
+            outcomes[dialogue.task.id].append(int(dialogue.reward or 0))
+        policies.append({"cipher": int(place[1]), "seed": int(place[2]), "policy": policy, "outcomes": outcomes})
     RESULTS.mkdir(exist_ok=True)
-    data = json.dumps(cells, separators=(",", ":")).encode()
-    CELLS.write_bytes(gzip.compress(data, mtime=0))
-    print(f"{len(cells)} critics in {CELLS}")
+    for file, found in ((CELLS, cells), (POLICIES, policies)):
+        file.write_bytes(gzip.compress(json.dumps(found, separators=(",", ":")).encode(), mtime=0))
+        print(f"{len(found)} in {file}")
 
 
 def draw() -> None:
     """Write the table and the figure."""
     cells: Cells = json.loads(gzip.decompress(CELLS.read_bytes()))
+    policies: Cells = json.loads(gzip.decompress(POLICIES.read_bytes()))
     (RESULTS / "critics.md").write_text(markdown(cells))
+    (RESULTS / "policies.md").write_text(policy_table(policies))
     for shade in ("light", "dark"):
         picture(cells, shade == "dark").savefig(RESULTS / f"critics-{shade}.png")
-    print(markdown(cells))
+    print(markdown(cells), policy_table(policies), sep="\n")
+
+
+def policy_table(policies: Cells) -> str:
+    """Success of each policy in percent: its mean over cells, over the two dialogues of each held-out task."""
+    found: dict[str, list[float]] = defaultdict(list)
+    for one in policies:
+        found[one["policy"]].append(100 * float(np.mean(list(one["outcomes"].values()))))
+    lines = ["| policy | cells | success % |", "| --- | ---: | ---: |"]
+    lines += [f"| {name} | {len(found[name])} | {interval(found[name])} |" for name in POLICY_NAMES if name in found]
+    return "\n".join(lines) + "\n"
 
 
 def by_critic(cells: Cells, measure: str) -> dict[tuple[str, str, int], list[float]]:
@@ -67,10 +93,10 @@ def by_critic(cells: Cells, measure: str) -> dict[tuple[str, str, int], list[flo
 
 
 def interval(values: list[float]) -> str:
-    """Mean and 95 % t interval over cells."""
+    """Mean and 95 % t interval over cells; of two cells both values."""
     mean = float(np.mean(values))
-    if len(values) < 2:
-        return f"{mean:.1f}"
+    if len(values) < 3:  # an interval of two is as wide as the scale
+        return f"{mean:.1f}" if len(values) == 1 else f"{mean:.1f} ({values[0]:.1f}, {values[1]:.1f})"
     low, high = stats.ttest_1samp(values, 0).confidence_interval(0.95)
     return f"{mean:.1f} ({low:.1f} to {min(high, 100.0):.1f})"
 
@@ -117,7 +143,7 @@ def picture(cells: Cells, dark: bool = False) -> Any:
             axis.set_xlabel("pairs of held-out tasks in the right order, %")
             axis.grid(axis="y", visible=False)
         axes[0][0].set_yticks(range(len(names)), [CRITICS[name] for name in reversed(names)])
-        axes[0][-1].legend(loc="lower right")
+        axes[0][-1].legend(loc="upper right")
         figure.tight_layout()
     return figure
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 
 import pytest
@@ -11,6 +12,7 @@ from lab.ciphered.domain import DOMAIN, FixedTurns, label_turn, reward
 from lab.ciphered.measure import dialogue_pairs, share, turn_pairs
 from sweet_rl.models.base import Completion
 from sweet_rl.records import Task, TurnCandidates, read_records
+from tests.support.command_line import ROOT
 
 NEEDED = ["colour", "price", "food"]
 
@@ -173,12 +175,19 @@ def test_a_branching_dialogue_begins_with_the_messages_of_another_and_is_trained
     assert trained["rejected"][-1]["text"] == "The size?"
 
 
-@pytest.mark.skipif(not tables.CELLS.exists(), reason="no committed cells")
-def test_the_table_is_that_of_the_committed_cells():
-    import gzip
-
+def test_tables_and_page_are_those_of_the_committed_cells():
     cells = json.loads(gzip.decompress(tables.CELLS.read_bytes()))
-    assert (tables.RESULTS / "critics.md").read_text() == tables.markdown(cells)
+    table = tables.markdown(cells)
+    assert (tables.RESULTS / "critics.md").read_text() == table
+    policies = json.loads(gzip.decompress(tables.POLICIES.read_bytes()))
+    assert (tables.RESULTS / "policies.md").read_text() == tables.policy_table(policies)
     for cell in cells:
         assert cell["turns"] == pytest.approx(share(cell["turn_pairs"]))
         assert cell["dialogues"] == pytest.approx(share(cell["dialogue_pairs"]))
+    page = (ROOT / "docs/results.md").read_text(encoding="utf-8")
+    for line in table.splitlines()[2:]:
+        replies, critic, _, number, turns, dialogues, *_ = (word.strip() for word in line.strip("|").split("|"))
+        assert replies == "clue" or f"| {replies} | {critic} | {number} | {turns} | {dialogues} |" in page
+    for shade in ("light", "dark"):
+        shown = (ROOT / f"docs/pictures/ciphered-{shade}.png").read_bytes()
+        assert shown == (tables.RESULTS / f"critics-{shade}.png").read_bytes()
