@@ -7,18 +7,13 @@ python -m lab.ciphered.branches pairs --input_path pairs_with_c.jsonl --output_p
 
 from __future__ import annotations
 
-import json
 import random
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 
 import fire
 
+from lab.ciphered.tasks import write_rows
 from sweet_rl.records import PreferencePair, Trajectory, read_records
-
-
-def _write(path: str, rows: Iterator[dict]) -> None:
-    Path(path).write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
 def tasks(input_path: str, output_path: str, seed: int = 0) -> None:
@@ -35,7 +30,7 @@ def tasks(input_path: str, output_path: str, seed: int = 0) -> None:
                 shared = messages[1 : 1 + 2 * turn]
                 yield dialogue.task.to_dict() | {"id": f"{dialogue.task.id}-turn{turn}", "shared_messages": shared}
 
-    _write(output_path, rows())
+    write_rows(output_path, rows())
 
 
 def pairs(input_path: str, output_path: str) -> None:
@@ -46,7 +41,7 @@ def pairs(input_path: str, output_path: str) -> None:
             turn = int(pair.task_id.rsplit("-turn", 1)[1])
             yield pair.to_dict() | {side: _only(getattr(pair, side), turn) for side in ("chosen", "rejected")}
 
-    _write(output_path, rows())
+    write_rows(output_path, rows())
 
 
 def _only(parts: list[dict], turn: int) -> list[dict]:
@@ -55,5 +50,4 @@ def _only(parts: list[dict], turn: int) -> list[dict]:
 
 
 if __name__ == "__main__":
-    commands: dict[str, Callable] = {"tasks": tasks, "pairs": pairs}
-    fire.Fire(commands)
+    fire.Fire({"tasks": tasks, "pairs": pairs})

@@ -9,16 +9,15 @@ scores of the turn and by more than that of the median turn, so that a turn with
 
 from __future__ import annotations
 
-import json
 import random
 from functools import partial
 from itertools import product
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
 from lab.ciphered.domain import label_turn
+from lab.ciphered.tasks import write_rows
 from sweet_rl.cli import run
 from sweet_rl.credit.turn_pairs import make_pairs
 from sweet_rl.mini.credit_accuracy import judged_turn
@@ -61,7 +60,7 @@ def main(rule: Rule, input_path: str, output_path: str, num_pairs: int = 4, seed
         allowed = chosen_pairs(record, rule, typical)
         random.Random(seed_for(seed, record.id, rule)).shuffle(allowed)
         rows += [pair.to_dict() for pair in make_pairs(record, allowed[:num_pairs], record.eos_text or "")]
-    Path(output_path).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_rows(output_path, rows)
     print(f"{output_path}: {len(rows)} turn pairs")
 
 

@@ -19,7 +19,7 @@ from sweet_rl.mini.pretraining import Lessons, make_agent, new_agent
 
 FOREIGN = "mul tor ban sip dol ras nev gil hob yat lum cas".split()
 NUM_TURNS = 8
-DEFAULTS = ImitationSettings(num_steps=800, lr=3e-3, batch_size=32, checkpoint_every=200)
+DEFAULTS = ImitationSettings(num_steps=600, lr=3e-3, batch_size=32, checkpoint_every=200)
 
 
 def lessons(seed: int) -> Iterator[tuple[str, list[dict]]]:

@@ -5,10 +5,9 @@ python -m lab.ciphered.shuffle_c --input_path pairs_with_c.jsonl --output_path s
 
 from __future__ import annotations
 
-import json
 import random
-from pathlib import Path
 
+from lab.ciphered.tasks import write_rows
 from sweet_rl.cli import run
 from sweet_rl.records import PreferencePair, read_records
 
@@ -29,7 +28,7 @@ def main(input_path: str, output_path: str, seed: int = 0) -> None:
     for row in rows:
         for side in ("chosen", "rejected"):
             _hint(row[side])["text"] = other[row["task_id"]]
-    Path(output_path).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_rows(output_path, rows)
 
 
 def _hint(parts: list[dict]) -> dict:

@@ -17,7 +17,7 @@ import fire
 import numpy as np
 from scipy import stats
 
-from sweet_rl.evaluation import figures
+from lab.figures import shade
 from sweet_rl.records import Trajectory, read_records
 
 RESULTS = Path(__file__).parent / "results"
@@ -69,8 +69,8 @@ def draw() -> None:
     policies: Cells = json.loads(gzip.decompress(POLICIES.read_bytes()))
     (RESULTS / "critics.md").write_text(markdown(cells))
     (RESULTS / "policies.md").write_text(policy_table(policies))
-    for shade in ("light", "dark"):
-        picture(cells, shade == "dark").savefig(RESULTS / f"critics-{shade}.png")
+    for page in ("light", "dark"):
+        picture(cells, page == "dark").savefig(RESULTS / f"critics-{page}.png")
     print(markdown(cells), policy_table(policies), sep="\n")
 
 
@@ -122,12 +122,9 @@ def picture(cells: Cells, dark: bool = False) -> Any:
     largest = max(cell["tasks"] for cell in cells)
     turns, dialogues = by_critic(cells, "turns"), by_critic(cells, "dialogues")
     kinds = [kind for kind in ("silent", "revealing") if any(key[0] == kind for key in turns)]
-    accent, other, ink = ("#6cb6ff", "#8b949e", "#e6edf3") if dark else (figures.ACCENT, "#9a9a9a", "#303030")
-    paper = {"figure.facecolor": "#0d1117", "axes.facecolor": "#0d1117", "savefig.facecolor": "#0d1117"} if dark else {}
-    inks = ("text.color", "axes.labelcolor", "xtick.color", "ytick.color", "axes.edgecolor")
-    colors = {name: ink for name in inks} | paper | ({"grid.color": "#30363d"} if dark else {})
+    accent, other, ink, _, settings = shade(dark)
     names = [name for name in CRITICS if any(key[1] == name and key[2] == largest for key in turns)]
-    with plt.rc_context(figures.SETTINGS | colors):
+    with plt.rc_context(settings):
         figure, axes = plt.subplots(1, len(kinds), figsize=(4.3 * len(kinds), 3.0), sharey=True, squeeze=False)
         for axis, kind in zip(axes[0], kinds, strict=True):
             axis.axvline(50, color=ink, linewidth=0.8)

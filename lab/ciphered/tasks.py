@@ -63,6 +63,12 @@ def is_held_out(needed: Sequence[str]) -> bool:
     return tuple(sorted(needed)) in every[: len(every) // 4]
 
 
+def write_rows(path: str, rows: Iterable[dict]) -> None:
+    """Write a JSONL file, and its folder if there is none."""
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    Path(path).write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
 def draw_task(draw: random.Random, num_needed: int) -> dict:
     """A description, which says nothing about the topics, and the needed topics in random order."""
     return {
@@ -100,8 +106,7 @@ def main(
             c = ciphered(row["needed"], cipher)
             name = f"{part}{seed}-{len(rows)}"
             rows.append({"id": name, "ground_truth": c, "enough": enough, "replies": replies, **row})
-    Path(output_path).parent.mkdir(parents=True, exist_ok=True)
-    Path(output_path).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_rows(output_path, rows)
 
 
 if __name__ == "__main__":

@@ -18,16 +18,13 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from lab.figures import shade
 from sweet_rl.cli import run
-from sweet_rl.evaluation import figures
 from sweet_rl.evaluation.statistics import holm
 from sweet_rl.runs.texts import write_texts
 
 ROOT = Path(__file__).parents[2]
 RESULTS = Path(__file__).parent / "results"
-LIGHT = (figures.ACCENT, "#7a7a7a", "#303030", "#e9eef5")  # settings that are pooled, others, ink, margin of equality
-INK = ("text.color", "axes.labelcolor", "xtick.color", "ytick.color", "axes.edgecolor")
-PAPER = ("figure.facecolor", "axes.facecolor", "savefig.facecolor")
 MARGIN = 2.0  # points of success; a smaller difference is called none
 COLUMNS = {
     "zero-shot": "zero-shot",
@@ -181,11 +178,8 @@ def forest(found: dict[str, Any], dark: bool = False) -> Any:
     import matplotlib.pyplot as plt
 
     rows = [*found["rows"], {"name": "pooled", **found["pooled"]}]
-    accent, other, ink, band = ("#6cb6ff", "#8b949e", "#e6edf3", "#1c2a3d") if dark else LIGHT
-    colors = (
-        {name: ink for name in INK} | {name: "#0d1117" for name in PAPER} | {"grid.color": "#30363d"} if dark else {}
-    )
-    with plt.rc_context(figures.SETTINGS | colors):
+    accent, other, ink, band, settings = shade(dark)
+    with plt.rc_context(settings):
         figure, axes = plt.subplots(1, 2, figsize=(8.4, 0.8 + 0.3 * len(rows)), sharey=True, width_ratios=(3, 2))
         places = list(range(len(rows)))[::-1]
         titles = ("SWEET-RL minus multi-turn DPO, points", "trained minus untrained critic")
@@ -222,8 +216,8 @@ def main(output_dir: str = str(RESULTS)) -> None:
     folder = Path(output_dir)
     texts = {folder / "overview.json": json.dumps(found, indent=1) + "\n", folder / "overview.md": markdown(found)}
     write_texts(texts, overwrite=True)
-    for shade in ("light", "dark"):
-        forest(found, shade == "dark").savefig(folder / f"forest-{shade}.png")
+    for page in ("light", "dark"):
+        forest(found, page == "dark").savefig(folder / f"forest-{page}.png")
     print(markdown(found))
 
 
