@@ -2,9 +2,9 @@
 
     python -m lab.repairs.place_answers --task_type mini --input_path ranked.jsonl --output_path placed.jsonl
 
-A candidate that ends the dialogue has a reward of its own. With a reward of 1 it stands above all questions of its turn,
-because no question can lead to more; with a lower one it stands below them. Among answers, and among questions, the
-order stays.
+A candidate that ends the dialogue has a reward of its own. With a reward of 1 it stands above all questions of its
+turn, because no question can lead to more; with a lower one it stands below them. Among answers, and among questions,
+the order stays.
 """
 
 from __future__ import annotations
