@@ -12,6 +12,11 @@ A language model that judges, on a server:
     python scripts/rank_best_of_n.py --critic_type judge --model_id meta-llama/Llama-3.1-8B-Instruct \
         --hostname localhost:8000 --input_path candidates.jsonl --output_path judged.jsonl
 
+Any critic, with answers placed by their reward:
+
+    python scripts/rank_best_of_n.py --model_id critic --place_answers --input_path candidates.jsonl \
+        --output_path ranked.jsonl
+
 A critic of your own (docs/critics.md):
 
     python scripts/rank_best_of_n.py --critic_type my_critic.py --critic_settings '{"words": 12}' \
@@ -24,6 +29,7 @@ from __future__ import annotations
 
 from sweet_rl.cli import run
 from sweet_rl.cli.released import RANK
+from sweet_rl.credit.answers import AnswerPlacing
 from sweet_rl.credit.critic_types import CriticFlags
 from sweet_rl.credit.ranking import rank_file
 from sweet_rl.runs.step import StepSettings
@@ -34,6 +40,7 @@ def main(
     input_path: str,
     output_path: str,
     step: StepSettings,
+    answers: AnswerPlacing,
     processes: int | None = None,
 ) -> None:
     """Rank candidates by a critic.
@@ -43,7 +50,7 @@ def main(
         output_path: The same records, ranked.
         processes: Number of processes that rank a part each; default: as many as the GPUs of this machine hold critics.
     """
-    rank_file(critic.chosen, input_path, output_path, step, processes)
+    rank_file(critic.chosen, input_path, output_path, step, processes, answers)
 
 
 if __name__ == "__main__":

@@ -33,23 +33,17 @@ python scripts/train_dpo.py --config $CONFIGS/critic.yaml --pretrain "$AGENT" --
     --save_path "$RUN/critic" --seed "$SEED"
 python scripts/sample_best_of_n.py --config $CONFIGS/sampling.yaml --model_id "$AGENT" --seed "$SEED" \
     --input_path "$RUN/rewarded.jsonl" --output_path "$RUN/candidates.jsonl"
-# 5. The paper's reference and the release's.
-rank() { # rank NAME FLAGS
-    python scripts/rank_best_of_n.py --config $CONFIGS/ranking.yaml --model_id "$RUN/critic" "${@:2}" \
-        --input_path "$RUN/candidates.jsonl" --output_path "$RUN/ranked_$1.jsonl"
-}
-rank paper --reference seed --reference_model_id "$AGENT"
-rank release
-
 for policy in $POLICIES; do
-    began=$SECONDS order="${policy%-*}" rule="${policy#*-}"
-    ranked="$RUN/ranked_$order.jsonl" pairs="$RUN/turn_pairs_$policy.jsonl"
-    if [ "$rule" = answers ]; then
-        more=()
-        [ "$order" != random ] || { ranked="$RUN/ranked_release.jsonl" && more=(--random_questions --seed "$SEED"); }
-        python -m lab.repairs.place_answers --input_path "$ranked" --output_path "$RUN/ranked_$policy.jsonl" "${more[@]}"
-        ranked="$RUN/ranked_$policy.jsonl"
-    fi
+    began=$SECONDS order="${policy%-*}" rule="${policy#*-}" pairs="$RUN/turn_pairs_$policy.jsonl"
+    # 5. The paper's reference, the release's, or chance.
+    case "$order" in
+        paper) how=(--model_id "$RUN/critic" --normalize turn --reference seed --reference_model_id "$AGENT") ;;
+        release) how=(--model_id "$RUN/critic" --normalize turn --reference sampled) ;;
+        random) how=(--critic_type lab/repairs/chance.py --critic_settings "{\"seed\": $SEED}") ;;
+    esac
+    [ "$rule" != answers ] || how+=(--place_answers --task_type mini)
+    ranked="$RUN/ranked_$policy.jsonl"
+    python scripts/rank_best_of_n.py "${how[@]}" --input_path "$RUN/candidates.jsonl" --output_path "$ranked"
     # 6. One of the better half over one of the worse, or pairs by a gap of scores.
     if [ "$rule" = gap ]; then
         python -m lab.ciphered.choose_pairs --rule gap --seed "$SEED" --input_path "$ranked" --output_path "$pairs"

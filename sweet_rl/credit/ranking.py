@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Any
 
 from sweet_rl.credit.advantage import order_by_score
+from sweet_rl.credit.answers import AnswerPlacing, Rewards, answer_rewards, placed
 from sweet_rl.credit.critic_types import ChosenCritic
 from sweet_rl.credit.critics import CheckedCritic
 from sweet_rl.errors import UserError
@@ -26,6 +27,7 @@ def rank_file(
     output_path: str,
     step: StepSettings | None = None,
     processes: int | None = None,
+    answers: AnswerPlacing | None = None,
 ) -> dict:
     """Rank every record of a file, in its order. A killed run continues with the same call.
 
@@ -35,6 +37,7 @@ def rank_file(
         output_path: The same records, ranked.
         step: Part of the input; a shard is ranked by one process.
         processes: Number of processes that rank a part each; default: as many as the GPUs hold critics.
+        answers: Whether answers are placed by their reward.
 
     Returns:
         The summary: turns, candidates.
@@ -49,31 +52,36 @@ def rank_file(
     if not records:
         raise UserError(f"--shard {step.shard}: there are fewer records in {input_path} than shards. Use fewer.")
     critic.check_models()
+    answers = answers or AnswerPlacing()
+    domain = answers.domain()
     environments = processes_of(critic, processes, step.shard)[: len(records)]
     summary = {"turns": len(records), "candidates": sum(len(record.additional_outputs) for record in records)}
 
     async def here(run: Run, missing: list[TurnCandidates]) -> dict:
-        await rank(run, critic.load(), missing)
+        rewards = answer_rewards(domain, missing, input_path) if domain and missing else {}
+        await rank(run, critic.load(), missing, rewards)
         return summary
 
     def work(run: Run) -> dict | Coroutine[Any, Any, dict]:
         missing = [record for record in records if record.id not in run.done]
         if len(environments) == 1 or not missing:
             return here(run, missing)
-        run_parts(run, partial(_rank_part, critic, input_path, step.limit), environments)
+        run_parts(run, partial(_rank_part, critic, input_path, step.limit, answers), environments)
         return summary
 
-    settings = {**critic.to_settings(), "limit": step.limit, "shard": step.shard}
-    return run_step(open_run(output_path, settings, [input_path, *critic.inputs()], step.overwrite), work)
+    settings = {**critic.to_settings(), **answers.to_settings(), "limit": step.limit, "shard": step.shard}
+    inputs = [input_path, *critic.inputs(), domain.source if domain else None]
+    return run_step(open_run(output_path, settings, inputs, step.overwrite), work)
 
 
-async def rank(run: Run, critic: CheckedCritic, records: list[TurnCandidates]) -> None:
+async def rank(run: Run, critic: CheckedCritic, records: list[TurnCandidates], rewards: Rewards | None = None) -> None:
     """Write records with their ranking.
 
     Args:
         run: The open output.
         critic: The critic, which is closed at the end.
         records: Records that the output lacks.
+        rewards: Rewards of the candidates that answer, if these are placed by them (`answer_rewards`).
 
     Raises:
         UserError: Some records could not be ranked, once all others are written.
@@ -82,6 +90,8 @@ async def rank(run: Run, critic: CheckedCritic, records: list[TurnCandidates]) -
 
     async def ranked_chunk(chunk: list[TurnCandidates]) -> list[dict]:
         scores = await critic.scores(chunk)
+        if rewards:
+            scores = [placed(record, own, rewards) for record, own in zip(chunk, scores, strict=True)]
         return [ranked(record, own, critic.eos_text).to_dict() for record, own in zip(chunk, scores, strict=True)]
 
     try:
@@ -104,8 +114,10 @@ def processes_of(critic: ChosenCritic, processes: int | None, shard: str | None)
     return visible_groups(gpus_for(weights, memory))[:processes]
 
 
-def _rank_part(critic: ChosenCritic, input_path: str, limit: int | None, output_path: str, shard: str) -> None:
-    rank_file(critic, input_path, output_path, StepSettings(limit, shard))
+def _rank_part(
+    critic: ChosenCritic, input_path: str, limit: int | None, answers: AnswerPlacing, output_path: str, shard: str
+) -> None:
+    rank_file(critic, input_path, output_path, StepSettings(limit, shard), answers=answers)
 
 
 def ranked(record: TurnCandidates, scores: list[float], eos_text: str | None) -> TurnCandidates:

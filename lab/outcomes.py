@@ -1,0 +1,90 @@
+"""Tables of policies from the outcome of each test task, beside runs of earlier tables with the same seeds.
+
+    python -m lab.outcomes collect --study repairs --runs runs/repairs   # into lab/repairs/results/outcomes.json
+    python -m lab.outcomes draw --study repairs                          # table.md of that file
+
+A study's `policies.json` says what its policies are: `names` by file, `earlier` (world: file of a comparison, and the
+names of its runs), and `against`, the policies that the others are compared with.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from pathlib import Path
+
+import fire
+import numpy as np
+
+from lab.overview.overview import difference, runs
+from sweet_rl.records import Trajectory, read_records
+
+LAB = Path(__file__).parent
+Outcomes = dict[str, dict[str, dict[str, str]]]  # world, policy, seed: 1 or 0 for each test task
+
+
+def collect(study: str, runs: str) -> None:
+    """Put the outcomes of RUNS/WORLD/seedN/POLICY.graded.jsonl into one file, for the policies that have a name."""
+    names, found = policies(study)["names"], defaultdict(lambda: defaultdict(dict))
+    for path in sorted(Path(runs).glob("*/seed*/*.graded.jsonl")):
+        policy, seed = path.name.removesuffix(".graded.jsonl"), path.parent.name.removeprefix("seed")
+        if policy in names:
+            dialogues = sorted(read_records(str(path), Trajectory), key=lambda one: one.task.id)
+            found[path.parents[1].name][policy][seed] = "".join(str(int(one.reward == 1.0)) for one in dialogues)
+    text = json.dumps(found, indent=1, sort_keys=True)
+    (LAB / study / "results").mkdir(exist_ok=True)
+    (LAB / study / "results/outcomes.json").write_text(text + "\n")
+
+
+def policies(study: str) -> dict:
+    """What the policies of a study are."""
+    return json.loads((LAB / study / "policies.json").read_text())
+
+
+def success(outcomes: Outcomes, earlier: dict) -> dict[str, dict[str, dict[int, float]]]:
+    """Success in % by world, policy and seed, with the runs of earlier tables."""
+    found = {
+        world: {
+            policy: {int(seed): 100 * float(np.mean([bit == "1" for bit in bits])) for seed, bits in seeds.items()}
+            for policy, seeds in policies.items()
+        }
+        for world, policies in outcomes.items()
+    }
+    for world, before in earlier.items():
+        for policy, name in before["runs"].items():
+            found.setdefault(world, {})[policy] = dict(enumerate(runs(before["file"])[name][1]))
+    return found
+
+
+def paired(better: dict[int, float], worse: dict[int, float]) -> str:
+    """Mean difference over the seeds of both, with its 95 % t interval."""
+    seeds = sorted(set(better) & set(worse))
+    one = difference([better[seed] for seed in seeds], [worse[seed] for seed in seeds])
+    interval = f" ({one['low']:+.1f} to {one['high']:+.1f})" if "low" in one else ""
+    return f"{one['mean']:+.1f}{interval}"
+
+
+def markdown(study: str) -> str:
+    """A row for each world and policy of the committed outcomes."""
+    known = policies(study)
+    names, against = known["names"], known["against"]
+    lines = ["| world | policy | seeds | success % | " + " | ".join(f"minus {names[one]}" for one in against) + " |"]
+    lines.append("| --- | --- | ---: | ---: |" + " ---: |" * len(against))
+    outcomes = json.loads((LAB / study / "results/outcomes.json").read_text())
+    for world, found in sorted(success(outcomes, known["earlier"]).items(), reverse=True):
+        for policy in [name for name in names if name in found]:
+            seeds = found[policy]
+            gaps = ["" if other == policy or other not in found else paired(seeds, found[other]) for other in against]
+            mean = f"{np.mean(list(seeds.values())):.1f}"
+            lines.append(f"| {world} | {names[policy]} | {len(seeds)} | {mean} | " + " | ".join(gaps) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def draw(study: str) -> None:
+    """Write the table."""
+    (LAB / study / "results/table.md").write_text(markdown(study))
+    print(markdown(study))
+
+
+if __name__ == "__main__":
+    fire.Fire({"collect": collect, "draw": draw})

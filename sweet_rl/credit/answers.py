@@ -1,0 +1,102 @@
+"""Answers among candidates, placed by their reward (step 5): what a grader can tell, a critic need not guess."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sweet_rl.domains import Domain
+from sweet_rl.domains.backend.environment import CodeGrading
+from sweet_rl.errors import UserError
+from sweet_rl.models import Completion
+from sweet_rl.progress import progress_bar
+from sweet_rl.records import Task, TurnCandidates
+from sweet_rl.task_types import load_domain
+
+Rewards = dict[tuple[str, str], float | None]
+"""(id of the task, text of a candidate that answers) -> its reward; None if the reference cannot be graded against."""
+
+
+@dataclass(frozen=True)
+class AnswerPlacing:
+    """Whether the critic's score decides about answers too.
+
+    Attributes:
+        place_answers: Grade the candidates that end the dialogue with an answer. A right one (reward 1) stands above
+            all questions of its turn, any other below them; the critic's order among answers, and among questions,
+            stays. Recommended with --reference seed, which gives right answers no credit (docs/critics.md).
+        task_type: Domain that grades them: code, mini, or the path of a Python file with a DOMAIN.
+    """
+
+    place_answers: bool = False
+    task_type: str = "code"
+
+    def domain(self) -> Domain | None:
+        """The domain if answers are placed. Raises UserError if it is none, or grades by likeness of pages."""
+        if not self.place_answers:
+            return None
+        domain = load_domain(self.task_type)
+        if domain.draws_pages:
+            raise UserError(
+                f"--place_answers needs rewards that say what is right; --task_type {domain.name} has none."
+            )
+        return domain
+
+    def to_settings(self) -> dict[str, Any]:
+        """What the order depends on, for a manifest: nothing without `place_answers`."""
+        domain = self.domain()
+        return {} if domain is None else {"place_answers": domain.name}
+
+
+def answer_of(domain: Domain, task: Task, text: str) -> str | None:
+    """The answer in a message of the agent that ends a dialogue; None if the message does not end one."""
+    environment = domain.begin(domain.agent_template(), max_turns=2)(task)
+    environment.step(Completion(text, None, None, "stop"))
+    return environment.answer if environment.ending == "answered" else None
+
+
+def answer_rewards(domain: Domain, records: Iterable[TurnCandidates], path: str) -> Rewards:
+    """Grade all candidates that answer, each text of a task once.
+
+    Args:
+        domain: The domain of the tasks, with whose default settings they are graded.
+        records: Candidates.
+        path: Their file, for errors.
+
+    Raises:
+        UserError: A record has no task, the tasks are another domain's, or the machine failed.
+    """
+    answers: dict[tuple[str, str], tuple[Task, str]] = {}
+    tasks: dict[str, Task] = {}
+    for record in records:
+        if record.task is None:
+            raise UserError(f"{path}: candidates {record.id!r} have no task, which --place_answers needs.")
+        tasks[record.task.id] = record.task
+        for text in dict.fromkeys(record.additional_outputs):
+            if (answer := answer_of(domain, record.task, text)) is not None:
+                answers[record.task.id, text] = (record.task, answer)
+    domain.check(list(tasks.values()), path)
+    with domain.grader(CodeGrading()) as grader:
+        grades = list(progress_bar(grader.grade_many(answers.values()), total=len(answers), desc="answers"))
+    failed = [grade.machine for grade in grades if grade.machine is not None]
+    if failed:
+        raise UserError(f"{len(failed)} answers could not be graded on this machine ({failed[0]}). Run it again.")
+    return {key: grade.reward for key, grade in zip(answers, grades, strict=True)}
+
+
+def placed(record: TurnCandidates, scores: Sequence[float], rewards: Rewards) -> list[float]:
+    """The scores of a turn's candidates, with right answers moved above all others and wrong ones below.
+
+    Args:
+        record: The candidates.
+        scores: The critic's score of each.
+        rewards: `answer_rewards`. Other candidates, and those whose reward is None, keep their score.
+    """
+    shift = 1 + max(scores) - min(scores)
+    task = record.task.id if record.task else ""
+    found = [rewards.get((task, text)) for text in record.additional_outputs]
+    return [
+        score if reward is None else score + (shift if reward == 1.0 else -shift)
+        for score, reward in zip(scores, found, strict=True)
+    ]
