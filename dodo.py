@@ -112,10 +112,12 @@ def step(output, command, *more_outputs):
     inputs = [file_of(word) for word in inputs if word not in outputs and "://" not in word]
     command, name = " ".join(words), output.removeprefix(f"{OUT}/")
     log = f"{OUT}/logs/{name.replace('/', '.')}.log"
+    # A launcher writes many lines after the error of a script.
+    shown = f"tail -n 20 {log}; tail -n 80 {log} | grep '^error: ' | tail -n 1"
     return {
         "name": name,
         "doc": command,
-        "actions": [f"{command} >>{log} 2>&1 || {{ tail -n 20 {log}; false; }}".replace("%", "%%")],
+        "actions": [f"{command} >>{log} 2>&1 || {{ {shown}; false; }}".replace("%", "%%")],
         "file_dep": inputs,
         "targets": [file_of(path) for path in outputs],
         "uptodate": [config_changed(command)],

@@ -31,7 +31,7 @@ elif [ -n "${HUMAN_GPUS:-}" ]; then
     others=$(grep -vxF "$its" <<<"$gpus" | paste -sd, - || true)
     unknown=$(grep -vxF "${gpus:-none}" <<<"$its" | paste -sd, - || true)
     [ -z "$unknown" ] || refuse "HUMAN_GPUS=$HUMAN_GPUS: $unknown is not among the GPUs of this machine" \
-        "($(paste -sd, - <<<"${gpus:-nvidia-smi names none}"))."
+        "($(paste -sd, - <<<"${gpus:-nvidia-smi names none}")). Without GPUs: --smoke."
     HUMAN_COMMAND="env CUDA_VISIBLE_DEVICES=$HUMAN_GPUS vllm serve $HUMAN --host 127.0.0.1 --generation-config vllm"
     HUMAN_COMMAND+=" --tensor-parallel-size $(wc -l <<<"$its") ${HUMAN_FLAGS:-}"
     if [ -n "${HUMAN_SHARE:-}" ]; then

@@ -41,6 +41,8 @@ def load_config(name: str | Path) -> Any:
     Raises:
         UserError: It cannot be read.
     """
+    if str(name).endswith(".py"):
+        raise UserError(f"{name} is a Python file, not a model. Give a critic of your own as --critic_type {name}.")
     with read_by_library(lambda error: _cannot_load(name, first_line(error))):
         from transformers import AutoConfig
 
@@ -156,7 +158,7 @@ def load_frozen(
 def require_bitsandbytes(flag: str) -> None:
     """Raise UserError naming the `flag` that needs it if bitsandbytes is not installed."""
     if importlib.util.find_spec("bitsandbytes") is None:
-        raise UserError(f"{flag} needs bitsandbytes: pip install bitsandbytes, or leave the flag out.")
+        raise UserError(f"{flag} needs bitsandbytes: pip install -e '.[qlora]', or leave the flag out.")
 
 
 def parameter_count(name: str | Path) -> int:

@@ -178,7 +178,7 @@ def test_steps_run_as_jobs_of_slurm_in_shards_and_their_results_are_found(tmp_pa
     job = tmp_path / "job.sh"
     text = (ROOT / "docs" / "cluster.md").read_text(encoding="utf-8")
     lines = re.findall(
-        r"^    (.*)$", text[text.index("Save this as `job.sh`") :].partition("If doit is")[0], re.MULTILINE
+        r"^    (.*)$", text[text.index("save this as `job.sh`") :].partition("If doit is")[0], re.MULTILINE
     )
     job.write_text("\n".join(lines).replace("/shared/logs", str(tmp_path)))
     variables = {**SMOKE, "OUT": str(tmp_path / "out"), "SHARDS": "2"}
@@ -186,7 +186,11 @@ def test_steps_run_as_jobs_of_slurm_in_shards_and_their_results_are_found(tmp_pa
         launched = {"LAUNCH_MODEL": f"bash {job} --mem 300M -- python", "LAUNCH_CPU": "srun --quiet --mem=300M python"}
         done = doit("-n", "2", "steps:seed0/rewarded.jsonl", **variables, **launched)
         assert done.returncode == 0, done.stdout + done.stderr
-    assert len(list(tmp_path.glob("*.log"))) == 2  # a job for each shard
+        failed = launched | {"LAUNCH_MODEL": f"bash {job} --mem 300M -- python -u scripts/no_such_script.py"}
+        refused = doit("steps:seed1/trajectories.1-of-2.jsonl", **variables, **failed, SEED="1")
+        assert refused.returncode == 1
+        assert "No such file" in refused.stdout + refused.stderr, "what the job wrote is shown"
+    assert len(list(tmp_path.glob("*.log"))) == 3  # a job for each shard, and the failed one
     parts = [read_rows(tmp_path / "out" / "seed0" / f"trajectories.{number}-of-2.jsonl") for number in (1, 2)]
     assert [row["id"] for part in parts for row in part] == [
         row["id"] for row in read_rows(tmp_path / "out" / "seed0" / "trajectories.jsonl")

@@ -137,3 +137,8 @@ def test_a_model_is_divided_if_one_gpu_of_several_is_too_small(monkeypatch, free
     monkeypatch.setattr(model_loading, "gpu_memory", lambda **_: free)
     monkeypatch.setattr(model_loading, "parameter_count", lambda path: 100_000)
     assert model_loading.needs_several_gpus("any", torch.float32) is expected
+
+
+def test_a_critic_file_in_the_place_of_a_model_is_told_its_flag():
+    with pytest.raises(UserError, match="--critic_type docs/examples/short_turns.py"):
+        check_loadable("docs/examples/short_turns.py")
