@@ -280,6 +280,13 @@ class GroupedTrainer(Trainer):
             best = self.state.best_model_checkpoint
             mark_complete(self.args.output_dir, self.state.global_step, best, self.args.world_size)
 
+    def _issue_warnings_after_load(self, load_result: Any) -> None:
+        """Without the alarm about a tied weight, which a checkpoint has under its other name."""
+        tied = getattr(self.model, "all_tied_weights_keys", {})
+        super()._issue_warnings_after_load(
+            load_result._replace(missing_keys=[key for key in load_result.missing_keys if key not in tied])
+        )
+
     def floating_point_ops(self, inputs) -> int:
         return 0  # the Trainer's formula does not hold for shared prompts
 

@@ -10,8 +10,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+import transformers
+from torch.nn.modules.module import _IncompatibleKeys
 
 from sweet_rl.errors import UserError
+from sweet_rl.mini.pretraining import make_model
 from sweet_rl.training.arguments import training_arguments
 from sweet_rl.training.batches import FILLER
 from sweet_rl.training.order import epoch_order
@@ -170,3 +173,13 @@ def test_the_order_is_that_of_the_epoch_of_the_training(make):
         trainer.state.epoch = float(epoch)
         expected = epoch_order(trainer.groups, trainer.costs, 4, trainer.args.seed, epoch).tolist()
         assert list(trainer._get_train_sampler()) == expected
+
+
+@pytest.mark.parametrize(("missing", "said"), [(["lm_head.weight"], 0), (["lm_head.weight", "model.norm.weight"], 1)])
+def test_a_tied_weight_is_not_missed_in_a_checkpoint(monkeypatch, missing, said):
+    messages: list[str] = []
+    monkeypatch.setattr(transformers.trainer.logger, "warning", messages.append)
+    trainer = GroupedTrainer.__new__(GroupedTrainer)
+    trainer.model = make_model(20, width=16, layers=1)  # its output layer is its embedding
+    trainer._issue_warnings_after_load(_IncompatibleKeys(missing, []))
+    assert len(messages) == said and not any("lm_head" in message for message in messages)
