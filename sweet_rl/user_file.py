@@ -44,15 +44,17 @@ def load_from_file(path: str | Path, name: str, flag: str) -> Any:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         del sys.modules[module_name]
-        raise UserError(f"{flag}: {path}{_line(error, path)}: {type(error).__name__}: {error}") from error
+        line = line_of(error, path)
+        place = f", line {line}" if line else ""
+        raise UserError(f"{flag}: {path}{place}: {type(error).__name__}: {error}") from error
     if not hasattr(module, name):
         raise UserError(f"{flag}: {path} defines no {name}.")
     return getattr(module, name)
 
 
-def _line(error: BaseException, path: Path) -> str:
-    """The last line of the file that had a part in the error, as ", line N"."""
+def line_of(error: BaseException, path: Path) -> int | None:
+    """The number of the last line of the file that had a part in the error; None if it had none."""
     if isinstance(error, SyntaxError) and error.filename == str(path):
-        return f", line {error.lineno}"
+        return error.lineno
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
-    return f", line {lines[-1]}" if lines else ""
+    return lines[-1] if lines else None

@@ -102,7 +102,10 @@ def parse_flags(main: Callable[..., Any], command: Sequence[str], released: Rele
     if released is None:
         given, stray = split(command)
         if stray:
-            raise UserError(f"{stray[0]!r} has no flag before it. Every value needs one: --name value.")
+            raise UserError(
+                f"{stray[0]!r} has no flag before it. Every value needs one: --name value. Several values are "
+                "separated by commas."
+            )
     else:
         names |= {there: flags[here] for there, here in released.names.items()}
         switches = {name for name, flag in names.items() if takes_bool(flag.kind)}

@@ -96,7 +96,7 @@ def turns_of(trajectory: Trajectory, model: ChatModel) -> list[TurnCandidates]:
         else:
             raise UserError(
                 f"the prompt of {trajectory.id}, turn {number} is not known: the row has no 'input' text and the model "
-                "no tokenizer here. Give the tokenizer's folder or hub name."
+                "no tokenizer here. Give --tokenizer, a folder or hub name."
             )
         sampled = message.get("output")
         dialogue: list[Message] = [{"role": row["role"], "content": row["content"]} for row in before]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -67,6 +68,9 @@ class Domain:
         min_gap: Smallest difference between two rewards whose dialogues make a pair. None: only a reward of 1 is
             preferred, to any lower one (the paper, section 4).
         source: File that the domain was read from; None for the package's own.
+
+    Raises:
+        UserError: A field has a value of another form.
     """
 
     name: str
@@ -84,6 +88,26 @@ class Domain:
     draws_pages: bool = False
     min_gap: float | None = None
     source: Path | None = None
+
+    def __post_init__(self) -> None:
+        if not callable(self.grader):
+            raise UserError(
+                f"grader is a {type(self.grader).__name__}; it must be a function of the settings: "
+                "grader=lambda settings: FunctionGrader(reward)."
+            )
+        for name, human in self.scripted_humans.items():
+            if not isinstance(human, ScriptedHuman):
+                found = human.__name__ if isinstance(human, type) else type(human).__name__
+                raise UserError(
+                    f"scripted_humans: {name!r} is {found}, no ScriptedHuman; write {{{name!r}: ScriptedHuman(CLASS)}}."
+                )
+        prompt = self.agent_prompt
+        is_text = "\n" in prompt or (" " in prompt and not os.path.isfile(prompt))
+        if is_text and f"{{{TASK_VALUE}}}" not in prompt:
+            raise UserError(
+                f"agent_prompt: the text {prompt[:60]!r} does not contain {{{TASK_VALUE}}}, in whose place the agent "
+                "sees the task."
+            )
 
     def agent_template(self, agent_model: str = "", path: str | None = None) -> str:
         """The agent's instructions: those at `path` if it is given, else those of the domain for this agent.

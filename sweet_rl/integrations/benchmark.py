@@ -166,6 +166,7 @@ class Benchmark:
             label_turn=self.domain.label_turn,
             human_identity=self._identity(name),
             on_cancel=on_cancel and (lambda trajectory: on_cancel(_ended_by_limit(trajectory))),
+            source=self.domain.source,
         )
         trajectory = await play(task, sample, dialogue_setup)
         if trajectory.ending != "failed":

@@ -2,7 +2,7 @@
 
     inspect eval sweet_rl/mini --model openai-api/local/MODEL --max-retries 3
     inspect eval sweet_rl/colbench_backend -T input_path=test.jsonl \
-        --model openai-api/local/MODEL --model-role human=openai-api/local/HUMAN --max-retries 3
+        --model openai-api/local/MODEL --model-role human=openai-api/human/HUMAN --max-retries 3
 
 `-T` takes the arguments of `Benchmark`. See docs/integrations.md.
 """
@@ -13,6 +13,7 @@ from typing import Any
 
 from inspect_ai import Task, task
 from inspect_ai._util.error import PrerequisiteError  # what the command prints without a traceback; not public
+from inspect_ai._util.registry import registry_add, registry_info  # not public
 from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.model import ChatMessageUser, ContentImage, ContentText, GenerateConfig, ModelOutput, get_model
 from inspect_ai.model._model import active_model  # not public
@@ -122,6 +123,11 @@ def grade(task_type: str, **settings: Any) -> Scorer:
         return Score(value=value, answer=graded.answer, explanation=evidence["failure"], metadata={"grade": evidence})
 
     return score
+
+
+# `inspect score LOG` looks a scorer up by the name in the log, which inspect_ai writes without the package.
+for _name in ("grade", registry_info(grade).name):
+    registry_add(grade, registry_info(grade).model_copy(update={"name": _name}))
 
 
 def benchmark_of(task_type: str, settings: dict[str, Any]) -> Benchmark:

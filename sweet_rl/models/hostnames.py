@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import urllib.parse
 from collections.abc import Sequence
 
@@ -11,6 +12,7 @@ from sweet_rl.redaction import note_secret
 
 HOSTED = "https://api.openai.com/v1"
 KEY_VARIABLE = "OPENAI_API_KEY"
+NAME_OF_VARIABLE = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+")  # what else is given may be a key itself: it is not shown
 
 
 def split_hostnames(hostname: str | None) -> list[str]:
@@ -50,13 +52,14 @@ def api_key(variable: str | None, urls: Sequence[str]) -> str | None:
     """Return the key for these servers: that of the variable, or without one the key of OpenAI for its own API alone.
 
     Raises:
-        UserError: The variable is not set, or its value cannot be sent. The message shows neither.
+        UserError: The variable is not set, or its value cannot be sent. The message does not show the value.
     """
     if variable is None and not all(map(_is_openai, urls)):
         return None
     key = os.environ.get(variable or KEY_VARIABLE, "").strip()
     if variable is not None and not key:
-        raise UserError("--api_key_variable (or the like) names an environment variable that is not set.")
+        name = f" {variable}" if NAME_OF_VARIABLE.fullmatch(variable) else ""
+        raise UserError(f"--api_key_variable (or the like) names an environment variable{name} that is not set.")
     if not (key.isascii() and key.isprintable()) or " " in key:
         raise UserError("the API key has a space, a line break or a character beyond ASCII: no request can have it.")
     note_secret(key)

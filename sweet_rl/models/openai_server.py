@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -30,6 +31,10 @@ from sweet_rl.records import Message, Part
 logger = logging.getLogger(__name__)
 DRAWS = [Sampling(temperature=1.0, top_p=1.0, max_tokens=1, n=16, seed=16 * number) for number in range(8)]
 PATHS = {"chat": "/chat/completions", "text": "/completions"}
+OTHER_LIMIT = (
+    "(If it wants max_completion_tokens, give --agent_request, --env_request, --model_request, --human_request or "
+    """--request, whichever the script has: '{"max_tokens": null, "max_completion_tokens": 1024}'.)"""
+)
 
 
 def sampled_otherwise(draws: Sequence[tuple[int, float]]) -> str:
@@ -244,4 +249,6 @@ class OpenAIServer:
                 if isinstance(error.__cause__, openai.NotFoundError) and kind == "text":
                     error.args = (f"{error} (A server that has no {PATHS['text']} needs the tokenizer `none`.)",)
                 if not self._body.adapt(error, sent):
+                    if error.kind == "refused" and "max_tokens" in sent and re.search(r"\bmax_tokens\b", str(error)):
+                        error.args = (f"{error} {OTHER_LIMIT}",)
                     raise

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Protocol
 
 from sweet_rl.chat import parts_text
@@ -15,6 +16,7 @@ from sweet_rl.records import Task, Trajectory, seed_for
 from sweet_rl.records.schema import Failure
 from sweet_rl.redaction import redacted
 from sweet_rl.runs.step import as_they_finish
+from sweet_rl.user_file import line_of
 
 
 class CandidateSelector(Protocol):
@@ -55,6 +57,7 @@ class DialogueSetup:
         on_message: callback(side, completion_tokens), called after each message; side is "agent" or "human".
         record_logprobs: keep the log-probs of sampling in the agent's messages, rounded to six decimals.
         on_cancel: callback(trajectory), called with the dialogue as it stands if its task is cancelled.
+        source: The user's file with the domain, whose lines failures name.
     """
 
     agent: ChatModel
@@ -67,6 +70,7 @@ class DialogueSetup:
     on_message: Callable[[str, int], None] | None = None
     record_logprobs: bool = False
     on_cancel: Callable[[Trajectory], None] | None = None
+    source: Path | None = None
 
     def __post_init__(self) -> None:
         if self.sampling.n > 1 and self.choose is None:
@@ -130,6 +134,9 @@ async def play(task: Task, sample: int, dialogue_setup: DialogueSetup) -> Trajec
             if not environment.over:
                 side = "human"
                 reply = await dialogue_setup.human.reply(task, environment.observe(), seed_for(turn_seed, "human"))
+                if not isinstance(reply, HumanReply):
+                    name = type(dialogue_setup.human).__name__
+                    raise TypeError(f"{name}.reply returned a {type(reply).__name__}; it must return a HumanReply")
                 count("human", [reply])
                 leaks += reply.leaks
                 side = "domain"
@@ -145,7 +152,10 @@ async def play(task: Task, sample: int, dialogue_setup: DialogueSetup) -> Trajec
             dialogue_setup.on_cancel(_record(task, key, environment, dialogue_setup, None, usage, leaks))
         raise
     except Exception as error:  # an unexpected error is recorded in this dialogue and does not end the batch
-        failure = {"kind": type(error).__name__, "message": redacted(str(error))[:1000], "side": side}
+        source = dialogue_setup.source
+        line = None if source is None else line_of(error, source)
+        place = f" ({source.name}:{line})" if source and line else ""
+        failure = {"kind": type(error).__name__, "message": redacted(str(error))[:1000] + place, "side": side}
     return _record(task, key, environment, dialogue_setup, failure, usage, leaks)
 
 

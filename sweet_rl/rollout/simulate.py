@@ -189,6 +189,7 @@ class Simulation:
                     domain.label_turn,
                     identity,
                     record_logprobs=collection.record_logprobs,
+                    source=domain.source,
                 )
                 if human_model is None:
                     named = {"agent": agent}
@@ -201,11 +202,22 @@ class Simulation:
                 print_summary(summary)
                 raise NothingMade(
                     f"{output_path}: all {summary['dialogues']} dialogues failed, for the reasons above. Mend these, "
-                    "then give the same command with --retry_failed."
+                    f"then give the same command with {self._again}."
                 )
             return summary
 
-        return run_step(output, play, _show, may_be_empty=not jobs)  # with more shards than dialogues
+        return run_step(output, play, self._show, may_be_empty=not jobs)  # with more shards than dialogues
+
+    @property
+    def _again(self) -> str:
+        """The flag that plays failed dialogues again."""
+        source = self.domain.source
+        return "--retry_failed" if source is None else f"--retry_failed, or --overwrite after an edit of {source.name}"
+
+    def _show(self, summary: dict[str, Any]) -> None:
+        print_summary(summary)
+        if failed := summary.get("endings", {}).get("failed"):
+            print(f"{failed} dialogues failed and are excluded; the same command with {self._again} plays them again.")
 
     def _models(self, resources: contextlib.ExitStack, cache: CallCache | None) -> tuple[ChatModel, ChatModel | None]:
         """The models of agent and human, the same one if their settings are equal; None for a scripted human."""
@@ -243,9 +255,3 @@ def _check_on_policy(sampling: Sampling, agent_prefix: str | None) -> None:
 
 def _failed(row: dict) -> bool:
     return row.get("ending") == "failed"
-
-
-def _show(summary: dict[str, Any]) -> None:
-    print_summary(summary)
-    if failed := summary.get("endings", {}).get("failed"):
-        print(f"{failed} dialogues failed and are excluded; --retry_failed plays them again.")

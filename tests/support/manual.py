@@ -50,7 +50,9 @@ def commands(text: str) -> Iterator[tuple[dict[str, str], list[str]]]:
 def check_command(variables: dict[str, str], words: list[str]) -> None:
     """Raise AssertionError or UserError if a program, script, flag, setting, file or variable does not exist."""
     for name in variables.keys() - VARIABLES:
-        assert name.startswith("LOCAL_") or name in _read_variables(), f"no program reads the variable {name}"
+        assert name.startswith(("LOCAL_", "HUMAN_")) or name in _read_variables(), (
+            f"no program reads the variable {name}"
+        )
     program, *rest = words or ["export"]
     if program in ("python", "torchrun", "deepspeed"):
         place = next((i for i, word in enumerate(rest) if word.endswith(".py") or word == "-m"), 0)

@@ -158,6 +158,11 @@ def test_a_key_in_place_of_the_name_of_its_variable_is_not_shown():
     assert "sk-" not in str(error.value)
 
 
+def test_a_variable_that_is_not_set_is_named():
+    with pytest.raises(UserError, match="variable HUMAN_KEY that is not set"):
+        ModelSettings(hostname="h", api_key_variable="HUMAN_KEY")
+
+
 def test_values_keep_their_form():
     value = {"a": [1, None, True, {"b": "http://h?x"}], "c": 0.5}
     assert redacted_values(value) == {"a": [1, None, True, {"b": "http://h"}], "c": 0.5}

@@ -88,6 +88,7 @@ def test_the_human_of_ones_own_in_the_manual_asks_its_model(tmp_path):
     human = domain.make_human("any", Model(), domain.human_template(), **vars(domain.limits(HumanSettings())))
     dialogue = [{"role": "user", "content": "Plan it."}, {"role": "assistant", "content": "Where?"}]
     assert asyncio.run(human.reply(task, dialogue, 7)).text == "By the sea."
+    assert "I WANT TO ANSWER:" in domain.agent_template() and "{max_turns}" in domain.agent_template()
     assert "about sea" in asked[0][0] and "assistant: Where?" in asked[0][0] and asked[0][1] == 7
 
 

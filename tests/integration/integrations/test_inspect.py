@@ -52,6 +52,18 @@ def test_mini_dialogues_and_rewards_equal_those_of_the_scripts(served, folder):
     assert len({row["reward"] for row in ours.values()}) > 1
 
 
+def test_a_log_is_scored_again_by_the_scorer_and_the_arguments_that_it_names(served, folder):
+    assert evaluate(folder, served.url, "mini", "-T", "agent_prompt_path=mini_agent.txt").code == 0
+    again = folder / "again.eval"
+    done = run_tool(
+        tool("inspect"), "score", log_of(folder), "--action", "overwrite", "--output-file", again,
+        cwd=folder, LOCAL_BASE_URL=served.url, LOCAL_API_KEY="none", PYTHONPATH="",
+    )  # fmt: skip
+    assert done.code == 0 and again.is_file(), done.out + done.err
+    first = imported(log_of(folder), folder / "first.jsonl")
+    assert len(first) == 3 and imported(again, folder / "second.jsonl") == first
+
+
 def in_this_process(monkeypatch, folder: Path, url: str, task: str, arguments: dict | None = None, **settings):
     """The log of the same evaluation without a process of its own."""
     import inspect_ai

@@ -1,6 +1,8 @@
 """Servers that speak the OpenAI API: what is sent, what is understood, and every way of failing."""
 
 import asyncio
+import json
+import re
 import socket
 
 import pytest
@@ -79,6 +81,17 @@ def test_a_parameter_that_the_server_refuses_by_name_is_left_out():
     (reply,), requests = ask(answer)
     assert reply.text == "Three."
     assert "temperature" not in requests[-1][1] and requests[-1][1]["max_completion_tokens"] == 1024
+
+
+def test_a_server_that_refuses_max_tokens_without_a_word_of_the_other_name_gives_the_fields_that_work():
+    def answer(body):
+        return refusal(400, "Unknown parameter: max_tokens.") if "max_tokens" in body else chat_reply("Three.")
+
+    error, _ = ask(answer)
+    assert "--agent_request" in str(error)
+    fields = json.loads(re.search(r"'(\{.*\})'", str(error))[1])
+    (reply,), requests = ask(answer, request=fields)
+    assert reply.text == "Three." and requests[-1][1]["max_completion_tokens"] == 1024
 
 
 def test_a_refused_parameter_is_left_out_also_if_the_refusal_is_not_in_openais_form(tiny_chat):

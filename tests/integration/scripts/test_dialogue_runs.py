@@ -58,6 +58,30 @@ def test_the_shards_one_after_the_other_are_the_whole_run(place):
     assert {key: row for part in parts for key, row in part.items()} == whole
 
 
+BROKEN = """
+from sweet_rl.domains import Domain, FunctionGrader, ScriptedHuman
+
+class Client:
+    async def reply(self, task, dialogue, seed):
+        return task.wishes
+
+DOMAIN = Domain("mine", lambda settings: None, scripted_humans={"client": ScriptedHuman(Client)})
+"""
+
+
+def test_a_mistake_in_a_domains_file_is_named_by_its_line_and_an_edit_of_it_needs_overwrite(place):
+    domain = place / "mine.py"
+    domain.write_text(BROKEN)
+    with ApiServer(talk) as server:
+        given = flags(place, "run", server, task_type=domain) | {"env_model": "client", "hostname": None}
+        done = call("simulate_interactions.py", **given)
+        assert done.code == 1 and "'wishes' (mine.py:6)" in done.out, done.out + done.err
+        assert "--retry_failed, or --overwrite after an edit of mine.py" in done.err
+        domain.write_text(BROKEN.replace("task.wishes", 'HumanReply("?")').replace("Domain,", "Domain, HumanReply,"))
+        assert call("simulate_interactions.py", **given, retry_failed=True).code == 2
+        assert call("simulate_interactions.py", **given, overwrite=True).code == 0
+
+
 def test_failed_dialogues_are_played_again_alone_and_the_others_stay_as_they_are(place):
     broken = {"number 2", "number 4"}
 

@@ -149,5 +149,5 @@ def test_fields_that_one_candidate_does_not_know_are_none_for_all():
 
 def test_a_prompt_that_nobody_knows_is_one_message():
     history = [{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}]
-    with pytest.raises(UserError, match="t-0, turn 0.*tokenizer"):
+    with pytest.raises(UserError, match="t-0, turn 0.*--tokenizer"):
         turns_of(Trajectory(TASK, history, id="t-0"), Scripted())

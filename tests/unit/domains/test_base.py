@@ -85,6 +85,25 @@ def test_a_prompt_is_a_text_a_packaged_template_or_a_file(tmp_path):
         domain(agent_prompt="nothing").agent_template()
 
 
+@pytest.mark.parametrize(
+    ("fields", "named"),
+    [
+        ({"grader": FunctionGrader(lambda task, answer: 1.0)}, "grader=lambda settings: FunctionGrader"),
+        ({"scripted_humans": {"client": object}}, r"scripted_humans.*\{'client': ScriptedHuman\(CLASS\)\}"),
+        ({"agent_prompt": "Find out where to travel."}, r"agent_prompt.*does not contain \{problem_description\}"),
+        ({"agent_prompt": "Travel\n" * 100}, r"agent_prompt.*does not contain \{problem_description\}"),
+    ],
+)
+def test_a_field_of_another_form_is_refused_with_its_name_and_form(fields, named):
+    with pytest.raises(UserError, match=named):
+        Domain(**{"name": "mine", "grader": lambda settings: FunctionGrader(lambda task, answer: 1.0)} | fields)
+
+
+def test_the_path_of_a_prompt_may_have_a_space(tmp_path):
+    (tmp_path / "my prompt.txt").write_text("Own {problem_description}\n")
+    assert domain(agent_prompt=str(tmp_path / "my prompt.txt")).agent_template() == "Own {problem_description}"
+
+
 def test_a_domain_without_instructions_for_a_model_names_its_scripted_humans():
     with pytest.raises(UserError, match="--env_model client"):
         domain(scripted_humans={"client": ScriptedHuman(object)}).human_template()

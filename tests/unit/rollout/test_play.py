@@ -13,6 +13,7 @@ from sweet_rl.models.base import Completion, ModelError, Sampling
 from sweet_rl.models.generator import TransformersModel
 from sweet_rl.records import Task, Trajectory
 from sweet_rl.rollout.play import DialogueSetup, play, play_all, trajectory_id
+from sweet_rl.user_file import load_from_file
 from tests.support.tiny_models import BOS, EOS, save_tiny_chat_model
 
 TASKS = [
@@ -185,9 +186,9 @@ class SeedHuman:
         return HumanReply(f"human {seed}", leaks=1, prompt_tokens=4, completion_tokens=2)
 
 
-def dialogue_of(task=TASKS[0], sample=0, seed=3, n=1, agent=None, **fields) -> Trajectory:
+def dialogue_of(task=TASKS[0], sample=0, seed=3, n=1, agent=None, human=None, **fields) -> Trajectory:
     sampling = Sampling(0.5, 0.9, 7, seed=seed, n=n)
-    setup = DialogueSetup(agent or SeedAgent(), SeedHuman(), begin, sampling, **fields)
+    setup = DialogueSetup(agent or SeedAgent(), human or SeedHuman(), begin, sampling, **fields)
     return asyncio.run(play(task, sample, setup))
 
 
@@ -249,6 +250,25 @@ def test_a_failing_critic_fails_the_dialogue_on_its_own_side():
     trajectory = dialogue_of(choose=choose)
     assert trajectory.failure == {"kind": "engine", "message": "broken", "side": "critic"}
     assert trajectory.ending == "failed" and trajectory.turns == 0
+
+
+def test_a_failure_in_a_users_file_names_its_last_line_and_no_secret(tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-of-mine")
+    path = tmp_path / "travel.py"
+    path.write_text("class Human:\n    async def reply(self, task, dialogue, seed):\n        return int(task.id)\n")
+    human = load_from_file(path, "Human", "--task_type")()
+    failure = dialogue_of(replace(TASKS[0], id="sk-secret-of-mine"), human=human, source=path).failure
+    assert (failure["side"], failure["kind"]) == ("human", "ValueError")
+    assert failure["message"].endswith("'***' (travel.py:3)")
+
+
+def test_a_reply_that_is_no_human_reply_is_named():
+    class Human:
+        async def reply(self, task, dialogue, seed):
+            return "Yes."
+
+    message = dialogue_of(human=Human()).failure["message"]
+    assert message == "Human.reply returned a str; it must return a HumanReply"
 
 
 def test_the_oracle_s_word_is_recorded_with_each_turn_and_shown_to_no_side():
