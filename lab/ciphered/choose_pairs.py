@@ -1,10 +1,9 @@
-"""Step 6 by other rules than half over half: turn pairs of ranked candidates.
+"""Step 6 by rules that generate_random_pairs_from_ranks.py does not have: turn pairs of ranked candidates.
 
     python -m lab.ciphered.choose_pairs --rule best_over_worst --input_path ranked.jsonl --output_path turn_pairs.jsonl
 
-Rules: `best_over_worst`, one pair a turn; `gap`, pairs whose scores differ by more than the standard deviation of all
-scores of the turn and by more than that of the median turn, so that a turn with candidates of equal worth gives none;
-`random`, without regard to the scores; `oracle`, a useful question over another one.
+Rules: `best_over_worst`, one pair a turn; `random`, without regard to the scores; `oracle`, a useful question over
+another one.
 """
 
 from __future__ import annotations
@@ -14,8 +13,6 @@ from functools import partial
 from itertools import product
 from typing import Literal
 
-import numpy as np
-
 from lab.ciphered.domain import label_turn
 from lab.ciphered.tasks import write_rows
 from sweet_rl.cli import run
@@ -23,10 +20,10 @@ from sweet_rl.credit.turn_pairs import make_pairs
 from sweet_rl.mini.credit_accuracy import judged_turn
 from sweet_rl.records import TurnCandidates, read_records, seed_for
 
-Rule = Literal["best_over_worst", "gap", "random", "oracle"]
+Rule = Literal["best_over_worst", "random", "oracle"]
 
 
-def chosen_pairs(record: TurnCandidates, rule: Rule, typical: float) -> list[tuple[int, int]]:
+def chosen_pairs(record: TurnCandidates, rule: Rule) -> list[tuple[int, int]]:
     """The pairs (chosen, rejected) of a turn that the rule allows, candidates of equal text once."""
     texts, scores = record.additional_outputs, record.judge_scores or []
     places = list({text: place for place, text in enumerate(texts)}.values())
@@ -35,9 +32,6 @@ def chosen_pairs(record: TurnCandidates, rule: Rule, typical: float) -> list[tup
         return [(order[0], order[-1])] if len(order) > 1 else []
     if rule == "random":
         return [(a, b) for a, b in product(places, places) if a != b]
-    if rule == "gap":
-        least = max(float(np.std([scores[place] for place in places])), typical)
-        return [(a, b) for a, b in product(places, places) if scores[a] - scores[b] > least]
     assert record.task is not None
     words = dict(zip(places, judged_turn(record, scores, partial(label_turn, record.task)).words, strict=True))
     return [(a, b) for a, b in product(places, places) if words[a] == "useful" != words[b]]
@@ -54,10 +48,9 @@ def main(rule: Rule, input_path: str, output_path: str, num_pairs: int = 4, seed
         seed: Seed of the draw among them.
     """
     records = read_records(input_path, TurnCandidates)
-    typical = float(np.median([np.std(record.judge_scores or [0.0]) for record in records]))
     rows = []
     for record in records:
-        allowed = chosen_pairs(record, rule, typical)
+        allowed = chosen_pairs(record, rule)
         random.Random(seed_for(seed, record.id, rule)).shuffle(allowed)
         rows += [pair.to_dict() for pair in make_pairs(record, allowed[:num_pairs], record.eos_text or "")]
     write_rows(output_path, rows)

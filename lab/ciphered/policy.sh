@@ -43,8 +43,8 @@ for policy in $POLICIES; do
             [ "$critic" != untrained ] || how=(--model_id "$AGENT" --reference seed_without_c)
             python scripts/rank_best_of_n.py "${how[@]}" --reference_model_id "$AGENT" --normalize turn \
                 --input_path "$OUT/candidates.jsonl" --output_path "$OUT/$critic.ranked.jsonl"
-            if [ "$rule" = halves ]; then
-                python scripts/generate_random_pairs_from_ranks.py --num_pairs 4 --seed "$SEED" \
+            if [ "$rule" = halves ] || [ "$rule" = gap ]; then
+                python scripts/generate_random_pairs_from_ranks.py --rule "$rule" --num_pairs 4 --seed "$SEED" \
                     --input_path "$OUT/$critic.ranked.jsonl" --output_path "$pairs"
             else
                 python -m lab.ciphered.choose_pairs --rule "$rule" --seed "$SEED" \

@@ -45,12 +45,9 @@ for policy in $POLICIES; do
     ranked="$RUN/ranked_$policy.jsonl"
     python scripts/rank_best_of_n.py "${how[@]}" --input_path "$RUN/candidates.jsonl" --output_path "$ranked"
     # 6. One of the better half over one of the worse, or pairs by a gap of scores.
-    if [ "$rule" = gap ]; then
-        python -m lab.ciphered.choose_pairs --rule gap --seed "$SEED" --input_path "$ranked" --output_path "$pairs"
-    else
-        python scripts/generate_random_pairs_from_ranks.py --config $CONFIGS/turn_pairs.yaml --seed "$SEED" \
-            --input_path "$ranked" --output_path "$pairs"
-    fi
+    [ "$rule" = gap ] || rule=halves
+    python scripts/generate_random_pairs_from_ranks.py --config $CONFIGS/turn_pairs.yaml --rule "$rule" --seed "$SEED" \
+        --input_path "$ranked" --output_path "$pairs"
     # 7 and 8, with the settings of SWEET-RL.
     python scripts/train_dpo.py --config $CONFIGS/actor.yaml --pretrain "$AGENT" --dataset "$pairs" \
         --save_path "$RUN/$policy" --seed "$SEED"

@@ -93,7 +93,7 @@ def placed(record: TurnCandidates, scores: Sequence[float], rewards: Rewards) ->
         scores: The critic's score of each.
         rewards: `answer_rewards`. Other candidates, and those whose reward is None, keep their score.
     """
-    shift = 1 + max(scores) - min(scores)
+    shift = 1 + max(scores, default=0.0) - min(scores, default=0.0)
     task = record.task.id if record.task else ""
     found = [rewards.get((task, text)) for text in record.additional_outputs]
     return [

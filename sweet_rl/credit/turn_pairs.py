@@ -1,9 +1,16 @@
-"""Turn pairs from ranked candidates (step 6): a random one of the top half over a random one of the bottom half."""
+"""Turn pairs from ranked candidates (step 6): a random one of the top half over a random one of the bottom half; or
+those whose scores differ clearly."""
 
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from itertools import permutations
+from typing import Literal
+
+import numpy as np
 
 from sweet_rl.chat_markup import recognised
 from sweet_rl.cli import to_settings
@@ -21,12 +28,15 @@ class PairSettings:
 
     Attributes:
         num_pairs: Largest number of pairs per turn.
+        rule: Which candidates are paired: halves, one of the better half over one of the worse (the paper), or gap,
+            those whose scores differ by more than the scores of their turn and of the median turn spread.
         eos_text: Text of the token that ends a turn; default: as recorded, or as in the prompts' markup.
         get_sft: Draw random candidates, ranked or not, each as chosen and as rejected, for train_sft.py.
         seed: Random seed of the draw.
     """
 
     num_pairs: int = 4
+    rule: Literal["halves", "gap"] = "halves"
     eos_text: str | None = None
     get_sft: bool = False
     seed: int = 0
@@ -34,6 +44,8 @@ class PairSettings:
     def __post_init__(self) -> None:
         if self.num_pairs < 1:
             raise UserError(f"--num_pairs is {self.num_pairs}; it must be at least 1.")
+        if self.get_sft and self.rule == "gap":
+            raise UserError("--get_sft draws candidates without their scores: leave --rule gap out.")
 
 
 def halves(order: list[int]) -> tuple[list[int], list[int]]:
@@ -60,9 +72,8 @@ def turn_pairs(
     Raises:
         UserError: naming the record: it is not ranked, or the EOS is not known.
     """
-    where = f"candidates {record.id!r}"
     if record.judge_result is None:
-        raise UserError(f"{where}: not ranked, judge_result is missing. Run rank_best_of_n.py first.")
+        raise _not_ranked(record, "judge_result")
     eos_text = _eos_text(record) if eos_text is None else eos_text
     top, bottom = halves(record.judge_result)
     outputs = record.additional_outputs
@@ -79,6 +90,35 @@ def turn_pairs(
     return make_pairs(record, list(drawn.values())[:num_pairs], eos_text)
 
 
+def spread(record: TurnCandidates) -> float:
+    """Standard deviation of the scores of a turn's candidates. Raises UserError if it is not ranked."""
+    if record.judge_scores is None:
+        raise _not_ranked(record, "judge_scores")
+    return float(np.std(record.judge_scores))
+
+
+def gap_pairs(
+    record: TurnCandidates, num_pairs: int = 4, seed: int = 0, eos_text: str | None = None, typical: float = 0.0
+) -> list[PreferencePair]:
+    """Draw different pairs of candidates of one turn whose scores differ clearly.
+
+    The difference has to be larger than the standard deviation of the scores of the turn's different texts, and than
+    `typical`. A turn whose candidates are worth about the same, where half over half pairs noise, gives no pair.
+
+    Args:
+        typical: Least difference in any turn: the median `spread` of all turns.
+
+    Other arguments and errors as in `turn_pairs`.
+    """
+    spread(record)
+    scores = dict(zip(record.additional_outputs, record.judge_scores or [], strict=True))
+    places = {text: place for place, text in enumerate(record.additional_outputs)}
+    least = max(float(np.std(list(scores.values()))), typical)
+    clear = [(places[a], places[b]) for a, b in permutations(scores, 2) if scores[a] - scores[b] > least]
+    random.Random(seed_for(seed, record.id, "gap")).shuffle(clear)
+    return make_pairs(record, clear[:num_pairs], _eos_text(record) if eos_text is None else eos_text)
+
+
 def imitation_pairs(
     record: TurnCandidates, num_pairs: int = 4, seed: int = 0, eos_text: str | None = None
 ) -> list[PreferencePair]:
@@ -92,6 +132,10 @@ def imitation_pairs(
     return make_pairs(
         record, [(i, i) for i in shuffled[:num_pairs]], _eos_text(record) if eos_text is None else eos_text
     )
+
+
+def _not_ranked(record: TurnCandidates, missing: str) -> UserError:
+    return UserError(f"candidates {record.id!r}: not ranked, {missing} is missing. Run rank_best_of_n.py first.")
 
 
 def _eos_text(record: TurnCandidates) -> str:
@@ -133,13 +177,15 @@ def pair_file(settings: PairSettings, input_path: str, output_path: str, step: S
         The summary: pairs, turns, turns_with_fewer.
 
     Raises:
-        UserError: A record gives no pairs for a reason of `turn_pairs`, or no record has two different candidates.
+        UserError: A record gives no pairs for a reason of `turn_pairs`, or no record has two candidates to pair.
     """
     records = read_records(input_path, TurnCandidates, step.limit)
-    draw = imitation_pairs if settings.get_sft else turn_pairs
+    draw: Callable[..., list[PreferencePair]] = imitation_pairs if settings.get_sft else turn_pairs
+    if settings.rule == "gap":
+        draw = partial(gap_pairs, typical=float(np.median([spread(record) for record in records])))
     drawn = [draw(record, settings.num_pairs, settings.seed, settings.eos_text) for record in records]
     if not any(drawn):
-        raise UserError(f"{input_path}: no turn has two different candidates to pair.")
+        raise UserError(f"{input_path}: no turn has two candidates that can be paired.")
 
     def write(run: Run) -> dict:
         found = progress_bar([pair for pairs in drawn for pair in pairs], desc="turn pairs")

@@ -6,9 +6,11 @@ from collections import Counter
 
 import pytest
 
-from sweet_rl.credit.turn_pairs import imitation_pairs, turn_pairs
+from sweet_rl.credit.turn_pairs import PairSettings, gap_pairs, imitation_pairs, pair_file, turn_pairs
 from sweet_rl.errors import UserError
-from sweet_rl.records import TurnCandidates
+from sweet_rl.records import PreferencePair, TurnCandidates, read_records
+from sweet_rl.runs.step import StepSettings
+from tests.support.command_line import write_rows
 
 PROMPT = [
     {"text": "<bos>", "train": False, "bos": True},
@@ -109,3 +111,30 @@ def test_pairs_to_imitate_are_different_candidates_over_themselves():
     assert sorted(said(pair.chosen) for pair in pairs) == ["a", "b", "c"]
     assert len(imitation_pairs(record, 2, 0, "<eos>")) == 2
     assert {said(imitation_pairs(record, 1, seed, "<eos>")[0].chosen) for seed in range(20)} == set("abc")
+
+
+def test_pairs_by_a_gap_differ_by_more_than_the_spread_of_their_turn_and_of_the_median_turn():
+    record = candidates(list("abcda"), [3, 0, 4, 1, 2], judge_scores=[2.0, 1.0, 0.0, 5.0, 2.0])
+    # of the texts a 2, b 1, c 0, d 5: mean 2, deviation 1.87
+    assert {said(p.chosen) + said(p.rejected) for p in gap_pairs(record, 9, 0, "<eos>")} == {"da", "db", "dc", "ac"}
+    found = [said(p.chosen) + said(p.rejected) for p in gap_pairs(record, 9, 0, "<eos>", typical=3.5)]
+    assert sorted(found) == ["db", "dc"]
+    assert not gap_pairs(record, 9, 0, "<eos>", typical=5.0), "a difference has to be larger"
+    assert len(gap_pairs(record, 2, 0, "<eos>")) == 2
+    equal = candidates(list("abc"), [0, 1, 2], judge_scores=[1.0, 1.0, 1.0])
+    assert not gap_pairs(equal, 4, 0, "<eos>"), "where nothing differs, half over half would still pair"
+
+
+def test_the_typical_gap_of_a_file_is_that_of_its_median_turn(tmp_path):
+    rows = [
+        candidates(list("ab"), [0, 1], id=f"r{gap}", judge_scores=[float(gap), 0.0], eos_text="<eos>").to_dict()
+        for gap in (1, 4, 6)  # deviations 0.5, 2 and 3; a pair of the first turn needs more than 2
+    ]
+    write_rows(tmp_path / "ranked.jsonl", rows)
+    pair_file(PairSettings(rule="gap"), str(tmp_path / "ranked.jsonl"), str(tmp_path / "pairs.jsonl"), StepSettings())
+    found = [
+        (one.id, said(one.chosen), said(one.rejected)) for one in read_records(tmp_path / "pairs.jsonl", PreferencePair)
+    ]
+    assert found == [("r4-0", "a", "b"), ("r6-0", "a", "b")]
+    with pytest.raises(UserError, match="--get_sft"):
+        PairSettings(rule="gap", get_sft=True)
