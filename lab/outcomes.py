@@ -20,6 +20,18 @@ from lab.overview.overview import difference, runs
 from sweet_rl.records import Trajectory, read_records
 
 LAB = Path(__file__).parent
+TOGETHER = {  # rows of the table of docs/results.md: study, policy
+    "multi-turn DPO": ("controls", "multi"),
+    "SWEET-RL": ("controls", "sweet"),
+    "SWEET-RL, pairs by a gap of scores": ("repairs", "release-gap"),
+    "distillation": (
+        "controls",
+        "distillation-16.test",
+    ),
+    "SWEET-RL, paper's reference": ("repairs", "paper"),
+    "the same, answers placed by their reward": ("repairs", "paper-answers"),
+    "questions at random, answers placed by their reward": ("repairs", "random-answers"),
+}
 Outcomes = dict[str, dict[str, dict[str, str]]]  # world, policy, seed: 1 or 0 for each test task
 
 
@@ -64,14 +76,33 @@ def paired(better: dict[int, float], worse: dict[int, float]) -> str:
     return f"{one['mean']:+.1f}{interval}"
 
 
+def committed(study: str) -> dict[str, dict[str, dict[int, float]]]:
+    """`success` of the committed outcomes of a study."""
+    outcomes = json.loads((LAB / study / "results/outcomes.json").read_text())
+    return success(outcomes, policies(study)["earlier"])
+
+
+def together() -> str:
+    """The table of both studies in docs/results.md, with the number of seeds where it is not five."""
+    found = {study: committed(study) for study, _ in TOGETHER.values()}
+    lines = ["| | quick world | hard world |", "| --- | ---: | ---: |"]
+    for name, (study, policy) in TOGETHER.items():
+        cells = []
+        for world in ("quick", "hard"):
+            seeds = list(found[study][world].get(policy, {}).values())
+            few = f" ({len(seeds)} seeds)" if 0 < len(seeds) < 5 else ""
+            cells.append(f"{np.mean(seeds):.1f}{few}" if seeds else "")
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
 def markdown(study: str) -> str:
     """A row for each world and policy of the committed outcomes."""
     known = policies(study)
     names, against = known["names"], known["against"]
     lines = ["| world | policy | seeds | success % | " + " | ".join(f"minus {names[one]}" for one in against) + " |"]
     lines.append("| --- | --- | ---: | ---: |" + " ---: |" * len(against))
-    outcomes = json.loads((LAB / study / "results/outcomes.json").read_text())
-    for world, found in sorted(success(outcomes, known["earlier"]).items(), reverse=True):
+    for world, found in sorted(committed(study).items(), reverse=True):
         for policy in [name for name in names if name in found]:
             seeds = found[policy]
             gaps = ["" if other == policy or other not in found else paired(seeds, found[other]) for other in against]
@@ -83,7 +114,7 @@ def markdown(study: str) -> str:
 def draw(study: str) -> None:
     """Write the table."""
     (LAB / study / "results/table.md").write_text(markdown(study))
-    print(markdown(study))
+    print(markdown(study), together(), sep="\n")
 
 
 if __name__ == "__main__":

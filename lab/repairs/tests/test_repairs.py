@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lab.outcomes import LAB, markdown, paired, policies, success
+from lab.outcomes import LAB, markdown, paired, policies, success, together
 from lab.repairs.chance import Chance, ChanceSettings
 from sweet_rl.records import TurnCandidates
 
@@ -25,3 +25,7 @@ def test_differences_are_paired_by_seed_and_earlier_runs_come_from_their_table()
 @pytest.mark.parametrize("study", ["repairs", "controls"])
 def test_the_tables_have_the_committed_outcomes(study):
     assert (LAB / study / "results/table.md").read_text() == markdown(study)
+
+
+def test_the_page_has_the_table_of_both_studies():
+    assert together() in (LAB.parent / "docs/results.md").read_text(encoding="utf-8")
