@@ -27,12 +27,14 @@ The prompt of a turn is computed once for all its candidates. A killed run is co
 
 from __future__ import annotations
 
+from functools import partial
+
 from sweet_rl.cli import run
 from sweet_rl.cli.released import RANK
-from sweet_rl.credit.answers import AnswerPlacing
 from sweet_rl.credit.critic_types import CriticFlags
 from sweet_rl.credit.ranking import rank_file
 from sweet_rl.runs.step import StepSettings
+from sweet_rl.task_types import load_domain
 
 
 def main(
@@ -40,7 +42,8 @@ def main(
     input_path: str,
     output_path: str,
     step: StepSettings,
-    answers: AnswerPlacing,
+    place_answers: bool = False,
+    task_type: str = "code",
     processes: int | None = None,
 ) -> None:
     """Rank candidates by a critic.
@@ -48,8 +51,13 @@ def main(
     Args:
         input_path: Candidates of sample_best_of_n.py.
         output_path: The same records, ranked.
+        place_answers: Grade the candidates that end the dialogue with an answer. A right one (reward 1) stands above
+            all questions of its turn, any other below them; the critic's order among answers, and among questions,
+            stays. Recommended with --reference seed, which gives right answers no credit (docs/critics.md).
+        task_type: Domain that grades them: code, mini, or the path of a Python file with a DOMAIN.
         processes: Number of processes that rank a part each; default: as many as the GPUs of this machine hold critics.
     """
+    answers = partial(load_domain, task_type) if place_answers else None
     rank_file(critic.chosen, input_path, output_path, step, processes, answers)
 
 

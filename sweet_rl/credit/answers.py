@@ -1,10 +1,12 @@
-"""Answers among candidates, placed by their reward (step 5): what a grader can tell, a critic need not guess."""
+"""Answers among candidates, placed by their reward (step 5): what a grader can tell, a critic need not guess.
+
+A right one (reward 1) stands above all questions of its turn, any other below them. The critic's order among answers,
+and among questions, stays.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
 
 from sweet_rl.domains import Domain
 from sweet_rl.domains.backend.environment import CodeGrading
@@ -12,41 +14,16 @@ from sweet_rl.errors import UserError
 from sweet_rl.models import Completion
 from sweet_rl.progress import progress_bar
 from sweet_rl.records import Task, TurnCandidates
-from sweet_rl.task_types import load_domain
 
 Rewards = dict[tuple[str, str], float | None]
 """(id of the task, text of a candidate that answers) -> its reward; None if the reference cannot be graded against."""
 
 
-@dataclass(frozen=True)
-class AnswerPlacing:
-    """Whether the critic's score decides about answers too.
-
-    Attributes:
-        place_answers: Grade the candidates that end the dialogue with an answer. A right one (reward 1) stands above
-            all questions of its turn, any other below them; the critic's order among answers, and among questions,
-            stays. Recommended with --reference seed, which gives right answers no credit (docs/critics.md).
-        task_type: Domain that grades them: code, mini, or the path of a Python file with a DOMAIN.
-    """
-
-    place_answers: bool = False
-    task_type: str = "code"
-
-    def domain(self) -> Domain | None:
-        """The domain if answers are placed. Raises UserError if it is none, or grades by likeness of pages."""
-        if not self.place_answers:
-            return None
-        domain = load_domain(self.task_type)
-        if domain.draws_pages:
-            raise UserError(
-                f"--place_answers needs rewards that say what is right; --task_type {domain.name} has none."
-            )
-        return domain
-
-    def to_settings(self) -> dict[str, Any]:
-        """What the order depends on, for a manifest: nothing without `place_answers`."""
-        domain = self.domain()
-        return {} if domain is None else {"place_answers": domain.name}
+def checked(domain: Domain) -> Domain:
+    """The domain. Raises UserError if it grades by likeness of pages, so that no reward says what is right."""
+    if domain.draws_pages:
+        raise UserError(f"--place_answers needs rewards that say what is right; --task_type {domain.name} has none.")
+    return domain
 
 
 def answer_of(domain: Domain, task: Task, text: str) -> str | None:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from functools import partial
 from itertools import islice
 from typing import Any
 
 from sweet_rl.credit.advantage import order_by_score
-from sweet_rl.credit.answers import AnswerPlacing, Rewards, answer_rewards, placed
+from sweet_rl.credit.answers import Rewards, answer_rewards, checked, placed
 from sweet_rl.credit.critic_types import ChosenCritic
 from sweet_rl.credit.critics import CheckedCritic
+from sweet_rl.domains import Domain
 from sweet_rl.errors import UserError
 from sweet_rl.model_loading import gpu_memory, gpus_for, parameter_count, visible_groups
 from sweet_rl.records import TurnCandidates, read_records
@@ -27,7 +28,7 @@ def rank_file(
     output_path: str,
     step: StepSettings | None = None,
     processes: int | None = None,
-    answers: AnswerPlacing | None = None,
+    answers: Callable[[], Domain] | None = None,
 ) -> dict:
     """Rank every record of a file, in its order. A killed run continues with the same call.
 
@@ -37,7 +38,7 @@ def rank_file(
         output_path: The same records, ranked.
         step: Part of the input; a shard is ranked by one process.
         processes: Number of processes that rank a part each; default: as many as the GPUs hold critics.
-        answers: Whether answers are placed by their reward.
+        answers: Function that loads a domain, by whose grader the candidates that answer are placed.
 
     Returns:
         The summary: turns, candidates.
@@ -52,8 +53,7 @@ def rank_file(
     if not records:
         raise UserError(f"--shard {step.shard}: there are fewer records in {input_path} than shards. Use fewer.")
     critic.check_models()
-    answers = answers or AnswerPlacing()
-    domain = answers.domain()
+    domain = None if answers is None else checked(answers())
     environments = processes_of(critic, processes, step.shard)[: len(records)]
     summary = {"turns": len(records), "candidates": sum(len(record.additional_outputs) for record in records)}
 
@@ -69,7 +69,8 @@ def rank_file(
         run_parts(run, partial(_rank_part, critic, input_path, step.limit, answers), environments)
         return summary
 
-    settings = {**critic.to_settings(), **answers.to_settings(), "limit": step.limit, "shard": step.shard}
+    placing = {} if domain is None else {"place_answers": domain.name}
+    settings = {**critic.to_settings(), **placing, "limit": step.limit, "shard": step.shard}
     inputs = [input_path, *critic.inputs(), domain.source if domain else None]
     return run_step(open_run(output_path, settings, inputs, step.overwrite), work)
 
@@ -115,7 +116,12 @@ def processes_of(critic: ChosenCritic, processes: int | None, shard: str | None)
 
 
 def _rank_part(
-    critic: ChosenCritic, input_path: str, limit: int | None, answers: AnswerPlacing, output_path: str, shard: str
+    critic: ChosenCritic,
+    input_path: str,
+    limit: int | None,
+    answers: Callable[[], Domain] | None,
+    output_path: str,
+    shard: str,
 ) -> None:
     rank_file(critic, input_path, output_path, StepSettings(limit, shard), answers=answers)
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import pytest
 
-from sweet_rl.credit.answers import AnswerPlacing, answer_of, placed
+from sweet_rl.credit.answers import answer_of, placed
 from sweet_rl.credit.critic_types import ChosenCritic
 from sweet_rl.credit.ranking import rank_file
 from sweet_rl.errors import UserError
@@ -45,10 +46,15 @@ def row(**changed):
     return {"id": "t-0", "input": "...", "task": task, "older_output": "", "additional_outputs": texts} | changed
 
 
-def ranked(tmp_path, rows, name="ranked.jsonl", **flags):
+def ranked(tmp_path, rows, name="ranked.jsonl", domain=None):
     (tmp_path / "critic.py").write_text(CRITIC)
     source, target = write_rows(tmp_path / "candidates.jsonl", rows), tmp_path / name
-    rank_file(ChosenCritic(str(tmp_path / "critic.py")), str(source), str(target), answers=AnswerPlacing(**flags))
+    rank_file(
+        ChosenCritic(str(tmp_path / "critic.py")),
+        str(source),
+        str(target),
+        answers=domain and partial(load_domain, domain),
+    )
     return [record.judge_result for record in read_records(target, TurnCandidates)]
 
 
@@ -69,23 +75,23 @@ def test_what_answers_is_asked_of_the_domain():
 
 
 def test_candidates_are_graded_while_they_are_ranked(tmp_path):
-    assert ranked(tmp_path, [row()], place_answers=True) == [[2, 1, 3, 0]]
+    assert ranked(tmp_path, [row()], domain="code") == [[2, 1, 3, 0]]
     assert ranked(tmp_path, [row()], "as_scored.jsonl") == [[0, 1, 2, 3]], "without the flag the critic decides"
 
 
 def test_a_placed_file_is_not_continued_without_the_flag(tmp_path):
-    ranked(tmp_path, [row()], place_answers=True)
+    ranked(tmp_path, [row()], domain="code")
     with pytest.raises(UserError, match="place_answers"):
         ranked(tmp_path, [row()])
     manifest = json.loads((tmp_path / "ranked.jsonl.manifest.json").read_text())
     assert manifest["settings"]["place_answers"] == "code"
 
 
-@pytest.mark.parametrize(("rows", "flags", "cause"), [
-    ([row(task=None)], {}, "no task"),
-    ([row(task={"problem_description": "d", "ground_truth": "g"})], {}, "test_cases"),
-    ([row()], {"task_type": "html"}, "html"),
+@pytest.mark.parametrize(("rows", "domain", "cause"), [
+    ([row(task=None)], "code", "no task"),
+    ([row(task={"problem_description": "d", "ground_truth": "g"})], "code", "test_cases"),
+    ([row()], "html", "html"),
 ])  # fmt: skip
-def test_what_cannot_be_graded_is_refused_before_the_ranking(tmp_path, rows, flags, cause):
+def test_what_cannot_be_graded_is_refused_before_the_ranking(tmp_path, rows, domain, cause):
     with pytest.raises(UserError, match=cause):
-        ranked(tmp_path, rows, place_answers=True, **flags)
+        ranked(tmp_path, rows, domain=domain)
