@@ -45,15 +45,15 @@ def answer_rewards(domain: Domain, records: Iterable[TurnCandidates], path: str)
         UserError: A record has no task, the tasks are another domain's, or the machine failed.
     """
     answers: dict[tuple[str, str], tuple[Task, str]] = {}
-    tasks: dict[str, Task] = {}
+    tasks: list[Task] = []
     for record in records:
         if record.task is None:
             raise UserError(f"{path}: candidates {record.id!r} have no task, which --place_answers needs.")
-        tasks[record.task.id] = record.task
+        tasks.append(record.task)
         for text in dict.fromkeys(record.additional_outputs):
             if (answer := answer_of(domain, record.task, text)) is not None:
                 answers[record.task.id, text] = (record.task, answer)
-    domain.check(list(tasks.values()), path)
+    domain.check(tasks, path)
     with domain.grader(CodeGrading()) as grader:
         grades = list(progress_bar(grader.grade_many(answers.values()), total=len(answers), desc="answers"))
     failed = [grade.machine for grade in grades if grade.machine is not None]

@@ -29,7 +29,7 @@ class PairSettings:
     Attributes:
         num_pairs: Largest number of pairs per turn.
         rule: Which candidates are paired: halves, one of the better half over one of the worse (the paper), or gap,
-            those whose scores differ by more than the scores of their turn and of the median turn spread.
+            those whose scores differ by more than the standard deviation in their turn and in the median turn.
         eos_text: Text of the token that ends a turn; default: as recorded, or as in the prompts' markup.
         get_sft: Draw random candidates, ranked or not, each as chosen and as rejected, for train_sft.py.
         seed: Random seed of the draw.
@@ -110,11 +110,12 @@ def gap_pairs(
 
     Other arguments and errors as in `turn_pairs`.
     """
-    spread(record)
-    scores = dict(zip(record.additional_outputs, record.judge_scores or [], strict=True))
-    places = {text: place for place, text in enumerate(record.additional_outputs)}
-    least = max(float(np.std(list(scores.values()))), typical)
-    clear = [(places[a], places[b]) for a, b in permutations(scores, 2) if scores[a] - scores[b] > least]
+    scores = record.judge_scores
+    if scores is None:
+        raise _not_ranked(record, "judge_scores")
+    places = {text: place for place, text in enumerate(record.additional_outputs)}.values()
+    least = max(float(np.std([scores[place] for place in places])), typical)
+    clear = [(a, b) for a, b in permutations(places, 2) if scores[a] - scores[b] > least]
     random.Random(seed_for(seed, record.id, "gap")).shuffle(clear)
     return make_pairs(record, clear[:num_pairs], _eos_text(record) if eos_text is None else eos_text)
 

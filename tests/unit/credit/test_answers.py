@@ -46,13 +46,14 @@ def row(**changed):
     return {"id": "t-0", "input": "...", "task": task, "older_output": "", "additional_outputs": texts} | changed
 
 
-def ranked(tmp_path, rows, name="ranked.jsonl", domain=None):
+def ranked(tmp_path, rows, name="ranked.jsonl", domain=None, processes=None):
     (tmp_path / "critic.py").write_text(CRITIC)
     source, target = write_rows(tmp_path / "candidates.jsonl", rows), tmp_path / name
     rank_file(
         ChosenCritic(str(tmp_path / "critic.py")),
         str(source),
         str(target),
+        processes=processes,
         answers=domain and partial(load_domain, domain),
     )
     return [record.judge_result for record in read_records(target, TurnCandidates)]
@@ -77,6 +78,11 @@ def test_what_answers_is_asked_of_the_domain():
 def test_candidates_are_graded_while_they_are_ranked(tmp_path):
     assert ranked(tmp_path, [row()], domain="code") == [[2, 1, 3, 0]]
     assert ranked(tmp_path, [row()], "as_scored.jsonl") == [[0, 1, 2, 3]], "without the flag the critic decides"
+
+
+def test_each_of_several_processes_places_the_answers_of_its_part(tmp_path):
+    rows = [row(id=f"t-0-{turn}") for turn in range(4)]
+    assert ranked(tmp_path, rows, domain="code", processes=2) == [[2, 1, 3, 0]] * 4
 
 
 def test_a_placed_file_is_not_continued_without_the_flag(tmp_path):
