@@ -10,7 +10,6 @@ names of its runs), and `against`, the policies that the others are compared wit
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from pathlib import Path
 
 import fire
@@ -36,16 +35,20 @@ Outcomes = dict[str, dict[str, dict[str, str]]]  # world, policy, seed: 1 or 0 f
 
 
 def collect(study: str, runs: str) -> None:
-    """Put the outcomes of RUNS/WORLD/seedN/POLICY.graded.jsonl into one file, for the policies that have a name."""
-    names, found = policies(study)["names"], defaultdict(lambda: defaultdict(dict))
+    """Put the outcomes of RUNS/WORLD/seedN/POLICY.graded.jsonl into a study's file, which keeps what it had before.
+
+    Only policies that have a name are taken.
+    """
+    names, file = policies(study)["names"], LAB / study / "results/outcomes.json"
+    found = json.loads(file.read_text()) if file.exists() else {}
     for path in sorted(Path(runs).glob("*/seed*/*.graded.jsonl")):
         policy, seed = path.name.removesuffix(".graded.jsonl"), path.parent.name.removeprefix("seed")
         if policy in names:
             dialogues = sorted(read_records(str(path), Trajectory), key=lambda one: one.task.id)
-            found[path.parents[1].name][policy][seed] = "".join(str(int(one.reward == 1.0)) for one in dialogues)
-    text = json.dumps(found, indent=1, sort_keys=True)
-    (LAB / study / "results").mkdir(exist_ok=True)
-    (LAB / study / "results/outcomes.json").write_text(text + "\n")
+            own = found.setdefault(path.parents[1].name, {}).setdefault(policy, {})
+            own[seed] = "".join(str(int(one.reward == 1.0)) for one in dialogues)
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
 
 
 def policies(study: str) -> dict:

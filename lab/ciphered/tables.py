@@ -1,7 +1,7 @@
-"""The table and the figure of lab/ciphered/results from the cells of run.sh.
+"""The tables and the figures of lab/ciphered/results from the cells of run.sh.
 
 python -m lab.ciphered.tables collect --runs runs/ciphered    # figures of all cells into results/*.json.gz
-python -m lab.ciphered.tables draw                            # critics.md and critics-light/dark.png of that file
+python -m lab.ciphered.tables draw                            # *.md and *.png of that file
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ RESULTS = Path(__file__).parent / "results"
 CELLS = RESULTS / "cells.json.gz"
 POLICIES = RESULTS / "policies.json.gz"
 RATE = "1e-3"  # of the policies that are reported
+TASKS = 1600  # training tasks of a cell, eight dialogues each; other numbers are points of the curve
 CELL = re.compile(r"cipher(\d+)-seed(\d+)-(\w+)-(\d+)")
 CRITICS = {
     "untrained": "untrained (PMI)",
@@ -40,37 +41,48 @@ Cells = list[dict[str, Any]]
 
 
 def collect(runs: str = "runs/ciphered") -> None:
-    """Put all measured critics into one file, with the pairs of each task."""
-    cells: Cells = []
+    """Put all measured critics and policies into two files, with the pairs of each task; earlier ones stay there."""
+    cells = {_key(cell): cell for cell in _read(CELLS)}
     for path in sorted(Path(runs).glob("cipher*/*.json")):
         place, found = CELL.fullmatch(path.parent.name), json.loads(path.read_text())
         if place and path.stem in CRITICS and "turn_pairs" in found:
             cipher, seed, replies, tasks = place.groups()
             where = {"cipher": int(cipher), "seed": int(seed), "replies": replies, "tasks": int(tasks)}
-            cells.append(where | {"critic": path.stem} | found)
-    policies: Cells = []
+            cell = where | {"critic": path.stem} | found
+            cells[_key(cell)] = cell
+    policies = {_key(policy): policy for policy in _read(POLICIES)}
     for path in sorted(Path(runs).glob(f"cipher*-clue-*/policy/*-{RATE}.graded.jsonl")):
         place = CELL.fullmatch(path.parents[1].name)
         assert place is not None
-        policy = path.name.removesuffix(f"-{RATE}.graded.jsonl")
         outcomes: dict[str, list[int]] = defaultdict(list)
         for dialogue in read_records(str(path), Trajectory):
             outcomes[dialogue.task.id].append(int(dialogue.reward or 0))
-        policies.append({"cipher": int(place[1]), "seed": int(place[2]), "policy": policy, "outcomes": outcomes})
-    RESULTS.mkdir(exist_ok=True)
+        where = {"cipher": int(place[1]), "seed": int(place[2])}
+        policy = where | {"policy": path.name.removesuffix(f"-{RATE}.graded.jsonl"), "outcomes": outcomes}
+        policies[_key(policy)] = policy
     for file, found in ((CELLS, cells), (POLICIES, policies)):
-        file.write_bytes(gzip.compress(json.dumps(found, separators=(",", ":")).encode(), mtime=0))
+        ordered = [found[key] for key in sorted(found)]
+        file.write_bytes(gzip.compress(json.dumps(ordered, separators=(",", ":")).encode(), mtime=0))
         print(f"{len(found)} in {file}")
+
+
+def _key(row: dict[str, Any]) -> tuple[str, ...]:
+    names = ("replies", "tasks", "cipher", "seed", "critic", "policy")
+    return tuple(str(row.get(name, "")) for name in names)
+
+
+def _read(file: Path) -> Cells:
+    return json.loads(gzip.decompress(file.read_bytes()))
 
 
 def draw() -> None:
     """Write the table and the figure."""
-    cells: Cells = json.loads(gzip.decompress(CELLS.read_bytes()))
-    policies: Cells = json.loads(gzip.decompress(POLICIES.read_bytes()))
+    cells, policies = _read(CELLS), _read(POLICIES)
     (RESULTS / "critics.md").write_text(markdown(cells))
     (RESULTS / "policies.md").write_text(policy_table(policies))
     for page in ("light", "dark"):
         picture(cells, page == "dark").savefig(RESULTS / f"critics-{page}.png")
+        curve(cells, page == "dark").savefig(RESULTS / f"curve-{page}.png")
     print(markdown(cells), policy_table(policies), sep="\n")
 
 
@@ -119,18 +131,17 @@ def picture(cells: Cells, dark: bool = False) -> Any:
     """Accuracy on turns beside accuracy on dialogues, a panel for each kind of replies; one small mark a cell."""
     import matplotlib.pyplot as plt
 
-    largest = max(cell["tasks"] for cell in cells)
     turns, dialogues = by_critic(cells, "turns"), by_critic(cells, "dialogues")
     kinds = [kind for kind in ("silent", "revealing") if any(key[0] == kind for key in turns)]
     accent, other, ink, _, settings = shade(dark)
-    names = [name for name in CRITICS if any(key[1] == name and key[2] == largest for key in turns)]
+    names = [name for name in CRITICS if any(key[1] == name and key[2] == TASKS for key in turns)]
     with plt.rc_context(settings):
         figure, axes = plt.subplots(1, len(kinds), figsize=(4.3 * len(kinds), 3.0), sharey=True, squeeze=False)
         for axis, kind in zip(axes[0], kinds, strict=True):
             axis.axvline(50, color=ink, linewidth=0.8)
             for place, name in enumerate(reversed(names)):
                 for found, color, shape, shift in ((dialogues, other, "s", -0.15), (turns, accent, "o", 0.15)):
-                    values = found.get((kind, name, largest), [])
+                    values = found.get((kind, name, TASKS), [])
                     if values:
                         axis.plot(values, [place + shift] * len(values), ".", color=color, markersize=4, alpha=0.6)
                         label = ("turns" if found is turns else "dialogues") if place == 0 else None
@@ -141,6 +152,40 @@ def picture(cells: Cells, dark: bool = False) -> Any:
             axis.grid(axis="y", visible=False)
         axes[0][0].set_yticks(range(len(names)), [CRITICS[name] for name in reversed(names)])
         axes[0][-1].legend(loc="upper right")
+        figure.tight_layout()
+    return figure
+
+
+def curve(cells: Cells, dark: bool = False) -> Any:
+    """Accuracy on turns and dialogues over the number of dialogues, a panel for each kind of replies; a dot a cell."""
+    import matplotlib.pyplot as plt
+
+    turns, dialogues = by_critic(cells, "turns"), by_critic(cells, "dialogues")
+    kinds = [kind for kind in ("silent", "revealing") if any(key[0] == kind for key in turns)]
+    accent, other, ink, _, settings = shade(dark)
+    lines = (("kl", accent, "s"), ("equation2", ink, "o"), ("shuffled", other, "^"))
+    with plt.rc_context(settings):
+        figure, axes = plt.subplots(1, len(kinds), figsize=(4.3 * len(kinds), 3.2), sharey=True, squeeze=False)
+        for axis, kind in zip(axes[0], kinds, strict=True):
+            axis.axhline(50, color=ink, linewidth=0.8)
+            for name, color, mark in lines:
+                for found, style in ((turns, "-"), (dialogues, ":")):
+                    points = sorted(
+                        (tasks, values) for (k, n, tasks), values in found.items() if (k, n) == (kind, name)
+                    )
+                    means = [float(np.mean(values)) for _, values in points]
+                    label = CRITICS[name] + (": turns" if found is turns else ": dialogues")
+                    places = [8 * tasks for tasks, _ in points]
+                    axis.plot(places, means, style + mark, color=color, markersize=5, linewidth=1.3, label=label)
+                    if found is turns:
+                        for tasks, values in points:
+                            axis.plot([8 * tasks] * len(values), values, ".", color=color, markersize=4, alpha=0.5)
+            axis.set_xscale("log")
+            axis.set_ylim(35, 102)
+            axis.set_title(f"{kind} replies", fontsize=9, loc="left")
+            axis.set_xlabel("dialogues that the critic learned from")
+        axes[0][0].set_ylabel("held-out pairs in the right order, %")
+        axes[0][-1].legend(loc="center left", bbox_to_anchor=(1.02, 0.5), fontsize=7)
         figure.tight_layout()
     return figure
 
