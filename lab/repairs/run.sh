@@ -29,8 +29,12 @@ python scripts/simulate_interactions.py --config $CONFIGS/collection.yaml --agen
     --input_path "$OUT/tasks/train.jsonl" --output_path "$RUN/trajectories.jsonl" --seed $((SEED + 1000))
 python scripts/evaluate_code.py --input_path "$RUN/trajectories.jsonl" --k 4 --output_path "$RUN/rewarded.jsonl" \
     --ground_truth_preference_path "$RUN/pairs_with_c.jsonl" >/dev/null
-python scripts/train_dpo.py --config $CONFIGS/critic.yaml --pretrain "$AGENT" --dataset "$RUN/pairs_with_c.jsonl" \
-    --save_path "$RUN/critic" --seed "$SEED"
+case "$POLICIES" in # the other policies need no critic
+    *paper* | *release*)
+        python scripts/train_dpo.py --config $CONFIGS/critic.yaml --pretrain "$AGENT" --dataset "$RUN/pairs_with_c.jsonl" \
+            --save_path "$RUN/critic" --seed "$SEED"
+        ;;
+esac
 python scripts/sample_best_of_n.py --config $CONFIGS/sampling.yaml --model_id "$AGENT" --seed "$SEED" \
     --input_path "$RUN/rewarded.jsonl" --output_path "$RUN/candidates.jsonl"
 for policy in $POLICIES; do
