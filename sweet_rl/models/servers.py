@@ -140,7 +140,7 @@ class Servers:
         """Return what `read` makes of the JSON object with which a server answers.
 
         A call fails after `ATTEMPTS` requests, each on another server if there is one. Requests that find no server to
-        connect to, or an overloaded one, do not count for `patience` seconds.
+        connect to, or an overloaded one, do not count for `patience` seconds from the first failure.
 
         Args:
             path: Path of the request below the base URL.
@@ -151,7 +151,8 @@ class Servers:
             ModelError: There is no answer; the last failure. The cause of a refusal is an openai.APIStatusError.
             UserError: No server has answered for `patience` seconds, or this process has too many open connections.
         """
-        start, attempts, failed_on = time.monotonic(), 0, set[Server]()
+        fails_since: float | None = None
+        attempts, failed_on = 0, set[Server]()
         while True:
             server = self._least_busy(failed_on)
             try:
@@ -159,9 +160,11 @@ class Servers:
             except ModelError as error:
                 if error.kind not in SERVER_FAULTS or (error.kind == "auth" and not self._may_pass(server)):
                     raise
-                self._raise_if_silent(error)
+                now = time.monotonic()
+                fails_since = fails_since or now  # not the time of the call, which may have waited long for a place
+                self._raise_if_silent(error, now)
                 waits = error.kind == "overloaded" or isinstance(error, CannotConnect)
-                attempts += not (waits and time.monotonic() - start < self._patience)
+                attempts += not (waits and now - fails_since <= self._patience)
                 if attempts == ATTEMPTS:
                     raise
                 logger.info("%s: %s (%s); the call is made again", server.url, error.kind, error)
@@ -260,8 +263,7 @@ class Servers:
         pause = seconds if 0 < seconds <= LONGEST_PAUSE else self._pause
         self._limited_until = max(self._limited_until, time.monotonic() + pause)
 
-    def _raise_if_silent(self, error: ModelError) -> None:
-        now = time.monotonic()
+    def _raise_if_silent(self, error: ModelError, now: float) -> None:
         self._silent_since = self._silent_since or now
         if now - self._silent_since > self._patience:
             told, remedy = "no server has answered", "Start one"

@@ -1,10 +1,15 @@
 """What is known of servers without any server."""
 
+import asyncio
+from types import SimpleNamespace
+
 import pytest
 
 from sweet_rl.errors import UserError
+from sweet_rl.models import servers as module
+from sweet_rl.models.base import ModelError
 from sweet_rl.models.openai_server import OpenAIServer
-from sweet_rl.models.servers import base_url, latency_summary
+from sweet_rl.models.servers import Servers, base_url, latency_summary
 
 
 def test_hostnames_become_urls():
@@ -28,3 +33,20 @@ def test_a_percentile_is_the_time_within_which_so_many_calls_were_answered():
 def test_the_hosted_api_is_not_called_without_a_key():
     with pytest.raises(UserError, match="key"):
         OpenAIServer("gpt")
+
+
+def test_a_call_whose_first_request_took_longer_than_the_patience_may_still_wait(monkeypatch):
+    seconds = iter([100.0, 1.0, 1.0, 1.0, 1.0, 1.0])
+    now = 0.0
+
+    async def request(*_):
+        nonlocal now
+        if (spent := next(seconds, None)) is None:
+            return "reply"
+        now += spent
+        raise ModelError("overloaded", "slow down")
+
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now))
+    servers = Servers(["node1"], patience=10.0, pause=0.0)
+    monkeypatch.setattr(servers, "request", request)
+    assert asyncio.run(servers.call("/completions", {}, dict)) == "reply"
