@@ -21,14 +21,16 @@ from sweet_rl.records import Trajectory, read_records
 LAB = Path(__file__).parent
 TOGETHER = {  # rows of the table of docs/results.md: study, policy
     "multi-turn DPO": ("controls", "multi"),
+    "multi-turn DPO, as many sampled tokens": ("controls", "dpo-1.test"),
     "SWEET-RL": ("controls", "sweet"),
+    "the same, untrained critic": ("repairs", "untrained"),
     "SWEET-RL, pairs by a gap of scores": ("repairs", "release-gap"),
     "distillation": (
         "controls",
         "distillation-16.test",
     ),
     "SWEET-RL, paper's reference": ("repairs", "paper"),
-    "the same, answers placed by their reward": ("repairs", "paper-answers"),
+    "paper's reference, answers placed by their reward": ("repairs", "paper-answers"),
     "questions at random, answers placed by their reward": ("repairs", "random-answers"),
 }
 Outcomes = dict[str, dict[str, dict[str, str]]]  # world, policy, seed: 1 or 0 for each test task
@@ -93,7 +95,7 @@ def together() -> str:
         cells = []
         for world in ("quick", "hard"):
             seeds = list(found[study][world].get(policy, {}).values())
-            few = f" ({len(seeds)} seeds)" if 0 < len(seeds) < 5 else ""
+            few = f" ({len(seeds)} seed{'s' * (len(seeds) > 1)})" if 0 < len(seeds) < 5 else ""
             cells.append(f"{np.mean(seeds):.1f}{few}" if seeds else "")
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"

@@ -1,7 +1,7 @@
-"""The tables and the figures of lab/ciphered/results from the cells of run.sh.
+"""The tables and the figure of lab/ciphered/results from the cells of run.sh.
 
 python -m lab.ciphered.tables collect --runs runs/ciphered    # figures of all cells into results/*.json.gz
-python -m lab.ciphered.tables draw                            # *.md and *.png of that file
+python -m lab.ciphered.tables draw                            # two tables and critics-light/dark.png of these
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ RESULTS = Path(__file__).parent / "results"
 CELLS = RESULTS / "cells.json.gz"
 POLICIES = RESULTS / "policies.json.gz"
 RATE = "1e-3"  # of the policies that are reported
-TASKS = 1600  # training tasks of a cell, eight dialogues each; other numbers are points of the curve
+TASKS = 1600  # training tasks of a cell, eight dialogues each, that the figure shows; the table has all
 CELL = re.compile(r"cipher(\d+)-seed(\d+)-(\w+)-(\d+)")
 CRITICS = {
     "untrained": "untrained (PMI)",
@@ -82,7 +82,6 @@ def draw() -> None:
     (RESULTS / "policies.md").write_text(policy_table(policies))
     for page in ("light", "dark"):
         picture(cells, page == "dark").savefig(RESULTS / f"critics-{page}.png")
-        curve(cells, page == "dark").savefig(RESULTS / f"curve-{page}.png")
     print(markdown(cells), policy_table(policies), sep="\n")
 
 
@@ -152,40 +151,6 @@ def picture(cells: Cells, dark: bool = False) -> Any:
             axis.grid(axis="y", visible=False)
         axes[0][0].set_yticks(range(len(names)), [CRITICS[name] for name in reversed(names)])
         axes[0][-1].legend(loc="upper right")
-        figure.tight_layout()
-    return figure
-
-
-def curve(cells: Cells, dark: bool = False) -> Any:
-    """Accuracy on turns and dialogues over the number of dialogues, a panel for each kind of replies; a dot a cell."""
-    import matplotlib.pyplot as plt
-
-    turns, dialogues = by_critic(cells, "turns"), by_critic(cells, "dialogues")
-    kinds = [kind for kind in ("silent", "revealing") if any(key[0] == kind for key in turns)]
-    accent, other, ink, _, settings = shade(dark)
-    lines = (("kl", accent, "s"), ("equation2", ink, "o"), ("shuffled", other, "^"))
-    with plt.rc_context(settings):
-        figure, axes = plt.subplots(1, len(kinds), figsize=(4.3 * len(kinds), 3.2), sharey=True, squeeze=False)
-        for axis, kind in zip(axes[0], kinds, strict=True):
-            axis.axhline(50, color=ink, linewidth=0.8)
-            for name, color, mark in lines:
-                for found, style in ((turns, "-"), (dialogues, ":")):
-                    points = sorted(
-                        (tasks, values) for (k, n, tasks), values in found.items() if (k, n) == (kind, name)
-                    )
-                    means = [float(np.mean(values)) for _, values in points]
-                    label = CRITICS[name] + (": turns" if found is turns else ": dialogues")
-                    places = [8 * tasks for tasks, _ in points]
-                    axis.plot(places, means, style + mark, color=color, markersize=5, linewidth=1.3, label=label)
-                    if found is turns:
-                        for tasks, values in points:
-                            axis.plot([8 * tasks] * len(values), values, ".", color=color, markersize=4, alpha=0.5)
-            axis.set_xscale("log")
-            axis.set_ylim(35, 102)
-            axis.set_title(f"{kind} replies", fontsize=9, loc="left")
-            axis.set_xlabel("dialogues that the critic learned from")
-        axes[0][0].set_ylabel("held-out pairs in the right order, %")
-        axes[0][-1].legend(loc="center left", bbox_to_anchor=(1.02, 0.5), fontsize=7)
         figure.tight_layout()
     return figure
 

@@ -74,13 +74,13 @@ def collect(runs: str = "runs/placebo") -> None:
     (RESULTS / "critics.json").write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
 
 
-def interval(values: list[float | None], digits: int = 1) -> str:
+def interval(values: list[float | None]) -> str:
     """Mean and 95 % t interval over seeds."""
     known = [value for value in values if value is not None]
     if len(known) < 3:
-        return f"{np.mean(known):.{digits}f}" if known else ""
+        return f"{np.mean(known):.1f}" if known else ""
     low, high = stats.ttest_1samp(known, 0).confidence_interval(0.95)
-    return f"{np.mean(known):.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
+    return f"{np.mean(known):.1f} ({max(low, 0.0):.1f} to {min(high, 100.0):.1f})"
 
 
 def markdown(found: dict) -> str:
@@ -95,7 +95,7 @@ def markdown(found: dict) -> str:
         for label in ("untrained", *LABELS):
             if own := list(found[world].get(f"{label}-{reference}", {}).values()):
                 cells = [interval([seed[column] for seed in own]) for column in columns]
-                cells += [interval([seed.get(kind) for seed in own], 2) for kind in KINDS]
+                cells += [f"{np.mean([seed[kind] for seed in own]):+.4f}" for kind in KINDS]
                 shown = LABELS.get(label, "nothing: the seed model")
                 lines.append(f"| {shown} | {len(own)} | " + " | ".join(cells) + " |")
         parts.append("\n".join(lines) + "\n")
