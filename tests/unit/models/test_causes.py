@@ -37,7 +37,7 @@ def test_a_reply_without_text_is_an_answer(content, found):
         servers = Servers(["http://127.0.0.1:1"], patience=10.0)
         servers._silent_since = time.monotonic() - 11
         try:
-            servers._raise_if_silent(error.value)
+            servers._raise_if_silent(error.value, time.monotonic())
         finally:
             await servers.close()
 
