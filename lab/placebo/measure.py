@@ -15,8 +15,8 @@ from typing import Any
 
 import fire
 import numpy as np
-from scipy import stats
 
+from lab.overview.overview import summary
 from lab.placebo.pairs import LABELS
 from sweet_rl.mini.credit_accuracy import credit_accuracy, judged, read_judged
 from sweet_rl.records import Trajectory, read_records
@@ -67,8 +67,9 @@ def _percent(share: float | None) -> float | None:
 def collect(runs: str = "runs/placebo") -> None:
     """Put WORLD/seedN/LABEL-REFERENCE.json of all seeds into one file."""
     found: dict[str, Any] = defaultdict(lambda: defaultdict(dict))
+    critics = {f"{label}-{reference}" for label, reference in product(("untrained", *LABELS), REFERENCES)}
     for path in sorted(Path(runs).glob("*/seed*/*-*.json")):
-        if path.stem.split("-")[0] in ("untrained", *LABELS):
+        if path.stem in critics:  # manifests lie beside them
             found[path.parents[1].name][path.stem][path.parent.name] = json.loads(path.read_text())
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / "critics.json").write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
@@ -79,8 +80,8 @@ def interval(values: list[float | None]) -> str:
     known = [value for value in values if value is not None]
     if len(known) < 3:
         return f"{np.mean(known):.1f}" if known else ""
-    low, high = stats.ttest_1samp(known, 0).confidence_interval(0.95)
-    return f"{np.mean(known):.1f} ({max(low, 0.0):.1f} to {min(high, 100.0):.1f})"
+    one = summary(known)
+    return f"{one['mean']:.1f} ({max(one['low'], 0.0):.1f} to {min(one['high'], 100.0):.1f})"
 
 
 def markdown(found: dict) -> str:
@@ -95,7 +96,9 @@ def markdown(found: dict) -> str:
         for label in ("untrained", *LABELS):
             if own := list(found[world].get(f"{label}-{reference}", {}).values()):
                 cells = [interval([seed[column] for seed in own]) for column in columns]
-                cells += [f"{np.mean([seed[kind] for seed in own]):+.4f}" for kind in KINDS]
+                for kind in KINDS:
+                    known = [seed[kind] for seed in own if kind in seed]
+                    cells.append(f"{np.mean(known):+.4f}" if known else "")
                 shown = LABELS.get(label, "nothing: the seed model")
                 lines.append(f"| {shown} | {len(own)} | " + " | ".join(cells) + " |")
         parts.append("\n".join(lines) + "\n")

@@ -7,6 +7,7 @@ import random
 
 import pytest
 
+from lab.placebo import measure
 from lab.placebo.measure import RESULTS, dialogues, markdown
 from lab.placebo.pairs import LABELS, labelled, sets, turns
 from sweet_rl.records import PreferencePair, Task, Trajectory
@@ -63,6 +64,16 @@ def test_dialogues_are_compared_by_their_sums_within_a_task():
         [dialogue("a", 1.0, 0.1, 0.1), dialogue("a", 0.0, 0.3), dialogue("b", 0.0, 9.0), dialogue("a", 0.0, 0.0)]
     )
     assert found == {"success": 50.0, "longer": 50.0}
+
+
+def test_only_measures_are_collected_and_not_the_manifests_beside_them(tmp_path, monkeypatch):
+    folder = tmp_path / "quick/seed0"
+    folder.mkdir(parents=True)
+    (folder / "true-seed.json").write_text('{"success": 90.0}')
+    (folder / "true-seed.ranked.jsonl.manifest.json").write_text('{"command": "rank"}')
+    monkeypatch.setattr(measure, "RESULTS", tmp_path)
+    measure.collect(str(tmp_path))
+    assert json.loads((tmp_path / "critics.json").read_text()) == {"quick": {"true-seed": {"seed0": {"success": 90.0}}}}
 
 
 def test_the_table_has_the_committed_figures():
