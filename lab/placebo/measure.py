@@ -65,14 +65,15 @@ def _percent(share: float | None) -> float | None:
 
 
 def collect(runs: str = "runs/placebo") -> None:
-    """Put WORLD/seedN/LABEL-REFERENCE.json of all seeds into one file."""
-    found: dict[str, Any] = defaultdict(lambda: defaultdict(dict))
+    """Put WORLD/seedN/LABEL-REFERENCE.json of all seeds into one file, which keeps what it had before."""
+    file = RESULTS / "critics.json"
+    found: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
     critics = {f"{label}-{reference}" for label, reference in product(("untrained", *LABELS), REFERENCES)}
     for path in sorted(Path(runs).glob("*/seed*/*-*.json")):
         if path.stem in critics:  # manifests lie beside them
-            found[path.parents[1].name][path.stem][path.parent.name] = json.loads(path.read_text())
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "critics.json").write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
+            own = found.setdefault(path.parents[1].name, {}).setdefault(path.stem, {})
+            own[path.parent.name] = json.loads(path.read_text())
+    file.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
 
 
 def interval(values: list[float | None]) -> str:

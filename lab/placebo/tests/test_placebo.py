@@ -66,14 +66,17 @@ def test_dialogues_are_compared_by_their_sums_within_a_task():
     assert found == {"success": 50.0, "longer": 50.0}
 
 
-def test_only_measures_are_collected_and_not_the_manifests_beside_them(tmp_path, monkeypatch):
-    folder = tmp_path / "quick/seed0"
-    folder.mkdir(parents=True)
-    (folder / "true-seed.json").write_text('{"success": 90.0}')
-    (folder / "true-seed.ranked.jsonl.manifest.json").write_text('{"command": "rank"}')
+def test_only_measures_are_collected_and_those_of_earlier_runs_stay(tmp_path, monkeypatch):
     monkeypatch.setattr(measure, "RESULTS", tmp_path)
-    measure.collect(str(tmp_path))
-    assert json.loads((tmp_path / "critics.json").read_text()) == {"quick": {"true-seed": {"seed0": {"success": 90.0}}}}
+    for seed, success in enumerate((90.0, 80.0)):
+        folder = tmp_path / f"run{seed}/quick/seed{seed}"
+        folder.mkdir(parents=True)
+        (folder / "true-seed.json").write_text(json.dumps({"success": success}))
+        (folder / "true-seed.ranked.jsonl.manifest.json").write_text('{"command": "rank"}')
+        measure.collect(str(tmp_path / f"run{seed}"))
+    assert json.loads((tmp_path / "critics.json").read_text()) == {
+        "quick": {"true-seed": {"seed0": {"success": 90.0}, "seed1": {"success": 80.0}}}
+    }
 
 
 def test_the_table_has_the_committed_figures():
