@@ -39,11 +39,12 @@ python scripts/sample_best_of_n.py --config $CONFIGS/sampling.yaml --model_id "$
     --input_path "$RUN/rewarded.jsonl" --output_path "$RUN/candidates.jsonl"
 for policy in $POLICIES; do
     began=$SECONDS order="${policy%-*}" rule="${policy#*-}" pairs="$RUN/turn_pairs_$policy.jsonl"
-    # 5. The paper's reference, the release's, the seed model in the place of the critic, or chance.
+    # 5. The paper's reference, the release's, the seed model in the place of the critic, chance, or the hidden rules.
     case "$order" in
         paper) how=(--model_id "$RUN/critic" --normalize turn --reference seed --reference_model_id "$AGENT") ;;
         release) how=(--model_id "$RUN/critic" --normalize turn --reference sampled) ;;
         untrained) how=(--model_id "$AGENT" --normalize turn --reference sampled) ;;
+        oracle) how=(--critic_type lab/repairs/oracle.py) ;;
         random) how=(--critic_type lab/repairs/chance.py --critic_settings "{\"seed\": $SEED}") ;;
     esac
     [ "$rule" != answers ] || how+=(--place_answers --task_type mini)

@@ -6,7 +6,10 @@ import pytest
 
 from lab.outcomes import LAB, markdown, paired, policies, success, together
 from lab.repairs.chance import Chance, ChanceSettings
-from sweet_rl.records import TurnCandidates
+from lab.repairs.oracle import Oracle, OracleSettings
+from sweet_rl.mini.tasks import make_tasks
+from sweet_rl.mini.worlds import QUICK
+from sweet_rl.records import Task, TurnCandidates
 
 
 def test_chance_gives_equal_texts_one_score_and_depends_on_the_seed():
@@ -14,6 +17,18 @@ def test_chance_gives_equal_texts_one_score_and_depends_on_the_seed():
     one, other = (Chance(ChanceSettings(seed)).scores([record])[0] for seed in (0, 1))
     assert one[0] == one[2] != one[1] and one != other
     assert one == Chance(ChanceSettings(0)).scores([record])[0]
+
+
+def test_the_oracle_puts_a_right_answer_over_a_useful_question_over_another_one_over_a_wrong_answer():
+    task = Task.from_dict(make_tasks(1, seed=3)[0])
+    asked = {topic.name: topic.questions[0] for topic in QUICK.topics}
+    hidden = [rule[0] for rule in task.extra["mini"]["rules"]]
+    other = next(name for name in asked if name not in hidden)
+    texts = [f"I WANT TO ANSWER:\n{task.ground_truth}", *(asked[name] for name in (hidden[0], other, hidden[1]))]
+    texts.append("I WANT TO ANSWER:\ndef wrong():\n    pass")
+    told = [{"text": "wish", "train": False}, {"text": asked[hidden[1]], "train": True}]
+    record = TurnCandidates(told, "old", texts, id="t-0", task=task, turn=1)
+    assert Oracle(OracleSettings()).scores([record]) == [[4, 2, 1, 1, 0]]  # the last question was asked before
 
 
 def test_differences_are_paired_by_seed_and_earlier_runs_come_from_their_table():
