@@ -24,7 +24,7 @@ RESULTS = Path(__file__).parent / "results"
 CELLS = RESULTS / "cells.json.gz"
 POLICIES = RESULTS / "policies.json.gz"
 RATE = "1e-3"  # of the policies that are reported
-TASKS = 1600  # training tasks of a cell, eight dialogues each, that the figure shows; the table has all
+NUMBERS = (800, 3200, 12800, 51200)  # of dialogues in the figure: eight a training task
 CELL = re.compile(r"cipher(\d+)-seed(\d+)-(\w+)-(\d+)")
 CRITICS = {
     "untrained": "untrained (PMI)",
@@ -127,30 +127,34 @@ def markdown(cells: Cells) -> str:
 
 
 def picture(cells: Cells, dark: bool = False) -> Any:
-    """Accuracy on turns beside accuracy on dialogues, a panel for each kind of replies; one small mark a cell."""
+    """Accuracy over the number of dialogues, a line a cell; above on turns, below on dialogues."""
     import matplotlib.pyplot as plt
 
-    turns, dialogues = by_critic(cells, "turns"), by_critic(cells, "dialogues")
-    kinds = [kind for kind in ("silent", "revealing") if any(key[0] == kind for key in turns)]
     accent, other, ink, _, settings = shade(dark)
-    names = [name for name in CRITICS if any(key[1] == name and key[2] == TASKS for key in turns)]
+    styles = {"untrained": (other, "v", ":"), "shuffled": (other, "s", "--"), "equation2": (ink, "o", "-")}
+    styles["kl"] = (accent, "D", "-")
     with plt.rc_context(settings):
-        figure, axes = plt.subplots(1, len(kinds), figsize=(4.3 * len(kinds), 3.0), sharey=True, squeeze=False)
-        for axis, kind in zip(axes[0], kinds, strict=True):
-            axis.axvline(50, color=ink, linewidth=0.8)
-            for place, name in enumerate(reversed(names)):
-                for found, color, shape, shift in ((dialogues, other, "s", -0.15), (turns, accent, "o", 0.15)):
-                    values = found.get((kind, name, TASKS), [])
-                    if values:
-                        axis.plot(values, [place + shift] * len(values), ".", color=color, markersize=4, alpha=0.6)
-                        label = ("turns" if found is turns else "dialogues") if place == 0 else None
-                        axis.plot(np.mean(values), place + shift, shape, color=color, markersize=7, label=label)
-            axis.set_xlim(38, 101)
-            axis.set_title(f"{kind} replies", fontsize=9, loc="left")
-            axis.set_xlabel("pairs of held-out tasks in the right order, %")
-            axis.grid(axis="y", visible=False)
-        axes[0][0].set_yticks(range(len(names)), [CRITICS[name] for name in reversed(names)])
-        axes[0][-1].legend(loc="upper right")
+        figure, axes = plt.subplots(2, 2, figsize=(8.6, 5.0), sharex=True, sharey=True)
+        for row, measure in zip(axes, ("turns", "dialogues"), strict=True):
+            for axis, kind in zip(row, ("silent", "revealing"), strict=True):
+                axis.axhline(50, color=ink, linewidth=0.6)
+                for name, (color, mark, line) in styles.items():
+                    lines: dict[tuple[int, int], list[tuple[int, float]]] = defaultdict(list)
+                    for cell in cells:
+                        if (cell["replies"], cell["critic"]) == (kind, name):
+                            lines[cell["cipher"], cell["seed"]].append((8 * cell["tasks"], cell[measure]))
+                    for place, points in enumerate(lines.values()):
+                        label = None if place else CRITICS[name]
+                        how = {"color": color, "markersize": 4, "linewidth": 1.0, "label": label}
+                        axis.plot(*zip(*sorted(points), strict=True), mark + line, **how)
+                axis.set_title(f"{kind} replies: {measure}", fontsize=9, loc="left")
+        axes[0][0].set_xscale("log")
+        axes[0][0].set_xticks(NUMBERS, [f"{number:,}" for number in NUMBERS])
+        axes[0][0].minorticks_off()
+        axes[0][0].set_ylim(38, 102)
+        figure.supxlabel("dialogues that the critic is trained on", fontsize=9)
+        figure.supylabel("pairs of held-out tasks in the right order, %", fontsize=9)
+        axes[0][1].legend(loc="upper left")
         figure.tight_layout()
     return figure
 
