@@ -24,14 +24,12 @@ TOGETHER = {  # rows of the table of docs/results.md: study, policy
     "multi-turn DPO, as many sampled tokens": ("controls", "dpo-1.test"),
     "SWEET-RL": ("controls", "sweet"),
     "the same, untrained critic": ("repairs", "untrained"),
+    "candidates in the order of the hidden rules": ("repairs", "oracle"),
+    "candidates in random order": ("repairs", "random"),
     "SWEET-RL, pairs by a gap of scores": ("repairs", "release-gap"),
-    "distillation": (
-        "controls",
-        "distillation-16.test",
-    ),
+    "distillation": ("controls", "distillation-16.test"),
     "SWEET-RL, paper's reference": ("repairs", "paper"),
     "paper's reference, answers placed by their reward": ("repairs", "paper-answers"),
-    "questions at random, answers placed by their reward": ("repairs", "random-answers"),
 }
 Outcomes = dict[str, dict[str, dict[str, str]]]  # world, policy, seed: 1 or 0 for each test task
 
