@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from sweet_rl.credit.answers import answer_rewards
 from sweet_rl.credit.critics import CriticType
+from sweet_rl.errors import UserError
 from sweet_rl.mini.credit_accuracy import ORDER, agent_messages
 from sweet_rl.mini.domains import MINI
 from sweet_rl.mini.oracle import is_answer, label_turn
@@ -34,7 +35,9 @@ class Oracle:
             assert record.task is not None  # or `answer_rewards` had said so
             if is_answer(text):
                 return ORDER.worth["complete" if rewards.get((record.task.id, text)) == 1.0 else "wrong"]
-            return ORDER.worth[label_turn(record.task, agent_messages(record), text) or "useless"]
+            if (word := label_turn(record.task, agent_messages(record), text)) is None:
+                raise UserError(f"candidates {record.id}: the task has no hidden rules; only mini tasks have them.")
+            return ORDER.worth[word]
 
         return [[worth(record, text) for text in record.additional_outputs] for record in records]
 

@@ -7,6 +7,7 @@ import pytest
 from lab.outcomes import LAB, markdown, paired, policies, success, together
 from lab.repairs.chance import Chance, ChanceSettings
 from lab.repairs.oracle import Oracle, OracleSettings
+from sweet_rl.errors import UserError
 from sweet_rl.mini.tasks import make_tasks
 from sweet_rl.mini.worlds import QUICK
 from sweet_rl.records import Task, TurnCandidates
@@ -29,6 +30,9 @@ def test_the_oracle_puts_a_right_answer_over_a_useful_question_over_another_one_
     told = [{"text": "wish", "train": False}, {"text": asked[hidden[1]], "train": True}]
     record = TurnCandidates(told, "old", texts, id="t-0", task=task, turn=1)
     assert Oracle(OracleSettings()).scores([record]) == [[4, 2, 1, 1, 0]]  # the last question was asked before
+    del task.extra["mini"]
+    with pytest.raises(UserError, match="t-0"):
+        Oracle(OracleSettings()).scores([record])
 
 
 def test_differences_are_paired_by_seed_and_earlier_runs_come_from_their_table():
