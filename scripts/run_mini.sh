@@ -3,7 +3,8 @@
 # function. Three to six minutes with the installation. Stopped at any point, the same command continues.
 #
 #   bash scripts/run_mini.sh                                 a table, and a page of everything, at the end
-#   OUT=runs/more NUM_TRAIN=100 bash scripts/run_mini.sh     on more tasks; AGENT=FOLDER: an agent of make_mini_agent.py
+#   OUT=runs/more NUM_TRAIN=100 bash scripts/run_mini.sh     on more tasks; DRAW=201: on other tasks
+#   OUT=runs/mine AGENT=FOLDER bash scripts/run_mini.sh      another agent (make_mini_agent.py)
 #   bash scripts/run_mini.sh --smoke                         every step on a handful of tasks
 #   bash scripts/reproduce.sh table2                         several seeds; other tables and figures: docs/reproduce.md
 #
@@ -11,7 +12,7 @@
 # shellcheck disable=SC2086 # $TRAIN, $SAMPLE and $PAIRS are several words or none
 set -euo pipefail
 
-SEED="${SEED:-0}" NUM_TRAIN="${NUM_TRAIN:-50}" NUM_TEST=400 AGENT="${AGENT:-mini}" # the packaged agent
+SEED="${SEED:-0}" DRAW="${DRAW:-0}" NUM_TRAIN="${NUM_TRAIN:-50}" NUM_TEST=400 AGENT="${AGENT:-mini}" # the packaged agent
 OUT="${OUT:-runs/mini${1:+-smoke}}" TRAIN="" SAMPLE="" PAIRS=""                    # where all is written; more flags
 case "$*" in
     "") ;;
@@ -35,7 +36,8 @@ evaluate() { # evaluate NAME MODEL: 8. Steps 1 and 2 on the test tasks.
 }
 
 # 0. Tasks: a vague description, a reference solution, ten hidden test calls.
-step tasks python scripts/make_mini_tasks.py --num_train "$NUM_TRAIN" --num_test "$NUM_TEST" --output_dir "$OUT/tasks"
+step tasks python scripts/make_mini_tasks.py --seed "$DRAW" --num_train "$NUM_TRAIN" --num_test "$NUM_TEST" \
+    --output_dir "$OUT/tasks"
 
 {
     # 1. Dialogues of the untrained agent with the human.

@@ -5,6 +5,7 @@
 #   bash lab/controls/run.sh                                        the hard world, seed 0
 #   WORLD=quick SEED=1 CONTROLS=distillation bash lab/controls/run.sh
 #   PART=validation EPOCHS=4 bash lab/controls/run.sh              another setting, on validation tasks
+#   WORLD=NAME AGENT=FOLDER DRAW=201 bash lab/controls/run.sh      another agent and other tasks, in the quick world
 #   NUM_TRAIN=8 NUM_TEST=4 bash lab/controls/run.sh                 every step on a handful of tasks
 set -euo pipefail
 
@@ -13,10 +14,9 @@ CONTROLS="${CONTROLS:-distillation dpo}" PART="${PART:-test}" EPOCHS="${EPOCHS:-
 OUT="$(realpath -m "${OUT:-runs/controls}")/$WORLD"
 RUN="$OUT/seed$SEED"
 case "$WORLD" in
-    hard) AGENT=mini_hard TASKS="--world hard" DRAW=1 ;;
-    *) AGENT=mini TASKS="" DRAW=0 ;;
+    hard) AGENT="${AGENT:-mini_hard}" CONFIGS=configs/mini_hard TASKS="--world hard" DRAW="${DRAW:-1}" ;;
+    *) AGENT="${AGENT:-mini}" CONFIGS=configs/mini TASKS="" DRAW="${DRAW:-0}" ;;
 esac
-CONFIGS=configs/$AGENT
 cd "$(dirname "$0")/../.."
 # shellcheck source-path=SCRIPTDIR source=../../scripts/environment.sh
 source scripts/environment.sh
@@ -39,21 +39,21 @@ for control in $CONTROLS; do
     case "$control" in
         distillation) # 200 dialogues with the solution in sight; imitation of those that succeeded, without it
             epochs="${EPOCHS:-16}" model="$RUN/distillation-$epochs"
-            python -m lab.controls.informed agent --model_id $AGENT --save_path "$OUT/informed_agent"
+            python -m lab.controls.informed agent --model_id "$AGENT" --save_path "$OUT/informed_agent"
             play informed 4 --task_type lab/controls/informed.py --agent_model "$OUT/informed_agent"
             python scripts/evaluate_code.py --input_path "$RUN/informed.jsonl" --output_path "$RUN/informed.graded.jsonl" |
                 grep '^success' | sed "s/^/with the solution in sight: /"
             python -m lab.controls.informed forget --input_path "$RUN/informed.graded.jsonl" \
                 --output_path "$RUN/forgetful.jsonl"
-            python scripts/train_sft.py --config $CONFIGS/rejection_fine_tuning.yaml --pretrain $AGENT --max_epochs "$epochs" \
+            python scripts/train_sft.py --config $CONFIGS/rejection_fine_tuning.yaml --pretrain "$AGENT" --max_epochs "$epochs" \
                 --dataset "$RUN/forgetful.jsonl" --save_path "$model" --seed "$SEED"
             ;;
         dpo) # 32 dialogues a task: as many sampled tokens as the dialogues and candidates of SWEET-RL, and as many pairs
             epochs="${EPOCHS:-1}" model="$RUN/dpo-$epochs"
-            play many 32 --agent_model $AGENT
+            play many 32 --agent_model "$AGENT"
             python scripts/evaluate_code.py --input_path "$RUN/many.jsonl" --k 32 --output_path "$RUN/many.graded.jsonl" \
                 --preference_path "$RUN/many.pairs.jsonl" >/dev/null
-            python scripts/train_dpo.py --config $CONFIGS/multi_turn_dpo.yaml --pretrain $AGENT --max_epochs "$epochs" \
+            python scripts/train_dpo.py --config $CONFIGS/multi_turn_dpo.yaml --pretrain "$AGENT" --max_epochs "$epochs" \
                 --max_pairs_per_prompt 32 --dataset "$RUN/many.pairs.jsonl" --save_path "$model" --seed "$SEED"
             ;;
         *) echo "run.sh: unknown control $control" >&2 && exit 2 ;;

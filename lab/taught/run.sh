@@ -4,11 +4,12 @@
 #
 #   bash lab/taught/run.sh                     a share of 0.1
 #   SHARE=0.05 SEED=1 bash lab/taught/run.sh   another share, another seed (with the same agent)
+#   AGENT=mini bash lab/taught/run.sh          an agent that is there
 set -euo pipefail
 
 SHARE="${SHARE:-0.1}" SEED="${SEED:-0}"
 OUT="$(realpath -m "${OUT:-runs/taught_$SHARE}")" # the agent, and a folder for each seed
-AGENT="$OUT/agent" RUN="$OUT/seed$SEED"
+RUN="$OUT/seed$SEED" AGENT="${AGENT:-$OUT/agent}"
 cd "$(dirname "$0")/../.."
 # shellcheck source-path=SCRIPTDIR source=../../scripts/environment.sh
 source scripts/environment.sh
@@ -16,7 +17,7 @@ install "[train]" sweet_rl transformers
 export OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1 # so small a model gains nothing from more threads
 
 # The agent, and the methods with the release's reference.
-python -m lab.taught.make_taught_agent --save_path "$AGENT" --informed_share "$SHARE" --num_steps 2400 --bf16
+[ "$AGENT" != "$OUT/agent" ] || python -m lab.taught.make_taught_agent --save_path "$AGENT" --informed_share "$SHARE" --num_steps 2400 --bf16
 AGENT="$AGENT" OUT="$RUN" SEED="$SEED" bash scripts/run_mini.sh
 
 # Steps 5 to 8 for two other critics: the untrained agent, and the trained critic with the paper's reference.

@@ -1,0 +1,106 @@
+"""The table of several agents and several draws of tasks, with intervals over both.
+
+python -m lab.outcomes collect --study agents --runs runs/agents   # into results/outcomes.json
+python -m lab.agents.crossed                                       # results/table.md of that file
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from lab.outcomes import LAB, committed, policies
+from sweet_rl.cli import run
+
+COMPARED = (  # better as declared, worse
+    ("sweet", "dpo"),
+    ("sweet", "rft"),
+    ("sweet", "untrained"),
+    ("dpo-1.test", "sweet"),
+    ("sweet", "seed"),
+)
+Cells = Mapping[tuple[int, int], float]  # by agent and draw
+
+
+class Interval(NamedTuple):
+    """A mean over cells, and its 95 % interval over agents and draws; without one where the design has a hole."""
+
+    mean: float
+    low: float | None = None
+    high: float | None = None
+
+    def __str__(self) -> str:
+        """In points, with signs."""
+        return f"{self.mean:+.1f}" + ("" if self.low is None else f" ({self.low:+.1f} to {self.high:+.1f})")
+
+
+def crossed(cells: Cells) -> Interval:
+    """The mean of a crossed design, agents and draws both random, one run a cell.
+
+    With a agents, d draws and mean squares A, D and E of agents, draws and the rest, the variance of the mean is
+    (A + D - E) / (a d), with Satterthwaite's degrees of freedom; E / (a d) where that is larger, which is what
+    agents and draws without an effect give.
+    """
+    agents, draws = (sorted({key[at] for key in cells}) for at in (0, 1))
+    if min(len(agents), len(draws)) < 2 or len(cells) < len(agents) * len(draws):
+        return Interval(float(np.mean(list(cells.values()))))
+    table = np.array([[cells[agent, draw] for draw in draws] for agent in agents])
+    mean, (a, d) = table.mean(), table.shape
+    by_agent, by_draw = table.mean(1, keepdims=True), table.mean(0, keepdims=True)
+    squares = {
+        "agents": (d * ((by_agent - mean) ** 2).sum() / (a - 1), a - 1),
+        "draws": (a * ((by_draw - mean) ** 2).sum() / (d - 1), d - 1),
+        "rest": (((table - by_agent - by_draw + mean) ** 2).sum() / ((a - 1) * (d - 1)), (a - 1) * (d - 1)),
+    }
+    (of_agents, _), (of_draws, _), (rest, freedom) = squares.values()
+    variance = of_agents + of_draws - rest
+    if variance > rest:
+        freedom = variance**2 / sum(square**2 / degrees for square, degrees in squares.values())
+    half = stats.t.ppf(0.975, freedom) * np.sqrt(max(variance, rest) / (a * d))
+    return Interval(float(mean), float(mean - half), float(mean + half))
+
+
+def found() -> dict[str, dict[tuple[int, int], float]]:
+    """Success in % by policy, agent and draw."""
+    by_policy: dict[str, dict[tuple[int, int], float]] = {}
+    for cell, own in committed("agents").items():
+        agent, draw = map(int, re.findall(r"\d+", cell))
+        for policy, seeds in own.items():
+            by_policy.setdefault(policy, {})[agent, draw] = seeds[0]
+    return by_policy
+
+
+def markdown() -> str:
+    """Success of each method by agent and over all cells, and the declared differences."""
+    success, names = found(), policies("agents")["names"]
+    agents, draws = (sorted({key[at] for cells in success.values() for key in cells}) for at in (0, 1))
+    lines = ["| success % | " + " | ".join(f"agent {agent}" for agent in agents) + " | all | lowest, highest cell |"]
+    lines.append("| --- |" + " ---: |" * (len(agents) + 2))
+    for policy in [name for name in names if name in success]:
+        cells = success[policy]
+        means = [[cells[agent, draw] for draw in draws if (agent, draw) in cells] for agent in agents]
+        row = [f"{np.mean(own):.1f}" if own else "" for own in [*means, list(cells.values())]]
+        row.append(f"{min(cells.values()):.1f}, {max(cells.values()):.1f}")
+        lines.append(f"| {names[policy]} | " + " | ".join(row) + " |")
+    lines += ["", "| difference | points | cells above 0 |", "| --- | ---: | ---: |"]
+    for better, worse in COMPARED:
+        one, other = success.get(better, {}), success.get(worse, {})
+        gaps = {cell: one[cell] - other[cell] for cell in sorted(one.keys() & other.keys())}
+        if gaps:
+            above = sum(gap > 0 for gap in gaps.values())
+            lines.append(f"| {names[better]} - {names[worse]} | {crossed(gaps)} | {above} of {len(gaps)} |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Write results/table.md."""
+    (LAB / "agents/results/table.md").write_text(markdown())
+    print(markdown())
+
+
+if __name__ == "__main__":
+    run(main)
