@@ -8,9 +8,14 @@ environment="${SWEET_RL_VENV:-$here/.venv}"
 # shellcheck disable=SC1091
 source "$environment/bin/activate"
 
-install() { # install EXTRAS [MODULE...]: the package with these extras; nothing if it and the modules are there
-    local pip="python -m pip install --quiet --disable-pip-version-check --no-compile" extras="$1" pin build=""
+# install EXTRAS [MODULE...]: the package with these extras. Nothing if it and the modules are there, or if it was
+# installed here before, with the same setup.py and constraints.txt.
+install() {
+    local pip="python -m pip install --quiet --disable-pip-version-check --no-compile" extras="$1" pin build="" asked
+    local record="$environment/installed$1"
+    asked="$here $(cat "$here/setup.py" "$here/constraints.txt" | cksum)"
     shift
+    [ "$(cat "$record" 2>/dev/null)" != "$asked" ] || return 0
     [ $# = 0 ] || ! (cd / && python -c "import importlib, sys; list(map(importlib.import_module, sys.argv[1:]))" "$@") \
         2>/dev/null || return 0
     pin=$(grep '^torch==' "$here/constraints.txt")
@@ -23,6 +28,7 @@ install() { # install EXTRAS [MODULE...]: the package with these extras; nothing
     $pip -c "$here/constraints.txt" -e "$here$extras"
     wait $!
     compile ""
+    echo "$asked" >"$record"
 }
 compile() { # compile FOLDER of the packages, on all cores, which pip does on one; without their tests and the hub's models
     python -c "import compileall, os, re, sys, sysconfig

@@ -16,7 +16,7 @@ else
     ruff check .
     ruff format --check .
     lint-imports
-    mypy
+    mypy --num-workers 2
     python tests/lint/argument_docs.py sweet_rl scripts lab visualizers
 fi
 # Two test files at a time, one thread each. tests/integration comes first: its long files must not be the last to start.

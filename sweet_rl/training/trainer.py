@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 from transformers import Trainer, TrainingArguments
 from transformers.integrations import TensorBoardCallback
-from transformers.trainer_callback import PrinterCallback, ProgressCallback, TrainerCallback
+from transformers.trainer_callback import PrinterCallback, ProgressCallback, TrainerCallback, TrainerControl
 
 from sweet_rl.chat import ChatFormat
 from sweet_rl.log_probs.logps import completion_logps
@@ -71,6 +71,8 @@ class GroupedTrainer(Trainer):
         chat: Chat format of the model.
         together: Largest number of examples with the same prompt that stay together.
     """
+
+    control: TrainerControl
 
     def __init__(
         self,
