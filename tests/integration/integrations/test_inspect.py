@@ -42,7 +42,9 @@ def log_of(folder: Path) -> Path:
     return log
 
 
-def test_mini_dialogues_and_rewards_equal_those_of_the_scripts(served, folder):
+def test_mini_dialogues_and_rewards_equal_those_of_the_scripts_also_scored_again_with_the_arguments_of_the_log(
+    served, folder
+):
     done = evaluate(folder, served.url, "mini", "--epochs", "2", "-T", "agent_prompt_path=mini_agent.txt")
     assert done.code == 0, done.err
     ours = graded_by_scripts(
@@ -50,18 +52,13 @@ def test_mini_dialogues_and_rewards_equal_those_of_the_scripts(served, folder):
     )
     assert imported(log_of(folder), folder / "imported.jsonl") == ours
     assert len({row["reward"] for row in ours.values()}) > 1
-
-
-def test_a_log_is_scored_again_by_the_scorer_and_the_arguments_that_it_names(served, folder):
-    assert evaluate(folder, served.url, "mini", "-T", "agent_prompt_path=mini_agent.txt").code == 0
     again = folder / "again.eval"
     done = run_tool(
         tool("inspect"), "score", log_of(folder), "--action", "overwrite", "--output-file", again,
         cwd=folder, LOCAL_BASE_URL=served.url, LOCAL_API_KEY="none", PYTHONPATH="",
     )  # fmt: skip
     assert done.code == 0 and again.is_file(), done.out + done.err
-    first = imported(log_of(folder), folder / "first.jsonl")
-    assert len(first) == 3 and imported(again, folder / "second.jsonl") == first
+    assert imported(again, folder / "imported_again.jsonl") == ours
 
 
 def in_this_process(monkeypatch, folder: Path, url: str, task: str, arguments: dict | None = None, **settings):
@@ -100,8 +97,9 @@ def test_a_dead_server_gives_no_reward(folder, monkeypatch):
     assert result.code == 1 and "none of its 3 dialogues has a reward" in result.err
 
 
+# Grading may take half of the time limit, on a busy machine too.
 @pytest.mark.parametrize(
-    ("limit", "turns"), [({"message_limit": 4}, 2), ({"time_limit": 3}, 1), ({"token_limit": 20}, 1)]
+    ("limit", "turns"), [({"message_limit": 4}, 2), ({"time_limit": 8}, 1), ({"token_limit": 20}, 1)]
 )
 def test_a_limit_ends_its_sample_only_and_the_dialogue_is_graded_as_it_stands(limit, turns, folder, monkeypatch):
     first = make_tasks(1, seed=4)[0]

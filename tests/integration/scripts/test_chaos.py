@@ -18,7 +18,7 @@ from tests.support.chaos_server import MODEL
 from tests.support.command_line import ROOT, call, count_rows, kill_when, read_rows, write_rows
 from tests.support.launched import free_port
 
-TASKS, SAMPLES, KILLS = 30, 4, 3
+TASKS, SAMPLES, KILLS = 16, 4, 3
 
 
 class Server:
@@ -59,7 +59,7 @@ def flags(place: Path, name: str, servers: list[Server], **more) -> dict:
 
 @pytest.mark.slow
 def test_the_records_are_those_of_an_undisturbed_run(tmp_path):
-    """120 dialogues, 5 % trouble of every kind, servers that die, and three times SIGKILL."""
+    """64 dialogues, 5 % trouble of every kind, servers that die, and three times SIGKILL."""
     tasks = [Task(f"Write number {n}: def f(x)", f"def f(x): return x * {n}", {"t": "f(1)"}) for n in range(TASKS)]
     write_rows(tmp_path / "tasks.jsonl", tasks)
     steady = Server(0.0)

@@ -107,7 +107,7 @@ def test_killed_and_continued_a_training_ends_with_the_same_weights(place, words
 def test_zero_3_on_two_nodes_killed_and_continued_by_two_processes_or_one_trains_as_plain_torch(
     place, words, tiny_chat_model
 ):
-    flags = words("three", "--zero_stage", 3, "--save_steps", 1)
+    flags = words("three", "--zero_stage", 3, "--save_steps", 2)
     kill(place / "with_deepspeed.py", place, flags, processes=2)
     assert (place / "three" / "checkpoints" / "checkpoint-4").is_dir()
     parts = [path for kind in ("*.pt", "*.safetensors") for path in (place / "three" / "checkpoints").rglob(kind)]
