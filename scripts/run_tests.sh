@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Sets up and runs lint and the library's tests, or the laboratory's tests, on a fresh machine (CPU is enough):
+# Sets up and runs lint and the library's tests, or the tests of the laboratory and the benchmarks, on a fresh machine
+# (CPU is enough):
 #   bash scripts/run_tests.sh [arguments of pytest]
 #   bash scripts/run_tests.sh lab [arguments of pytest]
 # Tests of pages need a browser: apt-get installs it if it is missing and this user may (root, sudo without password).
@@ -11,7 +12,7 @@ install "[test]"
 install_browser
 if [ "${1:-}" = lab ]; then
     shift
-    set -- -o testpaths=lab "$@"
+    set -- -o testpaths="lab benchmarks" "$@"
 else
     ruff check .
     ruff format --check .
