@@ -43,11 +43,15 @@ def crossed(cells: Cells) -> Interval:
 
     With a agents, d draws and mean squares A, D and E of agents, draws and the rest, the variance of the mean is
     (A + D - E) / (a d), with Satterthwaite's degrees of freedom; E / (a d) where that is larger, which is what
-    agents and draws without an effect give.
+    agents and draws without an effect give. With one agent, or one draw, it is the t interval over the others.
     """
     agents, draws = (sorted({key[at] for key in cells}) for at in (0, 1))
-    if min(len(agents), len(draws)) < 2 or len(cells) < len(agents) * len(draws):
-        return Interval(float(np.mean(list(cells.values()))))
+    values = list(cells.values())
+    if len(values) < max(2, len(agents) * len(draws)):
+        return Interval(float(np.mean(values)))
+    if min(len(agents), len(draws)) == 1:
+        low, high = stats.ttest_1samp(values, 0).confidence_interval(0.95)
+        return Interval(float(np.mean(values)), float(low), float(high))
     table = np.array([[cells[agent, draw] for draw in draws] for agent in agents])
     mean, (a, d) = table.mean(), table.shape
     by_agent, by_draw = table.mean(1, keepdims=True), table.mean(0, keepdims=True)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The quick world with another agent of the same recipe and another draw of tasks: all methods, and multi-turn DPO with
-# as many sampled tokens as SWEET-RL. An agent takes half an hour on one core, a draw ten to twenty minutes. Stopped, the
-# same command continues.
+# as many sampled tokens as SWEET-RL. An agent takes half an hour to 70 minutes on one core, a draw ten to twenty.
+# Stopped, the same command continues.
 #
 #   bash lab/agents/run.sh                        the packaged agent (0) and its tasks (draw 0)
 #   MAKER=2 DRAW=202 bash lab/agents/run.sh       the agent of seed 2, other training and test tasks

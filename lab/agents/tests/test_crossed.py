@@ -6,6 +6,7 @@ import pytest
 from scipy import stats
 
 from lab.agents import crossed
+from lab.outcomes import LAB
 
 
 def cells(table):
@@ -30,3 +31,11 @@ def test_both_effects_add_up_less_the_rest():
 
 def test_a_design_with_a_hole_has_a_mean_only():
     assert str(crossed.crossed({(0, 0): 1.0, (0, 1): 2.0, (1, 0): 3.0})) == "+2.0"
+
+
+def test_one_agent_has_the_t_interval_of_its_draws():
+    assert str(crossed.crossed({(0, 0): 0.0, (0, 1): 2.0})) == "+1.0 (-11.7 to +13.7)"  # 12.706 times a deviation of 1
+
+
+def test_the_table_has_the_committed_outcomes():
+    assert (LAB / "agents/results/table.md").read_text() == crossed.markdown()
