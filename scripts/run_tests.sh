@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Sets up and runs lint and the library's tests, or the tests of the laboratory and the benchmarks, on a fresh machine
-# (CPU is enough):
+# Sets up and runs, on a fresh machine (CPU is enough), lint and the library's tests; or those of the laboratory, of the
+# benchmarks and of the versions for GPUs:
 #   bash scripts/run_tests.sh [arguments of pytest]
 #   bash scripts/run_tests.sh lab [arguments of pytest]
 # Tests of pages need a browser: apt-get installs it if it is missing and this user may (root, sudo without password).
