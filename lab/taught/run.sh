@@ -17,7 +17,9 @@ install "[train]" sweet_rl transformers
 export OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1 # so small a model gains nothing from more threads
 
 # The agent, and the methods with the release's reference.
-[ "$AGENT" != "$OUT/agent" ] || python -m lab.taught.make_taught_agent --save_path "$AGENT" --informed_share "$SHARE" --num_steps 2400 --bf16
+if [ "$AGENT" = "$OUT/agent" ]; then
+    python -m lab.taught.make_taught_agent --save_path "$AGENT" --informed_share "$SHARE" --num_steps 2400 --bf16
+fi
 AGENT="$AGENT" OUT="$RUN" SEED="$SEED" bash scripts/run_mini.sh
 
 # Steps 5 to 8 for two other critics: the untrained agent, and the trained critic with the paper's reference.
