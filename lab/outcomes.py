@@ -10,6 +10,7 @@ names of its runs), and `against`, the policies that the others are compared wit
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import fire
@@ -74,7 +75,11 @@ def success(outcomes: Outcomes, earlier: dict) -> dict[str, dict[str, dict[int, 
 def paired(better: dict[int, float], worse: dict[int, float]) -> str:
     """Mean difference over the seeds of both, with its 95 % t interval."""
     seeds = sorted(set(better) & set(worse))
-    one = difference([better[seed] for seed in seeds], [worse[seed] for seed in seeds])
+    return shown(difference([better[seed] for seed in seeds], [worse[seed] for seed in seeds]))
+
+
+def shown(one: Mapping[str, float]) -> str:
+    """A mean in points with its interval, if it has one."""
     interval = f" ({one['low']:+.1f} to {one['high']:+.1f})" if "low" in one else ""
     return f"{one['mean']:+.1f}{interval}"
 

@@ -8,14 +8,14 @@ environment="${SWEET_RL_VENV:-$here/.venv}"
 # shellcheck disable=SC1091
 source "$environment/bin/activate"
 
-# install EXTRAS [MODULE...]: the package with these extras. Nothing if it and the modules are there, or if it was
-# installed here before, with the same setup.py and constraints.txt.
+# install EXTRAS [MODULE...]: the package with these extras. Nothing if the modules are there; without modules, nothing if
+# it was installed here before with the same setup.py and constraints.txt.
 install() {
     local pip="python -m pip install --quiet --disable-pip-version-check --no-compile" extras="$1" pin build="" asked
     local record="$environment/installed$1"
     asked="$here $(cat "$here/setup.py" "$here/constraints.txt" | cksum)"
     shift
-    [ "$(cat "$record" 2>/dev/null)" != "$asked" ] || return 0
+    [ $# != 0 ] || [ "$(cat "$record" 2>/dev/null)" != "$asked" ] || return 0
     [ $# = 0 ] || ! (cd / && python -c "import importlib, sys; list(map(importlib.import_module, sys.argv[1:]))" "$@") \
         2>/dev/null || return 0
     pin=$(grep '^torch==' "$here/constraints.txt")

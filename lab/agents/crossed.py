@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import NamedTuple
 
 import numpy as np
 from scipy import stats
 
-from lab.outcomes import LAB, committed, policies
+from lab.outcomes import LAB, committed, policies, shown
+from lab.overview.overview import summary
 from sweet_rl.cli import run
 
 COMPARED = (  # better as declared, worse
@@ -26,46 +26,31 @@ COMPARED = (  # better as declared, worse
 Cells = Mapping[tuple[int, int], float]  # by agent and draw
 
 
-class Interval(NamedTuple):
-    """A mean over cells, and its 95 % interval over agents and draws; without one where the design has a hole."""
+def crossed(cells: Cells) -> dict[str, float]:
+    """The mean over agents and draws, both random, one run a cell, and its 95 % interval: low and high.
 
-    mean: float
-    low: float | None = None
-    high: float | None = None
-
-    def __str__(self) -> str:
-        """In points, with signs."""
-        return f"{self.mean:+.1f}" + ("" if self.low is None else f" ({self.low:+.1f} to {self.high:+.1f})")
-
-
-def crossed(cells: Cells) -> Interval:
-    """The mean of a crossed design, agents and draws both random, one run a cell.
-
-    With a agents, d draws and mean squares A, D and E of agents, draws and the rest, the variance of the mean is
-    (A + D - E) / (a d), with Satterthwaite's degrees of freedom; E / (a d) where that is larger, which is what
-    agents and draws without an effect give. With one agent, or one draw, it is the t interval over the others.
+    A design with a hole has no interval. With one agent, or one draw, it is the t interval over the others. Else, with
+    a agents, d draws and mean squares A, D and E of agents, draws and the rest, the variance of the mean is
+    (A + D - E) / (a d), with Satterthwaite's degrees of freedom, or E / (a d) where that is larger.
     """
     agents, draws = (sorted({key[at] for key in cells}) for at in (0, 1))
     values = list(cells.values())
     if len(values) < max(2, len(agents) * len(draws)):
-        return Interval(float(np.mean(values)))
+        return {"mean": float(np.mean(values))}
     if min(len(agents), len(draws)) == 1:
-        low, high = stats.ttest_1samp(values, 0).confidence_interval(0.95)
-        return Interval(float(np.mean(values)), float(low), float(high))
+        return summary(values)
     table = np.array([[cells[agent, draw] for draw in draws] for agent in agents])
     mean, (a, d) = table.mean(), table.shape
     by_agent, by_draw = table.mean(1, keepdims=True), table.mean(0, keepdims=True)
-    squares = {
-        "agents": (d * ((by_agent - mean) ** 2).sum() / (a - 1), a - 1),
-        "draws": (a * ((by_draw - mean) ** 2).sum() / (d - 1), d - 1),
-        "rest": (((table - by_agent - by_draw + mean) ** 2).sum() / ((a - 1) * (d - 1)), (a - 1) * (d - 1)),
-    }
-    (of_agents, _), (of_draws, _), (rest, freedom) = squares.values()
+    freedom = (a - 1) * (d - 1)
+    of_agents = d * ((by_agent - mean) ** 2).sum() / (a - 1)
+    of_draws = a * ((by_draw - mean) ** 2).sum() / (d - 1)
+    rest = ((table - by_agent - by_draw + mean) ** 2).sum() / freedom
     variance = of_agents + of_draws - rest
     if variance > rest:
-        freedom = variance**2 / sum(square**2 / degrees for square, degrees in squares.values())
+        freedom = variance**2 / (of_agents**2 / (a - 1) + of_draws**2 / (d - 1) + rest**2 / freedom)
     half = stats.t.ppf(0.975, freedom) * np.sqrt(max(variance, rest) / (a * d))
-    return Interval(float(mean), float(mean - half), float(mean + half))
+    return {"mean": mean, "low": mean - half, "high": mean + half}
 
 
 def found() -> dict[str, dict[tuple[int, int], float]]:
@@ -96,7 +81,7 @@ def markdown() -> str:
         gaps = {cell: one[cell] - other[cell] for cell in sorted(one.keys() & other.keys())}
         if gaps:
             above = sum(gap > 0 for gap in gaps.values())
-            lines.append(f"| {names[better]} - {names[worse]} | {crossed(gaps)} | {above} of {len(gaps)} |")
+            lines.append(f"| {names[better]} - {names[worse]} | {shown(crossed(gaps))} | {above} of {len(gaps)} |")
     return "\n".join(lines) + "\n"
 
 

@@ -29,9 +29,9 @@ def torchrun(script: Path, flags: Sequence[object], nodes: int = 1, processes: i
     return [[*words, "--node_rank", str(node), str(script), *map(str, flags)] for node in range(nodes)]
 
 
-def deepspeed(script: Path, flags: Sequence[object], folder: Path) -> list[list[str]]:
-    """The command of DeepSpeed's launcher for one process, with a host file, which is written to `folder`."""
-    (folder / "hosts").write_text("localhost slots=1\n")
+def deepspeed(script: Path, flags: Sequence[object], folder: Path, processes: int = 2) -> list[list[str]]:
+    """The command of DeepSpeed's launcher with a host file, which is written to `folder`."""
+    (folder / "hosts").write_text(f"localhost slots={processes}\n")
     words = [sys.executable, "-c", "from deepspeed.launcher.runner import main; main()"]
     words += ["--hostfile", str(folder / "hosts"), "--no_ssh_check", "--master_addr", "127.0.0.1"]
     return [[*words, "--master_port", free_port(), str(script), *map(str, flags)]]

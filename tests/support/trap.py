@@ -180,7 +180,7 @@ def main(browser: str, scripts: str, which: str, plain: bool) -> None:
             started = time.monotonic()
             drawn = draw(page, LIMIT if which == "soak" or name in ENDLESS[scripts] else PATIENCE)
             seconds = time.monotonic() - started
-            looked = which == "soak" or number % 4 == 3 or name == LEAVES_SOMETHING
+            looked = which == "soak" or scripts == "off" or number % 4 == 3 or name == LEAVES_SOMETHING
             after = draw(HONEST) if looked else honest
             line = {
                 "name": name,

@@ -118,11 +118,10 @@ def test_zero_3_on_two_nodes_killed_and_continued_by_two_processes_or_one_trains
     shutil.copytree(place / "three", place / "alone")
 
     released = "--eval_steps -1 --flash_attn --chosen_key chosen --rejected_key rejected".split()
-    code, printed = warm(place / "with_deepspeed.py", [*flags, *released], processes=2)
+    code, printed = run_together(deepspeed(place / "with_deepspeed.py", [*flags, *released], place))
     assert code == 0 and "going on from step 4" in printed, printed[-3000:]
     assert printed.count("--flash_attn is not needed") == 1  # by the first process
-    flags = words("alone", "--zero_stage", 3)
-    code, alone = run_together(deepspeed(place / "with_deepspeed.py", flags, place))
+    code, alone = warm(place / "with_deepspeed.py", words("alone", "--zero_stage", 3))
     assert code == 0 and "going on from step 4" in alone, alone[-3000:]
     for name in ("three", "alone"):
         assert_as_one_process_trains(place, name)

@@ -86,7 +86,7 @@ def is_linear(reader, opening: str, piece: str, end: str) -> bool:
 @pytest.mark.parametrize("name", READERS)
 def test_a_reader_of_texts_takes_linear_time(name):
     draw = random.Random(name)
-    pairs = draw.sample([a + b for a, b in product(PIECES, repeat=2)], 80)
+    pairs = draw.sample([a + b for a, b in product(PIECES, repeat=2)], 150)
     shapes = [(opening, piece, "\0") for opening in PIECES for piece in REPEATED]
     shapes += [(draw.choice(["", *PIECES]), piece, draw.choice(ENDS)) for piece in [*PIECES, *pairs]]
     assert [shape for shape in shapes if not is_linear(READERS[name], *shape)] == []
