@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 
 # Imports of torch stand in the fixtures, because tests that need no model start without it.
@@ -61,3 +63,12 @@ def perturbed_mini(tmp_path_factory) -> str:
     from tests.support.perturbed_model import save_perturbed_mini
 
     return save_perturbed_mini(tmp_path_factory.mktemp("perturbed_mini") / "model")
+
+
+def pytest_collection_finish() -> None:
+    """Trainings collect garbage often; what was imported by now is none."""
+    gc.freeze()
+
+
+def pytest_sessionfinish() -> None:
+    gc.unfreeze()

@@ -15,8 +15,8 @@ from unittest import mock
 
 from tests.support.launched import ENVIRONMENT, free_port
 
-# What cannot be imported is left out. DeepSpeed imports Muon, and with it the compiler of torch, when a training begins.
-# The last one keeps all that was imported out of the garbage collections of a training.
+# What cannot be imported is left out. DeepSpeed imports Muon, and with it torch's compiler, when a training begins. The
+# last one keeps all that was imported out of the garbage collections of a training.
 PRELOADED = [
     "sweet_rl.training.dpo", "sweet_rl.rollout.simulate", "sweet_rl.evaluation.evaluate",
     "transformers.models.llama.modeling_llama", "peft", "deepspeed", "deepspeed.runtime.zero.muon.original_muon",
