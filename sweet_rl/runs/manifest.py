@@ -9,6 +9,7 @@ import os
 import platform
 import time
 from collections.abc import Sequence
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -57,7 +58,7 @@ class Manifest:
             "settings": _as_json(settings),
             "seed": settings.get("seed"),
             "inputs": {str(name): _checked_hash(name) for name in inputs if name is not None},
-            "versions": _versions(),
+            "versions": dict(_versions()),
             "template_date": TEMPLATE_DATE.isoformat(),
             "started": _now(),
         }
@@ -258,6 +259,7 @@ def _now() -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
+@cache
 def _versions() -> dict[str, str]:
     versions = {"python": platform.python_version(), "sweet_rl": sweet_rl.__version__}
     for name in _PACKAGES:
