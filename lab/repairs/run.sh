@@ -39,13 +39,17 @@ python scripts/sample_best_of_n.py --config $CONFIGS/sampling.yaml --model_id "$
     --input_path "$RUN/rewarded.jsonl" --output_path "$RUN/candidates.jsonl"
 for policy in $POLICIES; do
     began=$SECONDS order="${policy%-*}" rule="${policy#*-}" pairs="$RUN/turn_pairs_$policy.jsonl"
-    # 5. The paper's reference, the release's, the seed model in the place of the critic, chance, or the hidden rules.
+    # 5. The paper's reference, the release's, the seed model in the place of the critic, the hidden rules, chance, or two
+    # dialogues from each candidate.
     case "$order" in
         paper) how=(--model_id "$RUN/critic" --normalize turn --reference seed --reference_model_id "$AGENT") ;;
         release) how=(--model_id "$RUN/critic" --normalize turn --reference sampled) ;;
         untrained) how=(--model_id "$AGENT" --normalize turn --reference sampled) ;;
         oracle) how=(--critic_type lab/repairs/oracle.py) ;;
         random) how=(--critic_type lab/repairs/chance.py --critic_settings "{\"seed\": $SEED}") ;;
+        rollouts)
+            how=(--critic_type lab/repairs/rollouts.py --critic_settings "{\"model_id\": \"$AGENT\", \"seed\": $SEED}")
+            ;;
     esac
     [ "$rule" != answers ] || how+=(--place_answers --task_type mini)
     ranked="$RUN/ranked_$policy.jsonl"
