@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Matched controls, one world and seed: hint distillation, and multi-turn DPO with as many sampled tokens as SWEET-RL.
-# About a quarter of an hour on one core. Stopped, the same command continues.
+# Matched controls, one world and seed: hint distillation, and multi-turn DPO and rejection fine-tuning with as many sampled
+# tokens as SWEET-RL. About a quarter of an hour on one core. Stopped, the same command continues.
 #
 #   bash lab/controls/run.sh                                        the hard world, seed 0
 #   WORLD=quick SEED=1 CONTROLS=distillation bash lab/controls/run.sh
@@ -10,7 +10,7 @@
 set -euo pipefail
 
 WORLD="${WORLD:-hard}" SEED="${SEED:-0}" NUM_TRAIN="${NUM_TRAIN:-50}" NUM_TEST="${NUM_TEST:-400}"
-CONTROLS="${CONTROLS:-distillation dpo}" PART="${PART:-test}" EPOCHS="${EPOCHS:-}" # default: the chosen epochs
+CONTROLS="${CONTROLS:-distillation dpo rft}" PART="${PART:-test}" EPOCHS="${EPOCHS:-}" # default: the chosen epochs
 OUT="$(realpath -m "${OUT:-runs/controls}")/$WORLD"
 RUN="$OUT/seed$SEED"
 case "$WORLD" in
@@ -48,13 +48,19 @@ for control in $CONTROLS; do
             python scripts/train_sft.py --config $CONFIGS/rejection_fine_tuning.yaml --pretrain "$AGENT" --max_epochs "$epochs" \
                 --dataset "$RUN/forgetful.jsonl" --save_path "$model" --seed "$SEED"
             ;;
-        dpo) # 32 dialogues a task: as many sampled tokens as the dialogues and candidates of SWEET-RL, and as many pairs
-            epochs="${EPOCHS:-1}" model="$RUN/dpo-$epochs"
+        dpo | rft) # 32 dialogues a task: as many sampled tokens as the dialogues and candidates of SWEET-RL, and as many pairs
             play many 32 --agent_model "$AGENT"
             python scripts/evaluate_code.py --input_path "$RUN/many.jsonl" --k 32 --output_path "$RUN/many.graded.jsonl" \
                 --preference_path "$RUN/many.pairs.jsonl" >/dev/null
-            python scripts/train_dpo.py --config $CONFIGS/multi_turn_dpo.yaml --pretrain "$AGENT" --max_epochs "$epochs" \
-                --max_pairs_per_prompt 32 --dataset "$RUN/many.pairs.jsonl" --save_path "$model" --seed "$SEED"
+            if [ "$control" = dpo ]; then
+                epochs="${EPOCHS:-1}" model="$RUN/dpo-$epochs"
+                python scripts/train_dpo.py --config $CONFIGS/multi_turn_dpo.yaml --pretrain "$AGENT" --max_epochs "$epochs" \
+                    --max_pairs_per_prompt 32 --dataset "$RUN/many.pairs.jsonl" --save_path "$model" --seed "$SEED"
+            else
+                epochs="${EPOCHS:-16}" model="$RUN/rft-$epochs"
+                python scripts/train_sft.py --config $CONFIGS/rejection_fine_tuning.yaml --pretrain "$AGENT" \
+                    --max_epochs "$epochs" --dataset "$RUN/many.graded.jsonl" --save_path "$model" --seed "$SEED"
+            fi
             ;;
         *) echo "run.sh: unknown control $control" >&2 && exit 2 ;;
     esac
