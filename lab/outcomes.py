@@ -10,13 +10,13 @@ names of its runs), and `against`, the policies that the others are compared wit
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import fire
 import numpy as np
 
-from lab.overview.overview import difference, runs
+from lab.overview.overview import difference, runs, summary
 from sweet_rl.records import Trajectory, read_records
 
 LAB = Path(__file__).parent
@@ -82,6 +82,17 @@ def shown(one: Mapping[str, float]) -> str:
     """A mean in points with its interval, if it has one."""
     interval = f" ({one['low']:+.1f} to {one['high']:+.1f})" if "low" in one else ""
     return f"{one['mean']:+.1f}{interval}"
+
+
+def percent(values: Sequence[float]) -> str:
+    """The mean of values in % with its 95 % t interval; of two values both, because theirs is as wide as the scale."""
+    if not values:
+        return ""
+    one = summary(values)
+    if len(values) == 2:
+        return f"{one['mean']:.1f} ({values[0]:.1f}, {values[1]:.1f})"
+    interval = f" ({max(one['low'], 0.0):.1f} to {min(one['high'], 100.0):.1f})" if len(values) > 2 else ""
+    return f"{one['mean']:.1f}{interval}"
 
 
 def committed(study: str) -> dict[str, dict[str, dict[int, float]]]:

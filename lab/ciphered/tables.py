@@ -15,9 +15,9 @@ from typing import Any
 
 import fire
 import numpy as np
-from scipy import stats
 
 from lab.figures import shade
+from lab.outcomes import percent
 from sweet_rl.records import Trajectory, read_records
 
 RESULTS = Path(__file__).parent / "results"
@@ -91,7 +91,7 @@ def policy_table(policies: Cells) -> str:
     for one in policies:
         found[one["policy"]].append(100 * float(np.mean(list(one["outcomes"].values()))))
     lines = ["| policy | cells | success % |", "| --- | ---: | ---: |"]
-    lines += [f"| {name} | {len(found[name])} | {interval(found[name])} |" for name in POLICY_NAMES if name in found]
+    lines += [f"| {name} | {len(found[name])} | {percent(found[name])} |" for name in POLICY_NAMES if name in found]
     return "\n".join(lines) + "\n"
 
 
@@ -103,15 +103,6 @@ def by_critic(cells: Cells, measure: str) -> dict[tuple[str, str, int], list[flo
     return found
 
 
-def interval(values: list[float]) -> str:
-    """Mean and 95 % t interval over cells; of two cells both values."""
-    mean = float(np.mean(values))
-    if len(values) < 3:  # an interval of two is as wide as the scale
-        return f"{mean:.1f}" if len(values) == 1 else f"{mean:.1f} ({values[0]:.1f}, {values[1]:.1f})"
-    low, high = stats.ttest_1samp(values, 0).confidence_interval(0.95)
-    return f"{mean:.1f} ({low:.1f} to {min(high, 100.0):.1f})"
-
-
 def markdown(cells: Cells) -> str:
     """A row for each critic, kind of replies and number of dialogues."""
     measures = [by_critic(cells, name) for name in ("turns", "dialogues", "last_turn_if_1", "last_turn_if_0")]
@@ -121,7 +112,7 @@ def markdown(cells: Cells) -> str:
     for key in sorted(measures[0], key=lambda key: (key[0], key[2], order.index(key[1]))):
         replies, critic, tasks = key
         turns, dialogues, success, failure = (measure[key] for measure in measures)
-        shown = [interval(turns), interval(dialogues), f"{np.mean(success):+.2f}", f"{np.mean(failure):+.2f}"]
+        shown = [percent(turns), percent(dialogues), f"{np.mean(success):+.2f}", f"{np.mean(failure):+.2f}"]
         lines.append(f"| {replies} | {CRITICS[critic]} | {8 * tasks:,} | {len(turns)} | " + " | ".join(shown) + " |")
     return "\n".join(lines) + "\n"
 

@@ -16,7 +16,7 @@ from typing import Any
 import fire
 import numpy as np
 
-from lab.overview.overview import summary
+from lab.outcomes import percent
 from lab.placebo.pairs import LABELS
 from sweet_rl.mini.credit_accuracy import credit_accuracy, judged, read_judged
 from sweet_rl.records import Trajectory, read_records
@@ -76,15 +76,6 @@ def collect(runs: str = "runs/placebo") -> None:
     file.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
 
 
-def interval(values: list[float | None]) -> str:
-    """Mean and 95 % t interval over seeds."""
-    known = [value for value in values if value is not None]
-    if len(known) < 3:
-        return f"{np.mean(known):.1f}" if known else ""
-    one = summary(known)
-    return f"{one['mean']:.1f} ({max(one['low'], 0.0):.1f} to {min(one['high'], 100.0):.1f})"
-
-
 def markdown(found: dict) -> str:
     """For each world and reference a row for each label: decisions and pairs of dialogues in %, mean score of kinds."""
     columns = [*DECISIONS, "success", "longer"]
@@ -96,7 +87,7 @@ def markdown(found: dict) -> str:
         lines.append("| --- | ---: |" + " ---: |" * len(heads))
         for label in ("untrained", *LABELS):
             if own := list(found[world].get(f"{label}-{reference}", {}).values()):
-                cells = [interval([seed[column] for seed in own]) for column in columns]
+                cells = [percent([seed[column] for seed in own if seed[column] is not None]) for column in columns]
                 for kind in KINDS:
                     known = [seed[kind] for seed in own if kind in seed]
                     cells.append(f"{np.mean(known):+.4f}" if known else "")

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from lab.outcomes import LAB, markdown, paired, policies, success, together
+from lab.outcomes import LAB, markdown, paired, percent, policies, success, together
 from lab.repairs.chance import Chance, ChanceSettings
 from lab.repairs.oracle import Oracle, OracleSettings
 from lab.repairs.rollouts import Rollouts, RolloutSettings
@@ -87,6 +87,12 @@ def test_differences_are_paired_by_seed_and_earlier_runs_come_from_their_table()
     assert paired({0: 10.0, 1: 20.0, 2: 99.0}, {0: 8.0, 1: 16.0}) == "+3.0 (-9.7 to +15.7)"  # t of one degree: 12.706
     found = success({"quick": {"release-answers": {"1": "1101"}}}, policies("repairs")["earlier"])
     assert found["quick"]["release-answers"] == {1: 75.0} and found["quick"]["release"][1] == pytest.approx(91.0)
+
+
+def test_a_share_has_its_interval_within_the_scale_or_both_values():
+    assert percent([8, 10, 12]) == "10.0 (5.0 to 15.0)"  # t of two degrees: 4.303; 4.303 * 2 / sqrt(3) = 4.97
+    assert percent([0, 50, 100]) == "50.0 (0.0 to 100.0)"
+    assert (percent([8, 10]), percent([8]), percent([])) == ("9.0 (8.0, 10.0)", "8.0", "")
 
 
 @pytest.mark.parametrize("study", ["repairs", "controls"])
