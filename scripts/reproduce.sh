@@ -5,6 +5,7 @@
 #   WORLD=hard SEEDS=2 bash scripts/reproduce.sh table2       the hard world, 2 seeds
 #   bash scripts/reproduce.sh list                            all tables and figures (docs/reproduce.md)
 set -euo pipefail
+case "${1:-}" in -h | --help) sed -n '/^set/q; /shellcheck/d; 2,$s/^# \{0,1\}//p' "$0" && exit ;; esac
 cd "$(dirname "$0")/.."
 case " $* " in *" --mini "* | *" --paper "* | *" --world "* | *" --seeds "* | *" --output "*)
     echo "reproduce.sh: its options are variables now: WORLD=hard SEEDS=2 OUT=FOLDER bash scripts/reproduce.sh table2" \

@@ -13,6 +13,8 @@
 # GPUs and the human's server: gpus.sh. All tables: reproduce.sh.
 # shellcheck disable=SC2086 # launchers and flags are several words or none
 set -euo pipefail
+case "${1:-}" in -h | --help) sed -n '/^set/q; /shellcheck/d; 2,$s/^# \{0,1\}//p' "$0" && exit ;; esac
+case "$*" in "" | --smoke) ;; *) echo "run_backend.sh: unknown option $* (there is --smoke)" >&2 && exit 2 ;; esac
 
 records() { # a path seen from the folder of the call; a name on the hub as it is
     if [[ "$1" =~ ^(hf://|colbench/) && ! -e "$1" ]]; then echo "$1"; else realpath -m "$1"; fi
@@ -26,14 +28,10 @@ TRAIN="${TRAIN_FLAGS:-}" PLAY="${PLAY_FLAGS:-}" SAMPLE="" RANK="${RANK_FLAGS:-}"
 cd "$(dirname "$0")/.."
 # shellcheck source-path=SCRIPTDIR source=steps.sh
 source scripts/steps.sh
-case "$*" in
-    "") ;;
-    --smoke)
-        # shellcheck source-path=SCRIPTDIR source=smoke.sh
-        source scripts/smoke.sh
-        ;;
-    *) echo "run_backend.sh: unknown option $* (there is --smoke)" >&2 && exit 2 ;;
-esac
+if [ $# != 0 ]; then
+    # shellcheck source-path=SCRIPTDIR source=smoke.sh
+    source scripts/smoke.sh
+fi
 # shellcheck source-path=SCRIPTDIR source=gpus.sh
 source scripts/gpus.sh
 preflight "critic rejection_fine_tuning multi_turn_dpo actor"

@@ -14,6 +14,8 @@
 # human's server: gpus.sh.
 # shellcheck disable=SC2034,SC2086 # variables of gpus.sh; launchers and flags are several words or none
 set -euo pipefail
+case "${1:-}" in -h | --help) sed -n '/^set/q; /shellcheck/d; 2,$s/^# \{0,1\}//p' "$0" && exit ;; esac
+[ $# = 0 ] || { echo "run_frontend.sh: unknown option $* (it has none)" >&2 && exit 2; }
 
 records() { # a path seen from the folder of the call; a name on the hub as it is
     if [[ "$1" =~ ^(hf://|colbench/) && ! -e "$1" ]]; then echo "$1"; else realpath -m "$1"; fi

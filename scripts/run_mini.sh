@@ -11,6 +11,7 @@
 # `{ step ...; step ...; } &` is a lane: steps in turn, beside those of another lane (steps.sh).
 # shellcheck disable=SC2086 # $TRAIN, $SAMPLE and $PAIRS are several words or none
 set -euo pipefail
+case "${1:-}" in -h | --help) sed -n '/^set/q; /shellcheck/d; 2,$s/^# \{0,1\}//p' "$0" && exit ;; esac
 
 SEED="${SEED:-0}" DRAW="${DRAW:-0}" NUM_TRAIN="${NUM_TRAIN:-50}" NUM_TEST=400 AGENT="${AGENT:-mini}" # the packaged agent
 OUT="${OUT:-runs/mini${1:+-smoke}}" TRAIN="" SAMPLE="" PAIRS=""                    # where all is written; more flags

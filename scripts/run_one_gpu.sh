@@ -10,6 +10,7 @@
 #
 # AGENT=meta-llama/Llama-3.2-3B-Instruct: a larger agent. Other variables: run_backend.sh and gpus.sh.
 set -euo pipefail
+case "${1:-}" in -h | --help) sed -n '/^set/q; /shellcheck/d; 2,$s/^# \{0,1\}//p' "$0" && exit ;; esac
 
 export AGENT="${AGENT:-Qwen/Qwen2.5-1.5B-Instruct}" CONFIGS="${CONFIGS:-configs/one_gpu}" LAUNCH="${LAUNCH:-python}"
 export OUT="${OUT:-runs/one_gpu${1:+-smoke}}" PLAY_FLAGS="${PLAY_FLAGS:-} ${HUMAN_KEY:+--api_key_variable $HUMAN_KEY}"

@@ -171,10 +171,14 @@ def test_a_recipe_takes_tasks_by_their_names_on_the_hub_and_a_path_that_exists_i
     assert tasks(TRAIN_TASKS=train, TEST_TASKS="a.jsonl") == [f"{tmp_path}/{train}", *4 * [f"{tmp_path}/a.jsonl"]]
 
 
-@pytest.mark.parametrize("words", [["--smok"], ["--seeds", "3"]], ids=" ".join)
-def test_an_unknown_option_of_the_mini_recipe_is_named_and_nothing_is_done(words, tmp_path):
-    commands, done = listed("run_mini", tmp_path, *words)
-    assert done.returncode == 2 and words[0] in done.stderr and commands == []
+@pytest.mark.parametrize("recipe", ["run_mini", "run_backend", "run_one_gpu", "run_frontend"])
+def test_an_unknown_option_is_named_help_is_the_head_of_the_recipe_and_nothing_is_done(recipe, tmp_path):
+    for words in (["--smok"], ["--seeds", "3"]):
+        commands, done = listed(recipe, tmp_path, *words)
+        assert done.returncode == 2 and words[0] in done.stderr and commands == []
+    commands, done = listed(recipe, tmp_path, "--help")
+    assert done.returncode == 0 and f"bash scripts/{recipe}.sh" in done.stdout and "#" not in done.stdout
+    assert commands == [] and {path.name for path in tmp_path.iterdir()} == {"bin"}
 
 
 def test_shell_scripts_are_clean():
