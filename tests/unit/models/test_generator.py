@@ -17,7 +17,11 @@ def model(tiny_agent):
 
 def generate(model, asked, eos_ids=(3,), **settings):
     """The results of (prompt, sampling) pairs that are submitted together, in order."""
-    engine, results = GenerationEngine(model, set(eos_ids), **settings), {}
+    return together(GenerationEngine(model, set(eos_ids), **settings), asked)
+
+
+def together(engine, asked):
+    results = {}
     for place, (ids, sampling) in enumerate(asked):
         engine.submit(Request(ids, sampling, lambda result, place=place: results.setdefault(place, result)))
     while engine.busy:
@@ -43,6 +47,48 @@ def test_a_row_does_not_depend_on_the_rows_beside_it(model, alone, settings):
     for (own,), (many,) in zip(alone, generate(model, asked(), **settings), strict=True):
         assert own.token_ids == many.token_ids
         assert torch.allclose(torch.tensor(own.logprobs), torch.tensor(many.logprobs), atol=1e-4)
+
+
+def dialogues(engines, turns=4):
+    """Four dialogues, each turn by the next engine: a prompt is the one before with the reply and two more tokens."""
+    prompts, replies = [list(ids) for ids in PROMPTS], []
+    for turn, engine in zip(range(turns), engines, strict=False):
+        sampling = [Sampling(max_tokens=6 + n, seed=10 * turn + n, n=2 if n == 3 else 1) for n in range(4)]
+        replies.append(together(engine, list(zip(prompts, sampling, strict=True))))
+        prompts = [ids + made[-1].token_ids + [4, 5] for ids, made in zip(prompts, replies[-1], strict=True)]
+    return replies
+
+
+def test_a_next_turn_computes_what_is_new_and_says_what_a_model_without_memory_says(model, monkeypatch):
+    read, forward = [], GenerationEngine._forward
+
+    def counted(engine, low, new_ids, lengths):
+        read.extend(map(len, new_ids))
+        return forward(engine, low, new_ids, lengths)
+
+    fresh = dialogues(GenerationEngine(model, {3}) for _ in range(4))
+    monkeypatch.setattr(GenerationEngine, "_forward", counted)
+    for settings in ({"max_rows": 1}, {"cache_bytes": 300_000}, {"prefill_tokens": 4}, {}):
+        read.clear()
+        for turn, expected in zip(dialogues([GenerationEngine(model, {3}, **settings)] * 4), fresh, strict=True):
+            assert [[one.token_ids for one in made] for made in turn] == [
+                [one.token_ids for one in made] for made in expected
+            ]
+    sampled = sum(len(one.token_ids) - 1 for turn in fresh for made in turn for one in made)
+    # The last token of a reply and the two after it; where two replies were sampled, the whole reply.
+    new = sum(3 if len(made) == 1 else len(made[-1].token_ids) + 2 for turn in fresh[:-1] for made in turn)
+    assert sum(read) == sampled + sum(map(len, PROMPTS)) + new
+
+
+def test_sequences_are_found_by_their_beginning_the_longest_first_and_the_oldest_make_room(model):
+    engine = GenerationEngine(model, {3}, max_rows=1)  # two sequences are kept
+    cache = engine.prefixes
+    for ids in ([5, 6], [5, 6, 7, 8]):
+        together(engine, [(ids, Sampling(n=1, max_tokens=1))])
+    assert [cache.find([5, 6, 7, 8, *more])[1] for more in ([9], [9, 9], [])] == [4, 4, 2]
+    assert cache.find([6, 5, 7])[1] == 0
+    together(engine, [([9, 9, 9], Sampling(max_tokens=1))])  # [5, 6] was used last
+    assert [cache.find([*ids, 1])[1] for ids in ([5, 6], [5, 6, 7, 8], [9, 9, 9])] == [2, 2, 3]
 
 
 def test_samples_of_one_request_have_consecutive_seeds_and_differ(model):
