@@ -37,6 +37,7 @@ def test_the_difference_to_a_baseline_is_paired_by_task():
     comparison = compare({"base": [run_of(0, 0, 0, 1)], "new": [run_of(1, 1, 0.5, 1)]}, ["base"])
     base, new = comparison.rows
     assert base.main.mean == 0.25 and new.main.mean == 0.75 and new.tests_passed.mean == 0.875
+    assert comparison.to_dict()["runs"][1]["tests_passed"]["mean"] == 0.875
     # success differs on two tasks, both in favour: of 4 sign patterns two are as far from 0
     found = comparison.against["new", "base"]
     assert found.difference.mean == 0.5 and found.difference.p == 0.5 and ("base", "base") not in comparison.against
