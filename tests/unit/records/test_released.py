@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from sweet_rl.errors import RecordError
 from sweet_rl.records import PreferencePair, TurnCandidates
 
 MESSAGES = [
@@ -44,6 +45,12 @@ def test_sampled_candidates_have_their_dialogue_and_the_reference_solution():
 def test_whole_numbers_that_name_each_candidate_are_indices_and_anything_else_scores(judge_result, order, scores):
     record = TurnCandidates.from_dict(SAMPLED | {"judge_result": judge_result})
     assert (record.judge_result, record.judge_scores) == (order, scores)
+
+
+@pytest.mark.parametrize("judge_result", ["012", ["0", "1", "2"], 3])
+def test_what_is_no_list_of_numbers_is_refused_by_its_name(judge_result):
+    with pytest.raises(RecordError, match="judge_result"):
+        TurnCandidates.from_dict(SAMPLED | {"judge_result": judge_result})
 
 
 def test_a_pair_with_a_prompt_trains_all_of_both_texts_and_nothing_of_the_prompt():

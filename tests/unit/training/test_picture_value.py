@@ -60,7 +60,9 @@ def test_pairs_without_a_picture_too_long_or_of_equal_texts_are_dropped_and_coun
     rows += [graded("none", 0.9, "good", 0), graded("none", 0.5, "bad", 1)]
     with pytest.raises(UserError, match=r"none of its 4 pairs.*\(1 chosen.*, 2 longer.*, 1 whose.*\)\. eval"):
         encode_picture_pairs(rows, form, folder, 0.1, 200, "file")
-    examples = encode_picture_pairs([*rows, graded("one", 0.3, "bad", 3)], form, folder, 0.1, 200, "file")
+    examples = encode_picture_pairs(
+        [*rows[3:], *rows[:3], graded("one", 0.3, "bad", 3)], form, folder, 0.1, 200, "file"
+    )
     assert examples.counts == {NO_PICTURE: 1, EQUAL: 1, DROPPED: 3} and len(examples) == 2
 
 

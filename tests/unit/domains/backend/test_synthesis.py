@@ -113,6 +113,7 @@ def test_passages_are_drawn_by_seed_from_all_texts(tmp_path):
     drawn = [passages.draw(number, 0) for number in range(40)]
     assert drawn == [passages.draw(number, 0) for number in range(40)] != [passages.draw(n, 1) for n in range(40)]
     assert {text.split()[0] for text in drawn} == {"alpha", "beta"} and max(map(len, drawn)) <= 1500
+    assert Passages(["a short text"]).draw(0, 0) == "a short text"
     with pytest.raises(UserError, match="line 1.*text_field"):
         Passages.read(tmp_path)
     (tmp_path / "empty.txt").write_text(" ")
