@@ -122,6 +122,9 @@ class _Tab:
         self._open(page)
         self._settle()
         size = devtools.call("Page.getLayoutMetrics")["cssContentSize"]
+        if self._scripted:  # no script sees the picture being taken; with a clock that stands it sometimes never comes
+            devtools.send("Emulation.setScriptExecutionDisabled", value=True)
+            devtools.send("Emulation.setVirtualTimePolicy", policy="advance")
         width = self.settings.width
         height = min(max(math.ceil(size["height"]), self.settings.height), self.settings.max_height)
         shot = devtools.call(

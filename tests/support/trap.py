@@ -196,11 +196,11 @@ def main(browser: str, scripts: str, which: str, plain: bool) -> None:
             trap.seen.clear()
             if directory := os.environ.get("KEEP_PICTURES"):
                 Path(directory, f"{scripts} {name}.png").write_bytes(drawn.png or b"")
-        unchanged = draw(PLAIN_PAGE).png == styled.png
+        last = draw(PLAIN_PAGE)
     time.sleep(1)
     left = sorted(set(os.listdir(Path.home())) - left)
-    line = {"name": "at the end", "seen": trap.seen[:10], "left": left, "honest_unchanged": unchanged}
-    print(json.dumps(line), flush=True)
+    line = {"name": "at the end", "seen": trap.seen[:10], "left": left, "honest_unchanged": last.png == styled.png}
+    print(json.dumps(line | {"honest_failure": last.failure}), flush=True)
 
 
 def make_picture(path: Path) -> None:

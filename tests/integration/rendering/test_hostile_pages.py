@@ -75,4 +75,4 @@ def test_no_hostile_page_reaches_anything_or_leaves_anything_behind(traps, scrip
     files_shown = {name for name, page in drawn.items() if page["magenta"]}
     assert files_shown <= {LEAVES_SOMETHING}, "a file of the disk is in a picture"  # that one by its own style
     after = traps[scripts]["at the end"]
-    assert (after["seen"], after["left"], after["honest_unchanged"]) == ([], [], True)
+    assert (after["seen"], after["left"], after["honest_failure"], after["honest_unchanged"]) == ([], [], None, True)

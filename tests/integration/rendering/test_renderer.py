@@ -127,9 +127,13 @@ def test_scripts_run_when_asked_for_with_a_clock_that_stands():
     let frames = 0; (function frame() { frames++; requestAnimationFrame(frame) })();
     setTimeout(() => document.body.append(' late ', frames, ' ', Date.now()), 1000);
     </script>"""
+    photographed = """<body style="background:#0f0;height:1500px"><script>
+    addEventListener('resize', () => { document.body.style.background = 'red' });
+    </script>"""
     settings = dict(workers=2, width=500, height=200, javascript=True, timeout=60, cache=0)
     with renderer_or_skip(browser="chromium", **settings) as scripted:
         drawn = list(scripted.render_all([page] * 4, layout=True))
+        assert pixel(scripted.render(photographed).png, 200, 100) == (0, 255, 0), "a script saw the picture being taken"
     text, *others = [rendered.boxes[0]["text"] if rendered.boxes else rendered.failure for rendered in drawn]
     assert others == [text] * 3
     assert len({rendered.png for rendered in drawn}) == 1, "the texts are the same, the pixels are not"
