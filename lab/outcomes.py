@@ -23,7 +23,7 @@ LAB = Path(__file__).parent
 TOGETHER = {  # rows of the table of docs/results.md: study, policy
     "multi-turn DPO": ("controls", "multi"),
     "multi-turn DPO, as many sampled tokens": ("controls", "dpo-1.test"),
-    "rejection fine-tuning, as many": ("controls", "rft-16.test"),
+    "rejection fine-tuning, as many tokens": ("controls", "rft-16.test"),
     "SWEET-RL": ("controls", "sweet"),
     "the same, untrained critic": ("repairs", "untrained"),
     "candidates in the order of the hidden rules": ("repairs", "oracle"),

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Matched controls, one world and seed: hint distillation, and multi-turn DPO and rejection fine-tuning with as many sampled
-# tokens as SWEET-RL. About a quarter of an hour on one core. Stopped, the same command continues.
+# Matched controls, one world and seed: hint distillation, and multi-turn DPO and rejection fine-tuning with as many
+# sampled tokens as SWEET-RL. About a quarter of an hour on one core. Stopped, the same command continues.
 #
 #   bash lab/controls/run.sh                                        the hard world, seed 0
 #   WORLD=quick SEED=1 CONTROLS=distillation bash lab/controls/run.sh

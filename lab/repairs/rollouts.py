@@ -88,7 +88,6 @@ class Rollouts:
         return [[float(np.mean(rewards[one.id, text])) for text in one.additional_outputs] for one in records]
 
     async def _play(self, record: TurnCandidates, text: str, number: int) -> Trajectory:
-        assert record.task is not None
         seed = seed_for(self.settings.seed, record.id, text, "rollouts")
         sampling = Sampling(max_tokens=self.settings.max_tokens, seed=seed)
         setup = DialogueSetup(Beginning(self.model, text), MiniHuman(), self._resume(record), sampling)
@@ -99,8 +98,8 @@ class Rollouts:
 
     def _resume(self, record: TurnCandidates) -> Callable[[Task], Environment]:
         """What begins a dialogue as it stands before the turn."""
-        if record.dialogue is None:
-            raise UserError(f"candidates {record.id}: need 'dialogue', which sample_best_of_n.py writes.")
+        if record.task is None or record.dialogue is None:
+            raise UserError(f"candidates {record.id}: need 'task' and 'dialogue', which sample_best_of_n.py writes.")
         said = [message["content"] for message in record.dialogue]
 
         def begin(task: Task) -> Environment:

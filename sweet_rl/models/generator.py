@@ -9,8 +9,9 @@ How it works, from the outside in:
 - `KVArena` holds keys and values, one row for each sample. A finished row is replaced by the last row.
 - `PrefixCache` keeps those of replies that have ended, so that the next turn of a dialogue computes what is new in it.
 - `sample_tokens` draws one token per row from one uniform random number per row. The numbers of a row come from its own
-  seed, so its reply does not depend on the company in the batch, up to rounding: matrix products of another batch shape
-  differ in the last bits, and a sampled token changes if its uniform number falls into that gap.
+  seed, so its reply depends neither on the company in the batch nor on what `PrefixCache` holds, up to rounding: matrix
+  products of another batch shape differ in the last bits, and a sampled token changes if its uniform number falls into
+  that gap.
 
 The continuous batching of transformers 5 (`generate_batch`) is not used, because it has one seed for a whole batch
 instead of one per request, so that a reply would depend on its company, and because on a CPU it is much slower.
@@ -267,11 +268,12 @@ class GenerationEngine:
             self._draw(0, logits)
 
     def fail_all(self, error: Exception) -> None:
-        """Deliver the error to every request that is waiting or in progress, and empty the batch."""
+        """Deliver the error to every request that is waiting or in progress; empty the batch and the prefixes."""
         with self.lock:
             requests = [row.request for row in self.rows] + self.joining + self.waiting
             self.waiting = []
         self.rows, self.joining = [], []
+        self.prefixes.clear()  # because a copy into it may be what failed
         for request in {id(request): request for request in requests}.values():
             if len(request.done) < request.sampling.n:
                 request.deliver(error)
@@ -521,6 +523,11 @@ class PrefixCache:
         self._columns = 0  # of the longest sequence
         self._kept: dict[int, tuple[int, list[int]]] = {}  # hash: place and ids, the last used at the end
 
+    def clear(self) -> None:
+        """Forget all sequences."""
+        self._kept.clear()
+        self._columns = 0
+
     def find(self, ids: list[int]) -> tuple[int, int]:
         """Return the place and the length of the longest sequence that `ids` go on from; (0, 0) if there is none."""
         hashes = _prefix_hashes(ids)
@@ -542,8 +549,7 @@ class PrefixCache:
         """Copy the keys and values of sequences, by their row, from another arena."""
         longest = max(map(len, sequences.values()), default=0)
         if len(self._kept) > self._room(max(self._columns, longest)):
-            self._kept.clear()
-            self._columns = 0
+            self.clear()
         self._columns = max(self._columns, longest)
         room, used, places = self._room(self._columns), len(self._kept), []
         rows = list(sequences)[:room]

@@ -91,6 +91,25 @@ def test_sequences_are_found_by_their_beginning_the_longest_first_and_the_oldest
     assert [cache.find([*ids, 1])[1] for ids in ([5, 6], [5, 6, 7, 8], [9, 9, 9])] == [2, 2, 3]
 
 
+def test_a_failure_while_a_reply_is_kept_leaves_nothing_wrong_behind(model, monkeypatch):
+    first, later = Sampling(max_tokens=6, seed=0), Sampling(max_tokens=20, seed=1)
+    ((reply,),) = together(GenerationEngine(model, {3}), [(PROMPTS[0], first)])
+    next_prompt = [*PROMPTS[0], *reply.token_ids, 7, 8]
+    ((expected,),) = together(GenerationEngine(model, {3}), [(next_prompt, later)])
+
+    def full(*_):
+        raise MemoryError
+
+    engine = GenerationEngine(model, {3})
+    with monkeypatch.context() as patch:
+        patch.setattr(engine.prefixes.arena, "copy_rows", full)
+        with pytest.raises(MemoryError):
+            together(engine, [(PROMPTS[0], first)])
+    engine.fail_all(ModelError("engine", "full"))
+    ((made,),) = together(engine, [(next_prompt, later)])
+    assert made.token_ids == expected.token_ids
+
+
 def test_samples_of_one_request_have_consecutive_seeds_and_differ(model):
     (many,) = generate(model, [(PROMPTS[0], Sampling(n=4, seed=7, max_tokens=15))])
     singles = generate(model, [(PROMPTS[0], Sampling(seed=7 + n, max_tokens=15)) for n in range(4)])
