@@ -29,6 +29,7 @@ from sweet_rl.rendering.outside import ADDRESS, Serving
 SCRIPT_TIME = 3000  # milliseconds of virtual time that a page's scripts run before the picture is taken
 MAX_WAITS = 3  # times SCRIPT_TIME, for a page that has not loaded by then
 MAX_NODES = 100_000  # elements and texts of a page whose boxes are asked for
+ICON = f"{ADDRESS}favicon.ico"  # which the browser asks for when a page has loaded
 START_OF_TIME = 1_700_000_000  # virtual clock when a page opens, in seconds since 1970
 
 
@@ -37,7 +38,7 @@ class Chromium(Driver):
 
     def __init__(self, program: str, settings: Settings) -> None:
         super().__init__("chromium", program)
-        self.settings = settings
+        self.settings, self._icon_refused = settings, False
         try:
             self._host = self.selenium.capabilities["goog:chromeOptions"]["debuggerAddress"]
             deadline = time.monotonic() + START_SECONDS
@@ -66,6 +67,13 @@ class Chromium(Driver):
         deadline = self.start_page(limit, patience)
         if not self.settings.javascript and not scripts.uses_play_script(page):
             return self._static.draw(page, with_layout, deadline)
+        if not self._icon_refused:  # an icon's request moves a page's clock by 10 ms; a browser refused once never asks
+            self._draw_with_scripts("<title>", False, time.monotonic() + START_SECONDS)
+            self._icon_refused = True
+            deadline = self.start_page(limit, patience)
+        return self._draw_with_scripts(page, with_layout, deadline)
+
+    def _draw_with_scripts(self, page: str, with_layout: bool, deadline: float) -> Rendered:
         self._devtools.start(deadline)
         profile = self._devtools.call("Target.createBrowserContext", disposeOnDetach=True)["browserContextId"]
         self._devtools.call("Browser.setDownloadBehavior", behavior="deny", browserContextId=profile)
@@ -206,6 +214,9 @@ class _Tab:
     def _respond(self, event: dict) -> None:
         number, kind = event["requestId"], event["resourceType"].lower().replace("stylesheet", "style")
         resource = self._serving.answer(event["request"]["url"], kind)
+        if resource is None and event["request"]["url"] == ICON:
+            self._devtools.send("Fetch.fulfillRequest", requestId=number, responseCode=404)  # it is not asked for again
+            return
         if resource is None:
             reason = "Aborted" if kind == "document" else "AddressUnreachable"  # Aborted: the present page stays
             self._devtools.send("Fetch.failRequest", requestId=number, errorReason=reason)
