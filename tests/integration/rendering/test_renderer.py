@@ -204,14 +204,15 @@ def test_browsers_end_with_a_process_that_is_killed_and_their_files_go():
     from sweet_rl.rendering.driver import LONGEST_TEMPORARY
 
     program = (
-        "from sweet_rl.rendering.renderer import PageRenderer\nimport sys, time\nr = PageRenderer(1)\nr.render('<p>')\n"
-        "b = r._free.get().browser\nprint(*[p.pid for p in b.processes()], flush=True)\ntime.sleep(60)"
+        "from sweet_rl.rendering.renderer import PageRenderer\nimport time\nr = PageRenderer(1)\nr.render('<p>')\n"
+        "print('drawn', flush=True)\ntime.sleep(60)"
     )
     # The longest path of a temporary folder with which Chromium starts in it.
     with tempfile.TemporaryDirectory(dir="/tmp", prefix="x" * (LONGEST_TEMPORARY - len("/tmp/") - 8)) as folder:
         where = {**os.environ, "TMPDIR": folder}
         process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, env=where)
-        browsers = [psutil.Process(int(word)) for word in process.stdout.readline().split()]
+        assert process.stdout.readline() == "drawn\n"
+        browsers = psutil.Process(process.pid).children(recursive=True)
         assert len(browsers) > 2 and os.listdir(folder)
         process.send_signal(signal.SIGKILL)
         process.wait()
