@@ -27,7 +27,7 @@ TOGETHER = {  # rows of the table of docs/results.md: study, policy
     "SWEET-RL": ("controls", "sweet"),
     "the same, untrained critic": ("repairs", "untrained"),
     "candidates in the order of the hidden rules": ("repairs", "oracle"),
-    "by two dialogues played on from each": ("repairs", "rollouts"),
+    "candidates by two dialogues played on from each": ("repairs", "rollouts"),
     "candidates in random order": ("repairs", "random"),
     "SWEET-RL, pairs by a gap of scores": ("repairs", "release-gap"),
     "distillation": ("controls", "distillation-16.test"),

@@ -64,14 +64,12 @@ class Chromium(Driver):
         Raises:
             DrawingFailed: no picture; this browser must be ended.
         """
-        deadline = self.start_page(limit, patience)
         if not self.settings.javascript and not scripts.uses_play_script(page):
-            return self._static.draw(page, with_layout, deadline)
+            return self._static.draw(page, with_layout, self.start_page(limit, patience))
         if not self._icon_refused:  # an icon's request moves a page's clock by 10 ms; a browser refused once never asks
-            self._draw_with_scripts("<title>", False, time.monotonic() + START_SECONDS)
+            self._draw_with_scripts("<title>", False, self.start_page(START_SECONDS, 1.0))
             self._icon_refused = True
-            deadline = self.start_page(limit, patience)
-        return self._draw_with_scripts(page, with_layout, deadline)
+        return self._draw_with_scripts(page, with_layout, self.start_page(limit, patience))
 
     def _draw_with_scripts(self, page: str, with_layout: bool, deadline: float) -> Rendered:
         self._devtools.start(deadline)
