@@ -54,10 +54,10 @@ class Outcome:
         return not self.error and all(line.right is not False for line in self.lines)
 
 
-def checks_of(scale: Scale, processes: int) -> dict[str, Check]:
+def checks_of(scale: Scale) -> dict[str, Check]:
     """The checks by name, in their order."""
     checks: dict[str, Check] = {name: getattr(gpu_exact, name) for name in ("attention", "shared_rows", "first_loss")}
-    if processes > 1:
+    if scale.device == "cuda" or scale.processes > 1:
         checks["parallel"] = gpu_exact.parallel
     for shape in scale.trained:
         for lora in (False, True):
@@ -139,17 +139,20 @@ def main(
         output_dir: folder of the page, NAME_OF_THE_DEVICE.md
         only: names of the checks to run; default: all
         peer_python: interpreter of an environment with trl; default: this one, if it has trl
-        processes: 2 runs the checks of two processes; default: if there are two GPUs
+        processes: processes of the checks under torchrun; default: one per GPU, and with --cpu none of these checks
     """
     if not cpu and not torch.cuda.is_available():
         raise UserError("torch finds no GPU. Give --cpu for the same checks with tiny shapes, or check the driver.")
     device = platform.processor() or platform.machine() if cpu else torch.cuda.get_device_name(0)
-    scale = replace(CPU if cpu else Scale(), peer_python=peer_python)
     processes = processes or (1 if cpu else torch.cuda.device_count())
-    checks = checks_of(scale, processes)
+    scale = replace(CPU if cpu else Scale(), processes=processes, peer_python=peer_python)
+    checks = checks_of(scale)
     if unknown := set(only or ()) - checks.keys():
         raise UserError(f"--only names {', '.join(sorted(unknown))}; there are {', '.join(checks)}.")
-    outcomes = []
+    path = Path(output_dir) / ("cpu.md" if cpu else re.sub(r"\W+", "_", device.lower()) + ".md")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    command = " ".join(["python benchmarks/gpu_check.py", *sys.argv[1:]])
+    outcomes: list[Outcome] = []
     for name, check in checks.items():
         if only and name not in only:
             continue
@@ -157,10 +160,7 @@ def main(
         lines, error = (attempt if cpu else attempt_apart)(check, scale)
         outcomes.append(Outcome(name, title_of(check), lines, time.perf_counter() - began, error))
         print(f"{name}: {'ok' if outcomes[-1].right else 'FAILED'} ({outcomes[-1].seconds:.1f} s)", flush=True)
-    path = Path(output_dir) / ("cpu.md" if cpu else re.sub(r"\W+", "_", device.lower()) + ".md")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    command = "python benchmarks/gpu_check.py" + (" --cpu" if cpu else "")
-    path.write_text(page(outcomes, device, command), encoding="utf-8")
+        path.write_text(page(outcomes, device, command), encoding="utf-8")  # after each check: a stopped run keeps them
     print(path)
     if not all(one.right for one in outcomes):
         sys.exit(1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import random
 import subprocess
@@ -87,7 +88,7 @@ MODES = {
     "bf16, LoRA": {"bf16": True, "lora_rank": LORA_RANK},
 }
 ZERO_MODES = {
-    "two processes": {},
+    "without DeepSpeed": {},
     "ZeRO-2, bf16": {"zero_stage": 2, "bf16": True},
     "ZeRO-3, bf16, gradient checkpointing": {"zero_stage": 3, "bf16": True, "gradient_checkpointing": True},
     "ZeRO-3, bf16, LoRA": {"zero_stage": 3, "bf16": True, "lora_rank": LORA_RANK},
@@ -126,11 +127,14 @@ def first_loss(scale: Scale) -> list[Line]:
 
 
 def parallel(scale: Scale) -> list[Line]:
-    """The same with two processes, by torchrun, plain and with DeepSpeed."""
+    """The same by torchrun, one process per GPU, plain and with DeepSpeed."""
+    if importlib.util.find_spec("deepspeed") is None:
+        return [Line("DeepSpeed", "not installed")]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         model, pairs = write_pairs(scale, folder)
-        launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
+        launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node"]
+        launcher.append(str(scale.processes))
         lines = []
         for number, (mode, changes) in enumerate(ZERO_MODES.items()):
             flags = {"pretrain": model, "dataset": pairs, "save_path": folder / str(number), "learning_rate": 1e-6}

@@ -38,6 +38,7 @@ class Scale:
         prompt, tokens: lengths of a prompt and of a completion.
         turns: turns of eight completions in a training step, and in the ranking.
         steps: timed training steps, and repeats of timed work.
+        processes: of the checks under torchrun.
         peer_python: interpreter that has TRL.
     """
 
@@ -49,6 +50,7 @@ class Scale:
     tokens: int = 60
     turns: int = 8
     steps: int = 5
+    processes: int = 1
     peer_python: str | None = None
 
 

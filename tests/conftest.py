@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import gc
+import os
 
 import pytest
+
+# The tests compare numbers that were computed on a CPU; benchmarks/gpu_check.py is the test of a GPU.
+os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
 # Imports of torch stand in the fixtures, because tests that need no model start without it.
 

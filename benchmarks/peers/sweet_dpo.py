@@ -50,7 +50,8 @@ def main(job_path: str, result_path: str) -> None:
 
     split = split_by_task(examples.tasks, 0.0, 0)
     model = load_weights(job["model"], dtype)
-    objective = preference_objective(examples, reference, PreferenceSettings(beta=job["beta"]), share_prompts(model))
+    share = share_prompts(model, None, args.device, dtype, backward=True)
+    objective = preference_objective(examples, reference, PreferenceSettings(beta=job["beta"]), share)
     trainer = GroupedTrainer(model, args, objective, examples, split, chat, settings.max_pairs_per_prompt)
     trainer.add_callback(Clock)
     order = list(trainer._get_train_sampler())

@@ -83,7 +83,9 @@ class Training:
         how = self.settings
         if not how.lora_rank:
             return model
-        return with_adapter(model, how.lora_rank, how.lora_alpha, how.seed, how.target_modules, how.lora_dropout)
+        autocast = how.bf16 and how.zero_stage is None
+        lora = how.lora_rank, how.lora_alpha, how.seed, how.target_modules, how.lora_dropout
+        return with_adapter(model, *lora, autocast=autocast)
 
     def share_prompts(self, model: torch.nn.Module) -> bool:
         """Switch the model, or the reference, to the attention of this training; see `shared_prefix.share_prompts`."""

@@ -31,6 +31,7 @@ def with_adapter(
     seed: int = 0,
     target_modules: Sequence[str] = ("all-linear",),
     dropout: float = 0.0,
+    autocast: bool = False,
 ) -> torch.nn.Module:
     """The model, frozen, with a new adapter on its linear layers.
 
@@ -43,11 +44,14 @@ def with_adapter(
         seed: Random seed of the adapter's first weights.
         target_modules: Names of the layers that get one; all-linear: all but the vocabulary projection.
         dropout: Probability that an input of the adapter is dropped in training.
+        autocast: Whether the model will run under autocast. Then peft need not cast the adapter's inputs to float32,
+            from which autocast would cast them back; the numbers are the same.
 
     Raises:
         UserError: the model has no layer of these names.
     """
     from peft import LoraConfig, get_peft_model
+    from peft.tuners.tuners_utils import BaseTunerLayer
 
     torch.manual_seed(seed)
     has_head = hasattr(model, HEAD)
@@ -62,9 +66,13 @@ def with_adapter(
         task_type="CAUSAL_LM",
     )
     try:
-        return get_peft_model(model, config)
+        adapted = get_peft_model(model, config)
     except ValueError as error:  # no layer has such a name
         raise UserError(f"--target_modules {','.join(target_modules)}: {error}") from error
+    for module in adapted.modules():
+        if autocast and isinstance(module, BaseTunerLayer):
+            module.cast_input_dtype_enabled = False
+    return adapted
 
 
 def merge_adapter(base: str, adapter: str | Path, save_path: str | Path, dtype: torch.dtype = torch.float32) -> None:

@@ -52,6 +52,24 @@ def test_rank_scale_and_seed_are_those_asked_for_and_only_adapter_and_value_head
     assert torch.equal(first(0), first(0)) and not torch.equal(first(0), first(1))
 
 
+def test_under_autocast_the_inputs_of_an_adapter_are_not_cast_and_its_gradients_are_those_of_peft():
+    found = []
+    for autocast in (False, True):
+        model = with_adapter(tiny_model("llama").float(), 4, autocast=autocast)
+        for name, parameter in model.named_parameters():
+            if "lora_B" in name:
+                parameter.data.normal_(generator=torch.Generator().manual_seed(0))
+        seen = []
+        layer = model.get_submodule("base_model.model.model.layers.0.mlp.down_proj.lora_A.default")
+        layer.register_forward_pre_hook(lambda _, inputs, seen=seen: seen.append(inputs[0].dtype))
+        with torch.autocast("cpu", torch.bfloat16):
+            loss = model(input_ids=torch.arange(3, 20)[None], labels=torch.arange(3, 20)[None]).loss
+        loss.backward()
+        assert seen == [torch.bfloat16 if autocast else torch.float32]
+        found.append([loss.detach(), *(p.grad for p in model.parameters() if p.requires_grad)])
+    assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))
+
+
 def test_the_layers_of_the_adapter_and_its_dropout_are_those_asked_for():
     model = with_adapter(tiny_model("llama"), 2, target_modules=("q_proj", "v_proj"), dropout=0.25)
     names = {name.split(".lora_A")[0].split(".")[-1] for name, _ in model.named_parameters() if "lora_A" in name}
