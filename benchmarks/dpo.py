@@ -133,6 +133,7 @@ def rows_of(kind: str, pairs: int, vocabulary: int, lengths: Lengths, seed: int)
 def compare(kind: str, job: dict, peer_python: str, peer_micro: Sequence[int], repeats: int, folder: Path) -> str:
     """Measure both sides of one kind of data, print each figure, and return the line with the ratios."""
     ours = [measured(sys.executable, "sweet_dpo.py", job, folder)]
+    print(f"{kind}: sweet_rl: {figures(ours[0])}", flush=True)
     peer = job | {"pairs": [job["pairs"][i] for i in ours[0]["order"]]}
     tried = {micro: measured(peer_python, "trl_dpo.py", peer | {"micro": micro}, folder) for micro in peer_micro}
     for micro, result in tried.items():

@@ -1,4 +1,4 @@
-"""Whether training and ranking are right and fast on this machine's GPU, in about ten minutes and without a download.
+"""Whether training and ranking are right and fast on this machine's GPU, in twelve minutes and without a download.
 
     python benchmarks/gpu_check.py                       # one H100 or H200; writes results/gpu/NAME_OF_THE_GPU.md
     python benchmarks/gpu_check.py --peer_python peer/bin/python      # TRL beside it, from an environment of its own

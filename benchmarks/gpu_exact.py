@@ -127,7 +127,7 @@ def first_loss(scale: Scale) -> list[Line]:
 
 
 def parallel(scale: Scale) -> list[Line]:
-    """The same by torchrun, one process per GPU, plain and with DeepSpeed."""
+    """The first loss by torchrun, one process per GPU, plain and with DeepSpeed."""
     if importlib.util.find_spec("deepspeed") is None:
         return [Line("DeepSpeed", "not installed")]
     with tempfile.TemporaryDirectory() as name:

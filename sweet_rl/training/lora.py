@@ -69,9 +69,9 @@ def with_adapter(
         adapted = get_peft_model(model, config)
     except ValueError as error:  # no layer has such a name
         raise UserError(f"--target_modules {','.join(target_modules)}: {error}") from error
-    for module in adapted.modules():
-        if autocast and isinstance(module, BaseTunerLayer):
-            module.cast_input_dtype_enabled = False
+    layers: list[Any] = [module for module in adapted.modules() if isinstance(module, BaseTunerLayer)]
+    for layer in layers:
+        layer.cast_input_dtype_enabled = not autocast
     return adapted
 
 
