@@ -166,7 +166,7 @@ def activation_bytes(shape: ModelShape, setup: TrainingSetup) -> float:
     autocast = setup.bf16 and setup.zero_stage is None
     hidden, keys, forward = (20, 4, 8) if setup.bf16 else (32, 8, 16)
     if autocast:
-        hidden = 24 if setup.lora_rank else 30  # the residual stream of float32 weights is float32
+        hidden = 16 if setup.lora_rank else 30  # the residual stream of float32 weights is float32
     row = 2 if setup.bf16 and (not autocast or setup.lora_rank) else 4
     layer = hidden * shape.hidden + keys * shape.key_heads * shape.head_size + forward * shape.feed_forward
     layer += 4 * shape.heads  # log-sum-exp of the attention

@@ -56,7 +56,8 @@ def saved_bytes(layers: int, setup: TrainingSetup, dtype: torch.dtype) -> int:
     torch.manual_seed(0)
     model = LlamaForCausalLM._from_config(config_of(layers), dtype=dtype).train()
     share_prompts(model)
-    model = with_adapter(model, setup.lora_rank) if setup.lora_rank else model
+    autocast = setup.bf16 and setup.zero_stage is None
+    model = with_adapter(model, setup.lora_rank, autocast=autocast) if setup.lora_rank else model
     own = {p.untyped_storage().data_ptr() for p in model.parameters()}
     shapes = {shape for p in model.parameters() for shape in (tuple(p.shape), tuple(p.shape)[::-1]) if p.dim() == 2}
     kept: dict[int, int] = {}
@@ -67,7 +68,6 @@ def saved_bytes(layers: int, setup: TrainingSetup, dtype: torch.dtype) -> int:
         return x
 
     text = EncodedText.build(torch.randint(3, 64, (513,)).numpy(), [False] * 511 + [True] * 2, "a text")
-    autocast = setup.bf16 and setup.zero_stage is None
     hooks = torch.autograd.graph.saved_tensors_hooks(pack, lambda x: x)
     with hooks, torch.autocast("cpu", torch.bfloat16, enabled=autocast):
         logps = completion_logps(model, lay_out([text], True, 4096))
