@@ -74,7 +74,7 @@ def train_shape(scale: Scale, shape: str, lora: bool) -> list[Line]:
     with torch.autocast(scale.device, torch.bfloat16, enabled=settings.bf16):
         reference = score_texts(model.eval(), texts, 16384, share)
     model.train()
-    model = with_adapter(model, LORA_RANK, autocast=settings.bf16) if lora else model
+    model = with_adapter(model, LORA_RANK, autocast=settings.autocast) if lora else model
     lines, counting = [], Counting()
     with tempfile.TemporaryDirectory() as folder:
         args = training_arguments(settings, folder)

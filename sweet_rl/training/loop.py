@@ -83,9 +83,8 @@ class Training:
         how = self.settings
         if not how.lora_rank:
             return model
-        autocast = how.bf16 and how.zero_stage is None
         lora = how.lora_rank, how.lora_alpha, how.seed, how.target_modules, how.lora_dropout
-        return with_adapter(model, *lora, autocast=autocast)
+        return with_adapter(model, *lora, autocast=how.autocast)
 
     def share_prompts(self, model: torch.nn.Module) -> bool:
         """Switch the model, or the reference, to the attention of this training; see `shared_prefix.share_prompts`."""

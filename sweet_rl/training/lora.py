@@ -45,7 +45,7 @@ def with_adapter(
         target_modules: Names of the layers that get one; all-linear: all but the vocabulary projection.
         dropout: Probability that an input of the adapter is dropped in training.
         autocast: Whether the model will run under autocast. Then peft need not cast the adapter's inputs to float32,
-            from which autocast would cast them back; the numbers are the same.
+            from which autocast would cast them back; without dropout the numbers are the same.
 
     Raises:
         UserError: the model has no layer of these names.

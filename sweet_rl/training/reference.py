@@ -120,8 +120,7 @@ def frozen_logps(
     settings, args = training.settings, training.args
     content = hash_input(path) if Path(path).exists() else ""
     key = f"{path} {content} {training.dtype} bf16={settings.bf16} 4bit={settings.load_in_4bit}"
-    reduced = settings.bf16 and settings.zero_stage is None
-    with torch.autocast(args.device.type, torch.bfloat16, enabled=reduced):
+    with torch.autocast(args.device.type, torch.bfloat16, enabled=settings.autocast):
         return reference_logps(
             Path(training.save_path) / CHECKPOINTS,
             texts,

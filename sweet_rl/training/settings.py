@@ -261,6 +261,11 @@ class TrainingSettings(AttentionSettings):
             raise UserError("--load_in_4bit is for training without DeepSpeed: leave out --zero_stage.")
 
     @property
+    def autocast(self) -> bool:
+        """Whether the model runs under autocast to bfloat16; DeepSpeed keeps bfloat16 weights instead."""
+        return self.bf16 and self.zero_stage is None
+
+    @property
     def peak_learning_rate(self) -> float:
         """`learning_rate`, or its default: an adapter needs a higher rate than all weights."""
         if self.learning_rate is not None:
