@@ -48,7 +48,7 @@ critic_flags() { # critic_flags NAME [FLAGS]: sets `how`
 }
 for name in $CRITICS; do
     began=$SECONDS model="$RUN/critic$name-$RATE-$KL"
-    how=(--config $CONFIGS/critic.yaml --learning_rate "$RATE" --pretrain "$AGENT" --save_path "$model" --seed "$SEED")
+    how=(--config "$CONFIGS/critic.yaml" --learning_rate "$RATE" --pretrain "$AGENT" --save_path "$model" --seed "$SEED")
     case "$name-$KL" in
         untrained-*) ;;
         *-0) python scripts/train_dpo.py "${how[@]}" --dataset "$RUN/$name.pairs_with_c.jsonl" ;;
