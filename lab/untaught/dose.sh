@@ -4,14 +4,15 @@
 # core, each seed another 40. Stopped, the same command continues.
 #
 #   bash lab/untaught/dose.sh                                                seed 0
-#   CRITICS=3200 RATE=1e-3 KL=1 POLICIES="" bash lab/untaught/dose.sh        a try of the critic
+#   CRITICS=3200 RATE=1e-4 POLICIES="" bash lab/untaught/dose.sh             a try of the critic
+#   CRITICS=3200 POLICIES=critic3200 KL=1 bash lab/untaught/dose.sh          the critic with a penalty, and its policy
 #   PART=validation CRITICS="" POLICIES=dpo3200 EPOCHS=4 bash lab/untaught/dose.sh     a try of a baseline
-#   AGENT=mini NUM_TRAIN=52 NUM_TEST=4 bash lab/untaught/dose.sh               every step on a handful of tasks
+#   AGENT=mini NUM_TRAIN=52 NUM_TEST=4 bash lab/untaught/dose.sh                    every step on a handful of tasks
 set -euo pipefail
 
 SEED="${SEED:-0}" NUM_TRAIN="${NUM_TRAIN:-800}" NUM_TEST="${NUM_TEST:-400}" NUM_HELD_OUT="${NUM_HELD_OUT:-200}"
 CRITICS="${CRITICS-untrained 200 3200}" POLICIES="${POLICIES-untrained critic200 critic3200 oracle dpo3200 rft3200}"
-RATE="${RATE:-1e-4}" KL="${KL:-0}" PART="${PART:-test}" EPOCHS="${EPOCHS:-}"
+RATE="${RATE:-5e-4}" KL="${KL:-0}" PART="${PART:-test}" EPOCHS="${EPOCHS:-}"
 OUT="$(realpath -m "${OUT:-runs/dose}")"
 AGENT="${AGENT:-$OUT/agent}" RUN="$OUT/untaught/seed$SEED" CONFIGS=configs/mini
 cd "$(dirname "$0")/../.."
@@ -68,6 +69,7 @@ done
 
 for policy in $POLICIES; do
     began=$SECONDS model="$RUN/$policy"
+    [ "$KL" = 0 ] || model="$model-kl"
     case "$policy" in
         dpo3200)
             epochs="${EPOCHS:-1}" model="$RUN/dpo3200-${EPOCHS:-1}"
