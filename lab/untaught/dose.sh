@@ -6,13 +6,14 @@
 #   bash lab/untaught/dose.sh                                                seed 0
 #   CRITICS=3200 RATE=1e-4 POLICIES="" bash lab/untaught/dose.sh             a try of the critic
 #   CRITICS=3200 POLICIES=critic3200 KL=1 bash lab/untaught/dose.sh          the critic with a penalty, and its policy
+#   CRITICS="" POLICIES=critic3200 WIDE=0.25 bash lab/untaught/dose.sh       candidates of a quarter of the 3,200 dialogues
 #   PART=validation CRITICS="" POLICIES=dpo3200 EPOCHS=4 bash lab/untaught/dose.sh     a try of a baseline
 #   AGENT=mini NUM_TRAIN=52 NUM_TEST=4 bash lab/untaught/dose.sh                    every step on a handful of tasks
 set -euo pipefail
 
 SEED="${SEED:-0}" NUM_TRAIN="${NUM_TRAIN:-800}" NUM_TEST="${NUM_TEST:-400}" NUM_HELD_OUT="${NUM_HELD_OUT:-200}"
 CRITICS="${CRITICS-untrained 200 3200}" POLICIES="${POLICIES-untrained critic200 critic3200 oracle dpo3200 rft3200}"
-RATE="${RATE:-5e-4}" KL="${KL:-0}" PART="${PART:-test}" EPOCHS="${EPOCHS:-}"
+RATE="${RATE:-5e-4}" KL="${KL:-0}" PART="${PART:-test}" EPOCHS="${EPOCHS:-}" WIDE="${WIDE:-}"
 OUT="$(realpath -m "${OUT:-runs/dose}")"
 AGENT="${AGENT:-$OUT/agent}" RUN="$OUT/untaught/seed$SEED" CONFIGS=configs/mini
 cd "$(dirname "$0")/../.."
@@ -40,6 +41,9 @@ dialogues 200 tasks/first $((SEED + 1000))
 dialogues held_out validation/test $((SEED + 2000))
 python scripts/sample_best_of_n.py --config $CONFIGS/sampling.yaml --model_id "$AGENT" --seed "$SEED" \
     --input_path "$RUN/200.graded.jsonl" --output_path "$RUN/candidates.jsonl"
+[ -z "$WIDE" ] ||
+    python scripts/sample_best_of_n.py --config $CONFIGS/sampling.yaml --model_id "$AGENT" --seed "$SEED" \
+        --data_fraction "$WIDE" --input_path "$RUN/3200.graded.jsonl" --output_path "$RUN/candidates-wide.jsonl"
 
 # 3. Critics, measured on held-out pairs of dialogues, and on the candidates by the hidden rules.
 critic_flags() { # critic_flags NAME [FLAGS]: sets `how`
@@ -70,6 +74,7 @@ done
 for policy in $POLICIES; do
     began=$SECONDS model="$RUN/$policy"
     [ "$KL" = 0 ] || model="$model-kl"
+    [ -z "$WIDE" ] || model="$model-wide"
     case "$policy" in
         dpo3200)
             epochs="${EPOCHS:-1}" model="$RUN/dpo3200-${EPOCHS:-1}"
@@ -87,7 +92,7 @@ for policy in $POLICIES; do
             else
                 critic_flags "${policy#critic}" --place_answers --task_type mini
             fi
-            python scripts/rank_best_of_n.py "${how[@]}" --input_path "$RUN/candidates.jsonl" \
+            python scripts/rank_best_of_n.py "${how[@]}" --input_path "$RUN/candidates${WIDE:+-wide}.jsonl" \
                 --output_path "$model.ranked.jsonl"
             python scripts/generate_random_pairs_from_ranks.py --config $CONFIGS/turn_pairs.yaml --seed "$SEED" \
                 --input_path "$model.ranked.jsonl" --output_path "$model.pairs.jsonl"
