@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Do more dialogues teach the critic what pretraining did not? The agent of run.sh, one seed: critics on 200 and on 3,200
+# Do more dialogues teach the critic what pretraining did not? The agent of lab/untaught, one seed: critics on 200 and on 3,200
 # dialogues, policies by their order of the same candidates, and both baselines on 3,200. The agent takes 75 minutes on one
 # core, each seed another 40. Stopped, the same command continues.
 #
-#   bash lab/untaught/dose.sh                                                seed 0
-#   CRITICS=3200 RATE=1e-4 POLICIES="" bash lab/untaught/dose.sh             a try of the critic
-#   CRITICS=3200 POLICIES=critic3200 KL=1 bash lab/untaught/dose.sh          the critic with a penalty, and its policy
-#   CRITICS="" POLICIES=critic3200 WIDE=0.25 bash lab/untaught/dose.sh       candidates of a quarter of the 3,200 dialogues
-#   PART=validation CRITICS="" POLICIES=dpo3200 EPOCHS=4 bash lab/untaught/dose.sh     a try of a baseline
-#   AGENT=mini NUM_TRAIN=52 NUM_TEST=4 bash lab/untaught/dose.sh                    every step on a handful of tasks
+#   bash lab/dose/run.sh                                                seed 0
+#   CRITICS=3200 RATE=1e-4 POLICIES="" bash lab/dose/run.sh             a try of the critic
+#   CRITICS=3200 POLICIES=critic3200 KL=1 bash lab/dose/run.sh          the critic with a penalty, and its policy
+#   CRITICS="" POLICIES=critic3200 WIDE=0.25 bash lab/dose/run.sh       candidates of a quarter of the 3,200 dialogues
+#   PART=validation CRITICS="" POLICIES=dpo3200 EPOCHS=4 bash lab/dose/run.sh     a try of a baseline
+#   AGENT=mini NUM_TRAIN=52 NUM_TEST=4 bash lab/dose/run.sh                    every step on a handful of tasks
 set -euo pipefail
 
 SEED="${SEED:-0}" NUM_TRAIN="${NUM_TRAIN:-800}" NUM_TEST="${NUM_TEST:-400}" NUM_HELD_OUT="${NUM_HELD_OUT:-200}"
@@ -29,7 +29,7 @@ dialogues() { # dialogues NAME TASKS SEED: steps 1 and 2
         --preference_path "$RUN/$1.pairs.jsonl" --ground_truth_preference_path "$RUN/$1.pairs_with_c.jsonl" >/dev/null
 }
 
-# The agent, and tasks: the first 50 training tasks and the test tasks are those of run.sh.
+# The agent, and tasks: the first 50 training tasks and the test tasks are those of lab/untaught/run.sh.
 [ "$AGENT" != "$OUT/agent" ] ||
     python -m lab.taught.make_taught_agent --save_path "$AGENT" --informed_share 0 --num_steps 2400
 python scripts/make_mini_tasks.py --num_train "$NUM_TRAIN" --num_test "$NUM_TEST" --output_dir "$OUT/tasks"
@@ -53,6 +53,7 @@ critic_flags() { # critic_flags NAME [FLAGS]: sets `how`
 }
 for name in $CRITICS; do
     began=$SECONDS model="$RUN/critic$name-$RATE-$KL"
+    [ "$name" != untrained ] || model="$RUN/criticuntrained"
     how=(--config "$CONFIGS/critic.yaml" --learning_rate "$RATE" --pretrain "$AGENT" --save_path "$model" --seed "$SEED")
     case "$name-$KL" in
         untrained-*) ;;
@@ -77,7 +78,7 @@ for policy in $POLICIES; do
     [ -z "$WIDE" ] || model="$model-wide"
     case "$policy" in
         dpo3200)
-            epochs="${EPOCHS:-1}" model="$RUN/dpo3200-${EPOCHS:-1}"
+            epochs="${EPOCHS:-4}" model="$RUN/dpo3200-${EPOCHS:-4}"
             python scripts/train_dpo.py --config $CONFIGS/multi_turn_dpo.yaml --pretrain "$AGENT" --max_epochs "$epochs" \
                 --dataset "$RUN/3200.pairs.jsonl" --save_path "$model" --seed "$SEED"
             ;;

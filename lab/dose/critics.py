@@ -1,0 +1,57 @@
+"""How often the critics of the study are right, over seeds.
+
+python -m lab.dose.critics collect --runs runs/dose   # runs/dose/untaught/seedN/criticNAME.json into results/critics.json
+python -m lab.dose.critics draw                       # results/critics.md of that file
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import fire
+
+from lab.outcomes import percent
+from lab.placebo.measure import DECISIONS
+
+RESULTS = Path(__file__).parent / "results"
+CRITICS = {  # by file of lab/dose/run.sh: dialogues, rate, weight of the KL
+    "criticuntrained": "untrained (PMI)",
+    "critic200-5e-4-0": "200 dialogues",
+    "critic3200-1e-4-0": "3,200 dialogues, rate 1e-4",
+    "critic3200-5e-4-0": "3,200 dialogues",
+    "critic3200-5e-4-1": "3,200 dialogues, KL",
+}
+
+
+def collect(runs: str = "runs/dose") -> None:
+    """Put what lab.placebo.measure said of each critic into one file, which keeps what it had before."""
+    file = RESULTS / "critics.json"
+    found = json.loads(file.read_text()) if file.exists() else {}
+    for path in sorted(Path(runs).glob("*/seed*/critic*.json")):
+        if path.stem in CRITICS:
+            found.setdefault(path.stem, {})[path.parent.name] = json.loads(path.read_text())
+    file.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
+
+
+def markdown(found: dict) -> str:
+    """A row for each critic: decisions on turns, and held-out pairs of dialogues, in % with 95 % t intervals."""
+    columns = [*DECISIONS, "success"]
+    lines = ["| critic | seeds | " + " | ".join(DECISIONS) + " | dialogue that succeeds |"]
+    lines.append("| --- | ---: |" + " ---: |" * len(columns))
+    for name, shown in CRITICS.items():
+        if own := found.get(name, {}):
+            cells = [percent([seed[column] for seed in own.values()]) for column in columns]
+            lines.append(f"| {shown} | {len(own)} | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def draw() -> None:
+    """Write the table."""
+    text = markdown(json.loads((RESULTS / "critics.json").read_text()))
+    (RESULTS / "critics.md").write_text(text)
+    print(text)
+
+
+if __name__ == "__main__":
+    fire.Fire({"collect": collect, "draw": draw})
