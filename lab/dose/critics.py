@@ -1,6 +1,6 @@
 """How often the critics of the study are right, over seeds.
 
-python -m lab.dose.critics collect --runs runs/dose   # runs/dose/untaught/seedN/criticNAME.json into results/critics.json
+python -m lab.dose.critics collect --runs runs/dose   # its seedN/criticNAME.json into results/critics.json
 python -m lab.dose.critics draw                       # results/critics.md of that file
 """
 
