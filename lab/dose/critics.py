@@ -12,7 +12,7 @@ from pathlib import Path
 import fire
 
 from lab.outcomes import percent
-from lab.placebo.measure import DECISIONS
+from lab.placebo.measure import DECISIONS, collect_critics
 
 RESULTS = Path(__file__).parent / "results"
 CRITICS = {  # by file of lab/dose/run.sh: dialogues, rate, weight of the KL
@@ -26,12 +26,7 @@ CRITICS = {  # by file of lab/dose/run.sh: dialogues, rate, weight of the KL
 
 def collect(runs: str = "runs/dose") -> None:
     """Put what lab.placebo.measure said of each critic into one file, which keeps what it had before."""
-    file = RESULTS / "critics.json"
-    found = json.loads(file.read_text()) if file.exists() else {}
-    for path in sorted(Path(runs).glob("*/seed*/critic*.json")):
-        if path.stem in CRITICS:
-            found.setdefault(path.stem, {})[path.parent.name] = json.loads(path.read_text())
-    file.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
+    collect_critics(runs, CRITICS, RESULTS / "critics.json")
 
 
 def markdown(found: dict) -> str:
@@ -40,7 +35,7 @@ def markdown(found: dict) -> str:
     lines = ["| critic | seeds | " + " | ".join(DECISIONS) + " | dialogue that succeeds |"]
     lines.append("| --- | ---: |" + " ---: |" * len(columns))
     for name, shown in CRITICS.items():
-        if own := found.get(name, {}):
+        if own := found["untaught"].get(name):
             cells = [percent([seed[column] for seed in own.values()]) for column in columns]
             lines.append(f"| {shown} | {len(own)} | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"

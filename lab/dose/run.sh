@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Do more dialogues teach the critic what pretraining did not? The agent of lab/untaught, one seed: critics on 200 and on 3,200
-# dialogues, policies by their order of the same candidates, and both baselines on 3,200. The agent takes 75 minutes on one
-# core, each seed another 40. Stopped, the same command continues.
+# Do more dialogues teach the critic what pretraining did not? The agent of lab/untaught, one seed: critics on 200 and on
+# 3,200 dialogues, policies by their order of the same candidates, and both baselines on 3,200. The agent takes 75 minutes
+# on one core, each seed about half an hour. Stopped, the same command continues.
 #
 #   bash lab/dose/run.sh                                                seed 0
 #   CRITICS=3200 RATE=1e-4 POLICIES="" bash lab/dose/run.sh             a try of the critic
 #   CRITICS=3200 POLICIES=critic3200 KL=1 bash lab/dose/run.sh          the critic with a penalty, and its policy
-#   CRITICS="" POLICIES=critic3200 WIDE=0.25 bash lab/dose/run.sh       candidates of a quarter of the 3,200 dialogues
+#   CRITICS="" POLICIES=critic3200 WIDE=0.25 bash lab/dose/run.sh       candidates of a quarter of the 3,200
 #   PART=validation CRITICS="" POLICIES=dpo3200 EPOCHS=4 bash lab/dose/run.sh     a try of a baseline
 #   AGENT=mini NUM_TRAIN=52 NUM_TEST=4 bash lab/dose/run.sh                    every step on a handful of tasks
 set -euo pipefail

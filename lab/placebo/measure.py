@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from collections.abc import Collection
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -66,10 +67,14 @@ def _percent(share: float | None) -> float | None:
 
 def collect(runs: str = "runs/placebo") -> None:
     """Put WORLD/seedN/LABEL-REFERENCE.json of all seeds into one file, which keeps what it had before."""
-    file = RESULTS / "critics.json"
-    found: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
     critics = {f"{label}-{reference}" for label, reference in product(("untrained", *LABELS), REFERENCES)}
-    for path in sorted(Path(runs).glob("*/seed*/*-*.json")):
+    collect_critics(runs, critics, RESULTS / "critics.json")
+
+
+def collect_critics(runs: str, critics: Collection[str], file: Path) -> None:
+    """Put what `one` wrote of critics, RUNS/WORLD/seedN/CRITIC.json, into a file, which keeps what it had before."""
+    found: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
+    for path in sorted(Path(runs).glob("*/seed*/*.json")):
         if path.stem in critics:  # manifests lie beside them
             own = found.setdefault(path.parents[1].name, {}).setdefault(path.stem, {})
             own[path.parent.name] = json.loads(path.read_text())

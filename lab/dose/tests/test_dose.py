@@ -20,5 +20,5 @@ def test_a_later_seed_is_added_and_tries_without_a_name_are_left_out(tmp_path, m
         collect(str(tmp_path / "runs"))
         (run / f"{name}.json").unlink()
     found = json.loads((tmp_path / "critics.json").read_text())
-    assert list(found) == [name]
+    assert list(found["untaught"]) == [name]
     assert markdown(found).endswith("| untrained (PMI) | 2 | " + " | ".join(4 * ["50.0 (40.0, 60.0)"]) + " |\n")
