@@ -8,14 +8,15 @@
 #   CRITICS=3200 POLICIES=critic3200 KL=1 bash lab/dose/run.sh          the critic with a penalty, and its policy
 #   CRITICS="" POLICIES=critic3200 WIDE=0.25 bash lab/dose/run.sh       candidates of a quarter of the 3,200
 #   PART=validation CRITICS="" POLICIES=dpo3200 EPOCHS=4 bash lab/dose/run.sh     a try of a baseline
-#   AGENT=mini NUM_TRAIN=52 NUM_TEST=4 bash lab/dose/run.sh                    every step on a handful of tasks
+#   AGENT=mini WORLD=taught bash lab/dose/run.sh                        the agent of the quick world
+#   AGENT=mini WORLD=taught NUM_TRAIN=52 NUM_TEST=4 bash lab/dose/run.sh       every step on a handful of tasks
 set -euo pipefail
 
 SEED="${SEED:-0}" NUM_TRAIN="${NUM_TRAIN:-800}" NUM_TEST="${NUM_TEST:-400}" NUM_HELD_OUT="${NUM_HELD_OUT:-200}"
 CRITICS="${CRITICS-untrained 200 3200}" POLICIES="${POLICIES-untrained critic200 critic3200 oracle dpo3200 rft3200}"
 RATE="${RATE:-5e-4}" KL="${KL:-0}" PART="${PART:-test}" EPOCHS="${EPOCHS:-}" WIDE="${WIDE:-}"
 OUT="$(realpath -m "${OUT:-runs/dose}")"
-AGENT="${AGENT:-$OUT/agent}" RUN="$OUT/untaught/seed$SEED" CONFIGS=configs/mini
+AGENT="${AGENT:-$OUT/agent}" RUN="$OUT/${WORLD:-untaught}/seed$SEED" CONFIGS=configs/mini
 cd "$(dirname "$0")/../.."
 # shellcheck source-path=SCRIPTDIR source=../../scripts/environment.sh
 source scripts/environment.sh
