@@ -8,13 +8,14 @@
 #   CRITICS=3200 POLICIES=critic3200 KL=1 bash lab/dose/run.sh          the critic with a penalty, and its policy
 #   CRITICS="" POLICIES=critic3200 WIDE=0.25 bash lab/dose/run.sh       candidates of a quarter of the 3,200
 #   PART=validation CRITICS="" POLICIES=dpo3200 EPOCHS=4 bash lab/dose/run.sh     a try of a baseline
+#   CRITICS="" POLICIES=critic3200 REFERENCE=seed_without_c bash lab/dose/run.sh     the reference of the untrained critic
 #   AGENT=mini WORLD=taught bash lab/dose/run.sh                        the agent of the quick world
 #   AGENT=mini WORLD=taught NUM_TRAIN=52 NUM_TEST=4 bash lab/dose/run.sh       every step on a handful of tasks
 set -euo pipefail
 
 SEED="${SEED:-0}" NUM_TRAIN="${NUM_TRAIN:-800}" NUM_TEST="${NUM_TEST:-400}" NUM_HELD_OUT="${NUM_HELD_OUT:-200}"
 CRITICS="${CRITICS-untrained 200 3200}" POLICIES="${POLICIES-untrained critic200 critic3200 oracle dpo3200 rft3200}"
-RATE="${RATE:-5e-4}" KL="${KL:-0}" PART="${PART:-test}" EPOCHS="${EPOCHS:-}" WIDE="${WIDE:-}"
+RATE="${RATE:-5e-4}" KL="${KL:-0}" PART="${PART:-test}" EPOCHS="${EPOCHS:-}" WIDE="${WIDE:-}" REFERENCE="${REFERENCE:-seed}"
 OUT="$(realpath -m "${OUT:-runs/dose}")"
 AGENT="${AGENT:-$OUT/agent}" RUN="$OUT/${WORLD:-untaught}/seed$SEED" CONFIGS=configs/mini
 cd "$(dirname "$0")/../.."
@@ -47,10 +48,10 @@ python scripts/sample_best_of_n.py --config $CONFIGS/sampling.yaml --model_id "$
         --data_fraction "$WIDE" --input_path "$RUN/3200.graded.jsonl" --output_path "$RUN/candidates-wide.jsonl"
 
 # 3. Critics, measured on held-out pairs of dialogues, and on the candidates by the hidden rules.
-critic_flags() { # critic_flags NAME [FLAGS]: sets `how`
-    how=(--model_id "$RUN/critic$1-$RATE-$KL" --reference seed)
+critic_flags() { # critic_flags NAME: sets `how`
+    how=(--model_id "$RUN/critic$1-$RATE-$KL" --reference "$REFERENCE")
     [ "$1" != untrained ] || how=(--model_id "$AGENT" --reference seed_without_c)
-    how+=(--reference_model_id "$AGENT" --normalize turn "${@:2}")
+    how+=(--reference_model_id "$AGENT" --normalize turn)
 }
 for name in $CRITICS; do
     began=$SECONDS model="$RUN/critic$name-$RATE-$KL"
@@ -77,6 +78,7 @@ for policy in $POLICIES; do
     began=$SECONDS model="$RUN/$policy"
     [ "$KL" = 0 ] || model="$model-kl"
     [ -z "$WIDE" ] || model="$model-wide"
+    [ "$REFERENCE" = seed ] || model="$model-$REFERENCE"
     case "$policy" in
         dpo3200)
             epochs="${EPOCHS:-4}" model="$RUN/dpo3200-${EPOCHS:-4}"
@@ -89,11 +91,12 @@ for policy in $POLICIES; do
                 --max_epochs "$epochs" --dataset "$RUN/3200.graded.jsonl" --save_path "$model" --seed "$SEED"
             ;;
         *) # 5 to 7. Questions in the order of the critic, answers by their reward; half over half.
-            if [ "$policy" = oracle ]; then
-                how=(--critic_type lab/repairs/oracle.py)
-            else
-                critic_flags "${policy#critic}" --place_answers --task_type mini
-            fi
+            case "$policy" in
+                oracle) how=(--critic_type lab/repairs/oracle.py) ;;
+                random) how=(--critic_type lab/repairs/chance.py --critic_settings "{\"seed\": $SEED}") ;;
+                *) critic_flags "${policy#critic}" ;;
+            esac
+            [ "$policy" = oracle ] || how+=(--place_answers --task_type mini)
             python scripts/rank_best_of_n.py "${how[@]}" --input_path "$RUN/candidates${WIDE:+-wide}.jsonl" \
                 --output_path "$model.ranked.jsonl"
             python scripts/generate_random_pairs_from_ranks.py --config $CONFIGS/turn_pairs.yaml --seed "$SEED" \
