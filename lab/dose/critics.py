@@ -1,6 +1,6 @@
 """How often the critics of the study are right, over seeds.
 
-python -m lab.dose.critics collect --runs runs/dose   # its seedN/criticNAME.json into results/critics.json
+python -m lab.dose.critics collect --runs runs/dose   # its WORLD/seedN/criticNAME.json into results/critics.json
 python -m lab.dose.critics draw                       # results/critics.md of that file
 """
 
@@ -32,12 +32,13 @@ def collect(runs: str = "runs/dose") -> None:
 def markdown(found: dict) -> str:
     """A row for each critic: decisions on turns, and held-out pairs of dialogues, in % with 95 % t intervals."""
     columns = [*DECISIONS, "success"]
-    lines = ["| critic | seeds | " + " | ".join(DECISIONS) + " | dialogue that succeeds |"]
-    lines.append("| --- | ---: |" + " ---: |" * len(columns))
-    for name, shown in CRITICS.items():
-        if own := found["untaught"].get(name):
-            cells = [percent([seed[column] for seed in own.values()]) for column in columns]
-            lines.append(f"| {shown} | {len(own)} | " + " | ".join(cells) + " |")
+    lines = ["| agent | critic | seeds | " + " | ".join(DECISIONS) + " | dialogue that succeeds |"]
+    lines.append("| --- | --- | ---: |" + " ---: |" * len(columns))
+    for world, critics in sorted(found.items(), reverse=True):
+        for name, shown in CRITICS.items():
+            if own := critics.get(name):
+                cells = [percent([seed[column] for seed in own.values()]) for column in columns]
+                lines.append(f"| {world} | {shown} | {len(own)} | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 
 
