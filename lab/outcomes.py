@@ -23,7 +23,9 @@ LAB = Path(__file__).parent
 TOGETHER = {  # rows of the table of docs/results.md: study, policy
     "multi-turn DPO": ("controls", "multi"),
     "multi-turn DPO, as many sampled tokens": ("controls", "dpo-1.test"),
+    "the same, two epochs": ("controls", "dpo-2.test"),
     "rejection fine-tuning, as many tokens": ("controls", "rft-16.test"),
+    "the same, eight epochs": ("controls", "rft-8.test"),
     "SWEET-RL": ("controls", "sweet"),
     "the same, untrained critic": ("repairs", "untrained"),
     "candidates in the order of the hidden rules": ("repairs", "oracle"),

@@ -18,6 +18,7 @@ RESULTS = Path(__file__).parent / "results"
 CRITICS = {  # by file of lab/dose/run.sh: dialogues, rate, weight of the KL
     "criticuntrained": "untrained (PMI)",
     "critic200-5e-4-0": "200 dialogues",
+    "critic200-5e-4-1": "200 dialogues, KL",
     "critic3200-1e-4-0": "3,200 dialogues, rate 1e-4",
     "critic3200-5e-4-0": "3,200 dialogues",
     "critic3200-5e-4-1": "3,200 dialogues, KL",
