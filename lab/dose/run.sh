@@ -10,13 +10,13 @@
 #   PART=validation CRITICS="" POLICIES=dpo3200 EPOCHS=4 bash lab/dose/run.sh     a try of a baseline
 #   CRITICS="" POLICIES=critic3200 REFERENCE=seed_without_c bash lab/dose/run.sh     the reference of the untrained critic
 #   AGENT=mini WORLD=taught bash lab/dose/run.sh                        the agent of the quick world
-#   AGENT=mini WORLD=taught NUM_TRAIN=52 NUM_TEST=4 bash lab/dose/run.sh       every step on a handful of tasks
+#   OUT=runs/dose_small AGENT=mini NUM_TRAIN=52 NUM_TEST=4 bash lab/dose/run.sh   every step on a handful of tasks
 set -euo pipefail
 
 SEED="${SEED:-0}" NUM_TRAIN="${NUM_TRAIN:-800}" NUM_TEST="${NUM_TEST:-400}" NUM_HELD_OUT="${NUM_HELD_OUT:-200}"
 CRITICS="${CRITICS-untrained 200 3200}" POLICIES="${POLICIES-untrained critic200 critic3200 oracle dpo3200 rft3200}"
-RATE="${RATE:-5e-4}" KL="${KL:-0}" PART="${PART:-test}" EPOCHS="${EPOCHS:-}" WIDE="${WIDE:-}" REFERENCE="${REFERENCE:-seed}"
-OUT="$(realpath -m "${OUT:-runs/dose}")"
+RATE="${RATE:-5e-4}" KL="${KL:-0}" PART="${PART:-test}" EPOCHS="${EPOCHS:-}" WIDE="${WIDE:-}"
+REFERENCE="${REFERENCE:-seed}" OUT="$(realpath -m "${OUT:-runs/dose}")"
 AGENT="${AGENT:-$OUT/agent}" RUN="$OUT/${WORLD:-untaught}/seed$SEED" CONFIGS=configs/mini
 cd "$(dirname "$0")/../.."
 # shellcheck source-path=SCRIPTDIR source=../../scripts/environment.sh
