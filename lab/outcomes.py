@@ -77,8 +77,11 @@ def success(outcomes: Outcomes, earlier: dict) -> dict[str, dict[str, dict[int, 
 
 
 def paired(better: dict[int, float], worse: dict[int, float]) -> str:
-    """Mean difference over the seeds of both, with its 95 % t interval."""
+    """Mean difference over the seeds of both, with its 95 % t interval; of two seeds both, as in `percent`."""
     seeds = sorted(set(better) & set(worse))
+    if len(seeds) == 2:
+        first, second = (better[seed] - worse[seed] for seed in seeds)
+        return f"{(first + second) / 2:+.1f} ({first:+.1f}, {second:+.1f})"
     return shown(difference([better[seed] for seed in seeds], [worse[seed] for seed in seeds]))
 
 

@@ -84,7 +84,8 @@ def test_rollouts_go_on_from_the_dialogue_as_it_was_each_in_its_own_way(asked):
 
 
 def test_differences_are_paired_by_seed_and_earlier_runs_come_from_their_table():
-    assert paired({0: 10.0, 1: 20.0, 2: 99.0}, {0: 8.0, 1: 16.0}) == "+3.0 (-9.7 to +15.7)"  # t of one degree: 12.706
+    assert paired({0: 10.0, 1: 20.0, 2: 99.0}, {0: 8.0, 1: 16.0}) == "+3.0 (+2.0, +4.0)"  # of two both
+    assert paired({0: 2.0, 1: 4.0, 2: 3.0, 3: 99.0}, {0: 0.0, 1: 0.0, 2: 0.0}) == "+3.0 (+0.5 to +5.5)"  # t: 4.303
     found = success({"quick": {"release-answers": {"1": "1101"}}}, policies("repairs")["earlier"])
     assert found["quick"]["release-answers"] == {1: 75.0} and found["quick"]["release"][1] == pytest.approx(91.0)
 
