@@ -243,7 +243,7 @@ def task_steps():
         command = f"{LAUNCH_CPU} scripts/make_mini_tasks.py {world} {sizes} --output_dir {OUT}/tasks"
         yield step(tasks[0], command, tasks[1]) | {"file_dep": []}
         sizes = "--layers 1 --width 64 --num_steps 3 --batch_size 4" if SMOKE else "--layers 4 --width 160"
-        yield step(STRONG, f"{LAUNCH} scripts/make_mini_agent.py --save_path {STRONG} --habits better {sizes}")
+        yield step(STRONG, f"{LAUNCH} -m lab.mini_agents.make_mini_agent --save_path {STRONG} --habits better {sizes}")
     for folder, seed in FOLDERS.items():
         dialogues = variable("DIALOGUES", f"{folder}/trajectories.jsonl")
         if "DIALOGUES" not in os.environ:
@@ -270,12 +270,12 @@ METHODS = {"zero-shot": "zero_shot", "rejection fine-tuning": "rft", "multi-turn
 CHAIN = "SWEET-RL>multi-turn DPO>rejection fine-tuning"
 
 
-def table(name, rows, flags=(), figures=(), script="compare_runs", ending=".graded.jsonl"):
+def table(name, rows, flags=(), figures=(), script=("scripts/compare_runs.py",), ending=".graded.jsonl"):
     """A task for a table of runs {row: run} in RESULTS/NAME.json and .md, and for its figures (name, flags)."""
     files = {row: [f"{folder}/{run}{ending}" for folder in FOLDERS] for row, run in rows.items()}
     runs = ",".join(f"{row}={'+'.join(paths)}" for row, paths in files.items())
     path = f"{RESULTS}/{name}"
-    words = [f"scripts/{script}.py", "--runs", runs, "--output_path", f"{path}.json", "--markdown_path", f"{path}.md"]
+    words = [*script, "--runs", runs, "--output_path", f"{path}.json", "--markdown_path", f"{path}.md"]
     commands = [[*words, "--overwrite", *flags]]
     for figure, flags in figures:
         words = ["visualizers/plot_results.py", "--results", f"{path}.json", "--output_path", f"{RESULTS}/{figure}"]
@@ -364,7 +364,7 @@ def task_credit():
         "no critic training": "ranked_untrained",
     }
     figure = "credit", ("--kind", "credit", "--title", "Agreement with the oracle")
-    return table("credit", rows, figures=[figure], script="measure_mini_credit", ending=".jsonl")
+    return table("credit", rows, figures=[figure], script=("-m", "lab.critics.measure_mini_credit"), ending=".jsonl")
 
 
 def task_all():

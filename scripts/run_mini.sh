@@ -4,7 +4,7 @@
 #
 #   bash scripts/run_mini.sh                                 a table, and a page of everything, at the end
 #   OUT=runs/more NUM_TRAIN=100 bash scripts/run_mini.sh     on more tasks; DRAW=201: on other tasks
-#   OUT=runs/mine AGENT=FOLDER bash scripts/run_mini.sh      another agent (make_mini_agent.py)
+#   OUT=runs/mine AGENT=FOLDER bash scripts/run_mini.sh      another agent (lab/mini_agents)
 #   bash scripts/run_mini.sh --smoke                         every step on a handful of tasks
 #   bash scripts/reproduce.sh table2                         several seeds; other tables and figures: docs/reproduce.md
 #

@@ -3,7 +3,8 @@
     python visualizers/plot_results.py --kind table --results results.json --output_path table2.png
     python visualizers/plot_results.py --kind curves --results figure3a.json --paper figure3a --output_path figure3a.png
 
---results is what compare_runs.py wrote with --output_path (for credit: measure_mini_credit.py). Needs matplotlib.
+--results is what compare_runs.py wrote with --output_path (for credit: lab.critics.measure_mini_credit). It needs
+matplotlib.
 """
 
 import json
@@ -37,7 +38,7 @@ def main(
             lengths are those of the agent's messages, read from the runs' files; credit is the agreement with the
             oracle per turn, credit_study the same against the dialogues that critics were trained on; budget is success
             against CPU seconds and dialogues, from the manifests.
-        results: JSON file of compare_runs.py; for credit and credit_study, of measure_mini_credit.py.
+        results: JSON file of compare_runs.py; for credit and credit_study, of lab.critics.measure_mini_credit.
         output_path: Path of the figure; the ending is added.
         paper: Table or figure of the paper that is also shown, for example table2 or figure3a.
         title: Title of the figure; by default the paper's, if --paper is given.
@@ -45,7 +46,7 @@ def main(
     """
     known = paper_results(PAPER, paper) if paper else {}
     heading = title if title is not None else known.get("title", "")
-    writer = "measure_mini_credit.py" if kind in ("credit", "credit_study") else "compare_runs.py"
+    writer = "lab.critics.measure_mini_credit" if kind in ("credit", "credit_study") else "compare_runs.py"
     odd = f"{results}: no results in it that can be drawn as {kind}; {writer} writes them"
     with read_by_library(lambda error: UserError(f"{odd} ({first_line(error)}).")):
         found = json.loads(Path(results).read_text(encoding="utf-8"))

@@ -19,7 +19,7 @@ export OMP_NUM_THREADS=1
 
 if [ "$MAKER" != 0 ]; then
     AGENT="$OUT/agents/$MAKER"
-    python scripts/make_mini_agent.py --seed "$MAKER" --save_path "$AGENT"
+    python -m lab.mini_agents.make_mini_agent --seed "$MAKER" --save_path "$AGENT"
 fi
 export AGENT DRAW
 for methods in $METHODS; do

@@ -20,8 +20,8 @@ from pathlib import Path
 import numpy as np
 
 from lab.ciphered.domain import label_turn
+from lab.critics.credit_accuracy import judged_turn
 from sweet_rl.cli import run
-from sweet_rl.mini.credit_accuracy import judged_turn
 from sweet_rl.records import Trajectory, TurnCandidates, read_records
 
 Right = dict[str, list[float]]

@@ -1,6 +1,6 @@
 """Credit assignment on the mini tasks: how often ranked candidates agree with the oracle.
 
-    python scripts/measure_mini_credit.py \
+    python -m lab.critics.measure_mini_credit \
         --runs "critic=runs/mini/seed0/ranked.jsonl,without c=runs/mini/seed0/ranked_no_prompt.jsonl" \
         --output_path credit.json --markdown_path credit.md
 
@@ -9,10 +9,10 @@ one critic. Answers run in the sandbox: an answer is complete if it is right. In
 together.
 """
 
+from lab.critics.credit_accuracy import credit_accuracy, judged, read_judged
+from lab.critics.credit_report import named_files, show_credit
 from sweet_rl.cli import run
 from sweet_rl.errors import UserError
-from sweet_rl.mini.credit_accuracy import credit_accuracy, judged, read_judged
-from sweet_rl.mini.credit_report import named_files, show_credit
 
 
 def main(

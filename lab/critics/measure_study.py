@@ -4,7 +4,7 @@
         --output_path study.json --markdown_path study.md
 
 Each file is an output of lab.critics.study_credit on candidates of mini tasks; files joined by + are seeds of one
-study. The figures are those that measure_mini_credit.py gives for a file that is ranked with the row's flags.
+study. The figures are those that lab.critics.measure_mini_credit gives for a file that is ranked with the row's flags.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+from lab.critics.credit_accuracy import JudgedTurn, credit_accuracy, judged, read_judged
+from lab.critics.credit_report import named_files, show_credit
 from sweet_rl.cli import run
 from sweet_rl.errors import UserError
-from sweet_rl.mini.credit_accuracy import JudgedTurn, credit_accuracy, judged, read_judged
-from sweet_rl.mini.credit_report import named_files, show_credit
 from sweet_rl.records import TurnCandidates
 from sweet_rl.runs.manifest import read_manifest
 

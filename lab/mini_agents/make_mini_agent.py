@@ -1,7 +1,7 @@
 """Make a tiny agent of the mini tasks by imitation, from nothing or from another tiny agent.
 
-    python scripts/make_mini_agent.py --save_path runs/mini_agent
-    python scripts/make_mini_agent.py --save_path runs/mini_hard_agent --world hard --layers 4
+    python -m lab.mini_agents.make_mini_agent --save_path runs/mini_agent
+    python -m lab.mini_agents.make_mini_agent --save_path runs/mini_hard_agent --world hard --layers 4
 
 Takes about an hour on one core, half of it with --bf16 on a core that is fast in bfloat16. Killed, the same command
 continues from its last checkpoint.
@@ -13,8 +13,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Literal
 
+from lab.mini_agents.imitation import HABITS, ImitationSettings
 from sweet_rl.cli import run, to_settings
-from sweet_rl.mini.imitation import HABITS, ImitationSettings
 
 
 def main(
@@ -38,7 +38,7 @@ def main(
         pretrain: A tiny agent to start from, instead of random weights; its tokenizer and shape are kept.
         overwrite: Replace an existing model.
     """
-    from sweet_rl.mini.pretraining import LESSONS, load_agent, make_agent, new_agent
+    from lab.mini_agents.pretraining import LESSONS, load_agent, make_agent, new_agent
 
     lessons = LESSONS[world]
     if pretrain is None:

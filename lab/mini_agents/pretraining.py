@@ -15,10 +15,10 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_token
 from tqdm import tqdm
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
+from lab.mini_agents import imitation
+from lab.mini_agents.imitation import ImitationSettings
 from sweet_rl.chat import ChatFormat
 from sweet_rl.errors import UserError, first_line, read_by_library
-from sweet_rl.mini import imitation
-from sweet_rl.mini.imitation import ImitationSettings
 from sweet_rl.mini.worlds import HARD
 from sweet_rl.model_loading import load_weights, model_path
 from sweet_rl.progress import progress_bar

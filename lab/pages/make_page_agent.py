@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from functools import partial
 
+from lab.mini_agents.pretraining import ImitationSettings, Lessons, make_agent, new_agent
 from lab.pages.page_imitation import imitation_stream
 from lab.pages.pages import fixed_texts
 from sweet_rl.cli import run, to_settings
-from sweet_rl.mini.pretraining import ImitationSettings, Lessons, make_agent, new_agent
 
 LESSONS = Lessons(imitation_stream, whole=tuple(fixed_texts()))
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from functools import partial
 
+from lab.critics.credit_accuracy import JudgedTurn, OracleOrder, credit_accuracy, judged_turn
+from lab.critics.credit_report import named_files, show_credit
 from lab.pages.page_oracle import usefulness
 from lab.pages.pages import read_page
 from sweet_rl.cli import run
 from sweet_rl.errors import UserError
-from sweet_rl.mini.credit_accuracy import JudgedTurn, OracleOrder, credit_accuracy, judged_turn
-from sweet_rl.mini.credit_report import named_files, show_credit
 from sweet_rl.records import TurnCandidates, read_records
 
 ORDER = OracleOrder(

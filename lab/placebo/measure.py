@@ -17,9 +17,9 @@ from typing import Any
 import fire
 import numpy as np
 
+from lab.critics.credit_accuracy import credit_accuracy, judged, read_judged
 from lab.outcomes import percent
 from lab.placebo.pairs import LABELS
-from sweet_rl.mini.credit_accuracy import credit_accuracy, judged, read_judged
 from sweet_rl.records import Trajectory, read_records
 
 RESULTS = Path(__file__).parent / "results"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from lab.critics.credit_accuracy import ORDER, agent_messages
 from sweet_rl.credit.answers import answer_rewards
 from sweet_rl.credit.critics import CriticType
 from sweet_rl.errors import UserError
-from sweet_rl.mini.credit_accuracy import ORDER, agent_messages
 from sweet_rl.mini.domains import MINI
 from sweet_rl.mini.oracle import is_answer, label_turn
 from sweet_rl.records import TurnCandidates

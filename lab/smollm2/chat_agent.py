@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
+from lab.mini_agents.pretraining import ImitationSettings, TrainableAgent
 from sweet_rl.chat import ChatFormat
 from sweet_rl.log_probs.privileged_information import with_text
-from sweet_rl.mini.pretraining import ImitationSettings, TrainableAgent
 from sweet_rl.model_loading import load_weights
 
 

@@ -12,10 +12,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Literal
 
+from lab.mini_agents.imitation import HABITS
+from lab.mini_agents.pretraining import LESSONS, ImitationSettings, make_agent
 from lab.smollm2.chat_agent import chat_agent
 from sweet_rl.cli import run, to_settings
-from sweet_rl.mini.imitation import HABITS
-from sweet_rl.mini.pretraining import LESSONS, ImitationSettings, make_agent
 
 
 def main(

@@ -76,7 +76,7 @@ compare table2 --paper table2 --baselines zero-shot --chains "SWEET-RL>multi-tur
     --runs "$(graded "single turn" single_turn),$(graded zero-shot zero_shot),$(graded "rejection fine-tuning" rft),$DPO,$SWEET"
 compare table3 --paper table3 --baselines SWEET-RL --runs "$SWEET,$LENGTHS"
 compare sums --baselines "multi-turn DPO" --runs "$DPO,$SWEET,$LENGTHS,$(graded "untrained critic (sum)" untrained_sum)"
-python scripts/measure_mini_credit.py --overwrite --output_path "$OUT/credit.json" --markdown_path "$OUT/credit.md" \
+python -m lab.critics.measure_mini_credit --overwrite --output_path "$OUT/credit.json" --markdown_path "$OUT/credit.md" \
     --runs "SWEET-RL=$OUT/ranked_sweet.jsonl,without length normalisation=$OUT/ranked_sum.jsonl,\
 one mean for the dialogue=$OUT/ranked_one_mean.jsonl,untrained critic (sum)=$OUT/ranked_untrained_sum.jsonl"
 echo "written: $OUT/table2.md, table3.md, sums.md, credit.md; $SECONDS s in all"

@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
+from lab.mini_agents.pretraining import LESSONS, ImitationSettings, make_agent, new_agent
 from sweet_rl.cli import run, to_settings
 from sweet_rl.errors import UserError
-from sweet_rl.mini.pretraining import LESSONS, ImitationSettings, make_agent, new_agent
 
 
 def main(imitation: ImitationSettings, save_path: str, informed_share: float, overwrite: bool = False) -> None:

@@ -43,7 +43,7 @@ python scripts/compare_runs.py --baselines "rejection fine-tuning,multi-turn DPO
     --runs "zero-shot=$RUN/zero_shot.graded.jsonl,rejection fine-tuning=$RUN/rft.graded.jsonl,\
 multi-turn DPO=$RUN/dpo.graded.jsonl,SWEET-RL=$RUN/sweet.graded.jsonl,no critic training=$RUN/untrained.graded.jsonl,\
 SWEET-RL (seed model as reference)=$RUN/seed.graded.jsonl"
-python scripts/measure_mini_credit.py --overwrite --output_path "$RUN/credit.json" --markdown_path "$RUN/credit.md" \
+python -m lab.critics.measure_mini_credit --overwrite --output_path "$RUN/credit.json" --markdown_path "$RUN/credit.md" \
     --runs "trained (sampling reference)=$RUN/ranked.jsonl,trained (seed reference)=$RUN/ranked_seed.jsonl,\
 untrained (sampling reference)=$RUN/ranked_untrained.jsonl"
 echo "written: $RUN/share.md, $RUN/credit.md; $SECONDS s in all"

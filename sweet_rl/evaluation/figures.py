@@ -204,7 +204,7 @@ def credit(results: Mapping[str, Mapping], title: str = ""):
 
     Args:
         results: Results of each critic, {groups: {name: {by_turn: {turn from 0: {accuracy, pairs}}}}}, as written by
-            measure_mini_credit.py. Points of fewer than 30 pairs are not drawn.
+            lab.critics.measure_mini_credit. Points of fewer than 30 pairs are not drawn.
         title: Title of the figure.
     """
     groups = list(next(iter(results.values()))["groups"])

@@ -59,7 +59,7 @@ def check_command(variables: dict[str, str], words: list[str]) -> None:
         if rest[place : place + 2] == ["-m", "pytest"]:
             assert all((ROOT / word).exists() for word in rest if word.startswith("tests/")), rest
         elif rest[place] == "-m":
-            check_script([f"scripts/{rest[place + 1].rpartition('.')[2]}.py", *rest[place + 2 :]])
+            check_script([_file_of(rest[place + 1]), *rest[place + 2 :]])
         else:
             check_script(rest[place:])
     elif program == "sweet-rl":
@@ -74,6 +74,13 @@ def check_command(variables: dict[str, str], words: list[str]) -> None:
         check_pip(rest)
     else:
         assert program in OTHER_PROGRAMS | {"export"}, f"no program {program}"
+
+
+def _file_of(module: str) -> str:
+    """The file of a module of the laboratory, or of a script that is installed as `sweet_rl.commands.NAME`."""
+    if module.startswith("lab."):
+        return module.replace(".", "/") + ".py"
+    return f"scripts/{module.rpartition('.')[2]}.py"
 
 
 @cache
@@ -125,11 +132,13 @@ def run_command(words: list[str], changes: dict[str, dict[str, object]]) -> str:
         words = ["python", f"scripts/{COMMANDS[words[1]]}.py", *words[2:]]
     program, script, *flags = words
     assert program == "python"
+    if script == "-m":
+        script, *flags = flags
     for name, value in changes.get(Path(script).stem, {}).items():
         if f"--{name}" in flags:
             flags[flags.index(f"--{name}") + 1] = str(value)
         else:
             flags += [f"--{name}", str(value)]
-    done = call(f"../{script}", *flags)
+    done = call(script if script.startswith("lab.") else f"../{script}", *flags)
     assert done.code == 0, f"{shlex.join(words)}\n{done.out}\n{done.err}"
     return done.out

@@ -137,11 +137,6 @@ SCRIPTS = (
         {"num_train": "3", "num_test": "2", "output_dir": "{out}/made"},
         ("output_dir",), "num_train", other={"num_test": "3", "num_train": "4", "seed": "1", "world": "hard"},
     ),
-    Script(
-        "measure_mini_credit.py",
-        {"runs": "a={place}/ranked.jsonl,b={place}/ranked.jsonl", "output_path": "{out}/made.json"},
-        ("output_path",), "seed", "runs", "additional_outputs", "no list",
-    ),
 )  # fmt: skip
 
 

@@ -2,15 +2,15 @@ import json
 
 import pytest
 
-from sweet_rl.domains.backend.hidden_tests import CodeGrader
-from sweet_rl.errors import UserError
-from sweet_rl.mini.credit_accuracy import (
+from lab.critics.credit_accuracy import (
     credit_accuracy,
     judged,
     last_answers,
     pair_outcomes,
 )
-from sweet_rl.mini.credit_report import credit_markdown
+from lab.critics.credit_report import credit_markdown
+from sweet_rl.domains.backend.hidden_tests import CodeGrader
+from sweet_rl.errors import UserError
 from sweet_rl.mini.tasks import family_of, make_tasks, rules_of, source
 from sweet_rl.mini.worlds import TOPIC_BY_NAME
 from sweet_rl.records import Task, TurnCandidates
@@ -126,7 +126,7 @@ def test_an_answer_that_passes_only_some_tests_is_wrong(tmp_path):
 
     answers = [f"I WANT TO ANSWER:\n{code}" for code in (row["ground_truth"], partly)]
     path = write_rows(tmp_path / "r.jsonl", [turn(0, [], [asked[0], "Is it urgent?"]), turn(1, asked, answers)])
-    done = call("measure_mini_credit.py", runs=f"c={path}", output_path=tmp_path / "c.json")
+    done = call("lab.critics.measure_mini_credit", runs=f"c={path}", output_path=tmp_path / "c.json")
     assert done.code == 0, done.err
     found = json.loads((tmp_path / "c.json").read_text())["c"]["candidates"]
     assert (found["complete"], found["wrong"]) == (1, 1)

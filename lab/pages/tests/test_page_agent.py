@@ -5,12 +5,12 @@ import asyncio
 import pytest
 from transformers import AutoModelForCausalLM
 
+from lab.mini_agents import pretraining
 from lab.pages.make_page_agent import LESSONS
 from lab.pages.page_tasks import make_page_tasks
 from lab.pages.pages import read_page
 from sweet_rl.chat import ChatFormat
 from sweet_rl.log_probs.privileged_information import hint_text
-from sweet_rl.mini import pretraining
 from sweet_rl.models import Sampling, load_model
 from sweet_rl.task_types import load_domain
 from tests.support.command_line import ROOT

@@ -1,6 +1,7 @@
 import random
 from dataclasses import replace
 
+from lab.mini_agents import pretraining
 from lab.pages.make_page_agent import LESSONS
 from lab.pages.page_imitation import (
     BAD,
@@ -15,7 +16,6 @@ from lab.pages.page_tasks import draw_page
 from lab.pages.pages import PARTS, SITES, fixed_texts, read_page
 from sweet_rl.domains import ANSWER_MARKER
 from sweet_rl.log_probs.privileged_information import hint_text
-from sweet_rl.mini import pretraining
 
 
 def drawn(count, seed):

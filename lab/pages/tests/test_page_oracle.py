@@ -1,10 +1,10 @@
 from dataclasses import replace
 
+from lab.critics.credit_accuracy import credit_accuracy
+from lab.critics.credit_report import credit_markdown
 from lab.pages.measure_page_credit import ORDER, judged
 from lab.pages.page_oracle import effect, label_turn, usefulness, wrong_parts
 from lab.pages.pages import PARTS, Page
-from sweet_rl.mini.credit_accuracy import credit_accuracy
-from sweet_rl.mini.credit_report import credit_markdown
 from sweet_rl.records import Task, TurnCandidates
 
 REFERENCE = Page("Sunny Bakery", "white", "navy", "left", "We open at six", "green", 3, "gold", "none")

@@ -234,9 +234,6 @@ def test_an_unknown_flag_or_setting_is_named_with_the_near_one(script, place, ou
         ("compare_runs.py", {"baselines": "c"}, ["'c'"]),
         ("compare_runs.py", {"runs": "a={place}/trajectories.jsonl"}, ["evaluate_code.py"]),
         ("compare_runs.py", {"markdown_path": "{out}/made.json"}, ["made.json"]),
-        ("measure_mini_credit.py", {"runs": "a={place}/ranked.jsonl,a={place}/ranked.jsonl"}, ["--runs", "once"]),
-        ("measure_mini_credit.py", {"runs": "a={place}/unranked.jsonl"}, ["rank_best_of_n.py"]),
-        ("measure_mini_credit.py", {"runs": ""}, ["--runs"]),
     ],
     ids=str,
 )

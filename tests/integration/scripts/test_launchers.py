@@ -21,6 +21,9 @@ WRITTEN = ("output_dir", "output_path", "preference_path", "ground_truth_prefere
 def parsed(words: list[str], monkeypatch) -> dict:
     """The settings of a script's command line as its parser reads it; a launcher before the script is left out."""
     monkeypatch.chdir(ROOT)
+    if "-m" in words:
+        place = words.index("-m") + 1
+        return parse_flags(main_of(f"{words[place].replace('.', '/')}.py"), words[place + 1 :])
     place = next(i for i, word in enumerate(words) if word.endswith(".py") and word.split("/")[0] in PROGRAMS)
     return parse_flags(main_of(words[place]), words[place + 1 :])
 
@@ -92,7 +95,7 @@ def test_the_commands_of_a_recipe_are_valid_and_those_of_dodo_py(recipe, words, 
         settings = {key: str(value) for key, value in parsed(command, monkeypatch).items()}
         for key, value in settings.items():
             settings[key] = value.replace(f"{folder}/", "").replace(f"{out}/", "").replace(f"{ROOT}/", "")
-        script = next(word for word in command if word.endswith(".py"))
+        script = next(word for word in command if word.endswith(".py") or word.startswith("lab."))
         return command[: command.index(script)], script, settings
 
     found = [plain(command, str(out)) for command in commands]

@@ -73,7 +73,6 @@ def test_every_command_explains_itself(tmp_path):
     "words",
     [
         "train --pretrain mini --dataset pairs.jsonl --save_path out",
-        "make_mini_agent --save_path out",
         "simulate --agent_model mini --env_model mini --input_path mini.jsonl --output_path out.jsonl",
         "evaluate --input_path tasks.jsonl --grade_references --tokenizer mini --output_path out.jsonl",
     ],

@@ -19,7 +19,6 @@ MORE = (
          "input_path": "{place}/ranked.jsonl", "output_path": "{out}/made.jsonl"},
         (),
     ),
-    Script("make_mini_agent.py", {"save_path": "{out}/made"}, ()),
     Script(
         "synthesize_tasks.py",
         {"model_id": "m", "hostname": "127.0.0.1:1", "corpus_path": "{place}/tasks.jsonl",
@@ -27,7 +26,7 @@ MORE = (
         (),
     ),
 )  # fmt: skip
-BOOTSTRAP_ONLY = {"evaluate_code.py", "evaluate_html.py", "compare_runs.py", "measure_mini_credit.py"}
+BOOTSTRAP_ONLY = {"evaluate_code.py", "evaluate_html.py", "compare_runs.py"}
 # Those of evaluate_code.py and make_mini_tasks.py, which write several manifests: test_bad_input.py.
 ONE_OUTPUT = [
     script for script in SCRIPTS if script.other and script.name not in ("evaluate_code.py", "make_mini_tasks.py")

@@ -7,7 +7,6 @@ import pytest
 
 from sweet_rl.errors import UserError
 from sweet_rl.evaluation.comparison_files import ComparisonSettings, compare_files
-from sweet_rl.mini.credit_report import named_files
 from tests.support.command_line import read_rows, write_rows
 from tests.support.dialogues import graded
 
@@ -38,13 +37,3 @@ def test_other_dialogues_are_another_seed_and_two_runs_may_share_a_file(files, c
     assert read_rows(files["first"]) != read_rows(files["second"])
     compare_files(ComparisonSettings(runs=f"S={files['first']}+{files['second']},B={files['second']}"))
     assert "S" in capsys.readouterr().out
-
-
-def test_ranked_files_of_equal_rows_are_one_seed_too(tmp_path):
-    rows = [{"id": "a", "judge_scores": [1, 2]}, {"id": "b", "judge_scores": [2, 1]}]
-    first = write_rows(tmp_path / "first.jsonl", rows)
-    copy = write_rows(tmp_path / "copy.jsonl", [row | {"id": row["id"] * 2} for row in reversed(rows)])
-    other = write_rows(tmp_path / "other.jsonl", [rows[0], rows[1] | {"judge_scores": [2, 1.5]}])
-    assert named_files("runs", f"a={first}+{other},b={first}") == {"a": [str(first), str(other)], "b": [str(first)]}
-    with pytest.raises(UserError, match="one seed"):
-        named_files("runs", f"a={first}+{other}+{copy}")

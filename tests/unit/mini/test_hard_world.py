@@ -2,15 +2,13 @@
 
 import asyncio
 import random
-from itertools import islice
 
 import pytest
 
 from sweet_rl.domains.backend.hidden_tests import CodeGrader
 from sweet_rl.mini.human import MiniHuman, answer
-from sweet_rl.mini.imitation import HABITS, Habits, imitation_dialogue, imitation_stream
 from sweet_rl.mini.oracle import normalised, topic_of, usefulness
-from sweet_rl.mini.tasks import describe, draw_rules, family_of, make_tasks, rules_of, source
+from sweet_rl.mini.tasks import family_of, make_tasks, rules_of, source
 from sweet_rl.mini.worlds import HARD, QUICK, TOPIC_BY_NAME, world_of
 from sweet_rl.records import Task
 
@@ -120,29 +118,3 @@ def test_the_reference_passes_its_tests_and_a_missing_rule_fails(tasks):
             for left_out in range(len(rules)):
                 code = source(family, rules[:left_out] + rules[left_out + 1 :])
                 assert grader.grade(Task.from_dict(task), code).reward < 1.0
-
-
-def test_an_informed_agent_answers_with_the_solution_and_one_that_answers_early_may_make_rules_up():
-    rng = random.Random(3)
-    always_early = Habits(useful=1.0, repeat=0.0, early=1.0, finish=1.0, last=1.0, invents=1.0)
-    solved = invented = 0
-    for _ in range(100):
-        family = rng.choice(HARD.families)
-        task = describe(family, draw_rules(family, rng, HARD), rng, HARD)
-        informed = imitation_dialogue(task, True, rng)
-        solved += informed[-1]["content"] == f"I WANT TO ANSWER:\n{task['ground_truth']}"
-        code = imitation_dialogue(task, False, rng, always_early)[-1]["content"]
-        invented += len(code.splitlines()) >= 3 + len(family.topics) + 1
-    assert solved > 90 and invented == 100
-
-
-def test_openings_and_second_questions_do_not_depend_on_the_solution():
-    own, informed = HABITS["hard"]["bad"], HABITS["hard"]["informed"]
-    assert (own.opens, own.doubles) == (informed.opens, informed.doubles)
-    shares = {True: [], False: []}
-    for hint, messages in islice(imitation_stream(1, world=HARD), 400):
-        for message in messages[3:]:
-            if message["role"] == "assistant" and not message["content"].startswith("I WANT"):
-                shares[bool(hint)].append(message["content"].startswith(HARD.openings))
-    for found in shares.values():
-        assert abs(sum(found) / len(found) - own.opens) < 0.06

@@ -8,7 +8,6 @@ import pytest
 from sweet_rl.errors import UserError
 from sweet_rl.evaluation.comparison_files import ComparisonSettings, compare_files
 from sweet_rl.evaluation.graded_file import read_graded
-from sweet_rl.mini.credit_report import named_files
 from sweet_rl.runs.manifest import manifest_of, read_manifest
 from sweet_rl.runs.run import directory_manifest, open_run
 from sweet_rl.runs.texts import replace_text
@@ -35,7 +34,6 @@ READERS = {
     "a step": lambda path: open_run(path.with_name("next.jsonl"), {}, [path]),
     "a training": lambda path: directory_manifest(path.with_name("model"), {}, [path]),
     "a comparison": lambda path: compare_files(ComparisonSettings(runs=f"a={path}")),
-    "a ranking": lambda path: named_files("runs", f"a={path}"),
 }
 
 

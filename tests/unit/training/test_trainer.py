@@ -14,7 +14,6 @@ import transformers
 from torch.nn.modules.module import _IncompatibleKeys
 
 from sweet_rl.errors import UserError
-from sweet_rl.mini.pretraining import make_model
 from sweet_rl.training.arguments import training_arguments
 from sweet_rl.training.batches import FILLER
 from sweet_rl.training.order import epoch_order
@@ -180,6 +179,6 @@ def test_a_tied_weight_is_not_missed_in_a_checkpoint(monkeypatch, missing, said)
     messages: list[str] = []
     monkeypatch.setattr(transformers.trainer.logger, "warning", messages.append)
     trainer = GroupedTrainer.__new__(GroupedTrainer)
-    trainer.model = make_model(20, width=16, layers=1)  # its output layer is its embedding
+    trainer.model = tiny_model("llama", tie_word_embeddings=True)  # its output layer is its embedding
     trainer._issue_warnings_after_load(_IncompatibleKeys(missing, []))
     assert len(messages) == said and not any("lm_head" in message for message in messages)
