@@ -24,7 +24,7 @@ fi
 export AGENT DRAW
 for methods in $METHODS; do
     case "$methods" in
-        all) OUT="$OUT/$CELL" bash lab/taught/run.sh ;;
+        all) OUT="$OUT/$CELL" bash lab/pretraining/shares.sh ;;
         dpo) WORLD="$CELL" CONTROLS=dpo OUT="$OUT" bash lab/controls/run.sh ;;
         *) echo "run.sh: unknown methods $methods (there are all and dpo)" >&2 && exit 2 ;;
     esac

@@ -56,7 +56,7 @@ class Setting:
     pooled: bool = True
 
 
-TAUGHT, HARD = "lab/taught/results/share_{}.json", "results/mini_hard/{}.json"
+TAUGHT, HARD = "lab/pretraining/results/share_{}.json", "results/mini_hard/{}.json"
 SETTINGS = (
     Setting("quick world", ("results/mini/table2.json", "results/mini/table3.json")),
     Setting("quick world, 120 dialogues", ("results/mini/figure3b.json",), at="@120", pooled=False),
@@ -65,7 +65,7 @@ SETTINGS = (
     Setting("agent that saw the solution in 20 %", (TAUGHT.format(20),)),
     Setting("agent that saw it in 10 %", (TAUGHT.format(10),)),
     Setting("agent that saw it in 5 %", (TAUGHT.format(5),)),
-    Setting("agent that never saw it", ("lab/untaught/results/table.json",)),
+    Setting("agent that never saw it", (TAUGHT.format(0),)),
     Setting(
         "hard world",
         (HARD.format("table2"), HARD.format("table3")),

@@ -4,7 +4,7 @@
 #
 #   bash lab/repairs/run.sh                                                the quick world, seed 0
 #   WORLD=hard SEED=1 POLICIES="paper paper-answers" bash lab/repairs/run.sh
-#   WORLD=untaught AGENT=runs/untaught/agent bash lab/repairs/run.sh       an agent of lab/taught/run.sh
+#   WORLD=untaught AGENT=runs/untaught/agent bash lab/repairs/run.sh       an agent of lab/pretraining/shares.sh
 #   NUM_TRAIN=8 NUM_TEST=4 bash lab/repairs/run.sh                         every step on a handful of tasks
 set -euo pipefail
 

@@ -62,7 +62,7 @@ def shown(page: str, part: str) -> list[list[str]]:
 
 
 def results_file(results: str, ending: str) -> Path:
-    """The file of "mini/table2" (in results/) or of "lab/untaught/table" (in that study's results/)."""
+    """The file of "mini/table2" (in results/) or of "lab/pretraining/share_0" (in that study's results/)."""
     folder, _, name = results.rpartition("/")
     return ROOT / (f"{folder}/results" if folder.startswith("lab/") else f"results/{folder}") / f"{name}.{ending}"
 
@@ -84,8 +84,8 @@ def successes(results: str) -> dict[str, str]:
     ("results/README.md", "policies", 4, "lab/critics/credit_study_policies"),
     ("results/README.md", "smollm2", 2, "lab/smollm2/table2"),
     ("results/README.md", "smollm2_lengths", 1, "lab/smollm2/sums"),
-    ("results/README.md", "untaught", 1, "lab/untaught/table"),
-    ("results/README.md", "untaught_belief", 1, "lab/untaught/belief"),
+    ("results/README.md", "untaught", 1, "lab/pretraining/share_0"),
+    ("results/README.md", "untaught_belief", 1, "lab/pretraining/belief"),
 ])  # fmt: skip
 def test_the_figures_in_the_readme_and_the_manual_are_those_of_the_results(page, part, column, results):
     success = successes(results)
@@ -99,7 +99,7 @@ def test_the_figures_in_the_readme_and_the_manual_are_those_of_the_results(page,
 
 
 @pytest.mark.parametrize("part, results, number", [
-    ("acting", "mini/figure3a", 3), ("shares", "mini/figure3b", 3), ("lesson", "lab/taught/shares", 6),
+    ("acting", "mini/figure3a", 3), ("shares", "mini/figure3b", 3), ("lesson", "lab/pretraining/shares", 6),
 ])  # fmt: skip
 def test_the_points_of_figures_in_the_manual_are_those_of_the_results(part, results, number):
     success = successes(results)
@@ -180,7 +180,7 @@ def test_the_online_rounds_in_the_manual_are_those_of_the_results():
 
 
 @pytest.mark.parametrize(
-    "picture, results", [("online", "lab/policy_gradients/online"), ("taught", "lab/taught/shares")]
+    "picture, results", [("online", "lab/policy_gradients/online"), ("taught", "lab/pretraining/shares")]
 )
 def test_the_figures_of_the_manual_are_those_of_the_results(picture, results):
     shown_there = (ROOT / "docs" / "pictures" / f"{picture}.png").read_bytes()

@@ -96,7 +96,7 @@ def test_a_share_has_its_interval_within_the_scale_or_both_values():
     assert (percent([8, 10]), percent([8]), percent([])) == ("9.0 (8.0, 10.0)", "8.0", "")
 
 
-@pytest.mark.parametrize("study", ["repairs", "controls", "dose"])
+@pytest.mark.parametrize("study", ["repairs", "controls", "pretraining"])
 def test_the_tables_have_the_committed_outcomes(study):
     assert (LAB / study / "results/table.md").read_text() == markdown(study)
 

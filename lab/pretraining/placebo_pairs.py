@@ -1,6 +1,6 @@
 """Pairs of dialogues that teach a critic other things than the outcome: the placebos.
 
-    python -m lab.placebo.pairs --input_path pairs_with_c.jsonl --output_dir pairs --seed 0
+    python -m lab.pretraining.placebo_pairs --input_path pairs_with_c.jsonl --output_dir pairs --seed 0
 
 It writes a file of equally many pairs for each of LABELS. Each takes at most `per_task` pairs of a task.
 """

@@ -2,9 +2,10 @@
 # The quick mini world with an agent that saw the solution before a share of the dialogues that it imitated, one seed.
 # The agent takes half an hour on one core, each seed five to ten minutes. Stopped, the same command continues.
 #
-#   bash lab/taught/run.sh                     a share of 0.1
-#   SHARE=0.05 SEED=1 bash lab/taught/run.sh   another share, another seed (with the same agent)
-#   AGENT=mini bash lab/taught/run.sh          an agent that is there
+#   bash lab/pretraining/shares.sh                     a share of 0.1
+#   SHARE=0.05 SEED=1 bash lab/pretraining/shares.sh   another share, another seed (with the same agent)
+#   SHARE=0 OUT=runs/untaught bash lab/pretraining/shares.sh     never saw it
+#   AGENT=mini bash lab/pretraining/shares.sh          an agent that is there
 set -euo pipefail
 
 SHARE="${SHARE:-0.1}" SEED="${SEED:-0}"
@@ -18,7 +19,7 @@ export OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1 # so smal
 
 # The agent, and the methods with the release's reference.
 if [ "$AGENT" = "$OUT/agent" ]; then
-    python -m lab.taught.make_taught_agent --save_path "$AGENT" --informed_share "$SHARE" --num_steps 2400 --bf16
+    python -m lab.pretraining.make_taught_agent --save_path "$AGENT" --informed_share "$SHARE" --num_steps 2400 --bf16
 fi
 AGENT="$AGENT" OUT="$RUN" SEED="$SEED" bash scripts/run_mini.sh
 

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Do more dialogues teach the critic what pretraining did not? The agent of lab/untaught, one seed: critics on 200 and on
+# Do more dialogues teach the critic what pretraining did not? The agent that never saw a solution, one seed: critics on 200 and on
 # 3,200 dialogues, policies by their order of the same candidates, and both baselines on 3,200. The agent takes 75 minutes
 # on one core, each seed about half an hour. Stopped, the same command continues.
 #
-#   bash lab/dose/run.sh                                                seed 0
-#   CRITICS=3200 RATE=1e-4 POLICIES="" bash lab/dose/run.sh             a try of the critic
-#   CRITICS=3200 POLICIES=critic3200 KL=1 bash lab/dose/run.sh          the critic with a penalty, and its policy
-#   CRITICS="" POLICIES=critic3200 WIDE=0.25 bash lab/dose/run.sh       candidates of a quarter of the 3,200
-#   PART=validation CRITICS="" POLICIES=dpo3200 EPOCHS=4 bash lab/dose/run.sh     a try of a baseline
-#   CRITICS="" POLICIES=critic3200 REFERENCE=seed_without_c bash lab/dose/run.sh     the reference of the untrained critic
-#   AGENT=mini WORLD=taught bash lab/dose/run.sh                        the agent of the quick world
-#   OUT=runs/dose_small AGENT=mini NUM_TRAIN=52 NUM_TEST=4 bash lab/dose/run.sh   every step on a handful of tasks
+#   bash lab/pretraining/dose.sh                                                seed 0
+#   CRITICS=3200 RATE=1e-4 POLICIES="" bash lab/pretraining/dose.sh             a try of the critic
+#   CRITICS=3200 POLICIES=critic3200 KL=1 bash lab/pretraining/dose.sh          the critic with a penalty, and its policy
+#   CRITICS="" POLICIES=critic3200 WIDE=0.25 bash lab/pretraining/dose.sh       candidates of a quarter of the 3,200
+#   PART=validation CRITICS="" POLICIES=dpo3200 EPOCHS=4 bash lab/pretraining/dose.sh     a try of a baseline
+#   CRITICS="" POLICIES=critic3200 REFERENCE=seed_without_c bash lab/pretraining/dose.sh     the reference of the untrained critic
+#   AGENT=mini WORLD=taught bash lab/pretraining/dose.sh                        the agent of the quick world
+#   OUT=runs/dose_small AGENT=mini NUM_TRAIN=52 NUM_TEST=4 bash lab/pretraining/dose.sh   every step on a handful of tasks
 set -euo pipefail
 
 SEED="${SEED:-0}" NUM_TRAIN="${NUM_TRAIN:-800}" NUM_TEST="${NUM_TEST:-400}" NUM_HELD_OUT="${NUM_HELD_OUT:-200}"
@@ -31,9 +31,9 @@ dialogues() { # dialogues NAME TASKS SEED: steps 1 and 2
         --preference_path "$RUN/$1.pairs.jsonl" --ground_truth_preference_path "$RUN/$1.pairs_with_c.jsonl" >/dev/null
 }
 
-# The agent, and tasks: the first 50 training tasks and the test tasks are those of lab/untaught/run.sh.
+# The agent, and tasks: the first 50 training tasks and the test tasks are those of shares.sh.
 [ "$AGENT" != "$OUT/agent" ] ||
-    python -m lab.taught.make_taught_agent --save_path "$AGENT" --informed_share 0 --num_steps 2400
+    python -m lab.pretraining.make_taught_agent --save_path "$AGENT" --informed_share 0 --num_steps 2400
 python scripts/make_mini_tasks.py --num_train "$NUM_TRAIN" --num_test "$NUM_TEST" --output_dir "$OUT/tasks"
 python scripts/make_mini_tasks.py --seed 77 --num_train 1 --num_test "$NUM_HELD_OUT" --output_dir "$OUT/validation"
 head -n 50 "$OUT/tasks/train.jsonl" >"$OUT/tasks/first.jsonl"
@@ -69,7 +69,7 @@ for name in $CRITICS; do
     python scripts/rank_best_of_n.py "${how[@]}" --input_path "$RUN/candidates.jsonl" --output_path "$model.ranked.jsonl"
     python scripts/score_turns.py "${how[@]}" --input_path "$RUN/held_out.graded.jsonl" \
         --output_path "$model.credited.jsonl"
-    python -m lab.placebo.measure one --ranked_path "$model.ranked.jsonl" --credited_path "$model.credited.jsonl" \
+    python -m lab.pretraining.measure --ranked_path "$model.ranked.jsonl" --credited_path "$model.credited.jsonl" \
         --output_path "$model.json"
     echo "critic $name: $((SECONDS - began)) s"
 done

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import random
 
 import pytest
 
-from lab.placebo import measure
-from lab.placebo.measure import RESULTS, dialogues, markdown
-from lab.placebo.pairs import LABELS, labelled, sets, turns
+from lab.pretraining.measure import dialogues
+from lab.pretraining.placebo_pairs import LABELS, labelled, sets, turns
 from sweet_rl.records import PreferencePair, Task, Trajectory
 
 
@@ -64,20 +62,3 @@ def test_dialogues_are_compared_by_their_sums_within_a_task():
         [dialogue("a", 1.0, 0.1, 0.1), dialogue("a", 0.0, 0.3), dialogue("b", 0.0, 9.0), dialogue("a", 0.0, 0.0)]
     )
     assert found == {"success": 50.0, "longer": 50.0}
-
-
-def test_only_measures_are_collected_and_those_of_earlier_runs_stay(tmp_path, monkeypatch):
-    monkeypatch.setattr(measure, "RESULTS", tmp_path)
-    for seed, success in enumerate((90.0, 80.0)):
-        folder = tmp_path / f"run{seed}/quick/seed{seed}"
-        folder.mkdir(parents=True)
-        (folder / "true-seed.json").write_text(json.dumps({"success": success}))
-        (folder / "true-seed.ranked.jsonl.manifest.json").write_text('{"command": "rank"}')
-        measure.collect(str(tmp_path / f"run{seed}"))
-    assert json.loads((tmp_path / "critics.json").read_text()) == {
-        "quick": {"true-seed": {"seed0": {"success": 90.0}, "seed1": {"success": 80.0}}}
-    }
-
-
-def test_the_table_has_the_committed_figures():
-    assert (RESULTS / "table.md").read_text() == markdown(json.loads((RESULTS / "critics.json").read_text()))

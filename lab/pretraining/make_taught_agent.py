@@ -1,6 +1,7 @@
 """Make a tiny agent that saw the solution before only a share of the dialogues that it imitates.
 
-    python -m lab.taught.make_taught_agent --save_path runs/taught_10/agent --informed_share 0.1 --num_steps 2400 --bf16
+    python -m lab.pretraining.make_taught_agent --save_path runs/taught_10/agent --informed_share 0.1 \
+        --num_steps 2400 --bf16
 
 Killed, the same command continues from its last checkpoint.
 """

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Critics on the outcome of dialogues and on placebos, one world and seed. No policies. Stopped, the same command continues.
 #
-#   bash lab/placebo/run.sh                            the quick world, seed 0
-#   WORLD=hard SEED=1 LABELS="true longer" bash lab/placebo/run.sh
-#   NUM_TRAIN=16 NUM_HELD_OUT=4 bash lab/placebo/run.sh   every step on a handful of tasks
+#   bash lab/pretraining/placebo.sh                            the quick world, seed 0
+#   WORLD=hard SEED=1 LABELS="true longer" bash lab/pretraining/placebo.sh
+#   NUM_TRAIN=16 NUM_HELD_OUT=4 bash lab/pretraining/placebo.sh   every step on a handful of tasks
 set -euo pipefail
 
 WORLD="${WORLD:-quick}" SEED="${SEED:-0}" NUM_TRAIN="${NUM_TRAIN:-200}" NUM_HELD_OUT="${NUM_HELD_OUT:-50}"
@@ -36,7 +36,7 @@ dialogues test 4 $((SEED + 2000))
 python scripts/sample_best_of_n.py --config $CONFIGS/sampling.yaml --model_id $AGENT --seed "$SEED" \
     --input_path "$RUN/test.graded.jsonl" --output_path "$RUN/candidates.jsonl"
 # 3. Equally many pairs of each label; 5. the critics' scores with the paper's reference and without c in it, as in the release.
-python -m lab.placebo.pairs --input_path "$RUN/train.pairs.jsonl" --output_dir "$RUN" --seed "$SEED"
+python -m lab.pretraining.placebo_pairs --input_path "$RUN/train.pairs.jsonl" --output_dir "$RUN" --seed "$SEED"
 for label in $LABELS; do
     began=$SECONDS model="$RUN/$label" references="seed seed_without_c"
     if [ "$label" = untrained ]; then
@@ -50,7 +50,7 @@ for label in $LABELS; do
         name="$RUN/$label-$reference"
         python scripts/rank_best_of_n.py "${how[@]}" --input_path "$RUN/candidates.jsonl" --output_path "$name.ranked.jsonl"
         python scripts/score_turns.py "${how[@]}" --input_path "$RUN/test.graded.jsonl" --output_path "$name.credited.jsonl"
-        python -m lab.placebo.measure one --ranked_path "$name.ranked.jsonl" --credited_path "$name.credited.jsonl" \
+        python -m lab.pretraining.measure --ranked_path "$name.ranked.jsonl" --credited_path "$name.credited.jsonl" \
             --output_path "$name.json"
     done
     echo "$label: $((SECONDS - began)) s"
