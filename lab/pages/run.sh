@@ -37,36 +37,27 @@ python scripts/train_sft.py --config $CONFIGS/rejection_fine_tuning.yaml --pretr
 python scripts/train_dpo.py --config $CONFIGS/multi_turn_dpo.yaml --pretrain $AGENT \
     --dataset "$OUT/pairs.jsonl" --save_path "$OUT/dpo" --seed "$SEED"
 
-# 3. The critic: DPO on the dialogues with the reference page; one without the page, and one with a regression head.
+# 3. The critic: DPO on the dialogues with the reference page.
 python scripts/train_dpo.py --config $CONFIGS/critic.yaml --pretrain $AGENT \
     --dataset "$OUT/pairs_with_c.jsonl" --save_path "$OUT/critic" --seed "$SEED"
-python scripts/train_dpo.py --config $CONFIGS/critic.yaml --pretrain $AGENT \
-    --dataset "$OUT/pairs.jsonl" --save_path "$OUT/critic_without_c" --seed "$SEED"
-python scripts/train_value.py --config $CONFIGS/value_critic.yaml --pretrain $AGENT \
-    --dataset "$OUT/pairs_with_c.jsonl" --save_path "$OUT/critic_regression_head" --seed "$SEED"
 # 4. Candidates: what else the agent could have drawn at each turn.
 python scripts/sample_best_of_n.py --config $CONFIGS/sampling.yaml --model_id $AGENT --seed "$SEED" \
     --input_path "$OUT/rewarded.jsonl" --output_path "$OUT/candidates.jsonl" "${SAMPLE[@]}"
-# 5. Their order by each critic.
-rank() { # rank NAME FLAGS
-    python scripts/rank_best_of_n.py --input_path "$OUT/candidates.jsonl" --output_path "$OUT/ranked_$1.jsonl" "${@:2}"
-}
-rank sweet --config $CONFIGS/ranking.yaml --model_id "$OUT/critic"
-rank seed --config $CONFIGS/ranking.yaml --model_id "$OUT/critic" --reference seed --reference_model_id $AGENT
-rank regression_head --config $CONFIGS/value_ranking.yaml --model_id "$OUT/critic_regression_head"
-rank pmi_sum --critic_type pmi --normalize none --model_id $AGENT
-rank untrained --config $CONFIGS/ranking.yaml --model_id $AGENT
-rank without_c --config $CONFIGS/ranking.yaml --model_id "$OUT/critic_without_c" --no_prompt
-# 6 and 7. Turn pairs of three critics, and the policies that are trained on them.
-for name in sweet regression_head pmi_sum; do
-    python scripts/generate_random_pairs_from_ranks.py --config $CONFIGS/turn_pairs.yaml --seed "$SEED" \
-        --input_path "$OUT/ranked_$name.jsonl" --output_path "$OUT/turn_pairs_$name.jsonl" "${PAIRS[@]}"
-    python scripts/train_dpo.py --config $CONFIGS/actor.yaml --pretrain $AGENT \
-        --dataset "$OUT/turn_pairs_$name.jsonl" --save_path "$OUT/$name" --seed "$SEED"
+# 5. Their order by the critic, and by the agent before any training.
+for name in sweet untrained; do
+    critic=$AGENT
+    [ "$name" = untrained ] || critic="$OUT/critic"
+    python scripts/rank_best_of_n.py --config $CONFIGS/ranking.yaml --model_id "$critic" \
+        --input_path "$OUT/candidates.jsonl" --output_path "$OUT/ranked_$name.jsonl"
 done
+# 6 and 7. Turn pairs, and the policy that is trained on them.
+python scripts/generate_random_pairs_from_ranks.py --config $CONFIGS/turn_pairs.yaml --seed "$SEED" \
+    --input_path "$OUT/ranked_sweet.jsonl" --output_path "$OUT/turn_pairs.jsonl" "${PAIRS[@]}"
+python scripts/train_dpo.py --config $CONFIGS/actor.yaml --pretrain $AGENT \
+    --dataset "$OUT/turn_pairs.jsonl" --save_path "$OUT/sweet" --seed "$SEED"
 
 # 8. Steps 1 and 2 on the test tasks; the comparison of the agents, and of the critics with the oracle.
-for name in zero_shot rft dpo sweet regression_head pmi_sum; do
+for name in zero_shot rft dpo sweet; do
     run="$OUT/$name" model="$OUT/$name"
     [ "$name" != zero_shot ] || model=$AGENT
     python scripts/simulate_interactions.py --config $CONFIGS/evaluation.yaml --agent_model "$model" \
@@ -76,10 +67,7 @@ done
 python scripts/compare_runs.py --baselines "zero-shot,multi-turn DPO" --output_path "$OUT/pages.json" --overwrite \
     --markdown_path "$OUT/pages.md" --chains "SWEET-RL>multi-turn DPO>rejection fine-tuning>zero-shot" \
     --runs "zero-shot=$OUT/zero_shot.graded.jsonl,rejection fine-tuning=$OUT/rft.graded.jsonl,\
-multi-turn DPO=$OUT/dpo.graded.jsonl,SWEET-RL=$OUT/sweet.graded.jsonl,\
-SWEET-RL (regression head)=$OUT/regression_head.graded.jsonl,SWEET-RL (sum of pmi)=$OUT/pmi_sum.graded.jsonl"
+multi-turn DPO=$OUT/dpo.graded.jsonl,SWEET-RL=$OUT/sweet.graded.jsonl"
 python -m lab.pages.measure_page_credit --output_path "$OUT/pages_credit.json" --markdown_path "$OUT/pages_credit.md" \
-    --overwrite --runs "SWEET critic=$OUT/ranked_sweet.jsonl,SWEET critic (seed reference)=$OUT/ranked_seed.jsonl,\
-regression head=$OUT/ranked_regression_head.jsonl,sum of pmi=$OUT/ranked_pmi_sum.jsonl,\
-no critic training=$OUT/ranked_untrained.jsonl,without the page=$OUT/ranked_without_c.jsonl"
+    --overwrite --runs "SWEET critic=$OUT/ranked_sweet.jsonl,no critic training=$OUT/ranked_untrained.jsonl"
 echo "written: $OUT/pages.md, $OUT/pages_credit.md; $SECONDS s in all"

@@ -35,48 +35,38 @@ python scripts/train_dpo.py --config $CONFIGS/multi_turn_dpo.yaml --pretrain "$A
 # 4. Candidates for each turn.
 python scripts/sample_best_of_n.py --config $CONFIGS/sampling.yaml --model_id "$AGENT" --seed "$SEED" \
     --input_path "$OUT/rewarded.jsonl" --output_path "$OUT/candidates.jsonl"
-# 3 and 5. Critics with the mean over a turn's tokens (sweet), their sum, and one mean for the dialogue.
+# 3 and 5. Critics with the mean over a turn's tokens (sweet), and with their sum.
 critic() { # critic NAME [--normalize HOW]
     python scripts/train_dpo.py --config $CONFIGS/critic.yaml --pretrain "$AGENT" --dataset "$OUT/pairs_with_c.jsonl" \
         --save_path "$OUT/critic_$1" --seed "$SEED" "${@:2}"
-    local how=("${@:2}")
-    rank "$1" --model_id "$OUT/critic_$1" "${how[@]/trajectory/turn}" # because one turn has one mean
-}
-rank() { # rank NAME FLAGS
-    python scripts/rank_best_of_n.py --config $CONFIGS/ranking.yaml --input_path "$OUT/candidates.jsonl" \
-        --output_path "$OUT/ranked_$1.jsonl" "${@:2}"
+    python scripts/rank_best_of_n.py --config $CONFIGS/ranking.yaml --model_id "$OUT/critic_$1" \
+        --input_path "$OUT/candidates.jsonl" --output_path "$OUT/ranked_$1.jsonl" "${@:2}"
 }
 critic sweet
 critic sum --normalize none
-critic one_mean --normalize trajectory
-rank untrained_sum --model_id "$AGENT" --reference_model_id "$AGENT" --normalize none
 # 6 and 7. Turn pairs, and the policies that are trained on them.
-for name in sweet sum one_mean untrained_sum; do
+for name in sweet sum; do
     python scripts/generate_random_pairs_from_ranks.py --config $CONFIGS/turn_pairs.yaml --seed "$SEED" \
         --input_path "$OUT/ranked_$name.jsonl" --output_path "$OUT/turn_pairs_$name.jsonl"
     python scripts/train_dpo.py --config $CONFIGS/actor.yaml --pretrain "$AGENT" \
         --dataset "$OUT/turn_pairs_$name.jsonl" --save_path "$OUT/$name" --seed "$SEED"
 done
 
-# 8. Steps 1 and 2 on the test tasks, also for the agent itself with one turn and with all turns.
-for name in single_turn zero_shot rft dpo sweet sum one_mean untrained_sum; do
-    run="$OUT/$name" model="$OUT/$name" config=evaluation
-    case $name in single_turn) model="$AGENT" config=single_turn ;; zero_shot) model="$AGENT" ;; esac
-    python scripts/simulate_interactions.py --config $CONFIGS/$config.yaml --agent_model "$model" \
+# 8. Steps 1 and 2 on the test tasks, also for the agent itself.
+for name in zero_shot rft dpo sweet sum; do
+    run="$OUT/$name" model="$OUT/$name"
+    [ "$name" != zero_shot ] || model="$AGENT"
+    python scripts/simulate_interactions.py --config $CONFIGS/evaluation.yaml --agent_model "$model" \
         --input_path "$OUT/tasks/test.jsonl" --output_path "$run.test.jsonl" --seed "$SEED"
     python scripts/evaluate_code.py --input_path "$run.test.jsonl" --output_path "$run.graded.jsonl"
 done
-graded() { echo "$1=$OUT/$2.graded.jsonl"; }
-compare() { # compare TABLE FLAGS
-    python scripts/compare_runs.py --overwrite --output_path "$OUT/$1.json" --markdown_path "$OUT/$1.md" "${@:2}"
-}
-SWEET="$(graded SWEET-RL sweet)" LENGTHS="$(graded "without length normalisation" sum),$(graded "one mean for the dialogue" one_mean)"
-DPO="$(graded "multi-turn DPO" dpo)"
-compare table2 --paper table2 --baselines zero-shot --chains "SWEET-RL>multi-turn DPO>rejection fine-tuning>zero-shot" \
-    --runs "$(graded "single turn" single_turn),$(graded zero-shot zero_shot),$(graded "rejection fine-tuning" rft),$DPO,$SWEET"
-compare table3 --paper table3 --baselines SWEET-RL --runs "$SWEET,$LENGTHS"
-compare sums --baselines "multi-turn DPO" --runs "$DPO,$SWEET,$LENGTHS,$(graded "untrained critic (sum)" untrained_sum)"
+python scripts/compare_runs.py --overwrite --output_path "$OUT/table2.json" --markdown_path "$OUT/table2.md" \
+    --paper table2 --baselines zero-shot --chains "SWEET-RL>multi-turn DPO>rejection fine-tuning>zero-shot" \
+    --runs "zero-shot=$OUT/zero_shot.graded.jsonl,rejection fine-tuning=$OUT/rft.graded.jsonl,\
+multi-turn DPO=$OUT/dpo.graded.jsonl,SWEET-RL=$OUT/sweet.graded.jsonl"
+python scripts/compare_runs.py --overwrite --output_path "$OUT/table3.json" --markdown_path "$OUT/table3.md" \
+    --paper table3 --baselines SWEET-RL \
+    --runs "SWEET-RL=$OUT/sweet.graded.jsonl,without length normalisation=$OUT/sum.graded.jsonl"
 python -m lab.critics.measure_mini_credit --overwrite --output_path "$OUT/credit.json" --markdown_path "$OUT/credit.md" \
-    --runs "SWEET-RL=$OUT/ranked_sweet.jsonl,without length normalisation=$OUT/ranked_sum.jsonl,\
-one mean for the dialogue=$OUT/ranked_one_mean.jsonl,untrained critic (sum)=$OUT/ranked_untrained_sum.jsonl"
-echo "written: $OUT/table2.md, table3.md, sums.md, credit.md; $SECONDS s in all"
+    --runs "SWEET-RL=$OUT/ranked_sweet.jsonl,without length normalisation=$OUT/ranked_sum.jsonl"
+echo "written: $OUT/table2.md, table3.md, credit.md; $SECONDS s in all"
