@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from sweet_rl.errors import UserError
 from sweet_rl.evaluation.comparison_table import Table
@@ -41,28 +42,38 @@ def _rows_of(path: str) -> list[str]:
     return [content_id(row | {"id": ""}) for _, _, row in scan_rows(path)]
 
 
-def show_credit(
-    results: Mapping[str, dict],
-    output_path: str | None,
-    markdown_path: str | None,
-    overwrite: bool,
-    kinds: Sequence[str] = (),
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class ReportSettings:
+    """How agreement with an oracle is reported.
+
+    Attributes:
+        output_path: JSON file for the figures.
+        markdown_path: Markdown file for the tables.
+        seed: Random seed of the bootstrap.
+        overwrite: Replace the outputs.
+    """
+
+    output_path: str | None = None
+    markdown_path: str | None = None
+    seed: int = 0
+    overwrite: bool = False
+
+
+def show_credit(results: Mapping[str, dict], report: ReportSettings, kinds: Sequence[str] = ()) -> None:
     """Write the figures and the tables, and print a line per critic and decision.
 
     Args:
         results: Results of `credit_accuracy` by critic.
-        output_path: JSON file of the figures, if wanted.
-        markdown_path: Markdown file of the tables, if wanted.
-        overwrite: Whether existing files are replaced.
+        report: Files that are written.
         kinds: Critics of which each kind of pair is printed too.
 
     Raises:
         UserError: Both paths are the same, or a file exists and is not to be replaced.
     """
-    check_paths([output_path, markdown_path])
-    outputs = {output_path: json.dumps(results, indent=2) + "\n", markdown_path: credit_markdown(results)}
-    write_texts({path: text for path, text in outputs.items() if path is not None}, overwrite)
+    check_paths([report.output_path, report.markdown_path])
+    figures, tables = json.dumps(results, indent=2) + "\n", credit_markdown(results)
+    outputs = {report.output_path: figures, report.markdown_path: tables}
+    write_texts({path: text for path, text in outputs.items() if path is not None}, report.overwrite)
     width = max(map(len, results))
     for name in kinds:
         for kind, value in results[name]["by_kind"].items():

@@ -10,26 +10,16 @@ together.
 """
 
 from lab.critics.credit_accuracy import credit_accuracy, judged, read_judged
-from lab.critics.credit_report import named_files, show_credit
+from lab.critics.credit_report import ReportSettings, named_files, show_credit
 from sweet_rl.cli import run
 from sweet_rl.errors import UserError
 
 
-def main(
-    runs: str,
-    output_path: str | None = None,
-    markdown_path: str | None = None,
-    seed: int = 0,
-    overwrite: bool = False,
-) -> None:
+def main(runs: str, report: ReportSettings) -> None:
     """Measure ranked candidates by the oracle, which knows the rules of the mini tasks.
 
     Args:
         runs: Files of each critic, name=file[+file...], separated by commas.
-        output_path: JSON file for the figures.
-        markdown_path: Markdown file for the tables.
-        seed: Random seed of the bootstrap.
-        overwrite: Replace the outputs.
     """
     files = named_files("runs", runs)
     if not files:
@@ -38,8 +28,8 @@ def main(
     results = {}
     for name, paths in files.items():
         seeds = [[judged(row, right) for row in rows] for rows in read_judged(paths, right)]
-        results[name] = {"files": paths, **credit_accuracy(seeds, seed)}
-    show_credit(results, output_path, markdown_path, overwrite, kinds=list(results))
+        results[name] = {"files": paths, **credit_accuracy(seeds, report.seed)}
+    show_credit(results, report, kinds=list(results))
 
 
 if __name__ == "__main__":

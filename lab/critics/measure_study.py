@@ -13,7 +13,7 @@ import json
 from dataclasses import replace
 
 from lab.critics.credit_accuracy import JudgedTurn, credit_accuracy, judged, read_judged
-from lab.critics.credit_report import named_files, show_credit
+from lab.critics.credit_report import ReportSettings, named_files, show_credit
 from sweet_rl.cli import run
 from sweet_rl.errors import UserError
 from sweet_rl.records import TurnCandidates
@@ -22,22 +22,12 @@ from sweet_rl.runs.manifest import read_manifest
 Verdicts = dict[tuple[str, str], bool]
 
 
-def main(
-    studies: str,
-    output_path: str | None = None,
-    markdown_path: str | None = None,
-    seed: int = 0,
-    overwrite: bool = False,
-) -> None:
+def main(studies: str, report: ReportSettings) -> None:
     """Measure the rows of studies by the oracle, which knows the rules of the mini tasks.
 
     Args:
         studies: Files for each number of dialogues that the critics were trained on, dialogues=file[+file...],
             separated by commas; 0 for critics without training. A row of a trained critic is named `row@dialogues`.
-        output_path: JSON file for the figures.
-        markdown_path: Markdown file for the tables.
-        seed: Random seed of the bootstrap.
-        overwrite: Replace the outputs.
     """
     files = named_files("studies", studies)
     if not files or not all(name.isdigit() for name in files):
@@ -45,8 +35,8 @@ def main(
     right: Verdicts = {}
     results: dict[str, dict] = {}
     for dialogues, paths in files.items():
-        results |= measured_study(dialogues, paths, right, seed)
-    show_credit(results, output_path, markdown_path, overwrite)
+        results |= measured_study(dialogues, paths, right, report.seed)
+    show_credit(results, report)
 
 
 def judged_by_rows(record: TurnCandidates, right: Verdicts) -> dict[str, JudgedTurn]:

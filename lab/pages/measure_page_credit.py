@@ -12,7 +12,7 @@ from __future__ import annotations
 from functools import partial
 
 from lab.critics.credit_accuracy import JudgedTurn, OracleOrder, credit_accuracy, judged_turn
-from lab.critics.credit_report import named_files, show_credit
+from lab.critics.credit_report import ReportSettings, named_files, show_credit
 from lab.pages.page_oracle import usefulness
 from lab.pages.pages import read_page
 from sweet_rl.cli import run
@@ -37,27 +37,17 @@ def judged(record: TurnCandidates) -> JudgedTurn:
     return judged_turn(record, record.judge_scores, partial(usefulness, page))
 
 
-def main(
-    runs: str,
-    output_path: str | None = None,
-    markdown_path: str | None = None,
-    seed: int = 0,
-    overwrite: bool = False,
-) -> None:
+def main(runs: str, report: ReportSettings) -> None:
     """Measure ranked candidates by the oracle.
 
     Args:
         runs: Files of each critic as name=file[+file...], separated by commas.
-        output_path: JSON file for the figures.
-        markdown_path: Markdown file for the tables.
-        seed: Random seed of the bootstrap.
-        overwrite: Replace the outputs.
     """
     results = {}
     for name, paths in named_files("runs", runs).items():
         seeds = [[judged(row) for row in read_records(path, TurnCandidates)] for path in paths]
-        results[name] = {"files": paths, **credit_accuracy(seeds, seed, ORDER)}
-    show_credit(results, output_path, markdown_path, overwrite, kinds=list(results))
+        results[name] = {"files": paths, **credit_accuracy(seeds, report.seed, ORDER)}
+    show_credit(results, report, kinds=list(results))
 
 
 if __name__ == "__main__":
