@@ -2,6 +2,7 @@
 
     python -m lab.mini_agents.make_mini_agent --save_path runs/mini_agent
     python -m lab.mini_agents.make_mini_agent --save_path runs/mini_hard_agent --world hard --layers 4
+    python -m lab.mini_agents.make_mini_agent --save_path runs/taught_10/agent --informed_share 0.1 --num_steps 2400
 
 Takes about an hour on one core, half of it with --bf16 on a core that is fast in bfloat16. Killed, the same command
 continues from its last checkpoint.
@@ -13,8 +14,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Literal
 
-from lab.mini_agents.imitation import HABITS, ImitationSettings
+from lab.mini_agents.imitation import HABITS, INFORMED_SHARE, ImitationSettings
 from sweet_rl.cli import run, to_settings
+from sweet_rl.errors import UserError
 
 
 def main(
@@ -25,6 +27,7 @@ def main(
     layers: int = 3,
     width: int = 128,
     pretrain: str | None = None,
+    informed_share: float = INFORMED_SHARE,
     overwrite: bool = False,
 ) -> None:
     """Train the tiny agent.
@@ -36,18 +39,25 @@ def main(
         layers: Number of layers of the transformer.
         width: Width of its hidden state.
         pretrain: A tiny agent to start from, instead of random weights; its tokenizer and shape are kept.
+        informed_share: Share of the dialogues before which the solution stands, as before a critic's.
         overwrite: Replace an existing model.
     """
     from lab.mini_agents.pretraining import LESSONS, load_agent, make_agent, new_agent
 
+    if not 0 <= informed_share <= 1:
+        raise UserError(f"--informed_share is {informed_share}; it must be from 0 to 1.")
     lessons = LESSONS[world]
     if pretrain is None:
         agent = partial(new_agent, lessons, imitation, layers, width)
     else:
         agent = partial(load_agent, pretrain, imitation)
+    # The tokenizer is made without these changes, so that it is the same for every agent of a world.
+    stream = partial(lessons.stream, informed_share=informed_share)
     if habits == "better":
-        lessons = replace(lessons, stream=partial(lessons.stream, own=HABITS[world][habits]))
-    recorded = to_settings(imitation, world=world, habits=habits, layers=layers, width=width)
+        stream = partial(stream, own=HABITS[world][habits])
+    lessons = replace(lessons, stream=stream)
+    shape = {"layers": layers, "width": width}
+    recorded = to_settings(imitation, world=world, habits=habits, informed_share=informed_share, **shape)
     make_agent(save_path, agent, lessons, imitation, recorded, [pretrain] if pretrain else [], overwrite)
 
 

@@ -33,7 +33,7 @@ dialogues() { # dialogues NAME TASKS SEED: steps 1 and 2
 
 # The agent, and tasks: the first 50 training tasks and the test tasks are those of shares.sh.
 [ "$AGENT" != "$OUT/agent" ] ||
-    python -m lab.pretraining.make_taught_agent --save_path "$AGENT" --informed_share 0 --num_steps 2400
+    python -m lab.mini_agents.make_mini_agent --save_path "$AGENT" --informed_share 0 --num_steps 2400
 python scripts/make_mini_tasks.py --num_train "$NUM_TRAIN" --num_test "$NUM_TEST" --output_dir "$OUT/tasks"
 python scripts/make_mini_tasks.py --seed 77 --num_train 1 --num_test "$NUM_HELD_OUT" --output_dir "$OUT/validation"
 head -n 50 "$OUT/tasks/train.jsonl" >"$OUT/tasks/first.jsonl"

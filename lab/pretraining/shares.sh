@@ -19,7 +19,7 @@ export OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1 # so smal
 
 # The agent, and the methods with the release's reference.
 if [ "$AGENT" = "$OUT/agent" ]; then
-    python -m lab.pretraining.make_taught_agent --save_path "$AGENT" --informed_share "$SHARE" --num_steps 2400 --bf16
+    python -m lab.mini_agents.make_mini_agent --save_path "$AGENT" --informed_share "$SHARE" --num_steps 2400 --bf16
 fi
 AGENT="$AGENT" OUT="$RUN" SEED="$SEED" bash scripts/run_mini.sh
 

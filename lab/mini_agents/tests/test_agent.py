@@ -106,11 +106,11 @@ def test_a_few_steps_of_imitation_lower_the_loss():
 
 @pytest.mark.slow
 def test_an_agent_is_made_from_nothing_and_only_once(tmp_path):
-    flags = {"num_steps": 3, "batch_size": 2, "layers": 1, "width": 32}
+    flags = {"num_steps": 3, "batch_size": 2, "layers": 1, "width": 32, "informed_share": 0.1}
     for said in ("saved to", "already complete"):
         done = call(MAKE, save_path=tmp_path / "agent", **flags)
         assert done.code == 0 and said in done.out, done.err
-    assert read_manifest(tmp_path / "agent")["settings"]["seed"] == 0
+    assert read_manifest(tmp_path / "agent")["settings"].items() >= {"seed": 0, "informed_share": 0.1}.items()
     flags |= {"pretrain": tmp_path / "agent", "habits": "better"}
     assert call(MAKE, save_path=tmp_path / "better", **flags).code == 0
     before, after = (AutoModelForCausalLM.from_pretrained(tmp_path / name).state_dict() for name in ("agent", "better"))
@@ -119,6 +119,11 @@ def test_an_agent_is_made_from_nothing_and_only_once(tmp_path):
     fresh = pretraining.make_model(before["model.embed_tokens.weight"].shape[0], 32, 1).state_dict()
     assert 0 < far < sum((after[key] - value).norm() for key, value in fresh.items()) / 2
     assert ChatFormat.from_pretrained(str(tmp_path / "agent")).eos_text == pretraining.END
+
+
+def test_a_share_outside_0_to_1_is_refused(tmp_path):
+    done = call(MAKE, save_path=tmp_path / "agent", informed_share=1.5)
+    assert done.code == 2 and "--informed_share is 1.5" in done.err and not (tmp_path / "agent").exists()
 
 
 def test_a_chat_model_is_no_tiny_agent(tmp_path):
