@@ -14,7 +14,8 @@ from sweet_rl.chat_markup import family_of, messages_in
 from sweet_rl.credit.judge import MARKUP, read_verdict
 from sweet_rl.domains.backend.duplicates import _trigrams
 from sweet_rl.domains.backend.extract_code import call_prelude, code_candidates, function_name, imported_names
-from sweet_rl.domains.backend.hidden_tests import CHANCE, CodeGrader
+from sweet_rl.domains.backend.hidden_tests import CodeGrader
+from sweet_rl.domains.backend.references import CHANCE
 from sweet_rl.domains.base import MAX_ANSWER_CHARS
 from sweet_rl.domains.frontend.cosine_similarity import PageGrader
 from sweet_rl.domains.frontend.extract_page import answered_page, without_pages
@@ -38,7 +39,7 @@ READERS = {
     "code of any name": lambda text: code_candidates(text, ""),
     "imports": imported_names,
     "modules": lambda text: modules_for({"math"}, text),
-    "reference": lambda text: (function_name(text, {"t": text}), call_prelude(text, [text])),
+    "reference": lambda text: (function_name(text, {"t": text}), call_prelude(text, {"math"})),
     "chance": CHANCE.search,
     "page": answered_page,
     "text around pages": lambda text: without_pages(text, "[page]"),
