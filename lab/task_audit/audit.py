@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
+from lab.task_synthesis.duplicates import Duplicates
+from lab.task_synthesis.synthesis import trivial_answers
 from sweet_rl.domains import Grade, Grader
 from sweet_rl.domains.backend.calls import NO_TEST
-from sweet_rl.domains.backend.duplicates import Duplicates
 from sweet_rl.domains.backend.extract_code import function_name
-from sweet_rl.domains.backend.synthesis import trivial_answers
 from sweet_rl.domains.frontend.cosine_similarity import PageGrader
 from sweet_rl.records import Task
 

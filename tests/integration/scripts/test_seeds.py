@@ -20,12 +20,6 @@ MORE = (
         (),
     ),
     Script("make_mini_agent.py", {"save_path": "{out}/made"}, ()),
-    Script(
-        "synthesize_tasks.py",
-        {"model_id": "m", "hostname": "127.0.0.1:1", "corpus_path": "{place}/tasks.jsonl",
-         "text_field": "problem_description", "output_path": "{out}/made.jsonl"},
-        (),
-    ),
 )  # fmt: skip
 BOOTSTRAP_ONLY = {"evaluate_code.py", "evaluate_html.py", "compare_runs.py", "measure_mini_credit.py"}
 # Those of evaluate_code.py and make_mini_tasks.py, which write several manifests: test_bad_input.py.

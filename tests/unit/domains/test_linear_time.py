@@ -12,7 +12,6 @@ import pytest
 
 from sweet_rl.chat_markup import family_of, messages_in
 from sweet_rl.credit.judge import MARKUP, read_verdict
-from sweet_rl.domains.backend.duplicates import _trigrams
 from sweet_rl.domains.backend.extract_code import call_prelude, code_candidates, function_name, imported_names
 from sweet_rl.domains.backend.hidden_tests import CodeGrader
 from sweet_rl.domains.backend.references import CHANCE
@@ -55,7 +54,6 @@ READERS = {
     "chat markup": lambda text: [list(messages_in(text, family)) for family in [family_of(text)] if family],
     "messages": messages_of,
     "evidence": lambda text: (EXPECTED_AND_GOT.fullmatch(f"expected {text}"), preview(text)),
-    "description": _trigrams,
 }  # fmt: skip
 PIECES = [
     " ", "\t", "\n", "\r\n", "\xa0", "_", "a", "A1", "\xe9", "0", ":", ";", "=", "==", ",", ".", "#", "\\", "\\\n",
