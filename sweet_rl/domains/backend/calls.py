@@ -1,15 +1,14 @@
 """What a hidden test is: a call, `f(1, key=2)`, or a call compared with a literal, `f(1) == 3` or `3 == f(1)`.
 
-A call is that of a name which the reference solution defines at its top level, a function or a class. It runs in the
-process of the answer, with its arguments. So that no answer has a say in its own verdict or sees an expected value,
-the arguments may name builtins, imports and classes of the reference, the called function itself, and literal
-constants of the reference as a whole: `f([LIMIT, 2])`, but not `f(CASES[0])`. Nothing else is a hidden test.
+A call names a function or a class that the reference solution defines at its top level. It runs in the process of the
+answer, and its arguments are evaluated there. So that no answer has a say in its own verdict or sees an expected value,
+the arguments may name builtins, imports and classes of the reference, the called function itself, and literal constants
+of the reference as a whole: `f([LIMIT, 2])`, but not `f(CASES[0])`. Nothing else is a hidden test.
 """
 
 from __future__ import annotations
 
 import ast
-import symtable
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -60,13 +59,11 @@ def _read(text: str, reference: str) -> HiddenTest:
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
         raise ValueError("it is neither the call of a name nor such a call == a literal")
     arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
-    names = [node for part in arguments for node in ast.walk(part) if isinstance(node, ast.Name)]
-    whole: list[ast.Name] = []
-    if names:  # few tests have any
-        free = _free(symtable.symtable(text, "test", "eval"))
-        names = [node for node in names if node.id in free]
-        whole = [node for part in arguments for node in _whole(part)]
-    _check_names(call.func.id, names, whole, reference)
+    nodes = [node for part in arguments for node in ast.walk(part)]
+    own = {node.arg for node in nodes if isinstance(node, ast.arg)}  # of lambdas and comprehensions
+    own |= {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    names = [node for node in nodes if isinstance(node, ast.Name) and node.id not in own]
+    _check_names(call.func.id, names, arguments, reference)
     code = compile(ast.Expression(call), "test", "eval", dont_inherit=True)
     return HiddenTest(code, call.func.id, frozenset(node.id for node in names), literal)
 
@@ -83,13 +80,13 @@ def _sides(node: ast.expr) -> tuple[ast.expr, bytes | None]:
     return node, None
 
 
-def _check_names(function: str, names: list[ast.Name], whole: list[ast.Name], reference: str) -> None:
+def _check_names(function: str, names: list[ast.Name], arguments: list[ast.expr], reference: str) -> None:
     """Raise ValueError if a test may not call the function, or may not name one of the names in its arguments.
 
     Args:
         function: Name of the function.
-        names: Names in the arguments.
-        whole: Those that are an argument or an item of one.
+        names: Names in its arguments.
+        arguments: Its arguments.
         reference: Code of the reference solution. One that is no Python will fail, so no name is checked.
     """
     try:
@@ -102,14 +99,8 @@ def _check_names(function: str, names: list[ast.Name], whole: list[ast.Name], re
         kind = defined.get(node.id, "function" if node.id in RUN_TEXTS else "class")
         if kind == "function" and node.id != function:
             raise ValueError(f"an argument names {node.id}, which would run code of the answer")
-        if kind == "constant" and node not in whole:
+        if kind == "constant" and not any(node in _whole(part) for part in arguments):
             raise ValueError(f"an argument takes a part of {node.id}, and the answer would see the whole")
-
-
-def _free(table: symtable.SymbolTable) -> set[str]:
-    """The names that an expression takes from around it, not from its own lambdas and comprehensions."""
-    names = {symbol.get_name() for symbol in table.get_symbols() if symbol.is_global()}
-    return names.union(*map(_free, table.get_children()))
 
 
 def _whole(argument: ast.expr) -> Iterator[ast.Name]:
