@@ -7,9 +7,9 @@
         grade = grader.grade(task, "```python\ndef f(x): return 1 + x\n```")
         print(grade.reward, grade.failure, grade.evidence["tests"])
 
-A hidden test is a call, or a call compared with a literal (`calls.py`). Expected is the value that the reference gives
-for the call: what ColBench's literals say is often not what its references do. The docstring of `sweet_rl.sandbox` says
-what is promised on which system.
+A hidden test is a call, or a call compared with a literal (`calls.py`). The expected value is what the reference
+returns for the call (`references.py`). The literal is not used, because those of ColBench are often not what its
+references return. The docstring of `sweet_rl.sandbox` says what is promised on which system.
 """
 
 import os
