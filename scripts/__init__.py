@@ -29,7 +29,6 @@ COMMANDS = {
     "compare": "compare_runs",
     "view": "visualize_dialogue_histories",
     "view-html": "visualize_design_dialogue_histories",
-    "synthesize": "synthesize_tasks",
     "mini-tasks": "make_mini_tasks",
     "websight": "prepare_websight",
 }

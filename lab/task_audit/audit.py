@@ -7,18 +7,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
+from lab.task_synthesis.duplicates import Duplicates
+from lab.task_synthesis.synthesis import trivial_answers
 from sweet_rl.domains import Grade, Grader
-from sweet_rl.domains.backend.duplicates import Duplicates
+from sweet_rl.domains.backend.calls import NO_TEST
 from sweet_rl.domains.backend.extract_code import function_name
-from sweet_rl.domains.backend.hidden_tests import NOT_APART
-from sweet_rl.domains.backend.synthesis import trivial_answers
 from sweet_rl.domains.frontend.cosine_similarity import PageGrader
 from sweet_rl.records import Task
 
 CHUNK = 32  # tasks that are graded together
 NO_TESTS = "no tests"
 FAILS = "the reference fails"
-APART = "a test cannot be judged apart from the answer"
+NO_CALL = "a test is neither a call nor a call compared with a literal"
 CHANCE = "the reference gives different results on another run"
 OWN_TESTS = "the reference, as an answer, does not pass its own tests"
 TRIVIAL = "a trivial function passes all tests"
@@ -174,7 +174,7 @@ def audit_page(rows: Sequence[dict], command: str, setting: str) -> str:
 
 def _public(kind: str, evidence: str) -> str:
     """Evidence without the texts of the task: an error message can hold them."""
-    if kind in (FAILS, APART, CHANCE, OWN_TESTS):
+    if kind in (FAILS, NO_CALL, CHANCE, OWN_TESTS):
         return evidence.partition(":")[0]
     return evidence if kind != TRIVIAL or "_reference" not in evidence else "the reference's value for the first test"
 
@@ -183,8 +183,8 @@ def _judge_reference(audit: Audit, grade: Grade) -> None:
     audit.machine = audit.machine or grade.machine
     if grade.ungradable == "the task has no test cases":
         audit.reasons[NO_TESTS] = ""
-    elif grade.ungradable and NOT_APART in grade.ungradable:
-        audit.reasons[APART] = grade.ungradable.replace(f" {NOT_APART}", "")
+    elif grade.ungradable and NO_TEST in grade.ungradable:
+        audit.reasons[NO_CALL] = grade.ungradable.replace(f" {NO_TEST}", "")
     elif grade.ungradable and "different results" in grade.ungradable:
         audit.reasons[CHANCE] = grade.ungradable.partition(" for ")[2].partition(" on ")[0]
     elif grade.ungradable:

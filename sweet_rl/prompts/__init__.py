@@ -1,4 +1,4 @@
-"""The prompts of agent, human, judge and task synthesis, as text files with {name} for values."""
+"""The prompts of agent, human and judge, as text files with {name} for values."""
 
 from __future__ import annotations
 

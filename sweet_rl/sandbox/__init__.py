@@ -19,9 +19,8 @@ What holds on every level:
 1. One answer per process, always. A child runs the tests of one answer and exits. The warm process that later children
    are forked from has never held anything of an answer. No analysis of the code decides this.
 2. Expected results are never in a process that runs an answer, nor in the warm process that it is forked from.
-   Nor are constants of the reference, except arguments of the calls.
-   Reference solutions run in warm processes of their own. So does what a test does with the values of its calls: it
-   gets them as plain data, and no text of an answer is run there.
+   Nor are constants of the reference, except arguments of the calls. Reference solutions run in warm processes of
+   their own.
 3. Only data comes out. The grading process never parses, unpickles or executes anything of an answer, and calls none of
    its methods: it decodes bounded JSON and compares trees. A forged result is a wrong or a right value, nothing else.
 4. Limits per test: CPU time of all threads, time by the clock. Limits per child: memory, threads (64 with the main one,

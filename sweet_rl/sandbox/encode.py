@@ -113,17 +113,6 @@ def _timedelta(e, v, n):
     return f'["td",{(v.days * 86400 + v.seconds) * 10**6 + v.microseconds},0]'
 
 
-def _defaultdict(e, value, depth):
-    """The value for a missing key, if there is one that is plain and is no container of others, and the pairs."""
-    try:
-        default = value.default_factory()
-        if type(default) in _PLAIN_DEFAULTS and not (default and type(default) in (list, dict, set)):
-            return e.pairs(f'"defaultdict",{e.text(default, depth)}', dict.items(value), depth)
-    except Exception:  # noqa: BLE001 - no default_factory, or one of the answer that fails: then a missing key fails
-        pass
-    return e.pairs('"d"', dict.items(value), depth)
-
-
 def _object(e, value, depth):
     """A plain object or dataclass: the name of its class and its attributes."""
     kind = type(value)
@@ -199,7 +188,6 @@ _PANDAS = {
     "NaTType": lambda e, v, n: '["na"]',
     **dict.fromkeys(("Index", "RangeIndex", "DatetimeIndex", "MultiIndex", "CategoricalIndex"), _index),
 }
-_PLAIN_DEFAULTS = (type(None), bool, int, float, str, list, dict, set)
 _BY_TYPE = {
     type(None): lambda e, v, n: "null",
     bool: lambda e, v, n: "true" if v else "false",
@@ -214,9 +202,9 @@ _BY_TYPE = {
     set: lambda e, v, n: e.items("S", set.__iter__(v), n),
     frozenset: lambda e, v, n: e.items("S", frozenset.__iter__(v), n),
     dict: lambda e, v, n: e.pairs('"d"', dict.items(v), n),
-    type({}.keys()): lambda e, v, n: e.items("keys", v, n),
-    type({}.items()): lambda e, v, n: e.pairs('"items"', v, n),
-    type({}.values()): lambda e, v, n: e.items("values", v, n),
+    type({}.keys()): lambda e, v, n: e.items("S", v, n),
+    type({}.items()): lambda e, v, n: e.items("S", v, n),
+    type({}.values()): lambda e, v, n: e.items("it", v, n),
     range: lambda e, v, n: e.items("r", v if len(v) < 2 else (v[0], v[1], v[-1]), n),
     type: _class,
     BaseException: lambda e, v, n: _named(e, type(v), "args", v.args, n),
@@ -226,7 +214,6 @@ _BY_NAME = {
     ("fractions", "Fraction"): lambda e, v, n: f'["fr",{e.text(v.numerator, n)},{e.text(v.denominator, n)}]',
     ("collections", "OrderedDict"): lambda e, v, n: e.pairs('"od"', dict.items(v), n),
     ("collections", "Counter"): lambda e, v, n: e.pairs('"Counter"', dict.items(v), n),
-    ("collections", "defaultdict"): _defaultdict,
     ("collections", "deque"): lambda e, v, n: e.items("q", v, n),
     ("datetime", "datetime"): _datetime,
     ("datetime", "date"): lambda e, v, n: f'["da",{v.year},{v.month},{v.day}]',

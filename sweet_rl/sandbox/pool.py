@@ -7,11 +7,12 @@ from collections import OrderedDict, defaultdict
 from contextlib import contextmanager
 
 from sweet_rl.sandbox.modules import ENCODINGS, STANDARD_MODULES, modules_for
-from sweet_rl.sandbox.sandbox import Job, Outcome, Sandbox, SandboxUnavailable, compile_job
+from sweet_rl.sandbox.sandbox import Job, Outcome, Sandbox, SandboxUnavailable, pack_tests
 
 logger = logging.getLogger(__name__)
 
 ENDED = "ended"  # the warm process, while it ran a job; never returned
+NO_ANSWER = Job([""], pack_tests([compile("0", "test", "eval")]), 1)
 NO_MODULE = re.compile(r"No module named '([\w.]+)'")
 NO_ENCODING = "LookupError: unknown encoding"
 LACKS_A_MODULE = ("ModuleNotFoundError", "ImportError", NO_ENCODING)
@@ -46,7 +47,7 @@ class Pool:
         shows whose fault it is: if that one runs, the answer "exited", otherwise it is the machine's.
 
         Args:
-            role: "reference", "answer" or "rest". Processes of one role never run jobs of another.
+            role: "reference" or "answer". Processes of one role never run jobs of another.
             seed: PYTHONHASHSEED of the process.
             job: code and tests.
             imports: names of modules that the texts and the prelude import.
@@ -84,7 +85,7 @@ class Pool:
             with self._turns.alone():
                 outcomes = self._run_once(key, job, fresh=True)
                 if outcomes[0][0] == ENDED:
-                    ((reason, _),) = self._run_once(key, compile_job(["0"]), fresh=True)
+                    ((reason, _),) = self._run_once(key, NO_ANSWER, fresh=True)
                     outcomes = [("exited" if reason == "value" else "machine", outcomes[0][1])] * job.count
         return outcomes
 

@@ -12,9 +12,10 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import CodeType
 
 from sweet_rl.errors import UserError
 from sweet_rl.sandbox.confine import LEVELS
@@ -49,35 +50,33 @@ class SandboxUnavailable(UserError):
 
 @dataclass(frozen=True)
 class Job:
-    """The tests of one answer; without texts, the compilation of a task's test calls.
-
-    Test calls are compiled once per task, in a child that runs nothing. Only children load what it returns.
+    """The tests of one answer.
 
     Attributes:
         texts: texts that may be the code, best first; the first that is Python is run.
-        tests: the value of the job that compiled the test calls; for that job, see `compile_job`.
+        tests: what `pack_tests` makes of the test calls.
         count: how many outcomes there are: one per test.
-        function: the name that the calls must take from the answer, not from the prelude.
+        own: the names that the calls must take from the answer, not from the prelude.
         scope: "module", or "function": what the code defines is local, as in the released grader.
         longest: bytes that the text of a value may have; a longer one is a wrong value. None: no such limit.
     """
 
     texts: list[str]
-    tests: bytes | tuple
+    tests: bytes
     count: int
-    function: str = ""
+    own: Collection[str] = ()
     scope: str = "module"
     longest: int | None = None
 
 
-def compile_job(calls: Sequence[str | list[str]], prelude: str = "") -> Job:
-    """The job that compiles test calls; the value of its one outcome is the `tests` of other jobs.
+def pack_tests(calls: Sequence[CodeType], prelude: CodeType | None = None) -> bytes:
+    """The `tests` of jobs, made once per task.
 
     Args:
-        calls: one Python expression per test, or several whose values make a tuple.
-        prelude: imports and constants that only the calls see; "" for none.
+        calls: one expression per test, compiled.
+        prelude: imports and constants that only the calls see, compiled.
     """
-    return Job([], ([[call] if isinstance(call, str) else call for call in calls], prelude), 1)
+    return marshal.dumps(([*calls], prelude))
 
 
 class Sandbox:
@@ -156,7 +155,7 @@ class Sandbox:
         outcomes: list[Outcome] = []
         ending: Outcome | str | None = None  # "ended": the child did
         expected = job.count - first
-        message = (job.texts, job.tests, job.function, job.scope, first)
+        message = (job.texts, job.tests, [*job.own], job.scope, first)
         with self._fork() as connection:
             try:
                 connection.settimeout(CONTROL_SECONDS)

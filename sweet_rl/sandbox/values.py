@@ -1,14 +1,13 @@
-"""Read and compare values in the grading process: `decode`, `same`, `preview` and `source`.
+"""Read and compare values in the grading process: `decode`, `same` and `preview`.
 
 A value leaves the sandbox as the JSON text of a tree (`encode.py` writes it in the answer's process). Trees are
 compared here; no method of an answer's object is ever called in the process that has the reference's results.
 
 The tree: None, bools, strings, finite floats and ints of up to 60 bits stand for themselves; everything else is a
 list whose first item is a tag: i (hexadecimal int), f (nan, inf, -inf), sp (string with lone surrogates), c complex,
-dec Decimal, fr Fraction, y bytes, l list, t tuple, S set, d dict, od ordered dict, Counter, defaultdict (its first item
-is the value for a missing key), keys, items and values (views of a dict, in their order), q deque, it iterator, r range
-(its first, second and last number), dt datetime, da date, ti time, td timedelta, nd array, df frame, se series, ix
-index, na missing, u text-like (UUID, path, dates of numpy), o object.
+dec Decimal, fr Fraction, y bytes, l list, t tuple, S set, d dict, od ordered dict, Counter, q deque, it iterator, r
+range (its first, second and last number), dt datetime, da date, ti time, td timedelta, nd array, df frame, se series,
+ix index, na missing, u text-like (UUID, path, dates of numpy), o object.
 """
 
 import json
@@ -19,7 +18,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 REL_TOLERANCE, ABS_TOLERANCE = 1e-9, 1e-12
-PLAIN = {"Counter": "d", "defaultdict": "d", "keys": "S", "values": "it"}
+DICTS = {"d", "od", "Counter"}
 MICROSECOND = timedelta(microseconds=1)
 MAX_FRACTION_DIGITS, MAX_INT_BITS, MAX_OF_ONE_HASH = 10_000, 40_000, 256
 
@@ -62,21 +61,18 @@ def _same(expected, got) -> bool:
         return type(expected) is type(got) and expected == got
     if type(got) is not list:
         return False
-    if expected[0] == got[0] == "Counter":  # a missing count is 0
-        expected, got = (["d", *(pair for pair in tree[1:] if pair[1] != 0)] for tree in (expected, got))
-    expected, got = _plain(expected), _plain(got)
+    tag = expected[0]
+    if tag == got[0] == "Counter":  # a missing count is 0
+        expected, got = ([tag, *(pair for pair in tree[1:] if pair[1] != 0)] for tree in (expected, got))
     if len(expected) != len(got):
         return False
-    tag = expected[0]
-    if {tag, got[0]} == {"d", "od"}:  # the order counts between two ordered dicts
-        tag = "d"
-    elif tag != got[0]:
-        return False
+    if tag != got[0]:  # the order counts only between two ordered dicts
+        return {tag, got[0]} <= DICTS and _same_dict(expected[1:], got[1:])
     if tag in ("l", "t", "q", "it", "r"):
         return all(_same(a, b) for a, b in zip(expected[1:], got[1:], strict=True))
     if tag == "S":
         return _same_set(expected[1:], got[1:])
-    if tag == "d":
+    if tag in ("d", "Counter"):
         return _same_dict(expected[1:], got[1:])
     if tag == "od":
         return _same_dict(expected[1:], got[1:]) and [_key(k) for k, _ in expected[1:]] == [_key(k) for k, _ in got[1:]]
@@ -89,14 +85,6 @@ def _same(expected, got) -> bool:
     if tag in ("df", "se", "ix"):
         return all(_same(a, b) for a, b in zip(expected[1:], got[1:], strict=True))
     return expected == got  # sp, y, da, td, na, u, and numpy's dates: flat
-
-
-def _plain(tree: list) -> list:
-    """The tree of the plain type that equals it: a dict, a set, or what is iterated."""
-    tag = tree[0]
-    if tag == "items":
-        return ["S", *(["t", *pair] for pair in tree[1:])]
-    return [PLAIN[tag], *tree[2 if tag == "defaultdict" else 1 :]] if tag in PLAIN else tree
 
 
 def as_number(tree):
@@ -202,61 +190,6 @@ def _moment(tree):
     return (offset is None, (moment - datetime(2000, 1, 1)) // MICROSECOND - (offset or 0))
 
 
-SOURCES = {
-    "i": "int({},16)", "f": "float({})", "c": "complex({})", "dec": "decimal.Decimal({})", "y": "bytes.fromhex({})",
-    "fr": "fractions.Fraction({})", "sp": "bytes.fromhex({}).decode('utf-8','surrogatepass')", "l": "[{}]",
-    "t": "tuple([{}])", "S": "set([{}])", "it": "iter([{}])", "q": "collections.deque([{}])", "d": "dict([{}])",
-    "od": "collections.OrderedDict([{}])", "da": "datetime.date({})", "dt": "datetime.datetime({})",
-    "ti": "datetime.time({})",
-    "td": "datetime.timedelta(0,0,*[{}][:1])",
-    "Counter": "collections.Counter(dict([{}]))", "items": "dict([{}]).items()",
-    "keys": "dict.fromkeys([{}]).keys()", "values": "dict(enumerate([{}])).values()",
-}  # fmt: skip
-SOURCE_MODULES = ("collections", "datetime", "decimal", "fractions")
-
-
-def source(tree) -> str:
-    """A Python expression of a tree of plain data. Every leaf is written by `repr`, so it runs nothing of the tree; it
-    may name `SOURCE_MODULES`.
-
-    Raises:
-        ValueError: the tree is no plain data (an object, an array), or is no tree.
-    """
-    try:
-        return _source(tree)
-    except (TypeError, LookupError, RecursionError):
-        raise ValueError(preview(tree)) from None
-
-
-def _source(tree, hashable: bool = False) -> str:
-    """The text of a tree, as a value that can be hashed if it is a key or in a set."""
-    if type(tree) is not list:
-        return repr(tree)
-    tag, items = tree[0], tree[1:]
-    if tag == "r":
-        return repr(_range([as_number(item) for item in items]))
-    if tag == "defaultdict":
-        return f"collections.defaultdict(lambda: {_source(items[0])}, {_source(['d', *items[1:]])})"
-    if tag in ("d", "od", "Counter", "items"):
-        return SOURCES[tag].format(",".join(f"({_source(k, True)},{_source(v)})" for k, v in items))
-    if tag in ("dt", "ti"):
-        offset, zone = items.pop(), ""
-        if offset is not None:
-            zone = f",tzinfo=datetime.timezone(datetime.timedelta(0,0,{_source(offset)}))"
-        return SOURCES[tag].format(",".join(map(_source, items)) + zone)
-    text = SOURCES[tag].format(",".join(_source(item, hashable or tag in ("S", "keys")) for item in items))
-    return f"frozen{text}" if tag == "S" and hashable else text
-
-
-def _range(numbers: list) -> range:
-    """The range of these first, second and last numbers. Raises ValueError or TypeError if there is none."""
-    first, *more = numbers or [0]
-    if not more:
-        return range(first, first + len(numbers))
-    second, last = more
-    return range(first, last + second - first, second - first)
-
-
 def preview(tree, width: int = 120) -> str:
     """A short text of a tree for people; never raises, whatever the tree."""
     text = _preview(tree, 0, [60])
@@ -282,7 +215,7 @@ def _preview(tree, depth: int, budget: list) -> str:
         "it": ("iterator(", ")"),
         "r": ("range of (", ")"),
     }
-    if tag in ("d", "od", "Counter", "items") and all(type(item) is list and len(item) == 2 for item in items):
+    if tag in DICTS and all(type(item) is list and len(item) == 2 for item in items):
         inner = [f"{_preview(k, depth + 1, budget)}: {_preview(v, depth + 1, budget)}" for k, v in items[:30]]
     else:
         inner = [_preview(item, depth + 1, budget) for item in items[:30]]

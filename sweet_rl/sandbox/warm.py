@@ -53,12 +53,9 @@ def run_job(system_call_filter, level: str, trace_dicts: list[dict]) -> None:
     is no guarantee: an answer can pass notes from one of its tests to the next.
     """
     leave, write = os._exit, write_frame
-    texts, tests, function, scope, first = marshal.loads(read_frame(CHILD_FD))
+    texts, tests, own, scope, first = marshal.loads(read_frame(CHILD_FD))
     if system_call_filter:
         system_call_filter.install()
-    if not texts:
-        write(CHILD_FD, compile_tests(*tests))
-        leave(0)
     calls, prelude = marshal.loads(tests)
     traces = Traces(trace_dicts, scratch_folder=level == "strict")
     code, fault = compile_first(texts)
@@ -66,7 +63,7 @@ def run_job(system_call_filter, level: str, trace_dicts: list[dict]) -> None:
         if code is None:
             frame = fault
         else:
-            frame = run_test(code, prelude, function, scope, calls[number])
+            frame = run_test(code, prelude, own, scope, calls[number])
             if number > first and frame.startswith(b"Ememory"):
                 leave(0)
         write(CHILD_FD, frame)
@@ -88,15 +85,6 @@ class Traces:
         return self._listdir is not None and bool(self._listdir("."))
 
 
-def compile_tests(calls: list[list[str]], prelude: str) -> bytes:
-    """A frame with the calls of each test and the prelude as code objects; only children load it."""
-    try:
-        codes = [[compile(text.strip(), "test", "eval", dont_inherit=True) for text in texts] for texts in calls]
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        return f"Esyntax error\nin the test calls: {error}"[:300].encode("utf-8", "backslashreplace")
-    return b"V" + marshal.dumps((codes, compile_first([prelude])[0] if prelude else None))
-
-
 def compile_first(texts: list[str]):
     """(code, None) of the first text that is Python, or (None, frame that names the fault of the first text)."""
     fault = ""
@@ -108,9 +96,9 @@ def compile_first(texts: list[str]):
     return None, fault.encode("utf-8", "backslashreplace")
 
 
-def run_test(code, prelude, function: str, scope: str, calls: list) -> bytes:
-    """Run the calls of a test in a fresh module: b"V" and the text of the value (of a tuple of the values, if there are
-    several), or b"E", the reason, a line end, the message."""
+def run_test(code, prelude, own: list, scope: str, call) -> bytes:
+    """Run the call of a test in a fresh module: b"V" and the text of the value, or b"E", the reason, a line end, the
+    message."""
     try:
         module = ModuleType("answer")
         sys.modules["answer"] = module
@@ -119,23 +107,17 @@ def run_test(code, prelude, function: str, scope: str, calls: list) -> bytes:
         if scope == "function":
             local: dict = {}
             exec(code, names, local)
-            return b"V" + values_of(calls, names, local)
+            return b"V" + encode.encode(eval(call, names, local)).encode()
         exec(code, names)
         if prelude is not None:
             names = dict(names)
             given: dict = {}
             exec(prelude, given)
-            names.update({name: value for name, value in given.items() if name not in (function, "__builtins__")})
-        return b"V" + values_of(calls, names, names)
+            names.update({name: value for name, value in given.items() if name not in (*own, "__builtins__")})
+        return b"V" + encode.encode(eval(call, names)).encode()
     except BaseException as error:  # noqa: BLE001 - an answer may raise SystemExit and KeyboardInterrupt too
         reason, message = describe_exception(error)
         return f"E{reason}\n{message}".encode("utf-8", "backslashreplace")
-
-
-def values_of(calls: list, names: dict, local: dict) -> bytes:
-    """Each value is written before the next call can change it."""
-    texts = [encode.encode(eval(call, names, local)) for call in calls]
-    return (texts[0] if len(texts) == 1 else f'["t",{",".join(texts)}]').encode()
 
 
 def describe_exception(error: BaseException) -> tuple[str, str]:

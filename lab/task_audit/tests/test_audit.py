@@ -18,7 +18,7 @@ from lab.task_audit.audit import (
     audit_pages,
     duplicates,
 )
-from sweet_rl.domains.backend.duplicates import LIKE_DESCRIPTION, SAME_REFERENCE, SAME_TASK
+from lab.task_synthesis.duplicates import LIKE_DESCRIPTION, SAME_REFERENCE, SAME_TASK
 from sweet_rl.domains.backend.hidden_tests import CodeGrader
 from sweet_rl.domains.frontend.cosine_similarity import PageGrader
 from sweet_rl.records import Task

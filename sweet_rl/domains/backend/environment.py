@@ -5,16 +5,21 @@ The reward is the share of hidden unit tests that the code passes.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
 from sweet_rl.cli import UNRECORDED
+from sweet_rl.domains.backend.calls import FORMS, read_tests
 from sweet_rl.domains.backend.hidden_tests import CodeGrader
 from sweet_rl.domains.backend.released_rules import PaperGrader
 from sweet_rl.domains.domain import Domain
 from sweet_rl.errors import UserError
 from sweet_rl.records import Task
+
+logger = logging.getLogger(__name__)
+MOST_NAMED = 20  # tasks in one message
 
 
 @dataclass(frozen=True)
@@ -43,9 +48,22 @@ def make_grader(settings: CodeGrading) -> CodeGrader:
 
 
 def check_tasks(tasks: Sequence[Task], path: str) -> None:
-    """Raise UserError if no task has tests."""
+    """Raise UserError if no task has tests; name the tasks with a test that is no hidden test."""
     if not any(task.test_cases for task in tasks):
         raise UserError(f"{path}: no task has test_cases. Frontend trajectories are graded by evaluate_html.py.")
+    faults = []
+    by_id = {task.id: task for task in tasks}
+    for task in by_id.values():
+        try:
+            read_tests(task.test_cases, task.ground_truth)
+        except ValueError as error:
+            faults.append(f"  task {task.id}: {error}")
+    if faults:
+        more = [f"  and {len(faults) - MOST_NAMED} more"] if len(faults) > MOST_NAMED else []
+        logger.warning(
+            "%s: %d of %d tasks cannot be graded, so they get no reward and are not counted. %s.\n%s",
+            path, len(faults), len(by_id), FORMS, "\n".join([*faults[:MOST_NAMED], *more]),
+        )  # fmt: skip
 
 
 DOMAIN = Domain(

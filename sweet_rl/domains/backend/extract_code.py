@@ -3,9 +3,8 @@
 The answer is any text, and no limit of the sandbox holds here: every pattern and loop takes time linear in its length.
 """
 
-import ast
 import re
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Set
 from itertools import dropwhile, islice
 
 ANSWER_MARKER = re.compile(r"^[ \t]*I WANT TO ANSWER:", re.MULTILINE)
@@ -76,23 +75,13 @@ def imported_names(code: str) -> set[str]:
     return names
 
 
-def call_prelude(reference: str, expressions: Iterable[str]) -> str:
-    """Top-level imports of one line and literal constants of the reference that an expression names; '' if none."""
-    words = {name for text in expressions for name in _names(text)}
+def call_prelude(reference: str, names: Set[str]) -> str:
+    """Top-level imports of one line and literal constants of the reference that have one of the names; '' if none."""
     imports = (part.strip() for line in IMPORT_LINE.findall(reference) for part in line.split(";"))
     imports = (part for part in imports if part.startswith(("import", "from")))
-    wanted = [part for part in imports if words & (set(WORD.findall(part)) - KEYWORDS)]
-    constants = [match.group(0) for match in CONSTANT.finditer(reference) if match.group(1) in words]
+    wanted = [part for part in imports if names & (set(WORD.findall(part)) - KEYWORDS)]
+    constants = [match.group(0) for match in CONSTANT.finditer(reference) if match.group(1) in names]
     return "\n".join(wanted + [text.strip("\n") for text in constants if _is_literal(text)])
-
-
-def _names(expression: str) -> set[str]:
-    """The names in an expression; the words of one that is no Python."""
-    try:
-        tree = ast.parse(expression.strip(), mode="eval")
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return set(WORD.findall(STRING.sub("", expression)))
-    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
 
 
 def _is_literal(assignment: str) -> bool:

@@ -2,8 +2,8 @@
 
 Kept of the released grader: code is executed inside a function's scope, so top-level imports, helpers and recursion
 raise NameError; an answer with a forbidden word scores 0; None never passes; floats must be equal to the last digit;
-NaN, arrays and objects without `==` are never equal; a test whose reference fails cannot be passed, and no task with
-tests is ungradable.
+NaN, arrays and objects without `==` are never equal; of `f(1) == 3` only the truth is compared; a test whose reference
+fails cannot be passed, and the task is gradable all the same.
 
 Not kept: it ran in the grader's process (an exit ended the run, a lying `__eq__` passed), and on Python 3.13 and later
 its scoping makes every answer fail. How it found the code in an answer is unknown; `extract_code.py` is used.
@@ -11,21 +11,24 @@ its scoping makes every answer fail. How it found the code in an answer is unkno
 
 from collections import Counter, OrderedDict
 from datetime import timedelta
+from typing import cast
 
-from sweet_rl.domains.backend.extract_code import function_name
-from sweet_rl.domains.backend.hidden_tests import CodeGrader, Reference, result
+from sweet_rl.domains.backend.hidden_tests import CodeGrader, result
+from sweet_rl.domains.backend.references import Reference, read_reference
 from sweet_rl.domains.base import Grade
-from sweet_rl.sandbox.values import as_number, findable, same
+from sweet_rl.records import Task
+from sweet_rl.sandbox.sandbox import Outcome
+from sweet_rl.sandbox.values import as_number, decode, findable, same
 
 FORBIDDEN_WORDS = ("print(", "write", "open(")
 LISTS = {"l": list, "t": tuple}
-DICTS = {"d": dict, "od": OrderedDict, "Counter": Counter, "defaultdict": dict, "items": dict.items}
+DICTS = {"d": dict, "od": OrderedDict, "Counter": Counter}
 
 
 class PaperGrader(CodeGrader):
     """`CodeGrader` with the release's rules. The failure of an answer with a forbidden word is "banned word"."""
 
-    scope, rules, whole_tests = "function", "paper", True
+    scope, rules = "function", "paper"
     equal_to_itself = False
 
     def describe(self) -> str:
@@ -37,36 +40,48 @@ class PaperGrader(CodeGrader):
             return self._all_failed(reference, "banned word", f"{word!r} is in the code")
         return super()._grade_code(reference, texts)
 
-    def _compare(self, name: str, reference: Reference, number: int, outcome: tuple) -> dict:
-        if reference.results[number] is None:
+    def _compare(self, name: str, reference: Reference, number: int, outcome: Outcome) -> dict:
+        expected = reference.results[number]
+        if expected is None:
             return result(name, "reference failed")
-        return super()._compare(name, reference, number, outcome)
+        literal, (reason, content) = reference.literals[name], outcome
+        if literal is None or reason not in ("value", "wrong value"):
+            return super()._compare(name, reference, number, outcome)
+        # A "wrong value" here is one that was too long to be read, so it is no literal.
+        truth = reason == "value" and _equal_texts(cast(bytes, content), literal)
+        if truth == _equal_texts(expected, literal):
+            return result(name)
+        return result(name, "wrong value", f"expected {not truth}, got {truth}")
 
     def equal(self, expected, got) -> bool:
         return equal_as_released(expected, got)
 
-    def _run_reference(self, code: str, calls: dict[str, str]) -> Reference:
+    def _run_reference(self, task: Task) -> Reference:
         """Run the reference once; a test that it fails has no result."""
-        reference = Reference(calls, function_name(code, calls))
-        if not calls:
-            reference.ungradable = "the task has no test cases"
-            return reference
-        self._compile_tests(reference, code)
-        if reference.ungradable:  # for the release such a test fails
-            reference.ungradable, reference.results = None, [None] * len(calls)
-        if reference.results or reference.machine:
-            return reference
-        outcomes = self._run("reference", 0, reference, [code])
-        reference.machine = next((message for reason, message in outcomes if reason == "machine"), None)
-        reference.results = [content if reason == "value" else None for reason, content in outcomes]
+        reference = read_reference(task)
+        if not reference.ungradable:
+            outcomes = self._run("reference", 0, reference, [task.ground_truth])
+            reference.machine = next((str(content) for reason, content in outcomes if reason == "machine"), None)
+            reference.results = [cast(bytes, content) if reason == "value" else None for reason, content in outcomes]
         return reference
 
 
 def equal_as_released(expected, got) -> bool:
     """Whether two trees stand for values that are equal by `==` alone and are not None."""
+    return expected is not None and _equal(expected, got)
+
+
+def _equal(expected, got) -> bool:
     try:
-        return expected is not None and bool(_value(expected) == _value(got))
+        return bool(_value(expected) == _value(got))
     except (TypeError, ValueError, LookupError, ArithmeticError, RecursionError):
+        return False
+
+
+def _equal_texts(text: bytes, literal: bytes) -> bool:
+    try:
+        return _equal(decode(text), decode(literal))
+    except ValueError:  # no text of a value
         return False
 
 
@@ -85,7 +100,6 @@ def _value(tree):
     if tag == "keys":
         return dict.fromkeys(findable(map(_value, items))).keys()
     if tag in DICTS:
-        items = items[1:] if tag == "defaultdict" else items
         pairs = zip(findable(_value(key) for key, _ in items), (_value(value) for _, value in items), strict=True)
         return DICTS[tag](dict(pairs))
     if tag == "td":

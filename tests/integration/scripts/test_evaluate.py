@@ -73,6 +73,18 @@ def test_the_figures_are_printed(graded):
     assert "no answer 1" in out and "timeout 1" in out and "ungradable tasks, not counted: 1" in out and "t2: " in out
 
 
+def test_a_task_with_a_test_that_is_no_hidden_test_is_named_and_not_counted(tmp_path, caplog):
+    good, bad = task(0), task(1) | {"test_cases": {"test1": "f(1)", "test2": "abs(f(3) - 4) < 1e-6"}}
+    source = write_rows(tmp_path / "tasks.jsonl", [good, bad])
+    for number, rules in enumerate(((), ("--paper_grader",))):
+        path = tmp_path / f"graded{number}.jsonl"
+        out = script("evaluate_code", "--input_path", source, "--output_path", path, "--grade_references", *rules)
+        assert "1 graded" in out and "success 100.0 %" in out and "ungradable tasks, not counted: 1" in out
+        assert [row["reward"] for row in read_rows(path)] == [1.0, None]
+        assert f"{source}: 1 of 2 tasks" in caplog.text and "task t1: test2 is no hidden test" in caplog.text
+        caplog.clear()
+
+
 def test_pairs_are_written_with_and_without_the_reference(graded):
     folder = graded[0]
     (pair,), (hinted,) = read_rows(folder / "pairs.jsonl"), read_rows(folder / "hinted.jsonl")

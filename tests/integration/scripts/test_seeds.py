@@ -19,12 +19,6 @@ MORE = (
          "input_path": "{place}/ranked.jsonl", "output_path": "{out}/made.jsonl"},
         (),
     ),
-    Script(
-        "synthesize_tasks.py",
-        {"model_id": "m", "hostname": "127.0.0.1:1", "corpus_path": "{place}/tasks.jsonl",
-         "text_field": "problem_description", "output_path": "{out}/made.jsonl"},
-        (),
-    ),
 )  # fmt: skip
 BOOTSTRAP_ONLY = {"evaluate_code.py", "evaluate_html.py", "compare_runs.py"}
 # Those of evaluate_code.py and make_mini_tasks.py, which write several manifests: test_bad_input.py.

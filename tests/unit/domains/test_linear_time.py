@@ -12,9 +12,9 @@ import pytest
 
 from sweet_rl.chat_markup import family_of, messages_in
 from sweet_rl.credit.judge import MARKUP, read_verdict
-from sweet_rl.domains.backend.duplicates import _trigrams
 from sweet_rl.domains.backend.extract_code import call_prelude, code_candidates, function_name, imported_names
-from sweet_rl.domains.backend.hidden_tests import CHANCE, CodeGrader
+from sweet_rl.domains.backend.hidden_tests import CodeGrader
+from sweet_rl.domains.backend.references import CHANCE
 from sweet_rl.domains.base import MAX_ANSWER_CHARS
 from sweet_rl.domains.frontend.cosine_similarity import PageGrader
 from sweet_rl.domains.frontend.extract_page import answered_page, without_pages
@@ -38,7 +38,7 @@ READERS = {
     "code of any name": lambda text: code_candidates(text, ""),
     "imports": imported_names,
     "modules": lambda text: modules_for({"math"}, text),
-    "reference": lambda text: (function_name(text, {"t": text}), call_prelude(text, [text])),
+    "reference": lambda text: (function_name(text, {"t": text}), call_prelude(text, {"math"})),
     "chance": CHANCE.search,
     "page": answered_page,
     "text around pages": lambda text: without_pages(text, "[page]"),
@@ -54,7 +54,6 @@ READERS = {
     "chat markup": lambda text: [list(messages_in(text, family)) for family in [family_of(text)] if family],
     "messages": messages_of,
     "evidence": lambda text: (EXPECTED_AND_GOT.fullmatch(f"expected {text}"), preview(text)),
-    "description": _trigrams,
 }  # fmt: skip
 PIECES = [
     " ", "\t", "\n", "\r\n", "\xa0", "_", "a", "A1", "\xe9", "0", ":", ";", "=", "==", ",", ".", "#", "\\", "\\\n",

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from sweet_rl.sandbox.pool import Pool, _Turns
-from sweet_rl.sandbox.sandbox import Job, Sandbox, compile_job
+from sweet_rl.sandbox.sandbox import Job, Sandbox, pack_tests
 
 MACHINE = ("machine", "ran out of wall time")
 ONE = ("value", b"1")
@@ -70,7 +70,7 @@ def test_a_warm_process_that_ends_is_replaced_and_no_fault_of_the_answer(pool):
 def test_an_answer_has_ended_its_process_if_that_ends_again_and_one_without_the_answer_does_not(pool, control, reason):
     FakeSandbox.script = [EOFError(), EOFError(), control]
     assert [reason for reason, _ in pool.run("answer", 0, JOB, set())] == [reason, reason]
-    assert [[job.texts for job in sandbox.jobs] for sandbox in FakeSandbox.made] == [[JOB.texts], [JOB.texts], [[]]]
+    assert [[job.texts for job in sandbox.jobs] for sandbox in FakeSandbox.made] == [[JOB.texts], [JOB.texts], [[""]]]
 
 
 def test_the_second_run_is_in_a_new_process(pool):
@@ -145,8 +145,7 @@ def test_a_job_alone_waits_for_the_others_and_they_wait_for_it():
 def test_the_second_run_of_a_real_job_is_in_a_living_process():
     pool = Pool("limits", 0.5, 64, workers=1)
     try:
-        ((_, tests),) = pool.run("reference", 0, compile_job(["f()"]), set())
-        job = Job(["def f(): return 1"], tests, 1, "f")
+        job = Job(["def f(): return 1"], pack_tests([compile("f()", "test", "eval")]), 1, ["f"])
         assert pool.run("answer", 0, job, set()) == [ONE]
         (sandbox,) = next(idle for key, idle in pool._idle.items() if key[0] == "answer")
         assert isinstance(sandbox, Sandbox)

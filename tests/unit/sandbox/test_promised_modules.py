@@ -11,7 +11,7 @@ import pytest
 
 from sweet_rl.sandbox.modules import COMMON_MODULES, STANDARD_MODULES, STANDARD_SUBMODULES
 from sweet_rl.sandbox.pool import Pool
-from sweet_rl.sandbox.sandbox import Job, available_level, compile_job
+from sweet_rl.sandbox.sandbox import Job, available_level, pack_tests
 from sweet_rl.sandbox.values import decode
 
 ENCODE = """
@@ -58,10 +58,8 @@ def run():
     pool = Pool(level, timeout=5, memory_mb=256, workers=1)
 
     def values(code: str, arguments: list, imports: set) -> dict:
-        calls = [f"f({argument!r})" for argument in arguments]
-        ((reason, tests),) = pool.run("reference", 0, compile_job(calls), set())
-        assert reason == "value", tests
-        outcomes = pool.run("answer", 0, Job([code], tests, len(calls), "f"), imports)
+        tests = pack_tests([compile(f"f({argument!r})", "test", "eval") for argument in arguments])
+        outcomes = pool.run("answer", 0, Job([code], tests, len(arguments), ["f"]), imports)
         pairs = zip(arguments, outcomes, strict=True)
         return {name: decode(text) if reason == "value" else text for name, (reason, text) in pairs}
 

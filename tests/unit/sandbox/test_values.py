@@ -99,6 +99,23 @@ def test_different_values(expected, got):
     assert not equal(expected, got)
 
 
+def test_values_are_the_same_exactly_if_python_says_so():
+    kinds = [
+        Counter(a=1), Counter(a=1, b=0), {"a": 1}, {"a": 1, "b": 0}, defaultdict(int, a=1), OrderedDict(a=1),
+        {"a": 1}.items(), {("a", 1)}, {"a": 1}.keys(), {"a"}, ["a"], [("a", 1)], range(3), range(0, 3, 1),
+        range(0, 5, 2), [0, 1, 2],
+        {"a": [1]}.items(), {"a": [1], "b": [2]}.items(), {"b": [2], "a": [1]}.items(), {}, Counter(), set(),
+        range(0), [],
+    ]  # fmt: skip
+    for one in kinds:
+        for other in kinds:
+            try:
+                equal = one == other
+            except TypeError:  # items with lists are compared with a set
+                equal = False
+            assert same(sent(one), sent(other)) == equal, (one, other)
+
+
 def cyclic():
     value = []
     value.append(value)
@@ -133,8 +150,11 @@ def test_what_cannot_be_told_is_unserialisable(name):
 FORGED = [
     ["i"], ["i", 5], ["i", "zz"], ["dt", "x"], ["dt", 1], ["l"], [], [[]], {"a": 1}, ["S", ["l", 1]], ["d", 1],
     ["d", [1]], ["fr", 1, 0], ["dec", "x"], ["o"], ["c", None, None], ["nd", [1]], ["f", "x"], ["unknown", 1], 7,
+    ["r", 1, 2], ["r"], ["Counter", [1]], ["Counter", 1], ["Counter", ["a", 0]], ["ti", 1],
+    ["dt", 1, 1, 1, "'+exit()+'"],
 ]  # fmt: skip
-HONEST = [1, 1.5, "a", [1], (1,), {1}, {"a": 1}, datetime(2020, 1, 1), Decimal(1), Fraction(1, 2), Point(1, 2), 1j]
+HONEST = [1, 1.5, "a", [1], (1,), {1}, {"a": 1}, datetime(2020, 1, 1), Decimal(1), Fraction(1, 2), Point(1, 2), 1j,
+          Counter(a=1), range(3)]  # fmt: skip
 
 
 def test_forged_trees_are_different_and_raise_nothing():

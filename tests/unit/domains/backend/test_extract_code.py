@@ -140,10 +140,10 @@ def test_imported_names():
     }
 
 
-def test_a_prelude_has_only_what_calls_name():
+def test_a_prelude_has_only_what_is_named():
     reference = "import math\nfrom datetime import datetime\n\ndef f(x):\n    return x"
-    assert call_prelude(reference, ["f(datetime(2020, 1, 1))"]) == "from datetime import datetime"
-    assert call_prelude(reference, ["f(1)"]) == ""
+    assert call_prelude(reference, {"datetime", "f"}) == "from datetime import datetime"
+    assert call_prelude(reference, {"f"}) == ""
 
 
 @pytest.mark.parametrize(
@@ -157,11 +157,11 @@ def test_imports_are_found_wherever_they_stand(text):
     assert "numpy" in imported_names(text)
 
 
-def test_literal_constants_that_calls_name_come_with_the_calls():
+def test_literal_constants_that_are_named_are_in_the_prelude():
     reference = "A = {\n    'x': [1, 2],\n}\nB = len(A)\nC = 'x(y'\n\ndef f(a, b): return a\n"
-    assert call_prelude(reference, ["f(A, 'B')"]) == "A = {\n    'x': [1, 2],\n}"
-    assert call_prelude(reference, ["f(C, B)"]) == "C = 'x(y'"
-    assert call_prelude(reference, ["f(1, 'A')"]) == ""
+    assert call_prelude(reference, {"A"}) == "A = {\n    'x': [1, 2],\n}"
+    assert call_prelude(reference, {"B", "C"}) == "C = 'x(y'"
+    assert call_prelude(reference, set()) == ""
 
 
 @pytest.mark.parametrize(

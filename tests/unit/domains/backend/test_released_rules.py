@@ -51,6 +51,27 @@ def test_none_never_passes_and_a_failing_reference_counts_as_zero(grader):
     assert graded.reward == 0.0 and graded.failure == "reference failed" and graded.ungradable is None
 
 
+TRUTHS = {
+    "f(1) == 2": ("return 2", "return 3"), "f(1) == 3": ("return None", "return 3"),
+    "2.0 == f(1)": ("return 2", "pass"),
+    "f(1) == [3]": ("return 'x' * 100_000", "return [3]"), "f(1) == None": ("return [1]", "pass"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("test", TRUTHS)
+def test_of_a_comparison_with_a_literal_the_truth_counts(grader, test):
+    """The reference returns 2. Nothing is compared with that, so a value of any length may pass."""
+    right, wrong = (f"def f(x):\n    {body}" for body in TRUTHS[test])
+    assert grade(grader, ADD, right, {"t": test}).reward == 1.0
+    graded = grade(grader, ADD, wrong, {"t": test})
+    assert graded.reward == 0.0 and graded.failure == "wrong value"
+
+
+def test_a_task_with_a_test_that_is_no_hidden_test_is_ungradable(grader):
+    graded = grade(grader, ADD, ADD, {"a": "f(1)", "b": "f(1) + 1"})
+    assert graded.reward is None and graded.ungradable.startswith("b is no hidden test")
+
+
 def test_equality_is_to_the_last_digit():
     assert equal_as_released(decode(b"0.5"), decode(b"0.5")) and equal_as_released(1, 1.0)
     assert not equal_as_released(0.30000000000000004, 0.3)

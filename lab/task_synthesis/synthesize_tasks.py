@@ -1,6 +1,6 @@
 """New backend tasks from a text corpus, proposed by a language model and checked in the sandbox.
 
-    python scripts/synthesize_tasks.py --model_id meta-llama/Llama-3.1-70B-Instruct --hostname localhost:8000 \
+    python -m lab.task_synthesis.synthesize_tasks --model_id meta-llama/Llama-3.1-70B-Instruct --hostname node1 \
         --corpus_path articles/ --output_path tasks.jsonl --num_tasks 10000 --exclude test.jsonl
 
 Every proposal and the reason for which it was dropped are kept in OUTPUT.candidates.jsonl. The same command continues
@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from lab.task_synthesis.task_proposals import SynthesisSettings, synthesize
 from sweet_rl.cli import prefix, run
-from sweet_rl.domains.backend.task_proposals import SynthesisSettings, synthesize
 from sweet_rl.models import CallSettings, ModelSettings, Sampling
 from sweet_rl.runs.step import StepSettings
 

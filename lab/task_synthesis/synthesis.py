@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sweet_rl.domains.backend.duplicates import Duplicates
+from lab.task_synthesis.duplicates import Duplicates
+from sweet_rl.domains.backend.calls import read_tests
 from sweet_rl.domains.backend.hidden_tests import CodeGrader
 from sweet_rl.domains.leaks import gives_away
 from sweet_rl.errors import UserError
@@ -179,16 +180,18 @@ def _function(reference: str, calls: Sequence[str]) -> ast.FunctionDef:
     """The function that all test calls call. Raises Dropped."""
     try:
         tree = ast.parse(reference)
-        parsed = [ast.parse(call.strip(), mode="eval").body for call in calls]
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise Dropped("the reference or a test is no Python") from error
+        raise Dropped("the reference is no Python") from error
     if len(reference.strip().splitlines()) > LONGEST_REFERENCE:
         raise Dropped("the reference is too long")
-    called = {one.func.id for one in parsed if isinstance(one, ast.Call) and isinstance(one.func, ast.Name)}
-    plain = all(isinstance(one, ast.Call) and isinstance(one.func, ast.Name) for one in parsed)
+    try:
+        tests = read_tests({str(number): call for number, call in enumerate(calls)}, reference).values()
+    except ValueError as error:
+        raise Dropped("a test is no call of the reference's function") from error
+    called = {test.function for test in tests}
     found = [node for node in tree.body if isinstance(node, ast.FunctionDef) and {node.name} == called]
-    if not plain or not found:
-        raise Dropped("a test does not call the reference's function")
+    if not found or any(test.literal is not None for test in tests):
+        raise Dropped("a test is no call of the reference's function")
     return found[-1]
 
 

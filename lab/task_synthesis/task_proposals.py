@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
+from lab.task_synthesis import synthesis
+from lab.task_synthesis.duplicates import Duplicates
 from sweet_rl.cli import UNRECORDED, to_settings
-from sweet_rl.domains.backend import synthesis
-from sweet_rl.domains.backend.duplicates import Duplicates
 from sweet_rl.domains.backend.hidden_tests import CodeGrader
 from sweet_rl.errors import UserError
 from sweet_rl.models import CallSettings, ChatModel, ModelError, ModelSettings, Sampling, load_model
@@ -22,6 +22,8 @@ from sweet_rl.runs.paths import check_paths
 from sweet_rl.runs.run import Run, check_output, open_run
 from sweet_rl.runs.step import StepSettings, run_step, write_results
 from sweet_rl.runs.texts import write_texts
+
+PROMPT = Path(__file__).with_name("synthesize_task.txt")
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class SynthesisSettings:
     exclude: Annotated[tuple[str, ...], UNRECORDED] = ()  # the hash of these tasks is recorded
     num_tests: int = 10
     text_field: Annotated[str, UNRECORDED] = "text"
-    prompt_path: Annotated[str, UNRECORDED] = "synthesize_task.txt"  # the hash of the template is recorded
+    prompt_path: Annotated[str, UNRECORDED] = str(PROMPT)  # the hash of the template is recorded
     concurrency: Annotated[int, UNRECORDED] = 64
     workers: Annotated[int | None, UNRECORDED] = None
     sandbox: Annotated[Literal["auto", "strict", "seccomp", "limits"], UNRECORDED] = "auto"

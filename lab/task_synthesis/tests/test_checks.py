@@ -2,9 +2,9 @@
 
 import pytest
 
+from lab.task_synthesis.synthesis import Dropped, check
+from lab.task_synthesis.tests.test_synthesis import task
 from sweet_rl.domains.backend.hidden_tests import CodeGrader
-from sweet_rl.domains.backend.synthesis import Dropped, check
-from tests.unit.domains.backend.test_synthesis import task
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""scripts/synthesize_tasks.py against a server: kept, dropped and counted, killed and continued, usable in the end."""
+"""synthesize_tasks.py against a server: kept, dropped and counted, killed and continued, usable in the end."""
 
 import json
 import random
@@ -12,6 +12,7 @@ from tests.support.api_server import MODEL, ApiServer, Reply, chat_reply, refusa
 from tests.support.command_line import call, count_rows, kill_when, read_rows, write_rows
 
 pytestmark = pytest.mark.slow
+SCRIPT = "lab.task_synthesis.synthesize_tasks"
 WORDS = "lorry bridge lamp ticket orchard signal harbour parcel violin ledger glacier turnip comet saddle".split()
 GOOD = "def f(x):\n    return x * {n} + (x > {n})\n"
 
@@ -49,7 +50,7 @@ def flags(tmp_path_factory, server):
 
 @pytest.fixture(scope="module")
 def made(flags):
-    done = call("synthesize_tasks.py", **flags("made"))
+    done = call(SCRIPT, **flags("made"))
     assert done.code == 0, done.err
     return done
 
@@ -68,23 +69,28 @@ def test_tasks_hold_and_what_was_dropped_is_counted(flags, made):
 
 def test_the_same_command_again_changes_nothing_and_asks_nothing(flags, made, server):
     before, asked = flags("made")["output_path"].read_bytes(), len(server.requests)
-    assert call("synthesize_tasks.py", **flags("made")).code == 0
+    assert call(SCRIPT, **flags("made")).code == 0
     assert flags("made")["output_path"].read_bytes() == before and len(server.requests) == asked
+
+
+def test_another_seed_is_another_run(flags, made):
+    refused = call(SCRIPT, **flags("made", seed=1))
+    assert refused.code == 2 and "seed" in refused.err
 
 
 def test_killed_and_continued_it_makes_the_same_tasks(flags, made):
     candidates = flags("killed")["output_path"].with_name("killed.jsonl.candidates.jsonl")
-    kill_when(lambda: count_rows(candidates) >= 3, "synthesize_tasks.py", **flags("killed"))
+    kill_when(lambda: count_rows(candidates) >= 3, SCRIPT, **flags("killed"))
     assert not flags("killed")["output_path"].exists()
-    done = call("synthesize_tasks.py", **flags("killed"))
+    done = call(SCRIPT, **flags("killed"))
     assert done.code == 0, done.err
     assert flags("killed")["output_path"].read_bytes() == flags("made")["output_path"].read_bytes()
 
 
 def test_too_few_proposals_are_said_and_more_of_them_go_on(flags, made):
-    few = call("synthesize_tasks.py", **flags("few", max_candidates=4))
+    few = call(SCRIPT, **flags("few", max_candidates=4))
     assert few.code == 2 and "6 tasks were wanted" in few.err and read_rows(flags("few")["output_path"])
-    done = call("synthesize_tasks.py", **flags("few", max_candidates=100))
+    done = call(SCRIPT, **flags("few", max_candidates=100))
     assert done.code == 0, done.err
     assert read_rows(flags("few")["output_path"]) == read_rows(flags("made")["output_path"])
 
@@ -92,7 +98,7 @@ def test_too_few_proposals_are_said_and_more_of_them_go_on(flags, made):
 def test_tasks_like_those_of_another_file_are_left_out(flags, made, tmp_path):
     rows = read_rows(flags("made")["output_path"])
     write_rows(tmp_path / "test.jsonl", rows[:3])
-    done = call("synthesize_tasks.py", **flags("without", num_tasks=4, exclude=tmp_path / "test.jsonl"))
+    done = call(SCRIPT, **flags("without", num_tasks=4, exclude=tmp_path / "test.jsonl"))
     assert done.code == 0, done.err
     own = {row["ground_truth"] for row in read_rows(flags("without")["output_path"])}
     assert len(own) == 4 and not own & {row["ground_truth"] for row in rows[:3]}
@@ -111,10 +117,10 @@ def test_proposals_that_could_not_be_had_are_asked_for_again(flags, made, monkey
         return refusal(500, "down") if broken else chat_reply(proposal(body["seed"]))
 
     with ApiServer(answer) as server:
-        first = call("synthesize_tasks.py", **flags("broken", hostname=server.url, concurrency=1))
+        first = call(SCRIPT, **flags("broken", hostname=server.url, concurrency=1))
         assert first.code == 2 and "Run the same command again" in first.err
         assert not flags("broken")["output_path"].exists()
         down.clear()
-        second = call("synthesize_tasks.py", **flags("broken", hostname=server.url))
+        second = call(SCRIPT, **flags("broken", hostname=server.url))
     assert second.code == 0, second.err
     assert read_rows(flags("broken")["output_path"]) == read_rows(flags("made")["output_path"])
