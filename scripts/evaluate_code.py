@@ -19,13 +19,17 @@ from sweet_rl.cli import prefix, run
 from sweet_rl.cli.released import EVALUATE_CODE
 from sweet_rl.domains.backend.environment import CodeGrading
 from sweet_rl.errors import UserError
-from sweet_rl.evaluation.evaluate import DialogueTexts, Evaluation, evaluate
+from sweet_rl.evaluation.evaluate import SummarySettings, evaluate
+from sweet_rl.evaluation.grade_file import GradedDialogues
+from sweet_rl.evaluation.training_data import DialogueTexts, TrainingData
 from sweet_rl.runs.step import StepSettings
 from sweet_rl.task_types import load_domain
 
 
 def main(
-    evaluation: Evaluation,
+    dialogues: GradedDialogues,
+    summary: SummarySettings,
+    data: TrainingData,
     texts: DialogueTexts,
     grading: CodeGrading,
     step: Annotated[StepSettings, prefix("", limit=None, shard=None)],
@@ -39,7 +43,7 @@ def main(
     domain = load_domain(task_type)
     if domain.draws_pages:
         raise UserError(f"--task_type {task_type} draws pages: it is graded by evaluate_html.py.")
-    evaluate(domain, evaluation, texts, grading, step)
+    evaluate(domain, dialogues, summary, data, texts, grading, step)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,9 @@ from sweet_rl.domains import Domain, HumanSettings
 from sweet_rl.domains.backend.environment import CodeGrading
 from sweet_rl.errors import UserError
 from sweet_rl.evaluation.comparison_files import ComparisonSettings, compare_files
-from sweet_rl.evaluation.evaluate import DialogueTexts, Evaluation, evaluate
+from sweet_rl.evaluation.evaluate import SummarySettings, evaluate
+from sweet_rl.evaluation.grade_file import GradedDialogues
+from sweet_rl.evaluation.training_data import DialogueTexts, TrainingData
 from sweet_rl.models import CallSettings, ModelError, ModelSettings, Sampling, load_model
 from sweet_rl.models.cache import CallCache
 from sweet_rl.models.thinking import without_thinking
@@ -139,9 +141,9 @@ def run_colbench(
             players = PlayerSettings(agent_model=name, env_model=wanted.human)
             simulation = Simulation(domain, players, collection, sampling, where, env, calls, human, BrowserSettings())
             simulation.run(wanted.tasks, str(played), StepSettings(overwrite=overwrite), cache)
-            evaluation = Evaluation(str(graded[name]), str(played), retry_failed=collection.retry_failed)
+            dialogues = GradedDialogues(str(played), str(graded[name]), retry_failed=collection.retry_failed)
             step = StepSettings(overwrite=overwrite or _of_other_dialogues(graded[name], played))
-            evaluate(domain, evaluation, DialogueTexts(), grading, step)
+            evaluate(domain, dialogues, SummarySettings(), TrainingData(), DialogueTexts(), grading, step)
             show(ViewSettings(str(graded[name]), str(folder / f"{file_name(name)}.html"), overwrite=True))
     print()
     compare_files(
