@@ -19,7 +19,7 @@ from sweet_rl.models import CallSettings, ModelError, ModelSettings, Sampling, l
 from sweet_rl.models.cache import CallCache
 from sweet_rl.models.thinking import without_thinking
 from sweet_rl.records import Task, read_records
-from sweet_rl.rendering.renderer import BrowserSettings
+from sweet_rl.rendering.settings import BrowserSettings
 from sweet_rl.rollout.collect import CollectionSettings
 from sweet_rl.rollout.simulate import PlayerSettings, Simulation
 from sweet_rl.runs.manifest import hash_input, read_manifest

@@ -16,7 +16,7 @@ from sweet_rl.models.cache import CallCache
 from sweet_rl.models.load import on_server
 from sweet_rl.models.prefixed import PrefixedModel
 from sweet_rl.records import Task, hash_rows, read_records, without_excluded
-from sweet_rl.rendering.renderer import BrowserSettings
+from sweet_rl.rendering.settings import BrowserSettings
 from sweet_rl.rollout.collect import CollectionSettings, collect
 from sweet_rl.rollout.estimate import estimate
 from sweet_rl.rollout.play import CandidateSelector, DialogueSetup, trajectory_id
@@ -178,7 +178,10 @@ class Simulation:
                 agent, human_model = self._models(resources, cache)
                 renderer = None
                 if domain.draws_pages:
-                    renderer = resources.enter_context(self.pages.renderer(cache=PICTURES_KEPT))
+                    from sweet_rl.rendering.renderer import PageRenderer
+
+                    renderer = PageRenderer.from_settings(self.pages, cache=PICTURES_KEPT)
+                    resources.enter_context(renderer)
                 player = domain.make_human(players.env_model, human_model, human_prompt, renderer, **vars(human))
                 setup = DialogueSetup(
                     PrefixedModel(agent, players.agent_prefix) if players.agent_prefix else agent,
