@@ -15,8 +15,9 @@ from sweet_rl.evaluation.comparison_files import ComparisonSettings, compare_fil
 from sweet_rl.evaluation.evaluate import SummarySettings, evaluate
 from sweet_rl.evaluation.grade_file import GradedDialogues
 from sweet_rl.evaluation.training_data import DialogueTexts, TrainingData
-from sweet_rl.models import CallSettings, ModelError, ModelSettings, Sampling, load_model
+from sweet_rl.models import CallSettings, ModelError, ModelSettings, Sampling
 from sweet_rl.models.cache import CallCache
+from sweet_rl.models.load import load_model
 from sweet_rl.models.thinking import without_thinking
 from sweet_rl.records import Task, read_records
 from sweet_rl.rendering.settings import BrowserSettings

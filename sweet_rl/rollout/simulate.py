@@ -11,9 +11,9 @@ from sweet_rl.cli import UNRECORDED, print_summary, to_settings
 from sweet_rl.domains import Domain, HumanSettings
 from sweet_rl.errors import NothingMade, UserError
 from sweet_rl.model_loading import model_input
-from sweet_rl.models import CallSettings, ChatModel, ModelSettings, Sampling, load_model
+from sweet_rl.models import CallSettings, ChatModel, ModelSettings, Sampling
 from sweet_rl.models.cache import CallCache
-from sweet_rl.models.load import on_server
+from sweet_rl.models.load import load_model, on_server
 from sweet_rl.models.prefixed import PrefixedModel
 from sweet_rl.records import Task, hash_rows, read_records, without_excluded
 from sweet_rl.rendering.settings import BrowserSettings
