@@ -23,7 +23,8 @@ from urllib.parse import parse_qs, urlsplit
 
 from sweet_rl.errors import UserError
 from sweet_rl.viewer.entries import Collection
-from sweet_rl.viewer.page import json_text, shell
+from sweet_rl.viewer.html_file import json_text
+from sweet_rl.viewer.page import shell
 
 HOSTS = ("127.0.0.1", "localhost", "[::1]")
 ROWS_AT_ONCE = 4000
