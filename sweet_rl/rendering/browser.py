@@ -26,14 +26,14 @@ class Rendered:
         failure: {"kind": "empty", "too_large", "timeout", "crashed", "memory", "moving" or "machine", "message": what
             happened}.
             A failure of kind "machine" says nothing about the page; drawing it again may work.
-        boxes: the layout, if it was asked for: see `layout.boxes`.
+        layout: the browser's own layout (the result of DOMSnapshot.captureSnapshot), if it was asked for.
     """
 
     png: bytes | None
     width: int
     height: int
     failure: dict | None
-    boxes: list[dict] | None
+    layout: dict | None
 
 
 class DrawingFailed(Exception):

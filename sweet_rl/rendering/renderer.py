@@ -110,17 +110,17 @@ class PageRenderer(AbstractContextManager):
 
         Args:
             html: the page.
-            layout: whether its layout boxes are wanted.
+            layout: whether its layout is wanted.
 
         Returns:
             The picture, or its failure if the page cannot be drawn.
 
         Raises:
-            UserError: `layout` with Firefox, which has no layout boxes, or no browser starts on this machine.
+            UserError: `layout` with Firefox, which has none, or no browser starts on this machine.
         """
         if layout and self.browser != "chromium":
             raise UserError(
-                "Layout boxes are read from Chromium alone, and this renderer drives Firefox: use --browser chromium."
+                "A layout is read from Chromium alone, and this renderer drives Firefox: use --browser chromium."
             )
         key = (html, layout)
         with self._lock:
