@@ -35,7 +35,7 @@ class PlayerSettings:
     Attributes:
         agent_model: Agent: `mini`, a checkpoint folder, a hub name, or a server's name for it.
         env_model: Human: a model as above, or a script of the domain (`mini`, which knows the tasks of
-            make_mini_tasks.py only; `designer` for html).
+            make_mini_tasks.py only).
         agent_prompt_path: Template with {problem_description} and, if wanted, {max_turns}; the domain's by default.
         user_prompt_path: Template of a human that a model plays; the domain's by default.
         agent_prefix: Text that each of the agent's replies begins with (to answer immediately: 'I WANT TO ANSWER:').
