@@ -104,7 +104,7 @@ def curves(comparison: Mapping, title: str = "", x_label: str = "", paper: Seque
         comparison: `Comparison.to_dict()`.
         title: Title of the figure.
         x_label: Label of the x axis.
-        paper: the paper's points {series, success, x?}, success in percent. A point without x is drawn as a level;
+        paper: The paper's points {series, success, x?}, success in percent. A point without x is drawn as a level;
             points with x get a panel of their own.
 
     Raises:

@@ -19,11 +19,11 @@ class GradedFile:
     """The graded trajectories of one seed of a run.
 
     Attributes:
-        path: the file.
-        trajectories: its trajectories, which may be without their texts (`Trajectory.light`).
-        grader: how they were graded, by name: `kind` (code, page, or function), what the rows name (grader, encoder),
+        path: Path of the file.
+        trajectories: Trajectories of the file, which may be without their texts (`Trajectory.light`).
+        grader: Facts of the grading by name: `kind` (code, page, or function), what the rows name (grader, encoder),
             and the settings in the manifest of the evaluation.
-        dialogues: hash of each of its dialogues, whatever its id.
+        dialogues: Hash of each dialogue, whatever its id.
     """
 
     path: str
@@ -87,8 +87,8 @@ def check_comparable(runs: Mapping[str, Sequence[GradedFile]], mix_humans: bool 
     """How all of the runs were graded.
 
     Args:
-        runs: the files of each run by its name, one per seed.
-        mix_humans: allow runs whose simulated humans differ.
+        runs: The files of each run by its name, one per seed.
+        mix_humans: Whether the simulated humans may differ.
 
     Raises:
         UserError: two files have different tasks, were graded differently or had different humans; the message names

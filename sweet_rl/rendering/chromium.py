@@ -58,9 +58,9 @@ class Chromium(Driver):
 
         Args:
             page: HTML.
-            with_layout: whether the layout is wanted.
-            limit: seconds that the page may take.
-            patience: how many times `limit` to wait for a page that has not used that much CPU time.
+            with_layout: Whether the layout is wanted.
+            limit: Seconds that the page may take.
+            patience: Multiple of `limit` that a page gets which has not used that much CPU time.
 
         Raises:
             DrawingFailed: no picture; this browser must be ended.

@@ -55,14 +55,14 @@ class PageRenderer(AbstractContextManager):
     ) -> None:
         """
         Args:
-            workers: browsers that draw at the same time (0.3 to 0.5 GB of memory each).
+            workers: Number of browsers that draw at the same time (0.3 to 0.5 GB of memory each).
             browser: "chromium", "firefox", or None for the first one found.
             width: Width of the viewport and of every picture, in pixels.
             height: Height of the viewport, and the least height of a picture.
-            max_height: the picture of a longer page is cut here.
-            timeout: seconds that a page may take.
-            javascript: whether the page's own scripts run.
-            cache: number of drawn pages that are kept in memory, by content.
+            max_height: Height at which the picture of a longer page is cut.
+            timeout: Seconds that a page may take.
+            javascript: Whether the page's own scripts run.
+            cache: Number of drawn pages that are kept in memory, by content.
 
         Raises:
             UserError: a package or the browser is not installed, Tailwind CSS cannot be fetched (each with the command
@@ -109,8 +109,8 @@ class PageRenderer(AbstractContextManager):
         """The picture of a page. The same page gives the same bytes.
 
         Args:
-            html: the page.
-            layout: whether its layout is wanted.
+            html: The page.
+            layout: Whether its layout is wanted.
 
         Returns:
             The picture, or its failure if the page cannot be drawn.

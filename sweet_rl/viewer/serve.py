@@ -175,7 +175,7 @@ def make_server(collection: Collection, pictures: Any = None, port: int = 0) -> 
     """A server on 127.0.0.1 with its scan started. `serve_forever()` runs it, `server_close()` ends both.
 
     Args:
-        collection: the entries to serve.
+        collection: Entries to serve.
         pictures: `Pictures` of frontend dialogues, or None.
         port: 0 takes a free port.
 
