@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -26,7 +27,6 @@ from sweet_rl.rollout.simulate import PlayerSettings, Simulation
 from sweet_rl.runs.manifest import hash_input, read_manifest
 from sweet_rl.runs.step import StepSettings
 from sweet_rl.task_types import load_domain
-from sweet_rl.viewer.show import ViewSettings, show
 
 GREETING = "This is a test of the connection. Please answer with the word yes."
 PAPER = (
@@ -108,6 +108,7 @@ def run_colbench(
     human: HumanSettings,
     calls: CallSettings,
     grading: CodeGrading,
+    write_page: Callable[[Path, Path], None],
     overwrite: bool = False,
 ) -> None:
     """Evaluate the models: play, grade, compare with each other and with the paper, and write pages to read.
@@ -122,6 +123,7 @@ def run_colbench(
         human: How the model plays the human.
         calls: How calls are made; their cache is `calls` in the folder.
         grading: How answers are run.
+        write_page: Function `write_page(graded, page)` that writes the page to read a model's dialogues.
         overwrite: Whether dialogues and grades of other settings are replaced.
 
     Raises:
@@ -145,7 +147,7 @@ def run_colbench(
             dialogues = GradedDialogues(str(played), str(graded[name]), retry_failed=collection.retry_failed)
             step = StepSettings(overwrite=overwrite or _of_other_dialogues(graded[name], played))
             evaluate(domain, dialogues, SummarySettings(), TrainingData(), DialogueTexts(), grading, step)
-            show(ViewSettings(str(graded[name]), str(folder / f"{file_name(name)}.html"), overwrite=True))
+            write_page(graded[name], folder / f"{file_name(name)}.html")
     print()
     compare_files(
         ComparisonSettings(
