@@ -172,13 +172,8 @@ def contrast(window, selector):
     return window.run(script.replace("SELECTOR", repr(selector)))
 
 
-def test_the_theme_can_be_chosen_and_the_keys_are_told(window, dialogues):
+def test_the_keys_are_told(window, dialogues):
     window.open(dialogues)
-    before = window.run("getComputedStyle(document.body).backgroundColor")
-    window.keys("ll")
-    assert window.run("document.documentElement.dataset.theme") == "dark"
-    assert window.run("getComputedStyle(document.body).backgroundColor") != before
-    window.keys("l")
     window.keys("?")
     assert window.run("document.getElementById('help').open")
     assert "next, previous entry" in window.texts("#help")[0]
