@@ -268,18 +268,18 @@ def task_steps():
 
 METHODS = {"zero-shot": "zero_shot", "rejection fine-tuning": "rft", "multi-turn DPO": "dpo", "SWEET-RL": "sweet"}
 CHAIN = "SWEET-RL>multi-turn DPO>rejection fine-tuning"
+STUDY_FIGURE = "-m", "lab.plots.plot_study", "--kind"
 
 
 def table(name, rows, flags=(), figures=(), script=("scripts/compare_runs.py",), ending=".graded.jsonl"):
-    """A task for a table of runs {row: run} in RESULTS/NAME.json and .md, and for its figures (name, flags)."""
+    """A task for a table of runs {row: run} in RESULTS/NAME.json and .md, and for its figures (name, command)."""
     files = {row: [f"{folder}/{run}{ending}" for folder in FOLDERS] for row, run in rows.items()}
     runs = ",".join(f"{row}={'+'.join(paths)}" for row, paths in files.items())
     path = f"{RESULTS}/{name}"
     words = [*script, "--runs", runs, "--output_path", f"{path}.json", "--markdown_path", f"{path}.md"]
     commands = [[*words, "--overwrite", *flags]]
-    for figure, flags in figures:
-        words = ["visualizers/plot_results.py", "--results", f"{path}.json", "--output_path", f"{RESULTS}/{figure}"]
-        commands.append([*words, *flags])
+    for figure, words in figures:
+        commands.append([*words, "--results", f"{path}.json", "--output_path", f"{RESULTS}/{figure}"])
     return {
         "actions": [[*LAUNCH_CPU.split(), *words] for words in commands],
         "file_dep": [path for paths in files.values() for path in paths],
@@ -293,7 +293,7 @@ def compare(name, rows, *flags, kind="table", figures=()):
     if CHOSEN:
         flags += ("--settings", str(LOG))
     title = () if PAPER else ("--title", f"{name.capitalize()}, on the {WORLD} world")
-    figures = [(name, ("--kind", kind, "--paper", name, *title)), *figures]
+    figures = [(name, ("visualizers/plot_results.py", "--kind", kind, "--paper", name, *title)), *figures]
     return table(name, rows, ("--latex_path", f"{RESULTS}/{name}.tex", *flags), figures)
 
 
@@ -306,7 +306,7 @@ def task_table2():
     if WORLD == "hard":
         rows["SWEET-RL (seed model as reference)"] = "sweet_seed"
     flags = "--paper", "table2", "--baselines", "zero-shot", "--chains", f"{CHAIN}>zero-shot"
-    cost = "budget", ("--kind", "budget", "--title", "Success against cost")
+    cost = "budget", (*STUDY_FIGURE, "budget", "--title", "Success against cost")
     return compare("table2", rows, *flags, figures=[cost])
 
 
@@ -318,7 +318,7 @@ def task_table3():
     if not PAPER:
         rows |= {"one mean for the dialogue": "sweet_one_mean", "no critic training": "sweet_untrained"}
         rows |= {"seed model as reference": "sweet_seed"}
-    lengths = "table3_lengths", ("--kind", "lengths", "--title", "Length of the agent's messages")
+    lengths = "table3_lengths", (*STUDY_FIGURE, "lengths", "--title", "Length of the agent's messages")
     return compare("table3", rows, "--paper", "table3", "--baselines", "SWEET-RL", figures=[lengths])
 
 
@@ -363,7 +363,7 @@ def task_credit():
         "one mean for the dialogue": "ranked_one_mean",
         "no critic training": "ranked_untrained",
     }
-    figure = "credit", ("--kind", "credit", "--title", "Agreement with the oracle")
+    figure = "credit", (*STUDY_FIGURE, "credit", "--title", "Agreement with the oracle")
     return table("credit", rows, figures=[figure], script=("-m", "lab.critics.measure_mini_credit"), ending=".jsonl")
 
 

@@ -14,6 +14,7 @@ reply is kept when it arrives: the same command continues a run that was stopped
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 from sweet_rl.cli import prefix, run
@@ -22,6 +23,7 @@ from sweet_rl.domains import HumanSettings
 from sweet_rl.domains.backend.environment import CodeGrading
 from sweet_rl.models import CallSettings, ModelSettings, Sampling
 from sweet_rl.rollout.collect import CollectionSettings
+from sweet_rl.viewer.show import ViewSettings, show
 
 PAPER_TASKS = CollectionSettings(num_tasks=1000)  # the paper's test set
 CACHED = CallSettings(cache="calls")  # in the folder
@@ -44,7 +46,11 @@ def main(
     Args:
         overwrite: Replace dialogues and grades of other settings.
     """
-    run_colbench(wanted, collection, sampling, env, human, calls, grading, overwrite)
+
+    def write_page(graded: Path, page: Path) -> None:
+        show(ViewSettings(str(graded), str(page), overwrite=True))
+
+    run_colbench(wanted, collection, sampling, env, human, calls, grading, write_page, overwrite)
 
 
 if __name__ == "__main__":

@@ -17,15 +17,19 @@ from typing import Annotated
 
 from sweet_rl.cli import prefix, run
 from sweet_rl.cli.released import EVALUATE_CODE
-from sweet_rl.domains.backend.environment import CodeGrading
+from sweet_rl.domains.backend.environment import DOMAIN, CodeGrading
+from sweet_rl.domains.named import named_domain
 from sweet_rl.errors import UserError
-from sweet_rl.evaluation.evaluate import DialogueTexts, Evaluation, evaluate
+from sweet_rl.evaluation.evaluate import SummarySettings, evaluate
+from sweet_rl.evaluation.grade_file import GradedDialogues
+from sweet_rl.evaluation.training_data import DialogueTexts, TrainingData
 from sweet_rl.runs.step import StepSettings
-from sweet_rl.task_types import load_domain
 
 
 def main(
-    evaluation: Evaluation,
+    dialogues: GradedDialogues,
+    summary: SummarySettings,
+    data: TrainingData,
     texts: DialogueTexts,
     grading: CodeGrading,
     step: Annotated[StepSettings, prefix("", limit=None, shard=None)],
@@ -36,10 +40,12 @@ def main(
     Args:
         task_type: Domain: code, mini, or the path of a Python file with a DOMAIN (docs/your_own_domain.md).
     """
-    domain = load_domain(task_type)
+    if task_type == "html":
+        raise UserError("--task_type html draws pages: it is graded by evaluate_html.py.")
+    domain = named_domain(task_type, {"code": DOMAIN, "mini": DOMAIN})  # the mini tasks differ in their human only
     if domain.draws_pages:
         raise UserError(f"--task_type {task_type} draws pages: it is graded by evaluate_html.py.")
-    evaluate(domain, evaluation, texts, grading, step)
+    evaluate(domain, dialogues, summary, data, texts, grading, step)
 
 
 if __name__ == "__main__":

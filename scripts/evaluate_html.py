@@ -16,15 +16,19 @@ from typing import Annotated
 
 from sweet_rl.cli import prefix, run
 from sweet_rl.cli.released import EVALUATE_HTML
-from sweet_rl.domains.frontend.environment import PageGrading
+from sweet_rl.domains.frontend.environment import DOMAIN, PageGrading
+from sweet_rl.domains.named import named_domain
 from sweet_rl.errors import UserError
-from sweet_rl.evaluation.evaluate import DialogueTexts, Evaluation, evaluate
+from sweet_rl.evaluation.evaluate import SummarySettings, evaluate
+from sweet_rl.evaluation.grade_file import GradedDialogues
+from sweet_rl.evaluation.training_data import DialogueTexts, TrainingData
 from sweet_rl.runs.step import StepSettings
-from sweet_rl.task_types import load_domain
 
 
 def main(
-    evaluation: Evaluation,
+    dialogues: GradedDialogues,
+    summary: SummarySettings,
+    data: TrainingData,
     texts: DialogueTexts,
     grading: PageGrading,
     step: Annotated[StepSettings, prefix("", limit=None, shard=None)],
@@ -35,10 +39,12 @@ def main(
     Args:
         task_type: Domain: html, or the path of a Python file with a DOMAIN that draws pages.
     """
-    domain = load_domain(task_type)
+    if task_type in ("code", "mini"):
+        raise UserError(f"--task_type {task_type} draws no pages: it is graded by evaluate_code.py.")
+    domain = named_domain(task_type, {"html": DOMAIN})
     if not domain.draws_pages:
         raise UserError(f"--task_type {task_type} draws no pages: it is graded by evaluate_code.py.")
-    evaluate(domain, evaluation, texts, grading, step)
+    evaluate(domain, dialogues, summary, data, texts, grading, step)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from typing import Annotated
 from sweet_rl.cli import prefix, run
 from sweet_rl.cli.released import FILTER
 from sweet_rl.domains.frontend.filter_tasks import filter_tasks
-from sweet_rl.rendering.renderer import BrowserSettings
+from sweet_rl.rendering.settings import BrowserSettings
 from sweet_rl.runs.step import StepSettings
 
 

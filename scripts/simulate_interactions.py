@@ -37,7 +37,7 @@ from sweet_rl.credit.best_of_n import best_of_n
 from sweet_rl.credit.critic_types import CriticFlags
 from sweet_rl.domains import HumanSettings
 from sweet_rl.models import CallSettings, ModelSettings, Sampling
-from sweet_rl.rendering.renderer import BrowserSettings
+from sweet_rl.rendering.settings import BrowserSettings
 from sweet_rl.rollout.collect import CollectionSettings
 from sweet_rl.rollout.simulate import PlayerSettings, Simulation
 from sweet_rl.runs.step import StepSettings

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,18 +13,20 @@ from sweet_rl.domains import Domain, HumanSettings
 from sweet_rl.domains.backend.environment import CodeGrading
 from sweet_rl.errors import UserError
 from sweet_rl.evaluation.comparison_files import ComparisonSettings, compare_files
-from sweet_rl.evaluation.evaluate import DialogueTexts, Evaluation, evaluate
-from sweet_rl.models import CallSettings, ModelError, ModelSettings, Sampling, load_model
+from sweet_rl.evaluation.evaluate import SummarySettings, evaluate
+from sweet_rl.evaluation.grade_file import GradedDialogues
+from sweet_rl.evaluation.training_data import DialogueTexts, TrainingData
+from sweet_rl.models import CallSettings, ModelError, ModelSettings, Sampling
 from sweet_rl.models.cache import CallCache
+from sweet_rl.models.load import load_model
 from sweet_rl.models.thinking import without_thinking
 from sweet_rl.records import Task, read_records
-from sweet_rl.rendering.renderer import BrowserSettings
+from sweet_rl.rendering.settings import BrowserSettings
 from sweet_rl.rollout.collect import CollectionSettings
 from sweet_rl.rollout.simulate import PlayerSettings, Simulation
 from sweet_rl.runs.manifest import hash_input, read_manifest
 from sweet_rl.runs.step import StepSettings
 from sweet_rl.task_types import load_domain
-from sweet_rl.viewer.show import ViewSettings, show
 
 GREETING = "This is a test of the connection. Please answer with the word yes."
 PAPER = (
@@ -105,6 +108,7 @@ def run_colbench(
     human: HumanSettings,
     calls: CallSettings,
     grading: CodeGrading,
+    write_page: Callable[[Path, Path], None],
     overwrite: bool = False,
 ) -> None:
     """Evaluate the models: play, grade, compare with each other and with the paper, and write pages to read.
@@ -119,6 +123,7 @@ def run_colbench(
         human: How the model plays the human.
         calls: How calls are made; their cache is `calls` in the folder.
         grading: How answers are run.
+        write_page: Function `write_page(graded, page)` that writes the page to read a model's dialogues.
         overwrite: Whether dialogues and grades of other settings are replaced.
 
     Raises:
@@ -139,10 +144,10 @@ def run_colbench(
             players = PlayerSettings(agent_model=name, env_model=wanted.human)
             simulation = Simulation(domain, players, collection, sampling, where, env, calls, human, BrowserSettings())
             simulation.run(wanted.tasks, str(played), StepSettings(overwrite=overwrite), cache)
-            evaluation = Evaluation(str(graded[name]), str(played), retry_failed=collection.retry_failed)
+            dialogues = GradedDialogues(str(played), str(graded[name]), retry_failed=collection.retry_failed)
             step = StepSettings(overwrite=overwrite or _of_other_dialogues(graded[name], played))
-            evaluate(domain, evaluation, DialogueTexts(), grading, step)
-            show(ViewSettings(str(graded[name]), str(folder / f"{file_name(name)}.html"), overwrite=True))
+            evaluate(domain, dialogues, SummarySettings(), TrainingData(), DialogueTexts(), grading, step)
+            write_page(graded[name], folder / f"{file_name(name)}.html")
     print()
     compare_files(
         ComparisonSettings(

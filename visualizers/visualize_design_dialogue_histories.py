@@ -12,7 +12,7 @@ from typing import Annotated
 
 from sweet_rl.cli import prefix, run
 from sweet_rl.cli.released import VISUALIZE_DESIGN
-from sweet_rl.rendering.renderer import BrowserSettings
+from sweet_rl.rendering.settings import BrowserSettings
 from sweet_rl.viewer.show import ViewSettings, show
 
 
@@ -29,9 +29,10 @@ def main(
         no_similarity: Draw pages without their similarity.
     """
     from sweet_rl.domains.frontend.encoders import load_encoder
+    from sweet_rl.rendering.renderer import PageRenderer
     from sweet_rl.viewer.designs import SERVED_BYTES, Pictures
 
-    with pages.renderer() as renderer:
+    with PageRenderer.from_settings(pages) as renderer:
         encoder = None if no_similarity else load_encoder(image_encoder)
         show(view, pictures=Pictures(renderer, encoder, SERVED_BYTES if view.serve else None))
 

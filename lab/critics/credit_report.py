@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from sweet_rl.errors import UserError
 from sweet_rl.evaluation.comparison_table import Table
-from sweet_rl.evaluation.graded_file import refuse_copies
+from sweet_rl.evaluation.seeds import refuse_copies
 from sweet_rl.evaluation.statistics import interval_text
 from sweet_rl.records import content_id, scan_rows
 from sweet_rl.runs.manifest import check_finished

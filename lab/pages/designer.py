@@ -7,6 +7,7 @@ import random
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from lab.pages.boxes import boxes
 from lab.pages.page_differences import feedback
 from lab.pages.page_elements import Look, look_at
 from sweet_rl.domains import HumanReply
@@ -70,7 +71,7 @@ class ScriptedDesigner:
         rendered = await asyncio.to_thread(self.renderer.render, html, layout=True)
         if rendered.failure is not None:
             return rendered.failure
-        look = look_at(rendered.boxes or [], rendered.width, rendered.height)
+        look = look_at(boxes(rendered.layout) if rendered.layout else [], rendered.width, rendered.height)
         if len(self._seen) >= LOOKS_KEPT:
             del self._seen[next(iter(self._seen))]
         self._seen[html] = look

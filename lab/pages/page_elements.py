@@ -85,7 +85,7 @@ class Look:
 
 
 def look_at(boxes: Sequence[dict], width: float, height: float) -> Look:
-    """Read the boxes of a page drawn with its layout (`Rendered.boxes`)."""
+    """Read the boxes of a page drawn with its layout (`boxes`)."""
     background = WHITE
     elements: list[Element] = []
     painted: list[tuple] = []

@@ -14,7 +14,8 @@ from sweet_rl.domains.backend.environment import CodeGrading
 from sweet_rl.errors import UserError
 from sweet_rl.mini.domains import MINI
 from sweet_rl.mini.human import MiniHuman
-from sweet_rl.models import ChatModel, Completion, Sampling, load_model
+from sweet_rl.models import ChatModel, Completion, Sampling
+from sweet_rl.models.load import load_model
 from sweet_rl.records import Part, Task, Trajectory, TurnCandidates, seed_for
 from sweet_rl.rollout.play import DialogueSetup, play
 

@@ -19,7 +19,8 @@ from sweet_rl.errors import UserError
 from sweet_rl.evaluation.budget import behind_dialogues, human_of
 from sweet_rl.evaluation.comparison import Row, compare
 from sweet_rl.evaluation.comparison_table import Table
-from sweet_rl.evaluation.graded_file import GradedFile, check_comparable, check_seeds, parse_runs, read_graded
+from sweet_rl.evaluation.graded_file import GradedFile, check_comparable, read_graded
+from sweet_rl.evaluation.seeds import check_seeds, parse_runs
 from sweet_rl.evaluation.statistics import interval_text
 from sweet_rl.runs.paths import check_paths
 from sweet_rl.runs.texts import write_texts

@@ -22,7 +22,8 @@ from lab.simulated_humans.reply_judge import PROMPT_VALUES, contradicts
 from sweet_rl.cli import prefix, run, to_settings
 from sweet_rl.domains.backend.environment import CodeGrading
 from sweet_rl.errors import UserError
-from sweet_rl.models import CallSettings, ModelSettings, load_model
+from sweet_rl.models import CallSettings, ModelSettings
+from sweet_rl.models.load import load_model
 from sweet_rl.progress import progress_bar
 from sweet_rl.prompts import load_prompt
 from sweet_rl.records import Trajectory, hash_rows, read_records

@@ -15,7 +15,8 @@ from lab.task_synthesis.duplicates import Duplicates
 from sweet_rl.cli import UNRECORDED, to_settings
 from sweet_rl.domains.backend.hidden_tests import CodeGrader
 from sweet_rl.errors import UserError
-from sweet_rl.models import CallSettings, ChatModel, ModelError, ModelSettings, Sampling, load_model
+from sweet_rl.models import CallSettings, ChatModel, ModelError, ModelSettings, Sampling
+from sweet_rl.models.load import load_model
 from sweet_rl.prompts import fill, load_prompt
 from sweet_rl.records import Task, hash_rows, read_records, scan_rows, seed_for
 from sweet_rl.runs.paths import check_paths

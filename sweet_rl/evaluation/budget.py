@@ -7,29 +7,10 @@ several processes those of the first one are, and GPUs are not counted.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from sweet_rl.records import human_label
 from sweet_rl.runs.manifest import read_manifest
-
-
-def budget_points(comparison: Mapping) -> list[dict]:
-    """Cost and success of each run of a comparison. Playing and grading the test tasks is not counted.
-
-    Args:
-        comparison: JSON written by compare_runs.py.
-
-    Returns:
-        {name, cpu_seconds, dialogues, mean, low, high} per run; costs are means over its seeds.
-    """
-    points = []
-    for run in comparison["runs"]:
-        costs = [cost_of(path) for path in comparison["files"][run["name"]]]
-        means = {key: sum(cost[key] for cost in costs) / len(costs) for key in costs[0]}
-        reached = {key: run[comparison["measure"]][key] for key in ("mean", "low", "high")}
-        points.append({"name": run["name"], **means, **reached})
-    return points
 
 
 def cost_of(graded_path: str | Path) -> dict[str, float]:

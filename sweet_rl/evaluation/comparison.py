@@ -27,13 +27,13 @@ class Difference:
     """Run `better` minus run `worse`, paired by task and, if both have the same number of seeds, by seed.
 
     Attributes:
-        better: name of the first run; nothing requires it to be the better one.
-        worse: name of the second run.
-        seeds: number of seeds that the interval and the test are over; 1 if they are over tasks only.
+        better: Name of the first run; nothing requires it to be the better one.
+        worse: Name of the second run.
+        seeds: Number of seeds that the interval and the test are over; 1 if they are over tasks only.
         difference: Difference in the main measure, with its p-value.
-        wins: how often a dialogue of `better` earns more than one of `worse` on the same task; ties count half.
+        wins: Share of pairs of dialogues of the same task in which `better` earns more; ties count half.
         p_tasks: p-value of the sign-flip test over tasks, which does not cover another training.
-        p_holm: difference.p, Holm-corrected for all comparisons of its family.
+        p_holm: p-value `difference.p`, Holm-corrected for all comparisons of its family.
     """
 
     better: str
@@ -63,15 +63,15 @@ class Row:
 
     Attributes:
         name: Name of the run.
-        seeds: number of files.
-        main: success of code, similarity of frontends, reward of other domains.
+        seeds: Number of files.
+        main: Success for code, similarity for pages, reward for other domains.
         tests_passed: Share of tests passed, for code only.
-        by_seed: the main measure of each seed.
+        by_seed: Main measure of each seed.
         tests_by_seed: Share of tests passed of each seed, for code only.
-        spread: standard deviation of `by_seed`; None for one seed.
-        turns: mean number of the agent's messages per dialogue.
-        tokens: mean number of the agent's tokens per dialogue; None if a seed's file does not hold them.
-        humans: the simulated humans who replied, "name (hash)".
+        spread: Standard deviation of `by_seed`; None for one seed.
+        turns: Mean number of the agent's messages per dialogue.
+        tokens: Mean number of the agent's tokens per dialogue; None if a seed's file does not hold them.
+        humans: The simulated humans who replied, "name (hash)".
     """
 
     name: str
@@ -91,14 +91,14 @@ class Comparison:
     """Runs on the same tasks.
 
     Attributes:
-        measure: name of the main measure: success, similarity or reward.
-        rows: one per run.
-        baselines: names of the runs that every other run is compared with.
-        against: difference of (run, baseline).
-        steps: differences of neighbours in the chains.
-        tasks: number of tasks with a graded dialogue in every run.
-        left_out: ids of the other tasks.
-        grader: what graded all runs.
+        measure: Name of the main measure: success, similarity or reward.
+        rows: Figures of each run.
+        baselines: Names of the runs that every other run is compared with.
+        against: Difference of (run, baseline).
+        steps: Differences of neighbours in the chains.
+        tasks: Number of tasks with a graded dialogue in every run.
+        left_out: Ids of the other tasks.
+        grader: Grader of all runs (`check_comparable`).
     """
 
     measure: str
@@ -157,10 +157,10 @@ def compare(
 
     Args:
         runs: File of each seed, by name of the run.
-        baselines: names of runs that every other run is compared with.
-        chains: lists of names; each run is compared with the next of its list.
-        seed: seed of the bootstrap and of the tests.
-        mix_humans: compare also runs whose simulated humans differ.
+        baselines: Names of runs that every other run is compared with.
+        chains: Lists of names; each run is compared with the next of its list.
+        seed: Seed of the bootstrap and of the tests.
+        mix_humans: Whether runs with different simulated humans are compared.
 
     Raises:
         UserError: runs that are not comparable (tasks, graders, humans), a name that is none of them, nothing graded.

@@ -67,8 +67,8 @@ def tables(comparison: Comparison, paper: Mapping[str, Mapping[str, float]] | No
     """The table of runs and, if runs were compared along chains, the table of steps.
 
     Args:
-        comparison: the compared runs.
-        paper: the paper's figures in percent by run name, e.g. {"SWEET-RL": {"tests": 56.8, "success": 40.4}}. Rows
+        comparison: The compared runs.
+        paper: The paper's figures in percent by run name, e.g. {"SWEET-RL": {"tests": 56.8, "success": 40.4}}. Rows
             of the paper that no run is named after follow at the end.
     """
     return [_runs(comparison, paper or {}), *([_steps(comparison)] if comparison.steps else [])]

@@ -1,10 +1,7 @@
 """A file of graded trajectories and how they were graded: only runs on the same tasks, graded alike, are comparable."""
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
-from pathlib import Path
 from types import MappingProxyType
 
 from sweet_rl.errors import UserError
@@ -12,7 +9,6 @@ from sweet_rl.records import Trajectory, TrajectoryFile, content_id
 from sweet_rl.runs.manifest import check_finished, read_manifest
 
 NOT_OF_THE_GRADER = {"num_tasks", "sandbox", "workers", "browser", "baseline", "seed", "k", "grade_references", "limit"}
-COPIED = 0.95
 NAMED_IN_ROWS = ("grader", "encoder")
 # These differ also if only one of two files has them. Settings may have been lost with a manifest.
 STRICT = {"kind", *NAMED_IN_ROWS}
@@ -23,11 +19,11 @@ class GradedFile:
     """The graded trajectories of one seed of a run.
 
     Attributes:
-        path: the file.
-        trajectories: its trajectories, which may be without their texts (`Trajectory.light`).
-        grader: how they were graded, by name: `kind` (code, page, or function), what the rows name (grader, encoder),
+        path: Path of the file.
+        trajectories: Trajectories of the file, which may be without their texts (`Trajectory.light`).
+        grader: Facts of the grading by name: `kind` (code, page, or function), what the rows name (grader, encoder),
             and the settings in the manifest of the evaluation.
-        dialogues: hash of each of its dialogues, whatever its id.
+        dialogues: Hash of each dialogue, whatever its id.
     """
 
     path: str
@@ -39,25 +35,6 @@ class GradedFile:
     def humans(self) -> list[str]:
         """The humans who replied in its dialogues (`Trajectory.human_label`), sorted."""
         return sorted({label for t in self.trajectories if (label := t.human_label) is not None})
-
-
-def parse_runs(runs: dict | str) -> dict[str, list[str]]:
-    """Files by run name. Raises UserError for a name without files and one given twice."""
-    if isinstance(runs, str):
-        items = [item.strip() for item in runs.split(",") if item.strip()]
-        pairs = [item.partition("=") if "=" in item else (_run_name(item), "=", item) for item in items]
-        entries = [(name.strip(), files.split("+")) for name, _, files in pairs]
-    else:
-        entries = [(str(name), [files] if isinstance(files, str) else list(files)) for name, files in runs.items()]
-    parsed: dict[str, list[str]] = {}
-    for name, files in entries:
-        files = [file.strip() for file in files if file.strip()]
-        if not name or not files or name in parsed:
-            raise UserError(f"--runs: expected name=file[+file...] with each name once, found {name!r}: {files}.")
-        parsed[name] = files
-    if not parsed:
-        raise UserError("--runs is empty; expected name=file[+file...], separated by commas.")
-    return parsed
 
 
 def read_graded(path: str) -> GradedFile:
@@ -77,31 +54,6 @@ def read_graded(path: str) -> GradedFile:
     manifest = read_manifest(path)
     grader = grader_of(path, scan(), manifest["settings"] if manifest else {})
     return GradedFile(path, file.light, grader, dialogues)
-
-
-def check_seeds(runs: Mapping[str, Sequence[GradedFile]]) -> None:
-    """Raise UserError if two files of a run hold the same dialogues, as `refuse_copies` counts them."""
-    for files in runs.values():
-        if len(files) > 1:
-            refuse_copies([(file.path, file.dialogues) for file in files])
-
-
-def refuse_copies(contents: Sequence[tuple[str, Iterable[str]]]) -> None:
-    """Raise UserError if two files share COPIED of the shorter one's rows: they are copies or parts of one file.
-
-    Seeds of an honest run may have a few short dialogues in common.
-
-    Args:
-        contents: (path, hashes of the rows) of each file, whatever the order of the rows.
-    """
-    counts = [(path, Counter(rows)) for path, rows in contents]
-    for (one, rows), (other, others) in combinations(counts, 2):
-        shared, fewest = (rows & others).total(), min(rows.total(), others.total())
-        if shared >= COPIED * fewest:
-            raise UserError(
-                f"{one} and {other} hold the same, so they are one seed and not two ({shared} of {fewest} rows). Give "
-                "each file once."
-            )
 
 
 def _dialogue(trajectory: Trajectory) -> str:
@@ -135,8 +87,8 @@ def check_comparable(runs: Mapping[str, Sequence[GradedFile]], mix_humans: bool 
     """How all of the runs were graded.
 
     Args:
-        runs: the files of each run by its name, one per seed.
-        mix_humans: allow runs whose simulated humans differ.
+        runs: The files of each run by its name, one per seed.
+        mix_humans: Whether the simulated humans may differ.
 
     Raises:
         UserError: two files have different tasks, were graded differently or had different humans; the message names
@@ -187,8 +139,3 @@ def _check_humans(runs: Mapping[str, Sequence[GradedFile]]) -> None:
 
 def _content(task) -> str:
     return content_id([task.ground_truth, task.test_cases])
-
-
-def _run_name(path: str) -> str:
-    """The name of a run whose file has none: sweet.graded.jsonl is sweet."""
-    return Path(path).name.removesuffix(".jsonl").removesuffix(".graded")

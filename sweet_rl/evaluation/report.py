@@ -29,76 +29,104 @@ def summarise_rewards(trajectories: Iterable[Trajectory], k: int = 1, seed: int 
     `cosine_similarity`; code (`tests`) has `tests_passed` and `success`; everything else has `reward` and `success`.
 
     Args:
-        trajectories: all dialogues of the run, failed ones included; they are read once and not kept.
-        k: if above 1, also report the best of k dialogues per task. Tasks with fewer than k graded dialogues are left
+        trajectories: All dialogues of the run, failed ones included; they are read once and not kept.
+        k: If above 1, also report the best of k dialogues per task. Tasks with fewer than k graded dialogues are left
             out of it; their number is reported.
-        seed: seed of the bootstrap.
+        seed: Random seed of the bootstrap.
 
     Returns:
         {dialogues, humans, graded, tasks, turns?, encoder?, rules?, failed_dialogues, machine_failures,
         ungradable_tasks, failures, failed_tests, best_of_k?} and one estimate {mean, low, high, tasks} per measure. The
         measures are absent if no dialogue is graded.
     """
-    encoder = rules = None
-    of_pages = of_code = False
-    dialogues = 0
-    humans, failed, machines, kinds, failed_tests = (Counter[str | None]() for _ in range(5))
-    ungradable: dict[str, str] = {}
-    tasks: set[str] = set()
-    rewards: dict[str, list[float]] = {}
-    turns: list[int] = []
-    for one in trajectories:
-        dialogues += 1
-        tasks.add(one.task.id)
-        if (label := one.human_label) is not None:
-            humans[label] += 1
-        if one.ending == "failed":
-            failed[(one.failure or {}).get("kind", "unknown")] += 1
-            continue
-        grade = one.grade or {}
-        encoder, rules = encoder or grade.get("encoder"), rules or grade.get("rules")
-        of_pages |= "similarity" in grade
-        of_code |= "tests" in grade or bool(one.task.test_cases)
-        if grade.get("machine"):
-            machines[grade["machine"].partition(":")[0]] += 1
-        if grade.get("ungradable"):
-            ungradable[one.task.id] = grade["ungradable"]
-        if one.reward is not None:
-            rewards.setdefault(one.task.id, []).append(one.reward)
-            turns.append(one.turns)
-            if one.reward != 1.0:
-                kinds[grade.get("failure")] += 1
-            failed_tests.update(test["reason"] for test in grade.get("tests", ()) if not test["passed"])
-    of_pages |= encoder is not None
-    name = "cosine_similarity" if of_pages else "tests_passed" if of_code else "reward"
-    measures = {name: rewards}
-    if not of_pages:
-        measures["success"] = {task: [float(value == 1.0) for value in values] for task, values in rewards.items()}
-    # An answer with failed tests and no other failure is wrong; a page or a graded reward below 1 has not failed.
-    wrong = kinds.pop(None, 0)
-    if wrong and of_code and not of_pages:
-        kinds["wrong answer"] += wrong
+    run = _Counts()
+    for trajectory in trajectories:
+        run.add(trajectory)
     summary = {
-        "dialogues": dialogues,
-        "humans": dict(Counter(dict(sorted(humans.items()))).most_common()),
-        "graded": len(turns),
-        "tasks": len(tasks),
-        "failed_dialogues": dict(failed.most_common()),
-        "machine_failures": dict(machines.most_common()),
-        "ungradable_tasks": ungradable,
-        "failures": dict(kinds.most_common()),
-        "failed_tests": dict(failed_tests.most_common()),
+        "dialogues": run.dialogues,
+        "humans": _most_common(dict(sorted(run.humans.items()))),
+        "graded": len(run.turns),
+        "tasks": len(run.tasks),
+        "failed_dialogues": _most_common(run.failed),
+        "machine_failures": _most_common(run.machines),
+        "ungradable_tasks": run.ungradable,
+        "failures": _most_common(run.kinds_of_failure()),
+        "failed_tests": _most_common(run.failed_tests),
     }
-    if rules is not None:
-        summary["rules"] = "those of the release, for comparison only" if rules == "paper" else rules
-    if encoder is not None:
-        summary["encoder"] = encoder
-    if turns:
+    if run.rules is not None:
+        summary["rules"] = "those of the release, for comparison only" if run.rules == "paper" else run.rules
+    if run.encoder is not None:
+        summary["encoder"] = run.encoder
+    if run.turns:
+        measures = run.measures()
         summary |= {key: bootstrap_interval(values, seed=seed).to_dict() for key, values in measures.items()}
-        summary["turns"] = float(np.mean(turns))
-    if turns and k > 1:
-        summary["best_of_k"] = _best_of_k(measures, k, seed)
+        summary["turns"] = float(np.mean(run.turns))
+        if k > 1:
+            summary["best_of_k"] = _best_of_k(measures, k, seed)
     return summary
+
+
+class _Counts:
+    """The dialogues of a run, counted."""
+
+    def __init__(self) -> None:
+        self.dialogues = 0
+        self.tasks: set[str] = set()
+        self.humans: Counter[str] = Counter()
+        self.failed: Counter[str] = Counter()  # dialogues, by what failed
+        self.machines: Counter[str] = Counter()  # answers, by what the machine did
+        self.ungradable: dict[str, str] = {}  # reason by task
+        self.rewards: dict[str, list[float]] = {}  # by task
+        self.turns: list[int] = []  # of each graded dialogue
+        self.failed_tests: Counter[str] = Counter()
+        self.encoder: str | None = None
+        self.rules: str | None = None
+        self._below_1: Counter[str | None] = Counter()  # graded answers, by their failure
+        self._has_pages = self._has_tests = False
+
+    def add(self, trajectory: Trajectory) -> None:
+        """Count a dialogue."""
+        self.dialogues += 1
+        self.tasks.add(trajectory.task.id)
+        if (human := trajectory.human_label) is not None:
+            self.humans[human] += 1
+        if trajectory.ending == "failed":
+            self.failed[(trajectory.failure or {}).get("kind", "unknown")] += 1
+        else:
+            self._add_grade(trajectory, trajectory.grade or {})
+
+    def _add_grade(self, trajectory: Trajectory, grade: Mapping) -> None:
+        self.encoder, self.rules = self.encoder or grade.get("encoder"), self.rules or grade.get("rules")
+        self._has_pages |= "similarity" in grade or "encoder" in grade
+        self._has_tests |= "tests" in grade or bool(trajectory.task.test_cases)
+        if grade.get("machine"):
+            self.machines[grade["machine"].partition(":")[0]] += 1
+        if grade.get("ungradable"):
+            self.ungradable[trajectory.task.id] = grade["ungradable"]
+        if trajectory.reward is not None:
+            self.rewards.setdefault(trajectory.task.id, []).append(trajectory.reward)
+            self.turns.append(trajectory.turns)
+            if trajectory.reward != 1.0:
+                self._below_1[grade.get("failure")] += 1
+            self.failed_tests.update(test["reason"] for test in grade.get("tests", ()) if not test["passed"])
+
+    def kinds_of_failure(self) -> Counter[str]:
+        """The graded answers that failed, by kind. A page or a graded reward below 1 has not failed by itself."""
+        kinds = Counter({kind: number for kind, number in self._below_1.items() if kind is not None})
+        if self._below_1[None] and self._has_tests and not self._has_pages:
+            kinds["wrong answer"] += self._below_1[None]
+        return kinds
+
+    def measures(self) -> dict[str, dict[str, list[float]]]:
+        """The values of each measure by task."""
+        if self._has_pages:
+            return {"cosine_similarity": self.rewards}
+        success = {task: [float(reward == 1.0) for reward in rewards] for task, rewards in self.rewards.items()}
+        return {"tests_passed" if self._has_tests else "reward": self.rewards, "success": success}
+
+
+def _most_common(counts: Mapping[str, int]) -> dict[str, int]:
+    return dict(Counter(counts).most_common())
 
 
 def summary_text(summary: Mapping) -> str:

@@ -24,10 +24,10 @@ class Estimate:
     """A mean over tasks with its interval.
 
     Attributes:
-        mean: the mean over tasks.
-        low: lower end of the interval.
-        high: upper end of the interval.
-        tasks: number of tasks.
+        mean: The mean over tasks.
+        low: Lower end of the interval.
+        high: Upper end of the interval.
+        tasks: Number of tasks.
     """
 
     mean: float
@@ -62,9 +62,9 @@ def bootstrap_interval(
 
     Args:
         values_by_task: One value for each task, or the values of its dialogues.
-        level: confidence level of the interval.
-        resamples: number of bootstrap resamples.
-        seed: seed of the resampling.
+        level: Confidence level of the interval.
+        resamples: Number of bootstrap resamples.
+        seed: Seed of the resampling.
 
     Raises:
         UserError: no task has a value.

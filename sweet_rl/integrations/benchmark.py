@@ -202,7 +202,7 @@ class Benchmark:
 
     @cached_property
     def _renderer(self) -> PageRenderer:
-        renderer = self._grading.renderer(cache=PICTURES_KEPT)
+        renderer = PageRenderer.from_settings(self._grading, cache=PICTURES_KEPT)
         atexit.register(renderer.close)
         return renderer
 

@@ -20,20 +20,20 @@ class Rendered:
     """A page's picture, or why there is none.
 
     Attributes:
-        png: the picture; None exactly if `failure` is given.
+        png: The picture; None exactly if `failure` is given.
         width: Width of the picture in pixels (0 without one).
         height: Height of the picture in pixels (0 without one).
         failure: {"kind": "empty", "too_large", "timeout", "crashed", "memory", "moving" or "machine", "message": what
             happened}.
             A failure of kind "machine" says nothing about the page; drawing it again may work.
-        boxes: the layout, if it was asked for: see `layout.boxes`.
+        layout: The browser's own layout (the result of DOMSnapshot.captureSnapshot), if it was asked for.
     """
 
     png: bytes | None
     width: int
     height: int
     failure: dict | None
-    boxes: list[dict] | None
+    layout: dict | None
 
 
 class DrawingFailed(Exception):
@@ -41,8 +41,8 @@ class DrawingFailed(Exception):
 
     Attributes:
         kind: "empty", "too_large", "timeout", "crashed" or "memory".
-        message: what happened.
-        by_page: whether the page itself is certainly the cause. If not, it may be the machine.
+        message: What happened.
+        by_page: Whether the page itself is certainly the cause. If not, it may be the machine.
     """
 
     def __init__(self, kind: str, message: str, by_page: bool = False) -> None:

@@ -9,7 +9,7 @@ a proxy that does not exist (`driver.CHROMIUM_FLAGS`).
 Why not Selenium's WebDriver BiDi interception: tried with Chromium 156 and Selenium 4.51 on the 60 development pages
 of ColBench. The pixels of the 20 pictures that were compared were the same; the bytes of all 60 differed (BiDi has no
 choice of the PNG encoder's speed), at the same number of pages per second. BiDi also has no virtual time (a page with
-scripts would differ from run to run), no layout boxes, and no event for a crashed page, and Selenium handles each event
+scripts would differ from run to run), no layout, and no event for a crashed page, and Selenium handles each event
 in a new thread without a deadline. All of these would need the DevTools connection again, beside BiDi.
 """
 
@@ -20,7 +20,7 @@ import time
 import urllib.request
 from collections.abc import Callable
 
-from sweet_rl.rendering import layout, moving, scripts
+from sweet_rl.rendering import moving, scripts
 from sweet_rl.rendering.browser import DrawingFailed, Rendered, Settings
 from sweet_rl.rendering.connection import Connection
 from sweet_rl.rendering.driver import START_SECONDS, Driver
@@ -28,7 +28,8 @@ from sweet_rl.rendering.outside import ADDRESS, Serving
 
 SCRIPT_TIME = 3000  # milliseconds of virtual time that a page's scripts run before the picture is taken
 MAX_WAITS = 3  # times SCRIPT_TIME, for a page that has not loaded by then
-MAX_NODES = 100_000  # elements and texts of a page whose boxes are asked for
+MAX_NODES = 100_000  # elements and texts of a page whose layout is asked for
+LAYOUT_STYLES = ("visibility", "opacity", "color", "background-color", "background-image", "font-size")
 ICON = f"{ADDRESS}favicon.ico"  # which the browser asks for when a page has loaded
 START_OF_TIME = 1_700_000_000  # virtual clock when a page opens, in seconds since 1970
 
@@ -53,13 +54,13 @@ class Chromium(Driver):
             raise
 
     def draw(self, page: str, with_layout: bool, limit: float, patience: float = 1.0) -> Rendered:
-        """The page's picture, and its boxes if `with_layout`.
+        """The page's picture, and its layout if `with_layout`.
 
         Args:
             page: HTML.
-            with_layout: whether layout boxes are wanted.
-            limit: seconds that the page may take.
-            patience: how many times `limit` to wait for a page that has not used that much CPU time.
+            with_layout: Whether the layout is wanted.
+            limit: Seconds that the page may take.
+            patience: Multiple of `limit` that a page gets which has not used that much CPU time.
 
         Raises:
             DrawingFailed: no picture; this browser must be ended.
@@ -122,7 +123,7 @@ class _Tab:
             call("Emulation.setScriptExecutionDisabled", value=True)
 
     def draw(self, page: str, with_layout: bool, deadline: float) -> Rendered:
-        """The page's picture (and boxes). Raises DrawingFailed, after which the tab must not be used again."""
+        """The page's picture (and layout). Raises DrawingFailed, after which the tab must not be used again."""
         devtools = self._devtools
         devtools.start(deadline)
         self._open(page)
@@ -143,13 +144,12 @@ class _Tab:
         if self._may_have_moved():
             message = "the page has an SVG picture that may move, so that each drawing of it may look different"
             return Rendered(None, 0, 0, {"kind": "moving", "message": message}, None)
-        found = None
+        layout = None
         if with_layout:
-            snapshot = devtools.call("DOMSnapshot.captureSnapshot", computedStyles=layout.STYLES)
-            if len(snapshot["documents"][0]["nodes"]["nodeType"]) > MAX_NODES:
+            layout = devtools.call("DOMSnapshot.captureSnapshot", computedStyles=LAYOUT_STYLES)
+            if len(layout["documents"][0]["nodes"]["nodeType"]) > MAX_NODES:
                 raise DrawingFailed("too_large", f"the page has more than {MAX_NODES:,} elements and texts", True)
-            found = layout.boxes(snapshot)
-        return Rendered(base64.b64decode(shot["data"]), width, height, None, found)
+        return Rendered(base64.b64decode(shot["data"]), width, height, None, layout)
 
     def _open(self, page: str) -> None:
         self._serving.open(page)

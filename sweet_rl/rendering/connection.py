@@ -23,7 +23,7 @@ class Connection:
             address: Address of the WebSocket.
             deadline: Time limit of connecting and of the first commands (time.monotonic()).
             on_event: Callback(method, params), called for each event of the browser.
-            check: called every `CHECK_SECONDS` while waiting, and at the deadline; may raise DrawingFailed.
+            check: Function called every `CHECK_SECONDS` while waiting, and at the deadline; may raise DrawingFailed.
         """
         self._on_event, self._check = on_event, check
         self._next = 0

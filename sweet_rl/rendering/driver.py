@@ -254,8 +254,8 @@ class Driver:
         """Starts the clock of a page, for `check`; returns its deadline (of time.monotonic()).
 
         Args:
-            limit: seconds that the page may take.
-            patience: how many times `limit` to wait for a page that has not used that much CPU time.
+            limit: Seconds that the page may take.
+            patience: Multiple of `limit` that a page gets which has not used that much CPU time.
         """
         self._cpu_before = self._cpu_seconds()
         now = time.monotonic()

@@ -42,7 +42,7 @@ class Firefox(Driver):
             raise
 
     def draw(self, page: str, with_layout: bool, limit: float, patience: float = 1.0) -> Rendered:
-        """The page's picture, always without boxes; otherwise as `Chromium.draw`."""
+        """The page's picture, always without a layout; otherwise as `Chromium.draw`."""
         self._bidi.start(self.start_page(limit, patience))
         if not self.settings.javascript and not scripts.uses_play_script(page):
             return self._draw(self._static, page)

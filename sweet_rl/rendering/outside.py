@@ -47,7 +47,7 @@ def resolve(url: str, kind: str, page: str | None = None) -> Resource | None:
     """The local substitute of `url`; None if there is none.
 
     Args:
-        url: any text.
+        url: Address, which may be any text.
         kind: "style", "script", "image" or another destination of the Fetch standard.
         page: HTML of a page without scripts of its own: its stylesheet is cut to the rules that can apply to it.
     """

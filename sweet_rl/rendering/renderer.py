@@ -16,15 +16,14 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Self
 
 import sweet_rl
-from sweet_rl.cli import UNRECORDED
 from sweet_rl.errors import UserError, extras_named
 from sweet_rl.rendering import fetch, moving
 from sweet_rl.rendering.browser import MAX_CHARACTERS, DrawingFailed, Rendered, Settings
+from sweet_rl.rendering.settings import BrowserSettings
 
 if TYPE_CHECKING:
     from sweet_rl.rendering.chromium import Chromium
@@ -35,35 +34,6 @@ PLAIN_PAGE = """<link href="https://cdn.jsdelivr.net/npm/tailwindcss@2.2.19/dist
 <body class="bg-gray-100"><h1 class="text-3xl p-4">A plain page</h1><p class="text-gray-600">Some words about it."""
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class BrowserSettings:
-    """How pages are drawn.
-
-    Attributes:
-        browser: Browser that draws the pages; by default the first one that is found.
-        browser_workers: Number of browsers.
-        page_width: Width of the browser's window, in pixels. Use one window in all steps.
-        page_height: Height of that window, in pixels; a longer page makes a longer picture.
-        page_timeout: Seconds that drawing one page may take.
-    """
-
-    browser: Literal["chromium", "firefox"] | None = None
-    browser_workers: Annotated[int, UNRECORDED] = 2
-    page_width: int = 1280
-    page_height: int = 720
-    page_timeout: Annotated[float, UNRECORDED] = 15.0
-
-    def window(self) -> dict[str, Any]:
-        """What the picture of a page depends on."""
-        return {"browser": self.browser, "page_width": self.page_width, "page_height": self.page_height}
-
-    def renderer(self, **settings: Any) -> "PageRenderer":
-        """A renderer with these settings, and with others of PageRenderer."""
-        return PageRenderer(
-            self.browser_workers, self.browser, self.page_width, self.page_height, timeout=self.page_timeout, **settings
-        )
 
 
 class PageRenderer(AbstractContextManager):
@@ -85,14 +55,14 @@ class PageRenderer(AbstractContextManager):
     ) -> None:
         """
         Args:
-            workers: browsers that draw at the same time (0.3 to 0.5 GB of memory each).
+            workers: Number of browsers that draw at the same time (0.3 to 0.5 GB of memory each).
             browser: "chromium", "firefox", or None for the first one found.
             width: Width of the viewport and of every picture, in pixels.
             height: Height of the viewport, and the least height of a picture.
-            max_height: the picture of a longer page is cut here.
-            timeout: seconds that a page may take.
-            javascript: whether the page's own scripts run.
-            cache: number of drawn pages that are kept in memory, by content.
+            max_height: Height at which the picture of a longer page is cut.
+            timeout: Seconds that a page may take.
+            javascript: Whether the page's own scripts run.
+            cache: Number of drawn pages that are kept in memory, by content.
 
         Raises:
             UserError: a package or the browser is not installed, Tailwind CSS cannot be fetched (each with the command
@@ -117,6 +87,18 @@ class PageRenderer(AbstractContextManager):
         self._cache: OrderedDict[tuple[str, bool], Future] = OrderedDict()
         self._cache_size, self._lock, self._closed = cache, threading.Lock(), False
 
+    @classmethod
+    def from_settings(cls, pages: BrowserSettings, **others: Any) -> Self:
+        """A renderer with the settings of a command line, and with other arguments of this class."""
+        return cls(
+            workers=pages.browser_workers,
+            browser=pages.browser,
+            width=pages.page_width,
+            height=pages.page_height,
+            timeout=pages.page_timeout,
+            **others,
+        )
+
     @cached_property
     def fingerprint(self) -> str:
         """Everything that a picture depends on beside the page: browser, versions and settings."""
@@ -127,18 +109,18 @@ class PageRenderer(AbstractContextManager):
         """The picture of a page. The same page gives the same bytes.
 
         Args:
-            html: the page.
-            layout: whether its layout boxes are wanted.
+            html: The page.
+            layout: Whether its layout is wanted.
 
         Returns:
             The picture, or its failure if the page cannot be drawn.
 
         Raises:
-            UserError: `layout` with Firefox, which has no layout boxes, or no browser starts on this machine.
+            UserError: `layout` with Firefox, which has none, or no browser starts on this machine.
         """
         if layout and self.browser != "chromium":
             raise UserError(
-                "Layout boxes are read from Chromium alone, and this renderer drives Firefox: use --browser chromium."
+                "A layout is read from Chromium alone, and this renderer drives Firefox: use --browser chromium."
             )
         key = (html, layout)
         with self._lock:

@@ -11,12 +11,12 @@ from sweet_rl.cli import UNRECORDED, print_summary, to_settings
 from sweet_rl.domains import Domain, HumanSettings
 from sweet_rl.errors import NothingMade, UserError
 from sweet_rl.model_loading import model_input
-from sweet_rl.models import CallSettings, ChatModel, ModelSettings, Sampling, load_model
+from sweet_rl.models import CallSettings, ChatModel, ModelSettings, Sampling
 from sweet_rl.models.cache import CallCache
-from sweet_rl.models.load import on_server
+from sweet_rl.models.load import load_model, on_server
 from sweet_rl.models.prefixed import PrefixedModel
 from sweet_rl.records import Task, hash_rows, read_records, without_excluded
-from sweet_rl.rendering.renderer import BrowserSettings
+from sweet_rl.rendering.settings import BrowserSettings
 from sweet_rl.rollout.collect import CollectionSettings, collect
 from sweet_rl.rollout.estimate import estimate
 from sweet_rl.rollout.play import CandidateSelector, DialogueSetup, trajectory_id
@@ -35,7 +35,7 @@ class PlayerSettings:
     Attributes:
         agent_model: Agent: `mini`, a checkpoint folder, a hub name, or a server's name for it.
         env_model: Human: a model as above, or a script of the domain (`mini`, which knows the tasks of
-            make_mini_tasks.py only; `designer` for html).
+            make_mini_tasks.py only).
         agent_prompt_path: Template with {problem_description} and, if wanted, {max_turns}; the domain's by default.
         user_prompt_path: Template of a human that a model plays; the domain's by default.
         agent_prefix: Text that each of the agent's replies begins with (to answer immediately: 'I WANT TO ANSWER:').
@@ -178,7 +178,10 @@ class Simulation:
                 agent, human_model = self._models(resources, cache)
                 renderer = None
                 if domain.draws_pages:
-                    renderer = resources.enter_context(self.pages.renderer(cache=PICTURES_KEPT))
+                    from sweet_rl.rendering.renderer import PageRenderer
+
+                    renderer = PageRenderer.from_settings(self.pages, cache=PICTURES_KEPT)
+                    resources.enter_context(renderer)
                 player = domain.make_human(players.env_model, human_model, human_prompt, renderer, **vars(human))
                 setup = DialogueSetup(
                     PrefixedModel(agent, players.agent_prefix) if players.agent_prefix else agent,

@@ -66,8 +66,10 @@ def draw_pages(pages: Iterable[str], folder: Path, settings: PictureSettings) ->
     missing = [page for page in dict.fromkeys(pages) if not picture_file(folder, page).exists()]
     if not missing:
         return
+    from sweet_rl.rendering.renderer import PageRenderer
+
     folder.mkdir(parents=True, exist_ok=True)
-    with settings.renderer(cache=0) as renderer:
+    with PageRenderer.from_settings(settings, cache=0) as renderer:
         drawn = renderer.render_all(missing)
         pairs = zip(missing, drawn, strict=True)
         for page, rendered in progress_bar(pairs, total=len(missing), desc="reference pages"):

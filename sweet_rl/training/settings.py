@@ -12,7 +12,7 @@ from sweet_rl.cli import UNRECORDED, alias
 from sweet_rl.errors import UserError
 from sweet_rl.log_probs.attention import AttentionSettings
 from sweet_rl.log_probs.length_normalization import NORMALIZE
-from sweet_rl.rendering.renderer import BrowserSettings
+from sweet_rl.rendering.settings import BrowserSettings
 
 OBJECTIVES = ("preference", "classification")
 UNITS = ("turn", "trajectory")

@@ -31,9 +31,9 @@ class Pictures:
     """Draws pages, compares them, and keeps the pictures. Safe to use from several threads.
 
     Args:
-        renderer: draws the pages.
-        encoder: embeds pictures for the similarity; None gives no similarity.
-        kept_bytes: about how many bytes of pictures are kept; the least recently used go first. None keeps all, as a
+        renderer: Renderer that draws the pages.
+        encoder: Encoder of the pictures for the similarity; None gives no similarity.
+        kept_bytes: Approximate bytes of pictures that are kept; the least recently used go first. None keeps all, as a
             page in a file needs.
     """
 

@@ -1,20 +1,19 @@
 """The report of a run folder: one HTML page with its results, costs, trainings, dialogues and commands.
 
-The page contains its style, script and data and loads nothing (Content-Security-Policy as in `page`). Figures, names
-and commands are HTML in which every text is escaped; dialogues are compressed data that the script shows as text nodes.
+Figures, names and commands are HTML in which every text is escaped; dialogues are compressed data that the script
+shows as text nodes.
 """
 
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from sweet_rl.runs.texts import write_texts
-from sweet_rl.viewer.page import ASSETS, _block, _hash, json_text
-from sweet_rl.viewer.report_charts import Html, escaped, joined, tag
+from sweet_rl.viewer.html_file import escaped, html_file, json_block, json_text
+from sweet_rl.viewer.report_charts import Html, joined, tag
 from sweet_rl.viewer.report_dialogues import side_by_side
 from sweet_rl.viewer.report_figures import costs, trainings
 from sweet_rl.viewer.report_folder import Output, RunFolder
@@ -34,10 +33,6 @@ SCRIPTS = (
     "report.js",
 )
 MADE_HERE = '<meta name="generator" content="sweet_rl report">'
-POLICY = (
-    "default-src 'none'; script-src '{}'; style-src '{}'; img-src data:; connect-src 'none'; base-uri 'none'; "
-    "form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
-)
 
 
 @dataclass(frozen=True)
@@ -91,25 +86,15 @@ def report_page(folder: RunFolder, critic: str | None = "auto") -> str:
         *[tag("section", tag("h2", name), content, id=anchors[name]) for name, content in shown.items()],
         tag("footer", made_by(folder), class_="quiet"),
     ]
-    return page(f"{title}: report", joined(body), dialogues)
-
-
-def page(title: str, body: Html, dialogues: Mapping | None) -> str:
-    """The HTML file around the body, with the policy that allows only its own script and style."""
-    style = "\n".join((ASSETS / name).read_text(encoding="utf-8") for name in STYLES)
-    scripts = "\n".join((ASSETS / name).read_text(encoding="utf-8") for name in SCRIPTS)
-    script = f'\n"use strict";\n(() => {{\n{scripts}\n}})();\n'
-    fills = {
-        "policy": POLICY.format(_hash(script), _hash(style)),
-        "generator": MADE_HERE,
-        "title": escaped(title),
-        "style": style,
-        "body": body,
-        "data": _block("side-by-side", json_text(dialogues)) if dialogues else "",
-        "script": script,
-    }
-    template = (ASSETS / "report.html").read_text(encoding="utf-8")
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: fills[match[1]], template)
+    return html_file(
+        "report.html",
+        STYLES,
+        SCRIPTS,
+        generator=MADE_HERE,
+        title=escaped(f"{title}: report"),
+        body=joined(body),
+        data=json_block("side-by-side", json_text(dialogues)) if dialogues else "",
+    )
 
 
 def progress(folder: RunFolder) -> Html | None:

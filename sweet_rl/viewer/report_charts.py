@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from sweet_rl.viewer.page import _plain
+from sweet_rl.viewer.html_file import escaped
 
 WIDTH = 340  # of a chart, in pixels of a narrow phone
 LEFT, RIGHT, TOP, BOTTOM = 38, 12, 12, 38
@@ -16,11 +16,6 @@ DOT = "M-4.5,0a4.5,4.5 0 1,0 9,0a4.5,4.5 0 1,0 -9,0z"
 
 class Html(str):
     """HTML that is inserted as it is; every other text is escaped."""
-
-
-def escaped(text: str) -> str:
-    """A text as HTML shows it: lines stay lines, other characters that are not printed become U+FFFD."""
-    return "\n".join(map(_plain, text.split("\n")))
 
 
 def tag(name: str, *children: object, **attributes: object) -> Html:

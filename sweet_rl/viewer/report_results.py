@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sweet_rl.evaluation.comparison_table import FEW_TASKS
-from sweet_rl.evaluation.figures import SERIES_NAME
+from sweet_rl.evaluation.series import SERIES_NAME
 from sweet_rl.evaluation.statistics import interval_text
 from sweet_rl.viewer.report_charts import Html, interval_bar, tag
 from sweet_rl.viewer.report_folder import METHODS, UNTRAINED

@@ -23,7 +23,8 @@ from urllib.parse import parse_qs, urlsplit
 
 from sweet_rl.errors import UserError
 from sweet_rl.viewer.entries import Collection
-from sweet_rl.viewer.page import json_text, shell
+from sweet_rl.viewer.html_file import json_text
+from sweet_rl.viewer.page import shell
 
 HOSTS = ("127.0.0.1", "localhost", "[::1]")
 ROWS_AT_ONCE = 4000
@@ -174,7 +175,7 @@ def make_server(collection: Collection, pictures: Any = None, port: int = 0) -> 
     """A server on 127.0.0.1 with its scan started. `serve_forever()` runs it, `server_close()` ends both.
 
     Args:
-        collection: the entries to serve.
+        collection: Entries to serve.
         pictures: `Pictures` of frontend dialogues, or None.
         port: 0 takes a free port.
 

@@ -99,9 +99,9 @@ def open_collection(
     """Open a file of trajectories, candidates or pairs, with the files that belong to it.
 
     Args:
-        view: the files.
-        credit: if given, the critic's credit is computed first and kept.
-        pictures: draws the pages of frontend dialogues; without it they are shown as source.
+        view: Files and options.
+        credit: Critic whose credit is computed first and kept.
+        pictures: Pictures of the pages of frontend dialogues; without them pages are shown as source.
 
     Raises:
         UserError: the files do not go together.

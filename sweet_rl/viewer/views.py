@@ -26,7 +26,7 @@ def trajectory_view(
     """A dialogue as {id, task, messages, answer, code, reward, ending, failure, grade, prompt, fields}.
 
     Args:
-        trajectory: the dialogue.
+        trajectory: The dialogue.
         credit: Credit of each turn, as kept by `credit_file`.
         candidates: The `candidates_view` of each turn.
 
@@ -154,8 +154,8 @@ def candidates_view(
     """The candidates of a turn, best first if they are ranked.
 
     Args:
-        record: the candidates.
-        pairs: the pairs drawn from this turn, if they are known.
+        record: The candidates.
+        pairs: The pairs drawn from this turn, if they are known.
         credit: Credit of each candidate, by its number.
 
     Returns:

@@ -5,6 +5,7 @@ import random
 
 import pytest
 
+from lab.pages.boxes import boxes
 from lab.pages.designer import NO_PAGE, NOT_SEEN, ScriptedDesigner, check_page_tasks
 from lab.pages.domain import DOMAIN
 from lab.pages.page_differences import SATISFIED, differences
@@ -82,7 +83,7 @@ def test_code_tasks_are_refused_before_anything_is_drawn():
 def test_the_layout_without_a_browser_gives_the_same_feedback_as_a_browser_does(renderer):
     drawn = [draw_page(site, random.Random(number)) for site in SITES[:3] for number in range(6)]
     rendered = [renderer.render(page.html(), layout=True) for page in drawn]
-    looks = [look_at(one.boxes, one.width, one.height) for one in rendered]
+    looks = [look_at(boxes(one.layout), one.width, one.height) for one in rendered]
     for page, look in zip(drawn, looks, strict=True):
         for other, other_look in zip(drawn, looks, strict=True):
             if page.site == other.site:

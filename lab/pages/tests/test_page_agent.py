@@ -11,7 +11,8 @@ from lab.pages.page_tasks import make_page_tasks
 from lab.pages.pages import read_page
 from sweet_rl.chat import ChatFormat
 from sweet_rl.log_probs.privileged_information import hint_text
-from sweet_rl.models import Sampling, load_model
+from sweet_rl.models import Sampling
+from sweet_rl.models.load import load_model
 from sweet_rl.task_types import load_domain
 from tests.support.command_line import ROOT
 

@@ -42,24 +42,22 @@ class ImageEncoder:
 
     def __init__(self, name: str, embed: Callable[[list], torch.Tensor], batch_size: int, describe: str):
         self.name, self.describe = name, describe
-        self._embed, self._batch_size = embed, batch_size
+        self._embed, self.batch_size = embed, batch_size
 
     def embed(self, pictures: Sequence[bytes]) -> np.ndarray:
         """The vectors [n, d] float32 of n PNGs, each of length 1. Raises UserError for an unreadable picture."""
         import torch
 
         rows = []
-        for start in range(0, len(pictures), self._batch_size):
-            images = [open_picture(picture) for picture in pictures[start : start + self._batch_size]]
+        for start in range(0, len(pictures), self.batch_size):
+            images = [open_picture(picture) for picture in pictures[start : start + self.batch_size]]
             with torch.inference_mode():
                 vectors = self._embed(images).float()
             rows.append(torch.nn.functional.normalize(vectors, dim=-1).cpu().numpy())
         return np.concatenate(rows) if rows else np.zeros((0, 0), np.float32)
 
 
-def load_encoder(
-    name: str | None = None, device: str | None = None, dtype: str = "float32", batch_size: int | None = None
-) -> ImageEncoder:
+def load_encoder(name: str | None = None, device: str | None = None, dtype: str = "float32") -> ImageEncoder:
     """The encoder called `name`.
 
     Args:
@@ -68,8 +66,6 @@ def load_encoder(
             this disk or the hub can be reached, otherwise EfficientNet-Lite0.
         device: Device of the encoder; None is the GPU if there is one.
         dtype: Number format: float32, bfloat16 or float16.
-        batch_size: Number of pictures per forward pass; None is 16 on a GPU, and 1 on a CPU, which gains nothing from
-            more.
 
     Raises:
         UserError: No such model, weights missing from it, or packages that are not installed.
@@ -80,7 +76,7 @@ def load_encoder(
     if dtype not in ("float32", "bfloat16", "float16"):
         raise UserError(f"the encoder's dtype is {dtype!r}; it must be float32, bfloat16 or float16.")
     precision = getattr(torch, dtype)
-    batch_size = batch_size or (1 if device == "cpu" else 16)
+    batch_size = 1 if device == "cpu" else 16  # a CPU gains nothing from more
     local, why = False, "as asked for"
     if name is None:
         local = _local_copy(CLIP)

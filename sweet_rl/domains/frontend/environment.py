@@ -21,7 +21,8 @@ from sweet_rl.domains.frontend.extract_page import answered_page
 from sweet_rl.domains.frontend.vision_human import PROMPT_VALUES, VisionHuman
 from sweet_rl.errors import UserError
 from sweet_rl.records import Task
-from sweet_rl.rendering.renderer import BrowserSettings
+from sweet_rl.rendering.renderer import PageRenderer
+from sweet_rl.rendering.settings import BrowserSettings
 
 EMBEDDINGS = Path.home() / ".cache" / "sweet_rl" / "embeddings"
 
@@ -50,7 +51,7 @@ def make_grader(settings: PageGrading) -> PageGrader:
     """The grader of pages, with its encoder and its browsers."""
     encoder = load_encoder(settings.image_encoder, settings.device, settings.dtype)
     cache = EmbeddingCache(settings.embedding_cache)
-    return PageGrader(settings.renderer(javascript=settings.javascript), encoder, cache)
+    return PageGrader(PageRenderer.from_settings(settings, javascript=settings.javascript), encoder, cache)
 
 
 def check_tasks(tasks: Sequence[Task], path: str) -> None:

@@ -8,7 +8,8 @@ from sweet_rl.cli import to_settings
 from sweet_rl.errors import UserError
 from sweet_rl.progress import progress_bar
 from sweet_rl.records import Task, read_records
-from sweet_rl.rendering.renderer import BrowserSettings
+from sweet_rl.rendering.renderer import PageRenderer
+from sweet_rl.rendering.settings import BrowserSettings
 from sweet_rl.runs.paths import check_paths
 from sweet_rl.runs.run import Run, open_run
 from sweet_rl.runs.step import StepSettings, run_step
@@ -45,7 +46,7 @@ def filter_tasks(
 
     def draw(kept: Run) -> dict:
         with (
-            pages.renderer(javascript=javascript, cache=0) as renderer,
+            PageRenderer.from_settings(pages, javascript=javascript, cache=0) as renderer,
             open_run(dropped_path, settings, [input_path], step.overwrite) as dropped,
         ):
             missing = [task for task in tasks if task.id not in kept.done | dropped.done]

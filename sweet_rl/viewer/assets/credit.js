@@ -1,6 +1,6 @@
 // Credit: a turn's advantage as a colour, a length and a number; each token's log-ratio; the candidates in their order.
 
-const ORACLE = { useful: "✓ useful", complete: "✓ complete", repeated: "↻ repeated", useless: "✗ useless", early: "✗ early", repairs: "✓ repairs", spoils: "✗ spoils", idle: "↻ idle" };
+const ORACLE = { useful: "✓ useful", complete: "✓ complete", repeated: "↻ repeated", useless: "✗ useless", early: "✗ early" };
 const oracleChip = (word) => el("span", { class: `oracle ${Object.hasOwn(ORACLE, word) ? `o-${word}` : ""}`, title: Object.hasOwn(WORDS, word) ? `By the hidden rules, this turn ${WORDS[word]}` : "" }, Object.hasOwn(ORACLE, word) ? ORACLE[word] : plainText(word.slice(0, 80)));
 
 // The share of full colour that a value has on a scale: its square root, so that small values are still told apart.

@@ -17,8 +17,7 @@ function heading(view, text) {
     el("div", { class: "entry-tools" },
       button("‹ List", () => showList(), { class: "back" }),
       el("span", { class: "position" }, position >= 0 ? `${count(position + 1)} of ${count(state.visible.length)}` : "not among those shown"),
-      button("↑", () => step(-1), { "aria-label": "Previous (k)", title: "Previous (k)" }), button("↓", () => step(1), { "aria-label": "Next (j)", title: "Next (j)" }),
-      button("Copy link", copyLink, { id: "copy-link" })),
+      button("↑", () => step(-1), { "aria-label": "Previous (k)", title: "Previous (k)" }), button("↓", () => step(1), { "aria-label": "Next (j)", title: "Next (j)" })),
     el("h2", { class: "entry-title", dir: "auto", tabindex: "-1", id: "entry-title" }, plainText(short || view.id)),
     full.length > short.length ? el("details", { class: "fold fold-task" }, el("summary", {}, "The whole task"), el("div", { class: "fold-body" }, prose(full))) : null);
 }

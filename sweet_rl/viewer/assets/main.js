@@ -30,11 +30,6 @@ function saveAddress(push) {
   if (push) history.pushState(null, "", next);
   else history.replaceState(null, "", next);
 }
-function copyLink() {
-  const link = location.href.split("#")[0] + address(), label = byId("copy-link");
-  const done = (words) => { label.textContent = words; announce(words); setTimeout(() => { label.textContent = "Copy link"; }, 1500); };
-  (navigator.clipboard ? navigator.clipboard.writeText(link) : Promise.reject()).then(() => done("Copied"), () => done("It is in the address bar"));
-}
 
 // ---- filters and search
 
@@ -128,22 +123,12 @@ function complain(error) {
   problem.textContent = error.message || String(error);
 }
 
-// ---- theme, help, keys
-
-const THEMES = ["", "light", "dark"], THEME_NAMES = { "": "as the system", light: "light", dark: "dark" };
-function setTheme(theme) {
-  if (theme) document.documentElement.dataset.theme = theme;
-  else delete document.documentElement.dataset.theme;
-  byId("theme-button").textContent = theme ? (theme === "light" ? "Light" : "Dark") : "Theme";
-  byId("theme-button").setAttribute("aria-label", `Theme: ${THEME_NAMES[theme]}`);
-  try { localStorage.setItem("sweet_rl theme", theme); } catch { /* a file may have no storage */ }
-}
-function savedTheme() { try { return localStorage.getItem("sweet_rl theme") || ""; } catch { return ""; } }
+// ---- help, keys
 
 const KEYS = [
   ["j  k", "next, previous entry"], ["n  p", "next, previous turn of the agent"], ["/", "search"], ["t", "tokens shown or hidden"], ["x", "open or close every turn's candidates"],
   ["d", "to the answer's difference; for pairs and runs, to where they part"], ["u", "to the unit tests"], ["1 2 3", "pages side by side, overlaid, their difference"], ["s", "summary shown or hidden"],
-  ["l", "light, dark, as the system"], ["c", "copy a link to this place"], ["Esc", "close; back to the list"], ["?", "these keys"],
+  ["Esc", "close; back to the list"], ["?", "these keys"],
 ];
 function toggleHelp() {
   const help = byId("help");
@@ -160,9 +145,9 @@ function toggleSummary() {
 const into = (id) => { const node = byId(id); if (node) { node.scrollIntoView({ block: "start" }); node.focus({ preventScroll: true }); } };
 function setMode(mode) { if (state.view && state.view.drawStage) { state.mode = mode; state.view.drawStage(); saveAddress(); } }
 const ACTIONS = {
-  j: () => step(1), k: () => step(-1), n: () => stepTurn(1), p: () => stepTurn(-1), t: toggleTokens, s: toggleSummary, c: copyLink, "?": toggleHelp,
+  j: () => step(1), k: () => step(-1), n: () => stepTurn(1), p: () => stepTurn(-1), t: toggleTokens, s: toggleSummary, "?": toggleHelp,
   "/": () => { byId("f-q").focus(); byId("f-q").select(); }, d: () => into(byId("parting") ? "parting" : "answer"), u: () => into("tests"),
-  l: () => setTheme(THEMES[(THEMES.indexOf(document.documentElement.dataset.theme || "") + 1) % 3]), x: () => { const all = [...document.querySelectorAll(".fold-candidates")]; const open = all.some((fold) => !fold.open); for (const fold of all) fold.open = open; },
+  x: () => { const all = [...document.querySelectorAll(".fold-candidates")]; const open = all.some((fold) => !fold.open); for (const fold of all) fold.open = open; },
   1: () => setMode("side"), 2: () => setMode("overlay"), 3: () => setMode("difference"),
 };
 document.addEventListener("keydown", (event) => {
@@ -209,11 +194,9 @@ byId("rows").addEventListener("scroll", drawRows, { passive: true });
 addEventListener("resize", drawRows);
 addEventListener("popstate", () => { const old = { ...state.filters }; readAddress(); drawFilters(); if (old.q !== state.filters.q) search(); refreshList(); const number = state.rows.findIndex((row) => row.id === state.wanted); if (number >= 0) select(number, { push: false, turn: state.turn }); });
 byId("filters").addEventListener("submit", (event) => event.preventDefault());
-byId("theme-button").addEventListener("click", ACTIONS.l);
 byId("help-button").addEventListener("click", toggleHelp);
 byId("summary-button").addEventListener("click", toggleSummary);
 byId("skip").addEventListener("click", () => into("entry-title"));
 byId("reading").addEventListener("scroll", hideTip, { passive: true });
-setTheme(savedTheme());
 readAddress();
 state.source.open(received).catch(complain);

@@ -1,7 +1,7 @@
 // The figures on top. Charts show all entries pale and those that the filters leave solid.
 
 const ENDINGS = { answered: "answered", turn_limit: "turn limit", failed: "failed", unknown: "not said" };
-const WORDS = { useful: "asks for a hidden rule", complete: "answers, knowing every rule", repeated: "asks what was told", useless: "asks beside the point", early: "answers too early", repairs: "repairs more than it spoils", spoils: "spoils more than it repairs", idle: "neither repairs nor spoils" };
+const WORDS = { useful: "asks for a hidden rule", complete: "answers, knowing every rule", repeated: "asks what was told", useless: "asks beside the point", early: "answers too early" };
 
 const tile = (heading, ...content) => el("section", { class: "tile" }, el("h2", {}, heading), ...content);
 

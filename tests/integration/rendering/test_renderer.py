@@ -1,4 +1,4 @@
-"""Pages drawn by a real browser: pictures, boxes, replaced browsers."""
+"""Pages drawn by a real browser: pictures, layouts, replaced browsers."""
 
 import io
 import json
@@ -46,22 +46,18 @@ def pixel(png, x, y):
     return pillow.open(io.BytesIO(png)).convert("RGB").getpixel((x, y))
 
 
+def text_of(rendered):
+    assert rendered.failure is None
+    texts = rendered.layout["documents"][0]["layout"]["text"]
+    return " ".join("".join(rendered.layout["strings"][number] for number in texts if number >= 0).split())
+
+
 def test_a_page_is_drawn_at_the_set_width_with_tailwinds_colours_and_the_same_bytes_by_every_worker(renderer):
     rendered, *again = renderer.render_all([PAGE] * 4)
     assert rendered.failure is None and {other.png for other in again} == {rendered.png}
     assert size(rendered.png) == (rendered.width, rendered.height) == (1280, 720)
     assert pixel(rendered.png, 1000, 20) == (16, 185, 129)  # green-500 of Tailwind 2
     assert pixel(rendered.png, 1000, 600) == (243, 244, 246)  # gray-100
-
-
-def test_boxes_tell_where_what_stands_and_how_it_looks(renderer):
-    boxes = renderer.render(PAGE, layout=True).boxes
-    header, heading, image = (next(box for box in boxes if box["tag"] == tag) for tag in ("header", "h1", "img"))
-    assert (header["x"], header["y"], header["width"], header["height"]) == (0, 0, 1280, 68)
-    assert header["background"] == (16, 185, 129, 1.0)
-    assert (heading["text"], heading["font_size"], heading["color"]) == ("Clinic", 30.0, (255, 255, 255, 1.0))
-    assert (image["width"], image["height"]) == (320, 200)
-    assert image["image"] == "https://picsum.photos/id/48/320/200"
 
 
 def test_a_long_page_is_drawn_whole_and_a_very_long_one_is_cut(alone):
@@ -137,28 +133,10 @@ def test_scripts_run_when_asked_for_with_a_clock_that_stands():
     with renderer_or_skip(browser="chromium", **settings) as scripted:
         drawn = list(scripted.render_all([page] * 4, layout=True))
         assert pixel(scripted.render(photographed).png, 200, 100) == (0, 255, 0), "a script saw the picture being taken"
-    text, *others = [rendered.boxes[0]["text"] if rendered.boxes else rendered.failure for rendered in drawn]
+    text, *others = map(text_of, drawn)
     assert others == [text] * 3
     assert len({rendered.png for rendered in drawn}) == 1, "the texts are the same, the pixels are not"
     assert text.startswith("1700000000000 0.") and text.endswith(" late 63 0 1700000001000")
-
-
-def test_boxes_leave_out_what_is_not_seen_and_own_their_texts(renderer):
-    page = """<!doctype html><body><p>one <b>two</b> three</p><p style="display:none">gone</p>
-    <p style="visibility:hidden">gone <q style="visibility:visible">seen</q></p><div style="opacity:0"><p>gone</p></div>
-    <input placeholder="a name"><input value="typed" placeholder="gone"><input type="CHECKBOX" value="gone"><br>
-    <textarea>long</textarea><i style="background:url(https://picsum.photos/9)">i</i>
-    <s style="background:linear-gradient(red,blue)">s</s>
-    <a href="#x" style="color:rgba(1,2,3,0.5)">l</a><style>u::before{content:"before "}</style><u>u</u>"""
-    boxes = renderer.render(page, layout=True).boxes
-    by_tag = {box["tag"]: box for box in boxes}
-    assert "gone" not in json.dumps(boxes) and "seen" in by_tag["q"]["text"]
-    assert (by_tag["p"]["text"], by_tag["b"]["text"]) == ("one three", "two") and not by_tag.keys() & {"html", "br"}
-    assert [box["text"] for box in boxes if box["tag"] == "input"] == ["a name", "typed", ""]
-    assert by_tag["textarea"]["text"] == "long" and by_tag["p"]["background"] is None
-    assert (by_tag["i"]["image"], by_tag["s"]["image"]) == ("https://picsum.photos/9", None)
-    assert by_tag["a"]["color"] == (1, 2, 3, 0.5)
-    assert by_tag["u"]["text"] == "before u"
 
 
 def test_a_killed_browser_is_replaced_and_the_page_is_drawn(alone):
@@ -173,7 +151,7 @@ def test_a_page_that_takes_too_long_fails_by_its_own_doing_and_leaves_the_pool_g
     before, alone.timeout = alone.render(PAGE).png, 1.0
     failed = alone.render("<div>" * 60_000)
     alone.timeout = 60.0
-    assert (failed.png, failed.width, failed.boxes) == (None, 0, None)
+    assert (failed.png, failed.width, failed.layout) == (None, 0, None)
     assert failed.failure["kind"] == "timeout"
     assert alone.render(PAGE).png == before
 

@@ -28,7 +28,7 @@ def page(tmp_path_factory):
     def write(input_path, **more) -> str:
         path = tmp_path_factory.mktemp("page") / "page.html"
         collection = open_collection(ViewSettings(str(input_path), **more))
-        path.write_text(write_page(collection, progress=False), encoding="utf-8")
+        path.write_text(write_page(collection), encoding="utf-8")
         return path.as_uri()
 
     return write

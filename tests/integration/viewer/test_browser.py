@@ -172,13 +172,8 @@ def contrast(window, selector):
     return window.run(script.replace("SELECTOR", repr(selector)))
 
 
-def test_the_theme_can_be_chosen_and_the_keys_are_told(window, dialogues):
+def test_the_keys_are_told(window, dialogues):
     window.open(dialogues)
-    before = window.run("getComputedStyle(document.body).backgroundColor")
-    window.keys("ll")
-    assert window.run("document.documentElement.dataset.theme") == "dark"
-    assert window.run("getComputedStyle(document.body).backgroundColor") != before
-    window.keys("l")
     window.keys("?")
     assert window.run("document.getElementById('help').open")
     assert "next, previous entry" in window.texts("#help")[0]
@@ -249,27 +244,6 @@ def test_a_turn_has_its_advantage_as_number_and_colour_and_each_token_its_log_ra
     assert not window.all(".token") and window.texts(".m-agent .advantage b") == numbers
     window.run("document.querySelectorAll('.strip-turn-button')[2].click()")
     assert window.run("document.activeElement.id") == "turn-2"
-
-
-@pytest.mark.parametrize(("width", "rows"), [(1400, 1), (700, 2)])
-def test_the_summary_shows_every_tile_without_scrolling(window, credited, width, rows):
-    """A page with all seven tiles: on a wide screen in one row, on a narrow one in two that leave room for the list."""
-    window.size(width, 900)
-    try:
-        window.open(credited)
-        window.wait("document.querySelectorAll('#summary > .tile').length === 7")  # it is drawn after the first entry
-        assert window.run("document.getElementById('summary').scrollWidth") <= window.run(
-            "document.getElementById('summary').clientWidth"
-        )
-        boxes = window.run("[...document.querySelectorAll('.tile')].map(n => n.getBoundingClientRect().toJSON())")
-        assert all(0 <= box["left"] and box["right"] <= width for box in boxes)
-        assert len({box["top"] for box in boxes}) == rows
-        inside = """[...document.querySelectorAll('.tile *')].filter(n => n.getBoundingClientRect().right >
-            n.closest('.tile').getBoundingClientRect().right + 0.5).map(n => n.outerHTML)"""
-        assert window.run(inside) == []
-        assert window.run("document.getElementById('rows').clientHeight") > 300
-    finally:
-        window.size(1400, 900)
 
 
 def test_candidates_stand_in_their_order_with_what_was_chosen_and_rejected(window, tmp_path, page):

@@ -33,7 +33,7 @@ def drawn(tmp_path_factory):
 
         pictures = Pictures(renderer, load_encoder("efficientnet-lite0"))
         collection = open_collection(ViewSettings(path), pictures=pictures)
-        text = write_page(collection, pictures, progress=False)
+        text = write_page(collection, pictures)
         page = folder / "designs.html"
         page.write_text(text, encoding="utf-8")
         yield trajectories, page.as_uri(), text, [collection.view(n) for n in range(2)]

@@ -86,7 +86,7 @@ def nothing_runs(window, address, texts):
 
 
 def test_a_page_holds_no_text_of_the_data_but_as_packed_data(rows):
-    text = write_page(collection_of(rows), progress=False)
+    text = write_page(collection_of(rows))
     assert "window.ran" not in text and "<img" not in text and "evil.example" not in text
     assert text.count("</script>") == text.count("<script")
 

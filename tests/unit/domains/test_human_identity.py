@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from sweet_rl.domains import HumanSettings
-from sweet_rl.domains.frontend.environment import BrowserSettings
 from sweet_rl.records import Task, Trajectory
+from sweet_rl.rendering.settings import BrowserSettings
 from sweet_rl.task_types import load_domain
 
 CODE, HTML = load_domain("code"), load_domain("html")

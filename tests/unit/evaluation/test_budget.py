@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from sweet_rl.evaluation.budget import behind, budget_points, cost_of
+from sweet_rl.evaluation.budget import behind, cost_of
 
 
 @pytest.fixture
@@ -43,11 +43,3 @@ def test_the_cost_is_that_of_all_that_was_made_before_and_not_of_playing_the_tes
     assert cost_of("a.graded.jsonl") == {"cpu_seconds": 10 + 1 + 107, "dialogues": 40}
     assert cost_of("b.graded.jsonl") == {"cpu_seconds": 10 + 1 + 107 + 20 + 5 + 50, "dialogues": 40}
     assert {str(world / "train.jsonl"), str(world / "a")} <= set(behind("b"))
-
-
-def test_a_runs_cost_is_the_mean_over_its_seeds(world):
-    success = {"mean": 0.5, "low": 0.4, "high": 0.6}
-    comparison = {"measure": "success", "runs": [{"name": "x", "success": success}],
-                  "files": {"x": ["a.graded.jsonl", "b.graded.jsonl"]}}  # fmt: skip
-    (point,) = budget_points(comparison)
-    assert point["cpu_seconds"] == (118 + 193) / 2 and point["dialogues"] == 40 and point["mean"] == 0.5

@@ -11,6 +11,7 @@ from sweet_rl.evaluation.comparison import compare
 from sweet_rl.evaluation.comparison_table import Table, as_latex, as_markdown, as_text, note, paper_results, tables
 from sweet_rl.evaluation.graded_file import GradedFile, grader_of, read_graded
 from sweet_rl.evaluation.two_level import two_level_p
+from sweet_rl.evaluation.win_rate import win_rate
 from sweet_rl.records import Task, Trajectory
 from tests.support.command_line import ROOT, call, write_rows
 
@@ -49,7 +50,16 @@ def test_wins_count_every_pair_of_dialogues_of_a_task():
     one = graded([dialogue(0, 0, 1.0), dialogue(0, 1, 0.0)])
     other = graded([dialogue(0, 0, 0.5), dialogue(0, 1, 0.0)])
     # 1.0 beats both; 0.0 loses to 0.5 and ties with 0.0
-    assert compare({"a": [one], "b": [other]}, ["b"]).against["a", "b"].wins.mean == (1 + 1 + 0 + 0.5) / 4
+    wins = compare({"a": [one], "b": [other]}, ["b"]).against["a", "b"].wins
+    assert wins.mean == (1 + 1 + 0 + 0.5) / 4 and win_rate(one, other, seed=0, mix_humans=False) == wins
+
+
+def test_a_win_rate_is_over_the_tasks_that_are_graded_in_both_runs():
+    one, other = run_of(1, 0, None, 1), run_of(0, 0, 0, None)
+    wins = compare({"a": [one], "b": [other]}, ["b"]).against["a", "b"].wins
+    assert win_rate(one, other, seed=0, mix_humans=False) == wins and wins.tasks == 2
+    with pytest.raises(UserError, match="no task has a graded dialogue"):
+        win_rate(run_of(1, None), run_of(None, 1), seed=0, mix_humans=False)
 
 
 def test_the_steps_of_a_chain_are_holm_corrected_together():

@@ -8,10 +8,14 @@ import pytest
 
 from sweet_rl.domains import Domain, FunctionGrader, Grade
 from sweet_rl.errors import UserError
-from sweet_rl.evaluation.evaluate import DialogueTexts, Evaluation, evaluate
+from sweet_rl.evaluation.evaluate import SummarySettings, evaluate
+from sweet_rl.evaluation.grade_file import GradedDialogues
+from sweet_rl.evaluation.training_data import DialogueTexts, TrainingData
 from sweet_rl.records import Task, Trajectory
 from sweet_rl.runs.step import StepSettings
 from tests.support.command_line import read_rows, write_rows
+
+OF_TRAININGS = ("preference_path", "ground_truth_preference_path", "best_path", "min_gap")
 
 
 @dataclass(frozen=True)
@@ -38,8 +42,10 @@ def source(tmp_path) -> Path:
 
 
 def run(source: Path, of: Domain | None = None, grading: Grading = Grading(), **settings) -> Path:  # noqa: B008
-    settings = {"output_path": str(source.with_name("out.jsonl")), **settings}
-    evaluate(of or domain(), Evaluation(input_path=str(source), **settings), DialogueTexts(), grading, StepSettings())
+    data = TrainingData(**{name: settings.pop(name) for name in OF_TRAININGS if name in settings})
+    summary = SummarySettings(**{name: settings.pop(name) for name in ("k", "baseline") if name in settings})
+    dialogues = GradedDialogues(str(source), **{"output_path": str(source.with_name("out.jsonl")), **settings})
+    evaluate(of or domain(), dialogues, summary, data, DialogueTexts(), grading, StepSettings())
     return source.with_name("out.jsonl")
 
 
@@ -147,18 +153,21 @@ def test_a_baseline_with_another_reward_is_refused(source):
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("settings", "flag"),
     [
-        ({"input_path": None}, "missing: --input_path"),
-        ({"min_gap": 0.0}, "--min_gap is 0.0"),
-        ({"in_place": True}, "leave out --output_path"),
-        ({"in_place": True, "output_path": None, "num_tasks": 1}, "leave out --num_tasks"),
-        ({"in_place": True, "output_path": None, "retry_failed": True}, "leave out --retry_failed"),
+        ({"output_path": "b"}, "output_path"),
+        ({"num_tasks": 1}, "num_tasks"),
+        ({"retry_failed": True}, "retry_failed"),
     ],
 )
-def test_settings_that_contradict_each_other_are_refused(settings, message):
-    with pytest.raises(UserError, match=message):
-        Evaluation(**{"input_path": "a", "output_path": "b", **settings})
+def test_settings_that_contradict_replacing_the_input_are_refused(settings, flag):
+    with pytest.raises(UserError, match=f"leave out --{flag}"):
+        GradedDialogues("a", in_place=True, **settings)
+
+
+def test_a_gap_of_zero_is_refused():
+    with pytest.raises(UserError, match="--min_gap is 0.0"):
+        TrainingData(min_gap=0.0)
 
 
 def test_k_has_to_divide_the_dialogues_of_every_task(source):

@@ -10,7 +10,7 @@ import pytest
 
 from sweet_rl.credit.trajectory_pairs import trajectory_pairs, write_pairs
 from sweet_rl.domains import Grade
-from sweet_rl.evaluation.evaluate import Evaluation, _grade
+from sweet_rl.evaluation.grade_file import Answers, write_grades
 from sweet_rl.evaluation.graded_file import read_graded
 from sweet_rl.evaluation.report import summarise_rewards
 from sweet_rl.log_probs.trajectory_parts import TextMarkup
@@ -59,12 +59,13 @@ def test_grading_keeps_only_a_few_whole_dialogues(large, tmp_path):
                     whole.append(sum(type(one) is Trajectory and bool(one.parts) for one in gc.get_objects()))
                 yield Grade(0.5)
 
-    file, settings = TrajectoryFile(large), Evaluation(input_path=str(large))
+    file = TrajectoryFile(large)
     for _ in file.scan():
         pass
     with open_run(tmp_path / "graded.jsonl", {}) as run:
-        summary = _grade(file.light, file.whole, Grader(), settings, run)
-    assert summary["graded"] == 111 and len(whole) == 4 and max(whole) < 20
+        write_grades(Answers(file.light, file.whole), Grader(), run)
+        assert sum(row["reward"] is not None for row in run.records()) == 111
+    assert len(whole) == 4 and max(whole) < 20
 
 
 def test_pairs_and_summary_are_those_of_all_dialogues_in_memory(large, tmp_path):

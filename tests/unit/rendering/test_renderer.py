@@ -58,7 +58,7 @@ class Browser:
             if isinstance(result, Exception):
                 self.broken = True
                 raise result
-            return Rendered(page.encode(), 10, 20, None, [] if with_layout else None)
+            return Rendered(page.encode(), 10, 20, None, {} if with_layout else None)
         finally:
             with machine.lock:
                 machine.running -= 1
@@ -149,7 +149,7 @@ def test_a_page_that_cannot_be_drawn_says_why_without_a_browser(monkeypatch, pag
     machine = Machine()
     with machine.renderer(monkeypatch) as pages:
         rendered = pages.render(page)
-    assert (rendered.png, rendered.width, rendered.height, rendered.boxes) == (None, 0, 0, None)
+    assert (rendered.png, rendered.width, rendered.height, rendered.layout) == (None, 0, 0, None)
     assert rendered.failure["kind"] == kind and rendered.failure["message"]
     assert machine.started == 0
 
@@ -160,7 +160,7 @@ def test_equal_pages_are_drawn_once_and_failures_are_tried_again(monkeypatch):
         with ThreadPoolExecutor(6) as threads:
             pictures = list(threads.map(pages.render, ["a"] * 6))
         assert kinds(machine) == ["a"] and all(picture is pictures[0] for picture in pictures)
-        assert pages.render("a", layout=True).boxes == []
+        assert pages.render("a", layout=True).layout == {}
         machine.script["bad"] = [ENDLESS]
         pages.render("bad"), pages.render("bad")
         assert kinds(machine) == ["a", "a", "bad", "bad"]
@@ -192,7 +192,7 @@ def test_a_picture_is_named_by_browser_version_and_settings(monkeypatch):
     assert len(names) == 5 and all(name.startswith("chromium ") for name in names)
 
 
-def test_firefox_has_no_boxes(monkeypatch):
+def test_firefox_has_no_layout(monkeypatch):
     with Machine().renderer(monkeypatch, browser="firefox") as pages:
         with pytest.raises(UserError, match="--browser chromium"):
             pages.render("page", layout=True)

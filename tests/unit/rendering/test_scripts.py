@@ -2,7 +2,6 @@
 
 import base64
 import hashlib
-import time
 
 import pytest
 
@@ -84,7 +83,7 @@ def test_settings_that_compute_are_not_plain(script):
         "<script>tailwind.config = {/*" + "*" * 1_000_000,
     ],
 )
-def test_a_page_cannot_keep_the_reader_busy(page):
-    started = time.process_time()
-    policy(page, False), policy(PLAY + page, False)
-    assert time.process_time() - started < 5
+def test_a_long_page_without_an_end_allows_no_script_of_its_own(page):
+    """A reader that compared in the square of the length would not come back from these pages."""
+    assert plain_configs(page) == []
+    assert "'unsafe-inline'" not in policy(PLAY + page, False).partition("script-src")[2]

@@ -13,7 +13,7 @@ from sweet_rl.errors import UserError
 from sweet_rl.evaluation.statistics import bootstrap_interval
 from sweet_rl.model_loading import model_path
 from sweet_rl.records import Trajectory, TurnCandidates
-from sweet_rl.viewer.page import json_text
+from sweet_rl.viewer.html_file import json_text
 from sweet_rl.viewer.show import ViewSettings, open_collection
 from tests.support.command_line import write_rows
 from tests.support.dialogues import graded

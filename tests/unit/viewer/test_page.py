@@ -8,7 +8,8 @@ from html.parser import HTMLParser
 
 import pytest
 
-from sweet_rl.viewer.page import json_text, shell, write_page
+from sweet_rl.viewer.html_file import json_text
+from sweet_rl.viewer.page import shell, write_page
 from sweet_rl.viewer.show import ViewSettings, open_collection
 from tests.support.command_line import write_rows
 from tests.support.dialogues import graded
@@ -83,7 +84,7 @@ def test_the_title_is_text_whatever_it_spells():
 
 
 def test_data_reaches_the_html_only_in_blocks_that_no_browser_runs(tmp_path):
-    page = write_page(open_collection(ViewSettings(write_rows(tmp_path / "a.jsonl", graded()))), progress=False)
+    page = write_page(open_collection(ViewSettings(write_rows(tmp_path / "a.jsonl", graded()))))
     blocks = [a for tag, a in Elements(page).tags if tag == "script" and a]
     assert {a["type"] for a in blocks} == {"application/octet-stream"} and len(blocks) >= 2
     assert all(

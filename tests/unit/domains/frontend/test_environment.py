@@ -7,6 +7,7 @@ from sweet_rl.domains.frontend.vision_human import newest_draft
 from sweet_rl.errors import UserError
 from sweet_rl.models.base import Completion
 from sweet_rl.records import Task
+from sweet_rl.rendering.renderer import PageRenderer
 
 PAGE, OTHER = "<html><body>one</body></html>", "<html><body>two</body></html>"
 TASK = Task("A page for a bakery.", PAGE)
@@ -73,6 +74,8 @@ def test_tasks_with_tests_are_refused_if_all_have_them():
 
 
 def test_the_window_s_size_reaches_the_renderer(monkeypatch):
-    monkeypatch.setattr("sweet_rl.rendering.renderer.PageRenderer", lambda *given, **named: (given, named))
-    made = PageGrading("firefox", 3, 800, 600, 7.0).renderer(javascript=True)
-    assert made == ((3, "firefox", 800, 600), {"timeout": 7.0, "javascript": True})
+    made = {}
+    monkeypatch.setattr(PageRenderer, "__init__", lambda self, **given: made.update(given))
+    PageRenderer.from_settings(PageGrading("firefox", 3, 800, 600, 7.0), javascript=True)
+    size = {"width": 800, "height": 600}
+    assert made == {"workers": 3, "browser": "firefox", "timeout": 7.0, "javascript": True, **size}

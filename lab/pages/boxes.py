@@ -2,7 +2,8 @@
 
 import re
 
-STYLES = ("visibility", "opacity", "color", "background-color", "background-image", "font-size")
+from sweet_rl.rendering.chromium import LAYOUT_STYLES
+
 _ELEMENT, _TEXT, _FRAGMENT = 1, 3, 11
 _NO_BOX = {"html", "br", "wbr"}
 
@@ -11,7 +12,7 @@ def boxes(snapshot: dict) -> list[dict]:
     """The visible elements of the main document, in document order.
 
     Args:
-        snapshot: result of `DOMSnapshot.captureSnapshot`.
+        snapshot: Layout of the page (`Rendered.layout`).
 
     Returns:
         For each element a dict with
@@ -34,7 +35,7 @@ def boxes(snapshot: dict) -> list[dict]:
         if layout["text"][place] >= 0:
             texts[node] = texts.get(node, "") + strings[layout["text"][place]]
     styles = {
-        node: dict(zip(STYLES, (strings[index] for index in layout["styles"][place]), strict=False))
+        node: dict(zip(LAYOUT_STYLES, (strings[index] for index in layout["styles"][place]), strict=False))
         for node, place in places.items()
     }
     transparent: set[int] = set()  # opacity 0 hides an element with all that is in it

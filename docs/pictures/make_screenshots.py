@@ -1,6 +1,6 @@
 """The pictures of the viewers in README and manual, from dialogues of the tiny agents: nothing to download.
 
-    python visualizers/make_screenshots.py
+    python docs/pictures/make_screenshots.py
 
 Plays and grades a few mini tasks (a minute), makes the pages and takes their pictures in headless
 Chromium, each in light and in dark.
@@ -17,7 +17,7 @@ from sweet_rl.cli import run
 from sweet_rl.errors import UserError
 from sweet_rl.records import Trajectory, read_records
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 COLORS = 64
 # In a narrow window: the dialogue instead of the list, without the buttons around it.
 ALONE = """
