@@ -61,7 +61,7 @@ def candidates(tmp_path):
     ({}, "missing: --model_id"),
     ({"critic_type": "nowhere.py"}, "nowhere.py"),
     ({"model_id": "m", "hostname": "localhost"}, "log_ratio has no --hostname"),
-    ({"model_id": "m", "engine": "openai"}, "engine.*'openai'"),
+    ({"model_id": "m", "normalize": "sum"}, "normalize.*'sum'"),
     ({"model_id": "m", "reference": "sampled", "reference_model_id": "n"}, "--reference_model_id"),
     ({"model_id": "m", "reference": "seed_without_c", "no_prompt": True}, "--no_prompt"),
     ({"model_id": "m", "token_budget": 0}, "--token_budget"),
