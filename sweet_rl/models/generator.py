@@ -7,11 +7,9 @@ How it works, from the outside in:
   requests that there is room for, computes each new prompt once for all its samples, and gives every running row its
   next token. Rows join and leave the batch at any step.
 - `KVArena` holds keys and values, one row for each sample. A finished row is replaced by the last row.
-- `PrefixCache` keeps those of replies that have ended, so that the next turn of a dialogue computes what is new in it.
 - `sample_tokens` draws one token per row from one uniform random number per row. The numbers of a row come from its own
-  seed, so its reply depends neither on the company in the batch nor on what `PrefixCache` holds, up to rounding: matrix
-  products of another batch shape differ in the last bits, and a sampled token changes if its uniform number falls into
-  that gap.
+  seed, so its reply does not depend on the company in the batch, up to rounding: matrix products of another batch shape
+  differ in the last bits, and a sampled token changes if its uniform number falls into that gap.
 
 The continuous batching of transformers 5 (`generate_batch`) is not used, because it has one seed for a whole batch
 instead of one per request, so that a reply would depend on its company, and because on a CPU it is much slower.
@@ -23,11 +21,9 @@ must be full and causal; a sliding window limits the context instead.
 from __future__ import annotations
 
 import asyncio
-import copy
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -192,11 +188,6 @@ class _Row:
         """Prompt and sampled tokens."""
         return len(self.request.ids) + len(self.token_ids)
 
-    @property
-    def known_ids(self) -> list[int]:
-        """What the model has read and a dialogue may go on from: prompt and reply, or of several samples the prompt."""
-        return self.request.ids + (self.token_ids[:-1] if self.request.sampling.n == 1 else [])
-
 
 class GenerationEngine:
     """The running batch of one model.
@@ -206,8 +197,8 @@ class GenerationEngine:
         eos_ids: Token ids that end a reply.
         max_rows: Largest number of rows in progress; a request for more samples than this runs alone.
         prefill_tokens: Largest number of prompt tokens, padding included, in one forward pass.
-        cache_bytes: Memory for keys and values: four fifths for all rows in progress at their full length, of which one
-            request always runs; one fifth for replies that have ended, from which a dialogue may go on.
+        cache_bytes: Memory for the keys and values of all rows in progress at their full length. One request always
+            runs, even if it needs more.
 
     Raises:
         UserError: The model has no plain key-value cache in each layer.
@@ -225,8 +216,7 @@ class GenerationEngine:
         self.eos_ids = set(eos_ids)
         self.max_rows = max_rows
         self.prefill_tokens = prefill_tokens
-        self.arena = KVArena(model, cache_bytes * 4 // 5)
-        self.prefixes = PrefixCache(self.arena.another(self.arena.capacity // 4), 2 * max_rows)
+        self.arena = KVArena(model, cache_bytes)
         self.device = self.arena.device
         self.context = context_length(model)
         self.waiting: list[Request] = []
@@ -268,12 +258,11 @@ class GenerationEngine:
             self._draw(0, logits)
 
     def fail_all(self, error: Exception) -> None:
-        """Deliver the error to every request that is waiting or in progress; empty the batch and the prefixes."""
+        """Deliver the error to every request that is waiting or in progress; empty the batch."""
         with self.lock:
             requests = [row.request for row in self.rows] + self.joining + self.waiting
             self.waiting = []
         self.rows, self.joining = [], []
-        self.prefixes.clear()  # because a copy into it may be what failed
         for request in {id(request): request for request in requests}.values():
             if len(request.done) < request.sampling.n:
                 request.deliver(error)
@@ -298,11 +287,10 @@ class GenerationEngine:
         return taken
 
     def _groups(self, requests: list[Request]) -> list[list[Request]]:
-        """Requests in groups of a similar number of new tokens, each of at most `prefill_tokens` with padding."""
+        """Requests in groups of similar lengths, each of at most `prefill_tokens` with padding."""
         groups: list[list[Request]] = []
-        news = [len(request.ids) - self.prefixes.find(request.ids)[1] for request in requests]
-        for new, request in sorted(zip(news, requests, strict=True), key=lambda one: one[0]):
-            if not groups or (len(groups[-1]) + 1) * new > self.prefill_tokens:
+        for request in sorted(requests, key=lambda one: len(one.ids)):
+            if not groups or (len(groups[-1]) + 1) * len(request.ids) > self.prefill_tokens:
                 groups.append([])
             groups[-1].append(request)
         return groups
@@ -312,10 +300,7 @@ class GenerationEngine:
         low, samples = len(self.rows), sum(request.sampling.n for request in group)
         width = max(len(request.ids) for request in group)
         self.arena.reserve(low + samples, max(width, *(row.length for row in self.rows), 0), used=low)
-        known = [self.prefixes.find(request.ids) for request in group]
-        self.prefixes.give(self.arena, low, known)
-        new_ids = [request.ids[length:] for request, (_, length) in zip(group, known, strict=True)]
-        logits = self._forward(low, new_ids, [len(request.ids) for request in group])
+        logits = self._forward(low, [request.ids for request in group], [len(request.ids) for request in group])
         source = [place for place, request in enumerate(group) for _ in range(request.sampling.n)]
         if samples > len(group):
             self.arena.copy_rows([low + place for place in source], list(range(low, low + samples)), width)
@@ -379,8 +364,6 @@ class GenerationEngine:
     def _remove(self, leaving: list[int]) -> None:
         """Deliver the rows at these places, and move the last rows into the places."""
         ended = [self.rows[place] for place in leaving]
-        known = {place: self.rows[place].known_ids for place in leaving if self.rows[place].number == 0}
-        self.prefixes.keep(self.arena, known)
         left = len(self.rows) - len(leaving)
         gone = set(leaving)
         holes = [place for place in leaving if place < left]
@@ -450,13 +433,6 @@ class KVArena(Cache):
         self.capacity = budget_bytes // sum(one.numel() * one.element_size() for pair in pairs for one in pair)
         self._window: tuple | None = None
 
-    def another(self, capacity: int) -> KVArena:
-        """Return an empty arena for the same model, with room for `capacity` tokens."""
-        other = copy.copy(self)
-        other._layers = [tuple(one[:0, :, :0] for one in pair) for pair in self._layers]
-        other.capacity = capacity
-        return other
-
     @property
     def scratch(self) -> int:
         """The column that padding is written to."""
@@ -501,79 +477,12 @@ class KVArena(Cache):
     def get_seq_length(self, layer_idx: int = 0) -> int:
         return 0 if self._window is None else self._window[4]
 
-    def copy_rows(self, source: list[int], target: list[int], width: int, origin: KVArena | None = None) -> None:
-        """Copy columns 0..width-1 of the rows `source`, of this arena or of `origin`, onto the rows `target`."""
+    def copy_rows(self, source: list[int], target: list[int], width: int) -> None:
+        """Copy columns 0..width-1 of the rows `source` onto the rows `target`."""
         to, of = (torch.tensor(rows, device=self.device) for rows in (target, source))
-        layers = self._layers if origin is None else origin._layers
-        for pair, its in zip(self._layers, layers, strict=True):
-            for one, other in zip(pair, its, strict=True):
-                one[to, :, :width] = other[of, :, :width]
-
-
-class PrefixCache:
-    """Keys and values of token sequences that a prompt may begin with; the least recently used make room for new ones.
-
-    Args:
-        arena: An empty arena, which is theirs.
-        rows: Largest number of sequences.
-    """
-
-    def __init__(self, arena: KVArena, rows: int) -> None:
-        self.arena, self.rows = arena, rows
-        self._columns = 0  # of the longest sequence
-        self._kept: dict[int, tuple[int, list[int]]] = {}  # hash: place and ids, the last used at the end
-
-    def clear(self) -> None:
-        """Forget all sequences."""
-        self._kept.clear()
-        self._columns = 0
-
-    def find(self, ids: list[int]) -> tuple[int, int]:
-        """Return the place and the length of the longest sequence that `ids` go on from; (0, 0) if there is none."""
-        hashes = _prefix_hashes(ids)
-        for length in range(len(ids) - 1, 0, -1):
-            place, kept = self._kept.get(hashes[length], (0, []))
-            if len(kept) == length and kept == ids[:length]:
-                self._kept[hashes[length]] = self._kept.pop(hashes[length])
-                return place, length
-        return 0, 0
-
-    def give(self, arena: KVArena, low: int, known: list[tuple[int, int]]) -> None:
-        """Copy what `find` has found to the rows from `low` on of another arena."""
-        pairs = [(place, row) for row, (place, length) in enumerate(known, low) if length]
-        if pairs:
-            places, rows = map(list, zip(*pairs, strict=True))
-            arena.copy_rows(places, rows, max(length for _, length in known), self.arena)
-
-    def keep(self, arena: KVArena, sequences: dict[int, list[int]]) -> None:
-        """Copy the keys and values of sequences, by their row, from another arena."""
-        longest = max(map(len, sequences.values()), default=0)
-        if len(self._kept) > self._room(max(self._columns, longest)):
-            self.clear()
-        self._columns = max(self._columns, longest)
-        room, used, places = self._room(self._columns), len(self._kept), []
-        rows = list(sequences)[:room]
-        for row in rows:
-            key = _prefix_hashes(sequences[row])[-1]
-            if key in self._kept:
-                place, _ = self._kept.pop(key)
-            elif len(self._kept) < room:
-                place = len(self._kept)
-            else:
-                place, _ = self._kept.pop(next(iter(self._kept)))
-            self._kept[key] = place, sequences[row]
-            places.append(place)
-        if rows:
-            self.arena.reserve(len(self._kept), self._columns, used)
-            self.arena.copy_rows(rows, places, max(len(sequences[row]) for row in rows), arena)
-
-    def _room(self, columns: int) -> int:
-        return min(self.rows, self.arena.capacity // (columns + 1 + _COLUMN_STEP))
-
-
-def _prefix_hashes(ids: list[int]) -> list[int]:
-    """A hash of the first 0, 1, ... tokens."""
-    return list(accumulate(ids, lambda before, one: hash((before, one)), initial=0))
+        for pair in self._layers:
+            for one in pair:
+                one[to, :, :width] = one[of, :, :width]
 
 
 def sample_tokens(
