@@ -5,7 +5,8 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from sweet_rl.models.base import ModelError, Sampling
-from sweet_rl.models.generator import GenerationEngine, Request
+from sweet_rl.models.transformers_local.engine import GenerationEngine
+from sweet_rl.models.transformers_local.requests import Request
 
 PROMPTS = [[5, 6, 7], [8] * 20, [9, 10], [11] * 7]
 
