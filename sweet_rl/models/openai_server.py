@@ -95,9 +95,8 @@ class OpenAIServer:
     async def check(self) -> None:
         """Ask every server for its models, and whether the log-probs that it returns are those of what it samples.
 
-        Servers that do not answer are left out for now, with a warning.
-
-        A server that does not list the model, as a gateway with aliases, gets a call as a trial.
+        A server that does not answer is named in a warning, and gets one call at a time until it answers. A server
+        that does not list the model, as a gateway with aliases, gets a call as a trial.
 
         Raises:
             UserError: No server answers, one refuses the key or the model, or its log-probs are those of another
@@ -109,7 +108,7 @@ class OpenAIServer:
         for server, result in zip(servers, results, strict=True):
             if isinstance(result, ModelError) and result.kind != "auth":
                 failures.append(result)
-                self.servers.skip(server, str(result))
+                server.record_failure(result)
             elif isinstance(result, ModelError):
                 raise UserError(
                     f"the server at {server.url} refuses the key, or that there is none. OPENAI_API_KEY is sent to "
