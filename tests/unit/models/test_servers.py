@@ -20,8 +20,8 @@ def test_hostnames_become_urls():
     for name in (" ", "ftp://node1", "a b", "node1:port"):
         with pytest.raises(UserError, match="several separated by commas"):
             base_url(name)
-    with pytest.raises(UserError, match="paste"):
-        base_url("@hosts.txt")
+    with pytest.raises(UserError, match="no user, password or query"):
+        base_url("user:password@node1")
 
 
 def test_the_hosted_api_is_not_called_without_a_key():
