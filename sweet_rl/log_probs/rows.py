@@ -15,11 +15,14 @@ import hashlib
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sweet_rl.errors import UserError
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,3 +225,14 @@ def lay_out(
 
     tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
     return tensors | {"layout": tuple(layout) if share_prompts else None}
+
+
+def sum_by_text(values: Tensor, text: Tensor, texts: int) -> Tensor:
+    """Return the sum of each text's values, [texts].
+
+    Args:
+        values: [S], a value of each trained token or turn.
+        text: int64 [S], the text of each value, from 0.
+        texts: Number of texts.
+    """
+    return values.new_zeros(texts).index_add(0, text, values)

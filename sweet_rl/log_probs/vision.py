@@ -1,7 +1,7 @@
-"""Dialogues behind a picture, for vision-language models: the privileged information c of Frontend Design.
+"""Dialogues behind a picture, for vision-language models.
 
-The picture of the reference page stands in the place of the reference solution: in the hint, after the BOS. Its
-placeholder tokens are laid out as by the processor of the model's family; the dialogue uses the usual chat format.
+The picture follows the BOS. Its placeholder tokens are laid out as by the processor of the model's family; the dialogue
+uses the usual chat format. In Frontend Design the picture is that of the reference page: the privileged information c.
 """
 
 from __future__ import annotations
@@ -16,14 +16,13 @@ from torch import Tensor
 from sweet_rl.chat import ChatFormat
 from sweet_rl.errors import UserError
 from sweet_rl.log_probs.logps import batches_by_tokens, on_device
-from sweet_rl.log_probs.privileged_information import AFTER, BEFORE
 from sweet_rl.log_probs.projection import unwrapped
 from sweet_rl.log_probs.rows import EncodedText, group_indices
 from sweet_rl.log_probs.shared_prefix import PICTURE_FAMILIES, share_prompts
 from sweet_rl.log_probs.value_head import turn_values, value_batch
 from sweet_rl.model_loading import freeze, load_config, load_weights
+from sweet_rl.models.picture import open_picture
 from sweet_rl.records import Part
-from sweet_rl.rendering.picture import open_picture
 
 FAMILIES = tuple(sorted(PICTURE_FAMILIES))
 
@@ -82,14 +81,22 @@ class VisionFormat:
         tokens = (config.image_token_id, config.vision_start_token_id, config.vision_end_token_id)
         return cls(ChatFormat.from_pretrained(path), processor, *tokens)
 
-    def encode(self, parts: Sequence[Part], tokenizer: str | None, size: tuple[int, int], where: str) -> EncodedText:
-        """The dialogue's ids with a picture in the hint, after the BOS.
+    def encode(
+        self,
+        parts: Sequence[Part],
+        tokenizer: str | None,
+        size: tuple[int, int],
+        where: str,
+        around: tuple[str, str],
+    ) -> EncodedText:
+        """The dialogue's ids behind a picture, which follows the BOS.
 
         Args:
             parts: Parts of the dialogue.
             tokenizer: fingerprint of the tokenizer of their token ids.
             size: Width and height of the picture in pixels.
             where: name of the dialogue for errors.
+            around: Text before and text after the picture.
 
         Raises:
             UserError: there is nothing to train on.
@@ -98,16 +105,11 @@ class VisionFormat:
         patches = self.processor.get_number_of_image_patches(height, width, {})
         picture = [self.picture_token] * (patches // self.processor.merge_size**2)
         start = 1 if parts and parts[0].get("bos") else 0
-        hint = [
-            *self.chat.encode([{"text": BEFORE, "train": False}])[0],
-            self._opening,
-            *picture,
-            self._closing,
-            *self.chat.encode([{"text": AFTER, "train": False}])[0],
-        ]
+        before, after = (self.chat.encode([{"text": text, "train": False}])[0] for text in around)
+        shown = [*before, self._opening, *picture, self._closing, *after]
         bos, _ = self.chat.encode(parts[:start], tokenizer, where)
         ids, train = self.chat.encode(parts[start:], tokenizer, where)
-        return EncodedText.build([*bos, *hint, *ids], [False] * (len(bos) + len(hint)) + train, where)
+        return EncodedText.build([*bos, *shown, *ids], [False] * (len(bos) + len(shown)) + train, where)
 
     def model_inputs(self, pictures: Sequence[bytes], input_ids: Tensor) -> dict[str, Tensor]:
         """The model's inputs beside `input_ids` [R, L]: the pixels of one PNG per row, and their places."""
