@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from sweet_rl.errors import UserError
+from sweet_rl.log_probs.row_attention import RowAttention
 from sweet_rl.log_probs.rows import Block, EncodedText, blocks_of, lay_out, pack, sum_by_text
-from sweet_rl.log_probs.shared_prefix import RowAttention
 
 
 def text(ids, train) -> EncodedText:
