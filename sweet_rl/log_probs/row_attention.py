@@ -22,8 +22,10 @@ class RowAttention:
     The masks are computed once per sliding window, for all layers.
 
     Attributes:
-        layout: the blocks.
-        blocks, completions, positions: int64 [R, L], see `rows.lay_out`.
+        layout: Blocks of the rows.
+        blocks: Block of each token, int64 [R, L]; see `rows.lay_out`.
+        completions: Completion of each token, int64 [R, L].
+        positions: Position of each token, int64 [R, L].
     """
 
     layout: tuple[Block, ...]

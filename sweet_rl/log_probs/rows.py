@@ -158,10 +158,10 @@ def lay_out(
 
     Args:
         texts: N texts.
-        share_prompts: whether texts with the same prompt share a block; if not, each text has a row of its own, for
+        share_prompts: Whether texts with the same prompt share a block; if not, each text has a row of its own, for
             plain causal attention.
-        row_tokens: tokens per row. A block that would pass it is continued in another, its prompt repeated.
-        whole: whether the last token of each text goes through the model too; if not, it is only predicted.
+        row_tokens: Number of tokens per row. A block that would pass it is continued in another, its prompt repeated.
+        whole: Whether the last token of each text goes through the model too; if not, it is only predicted.
 
     Returns:
         int64 tensors:

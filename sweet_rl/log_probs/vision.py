@@ -55,9 +55,9 @@ class VisionFormat:
     """The chat markup and the picture markup of one vision-language model.
 
     Attributes:
-        chat: its ChatFormat.
-        processor: its image processor, with the Pillow backend: the same pixels on every machine.
-        picture_token: id of the placeholder of a piece of a picture.
+        chat: Chat format of the model.
+        processor: Image processor of the model, with the Pillow backend: the same pixels on every machine.
+        picture_token: Token id of the placeholder of a piece of a picture.
     """
 
     def __init__(self, chat: ChatFormat, processor: Any, picture_token: int, opening: int, closing: int) -> None:
@@ -66,9 +66,14 @@ class VisionFormat:
 
     @classmethod
     def from_pretrained(cls, path: str, max_pixels: int | None = None) -> VisionFormat:
-        """The format of a model folder or hub name.
+        """The format of a model.
 
-        max_pixels: larger pictures are shrunk to it; default: as the model's processor does.
+        Args:
+            path: Model folder or hub name.
+            max_pixels: Size to which larger pictures are shrunk; default: that of the model's processor.
+
+        Raises:
+            UserError: No image processor can be loaded from there.
         """
         from transformers import AutoConfig, AutoImageProcessor
 
@@ -93,13 +98,13 @@ class VisionFormat:
 
         Args:
             parts: Parts of the dialogue.
-            tokenizer: fingerprint of the tokenizer of their token ids.
+            tokenizer: Fingerprint of the tokenizer of their token ids.
             size: Width and height of the picture in pixels.
-            where: name of the dialogue for errors.
+            where: Name of the dialogue for errors.
             around: Text before and text after the picture.
 
         Raises:
-            UserError: there is nothing to train on.
+            UserError: There is nothing to train on.
         """
         width, height = size
         patches = self.processor.get_number_of_image_patches(height, width, {})

@@ -42,8 +42,9 @@ class TransformersModel:
 
         Args:
             path: Folder or hub name.
-            device: cuda if there is a GPU, else cpu, by default.
-            dtype: float32 on a CPU (bfloat16 is slower on most), else the type of the checkpoint, by default.
+            device: Device of the weights. Default: cuda if there is a GPU, else cpu.
+            dtype: Number format of the weights. Default: float32 on a CPU (bfloat16 is slower on most), else as in the
+                checkpoint.
             engine_settings: Arguments of GenerationEngine.
 
         Raises:
