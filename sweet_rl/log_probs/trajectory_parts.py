@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from sweet_rl.chat import ChatFormat
-from sweet_rl.chat_markup import Markup, parts_from_text, recognised
 from sweet_rl.errors import UserError
+from sweet_rl.log_probs.released_texts import Markup, parts_from_text, recognised
 from sweet_rl.records import Part, Trajectory
 
 
