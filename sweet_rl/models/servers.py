@@ -220,7 +220,10 @@ class Servers:
         await self._connections.aclose()
 
     def _next(self, failed_on: set[Server]) -> Server:
-        """Return the server for a request of a call that failed on others."""
+        """Return the server with the fewest calls on which this call has not failed.
+
+        One that did not answer its last call is taken if it has no call in progress, but after one that works.
+        """
         left = [server for server in self.all if server not in failed_on]
         return min(left, key=lambda server: (not server.works and server.calls > 0, server.calls, not server.works))
 
