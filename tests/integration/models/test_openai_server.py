@@ -180,5 +180,5 @@ def test_check_says_what_is_wrong_before_any_dialogue():
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         port = closed.getsockname()[1]
-    with pytest.raises(UserError, match=f"127.0.0.1:{port}"):
+    with pytest.raises(UserError, match=rf"127.0.0.1:{port}.*cannot be reached.*Start one \(for example `vllm serve"):
         asyncio.run(check(MODEL, [f"127.0.0.1:{port}"]))
