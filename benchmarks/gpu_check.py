@@ -63,7 +63,7 @@ def checks_of(scale: Scale) -> dict[str, Check]:
         for lora in (False, True):
             name = f"train_{shape}_{'lora' if lora else 'full'}"
             checks[name] = partial(gpu_speed.train_shape, shape=shape, lora=lora)
-    return checks | {name: getattr(gpu_speed, name) for name in ("ranking", "vllm", "trl")}
+    return checks | {name: getattr(gpu_speed, name) for name in ("ranking", "trl")}
 
 
 def title_of(check: Check) -> str:

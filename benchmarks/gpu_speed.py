@@ -150,27 +150,6 @@ def rounding_line(
     return Line(f"{name}: distance from float32", f"{ours:.1e}", wanted, ours <= max(1.5 * theirs, 1e-5))
 
 
-def vllm(scale: Scale) -> list[Line]:
-    """Prompt log-probs of vLLM in this process against this package's."""
-    if importlib.util.find_spec("vllm") is None:
-        return [Line("vLLM", "not installed")]
-    from sweet_rl.log_probs.vllm_logps import load_vllm_scorers
-
-    shape = scale.trained[0]
-    texts = random_turns(scale, 4, config_of(shape).vocab_size)
-    dtype = torch.bfloat16 if scale.device == "cuda" else torch.float32
-    with tempfile.TemporaryDirectory() as folder:
-        save_random_model(folder, shape, dtype, scale.device)
-        model = freeze(random_llama(shape, dtype, scale.device), scale.device)
-        expected = score_texts(model, texts)
-        exact = score_texts(in_float32(shape, dtype, scale.device), texts)
-        del model
-        torch.cuda.empty_cache()
-        (scorer,) = load_vllm_scorers([folder], bf16=scale.device == "cuda")
-        found = scorer(texts)
-    return [rounding_line("log-probs of vLLM", found, expected, exact)]
-
-
 def trl(scale: Scale) -> list[Line]:
     """Pairs per second on turn pairs beside TRL's DPOTrainer (benchmarks/dpo.py)."""
     python = scale.peer_python or (sys.executable if importlib.util.find_spec("trl") else None)

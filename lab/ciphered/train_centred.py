@@ -22,9 +22,10 @@ from torch import Tensor
 
 from sweet_rl.chat import ChatFormat
 from sweet_rl.cli import run, to_settings
-from sweet_rl.log_probs.length_normalization import sum_by_text, token_weights
+from sweet_rl.log_probs.length_normalization import token_weights
 from sweet_rl.log_probs.logps import run_rows
 from sweet_rl.log_probs.projection import projection_replaced
+from sweet_rl.log_probs.rows import sum_by_text
 from sweet_rl.model_loading import freeze
 from sweet_rl.records import PreferencePair
 from sweet_rl.training.bradley_terry import preference_losses

@@ -25,7 +25,7 @@ from sweet_rl.chat import ChatFormat
 from sweet_rl.credit.advantage import TurnNormalize, advantage
 from sweet_rl.credit.candidate_texts import check_candidates, encoded_candidates
 from sweet_rl.credit.critics import CriticType
-from sweet_rl.credit.sweet_critic import Score, TokenCriticSettings, TokenLogps, load_scorers, turns_per_call
+from sweet_rl.credit.sweet_critic import Score, TokenCriticSettings, TokenLogps, load_scorers
 from sweet_rl.domains import ANSWER_MARKER, Domain, Human
 from sweet_rl.errors import UserError
 from sweet_rl.log_probs.rows import EncodedText
@@ -53,7 +53,7 @@ class BeliefGainSettings(AskedHuman, TokenCriticSettings):
 
     def to_settings(self) -> dict[str, Any]:
         """The settings that the scores depend on; the human by its name and hash."""
-        names = ("model_id", "bf16", "normalize", "engine")
+        names = ("model_id", "bf16", "normalize")
         asked = {"seed": self.seed, "human": self.identity()} if self.env_model else {}
         return {name: value for name, value in super().to_settings().items() if name in names} | asked
 
@@ -90,9 +90,7 @@ class BeliefGainCritic:
         """Load the model, on the GPU if there is one, and the human. Raises UserError if one cannot be loaded."""
         (score,) = load_scorers([settings.model_id], settings)
         chat = ChatFormat.from_pretrained(model_path(settings.model_id))
-        critic = cls(chat, score, settings.make(), settings.normalize, settings.seed, settings.domain)
-        critic.turns_per_call = turns_per_call(settings)
-        return critic
+        return cls(chat, score, settings.make(), settings.normalize, settings.seed, settings.domain)
 
     async def scores(self, records: Sequence[TurnCandidates]) -> list[list[float]]:
         """The belief gain of each candidate of each record."""

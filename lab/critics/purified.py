@@ -22,7 +22,6 @@ from sweet_rl.credit.sweet_critic import (
     TokenCriticSettings,
     TokenLogps,
     load_scorers,
-    turns_per_call,
 )
 from sweet_rl.errors import UserError
 from sweet_rl.model_loading import model_path
@@ -66,9 +65,7 @@ class PurifiedCritic(LogRatioCritic):
         """Load the model, on the GPU if there is one. Raises UserError if it cannot be loaded."""
         (score,) = load_scorers([settings.model_id], settings)
         chat = ChatFormat.from_pretrained(model_path(settings.model_id))
-        critic = cls(chat, score, settings.purification, settings.normalize)
-        critic.turns_per_call = turns_per_call(settings)
-        return critic
+        return cls(chat, score, settings.purification, settings.normalize)
 
     def logps(self, records: Sequence[TurnCandidates]) -> list[list[TokenLogps]]:
         """For each record and candidate the log-probs with c, purified token by token, and those without c."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from sweet_rl.chat import ChatFormat
 from sweet_rl.credit.critics import CriticType
-from sweet_rl.credit.sweet_critic import LogRatioCritic, TokenCriticSettings, load_scorers, turns_per_call
+from sweet_rl.credit.sweet_critic import LogRatioCritic, TokenCriticSettings, load_scorers
 from sweet_rl.model_loading import model_path
 
 
@@ -23,9 +23,7 @@ def load_pmi(settings: PmiSettings) -> LogRatioCritic:
     """Load the model, on the GPU if there is one. Raises UserError if it cannot be loaded."""
     (score,) = load_scorers([settings.model_id], settings)
     chat = ChatFormat.from_pretrained(model_path(settings.model_id))
-    critic = LogRatioCritic(chat, score, score, hint=True, reference_hint=False, normalize=settings.normalize)
-    critic.turns_per_call = turns_per_call(settings)
-    return critic
+    return LogRatioCritic(chat, score, score, hint=True, reference_hint=False, normalize=settings.normalize)
 
 
 CRITIC = CriticType(PmiSettings, load_pmi)

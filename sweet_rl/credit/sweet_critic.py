@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from sweet_rl.log_probs.rows import EncodedText
 
 logger = logging.getLogger(__name__)
-VLLM_TURNS = 4096  # per call: an engine is started for the longest text of a call, and perhaps stopped for another one
 Score = Callable[[Sequence["EncodedText"]], list[np.ndarray]]
 """Texts -> for each text the log-probs [L] of its L trained tokens."""
 TokenLogps = tuple[np.ndarray, "np.ndarray | Sequence[float] | float"]
@@ -38,15 +37,9 @@ class TokenCriticSettings(LocalModel):
 
     Attributes:
         normalize: Score of a turn from the log-ratios of its tokens: turn (mean) or none (sum).
-        engine: Engine that computes log-probs: auto, transformers, or vllm, which scores the whole text of each
-            candidate.
     """
 
     normalize: TurnNormalize = "turn"
-    engine: Literal["auto", "transformers", "vllm"] = "auto"
-
-    def to_settings(self) -> dict[str, Any]:
-        return super().to_settings() | {"engine": "vllm" if self.engine == "vllm" else None}
 
 
 @dataclass(frozen=True)
@@ -178,7 +171,7 @@ def load_sweet_critic(settings: SweetSettings) -> LogRatioCritic:
         )
     scorers = load_scorers(settings.models(), settings)
     hint = not settings.no_prompt
-    critic = LogRatioCritic(
+    return LogRatioCritic(
         ChatFormat.from_pretrained(model_path(settings.model_id)),
         scorers[0],
         scorers[1] if settings.seed_model else None,
@@ -186,16 +179,9 @@ def load_sweet_critic(settings: SweetSettings) -> LogRatioCritic:
         reference_hint=hint and settings.reference != "seed_without_c",
         normalize=settings.normalize,
     )
-    critic.turns_per_call = turns_per_call(settings)
-    return critic
 
 
 CRITIC = CriticType(SweetSettings, load_sweet_critic)
-
-
-def turns_per_call(settings: TokenCriticSettings) -> int:
-    """Number of records that a critic of these settings should get in one call."""
-    return VLLM_TURNS if settings.engine == "vllm" else LogRatioCritic.turns_per_call
 
 
 def seed_of(model_id: str) -> str | None:
@@ -207,16 +193,10 @@ def seed_of(model_id: str) -> str | None:
 def load_scorers(models: Sequence[str], settings: TokenCriticSettings) -> list[Score]:
     """A function from texts to log-probs for each model; equal names share one."""
     paths = [model_path(model) for model in models]
-    given = list(dict.fromkeys(paths))
-    loaded: dict[str, Score]
-    if settings.engine == "vllm":
-        from sweet_rl.log_probs.vllm_logps import load_vllm_scorers
-
-        loaded = dict(zip(given, load_vllm_scorers(given, settings.reduced), strict=True))
-    else:
-        loaded = {
-            path: load_scorer(path, settings.reduced, settings.token_budget, settings.attention) for path in given
-        }
+    loaded = {
+        path: load_scorer(path, settings.reduced, settings.token_budget, settings.attention)
+        for path in dict.fromkeys(paths)
+    }
     return [loaded[path] for path in paths]
 
 

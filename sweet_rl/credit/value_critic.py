@@ -15,9 +15,10 @@ from sweet_rl.credit.candidate_texts import check_candidates, encoded_candidates
 from sweet_rl.credit.critics import CriticType
 from sweet_rl.credit.local_model import LocalModel
 from sweet_rl.errors import UserError
+from sweet_rl.log_probs.privileged_information import AFTER, BEFORE
 from sweet_rl.model_loading import model_path
+from sweet_rl.models.picture import open_picture
 from sweet_rl.records import TurnCandidates
-from sweet_rl.rendering.picture import open_picture
 from sweet_rl.runs.manifest import read_manifest
 
 if TYPE_CHECKING:
@@ -147,7 +148,8 @@ class PictureValueCritic:
         for number, (text, reason) in enumerate(zip(record.additional_outputs, reasons, strict=True)):
             message = {"role": "assistant", "content": text, "output": text, "finish_reason": reason}
             parts = [*prompt, self.form.chat.dialogue([*record.dialogue, message])[-1]]
-            texts.append(self.form.encode(parts, None, size, f"candidates {record.id!r}, candidate {number}"))
+            where = f"candidates {record.id!r}, candidate {number}"
+            texts.append(self.form.encode(parts, None, size, where, (BEFORE, AFTER)))
         return texts
 
     def close(self) -> None:

@@ -42,8 +42,3 @@ def token_weights(text: Tensor, turn: Tensor, normalize: str, dtype: torch.dtype
         raise ValueError(f"normalize must be one of {', '.join(NORMALIZE)}; found {normalize!r}")
     unit = turn if normalize == "turn" else text
     return 1.0 / unit.bincount()[unit].to(dtype)
-
-
-def sum_by_text(values: Tensor, text: Tensor, texts: int) -> Tensor:
-    """Sum of each text's values: values [S], text int64 [S] (the text of each value) -> [texts]."""
-    return values.new_zeros(texts).index_add(0, text, values)

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from sweet_rl.log_probs.attend import NAMES
 from sweet_rl.log_probs.projection import (
     chunked_logps,
     has_plain_head,
@@ -21,8 +22,9 @@ from sweet_rl.log_probs.projection import (
     unwrapped,
     wide_projection,
 )
+from sweet_rl.log_probs.row_attention import RowAttention
 from sweet_rl.log_probs.rows import EncodedText, group_indices, lay_out
-from sweet_rl.log_probs.shared_prefix import NAMES, RowAttention, share_prompts
+from sweet_rl.log_probs.shared_prefix import share_prompts
 
 ROW_TOKENS = 65536  # rows may be long: attention to what a token does not see is not computed
 
@@ -127,13 +129,14 @@ def in_batches(
     """The result of `compute` for each text, in the order of `texts`; no gradients. Equal texts are computed once.
 
     Args:
-        model: decides the device.
-        texts: any number.
-        token_budget: tokens per batch.
-        compute: (some texts, a function that moves a batch to the device) -> one result per text.
-        progress: is called after each batch with the number of its texts.
-        at_least: number of batches; the first one is repeated until there are so many. Processes that divide a model
-            by ZeRO-3 must compute equally many.
+        model: Model, on the device where it computes.
+        texts: Texts, some of which may be equal.
+        token_budget: Number of tokens per batch.
+        compute: Function of some texts and of a function that moves a batch to the device, which returns one result
+            per text.
+        progress: Function that is called after each batch with the number of its texts.
+        at_least: Smallest number of batches; the first one is repeated if there are fewer, because processes that
+            divide a model by ZeRO-3 must compute equally many.
     """
     unique = _distinct(texts)
     device = next(model.parameters()).device
@@ -159,8 +162,14 @@ def score_texts(
 ) -> list[np.ndarray]:
     """Log-probs of each text's trained tokens, float32 [n_i], in the order of `texts`; no gradients.
 
-    share: whether the model was switched by `share_prompts`; default: switch it. Other arguments: see `in_batches`
-    and `lay_out`.
+    Args:
+        model: Causal language model.
+        texts: Texts, some of which may be equal.
+        token_budget: Number of tokens per batch.
+        share: Whether the model was switched by `share_prompts`; default: switch it.
+        row_tokens: Number of tokens per row (`lay_out`).
+        progress: As in `in_batches`.
+        at_least: As in `in_batches`.
     """
     share = share_prompts(model) if share is None else share
 

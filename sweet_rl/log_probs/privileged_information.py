@@ -1,7 +1,7 @@
 """Privileged information: the training-time information c of the paper, which the critic sees and the policy never.
 
 In ColBench c is the reference solution. Its text stands before the dialogue, after the BOS, as in the released code. A
-vision-language critic sees the picture of the reference page in its place (log_probs/vision.py).
+vision-language critic sees the picture of the reference page in its place, between the same texts.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from sweet_rl.records import Part
 
 BEFORE, AFTER = "In light that the final answer is: ", ".\n"
-"""The text around c."""
+"""The texts around c."""
 
 
 def hint_text(ground_truth: str) -> str:

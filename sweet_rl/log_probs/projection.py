@@ -54,9 +54,9 @@ def wide_projection(head: torch.nn.Module, projection: Callable[[Tensor], Tensor
     """The projection of hidden states [S, H] with logits [S, V] that are not rounded to a reduced precision.
 
     Args:
-        head: the vocabulary projection. If it is not a plain linear layer (adapter, 4 bits, moved by accelerate), its
+        head: Vocabulary projection. If it is not a plain linear layer (adapter, 4 bits, moved by accelerate), its
             own precision is kept.
-        projection: its forward.
+        projection: Forward function of `head`.
     """
     if type(head) is not torch.nn.Linear or hasattr(head, "_hf_hook"):
         return projection

@@ -5,7 +5,7 @@ A row holds one or more blocks, each block one prompt and its completions:
     prompt p p p | completion 1: a a | completion 2: b b b | next block ... | padding
 
 A completion sees its prompt and itself, and positions restart after the prompt. So every token has exactly the hidden
-state that it has in a text of its own (see shared_prefix). Rows are filled up to a budget of tokens. Only positions
+state that it has in a text of its own (attend.py). Rows are filled up to a budget of tokens. Only positions
 that predict a trained token are scored.
 """
 
@@ -15,11 +15,14 @@ import hashlib
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sweet_rl.errors import UserError
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,10 +158,10 @@ def lay_out(
 
     Args:
         texts: N texts.
-        share_prompts: whether texts with the same prompt share a block; if not, each text has a row of its own, for
+        share_prompts: Whether texts with the same prompt share a block; if not, each text has a row of its own, for
             plain causal attention.
-        row_tokens: tokens per row. A block that would pass it is continued in another, its prompt repeated.
-        whole: whether the last token of each text goes through the model too; if not, it is only predicted.
+        row_tokens: Number of tokens per row. A block that would pass it is continued in another, its prompt repeated.
+        whole: Whether the last token of each text goes through the model too; if not, it is only predicted.
 
     Returns:
         int64 tensors:
@@ -222,3 +225,14 @@ def lay_out(
 
     tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
     return tensors | {"layout": tuple(layout) if share_prompts else None}
+
+
+def sum_by_text(values: Tensor, text: Tensor, texts: int) -> Tensor:
+    """Return the sum of each text's values, [texts].
+
+    Args:
+        values: [S], a value of each trained token or turn.
+        text: int64 [S], the text of each value, from 0.
+        texts: Number of texts.
+    """
+    return values.new_zeros(texts).index_add(0, text, values)

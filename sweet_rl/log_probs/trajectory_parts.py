@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from sweet_rl.chat import ChatFormat
-from sweet_rl.chat_markup import Markup, parts_from_text, recognised
 from sweet_rl.errors import UserError
+from sweet_rl.log_probs.released_texts import Markup, parts_from_text, recognised
 from sweet_rl.records import Part, Trajectory
 
 
@@ -17,10 +17,11 @@ class TextMarkup:
     """What is given about the texts of trajectories without parts.
 
     Attributes:
-        chat: renders a trajectory, unless its text is written in the markup of `chat`.
-        response_template: markup that opens the agent's turns; parses the text of released files. By default that of
-            `chat`; without it Llama 3 and ChatML are recognised.
-        eos_text, bos_text: markup of released files; default: that of `chat`, or what is recognised.
+        chat: Chat format that renders a trajectory, unless its text is written in the markup of `chat`.
+        response_template: Markup that opens the agent's turns in released files. By default that of `chat`; without
+            it Llama 3 and ChatML are recognised.
+        eos_text: Markup that ends a turn in released files. By default that of `chat`, or what is recognised.
+        bos_text: Markup that begins a dialogue in released files. The default is as for `eos_text`.
     """
 
     chat: ChatFormat | None = None
@@ -33,11 +34,11 @@ def trajectory_parts(trajectory: Trajectory, texts: TextMarkup) -> list[Part]:
     """A dialogue up to the agent's last turn as parts: its own, or parsed from released text, or rendered by `chat`.
 
     Args:
-        trajectory: with at least one message of the agent.
-        texts: how it is read or rendered if it has no parts of its own.
+        trajectory: Trajectory with at least one message of the agent.
+        texts: Markup by which it is read or rendered if it has no parts of its own.
 
     Raises:
-        UserError: the trajectory has no parts, and neither `chat` nor the markup of its text is known.
+        UserError: The trajectory has no parts, and neither `chat` nor the markup of its text is known.
     """
     if trajectory.parts:
         return trajectory.parts

@@ -189,7 +189,11 @@ def value_texts(
 ) -> list[float]:
     """The value of each text's last turn under a model of `load_value_model`, in the order of `texts`; no gradients.
 
-    token_budget: tokens per batch. share: whether the model was switched by `share_prompts`; default: switch it.
+    Args:
+        model: Model with a value head.
+        texts: Texts, some of which may be equal.
+        token_budget: Number of tokens per batch.
+        share: Whether the model was switched by `share_prompts`; default: switch it.
     """
     share = share_prompts(model) if share is None else share
 

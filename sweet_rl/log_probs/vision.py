@@ -1,7 +1,7 @@
-"""Dialogues behind a picture, for vision-language models: the privileged information c of Frontend Design.
+"""Dialogues behind a picture, for vision-language models.
 
-The picture of the reference page stands in the place of the reference solution: in the hint, after the BOS. Its
-placeholder tokens are laid out as by the processor of the model's family; the dialogue uses the usual chat format.
+The picture follows the BOS. Its placeholder tokens are laid out as by the processor of the model's family; the dialogue
+uses the usual chat format. In Frontend Design the picture is that of the reference page: the privileged information c.
 """
 
 from __future__ import annotations
@@ -16,14 +16,13 @@ from torch import Tensor
 from sweet_rl.chat import ChatFormat
 from sweet_rl.errors import UserError
 from sweet_rl.log_probs.logps import batches_by_tokens, on_device
-from sweet_rl.log_probs.privileged_information import AFTER, BEFORE
 from sweet_rl.log_probs.projection import unwrapped
 from sweet_rl.log_probs.rows import EncodedText, group_indices
 from sweet_rl.log_probs.shared_prefix import PICTURE_FAMILIES, share_prompts
 from sweet_rl.log_probs.value_head import turn_values, value_batch
 from sweet_rl.model_loading import freeze, load_config, load_weights
+from sweet_rl.models.picture import open_picture
 from sweet_rl.records import Part
-from sweet_rl.rendering.picture import open_picture
 
 FAMILIES = tuple(sorted(PICTURE_FAMILIES))
 
@@ -56,9 +55,9 @@ class VisionFormat:
     """The chat markup and the picture markup of one vision-language model.
 
     Attributes:
-        chat: its ChatFormat.
-        processor: its image processor, with the Pillow backend: the same pixels on every machine.
-        picture_token: id of the placeholder of a piece of a picture.
+        chat: Chat format of the model.
+        processor: Image processor of the model, with the Pillow backend: the same pixels on every machine.
+        picture_token: Token id of the placeholder of a piece of a picture.
     """
 
     def __init__(self, chat: ChatFormat, processor: Any, picture_token: int, opening: int, closing: int) -> None:
@@ -67,9 +66,14 @@ class VisionFormat:
 
     @classmethod
     def from_pretrained(cls, path: str, max_pixels: int | None = None) -> VisionFormat:
-        """The format of a model folder or hub name.
+        """The format of a model.
 
-        max_pixels: larger pictures are shrunk to it; default: as the model's processor does.
+        Args:
+            path: Model folder or hub name.
+            max_pixels: Size to which larger pictures are shrunk; default: that of the model's processor.
+
+        Raises:
+            UserError: No image processor can be loaded from there.
         """
         from transformers import AutoConfig, AutoImageProcessor
 
@@ -82,32 +86,35 @@ class VisionFormat:
         tokens = (config.image_token_id, config.vision_start_token_id, config.vision_end_token_id)
         return cls(ChatFormat.from_pretrained(path), processor, *tokens)
 
-    def encode(self, parts: Sequence[Part], tokenizer: str | None, size: tuple[int, int], where: str) -> EncodedText:
-        """The dialogue's ids with a picture in the hint, after the BOS.
+    def encode(
+        self,
+        parts: Sequence[Part],
+        tokenizer: str | None,
+        size: tuple[int, int],
+        where: str,
+        around: tuple[str, str],
+    ) -> EncodedText:
+        """The dialogue's ids behind a picture, which follows the BOS.
 
         Args:
             parts: Parts of the dialogue.
-            tokenizer: fingerprint of the tokenizer of their token ids.
+            tokenizer: Fingerprint of the tokenizer of their token ids.
             size: Width and height of the picture in pixels.
-            where: name of the dialogue for errors.
+            where: Name of the dialogue for errors.
+            around: Text before and text after the picture.
 
         Raises:
-            UserError: there is nothing to train on.
+            UserError: There is nothing to train on.
         """
         width, height = size
         patches = self.processor.get_number_of_image_patches(height, width, {})
         picture = [self.picture_token] * (patches // self.processor.merge_size**2)
         start = 1 if parts and parts[0].get("bos") else 0
-        hint = [
-            *self.chat.encode([{"text": BEFORE, "train": False}])[0],
-            self._opening,
-            *picture,
-            self._closing,
-            *self.chat.encode([{"text": AFTER, "train": False}])[0],
-        ]
+        before, after = (self.chat.encode([{"text": text, "train": False}])[0] for text in around)
+        shown = [*before, self._opening, *picture, self._closing, *after]
         bos, _ = self.chat.encode(parts[:start], tokenizer, where)
         ids, train = self.chat.encode(parts[start:], tokenizer, where)
-        return EncodedText.build([*bos, *hint, *ids], [False] * (len(bos) + len(hint)) + train, where)
+        return EncodedText.build([*bos, *shown, *ids], [False] * (len(bos) + len(shown)) + train, where)
 
     def model_inputs(self, pictures: Sequence[bytes], input_ids: Tensor) -> dict[str, Tensor]:
         """The model's inputs beside `input_ids` [R, L]: the pixels of one PNG per row, and their places."""

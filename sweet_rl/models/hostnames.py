@@ -29,11 +29,6 @@ def base_url(hostname: str) -> str:
         UserError: It is none of these.
     """
     name = hostname.strip().rstrip("/")
-    if name.startswith("@"):
-        raise UserError(
-            f"{hostname}: files of servers are no longer read. Name the servers, separated by commas: "
-            f'"$(paste -sd, {name[1:]})" gives the lines of this file.'
-        )
     _check_no_secret(name)
     try:
         url = name if "://" in name else f"http://{name}"
@@ -67,7 +62,7 @@ def api_key(variable: str | None, urls: Sequence[str]) -> str | None:
 
 
 def _check_no_secret(hostname: str) -> None:
-    if not hostname.startswith("@") and any(character in hostname for character in "@?#\\"):
+    if any(character in hostname for character in "@?#\\"):
         raise UserError(
             "a hostname has no user, password or query (none of @ ? # \\): put a key into an environment variable, and "
             "name that with --api_key_variable."

@@ -101,7 +101,7 @@ def _load(name: str, settings: ModelSettings, calls: CallSettings, engine_settin
         from sweet_rl.models.vllm_local import VLLMModel
 
         return VLLMModel(path, **engine_settings)
-    from sweet_rl.models.generator import TransformersModel
+    from sweet_rl.models.transformers_local.model import TransformersModel
 
     _check_transformers_settings(engine_settings)
     if (count := _gpus()) > 1:

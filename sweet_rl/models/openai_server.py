@@ -12,7 +12,7 @@ import logging
 import math
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -55,6 +55,21 @@ def sampled_otherwise(draws: Sequence[tuple[int, float]]) -> str:
     return f"tokens of probability {share:.2f} in all came up {found} times of {len(draws) - half}"
 
 
+@dataclass(frozen=True)
+class _Prompt:
+    """A prompt as a server gets it.
+
+    Attributes:
+        kind: Key of PATHS.
+        fields: Fields of the body beside the sampling settings.
+        text: The prompt as text, for a server that takes no token ids.
+    """
+
+    kind: str
+    fields: dict[str, Any]
+    text: str | None = None
+
+
 class OpenAIServer:
     """One model on one or several servers (`Servers`).
 
@@ -95,9 +110,8 @@ class OpenAIServer:
     async def check(self) -> None:
         """Ask every server for its models, and whether the log-probs that it returns are those of what it samples.
 
-        Servers that do not answer are left out for now, with a warning.
-
-        A server that does not list the model, as a gateway with aliases, gets a call as a trial.
+        A server that does not answer is named in a warning, and gets one call at a time until it answers. A server
+        that does not list the model, as a gateway with aliases, gets a call as a trial.
 
         Raises:
             UserError: No server answers, one refuses the key or the model, or its log-probs are those of another
@@ -109,7 +123,7 @@ class OpenAIServer:
         for server, result in zip(servers, results, strict=True):
             if isinstance(result, ModelError) and result.kind != "auth":
                 failures.append(result)
-                self.servers.skip(server, str(result))
+                server.record_failure(result)
             elif isinstance(result, ModelError):
                 raise UserError(
                     f"the server at {server.url} refuses the key, or that there is none. OPENAI_API_KEY is sent to "
@@ -130,10 +144,9 @@ class OpenAIServer:
         """Draw the first token of a text many times. Servers that return no log-probs are believed."""
         if self.chat is None:
             return
-        ids = self.chat.encode([{"text": "The", "train": False}])[0]
-        prompt = {"prompt": ids, "logprobs": 0, "return_token_ids": True}
+        prompt = self._prompt([{"text": "The", "train": False}])
         try:
-            found = await asyncio.gather(*(self._ask("text", prompt, sampling, "The") for sampling in DRAWS))
+            found = await asyncio.gather(*(self._ask(prompt, sampling) for sampling in DRAWS))
         except ModelError:
             return  # what is wrong shows in the calls of the run
         replies = chain.from_iterable(found)
@@ -148,13 +161,13 @@ class OpenAIServer:
     async def _try(self, server: Server, listed: Sequence[str]) -> None:
         """Make one call to a server that lists other models only. Raises UserError if it refuses this one."""
         messages: list[Message] = [{"role": "user", "content": "Hello."}]
-        prompt: dict[str, Any] = {"messages": messages}
+        prompt = _Prompt("chat", {"messages": messages})
         if self.chat is not None:
-            prompt = {"prompt": self.chat.encode(self.chat.prompt(messages))[0]}
+            prompt = self._prompt(self.chat.prompt(messages))
         send = partial(self.servers.request, server)
         text = f"{server.url} does not list {self.model!r} among its models ({', '.join(listed[:5])})"
         try:
-            await self._ask("chat" if self.chat is None else "text", prompt, Sampling(max_tokens=16), "Hello.", send)
+            await self._ask(prompt, Sampling(max_tokens=16), send)
         except ModelError as error:
             if error.kind in ("auth", "refused"):
                 raise UserError(f"{text}, and refused a call to it: {error}") from error
@@ -166,17 +179,15 @@ class OpenAIServer:
         if self.chat is not None:
             return await self.complete_parts(self.chat.prompt(messages), sampling, self.chat.fingerprint)
         plain = [{"role": message["role"], "content": message["content"]} for message in messages]
-        return await self._replies("chat", {"messages": plain}, sampling)
+        return await self._replies(_Prompt("chat", {"messages": plain}), sampling)
 
     async def complete_parts(
         self, parts: list[Part], sampling: Sampling, tokenizer: str | None = None
     ) -> list[Completion]:
-        prompt = parts_text(parts) if self.chat is None else self.chat.encode(parts, tokenizer)[0]
-        request = {"prompt": prompt, "logprobs": 0, "return_token_ids": True}
-        return await self._replies("text", request, sampling, self._plain_prompt(parts))
+        return await self._replies(self._prompt(parts, tokenizer), sampling)
 
     def summary(self) -> dict[str, Any]:
-        """Return calls, failures and latency percentiles of each server, by its URL."""
+        """Return the calls and failures of each server, by its URL."""
         return {"servers": self.servers.summary()}
 
     def waiting(self) -> str:
@@ -186,52 +197,39 @@ class OpenAIServer:
     async def close(self) -> None:
         await self.servers.close()
 
-    def _plain_prompt(self, parts: list[Part]) -> str:
-        """Return the prompt for a server that tokenises it, without the BOS that the server will add."""
-        text = parts_text(parts)
-        if self.chat is None or not self.chat.bos_text:
-            return text
-        tokenizer = self.chat.tokenizer
-        adds_bos = tokenizer("a")["input_ids"][:1] == [tokenizer.bos_token_id]
-        return text.removeprefix(self.chat.bos_text) if adds_bos else text
+    def _prompt(self, parts: list[Part], tokenizer: str | None = None) -> _Prompt:
+        """Return a prompt of token ids, or of text if there is no tokenizer.
 
-    async def _replies(
-        self, kind: str, prompt: dict[str, Any], sampling: Sampling, text: str | None = None
-    ) -> list[Completion]:
-        """Return `sampling.n` replies from one call, or from n calls if the server gives one reply per call.
-
-        Args:
-            kind: A key of PATHS.
-            prompt: Fields of the body beside the sampling settings.
-            sampling: The sampling settings.
-            text: The prompt as text, for a server that takes no token ids.
+        Its text is that for a server which tokenises it: without the BOS, if the server will add one.
         """
-        if sampling.n == 1 or not self._body.one_at_a_time:
-            found = await self._ask(kind, prompt, sampling, text)
-            if sampling.n == 1 or len(found) != 1:
-                return found
-            if not self._body.one_at_a_time:
-                logger.warning("%s gives one reply per call: %d calls per request from now on", self.model, sampling.n)
-            self._body.one_at_a_time = True
-        single = [replace(sampling, n=1, seed=sampling.seed + number) for number in range(sampling.n)]
-        replies = await asyncio.gather(*(self._ask(kind, prompt, one, text) for one in single))
-        return [reply for (reply,) in replies]
+        text = parts_text(parts)
+        prompt = text if self.chat is None else self.chat.encode(parts, tokenizer)[0]
+        if self.chat is not None and self.chat.bos_text:
+            own = self.chat.tokenizer
+            if own("a")["input_ids"][:1] == [own.bos_token_id]:
+                text = text.removeprefix(self.chat.bos_text)
+        return _Prompt("text", {"prompt": prompt, "logprobs": 0, "return_token_ids": True}, text)
+
+    async def _replies(self, prompt: _Prompt, sampling: Sampling) -> list[Completion]:
+        """Return `sampling.n` replies from one call, or from n calls if the server gives one reply per call."""
+        found = [] if self._body.one_at_a_time else await self._ask(prompt, sampling)
+        if len(found) == sampling.n:
+            return found
+        if not self._body.one_at_a_time:
+            logger.warning("%s gives one reply per call: %d calls per request from now on", self.model, sampling.n)
+        self._body.one_at_a_time = True
+        single = [replace(sampling, n=1, seed=sampling.seed + number) for number in range(len(found), sampling.n)]
+        replies = await asyncio.gather(*(self._ask(prompt, one) for one in single))
+        return [*found, *(reply for (reply,) in replies)]
 
     async def _ask(
-        self,
-        kind: str,
-        prompt: dict[str, Any],
-        sampling: Sampling,
-        text: str | None,
-        send: Callable[..., Awaitable[list[Completion]]] | None = None,
+        self, prompt: _Prompt, sampling: Sampling, send: Callable[..., Awaitable[list[Completion]]] | None = None
     ) -> list[Completion]:
         """Make one call, again without the parameters that the server refuses.
 
         Args:
-            kind: As in `_replies`; so are prompt, sampling and text.
-            prompt: See there.
-            sampling: See there.
-            text: See there.
+            prompt: The prompt.
+            sampling: The sampling settings.
             send: Function that sends it; `Servers.call` by default.
 
         Raises:
@@ -239,14 +237,14 @@ class OpenAIServer:
         """
 
         def read(answer: dict[str, Any]) -> list[Completion]:
-            return completions(answer, sampling.n, kind, self.chat)
+            return completions(answer, sampling.n, prompt.kind, self.chat)
 
         while True:
-            sent = self._body.build(prompt, sampling, text)
+            sent = self._body.build(prompt.fields, sampling, prompt.text)
             try:
-                return await (send or self.servers.call)(PATHS[kind], sent, read)
+                return await (send or self.servers.call)(PATHS[prompt.kind], sent, read)
             except ModelError as error:
-                if isinstance(error.__cause__, openai.NotFoundError) and kind == "text":
+                if isinstance(error.__cause__, openai.NotFoundError) and prompt.kind == "text":
                     error.args = (f"{error} (A server that has no {PATHS['text']} needs the tokenizer `none`.)",)
                 if not self._body.adapt(error, sent):
                     if error.kind == "refused" and "max_tokens" in sent and re.search(r"\bmax_tokens\b", str(error)):

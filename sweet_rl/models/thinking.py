@@ -12,7 +12,7 @@ def without_thinking(text: str, prompt: str | None = None) -> str:
 
     Args:
         text: Text as it was sampled.
-        prompt: the text that it continues, if it is known. Some templates open the reasoning themselves.
+        prompt: Text that it continues, if it is known. Some templates open the reasoning themselves.
     """
     opened = text.lstrip().startswith(OPEN) or (prompt is not None and prompt.rstrip().endswith(OPEN))
     thinking, closed, spoken = text.partition(CLOSE)

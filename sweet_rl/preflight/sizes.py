@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sweet_rl.model_loading import gpus_for
 from sweet_rl.models.vllm_local import MOST_OF_A_GPU
-from sweet_rl.preflight.finding import Finding, failed, ok, warning
+from sweet_rl.preflight.finding import Finding, failed, ok
 from sweet_rl.preflight.gpus import Gpus
 from sweet_rl.preflight.models import Model
 from sweet_rl.training.memory import (
@@ -95,10 +95,7 @@ def check_ranking(models: Sequence[Model], gpus: Gpus) -> Finding:
     """Memory of a critic and its reference, one beside the other."""
     weights = 2 * sum(model.shape.parameters for model in models)
     each = gpus_for(weights, gpus.total)
-    finding = _compared(f"ranking on {each} GPU(s)", weights / each + RESERVE, gpus, "more GPUs")
-    if finding.state == "FAILED" and len(models) > 1:
-        return warning(f"{finding.text}; or --engine vllm, which has one model at a time")
-    return finding
+    return _compared(f"ranking on {each} GPU(s)", weights / each + RESERVE, gpus, "more GPUs")
 
 
 def _compared(text: str, need: float, gpus: Gpus, remedy: str) -> Finding:

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import sweet_rl
-from sweet_rl.chat import TEMPLATE_DATE
 from sweet_rl.cli.process import command_line
 from sweet_rl.errors import UserError
 from sweet_rl.names import local_path
@@ -59,7 +58,6 @@ class Manifest:
             "seed": settings.get("seed"),
             "inputs": {str(name): _checked_hash(name) for name in inputs if name is not None},
             "versions": dict(_versions()),
-            "template_date": TEMPLATE_DATE.isoformat(),
             "started": _now(),
         }
 

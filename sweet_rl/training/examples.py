@@ -12,9 +12,9 @@ from functools import partial
 import numpy as np
 
 from sweet_rl.chat import ChatFormat
-from sweet_rl.chat_markup import Markup, last_reply_parts, parts_from_text
 from sweet_rl.errors import UserError
 from sweet_rl.log_probs.privileged_information import with_hint
+from sweet_rl.log_probs.released_texts import Markup, last_reply_parts, parts_from_text
 from sweet_rl.log_probs.rows import EncodedText
 from sweet_rl.log_probs.text_store import TextStore
 from sweet_rl.log_probs.trajectory_parts import TextMarkup, text_markup, trajectory_parts

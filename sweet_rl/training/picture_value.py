@@ -18,11 +18,12 @@ import torch
 from sweet_rl.cli import to_settings
 from sweet_rl.domains.grading import sibling_pairs
 from sweet_rl.errors import UserError
+from sweet_rl.log_probs.privileged_information import AFTER, BEFORE
 from sweet_rl.log_probs.rows import EncodedText
 from sweet_rl.log_probs.vision import VisionFormat, load_vision_weights, picture_batch
+from sweet_rl.models.picture import open_picture
 from sweet_rl.progress import progress_bar
 from sweet_rl.records import Trajectory
-from sweet_rl.rendering.picture import open_picture
 from sweet_rl.training.examples import DROPPED, EQUAL, PreferenceExamples, successful
 from sweet_rl.training.loop import Training
 from sweet_rl.training.settings import DataSettings, PictureSettings, TrainingSettings, ValueSettings
@@ -106,7 +107,9 @@ def encode_picture_pairs(
         for trajectory in pair:
             if trajectory.id not in encoded:
                 where = f"{path}, trajectory {trajectory.id!r}"
-                encoded[trajectory.id] = form.encode(_parts(trajectory, form), None, sizes[picture], where)
+                encoded[trajectory.id] = form.encode(
+                    _parts(trajectory, form), None, sizes[picture], where, (BEFORE, AFTER)
+                )
         both = [encoded[trajectory.id] for trajectory in pair]
         if max_len is not None and max(map(len, both)) > max_len:
             dropped[DROPPED] += 1

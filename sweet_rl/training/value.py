@@ -13,7 +13,7 @@ import torch.nn.functional as F
 
 from sweet_rl.chat import ChatFormat
 from sweet_rl.cli import to_settings
-from sweet_rl.log_probs.length_normalization import sum_by_text
+from sweet_rl.log_probs.rows import sum_by_text
 from sweet_rl.log_probs.value_head import turn_values, value_batch
 from sweet_rl.model_loading import check_loadable
 from sweet_rl.records import PreferencePair, Trajectory

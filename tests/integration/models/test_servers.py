@@ -136,22 +136,21 @@ def test_the_key_is_sent_and_is_in_no_error_and_no_log(monkeypatch, caplog):
     assert shown and not any(KEY in text for text in shown)
 
 
-def test_calls_to_several_servers_keep_one_connection_to_each():
+def test_calls_in_turn_keep_one_connection():
     ports = []
-    with ApiServer(lambda _: chat_reply("one")) as one, ApiServer(lambda _: chat_reply("two")) as two:
-        for server in (one, two):
-            handler = server._http.RequestHandlerClass
-            setup = handler.setup
-            handler.setup = lambda self, setup=setup: (ports.append(self.client_address[1]), setup(self))
+    with ApiServer(lambda _: chat_reply("one")) as server:
+        handler = server._http.RequestHandlerClass
+        setup = handler.setup
+        handler.setup = lambda self: (ports.append(self.client_address[1]), setup(self))
 
         async def work():
-            model = OpenAIServer(MODEL, [one.url, two.url])
+            model = OpenAIServer(MODEL, [server.url])
             texts = [(await model.complete(ASKED, Sampling()))[0].text for _ in range(10)]
             await model.close()
             return texts
 
-        assert sorted(asyncio.run(work())) == ["one"] * 5 + ["two"] * 5
-    assert len(ports) == len(set(ports)) == 2
+        assert asyncio.run(work()) == ["one"] * 10
+    assert len(ports) == 1
 
 
 def test_a_process_without_free_file_descriptors_is_told_to_lower_its_concurrency():
@@ -201,11 +200,12 @@ def test_a_server_has_at_most_so_many_calls_in_progress():
     [refusal(503, "full"), Reply(b"<html>"), refusal(404, "another model")],
     ids=["503", "malformed", "404"],
 )
-def test_a_server_that_only_fails_is_avoided_and_no_call_is_lost(trouble):
+def test_a_server_that_only_fails_is_named_once_and_no_call_is_lost(trouble, caplog):
     with ApiServer(lambda _: trouble) as bad, ApiServer(lambda _: chat_reply("x")) as good:
         model = OpenAIServer(MODEL, [bad.url, good.url], concurrency=4, pause=0.01)
         assert asyncio.run(replies(model, 40)) == ["x"] * 40
         assert len(bad.requests) <= 3 * 20
+        assert len([record for record in caplog.records if bad.url in record.getMessage()]) == 1
 
 
 def test_a_stalled_server_is_a_timeout_and_the_other_one_takes_over():
@@ -215,8 +215,7 @@ def test_a_stalled_server_is_a_timeout_and_the_other_one_takes_over():
         assert model.summary()["servers"][slow.url]["failed"]["timeout"] >= 3
 
 
-def test_a_dead_server_costs_no_call_and_is_used_when_it_starts(monkeypatch):
-    monkeypatch.setattr("sweet_rl.models.servers.SKIP_SECONDS", 0.1)
+def test_a_dead_server_costs_no_call_and_is_used_when_it_starts():
     port = int(free_port())
 
     async def work(url, late):
@@ -282,6 +281,76 @@ def test_retry_after_is_honoured():
     with ApiServer(in_turn(refusal(429, "slow down", retry_after="0.4"), chat_reply("x"))) as server:
         assert asyncio.run(replies(OpenAIServer(MODEL, [server.url]), 1)) == ["x"]
     assert time.monotonic() - start >= 0.4
+
+
+def test_a_server_that_fails_gets_one_call_at_a_time_until_it_answers():
+    busy, most, lock, well = 0, 0, threading.Lock(), threading.Event()
+
+    def answer(body):
+        nonlocal busy, most
+        if well.is_set():
+            return chat_reply("well")
+        with lock:
+            busy += 1
+            most = max(most, busy)
+        time.sleep(0.05)
+        with lock:
+            busy -= 1
+        return Reply(b"<html>")
+
+    async def work(urls):
+        model = OpenAIServer(MODEL, urls, pause=0.01)
+        await model.complete(ASKED, Sampling())  # the first server fails it
+        found = await asyncio.gather(*(model.complete(ASKED, Sampling()) for _ in range(30)))
+        well.set()
+        found += await asyncio.gather(*(model.complete(ASKED, Sampling()) for _ in range(30)))
+        summary = model.summary()["servers"]
+        await model.close()
+        return {reply.text for (reply,) in found}, summary
+
+    with ApiServer(answer) as bad, ApiServer(lambda _: Reply(chat_reply("x").body, wait=0.1)) as good:
+        texts, summary = asyncio.run(work([bad.url, good.url]))
+    assert texts == {"well", "x"} and most == 1
+    assert summary[bad.url]["failed"].keys() == {"malformed"} and "failed" not in summary[good.url]
+
+
+def test_no_request_goes_to_a_server_before_the_time_that_it_asked_for():
+    limited = in_turn(refusal(429, "slow down", retry_after="0.5"), chat_reply("x"))
+    times = []
+
+    def answer(body):
+        times.append(time.monotonic())
+        return limited(body)
+
+    async def work(url):
+        model = OpenAIServer(MODEL, [url])
+        first = asyncio.ensure_future(model.complete(ASKED, Sampling()))
+        while not (waiting := model.servers.waiting()):
+            await asyncio.sleep(0.01)
+        later = [model.complete(ASKED, Sampling()) for _ in range(4)]  # they have places of their own
+        texts = [reply.text for (reply,) in await asyncio.gather(first, *later)]
+        await model.close()
+        return texts, waiting, model.summary()["servers"][url]["rate_limits"]
+
+    with ApiServer(answer) as server:
+        texts, waiting, limits = asyncio.run(work(server.url))
+    assert texts == ["x"] * 5 and limits == 1 and "rate limit (429) 1 times" in waiting
+    assert len(times) == 6 and min(times[1:]) - times[0] >= 0.4
+
+
+def test_pauses_grow_and_are_not_the_same_for_all_calls(monkeypatch):
+    pauses, sleep = [], asyncio.sleep
+
+    async def note(seconds):
+        if seconds > 0:
+            pauses.append(seconds)
+        await sleep(0)
+
+    monkeypatch.setattr("sweet_rl.models.servers.asyncio.sleep", note)
+    with ApiServer(lambda _: Reply(b"<html>")) as server, contextlib.suppress(ModelError):
+        asyncio.run(replies(OpenAIServer(MODEL, [server.url], pause=4.0), 1))
+    first, second = pauses
+    assert 2 <= first <= 4 <= second <= 8
 
 
 def test_a_cancelled_call_frees_its_place_and_is_no_failure_of_the_server():

@@ -97,7 +97,7 @@ def test_a_kill_after_many_calls_loses_only_those_in_progress(api, tmp_path):
     assert len(rows_of(tmp_path / "dialogues.jsonl")) == 12
 
 
-def test_calls_begin_few_at_a_time(api, tmp_path):
+def test_a_ceiling_holds_for_calls_that_are_made_at_the_same_time(api, tmp_path):
     api.seconds = 0.05
     tasks = [Task(f"Add {n}.", "def f(x):\n    return x\n", {"a": "f(1)"}, f"t{n}") for n in range(60)]
     path = write_rows(tmp_path / "many.jsonl", [task.to_dict() for task in tasks])

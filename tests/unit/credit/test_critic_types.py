@@ -61,7 +61,7 @@ def candidates(tmp_path):
     ({}, "missing: --model_id"),
     ({"critic_type": "nowhere.py"}, "nowhere.py"),
     ({"model_id": "m", "hostname": "localhost"}, "log_ratio has no --hostname"),
-    ({"model_id": "m", "engine": "openai"}, "engine.*'openai'"),
+    ({"model_id": "m", "normalize": "sum"}, "normalize.*'sum'"),
     ({"model_id": "m", "reference": "sampled", "reference_model_id": "n"}, "--reference_model_id"),
     ({"model_id": "m", "reference": "seed_without_c", "no_prompt": True}, "--no_prompt"),
     ({"model_id": "m", "token_budget": 0}, "--token_budget"),
@@ -93,7 +93,7 @@ def test_every_setting_is_a_flag_with_a_help_text():
 
 def test_a_manifest_records_what_the_scores_depend_on(tmp_path):
     flags = {"model_id": "c", "reference_model_id": "seed", "no_prompt": True, "token_budget": 9, "bf16": False}
-    expected = {"critic_type": "log_ratio", "model_id": "c", "no_prompt": True, "reference": "seed", "engine": None,
+    expected = {"critic_type": "log_ratio", "model_id": "c", "no_prompt": True, "reference": "seed",
                 "reference_model_id": "seed", "normalize": "turn", "bf16": False}  # fmt: skip
     assert CriticFlags(**flags).chosen.to_settings() == expected
     value = {"critic_type": "value", "model_id": "c", "no_prompt": False, "bf16": True}

@@ -4,10 +4,13 @@ import asyncio
 import json
 import threading
 
+import pytest
+
 from sweet_rl.chat import ChatFormat
 from sweet_rl.cli.groups import to_settings
 from sweet_rl.credit.critics import CheckedCritic
-from sweet_rl.credit.value_critic import ValueHeadCritic, _window
+from sweet_rl.credit.value_critic import PictureValueCritic, ValueHeadCritic, _window
+from sweet_rl.log_probs.privileged_information import hint_text
 from sweet_rl.model_loading import model_path
 from sweet_rl.records import TurnCandidates
 from sweet_rl.runs.manifest import DIRECTORY_MANIFEST
@@ -33,6 +36,14 @@ def test_the_values_are_computed_beside_the_event_loop_and_given_back_by_turn():
         return await scores
 
     assert asyncio.run(score()) == [[0.0, 1.0], [2.0]]
+
+
+def test_the_picture_stands_in_the_place_of_the_reference_solution(tiny_vision):
+    pytest.importorskip("PIL.Image", reason="needs: pip install -e '.[frontend]'")
+    record = TurnCandidates("p", "", ["One."], dialogue=[{"role": "user", "content": "Build a page."}])
+    (text,) = PictureValueCritic(None, tiny_vision, None)._encoded(record, (28, 28))
+    picture = "<|vision_start|><|image_pad|><|vision_end|>"
+    assert tiny_vision.chat.tokenizer.decode(text.ids).startswith(hint_text(picture))
 
 
 def test_pages_are_drawn_in_the_window_that_the_training_recorded(tmp_path):

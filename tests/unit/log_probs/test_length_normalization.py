@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from sweet_rl.log_probs.length_normalization import sum_by_text, token_weights
+from sweet_rl.log_probs.length_normalization import token_weights
 
 # Text 0: turns of 1 and 3 tokens. Text 1: one turn of 2 tokens.
 TEXT = torch.tensor([0, 0, 0, 0, 1, 1])
@@ -26,8 +26,3 @@ def test_a_token_counts_one_over_the_length_of_its_turn_or_of_its_dialogue_or_wh
 def test_an_unknown_normalisation_is_refused():
     with pytest.raises(ValueError, match="word"):
         token_weights(TEXT, TURN, "word", torch.float32)
-
-
-def test_values_are_summed_by_their_text_and_a_text_without_values_has_0():
-    values = torch.tensor([1.0, 2.0, 4.0, 8.0, 16.0, 32.0])
-    assert sum_by_text(values, TEXT, 3).tolist() == [15, 48, 0]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
 from sweet_rl.errors import UserError
-from sweet_rl.log_probs.rows import Block, EncodedText, blocks_of, lay_out, pack
-from sweet_rl.log_probs.shared_prefix import RowAttention
+from sweet_rl.log_probs.row_attention import RowAttention
+from sweet_rl.log_probs.rows import Block, EncodedText, blocks_of, lay_out, pack, sum_by_text
 
 
 def text(ids, train) -> EncodedText:
@@ -89,3 +90,8 @@ def test_what_follows_the_last_trained_token_is_dropped():
 def test_what_cannot_be_trained_names_the_example(train, message):
     with pytest.raises(UserError, match=f"here.*{message}"):
         text([1, 2, 3], train)
+
+
+def test_values_are_summed_by_their_text_and_a_text_without_values_has_0():
+    values = torch.tensor([1.0, 2.0, 4.0, 8.0, 16.0, 32.0])
+    assert sum_by_text(values, torch.tensor([0, 0, 0, 0, 1, 1]), 3).tolist() == [15, 48, 0]

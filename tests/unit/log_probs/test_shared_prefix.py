@@ -1,152 +1,139 @@
-"""The ways to compute shared-prefix attention agree with each other and with plain attention."""
+"""`--attention`: the ways agree, one that does not work is replaced or refused, and flex compiles few lengths."""
 
 from __future__ import annotations
 
+import logging
+
+import numpy as np
 import pytest
 import torch
-import torch.nn.functional as F
 from torch._dynamo.testing import CompileCounter
-from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+from torch.nn.attention import flex_attention
 
-from sweet_rl.log_probs import shared_prefix
+from sweet_rl.errors import UserError
+from sweet_rl.log_probs import attend, shared_prefix
+from sweet_rl.log_probs.attend import NAMES, attend_flex
+from sweet_rl.log_probs.logps import ROW_TOKENS, completion_logps
+from sweet_rl.log_probs.row_attention import RowAttention
 from sweet_rl.log_probs.rows import EncodedText, lay_out
-from sweet_rl.log_probs.shared_prefix import RowAttention, Segments, attend_flex, attend_masked
+from sweet_rl.log_probs.shared_prefix import share_prompts
+from tests.support.tiny_models import VOCABULARY, tiny_model
 
-HEADS, KEY_HEADS, SIZE = 4, 2, 8
 
-
-def rows(row_tokens: int = 2048, seed: int = 0) -> tuple[RowAttention, list[EncodedText]]:
-    """Three prompts of which one has five completions, one of them empty (its one trained token is only
-    predicted), one has two and one has one."""
-    draw = torch.Generator().manual_seed(seed)
-    texts = []
-    for prompt, completions in ((7, (3, 1, 5, 2, 9)), (2, (4, 1)), (1, (6,))):
-        head = torch.randint(0, 50, (prompt,), generator=draw).tolist()
+def texts(lengths=((40, (30, 9, 21)), (7, (60, 2)), (3, (5,)))) -> list[EncodedText]:
+    draw = np.random.default_rng(0)
+    found = []
+    for prompt, completions in lengths:
+        head = draw.integers(3, VOCABULARY, prompt)
         for length in completions:
-            tail = torch.randint(0, 50, (length,), generator=draw).tolist()
-            texts.append(EncodedText.build([*head, *tail], [False] * prompt + [True] * length, "text"))
-    batch = lay_out(texts, row_tokens=row_tokens)
-    return RowAttention(*(batch[name] for name in ("layout", "blocks", "completions", "position_ids"))), texts
+            ids = np.concatenate([head, draw.integers(3, VOCABULARY, length)])
+            found.append(EncodedText.build(ids, [False] * prompt + [True] * length, "text"))
+    return found
 
 
-def heads(attention: RowAttention, dtype: torch.dtype = torch.float64) -> list[torch.Tensor]:
-    """Random query, key and value."""
-    draw = torch.Generator().manual_seed(3)
-    count, length = attention.blocks.shape
-    return [
-        torch.randn(count, n, length, SIZE, generator=draw, dtype=dtype).requires_grad_()
-        for n in (HEADS, KEY_HEADS, KEY_HEADS)
-    ]
+@pytest.fixture(autouse=True)
+def untried():
+    """What was tried in another test is forgotten."""
+    shared_prefix._working_way.cache_clear()
+    yield
+    shared_prefix._working_way.cache_clear()
 
 
-def text_by_text(attention: RowAttention, q, k, v) -> torch.Tensor:
-    """Plain causal attention, each completion after a copy of its prompt."""
-    k, v = (x.repeat_interleave(HEADS // KEY_HEADS, 1) for x in (k, v))
-    out = torch.zeros_like(q)
-    for block in attention.layout:
-        at = block.start + block.prompt
-        for length in block.completions:
-            own = [*range(block.start, block.start + block.prompt), *range(at, at + length)]
-            part = F.scaled_dot_product_attention(
-                *(x[block.row : block.row + 1, :, own] for x in (q, k, v)), is_causal=True, scale=0.3
-            )
-            out = out.index_put(
-                (torch.tensor(block.row), torch.arange(HEADS)[:, None], torch.tensor(own)[None]), part[0]
-            )
-            at += length
-    return out
-
-
-@pytest.mark.parametrize("row_tokens", [1, 20, 2048])
-def test_segments_equal_text_by_text_attention_in_values_and_gradients(row_tokens):
-    attention, _ = rows(row_tokens)
-    seen = (attention.blocks >= 0)[:, None, :, None]
-    q, k, v = heads(attention)
-    weights = torch.randn(q.shape, dtype=q.dtype, generator=torch.Generator().manual_seed(4)) * seen
-    expected = text_by_text(attention, q, k, v)
-    (expected * weights).sum().backward()
-    gradients = [x.grad.clone() for x in (q, k, v)]
-    q.grad = k.grad = v.grad = None
-    found = Segments.apply(q, k, v, attention.layout, 0.3)
-    (found * weights).sum().backward()
-    torch.testing.assert_close(found * seen, expected * seen, rtol=0, atol=1e-12)
-    for tensor, gradient in zip((q, k, v), gradients, strict=True):
-        torch.testing.assert_close(tensor.grad, gradient, rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("dtype, tolerance", [(torch.float32, 1e-5), (torch.bfloat16, 3e-2)])
-def test_segments_work_in_the_precisions_of_training(dtype, tolerance):
-    attention, _ = rows()
-    q, k, v = heads(attention)
-    expected = Segments.apply(q, k, v, attention.layout, 0.3)
-    found = Segments.apply(q.to(dtype), k.to(dtype), v.to(dtype), attention.layout, 0.3)
-    assert found.dtype == dtype
-    torch.testing.assert_close(found.double(), expected, rtol=0, atol=tolerance)
-
-
-@pytest.mark.parametrize("window", [None, 1, 4])
-def test_the_mask_shows_exactly_the_prompt_and_the_own_completion_within_the_window(window):
-    attention, _ = rows(20)
-    mask = attention.visible(window)[:, 0]
-    for r in range(mask.shape[0]):
-        for q in range(mask.shape[1]):
-            for k in range(mask.shape[1]):
-                same = attention.blocks[r, q] == attention.blocks[r, k]
-                own = attention.completions[r, k] in (0, attention.completions[r, q])
-                near = window is None or attention.positions[r, q] - attention.positions[r, k] < window
-                assert mask[r, q, k] == bool(k <= q and same and own and near)
-
-
-@pytest.mark.parametrize("window", [None, 4])
-def test_flex_attention_equals_the_masked_way(window):
-    """FlexAttention's own CPU path; on a GPU the same mask function is compiled."""
-    attention, _ = rows(20)
-    q, k, v = (x.detach() for x in heads(attention, torch.float32))
-    expected, _ = attend_masked(q, k, v, attention, 0.3, window)
-    module = torch.nn.Module().eval()
+@pytest.fixture
+def flex_on_cpu(monkeypatch):
+    """FlexAttention uncompiled, with its backward pass, which torch allows on GPUs only."""
+    monkeypatch.setattr(flex_attention, "_validate_device", lambda *_: None)
     with torch.compiler.set_stance("force_eager"):
-        found, _ = attend_flex(module, q, k, v, attention, 0.3, window)
-    seen = (attention.blocks >= 0)[:, :, None, None]
-    torch.testing.assert_close(found * seen, expected * seen, rtol=0, atol=1e-5)
+        yield
 
 
-@pytest.mark.parametrize("window", [None, 40])
-def test_the_block_mask_is_that_of_torch_without_the_whole_mask_in_memory(window, monkeypatch):
-    texts = []
-    for prompt, completions in ((300, (150, 20, 90)), (10, (700,)), (129, (1, 130))):
-        texts += [
-            EncodedText.build([number, *range(1, prompt + tail)], [False] * prompt + [True] * tail, "text")
-            for number in (prompt,) for tail in completions
-        ]  # fmt: skip
-    batch = lay_out(texts, row_tokens=900)
-    attention = RowAttention(*(batch[name] for name in ("layout", "blocks", "completions", "position_ids")))
-    rows, length = attention.blocks.shape
-    assert rows == 2 and length % shared_prefix.BLOCK
-    expected = create_block_mask(attention.mask_mod(window), rows, None, length, length, device="cpu")
-    assert (expected.full_kv_num_blocks.sum() > 0) == (window is None)
-    monkeypatch.setattr(shared_prefix, "MASK_ELEMENTS", 1)
-    made, mask_mod = [], attention.mask_mod(window)
-    monkeypatch.setattr(attention, "mask_mod", lambda _: lambda *at: made.append(mask_mod(*at)) or made[-1])
-    found = attention.block_mask(window)
-    assert max(mask.numel() for mask in made) == rows * length * shared_prefix.BLOCK
-    for name in ("kv_num_blocks", "kv_indices", "full_kv_num_blocks", "full_kv_indices", "q_num_blocks", "q_indices"):
-        assert torch.equal(getattr(found, name), getattr(expected, name)), name
-    assert found.seq_lengths == expected.seq_lengths and found.BLOCK_SIZE == expected.BLOCK_SIZE
+def logps_and_gradients(way: str, **changes) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+    """Log-probs of a float32 model with heads of 16, and the gradients of their weighted sum."""
+    model = tiny_model("mistral", torch.float32, hidden_size=64, sliding_window=None, **changes)
+    share = share_prompts(model, way if way != "segments" else None, backward=True)
+    assert share == (way != "plain")
+    if share:
+        assert model.config._attn_implementation == NAMES[way]
+    logps = completion_logps(model, lay_out(texts(), share, ROW_TOKENS))
+    weights = torch.randn(len(logps), generator=torch.Generator().manual_seed(1))
+    (logps * weights).sum().backward()
+    return logps.detach(), {name: parameter.grad for name, parameter in model.named_parameters()}
 
 
-def test_flex_attention_stays_compiled_beyond_dynamos_limit_of_variants(monkeypatch):
-    """Windows, precisions, gradients, one row or more: each is compiled. The limit of 8 is lowered to 2 here."""
-    compiled = torch.compile(flex_attention, backend=(counter := CompileCounter()))
+@pytest.mark.parametrize("way", ["segments", "masked", "flex"])
+def test_each_way_has_the_values_and_gradients_of_the_plain_one(way, flex_on_cpu):
+    expected, expected_gradients = logps_and_gradients("plain")
+    found, gradients = logps_and_gradients(way)
+    torch.testing.assert_close(found, expected, rtol=0, atol=2e-5)
+    for name, gradient in expected_gradients.items():
+        gap = (gradients[name] - gradient).abs().max() / gradient.abs().max()
+        assert gap < 2e-5, name
+
+
+@pytest.mark.parametrize(
+    "backward, reason", [(True, "FlexAttention does not support backward on CPU"), (False, "No working C++ compiler")]
+)
+def test_a_usual_way_that_does_not_work_is_replaced_with_one_line_for_all_models(backward, reason, monkeypatch, caplog):
+    monkeypatch.setitem(shared_prefix.USUAL, "cpu", "flex")
+    torch._dynamo.reset()
+    without_compiler = torch._inductor.config.patch({"cpp.cxx": ("no-such-g++",), "fx_graph_cache": False})
+    with caplog.at_level(logging.WARNING), without_compiler:
+        for _ in range(2):
+            model = tiny_model("llama", torch.float32, hidden_size=64)
+            assert share_prompts(model, backward=backward)
+            assert model.config._attn_implementation == NAMES["masked"]
+    (line,) = [text for text in caplog.messages if "--attention" in text]
+    assert "--attention masked is taken" in line and "flex does not work here" in line and reason in line
+    torch._dynamo.reset()
+
+
+def test_a_way_that_was_asked_for_and_does_not_work_is_refused():
+    with pytest.raises(UserError, match="--attention flex does not work here: .*CPU"):
+        share_prompts(tiny_model("llama", torch.float32, hidden_size=64), "flex", backward=True)
+    model = tiny_model("llama", torch.float32, attention_dropout=0.5)
+    with pytest.raises(UserError, match="--attention masked is not exact for this model: attention_dropout"):
+        share_prompts(model, "masked")
+
+
+@pytest.mark.parametrize("mistake", ["completions that see each other", "not causal"])
+def test_a_way_with_wrong_numbers_does_not_work(mistake, monkeypatch, flex_on_cpu):
+    right = RowAttention.mask_mod
+
+    def wrong(self, window=None):
+        if mistake == "not causal":
+            return lambda row, head, q, k: self.blocks[row, k] == self.blocks[row, q]
+        return lambda row, head, q, k: (k <= q) & (self.blocks[row, k] == self.blocks[row, q])
+
+    def attend_wrongly(*arguments):
+        with monkeypatch.context() as patch:
+            patch.setattr(RowAttention, "mask_mod", wrong)
+            return attend_flex(*arguments)
+
+    monkeypatch.setattr(attend, "attend_flex", attend_wrongly)
+    model = tiny_model("llama", torch.float32, hidden_size=64)
+    with pytest.raises(UserError, match="its numbers are wrong"):
+        share_prompts(model, "flex", backward=True)
+    assert RowAttention.mask_mod is right
+
+
+def test_plain_takes_back_what_was_shared():
+    model = tiny_model("llama")
+    assert share_prompts(model)
+    assert not share_prompts(model, "plain")
+    completion_logps(model, lay_out(texts(), False, ROW_TOKENS))
+
+
+def test_lengths_within_one_block_of_tokens_are_compiled_once(monkeypatch):
+    compiled = torch.compile(flex_attention.flex_attention, backend=(counter := CompileCounter()))
     monkeypatch.setattr(
         "transformers.integrations.flex_attention.WrappedFlexAttention", lambda training: lambda: compiled
     )
     torch._dynamo.reset()
-    attention, _ = rows(20)
-    # By its own patch: what monkeypatch puts back is deleted from this module.
-    with torch._dynamo.config.patch(fail_on_recompile_limit_hit=True, recompile_limit=2):
-        for dtype in (torch.float32, torch.bfloat16):
-            for window in (None, 4):
-                q, k, v = (x.detach() for x in heads(attention, dtype))
-                attend_flex(torch.nn.Module().eval(), q, k, v, attention, 0.3, window)
-    assert counter.frame_count == 4
+    for length in (20, 70, 128, 47):
+        batch = lay_out(texts(((3, (length - 2,)),)))
+        rows = RowAttention(*(batch[name] for name in ("layout", "blocks", "completions", "position_ids")))
+        q, k, v = (torch.randn(1, heads, length, 16) for heads in (4, 2, 2))
+        out, _ = attend_flex(torch.nn.Module().eval(), q, k, v, rows, 0.25)
+        assert out.shape == (1, length, 4, 16)
+    assert counter.frame_count == 1
     torch._dynamo.reset()

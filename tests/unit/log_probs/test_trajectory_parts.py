@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sweet_rl.chat_markup import Markup, parts_from_text
 from sweet_rl.errors import UserError
+from sweet_rl.log_probs.released_texts import Markup, parts_from_text
 from sweet_rl.log_probs.trajectory_parts import TextMarkup, trajectory_parts
 from sweet_rl.records import Task, Trajectory
 

@@ -9,11 +9,12 @@ import pytest
 import torch
 
 from sweet_rl.errors import UserError
-from sweet_rl.log_probs.privileged_information import hint_text
 from sweet_rl.log_probs.value_head import attach_value_head, turn_values
 from sweet_rl.log_probs.vision import FAMILIES, VisionFormat, load_vision_weights, picture_batch, picture_values
 
 Image = pytest.importorskip("PIL.Image", reason="needs: pip install -e '.[frontend]'")
+
+AROUND = ("Seen: ", ".")
 
 
 def png(color: str, size: tuple[int, int]) -> bytes:
@@ -32,12 +33,12 @@ def dialogue(*said: str) -> list[dict]:
 def test_the_picture_stands_in_the_hint_with_one_placeholder_a_patch_group(tiny_vision):
     form = tiny_vision
     parts = form.chat.dialogue(dialogue("One.", "Two."))
-    text = form.encode(parts, None, (84, 56), "here")
+    text = form.encode(parts, None, (84, 56), "here", AROUND)
     shown = form.chat.tokenizer.decode(text.ids)
     picture = "<|vision_start|>" + "<|image_pad|>" * 6 + "<|vision_end|>"  # 84 x 56 pixels are 3 x 2 tokens
-    assert shown.startswith(hint_text(picture))
+    assert shown.startswith(f"Seen: {picture}.")
     assert form.chat.tokenizer.decode(text.ids[text.targets]) == "One.<|im_end|>Two.<|im_end|>"
-    larger = form.encode(parts, None, (2000, 2000), "here")
+    larger = form.encode(parts, None, (2000, 2000), "here", AROUND)
     assert (larger.ids == form.picture_token).sum() <= 12  # max_pixels
 
 
@@ -48,7 +49,7 @@ def test_values_are_those_of_the_head_on_the_mean_of_all_visual_and_text_tokens(
     sizes = [(84, 56), (28, 140), (84, 56)]
     saids = [("A longer first draft.", "Two."), ("One.",), ("One.", "Two.", "Three.")]
     texts = [
-        form.encode(form.chat.dialogue(dialogue(*said)), None, size, "here")
+        form.encode(form.chat.dialogue(dialogue(*said)), None, size, "here", AROUND)
         for said, size in zip(saids, sizes, strict=True)
     ]
     batch = picture_batch(texts, pictures, form, "turn")
@@ -78,7 +79,7 @@ def test_candidates_of_a_turn_share_its_prompt_and_picture_and_nothing_else(fami
     # Two tasks whose prompts have the same ids, for their pictures are equally large.
     pictures = [red, red, blue, red, blue]
     answers = ["One.", "A much longer page.", "One.", "Why?", "Two."]
-    texts = [form.encode(form.chat.dialogue(dialogue(one)), None, (84, 56), "here") for one in answers]
+    texts = [form.encode(form.chat.dialogue(dialogue(one)), None, (84, 56), "here", AROUND) for one in answers]
     expected = []
     for text, picture in zip(texts, pictures, strict=True):
         ids = torch.from_numpy(text.ids)[None]

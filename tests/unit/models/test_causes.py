@@ -9,8 +9,9 @@ import pytest
 
 from sweet_rl.errors import UserError
 from sweet_rl.models.base import ModelError
+from sweet_rl.models.failures import CONNECT_SECONDS, transport_error
 from sweet_rl.models.replies import completions
-from sweet_rl.models.servers import CONNECT_SECONDS, LIST_SECONDS, Servers, _transport_error
+from sweet_rl.models.servers import LIST_SECONDS, Servers
 
 
 @pytest.mark.parametrize(
@@ -24,7 +25,7 @@ from sweet_rl.models.servers import CONNECT_SECONDS, LIST_SECONDS, Servers, _tra
 def test_a_time_out_names_the_limit_that_ended_the_call(cause, limit, named):
     error = openai.APITimeoutError(request=None)
     error.__cause__ = cause
-    assert f"within {named:g} s" in str(_transport_error(error, "http://a", limit))
+    assert f"within {named:g} s" in str(transport_error(error, "http://a", limit))
 
 
 @pytest.mark.parametrize(("content", "found"), [(None, "null"), (7, "int"), ([], "list")])

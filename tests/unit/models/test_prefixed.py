@@ -6,8 +6,8 @@ import pytest
 
 from sweet_rl.errors import UserError
 from sweet_rl.models.base import Sampling
-from sweet_rl.models.generator import TransformersModel
 from sweet_rl.models.prefixed import PrefixedModel
+from sweet_rl.models.transformers_local.model import TransformersModel
 
 ASKED = [{"role": "user", "content": "Write f"}]
 

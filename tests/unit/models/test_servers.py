@@ -8,8 +8,9 @@ import pytest
 from sweet_rl.errors import UserError
 from sweet_rl.models import servers as module
 from sweet_rl.models.base import ModelError
+from sweet_rl.models.hostnames import base_url
 from sweet_rl.models.openai_server import OpenAIServer
-from sweet_rl.models.servers import Servers, base_url, latency_summary
+from sweet_rl.models.servers import Servers
 
 
 def test_hostnames_become_urls():
@@ -19,15 +20,8 @@ def test_hostnames_become_urls():
     for name in (" ", "ftp://node1", "a b", "node1:port"):
         with pytest.raises(UserError, match="several separated by commas"):
             base_url(name)
-    with pytest.raises(UserError, match="paste"):
-        base_url("@hosts.txt")
-
-
-def test_a_percentile_is_the_time_within_which_so_many_calls_were_answered():
-    assert latency_summary([]) == {}
-    assert latency_summary([3.0]) == {"p50": 3.0, "p90": 3.0, "p99": 3.0, "longest": 3.0}
-    seconds = [number / 1000 for number in range(1000, 0, -1)]
-    assert latency_summary(seconds) == {"p50": 0.5, "p90": 0.9, "p99": 0.99, "longest": 1.0}
+    with pytest.raises(UserError, match="no user, password or query"):
+        base_url("user:password@node1")
 
 
 def test_the_hosted_api_is_not_called_without_a_key():

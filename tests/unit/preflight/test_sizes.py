@@ -58,7 +58,7 @@ def test_two_engines_on_one_gpu_have_a_share_each():
 
 def test_a_critic_and_its_reference_that_do_not_fit_together_are_a_warning_and_one_that_fits_nowhere_a_failure():
     assert check_ranking([AGENT, AGENT], gpus(1)).state == "ok"
-    assert check_ranking([AGENT, AGENT], gpus(1, 24e9)).state == "warning"
+    assert check_ranking([AGENT, AGENT], gpus(1, 24e9)).state == "FAILED"
     assert check_ranking([HUMAN], gpus(1)).state == "FAILED"
 
 

@@ -10,7 +10,7 @@ from sweet_rl.chat import ChatFormat, parts_text
 from sweet_rl.domains import AnswerEnvironment, HumanReply
 from sweet_rl.errors import UserError
 from sweet_rl.models.base import Completion, ModelError, Sampling
-from sweet_rl.models.generator import TransformersModel
+from sweet_rl.models.transformers_local.model import TransformersModel
 from sweet_rl.records import Task, Trajectory
 from sweet_rl.rollout.play import DialogueSetup, play, play_all, trajectory_id
 from sweet_rl.user_file import load_from_file

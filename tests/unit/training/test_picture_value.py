@@ -46,6 +46,7 @@ def test_pairs_have_the_picture_of_their_page_and_equal_texts_behind_other_pictu
     for pair, page in zip(examples.pairs, ("one", "one", "two", "two"), strict=True):
         assert {examples.pictures[n] for n in pair} == {picture_file(folder, page)}
         assert "good" in form.chat.tokenizer.decode(examples.texts[pair[0]].ids)
+    assert form.chat.tokenizer.decode(examples.texts[0].ids).startswith("In light that the final answer is: <|vision_")
     assert len(set(examples.prompts)) == 2
     batch = picture_objective(examples, ValueSettings(), form).collate([0, 2])
     assert batch["items"] == 2 and batch["pairs"].tolist() == [[0, 1], [2, 3]]

@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from sweet_rl.models.generator import sample_tokens
+from sweet_rl.models.transformers_local.sample_tokens import sample_tokens
 
 LOGITS = torch.log(torch.tensor([[0.5, 0.3, 0.2]]))
 

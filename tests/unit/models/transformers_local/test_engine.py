@@ -5,7 +5,8 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from sweet_rl.models.base import ModelError, Sampling
-from sweet_rl.models.generator import GenerationEngine, Request
+from sweet_rl.models.transformers_local.engine import GenerationEngine
+from sweet_rl.models.transformers_local.requests import Request
 
 PROMPTS = [[5, 6, 7], [8] * 20, [9, 10], [11] * 7]
 
@@ -47,67 +48,6 @@ def test_a_row_does_not_depend_on_the_rows_beside_it(model, alone, settings):
     for (own,), (many,) in zip(alone, generate(model, asked(), **settings), strict=True):
         assert own.token_ids == many.token_ids
         assert torch.allclose(torch.tensor(own.logprobs), torch.tensor(many.logprobs), atol=1e-4)
-
-
-def dialogues(engines, turns=4):
-    """Four dialogues, each turn by the next engine: a prompt is the one before with the reply and two more tokens."""
-    prompts, replies = [list(ids) for ids in PROMPTS], []
-    for turn, engine in zip(range(turns), engines, strict=False):
-        sampling = [Sampling(max_tokens=6 + n, seed=10 * turn + n, n=2 if n == 3 else 1) for n in range(4)]
-        replies.append(together(engine, list(zip(prompts, sampling, strict=True))))
-        prompts = [ids + made[-1].token_ids + [4, 5] for ids, made in zip(prompts, replies[-1], strict=True)]
-    return replies
-
-
-def test_a_next_turn_computes_what_is_new_and_says_what_a_model_without_memory_says(model, monkeypatch):
-    read, forward = [], GenerationEngine._forward
-
-    def counted(engine, low, new_ids, lengths):
-        read.extend(map(len, new_ids))
-        return forward(engine, low, new_ids, lengths)
-
-    fresh = dialogues(GenerationEngine(model, {3}) for _ in range(4))
-    monkeypatch.setattr(GenerationEngine, "_forward", counted)
-    for settings in ({"max_rows": 1}, {"cache_bytes": 300_000}, {"prefill_tokens": 4}, {}):
-        read.clear()
-        for turn, expected in zip(dialogues([GenerationEngine(model, {3}, **settings)] * 4), fresh, strict=True):
-            assert [[one.token_ids for one in made] for made in turn] == [
-                [one.token_ids for one in made] for made in expected
-            ]
-    sampled = sum(len(one.token_ids) - 1 for turn in fresh for made in turn for one in made)
-    # The last token of a reply and the two after it; where two replies were sampled, the whole reply.
-    new = sum(3 if len(made) == 1 else len(made[-1].token_ids) + 2 for turn in fresh[:-1] for made in turn)
-    assert sum(read) == sampled + sum(map(len, PROMPTS)) + new
-
-
-def test_sequences_are_found_by_their_beginning_the_longest_first_and_the_oldest_make_room(model):
-    engine = GenerationEngine(model, {3}, max_rows=1)  # two sequences are kept
-    cache = engine.prefixes
-    for ids in ([5, 6], [5, 6, 7, 8]):
-        together(engine, [(ids, Sampling(n=1, max_tokens=1))])
-    assert [cache.find([5, 6, 7, 8, *more])[1] for more in ([9], [9, 9], [])] == [4, 4, 2]
-    assert cache.find([6, 5, 7])[1] == 0
-    together(engine, [([9, 9, 9], Sampling(max_tokens=1))])  # [5, 6] was used last
-    assert [cache.find([*ids, 1])[1] for ids in ([5, 6], [5, 6, 7, 8], [9, 9, 9])] == [2, 2, 3]
-
-
-def test_a_failure_while_a_reply_is_kept_leaves_nothing_wrong_behind(model, monkeypatch):
-    first, later = Sampling(max_tokens=6, seed=0), Sampling(max_tokens=20, seed=1)
-    ((reply,),) = together(GenerationEngine(model, {3}), [(PROMPTS[0], first)])
-    next_prompt = [*PROMPTS[0], *reply.token_ids, 7, 8]
-    ((expected,),) = together(GenerationEngine(model, {3}), [(next_prompt, later)])
-
-    def full(*_):
-        raise MemoryError
-
-    engine = GenerationEngine(model, {3})
-    with monkeypatch.context() as patch:
-        patch.setattr(engine.prefixes.arena, "copy_rows", full)
-        with pytest.raises(MemoryError):
-            together(engine, [(PROMPTS[0], first)])
-    engine.fail_all(ModelError("engine", "full"))
-    ((made,),) = together(engine, [(next_prompt, later)])
-    assert made.token_ids == expected.token_ids
 
 
 def test_samples_of_one_request_have_consecutive_seeds_and_differ(model):

@@ -1,6 +1,6 @@
 """The in-process model against the plain, slow way: HF generate and whole forward passes.
 
-The running batch itself is tested step by step in tests/unit/models/test_generator.py.
+The running batch itself is tested step by step in tests/unit/models/transformers_local/test_engine.py.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from sweet_rl.models.base import ModelError, Sampling
-from sweet_rl.models.generator import TransformersModel
+from sweet_rl.models.transformers_local.model import TransformersModel
 from tests.support.tiny_models import save_tiny_chat_model
 
 QUESTIONS = ["hi", "how many days?", "a much longer question, about the fee of a late return?", "ok " * 30]

@@ -1,0 +1,19 @@
+"""A model of `transformers` in this process, CPU or GPU, as a ChatModel: sampling with continuous batching.
+
+How it works, from the outside in:
+
+- `TransformersModel` (model.py) puts each call into a queue and waits. A worker thread owns the model.
+- `GenerationEngine.step` (engine.py) is called by the worker as long as anything is waiting or running. It admits the
+  waiting requests that there is room for, computes each new prompt once for all its samples, and gives every running
+  row its next token. Rows join and leave the batch at any step.
+- `KVArena` (kv_arena.py) holds keys and values, one row for each sample. A finished row is replaced by the last row.
+- `sample_tokens` draws one token per row from one uniform random number per row. The numbers of a row come from its own
+  seed, so its reply does not depend on the company in the batch, up to rounding: matrix products of another batch shape
+  differ in the last bits, and a sampled token changes if its uniform number falls into that gap.
+
+The continuous batching of transformers 5 (`generate_batch`) is not used, because it has one seed for a whole batch
+instead of one per request, so that a reply would depend on its company, and because on a CPU it is much slower.
+
+The prompt's ids are those of `ChatFormat.encode`, so that training sees exactly the ids that sampling saw. Attention
+must be full and causal; a sliding window limits the context instead.
+"""

@@ -1,0 +1,97 @@
+"""Memory for the keys and values of a running batch, which grows and shrinks by rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from transformers import DynamicCache
+from transformers.cache_utils import Cache
+
+from sweet_rl.errors import UserError
+
+_COLUMN_STEP = 64
+
+
+class KVArena(Cache):
+    """Keys and values of a batch, one tensor [rows, heads, columns, size] per layer for each.
+
+    The last column is scratch: padding is written there and never read.
+
+    Args:
+        model: A causal language model; one token is passed through it to find the shapes.
+        budget_bytes: Memory for keys and values.
+
+    Raises:
+        UserError: The model has no plain key-value cache in each layer.
+    """
+
+    def __init__(self, model: Any, budget_bytes: int) -> None:
+        super().__init__(layers=[])
+        self.device = model.get_input_embeddings().weight.device
+        probe = DynamicCache()
+        with torch.inference_mode():
+            model(torch.zeros(1, 1, dtype=torch.long, device=self.device), past_key_values=probe, use_cache=True)
+        pairs: list[tuple[Any, Any]] = [
+            (getattr(layer, "keys", None), getattr(layer, "values", None)) for layer in probe.layers
+        ]
+        if not pairs or any(not torch.is_tensor(one) or one.dim() != 4 for pair in pairs for one in pair):
+            raise UserError(
+                f"{type(model).__name__} does not keep one plain key-value cache per layer (recurrent or mixed "
+                "layers), which sampling in this process needs. Serve it instead (vllm serve, transformers serve) and "
+                "give --hostname."
+            )
+        self._layers = [tuple(one[:0, :, :0] for one in pair) for pair in pairs]
+        self.capacity = budget_bytes // sum(one.numel() * one.element_size() for pair in pairs for one in pair)
+        self._window: tuple | None = None
+
+    @property
+    def scratch(self) -> int:
+        """The column that padding is written to."""
+        return self._layers[0][0].shape[2] - 1
+
+    def fits(self, rows: int, columns: int) -> bool:
+        """Return whether rows x columns stay within the memory budget."""
+        return rows * (columns + 1 + _COLUMN_STEP) <= self.capacity
+
+    def reserve(self, rows: int, columns: int, used: int) -> None:
+        """Make room for `rows` rows of `columns` columns; the first `used` rows keep their content."""
+        have_rows, have_columns = self._layers[0][0].shape[0], self.scratch + 1
+        if rows <= have_rows and columns < have_columns:
+            return
+        needed = -(-(columns + 1) // _COLUMN_STEP) * _COLUMN_STEP
+        shape = max(2 * have_rows if rows > have_rows else have_rows, rows), max(needed, have_columns)
+        if shape[0] * shape[1] > self.capacity:
+            shape = rows, needed
+        kept = min(have_columns, shape[1]) - 1  # without the old scratch column
+        for place, pair in enumerate(self._layers):
+            grown = tuple(one.new_zeros(shape[0], one.shape[1], shape[1], one.shape[3]) for one in pair)
+            for new, old in zip(grown, pair, strict=True):
+                if used and kept > 0:
+                    new[:used, :, :kept] = old[:used, :, :kept]
+            self._layers[place] = grown
+
+    def look_at(self, low: int, high: int, columns: torch.Tensor, width: int) -> None:
+        """Set what the next forward pass writes and reads.
+
+        Rows low..high-1 write their new tokens to `columns`, [rows, new tokens] int64, and read columns 0..width-1.
+        """
+        rows = torch.arange(low, high, device=self.device)[:, None].expand_as(columns)
+        self._window = (low, high, rows, columns, width)
+
+    def update(self, key_states, value_states, layer_idx, *args, **kwargs):  # noqa: ANN001, ANN002, ANN003
+        low, high, rows, columns, width = self._window
+        keys, values = self._layers[layer_idx]
+        keys[rows, :, columns] = key_states.transpose(1, 2)
+        values[rows, :, columns] = value_states.transpose(1, 2)
+        return keys[low:high, :, :width], values[low:high, :, :width]
+
+    def get_seq_length(self, layer_idx: int = 0) -> int:
+        return 0 if self._window is None else self._window[4]
+
+    def copy_rows(self, source: list[int], target: list[int], width: int) -> None:
+        """Copy columns 0..width-1 of the rows `source` onto the rows `target`."""
+        to, of = (torch.tensor(rows, device=self.device) for rows in (target, source))
+        for pair in self._layers:
+            for one in pair:
+                one[to, :, :width] = one[of, :, :width]
