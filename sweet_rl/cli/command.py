@@ -10,7 +10,6 @@ import json
 import os
 import re
 import sys
-import typing
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -21,7 +20,6 @@ from fire.decorators import SetParseFn
 from sweet_rl.cli.configs import find_config
 from sweet_rl.cli.groups import CONFIG, Flag, arguments, flags_of
 from sweet_rl.cli.help import help_text
-from sweet_rl.cli.moved import check_moved
 from sweet_rl.cli.process import (
     hide_word,
     leave_process_group,
@@ -216,13 +214,10 @@ def _checked(given: Mapping[str, tuple[str, Any]], names: Mapping[str, Flag]) ->
     places: dict[str, str] = {}
     for where, (key, value) in given.items():
         if key not in names:
-            check_moved(f"--{key}", where)
             near = difflib.get_close_matches(key, names, n=1, cutoff=0.5)
             hint = f"Did you mean {near[0]!r}?" if near else f"Known: {', '.join(names)}."
             raise UserError(f"unknown setting {where}. {hint}")
         flag = names[key]
-        if flag is not CONFIG and value not in typing.get_args(flag.kind):
-            check_moved(f"--{key} {value}", f"{where} {value}")
         value = coerce(value, flag.kind, where)
         if flag.name.endswith("seed") and isinstance(value, int) and not 0 <= value < 2**32:
             raise UserError(f"{where} is {value}; a seed must be at least 0 and below 2**32.")
@@ -237,7 +232,6 @@ def read_config(path: str) -> dict[str, Any]:
     try:
         content = read_yaml(find_config(path).read_text(encoding="utf-8"))
     except OSError as error:
-        check_moved(f"--config {path}", f"--config {path}")
         raise UserError(
             f"--config {path}: {error.strerror}. Give the path of a YAML file, or the name of a packaged one."
         ) from error
