@@ -24,9 +24,8 @@ from sweet_rl.cli.process import (
     hide_word,
     leave_process_group,
     note_command_line,
-    quiet_libraries,
     redact_output,
-    share_cores,
+    set_environment,
 )
 from sweet_rl.cli.released import Released
 from sweet_rl.cli.values import coerce, is_bool_word, name_of, read_yaml, takes_bool
@@ -46,27 +45,23 @@ def run(main: Callable[..., Any], command: Sequence[str] | None = None, released
         command: Words of the command line. Default: those of this process.
         released: Table of the release's script, whose command lines are taken too.
     """
-    quiet_libraries()
+    set_environment()
     redact_output()
-    share_cores()
     atexit.register(gc.freeze)  # or Python looks for cycles among the objects of torch when it exits: over a second
     words = sys.argv[1:] if command is None else list(command)
-    if "--help" in words or "-h" in words:
-        try:
-            print(help_text(main, words[words.index("--help") + 1 :] if "--help" in words else ()), flush=True)
-        except BrokenPipeError:
-            _close_output()
-        sys.exit(0)
     note_command_line(inspect.getfile(inspect.unwrap(main)), words)
     try:
+        if "--help" in words or "-h" in words:
+            print(help_text(main, words[words.index("--help") + 1 :] if "--help" in words else ()), flush=True)
+            sys.exit(0)
         with extras_named():
             main(**parse(main, _without_local_rank(words), released))
         leave_process_group()
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(error.exit_status)
-    except BrokenPipeError:
-        _close_output()
+    except BrokenPipeError:  # `head` has closed the pipe, and Python would complain again when it exits
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except OSError as error:
         if error.errno is None:  # of a library, with a message of its own
@@ -76,11 +71,6 @@ def run(main: Callable[..., Any], command: Sequence[str] | None = None, released
     except KeyboardInterrupt:
         print("\ninterrupted: run the same command again to continue", file=sys.stderr)
         sys.exit(130)
-
-
-def _close_output() -> None:
-    """Drop what is still to be printed: `head` has closed the pipe, and Python would complain again when it exits."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def parse(main: Callable[..., Any], command: Sequence[str], released: Released | None = None) -> dict[str, Any]:
