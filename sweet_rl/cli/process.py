@@ -12,6 +12,7 @@ import shlex
 import sys
 import threading
 import traceback
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,7 +20,9 @@ from sweet_rl.redaction import redacted
 
 
 def set_environment() -> None:
-    """Set what libraries read when they are imported; a variable that is set already keeps its value."""
+    """Set what libraries read when they are imported. Settings of the environment and of `python -W` are kept."""
+    if not sys.warnoptions:
+        warnings.simplefilter("ignore", FutureWarning)  # between libraries; a user can do nothing about them
     if not sys.stderr.isatty():  # progress of long work is in `progress.py`; these write a line for every update
         os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # transformers' bars too
         os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
