@@ -1,5 +1,4 @@
-"""The manifest of an output: its command and settings, the hashes of its inputs, versions, the date in its prompts, and
-whether it is finished."""
+"""The manifest of an output: its command and settings, the hashes of its inputs, versions, whether it is finished."""
 
 from __future__ import annotations
 
@@ -15,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import sweet_rl
-from sweet_rl.chat import TEMPLATE_DATE
 from sweet_rl.cli.process import command_line
 from sweet_rl.errors import UserError
 from sweet_rl.names import local_path
@@ -59,7 +57,6 @@ class Manifest:
             "seed": settings.get("seed"),
             "inputs": {str(name): _checked_hash(name) for name in inputs if name is not None},
             "versions": dict(_versions()),
-            "template_date": TEMPLATE_DATE.isoformat(),
             "started": _now(),
         }
 

@@ -17,6 +17,8 @@ from sweet_rl.runs.manifest import DIRECTORY_MANIFEST, Manifest, check_unchanged
 from sweet_rl.runs.paths import check_paths
 from sweet_rl.runs.texts import check_writable
 
+_RECORDS = os.O_RDWR | os.O_APPEND | os.O_CREAT
+
 
 class _Output(AbstractContextManager):
     """What runs over a file and over a directory share: a lock, a manifest, a summary.
@@ -140,11 +142,28 @@ class Run(_Output):
             listed = set(order)
             order += [key for key in places if key not in listed]
             with open(self.path, "rb") as old:
-                self._lock = _replace(
-                    self._lock,
-                    self.path,
-                    (os.pread(old.fileno(), size, start) for start, size in map(places.__getitem__, order)),
-                )
+                self._replace(os.pread(old.fileno(), size, start) for start, size in map(places.__getitem__, order))
+
+    def remove(self, drop: Callable[[dict], bool]) -> None:
+        """Remove the records for which `drop` is true, to be made again. A finished run that has some is reopened."""
+        kept = [row["id"] for _, row in _lines(self.path) if not drop(row)]
+        if len(kept) < len(self.done):
+            self.manifest.reopen()  # before any record goes
+            self._replace(line for line, row in _lines(self.path) if not drop(row))
+            self.done = set(kept)
+
+    def _replace(self, lines: Iterable[bytes]) -> None:
+        """Replace the records by these lines. Killed at any moment, the output is the old one or the new one."""
+        real = Path(os.path.realpath(self.path))  # because a link stays a link
+        partial = real.with_name(real.name + ".partial")
+        with open(partial, "wb") as kept:
+            kept.writelines(lines)
+            kept.flush()
+            os.fsync(kept.fileno())
+        os.replace(partial, real)
+        self.close()
+        self._lock = _open_locked(self.path, _RECORDS)
+        self._size = os.fstat(self._lock).st_size
 
     def finish(self, summary: dict | None = None) -> None:
         self._remove_replaced()
@@ -218,20 +237,12 @@ def open_run(
     check_paths([path], inputs)
     check_output(path, overwrite)
     manifest = Manifest(manifest_of(path), settings, inputs)
-    existed = path.exists()
-    folders = _missing_folders(path.parent)
+    existed, lock = path.exists(), -1
+    made = folders = _missing_folders(path.parent)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        lock = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
-    except OSError as error:
-        remove_made(folders)
-        raise UserError(f"cannot write to {path}: {error.strerror}. Choose another output path.") from error
-    made: list[Path] = []
-    try:
-        _take(lock, path)
+        lock = _open_locked(path, _RECORDS)
         made = [] if existed else [path, manifest.path, *folders]
-        if not os.path.samestat(os.fstat(lock), os.stat(path)):  # another process has just replaced the file
-            raise _taken(path)
         empty = os.fstat(lock).st_size == 0
         if overwrite and (not empty or manifest.path.exists()):
             return Run(path, manifest, lock, set(), replaces=True)
@@ -249,14 +260,17 @@ def open_run(
             )
         if manifest.complete:
             check_unchanged(path, manifest.content)
-        if drop is not None:
-            lock = _without(lock, path, manifest, drop)
-            done = _ids_on_disk(lock, path)
-        return Run(path, manifest, lock, done)
     except BaseException:
-        remove_made(made)
-        os.close(lock)
+        _give_up(lock, made)
         raise
+    run = Run(path, manifest, lock, done)
+    if drop is not None:
+        try:
+            run.remove(drop)
+        except BaseException:
+            run.close()
+            raise
+    return run
 
 
 def directory_manifest(
@@ -269,24 +283,17 @@ def directory_manifest(
     path = Path(path)
     check_paths([path], inputs)
     manifest = Manifest(path / DIRECTORY_MANIFEST, settings, inputs)
-    folders = _missing_folders(path)
-    made: list[Path] = []
+    made, lock = _missing_folders(path), -1
     try:
         path.mkdir(parents=True, exist_ok=True)
-        lock = os.open(path, os.O_RDONLY)
-    except OSError as error:
-        remove_made(folders)
-        raise UserError(f"cannot use {path} as a directory: {error.strerror}. Choose another path.") from error
-    try:
-        _take(lock, path)
+        lock = _open_locked(path, os.O_RDONLY)
         old = read_manifest(path)
         if old is None and any(entry.name != manifest.path.name + ".partial" for entry in path.iterdir()):
             raise UserError(
                 f"{path} is not empty and has no {DIRECTORY_MANIFEST}, so what made it is not known. "
                 "Choose another path, or empty it by hand."
             )
-        if old is None:
-            made = [manifest.path, *folders]
+        made = [manifest.path, *made] if old is None else []
         if old is None or overwrite or old["status"] == "emptying":
             manifest.content["status"] = "emptying"  # killed in between, the next run empties the rest first
             manifest.write()
@@ -301,8 +308,7 @@ def directory_manifest(
             check_unchanged(path, manifest.content)
         return DirectoryRun(path, manifest, lock, resuming=not manifest.complete)
     except BaseException:
-        remove_made(made)
-        os.close(lock)
+        _give_up(lock, made)
         raise
 
 
@@ -334,31 +340,21 @@ def remove_made(paths: Sequence[Path]) -> None:
             path.rmdir() if path.is_dir() else path.unlink()
 
 
-def _without(lock: int, path: Path, manifest: Manifest, drop: Callable[[dict], bool]) -> int:
-    """Replace the output by one without the dropped records, if there are any, and return its lock."""
-    if not any(drop(row) for _, row in _lines(path)):
-        return lock
-    manifest.reopen()  # before any record goes
-    return _replace(lock, path, (line for line, row in _lines(path) if not drop(row)))
+def _give_up(lock: int, made: Sequence[Path]) -> None:
+    remove_made(made)
+    if lock >= 0:
+        os.close(lock)
 
 
-def _replace(lock: int, path: Path, lines: Iterable[bytes]) -> int:
-    """Replace the output by these lines and return its lock. Killed at any moment, it is the old one or the new one."""
-    path = Path(os.path.realpath(path))  # because a link stays a link
-    partial = path.with_name(path.name + ".partial")
-    with open(partial, "wb") as kept:
-        kept.writelines(lines)
-        kept.flush()
-        os.fsync(kept.fileno())
-    new = os.open(partial, os.O_RDWR | os.O_APPEND)
-    try:
-        _take(new, path)  # before the rename, so that no other process can write to the output in between
-        os.replace(partial, path)
-    except BaseException:
-        os.close(new)
-        raise
+def _open_locked(path: Path, flags: int) -> int:
+    """Open an output and lock it for this process. Raises UserError if another process has it."""
+    lock = os.open(path, flags, 0o644)
+    with contextlib.suppress(OSError):
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(lock), os.stat(path)):  # not replaced since it was opened
+            return lock
     os.close(lock)
-    return new
+    raise UserError(f"{path} is being written by another process. Wait for it, or choose another path.")
 
 
 def _lines(path: Path) -> Iterator[tuple[bytes, dict]]:
@@ -385,14 +381,3 @@ def _ids_on_disk(lock: int, path: Path) -> set[str]:
             done.add(key)
             end += len(line)
     return done
-
-
-def _take(lock: int, path: Path) -> None:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        raise _taken(path) from error
-
-
-def _taken(path: Path) -> UserError:
-    return UserError(f"{path} is being written by another process. Wait for it, or choose another path.")
