@@ -1,69 +1,23 @@
-"""Opens an output of records, or a model directory, as a new run or as the continuation of an earlier one."""
+"""Opens an output of records as a new run or as the continuation of an earlier one."""
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import json
 import os
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
 from pathlib import Path
 
 from sweet_rl.errors import RecordError, UserError
 from sweet_rl.records import parse_row
-from sweet_rl.runs.manifest import DIRECTORY_MANIFEST, Manifest, check_unchanged, hash_input, manifest_of, read_manifest
+from sweet_rl.runs.manifest import Manifest, check_unchanged, manifest_of, read_manifest
+from sweet_rl.runs.output import Output, give_up, missing_folders, open_locked
 from sweet_rl.runs.paths import check_paths
 from sweet_rl.runs.texts import check_writable
 
 _RECORDS = os.O_RDWR | os.O_APPEND | os.O_CREAT
 
 
-class _Output(AbstractContextManager):
-    """What runs over a file and over a directory share: a lock, a manifest, a summary.
-
-    An output that was begun here is removed again, with the folders made for it, if the work raises before anything was
-    written: a refused command leaves nothing behind.
-    """
-
-    def __init__(self, path: Path, manifest: Manifest, lock: int, made: Sequence[Path]):
-        self.path, self.manifest, self._lock = path, manifest, lock
-        self._made = made  # what `remove_made` removes; nothing if an older output is continued or replaced
-
-    @property
-    def complete(self) -> bool:
-        """Whether the run is finished: nothing is left to do."""
-        return self.manifest.complete
-
-    @property
-    def summary(self) -> dict | None:
-        """The summary that `finish` was given, in this process or an earlier one."""
-        return self.manifest.content.get("summary")
-
-    def finish(self, summary: dict | None = None) -> None:
-        """Mark the run as finished."""
-        self.manifest.content["sha256"] = hash_input(self.path)
-        self.manifest.finish(summary or {})
-
-    def close(self) -> None:
-        """Release the lock. An unfinished run can be continued."""
-        if self._lock >= 0:
-            os.close(self._lock)
-            self._lock = -1
-
-    @property
-    def empty(self) -> bool:
-        """Whether nothing was written to it yet."""
-        raise NotImplementedError
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not None and self._made and self.empty:
-            remove_made(self._made)
-        self.close()
-
-
-class Run(_Output):
+class Run(Output):
     """An open JSONL output.
 
     Attributes:
@@ -162,7 +116,7 @@ class Run(_Output):
             os.fsync(kept.fileno())
         os.replace(partial, real)
         self.close()
-        self._lock = _open_locked(self.path, _RECORDS)
+        self._lock = open_locked(self.path, _RECORDS)
         self._size = os.fstat(self._lock).st_size
 
     def finish(self, summary: dict | None = None) -> None:
@@ -191,28 +145,6 @@ class Run(_Output):
             self._replaces = False
 
 
-class DirectoryRun(_Output):
-    """An open model directory.
-
-    Attributes:
-        resuming: whether an unfinished run with the same settings was found.
-    """
-
-    def __init__(self, path: Path, manifest: Manifest, lock: int, resuming: bool, made: Sequence[Path] = ()):
-        super().__init__(path, manifest, lock, made)
-        self.resuming = resuming
-
-    @property
-    def empty(self) -> bool:
-        return all(entry.is_dir() or entry == self.manifest.path for entry in self.path.rglob("*"))
-
-    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
-        if kind is not None and self._made:
-            inside = sorted((entry for entry in self.path.rglob("*") if entry.is_dir()), reverse=True)
-            self._made = [*inside, *self._made]
-        super().__exit__(kind, *rest)
-
-
 def open_run(
     output_path: str | Path,
     settings: dict,
@@ -238,10 +170,10 @@ def open_run(
     check_output(path, overwrite)
     manifest = Manifest(manifest_of(path), settings, inputs)
     existed, lock = path.exists(), -1
-    made = folders = _missing_folders(path.parent)
+    made = folders = missing_folders(path.parent)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        lock = _open_locked(path, _RECORDS)
+        lock = open_locked(path, _RECORDS)
         made = [] if existed else [path, manifest.path, *folders]
         empty = os.fstat(lock).st_size == 0
         if overwrite and (not empty or manifest.path.exists()):
@@ -261,7 +193,7 @@ def open_run(
         if manifest.complete:
             check_unchanged(path, manifest.content)
     except BaseException:
-        _give_up(lock, made)
+        give_up(lock, made)
         raise
     run = Run(path, manifest, lock, done)
     if drop is not None:
@@ -271,45 +203,6 @@ def open_run(
             run.close()
             raise
     return run
-
-
-def directory_manifest(
-    path: str | Path, settings: dict, inputs: Sequence[str | Path | None] = (), overwrite: bool = False
-) -> DirectoryRun:
-    """Open a model directory as `open_run` opens a file. Of several processes only rank 0 opens it.
-
-    `overwrite` empties a directory only if it holds a manifest: a mistyped path must not cost a home directory.
-    """
-    path = Path(path)
-    check_paths([path], inputs)
-    manifest = Manifest(path / DIRECTORY_MANIFEST, settings, inputs)
-    made, lock = _missing_folders(path), -1
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        lock = _open_locked(path, os.O_RDONLY)
-        old = read_manifest(path)
-        if old is None and any(entry.name != manifest.path.name + ".partial" for entry in path.iterdir()):
-            raise UserError(
-                f"{path} is not empty and has no {DIRECTORY_MANIFEST}, so what made it is not known. "
-                "Choose another path, or empty it by hand."
-            )
-        made = [manifest.path, *made] if old is None else []
-        if old is None or overwrite or old["status"] == "emptying":
-            manifest.content["status"] = "emptying"  # killed in between, the next run empties the rest first
-            manifest.write()
-            for entry in path.iterdir():
-                if entry.name != DIRECTORY_MANIFEST:
-                    shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
-            manifest.content["status"] = "running"
-            manifest.write()
-            return DirectoryRun(path, manifest, lock, resuming=False, made=made)
-        manifest.adopt(old, str(path))
-        if manifest.complete:
-            check_unchanged(path, manifest.content)
-        return DirectoryRun(path, manifest, lock, resuming=not manifest.complete)
-    except BaseException:
-        _give_up(lock, made)
-        raise
 
 
 def check_output(output_path: str | Path, overwrite: bool = False) -> None:
@@ -326,35 +219,6 @@ def check_output(output_path: str | Path, overwrite: bool = False) -> None:
             f"{path} exists and has no manifest ({manifest.name}), so what made it is not known. "
             "Choose another output path, or give --overwrite to replace it."
         )
-
-
-def _missing_folders(path: Path) -> list[Path]:
-    """The folder and those above it that do not exist, the deepest first."""
-    return [folder for folder in (path, *path.parents) if not folder.exists()]
-
-
-def remove_made(paths: Sequence[Path]) -> None:
-    """Remove files, and folders unless something is in them."""
-    for path in paths:
-        with contextlib.suppress(OSError):
-            path.rmdir() if path.is_dir() else path.unlink()
-
-
-def _give_up(lock: int, made: Sequence[Path]) -> None:
-    remove_made(made)
-    if lock >= 0:
-        os.close(lock)
-
-
-def _open_locked(path: Path, flags: int) -> int:
-    """Open an output and lock it for this process. Raises UserError if another process has it."""
-    lock = os.open(path, flags, 0o644)
-    with contextlib.suppress(OSError):
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.path.samestat(os.fstat(lock), os.stat(path)):  # not replaced since it was opened
-            return lock
-    os.close(lock)
-    raise UserError(f"{path} is being written by another process. Wait for it, or choose another path.")
 
 
 def _lines(path: Path) -> Iterator[tuple[bytes, dict]]:
