@@ -1,6 +1,6 @@
 """Whether what reads a model's text in our own process takes time linear in its length, whatever the text.
 
-    python benchmarks/linear_time.py            # all readers: about two minutes
+    python benchmarks/linear_time.py            # all readers: a few seconds
     python benchmarks/linear_time.py page leak  # some of them
 
 A text is an opening, one piece over and over, and an end; pieces are what the patterns look for, alone and in pairs.
