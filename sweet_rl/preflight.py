@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 WATCHED = ("torch", "transformers", "vllm", "deepspeed", "peft", "accelerate", "numpy", "openai", "huggingface_hub")
 INSTALL = "pip install -c constraints-gpu.txt -e '.[vllm,deepspeed,lora]' brings a set that fits"
+TOO_LARGE_FOR_A_CPU = 1e9  # weights
 TOKENS = 8192  # of a text, if --max_len is not given
 WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
 
@@ -191,6 +192,8 @@ class Preflight:
         if local:
             check_loadable(name)
         shape = ModelShape.of(load_config(name), parameter_count(name))
+        if shape.parameters > TOO_LARGE_FOR_A_CPU and not self.gpus and not self.settings.cpu:
+            raise UserError(f"{name} has {shape.parameters / 1e9:.1f} billion weights, and torch can use no GPU.")
         self.shapes[name] = shape
         self.downloads[name] = 0 if local or cached else 2 * shape.parameters
         where = "here" if local else "in the hub's cache" if cached else f"{_gb(self.downloads[name])} to download"

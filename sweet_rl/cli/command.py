@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import difflib
 import gc
 import inspect
 import json
@@ -18,7 +17,7 @@ import yaml
 from fire.decorators import SetParseFn
 
 from sweet_rl.cli.configs import find_config
-from sweet_rl.cli.groups import CONFIG, Flag, arguments, flags_of
+from sweet_rl.cli.groups import CONFIG, Flag, arguments, flags_of, known_names
 from sweet_rl.cli.help import help_text
 from sweet_rl.cli.process import (
     hide_word,
@@ -204,9 +203,7 @@ def _checked(given: Mapping[str, tuple[str, Any]], names: Mapping[str, Flag]) ->
     places: dict[str, str] = {}
     for where, (key, value) in given.items():
         if key not in names:
-            near = difflib.get_close_matches(key, names, n=1, cutoff=0.5)
-            hint = f"Did you mean {near[0]!r}?" if near else f"Known: {', '.join(names)}."
-            raise UserError(f"unknown setting {where}. {hint}")
+            raise UserError(f"unknown setting {where}. {known_names(key, names)}")
         flag = names[key]
         value = coerce(value, flag.kind, where)
         if flag.name.endswith("seed") and isinstance(value, int) and not 0 <= value < 2**32:

@@ -108,6 +108,13 @@ def test_a_folder_needs_its_configuration_and_all_its_weights(tiny_chat_model, t
         checks().check_model(str(folder))
 
 
+def test_a_large_model_needs_a_gpu(tiny_chat_model, monkeypatch):
+    monkeypatch.setattr("sweet_rl.model_loading.parameter_count", lambda _: 8 * 10**9)
+    with pytest.raises(UserError, match="8.0 billion weights, and torch can use no GPU"):
+        checks().check_model(tiny_chat_model)
+    assert "can be read" in checks(cpu=True).check_model(tiny_chat_model)
+
+
 @pytest.fixture
 def hub(tiny_chat_model, tmp_path, monkeypatch):
     files = {f"{NAME}/{path.name}": path.read_bytes() for path in Path(tiny_chat_model).iterdir()}
