@@ -36,11 +36,12 @@ EXTRAS = {
     "plots": ["matplotlib>=3.9"],
     "workflow": [*TRAIN, "doit>=0.37", "matplotlib>=3.9"],
 }
-# Folders of the repository that are packages of an install.
+# Folders of the repository that are packages of an install under another name.
 BESIDE = {
     "sweet_rl.commands": "scripts",
     "sweet_rl.configs": "configs",
     "sweet_rl.visualizers": "visualizers",
+    "sweet_rl_colbench": "sweet_rl/integrations/verifiers_plugin",
 }
 
 setup(
@@ -54,7 +55,6 @@ setup(
     python_requires=">=3.11",
     packages=[*find_packages(include=["sweet_rl", "sweet_rl.*"]), *BESIDE],
     package_dir=BESIDE,
-    py_modules=["sweet_rl_colbench"],
     entry_points={
         "console_scripts": ["sweet-rl = sweet_rl.commands:main"],
         "inspect_ai": ["sweet_rl = sweet_rl.integrations.inspect_ai"],

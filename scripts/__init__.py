@@ -11,7 +11,6 @@ import sys
 from pathlib import Path
 
 import sweet_rl
-from sweet_rl.cli.moved import MOVED
 
 COMMANDS = {
     "colbench": "colbench",
@@ -48,8 +47,7 @@ def main() -> None:
         return
     script = COMMANDS.get(name, name)
     if script not in _scripts() | {*COMMANDS.values()}:
-        remedy = MOVED.get(f"sweet-rl {name}", "sweet-rl --help lists them")
-        print(f"error: sweet-rl has no command {name!r}: {remedy}.", file=sys.stderr)
+        print(f"error: sweet-rl has no command {name!r}: sweet-rl --help lists them.", file=sys.stderr)
         sys.exit(2)
     package = VISUALIZERS if script.startswith("visualize") else __name__
     del sys.argv[1]

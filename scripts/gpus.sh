@@ -100,11 +100,11 @@ fi
 preflight() { # preflight TRAININGS FLAGS...: what the run needs is there, or the recipe ends; PREFLIGHT=no leaves it out
     local trainings="" training human="--hostname $HUMAN_SERVER"
     [ "${PREFLIGHT:-}" != no ] || return 0
-    [ -z "$HUMAN_COMMAND" ] || human="--human_gpus $HUMAN_GPUS ${HUMAN_SHARE:+--human_share $HUMAN_SHARE}"
+    [ -z "$HUMAN_COMMAND" ] || human="" # this machine has its weights and starts its server
     for training in $1; do trainings+="${trainings:+,}$CONFIGS/$training.yaml"; done
     # shellcheck disable=SC2086 # several words
     python scripts/preflight.py --agent_model "$AGENT" --env_model "$HUMAN" $human --output_dir "$OUT" \
-        --trainings "$trainings" --train_flags="$TRAIN" --launch "$FIRST" --at_once "$([ -n "$IN_TURN" ] && echo 1 || echo 2)" \
+        --tasks "${DIALOGUES:-$TRAIN_TASKS},$TEST_TASKS" --trainings "$trainings" --train_flags="$TRAIN" --launch "$FIRST" --at_once "$([ -n "$IN_TURN" ] && echo 1 || echo 2)" \
         ${HUMAN_KEY:+--api_key_variable $HUMAN_KEY} "${@:2}"
 }
 in_turn() { # in_turn LANE: waits for it, unless the trainings of the next lane have GPUs of their own

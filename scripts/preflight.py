@@ -2,15 +2,16 @@
 
     python scripts/preflight.py --agent_model meta-llama/Llama-3.1-8B-Instruct \\
         --env_model meta-llama/Llama-3.1-70B-Instruct --hostname node1:8000 --output_dir runs/backend \\
+        --tasks colbench/backend/train \\
         --trainings paper/backend/critic.yaml,paper/backend/actor.yaml --launch "torchrun --nproc_per_node 8"
 
-Each line is `ok: ...`, `warning: ...` or `FAILED: ...` and names the remedy; the exit status is 1 if one failed.
+Each line is `ok: ...`, or `FAILED: ...` with the remedy; the exit status is 1 if one failed.
 """
 
 from __future__ import annotations
 
 from sweet_rl.cli import run
-from sweet_rl.preflight.run import PreflightSettings, preflight
+from sweet_rl.preflight import PreflightSettings, preflight
 
 
 def main(planned: PreflightSettings) -> None:

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The tables and figures of the paper: makes the environment, then calls doit on dodo.py with the same words.
+# The tables and figures of the paper: makes the environment, then calls doit on configs/dodo.py with the same words.
 #
 #   bash scripts/reproduce.sh table2                          the tiny agent on CPU, 5 seeds
 #   WORLD=hard SEEDS=2 bash scripts/reproduce.sh table2       the hard world, 2 seeds

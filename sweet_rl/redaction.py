@@ -13,13 +13,10 @@ import os
 import re
 from functools import cache
 from typing import Any
+from urllib.parse import quote
 
 SHORTEST = 6  # characters of a secret; what stands for "no key" (none, EMPTY) is shorter
 _SECRET_VARIABLE = re.compile(r"((^|_|API|ACCESS)KEY|TOKEN|SECRET|PASSWORD)$")
-_PERCENT, _SEMICOLON, _HASH = "%(?:25)*", "(?:;|%(?:25)*3b)", "(?:#|%(?:25)*23)"  # escaped any number of times
-_AND = rf"(?:&|%(?:25)*26|(?<=\\)u0026)(?:amp{_SEMICOLON})*"
-_BACKSLASH = rf"(?:\\|{_PERCENT}5c|{_AND}{_HASH}(?:92|x5c){_SEMICOLON}|(?<=\\)(?:u005c|x5c))"
-_ESCAPE = re.compile(r"[\\%&]")  # with one of these every escaped character begins
 _noted: set[str] = set()
 
 
@@ -29,13 +26,13 @@ def note_secret(secret: str) -> None:
 
 
 def redacted(text: str) -> str:
-    """The text with *** for each secret, however escaped, and with addresses without user, password and query."""
+    """The text with *** for each secret, and with addresses without user, password and query."""
     text = _without_secrets(text)
     return re.sub(r"\S+", lambda word: _plain_address(word[0]), text) if "@" in text or "://" in text else text
 
 
 def holds_secret(text: str) -> bool:
-    """Whether a secret is in the text, however escaped; addresses with a password or a query do not count."""
+    """Whether a secret is in the text; addresses with a password or a query do not count."""
     return _without_secrets(text) != text
 
 
@@ -51,9 +48,9 @@ def redacted_values(value: Any) -> Any:
 def _without_secrets(text: str) -> str:
     of_environment = {os.environ[name].strip() for name in os.environ if _is_secret(name)}
     for secret in sorted(_noted | of_environment, key=len, reverse=True):
-        # Where nothing is escaped, it can only stand as it is: every reply of a server comes here, and few have a key.
-        if len(secret) >= SHORTEST and (_ESCAPE.search(text) or _plain(secret).search(text)):
-            text = _spellings(secret).sub("***", text)
+        if len(secret) >= SHORTEST:
+            for spelling in _spellings(secret):
+                text = text.replace(spelling, "***")
     return text
 
 
@@ -75,30 +72,14 @@ def _is_secret(variable: str) -> bool:
 
 
 @cache
-def _plain(secret: str) -> re.Pattern[str]:
-    return re.compile(re.escape(secret), re.IGNORECASE)
+def _spellings(secret: str) -> list[str]:
+    """The secret as it is and as JSON, an address or HTML spell it, also one inside another; the longest first.
 
-
-@cache
-def _spellings(secret: str) -> re.Pattern[str]:
-    """A pattern of the secret, each character as it is or escaped by JSON, Python, HTML or addresses, also repeatedly.
-
-    Each escaping doubles the backslashes before a character, so any number of them may stand there. No two repetitions
-    in the pattern can match the same backslashes, because the time would grow with a power of their number.
+    Most keys have only letters, digits, - and _, which all of them leave alone.
     """
-
-    def of(character: str) -> str:
-        code, in_json, in_python = ord(character), json.dumps(character)[1:-1], ascii(character)[1:-1]
-        escaped = {character, in_json, in_python, f"\\u{code:04x}", f"\\x{code:02x}"}
-        forms = {re.escape(form.removeprefix("\\")).replace(r"\\", f"{_BACKSLASH}+") for form in escaped}
-        forms.add("".join(f"{_PERCENT}{byte:02x}" for byte in character.encode("utf-8", "surrogatepass")))
-        named = html.escape(character).removeprefix(character).strip("&;")  # amp of &, nothing of most
-        numbers = [f"{_HASH}{code}", f"{_HASH}x{code:x}"]
-        forms |= {f"{_AND}{name}{_SEMICOLON}" for name in (*numbers, named) if name}
-        return f"(?:{'|'.join(sorted(forms, key=len, reverse=True))})"
-
-    pattern, before = r"(?<!\\)", r"\\*"
-    for backslashes, character in re.findall(r"(\\+)|([^\\])", secret):
-        pattern += f"{_BACKSLASH}+" if backslashes else before + of(character)
-        before = "" if backslashes else f"{_BACKSLASH}*"
-    return re.compile(pattern, re.IGNORECASE)
+    found = {secret}
+    for _ in range(2):
+        for text in tuple(found):
+            found |= {json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1], repr(text)[1:-1]}
+            found |= {quote(text, safe, errors="surrogatepass") for safe in ("", "/")} | {html.escape(text)}
+    return sorted(found, key=len, reverse=True)

@@ -22,7 +22,7 @@ from sweet_rl.errors import UserError, first_line, read_by_library
 from sweet_rl.mini.worlds import HARD
 from sweet_rl.model_loading import load_weights, model_path
 from sweet_rl.progress import progress_bar
-from sweet_rl.runs.run import directory_manifest
+from sweet_rl.runs.directory import directory_manifest
 from sweet_rl.runs.step import run_step
 from sweet_rl.training.finite import check_figures, check_weights
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import atexit
-import difflib
 import gc
 import inspect
 import json
 import os
 import re
 import sys
-import typing
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -19,16 +17,14 @@ import yaml
 from fire.decorators import SetParseFn
 
 from sweet_rl.cli.configs import find_config
-from sweet_rl.cli.groups import CONFIG, Flag, arguments, flags_of
+from sweet_rl.cli.groups import CONFIG, Flag, arguments, flags_of, known_names
 from sweet_rl.cli.help import help_text
-from sweet_rl.cli.moved import check_moved
 from sweet_rl.cli.process import (
     hide_word,
     leave_process_group,
     note_command_line,
-    quiet_libraries,
     redact_output,
-    share_cores,
+    set_environment,
 )
 from sweet_rl.cli.released import Released
 from sweet_rl.cli.values import coerce, is_bool_word, name_of, read_yaml, takes_bool
@@ -48,27 +44,23 @@ def run(main: Callable[..., Any], command: Sequence[str] | None = None, released
         command: Words of the command line. Default: those of this process.
         released: Table of the release's script, whose command lines are taken too.
     """
-    quiet_libraries()
+    set_environment()
     redact_output()
-    share_cores()
     atexit.register(gc.freeze)  # or Python looks for cycles among the objects of torch when it exits: over a second
     words = sys.argv[1:] if command is None else list(command)
-    if "--help" in words or "-h" in words:
-        try:
-            print(help_text(main, words[words.index("--help") + 1 :] if "--help" in words else ()), flush=True)
-        except BrokenPipeError:
-            _close_output()
-        sys.exit(0)
     note_command_line(inspect.getfile(inspect.unwrap(main)), words)
     try:
+        if "--help" in words or "-h" in words:
+            print(help_text(main, words[words.index("--help") + 1 :] if "--help" in words else ()), flush=True)
+            sys.exit(0)
         with extras_named():
             main(**parse(main, _without_local_rank(words), released))
         leave_process_group()
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(error.exit_status)
-    except BrokenPipeError:
-        _close_output()
+    except BrokenPipeError:  # `head` has closed the pipe, and Python would complain again when it exits
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except OSError as error:
         if error.errno is None:  # of a library, with a message of its own
@@ -78,11 +70,6 @@ def run(main: Callable[..., Any], command: Sequence[str] | None = None, released
     except KeyboardInterrupt:
         print("\ninterrupted: run the same command again to continue", file=sys.stderr)
         sys.exit(130)
-
-
-def _close_output() -> None:
-    """Drop what is still to be printed: `head` has closed the pipe, and Python would complain again when it exits."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def parse(main: Callable[..., Any], command: Sequence[str], released: Released | None = None) -> dict[str, Any]:
@@ -216,13 +203,8 @@ def _checked(given: Mapping[str, tuple[str, Any]], names: Mapping[str, Flag]) ->
     places: dict[str, str] = {}
     for where, (key, value) in given.items():
         if key not in names:
-            check_moved(f"--{key}", where)
-            near = difflib.get_close_matches(key, names, n=1, cutoff=0.5)
-            hint = f"Did you mean {near[0]!r}?" if near else f"Known: {', '.join(names)}."
-            raise UserError(f"unknown setting {where}. {hint}")
+            raise UserError(f"unknown setting {where}. {known_names(key, names)}")
         flag = names[key]
-        if flag is not CONFIG and value not in typing.get_args(flag.kind):
-            check_moved(f"--{key} {value}", f"{where} {value}")
         value = coerce(value, flag.kind, where)
         if flag.name.endswith("seed") and isinstance(value, int) and not 0 <= value < 2**32:
             raise UserError(f"{where} is {value}; a seed must be at least 0 and below 2**32.")
@@ -237,7 +219,6 @@ def read_config(path: str) -> dict[str, Any]:
     try:
         content = read_yaml(find_config(path).read_text(encoding="utf-8"))
     except OSError as error:
-        check_moved(f"--config {path}", f"--config {path}")
         raise UserError(
             f"--config {path}: {error.strerror}. Give the path of a YAML file, or the name of a packaged one."
         ) from error

@@ -7,7 +7,7 @@ import difflib
 import inspect
 import re
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING, dataclass
 from types import UnionType
 from typing import Annotated, Any
@@ -167,6 +167,12 @@ def _required(kind: type[Any]) -> list[str]:
     return [f.name for f in dataclasses.fields(kind) if f.init and f.default is f.default_factory is MISSING]
 
 
+def known_names(name: str, known: Collection[str]) -> str:
+    """The remedy for an unknown name: the one that is most alike, or all of them."""
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    return f"Did you mean {near[0]!r}?" if near else f"Known: {', '.join(known) or 'none'}."
+
+
 def build(kind: type[Any], values: Mapping[str, Any], where: str) -> Any:
     """Return the dataclass `kind` with the fields that `values` gives, checked against their annotations.
 
@@ -184,9 +190,7 @@ def build(kind: type[Any], values: Mapping[str, Any], where: str) -> Any:
     given = {}
     for name, value in values.items():
         if name not in fields:
-            near = difflib.get_close_matches(str(name), fields, n=1, cutoff=0.5)
-            hint = f"Did you mean {near[0]!r}?" if near else f"Known: {', '.join(fields) or 'none'}."
-            raise UserError(f"{where}: unknown setting {name!r}. {hint}")
+            raise UserError(f"{where}: unknown setting {name!r}. {known_names(str(name), fields)}")
         group, place = group_of(hints[name]), f"{name!r} in {where}"
         if group is not None and isinstance(value, Mapping):
             given[name] = build(group, value, place)

@@ -1,5 +1,5 @@
-"""The process around a `main`: quiet libraries, CPU threads that share cores, nothing secret in what it prints, and its
-end after distributed work."""
+"""The process around a `main`: its environment, its command line, nothing secret in what it prints, and its end after
+distributed work."""
 
 from __future__ import annotations
 
@@ -18,33 +18,17 @@ from typing import Any
 
 from sweet_rl.redaction import redacted
 
-SPINS = "10000"  # of libgomp, whose default is 300,000
 
-
-def share_cores() -> None:
-    """Let waiting OpenMP threads give up their core soon. Call before torch is imported; the environment wins.
-
-    With the default, waiting threads keep their core busy, so that two small models that are trained side by side
-    can take many times as long. One model alone is as fast with this setting.
-    """
-    if "OMP_WAIT_POLICY" not in os.environ:
-        os.environ.setdefault("GOMP_SPINCOUNT", SPINS)
-
-
-def quiet_libraries() -> None:
-    """Leave out messages that a user can do nothing about. Call before the libraries are imported.
-
-    These are FutureWarning; DeepSpeed's note that there is no GPU; transformers' report that a plain model has no
-    place for a value head; and, in a file or a pipe, the libraries' own progress bars for loading and saving.
-    Settings of the environment and of `python -W` are kept.
-    """
-    if not sys.stderr.isatty():
+def set_environment() -> None:
+    """Set what libraries read when they are imported. Settings of the environment and of `python -W` are kept."""
+    if not sys.warnoptions:
+        warnings.simplefilter("ignore", FutureWarning)  # between libraries; a user can do nothing about them
+    if not sys.stderr.isatty():  # progress of long work is in `progress.py`; these write a line for every update
         os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # transformers' bars too
         os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
-    if not sys.warnoptions:
-        warnings.simplefilter("ignore", FutureWarning)
-    logging.getLogger("DeepSpeed").addFilter(_says_more_than_no_gpu)
-    logging.getLogger("transformers.modeling_utils").addFilter(_says_more_than_value_head)
+    # Waiting OpenMP threads give up their core soon. By default they keep it, so that two trainings side by side take
+    # many times as long.
+    os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 
 
 def leave_process_group() -> None:
@@ -61,17 +45,6 @@ def leave_process_group() -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)
-
-
-def _says_more_than_no_gpu(record: logging.LogRecord) -> bool:
-    return "Setting accelerator to CPU" not in record.getMessage()
-
-
-def _says_more_than_value_head(record: logging.LogRecord) -> bool:
-    """Whether it is not a load report, or one of other keys than those of a value head."""
-    heading, _, table = record.getMessage().partition("\n")
-    keys = [line.split("|")[0].strip() for line in table.splitlines()[2:] if "|" in line]
-    return "LOAD REPORT" not in heading or not all(key.startswith("value_head.") for key in keys)
 
 
 _command_line: list[str] = []  # of this process, noted by `run`

@@ -17,7 +17,6 @@ from sweet_rl.records.files import holds_pairs, parse_row, read_records, scan_re
 from sweet_rl.records.ids import content_id, hash_rows, seed_for
 from sweet_rl.records.record_file import Place, RecordFile, TrajectoryFile
 from sweet_rl.records.schema import (
-    ENDINGS,
     Ending,
     Message,
     Part,
@@ -29,7 +28,7 @@ from sweet_rl.records.schema import (
 )
 
 __all__ = [
-    "ENDINGS", "Ending", "Message", "Part", "Place", "PreferencePair", "RecordFile", "Task", "Trajectory",
+    "Ending", "Message", "Part", "Place", "PreferencePair", "RecordFile", "Task", "Trajectory",
     "TrajectoryFile", "TurnCandidates", "content_id", "hash_rows", "holds_pairs", "human_label", "parse_row",
     "read_records", "scan_records", "scan_rows", "seed_for", "without_excluded",
 ]  # fmt: skip

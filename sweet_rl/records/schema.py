@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 Role = Literal["system", "user", "assistant"]
 Ending = Literal["answered", "turn_limit", "failed"]
-ENDINGS: tuple[str, ...] = get_args(Ending)
 
 
 class _Part(TypedDict):

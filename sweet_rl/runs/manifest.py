@@ -1,5 +1,4 @@
-"""The manifest of an output: its command and settings, the hashes of its inputs, versions, the date in its prompts, and
-whether it is finished."""
+"""The manifest of an output: its command and settings, the hashes of its inputs, versions, whether it is finished."""
 
 from __future__ import annotations
 
@@ -191,12 +190,12 @@ def replace_source(output: Path, source: Path) -> None:
     Killed in between, the manifest has no hash, and nothing refuses the file.
     """
     digest, manifest = hash_input(output), read_manifest(source)
-    for changed in ({"sha256": None}, {"sha256": digest}):
-        if manifest is not None:
-            _write(manifest_of(source), manifest | changed)
-        if changed["sha256"] is None:
-            os.replace(output, os.path.realpath(source))
-            manifest_of(output).unlink()
+    if manifest is not None:
+        _write(manifest_of(source), manifest | {"sha256": None})
+    os.replace(output, os.path.realpath(source))
+    manifest_of(output).unlink()
+    if manifest is not None:
+        _write(manifest_of(source), manifest | {"sha256": digest})
 
 
 def hash_input(path: str | Path) -> str:

@@ -1,67 +1,23 @@
-"""Opens an output of records, or a model directory, as a new run or as the continuation of an earlier one."""
+"""Opens an output of records as a new run or as the continuation of an earlier one."""
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import json
 import os
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
 from pathlib import Path
 
 from sweet_rl.errors import RecordError, UserError
 from sweet_rl.records import parse_row
-from sweet_rl.runs.manifest import DIRECTORY_MANIFEST, Manifest, check_unchanged, hash_input, manifest_of, read_manifest
+from sweet_rl.runs.manifest import Manifest, check_unchanged, manifest_of, read_manifest
+from sweet_rl.runs.output import Output, give_up, missing_folders, open_locked
 from sweet_rl.runs.paths import check_paths
 from sweet_rl.runs.texts import check_writable
 
-
-class _Output(AbstractContextManager):
-    """What runs over a file and over a directory share: a lock, a manifest, a summary.
-
-    An output that was begun here is removed again, with the folders made for it, if the work raises before anything was
-    written: a refused command leaves nothing behind.
-    """
-
-    def __init__(self, path: Path, manifest: Manifest, lock: int, made: Sequence[Path]):
-        self.path, self.manifest, self._lock = path, manifest, lock
-        self._made = made  # what `remove_made` removes; nothing if an older output is continued or replaced
-
-    @property
-    def complete(self) -> bool:
-        """Whether the run is finished: nothing is left to do."""
-        return self.manifest.complete
-
-    @property
-    def summary(self) -> dict | None:
-        """The summary that `finish` was given, in this process or an earlier one."""
-        return self.manifest.content.get("summary")
-
-    def finish(self, summary: dict | None = None) -> None:
-        """Mark the run as finished."""
-        self.manifest.content["sha256"] = hash_input(self.path)
-        self.manifest.finish(summary or {})
-
-    def close(self) -> None:
-        """Release the lock. An unfinished run can be continued."""
-        if self._lock >= 0:
-            os.close(self._lock)
-            self._lock = -1
-
-    @property
-    def empty(self) -> bool:
-        """Whether nothing was written to it yet."""
-        raise NotImplementedError
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not None and self._made and self.empty:
-            remove_made(self._made)
-        self.close()
+_RECORDS = os.O_RDWR | os.O_APPEND | os.O_CREAT
 
 
-class Run(_Output):
+class Run(Output):
     """An open JSONL output.
 
     Attributes:
@@ -140,11 +96,28 @@ class Run(_Output):
             listed = set(order)
             order += [key for key in places if key not in listed]
             with open(self.path, "rb") as old:
-                self._lock = _replace(
-                    self._lock,
-                    self.path,
-                    (os.pread(old.fileno(), size, start) for start, size in map(places.__getitem__, order)),
-                )
+                self._replace(os.pread(old.fileno(), size, start) for start, size in map(places.__getitem__, order))
+
+    def remove(self, drop: Callable[[dict], bool]) -> None:
+        """Remove the records for which `drop` is true, to be made again. A finished run that has some is reopened."""
+        kept = [row["id"] for _, row in _lines(self.path) if not drop(row)]
+        if len(kept) < len(self.done):
+            self.manifest.reopen()  # before any record goes
+            self._replace(line for line, row in _lines(self.path) if not drop(row))
+            self.done = set(kept)
+
+    def _replace(self, lines: Iterable[bytes]) -> None:
+        """Replace the records by these lines. Killed at any moment, the output is the old one or the new one."""
+        real = Path(os.path.realpath(self.path))  # because a link stays a link
+        partial = real.with_name(real.name + ".partial")
+        with open(partial, "wb") as kept:
+            kept.writelines(lines)
+            kept.flush()
+            os.fsync(kept.fileno())
+        os.replace(partial, real)
+        self.close()
+        self._lock = open_locked(self.path, _RECORDS)
+        self._size = os.fstat(self._lock).st_size
 
     def finish(self, summary: dict | None = None) -> None:
         self._remove_replaced()
@@ -172,28 +145,6 @@ class Run(_Output):
             self._replaces = False
 
 
-class DirectoryRun(_Output):
-    """An open model directory.
-
-    Attributes:
-        resuming: whether an unfinished run with the same settings was found.
-    """
-
-    def __init__(self, path: Path, manifest: Manifest, lock: int, resuming: bool, made: Sequence[Path] = ()):
-        super().__init__(path, manifest, lock, made)
-        self.resuming = resuming
-
-    @property
-    def empty(self) -> bool:
-        return all(entry.is_dir() or entry == self.manifest.path for entry in self.path.rglob("*"))
-
-    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
-        if kind is not None and self._made:
-            inside = sorted((entry for entry in self.path.rglob("*") if entry.is_dir()), reverse=True)
-            self._made = [*inside, *self._made]
-        super().__exit__(kind, *rest)
-
-
 def open_run(
     output_path: str | Path,
     settings: dict,
@@ -218,20 +169,12 @@ def open_run(
     check_paths([path], inputs)
     check_output(path, overwrite)
     manifest = Manifest(manifest_of(path), settings, inputs)
-    existed = path.exists()
-    folders = _missing_folders(path.parent)
+    existed, lock = path.exists(), -1
+    made = folders = missing_folders(path.parent)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        lock = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
-    except OSError as error:
-        remove_made(folders)
-        raise UserError(f"cannot write to {path}: {error.strerror}. Choose another output path.") from error
-    made: list[Path] = []
-    try:
-        _take(lock, path)
+        lock = open_locked(path, _RECORDS)
         made = [] if existed else [path, manifest.path, *folders]
-        if not os.path.samestat(os.fstat(lock), os.stat(path)):  # another process has just replaced the file
-            raise _taken(path)
         empty = os.fstat(lock).st_size == 0
         if overwrite and (not empty or manifest.path.exists()):
             return Run(path, manifest, lock, set(), replaces=True)
@@ -249,61 +192,17 @@ def open_run(
             )
         if manifest.complete:
             check_unchanged(path, manifest.content)
-        if drop is not None:
-            lock = _without(lock, path, manifest, drop)
-            done = _ids_on_disk(lock, path)
-        return Run(path, manifest, lock, done)
     except BaseException:
-        remove_made(made)
-        os.close(lock)
+        give_up(lock, made)
         raise
-
-
-def directory_manifest(
-    path: str | Path, settings: dict, inputs: Sequence[str | Path | None] = (), overwrite: bool = False
-) -> DirectoryRun:
-    """Open a model directory as `open_run` opens a file. Of several processes only rank 0 opens it.
-
-    `overwrite` empties a directory only if it holds a manifest: a mistyped path must not cost a home directory.
-    """
-    path = Path(path)
-    check_paths([path], inputs)
-    manifest = Manifest(path / DIRECTORY_MANIFEST, settings, inputs)
-    folders = _missing_folders(path)
-    made: list[Path] = []
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        lock = os.open(path, os.O_RDONLY)
-    except OSError as error:
-        remove_made(folders)
-        raise UserError(f"cannot use {path} as a directory: {error.strerror}. Choose another path.") from error
-    try:
-        _take(lock, path)
-        old = read_manifest(path)
-        if old is None and any(entry.name != manifest.path.name + ".partial" for entry in path.iterdir()):
-            raise UserError(
-                f"{path} is not empty and has no {DIRECTORY_MANIFEST}, so what made it is not known. "
-                "Choose another path, or empty it by hand."
-            )
-        if old is None:
-            made = [manifest.path, *folders]
-        if old is None or overwrite or old["status"] == "emptying":
-            manifest.content["status"] = "emptying"  # killed in between, the next run empties the rest first
-            manifest.write()
-            for entry in path.iterdir():
-                if entry.name != DIRECTORY_MANIFEST:
-                    shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
-            manifest.content["status"] = "running"
-            manifest.write()
-            return DirectoryRun(path, manifest, lock, resuming=False, made=made)
-        manifest.adopt(old, str(path))
-        if manifest.complete:
-            check_unchanged(path, manifest.content)
-        return DirectoryRun(path, manifest, lock, resuming=not manifest.complete)
-    except BaseException:
-        remove_made(made)
-        os.close(lock)
-        raise
+    run = Run(path, manifest, lock, done)
+    if drop is not None:
+        try:
+            run.remove(drop)
+        except BaseException:
+            run.close()
+            raise
+    return run
 
 
 def check_output(output_path: str | Path, overwrite: bool = False) -> None:
@@ -320,45 +219,6 @@ def check_output(output_path: str | Path, overwrite: bool = False) -> None:
             f"{path} exists and has no manifest ({manifest.name}), so what made it is not known. "
             "Choose another output path, or give --overwrite to replace it."
         )
-
-
-def _missing_folders(path: Path) -> list[Path]:
-    """The folder and those above it that do not exist, the deepest first."""
-    return [folder for folder in (path, *path.parents) if not folder.exists()]
-
-
-def remove_made(paths: Sequence[Path]) -> None:
-    """Remove files, and folders unless something is in them."""
-    for path in paths:
-        with contextlib.suppress(OSError):
-            path.rmdir() if path.is_dir() else path.unlink()
-
-
-def _without(lock: int, path: Path, manifest: Manifest, drop: Callable[[dict], bool]) -> int:
-    """Replace the output by one without the dropped records, if there are any, and return its lock."""
-    if not any(drop(row) for _, row in _lines(path)):
-        return lock
-    manifest.reopen()  # before any record goes
-    return _replace(lock, path, (line for line, row in _lines(path) if not drop(row)))
-
-
-def _replace(lock: int, path: Path, lines: Iterable[bytes]) -> int:
-    """Replace the output by these lines and return its lock. Killed at any moment, it is the old one or the new one."""
-    path = Path(os.path.realpath(path))  # because a link stays a link
-    partial = path.with_name(path.name + ".partial")
-    with open(partial, "wb") as kept:
-        kept.writelines(lines)
-        kept.flush()
-        os.fsync(kept.fileno())
-    new = os.open(partial, os.O_RDWR | os.O_APPEND)
-    try:
-        _take(new, path)  # before the rename, so that no other process can write to the output in between
-        os.replace(partial, path)
-    except BaseException:
-        os.close(new)
-        raise
-    os.close(lock)
-    return new
 
 
 def _lines(path: Path) -> Iterator[tuple[bytes, dict]]:
@@ -385,14 +245,3 @@ def _ids_on_disk(lock: int, path: Path) -> set[str]:
             done.add(key)
             end += len(line)
     return done
-
-
-def _take(lock: int, path: Path) -> None:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        raise _taken(path) from error
-
-
-def _taken(path: Path) -> UserError:
-    return UserError(f"{path} is being written by another process. Wait for it, or choose another path.")

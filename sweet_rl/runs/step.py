@@ -28,9 +28,10 @@ from typing import Annotated, Any, TypeVar
 from sweet_rl.cli import UNRECORDED, print_summary
 from sweet_rl.errors import ItemError, NothingMade, UserError
 from sweet_rl.progress import progress_bar, shown_regularly
-from sweet_rl.runs.run import DirectoryRun, Run
+from sweet_rl.runs.output import Output
+from sweet_rl.runs.run import Run
 
-Output = TypeVar("Output", Run, DirectoryRun)
+Opened = TypeVar("Opened", bound=Output)
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -53,8 +54,8 @@ class StepSettings:
 
 
 def run_step(
-    output: Output,
-    work: Callable[[Output], dict | Coroutine[Any, Any, dict]],
+    output: Opened,
+    work: Callable[[Opened], dict | Coroutine[Any, Any, dict]],
     show: Callable[[dict[str, Any]], None] = print_summary,
     may_be_empty: bool = False,
 ) -> dict[str, Any]:

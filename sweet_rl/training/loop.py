@@ -20,7 +20,7 @@ from sweet_rl.log_probs.shared_prefix import share_prompts
 from sweet_rl.log_probs.value_head import attach_value_head
 from sweet_rl.model_loading import load_weights, model_input, model_path
 from sweet_rl.records import read_records
-from sweet_rl.runs.run import DirectoryRun, directory_manifest
+from sweet_rl.runs.directory import DirectoryRun, directory_manifest
 from sweet_rl.training.arguments import CHECKPOINTS, training_arguments, weights_dtype
 from sweet_rl.training.checkpoints import (
     CheckpointSchedule,

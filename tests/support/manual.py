@@ -86,7 +86,12 @@ def _file_of(module: str) -> str:
 @cache
 def _read_variables() -> set[str]:
     """The variables of the environment that recipes and library read."""
-    files = [*ROOT.glob("scripts/*.sh"), ROOT / "dodo.py", *ROOT.glob("scripts/*.py"), *ROOT.glob("sweet_rl/**/*.py")]
+    files = [
+        *ROOT.glob("scripts/*.sh"),
+        ROOT / "configs" / "dodo.py",
+        *ROOT.glob("scripts/*.py"),
+        *ROOT.glob("sweet_rl/**/*.py"),
+    ]
     text = "".join(path.read_text(encoding="utf-8") for path in files)
     return set(re.findall(r'(?:\$\{|variable\("|environ(?:\.get\(|\[)")([A-Z_]+)\b', text))
 
@@ -112,7 +117,8 @@ def check_script(words: list[str]) -> None:
 
 def check_tasks(words) -> None:
     """The tasks and steps of doit are defined in dodo.py."""
-    defined = {"steps", *re.findall(r"^def task_(\w+)", (ROOT / "dodo.py").read_text(encoding="utf-8"), re.MULTILINE)}
+    recipe = (ROOT / "configs" / "dodo.py").read_text(encoding="utf-8")
+    defined = {"steps", *re.findall(r"^def task_(\w+)", recipe, re.MULTILINE)}
     for word in words:
         if re.match("[a-z]", word) and word not in ("definition", "status"):
             assert word.partition(":")[0] in defined, f"no task {word}"

@@ -4,14 +4,13 @@ import io
 
 import pytest
 
-from sweet_rl import progress
 from sweet_rl.progress import progress_bar
 
 
 @pytest.fixture
 def clock(monkeypatch):
     now = [100.0]
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr("tqdm.std.time", lambda: now[0])
     return now
 
 

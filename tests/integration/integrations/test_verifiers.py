@@ -31,11 +31,19 @@ pytestmark = [pytest.mark.slow, needs("vf-eval", "verifiers")]
 
 def evaluate(folder: Path, url: str, *words: str) -> Result:
     """`vf-eval sweet-rl-colbench` on tasks.jsonl; the traces are in FOLDER/outputs/run/traces.jsonl."""
-    return run_tool(
+    return run_verifiers(
         tool("vf-eval"), "sweet-rl-colbench", "-m", MODEL, "--client.base-url", url, "--no-push",
-        "--no-rich", "--run.name", "run", "--env.taskset.input-path", folder / "tasks.jsonl", *words,
-        cwd=folder, PYTHONPATH=str(ROOT),
+        "--no-rich", "--run.name", "run", "--env.taskset.input-path", folder / "tasks.jsonl", *words, cwd=folder,
     )  # fmt: skip
+
+
+def run_verifiers(*words: str | Path, cwd: Path) -> Result:
+    """Run a command of verifiers with the plug-in under the name that setup.py gives it."""
+    plugin = cwd / "plugins" / "sweet_rl_colbench"
+    plugin.parent.mkdir(exist_ok=True)
+    if not plugin.exists():
+        plugin.symlink_to(ROOT / "sweet_rl" / "integrations" / "verifiers_plugin")
+    return run_tool(*words, cwd=cwd, PYTHONPATH=f"{ROOT}:{plugin.parent}")
 
 
 def traces_of(folder: Path) -> Path:
@@ -48,7 +56,7 @@ def test_a_run_that_was_continued_has_the_dialogues_and_rewards_of_the_scripts(s
     lines = traces_of(folder).read_text().splitlines(keepends=True)
     traces_of(folder).write_text("".join(lines[::2]))  # as if killed before the others were written
     config = folder / "outputs" / "run" / "configs" / "resolved" / "eval.json"
-    resumed = run_tool(tool("vf-eval"), "@", config, "--resume", cwd=folder, PYTHONPATH=str(ROOT))
+    resumed = run_verifiers(tool("vf-eval"), "@", config, "--resume", cwd=folder)
     assert resumed.code == 0, resumed.err
     ours = graded_by_scripts(
         folder, served.url, "mini", task_type="mini", best_of_n=2, agent_prompt_path="mini_agent.txt"

@@ -32,6 +32,7 @@ def test_a_wheel_runs_its_scripts_with_its_settings_in_an_empty_folder(tmp_path)
         ]
         missing = [str(path) for path in files if not (package / name / path.relative_to(ROOT / folder)).exists()]
         assert files and missing == []
+    assert "sweet_rl.integrations.verifiers import" in (package.parent / "sweet_rl_colbench/__init__.py").read_text()
 
     # 3. It runs without the repository, by the short name of its own settings.
     place = tmp_path / "empty"

@@ -242,10 +242,10 @@ def test_gpus_that_cannot_be_given_are_refused_before_any_step(variables, named,
 
 
 @pytest.mark.parametrize(("name", "variables", "flags"), [
-    ("run_backend", {"HUMAN_GPUS": "0,1,2,3"}, ["--human_gpus 0,1,2,3", "--nproc_per_node 4", "--at_once 2"]),
+    ("run_backend", {"HUMAN_GPUS": "0,1,2,3"}, ["--tasks colbench/backend/tr", "--nproc_per_node 4", "--at_once 2"]),
     ("run_backend", {"HUMAN_SERVER": "n:1", "TRAIN_FLAGS": "--zero_stage 3"}, ["--hostname n:1", "=--zero_stage 3"]),
     ("run_frontend", {"HUMAN_SERVER": "n:1"}, ["--critic_model Qwen/Qwen2-VL-7B-Instruct", "value_critic.yaml"]),
-    ("run_one_gpu", {}, ["--human_share 0.5", "--launch python", "--at_once 1", "configs/one_gpu/critic.yaml"]),
+    ("run_one_gpu", {}, ["--env_model Qwen/Qwen2.5", "--launch python", "--at_once 1", "configs/one_gpu/critic.yaml"]),
 ])  # fmt: skip
 def test_what_a_run_needs_is_checked_before_anything_is_started(name, variables, flags, tmp_path):
     note = f'printf "%q " "$@" >{tmp_path}/words; echo FAILED: disk; exit 1'

@@ -37,7 +37,8 @@ def settings_of(monkeypatch, place, tmp_path):
     def opened(path, settings, inputs):
         raise Opened(settings)
 
-    monkeypatch.setattr("sweet_rl.runs.run.Manifest", opened)
+    for module in ("run", "directory"):
+        monkeypatch.setattr(f"sweet_rl.runs.{module}.Manifest", opened)
 
     def settings_of(script: Script, **flags) -> dict:
         with pytest.raises(Opened) as stopped:

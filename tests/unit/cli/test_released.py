@@ -13,7 +13,7 @@ from functools import cache
 
 import pytest
 
-from sweet_rl.cli import parse_flags, released
+from sweet_rl.cli import parse_flags, released, released_training
 from sweet_rl.errors import UserError
 from tests.support.command_line import ROOT, call, words_of
 
@@ -25,7 +25,7 @@ WHERE = {
     "rank_best_of_n": released.RANK,
     "generate_random_pairs_from_ranks": released.PAIRS,
     "filter_websites": released.FILTER,
-    "train_dpo": released.TRAIN_DPO,
+    "train_dpo": released_training.TRAIN_DPO,
     "visualize_dialogue_histories": released.VISUALIZE,
     "visualize_design_dialogue_histories": released.VISUALIZE_DESIGN,
 }

@@ -9,7 +9,8 @@ import pytest
 
 from sweet_rl.errors import UserError
 from sweet_rl.runs import manifest
-from sweet_rl.runs.run import directory_manifest, open_run
+from sweet_rl.runs.directory import directory_manifest
+from sweet_rl.runs.run import open_run
 
 OLD, NEW = {"k": 1}, {"k": 2}
 STEPS = 60  # more than any of these runs needs

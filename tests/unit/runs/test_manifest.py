@@ -45,7 +45,7 @@ def test_a_number_is_not_its_text_nor_a_truth_value(tmp_path):
     assert differences({"a": (1, 2)}, {"a": [1, 2]}, tmp_path) == []
 
 
-def test_the_seed_the_versions_and_the_date_of_prompts_stand_in_the_manifest(tmp_path):
+def test_the_seed_and_the_versions_stand_in_the_manifest(tmp_path):
     Manifest(tmp_path / "m.json", {"seed": 7}, []).write()
     content = json.loads((tmp_path / "m.json").read_text())
     assert content["seed"] == content["settings"]["seed"] == 7 and content["status"] == "running"

@@ -6,8 +6,9 @@ import os
 import pytest
 
 from sweet_rl.errors import UserError
+from sweet_rl.runs.directory import directory_manifest
 from sweet_rl.runs.paths import check_paths
-from sweet_rl.runs.run import directory_manifest, open_run
+from sweet_rl.runs.run import open_run
 from sweet_rl.runs.shards import gather
 from sweet_rl.runs.texts import write_texts
 

@@ -4,8 +4,9 @@ import os
 import pytest
 
 from sweet_rl.errors import RecordError, UserError
+from sweet_rl.runs.directory import directory_manifest
 from sweet_rl.runs.manifest import hash_input
-from sweet_rl.runs.run import check_output, directory_manifest, open_run
+from sweet_rl.runs.run import check_output, open_run
 from sweet_rl.runs.texts import write_texts
 
 SETTINGS = {"seed": 3, "k": 2, "model": "m"}

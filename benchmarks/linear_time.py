@@ -1,35 +1,34 @@
-"""What reads a model's text in our own process takes time linear in its length, whatever the text.
+"""Whether what reads a model's text in our own process takes time linear in its length, whatever the text.
+
+    python benchmarks/linear_time.py            # all readers: a few seconds
+    python benchmarks/linear_time.py page leak  # some of them
 
 A text is an opening, one piece over and over, and an end; pieces are what the patterns look for, alone and in pairs.
-One that is four times as long may take no more than eight times the CPU time.
+Printed for each reader: by how much the CPU time grows at most if a text gets four times as long (4 if linear, 16 if
+quadratic), and with which text. Texts that are read within 8 ms are not counted.
 """
 
+from __future__ import annotations
+
 import random
+import sys
 import time
 from itertools import product
-
-import pytest
 
 from sweet_rl.chat_markup import family_of, messages_in
 from sweet_rl.credit.judge import MARKUP, read_verdict
 from sweet_rl.domains.backend.extract_code import call_prelude, code_candidates, function_name, imported_names
-from sweet_rl.domains.backend.hidden_tests import CodeGrader
 from sweet_rl.domains.backend.references import CHANCE
-from sweet_rl.domains.base import MAX_ANSWER_CHARS
-from sweet_rl.domains.frontend.cosine_similarity import PageGrader
 from sweet_rl.domains.frontend.extract_page import answered_page, without_pages
 from sweet_rl.domains.leaks import gives_away, holds_markup
 from sweet_rl.domains.simulated_human import cut_at_sentence
 from sweet_rl.models.thinking import without_thinking
-from sweet_rl.records import Task
 from sweet_rl.rendering import outside, scripts
 from sweet_rl.rendering.stylesheet import possible_classes
 from sweet_rl.sandbox.modules import modules_for
 from sweet_rl.sandbox.values import preview
 from sweet_rl.viewer.messages import messages_of
 from sweet_rl.viewer.views import EXPECTED_AND_GOT
-from tests.support.grading import grade
-from tests.unit.domains.frontend.test_cosine_similarity import PAGE, Browsers, Encoder
 
 REFERENCE = "import math\ndef f(x):\n    y = math.floor(x) * 2 + 1\n    return [y, x][0]\n"
 HOSTS = ("picsum.photos", "source.unsplash.com", "images.unsplash.com", "cdn.jsdelivr.net")
@@ -75,32 +74,23 @@ def cpu_seconds(reader, text: str) -> float:
     return time.thread_time() - start
 
 
-def is_linear(reader, opening: str, piece: str, end: str) -> bool:
+def growth(reader, opening: str, piece: str, end: str) -> float:
+    """By how much the CPU time grows from 2,000 characters to 8,000; 0 if 2,000 take less than 8 ms."""
     short, long = (opening + piece * (length // len(piece)) + end for length in (2_000, 8_000))
     if cpu_seconds(reader, short) < 0.008:
-        return True
-    return min(cpu_seconds(reader, long) for _ in range(3)) < 8 * min(cpu_seconds(reader, short) for _ in range(3))
+        return 0.0
+    return min(cpu_seconds(reader, long) for _ in range(3)) / min(cpu_seconds(reader, short) for _ in range(3))
 
 
-@pytest.mark.parametrize("name", READERS)
-def test_a_reader_of_texts_takes_linear_time(name):
-    draw = random.Random(name)
-    pairs = draw.sample([a + b for a, b in product(PIECES, repeat=2)], 150)
-    shapes = [(opening, piece, "\0") for opening in PIECES for piece in REPEATED]
-    shapes += [(draw.choice(["", *PIECES]), piece, draw.choice(ENDS)) for piece in [*PIECES, *pairs]]
-    assert [shape for shape in shapes if not is_linear(READERS[name], *shape)] == []
+def main() -> None:
+    for name in sys.argv[1:] or READERS:
+        draw = random.Random(name)
+        pairs = draw.sample([a + b for a, b in product(PIECES, repeat=2)], 150)
+        shapes = [(opening, piece, "\0") for opening in PIECES for piece in REPEATED]
+        shapes += [(draw.choice(["", *PIECES]), piece, draw.choice(ENDS)) for piece in [*PIECES, *pairs]]
+        worst, shape = max((growth(READERS[name], *shape), shape) for shape in shapes)
+        print(f"{name}: {f'{worst:.1f} times, {shape}' if worst else 'always below 8 ms'}", flush=True)
 
 
-def test_an_answer_of_more_than_a_million_characters_fails_unread():
-    code = "def f(x):\n    return x\n"
-    with CodeGrader(timeout=0.5, workers=1) as grader:
-        padded = code + "#" * (MAX_ANSWER_CHARS - len(code))
-        assert grade(grader, code, padded, {"t": "f(1)"}).reward == 1.0
-        graded = grade(grader, code, padded + "#", {"t": "f(1)"})
-    assert (graded.reward, graded.failure) == (0.0, "too long")
-    (page,) = PageGrader(Browsers(), Encoder()).grade_many([(Task("a", PAGE), PAGE + " " * MAX_ANSWER_CHARS)])
-    assert (page.reward, page.failure) == (0.0, "too long")
-
-
-def test_a_page_with_an_endless_character_reference_gets_the_whole_stylesheet():
-    assert possible_classes("<p class='&#" + "1" * 5000 + ";'>") is None
+if __name__ == "__main__":
+    main()

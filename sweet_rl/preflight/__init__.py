@@ -1,1 +1,0 @@
-"""Checks before a long run: what this machine lacks, said in seconds instead of hours (scripts/preflight.py)."""

@@ -1,5 +1,0 @@
-"""ColBench for `vf-eval sweet-rl-colbench`: verifiers finds a plug-in by the name of a top-level module."""
-
-from sweet_rl.integrations.verifiers import ColBench, ColBenchEnv, TurnHarness
-
-__all__ = ["ColBench", "ColBenchEnv", "TurnHarness"]
