@@ -5,11 +5,10 @@ import random
 
 import pytest
 
-from lab.task_synthesis.duplicates import Duplicates, _trigrams
+from lab.task_synthesis.duplicates import Duplicates
 from lab.task_synthesis.synthesis import Dropped, Passages, propose, select, trivial_answers
 from sweet_rl.errors import UserError
 from sweet_rl.records import Task
-from tests.unit.domains.test_linear_time import ENDS, PIECES, REPEATED, is_linear
 
 REFERENCE = "def fee(amount, member):\n    rate = 3 if member else 7\n    return min(amount * rate, 500)\n"
 CALLS = [f"fee({number}, {number % 2 == 0})" for number in range(1, 11)]
@@ -75,12 +74,6 @@ def test_the_same_code_under_other_names_and_nearly_the_same_words_are_duplicate
     ):
         calls = [call.replace("fee", "toll") for call in CALLS] if "toll" in reference else CALLS
         assert seen.add(propose(reply(reference, description, calls), 10)) is new
-
-
-def test_descriptions_are_read_in_linear_time():
-    shapes = [(opening, piece, "\0") for opening in PIECES for piece in REPEATED]
-    shapes += [("", piece, end) for piece in PIECES for end in ENDS]
-    assert [shape for shape in shapes if not is_linear(_trigrams, *shape)] == []
 
 
 def test_references_that_are_no_python_are_duplicates_if_their_words_are():
