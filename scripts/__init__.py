@@ -17,6 +17,7 @@ COMMANDS = {
     "colbench": "colbench",
     "preflight": "preflight",
     "simulate": "simulate_interactions",
+    "play-best": "play_best_of_n",
     "evaluate": "evaluate_code",
     "evaluate-html": "evaluate_html",
     "train": "train_dpo",

@@ -10,7 +10,7 @@ Any language model, without training:
 A language model that judges, on a server:
 
     python scripts/rank_best_of_n.py --critic_type judge --model_id meta-llama/Llama-3.1-8B-Instruct \
-        --hostname localhost:8000 --input_path candidates.jsonl --output_path judged.jsonl
+        --critic_settings '{"hostname": "localhost:8000"}' --input_path candidates.jsonl --output_path judged.jsonl
 
 Any critic, with answers placed by their reward:
 

@@ -54,7 +54,7 @@ rank() { # rank NAME FLAGS
 rank sweet --config $CONFIGS/ranking.yaml --model_id "$OUT/critic"
 rank seed --config $CONFIGS/ranking.yaml --model_id "$OUT/critic" --reference seed --reference_model_id $AGENT
 rank regression_head --config $CONFIGS/value_ranking.yaml --model_id "$OUT/critic_regression_head"
-rank pmi_sum --critic_type pmi --normalize none --model_id $AGENT
+rank pmi_sum --critic_type pmi --model_id $AGENT --critic_settings '{"normalize": "none"}'
 rank untrained --config $CONFIGS/ranking.yaml --model_id $AGENT
 rank without_c --config $CONFIGS/ranking.yaml --model_id "$OUT/critic_without_c" --no_prompt
 # 6 and 7. Turn pairs of three critics, and the policies that are trained on them.

@@ -97,10 +97,6 @@ class Simulation:
     selector: SelectorSettings | None = None
 
     def __post_init__(self) -> None:
-        if self.sampling.n > 1 and self.selector is None:
-            raise UserError(
-                f"--candidates is {self.sampling.n}: with several per turn, --critic has to choose one of them."
-            )
         if self.collection.record_logprobs:
             _check_on_policy(self.sampling, self.players.agent_prefix)
         scripts, name = self.domain.scripted_humans, self.players.env_model

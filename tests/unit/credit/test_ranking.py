@@ -11,7 +11,7 @@ import torch
 
 from sweet_rl.credit import ranking
 from sweet_rl.credit.candidate_texts import encoded_candidates, prompt_parts
-from sweet_rl.credit.critic_types import CriticFlags
+from sweet_rl.credit.critic_types import ChosenCritic, CriticFlags
 from sweet_rl.credit.ranking import processes_of, rank_file, ranked
 from sweet_rl.credit.turn_pairs import PairSettings, pair_file
 from sweet_rl.errors import UserError
@@ -141,7 +141,8 @@ def test_every_gpu_ranks_as_far_as_they_hold_critics(world, monkeypatch, critic_
     monkeypatch.setattr(ranking, "parameter_count", lambda path: 225_000)
     seed = world["seed"] if critic_type == "log_ratio" else None
     precision = {} if critic_type == "judge" else {"bf16": True}
-    critic = CriticFlags(critic_type, model_id=world["critic"], reference_model_id=seed, **precision).chosen
+    given = {"model_id": world["critic"], **precision, **({"reference_model_id": seed} if seed else {})}
+    critic = ChosenCritic(critic_type, given)
     expected = [{}] if each is None else [{"CUDA_VISIBLE_DEVICES": names} for names in each]
     assert processes_of(critic, None, shard) == expected
     assert processes_of(critic, 1, shard) == expected[:1]
