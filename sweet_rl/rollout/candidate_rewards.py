@@ -1,29 +1,95 @@
-"""Answers among candidates, placed by their reward (step 5): what a grader can tell, a critic need not guess.
+"""Rewards of the candidates that end the dialogue with an answer: what a grader can tell, a critic need not guess.
 
-A right one (reward 1) stands above all questions of its turn, any other below them. The critic's order among answers,
-and among questions, stays.
+They are made between steps 4 and 5; the ranking reads them if it is given `--place_answers`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
 
-from sweet_rl.domains import Domain
-from sweet_rl.domains.backend.environment import CodeGrading
+from sweet_rl.cli import to_settings
+from sweet_rl.domains import Domain, Grade, Grader
 from sweet_rl.errors import UserError
-from sweet_rl.models import Completion
+from sweet_rl.models.base import Completion
 from sweet_rl.progress import progress_bar
-from sweet_rl.records import Task, TurnCandidates
+from sweet_rl.records import Task, TurnCandidates, read_records
+from sweet_rl.runs.run import Run, open_run
+from sweet_rl.runs.step import StepSettings, run_step
 
-Rewards = dict[tuple[str, str], float | None]
-"""(id of the task, text of a candidate that answers) -> its reward; None if the reference cannot be graded against."""
 
+def grade_file(domain: Domain, grading: Any, input_path: str, output_path: str, step: StepSettings) -> dict[str, Any]:
+    """Write a file of candidates with `answer_rewards`. A killed run continues with the same call.
 
-def checked(domain: Domain) -> Domain:
-    """The domain. Raises UserError if it grades by likeness of pages, so that no reward says what is right."""
+    Args:
+        domain: Domain of the tasks.
+        grading: Settings that `domain.grader` takes.
+        input_path: Candidates of sample_best_of_n.py.
+        output_path: The same records, in the same order, with `answer_rewards`.
+        step: Number of records that are read, and whether an older output is replaced.
+
+    Returns:
+        The summary: turns, answers, right.
+
+    Raises:
+        UserError: A record has no task, or the tasks are another domain's; or, once the other records are written, the
+            machine failed on some.
+    """
     if domain.draws_pages:
-        raise UserError(f"--place_answers needs rewards that say what is right; --task_type {domain.name} has none.")
-    return domain
+        raise UserError(f"--task_type {domain.name} grades by likeness of pages: no reward says which answer is right.")
+    records = read_records(input_path, TurnCandidates, step.limit)
+    domain.check([_task(record, input_path) for record in records], input_path)
+
+    def grade(run: Run) -> dict[str, Any]:
+        missing = [record for record in records if record.id not in run.done]
+        failures = []
+        with domain.grader(grading) as grader, progress_bar(total=len(records), initial=len(run.done)) as bar:
+            print(grader.describe())
+            for record, failure in rewarded(missing, domain, grader):
+                if failure is None:
+                    run.write(record.to_dict())
+                else:
+                    failures.append(failure)
+                bar.update()
+        if failures:
+            raise UserError(
+                f"{len(failures)} turns have an answer that could not be graded on this machine ({failures[0]}); the "
+                f"others are in {run.path}. Run the same command again to do them."
+            )
+        run.sort(record.id for record in records)
+        rewards = [reward for row in run.records() for reward in row["answer_rewards"] if reward is not None]
+        return {"turns": len(run.done), "answers": len(rewards), "right": rewards.count(1.0)}
+
+    settings = to_settings(grading, step, task_type=domain.name)
+    return run_step(open_run(output_path, settings, [input_path, domain.source], step.overwrite), grade)
+
+
+def rewarded(
+    records: Sequence[TurnCandidates], domain: Domain, grader: Grader
+) -> Iterator[tuple[TurnCandidates, str | None]]:
+    """Yield each record with its `answer_rewards`, and what the machine did to one of its answers if it failed.
+
+    A text is graded once for each task.
+    """
+    answers: dict[tuple[str, str], tuple[Task, str]] = {}
+    for record in records:
+        task = _task(record, "the candidates")
+        for text in dict.fromkeys(record.additional_outputs):
+            answer = answer_of(domain, task, text)
+            if answer is not None:
+                answers[task.id, text] = task, answer
+    grades = zip(answers, grader.grade_many(answers.values()), strict=True)
+    known: dict[tuple[str, str], Grade] = {}
+    for record in records:
+        keys = [(_task(record, "the candidates").id, text) for text in record.additional_outputs]
+        for key in keys:
+            while key in answers and key not in known:
+                next_key, grade = next(grades)
+                known[next_key] = grade
+        found = [known.get(key) for key in keys]
+        failure = next((grade.machine for grade in found if grade is not None and grade.machine is not None), None)
+        yield replace(record, answer_rewards=[None if grade is None else grade.reward for grade in found]), failure
 
 
 def answer_of(domain: Domain, task: Task, text: str) -> str | None:
@@ -33,47 +99,10 @@ def answer_of(domain: Domain, task: Task, text: str) -> str | None:
     return environment.answer if environment.ending == "answered" else None
 
 
-def answer_rewards(domain: Domain, records: Iterable[TurnCandidates], path: str) -> Rewards:
-    """Grade all candidates that answer, each text of a task once.
-
-    Args:
-        domain: The domain of the tasks, with whose default settings they are graded.
-        records: Candidates.
-        path: Their file, for errors.
-
-    Raises:
-        UserError: A record has no task, the tasks are another domain's, or the machine failed.
-    """
-    answers: dict[tuple[str, str], tuple[Task, str]] = {}
-    tasks: list[Task] = []
-    for record in records:
-        if record.task is None:
-            raise UserError(f"{path}: candidates {record.id!r} have no task, which --place_answers needs.")
-        tasks.append(record.task)
-        for text in dict.fromkeys(record.additional_outputs):
-            if (answer := answer_of(domain, record.task, text)) is not None:
-                answers[record.task.id, text] = (record.task, answer)
-    domain.check(tasks, path)
-    with domain.grader(CodeGrading()) as grader:
-        grades = list(progress_bar(grader.grade_many(answers.values()), total=len(answers), desc="answers"))
-    failed = [grade.machine for grade in grades if grade.machine is not None]
-    if failed:
-        raise UserError(f"{len(failed)} answers could not be graded on this machine ({failed[0]}). Run it again.")
-    return {key: grade.reward for key, grade in zip(answers, grades, strict=True)}
-
-
-def placed(record: TurnCandidates, scores: Sequence[float], rewards: Rewards) -> list[float]:
-    """The scores of a turn's candidates, with right answers moved above all others and wrong ones below.
-
-    Args:
-        record: The candidates.
-        scores: The critic's score of each.
-        rewards: `answer_rewards`. Other candidates, and those whose reward is None, keep their score.
-    """
-    shift = 1 + max(scores, default=0.0) - min(scores, default=0.0)
-    task = record.task.id if record.task else ""
-    found = [rewards.get((task, text)) for text in record.additional_outputs]
-    return [
-        score if reward is None else score + (shift if reward == 1.0 else -shift)
-        for score, reward in zip(scores, found, strict=True)
-    ]
+def _task(record: TurnCandidates, where: str) -> Task:
+    if record.task is None:
+        raise UserError(
+            f"{where}: candidates {record.id!r} have no task to grade their answers by. Sample them again with "
+            "sample_best_of_n.py."
+        )
+    return record.task

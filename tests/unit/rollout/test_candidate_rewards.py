@@ -1,72 +1,38 @@
-"""Answers among candidates, placed by their reward: by hand, and through the ranking with the real sandbox."""
+"""Answers among candidates get their reward from the domain's grader, in the real sandbox."""
 
 from __future__ import annotations
 
-import json
-from functools import partial
+from dataclasses import replace
 
 import pytest
 
-from sweet_rl.credit.answers import answer_of, placed
-from sweet_rl.credit.critic_types import ChosenCritic
-from sweet_rl.credit.ranking import rank_file
+from sweet_rl.domains import FunctionGrader, Grade
+from sweet_rl.domains.backend.environment import CodeGrading
 from sweet_rl.errors import UserError
 from sweet_rl.records import Task, TurnCandidates, read_records
+from sweet_rl.rollout.candidate_rewards import answer_of, grade_file, rewarded
+from sweet_rl.runs.step import StepSettings
 from sweet_rl.task_types import load_domain
 from tests.support.command_line import write_rows
 
 RIGHT, WRONG, QUESTION = "I WANT TO ANSWER:\ndef double(x):\n    return x + x", "I WANT TO ANSWER:\nno", "Which x?"
-CRITIC = """
-from dataclasses import dataclass
-from sweet_rl.credit.critics import CriticType
-
-@dataclass(frozen=True)
-class Settings:
-    sign: int = 1
-
-class FirstIsBest:
-    def __init__(self, settings):
-        self.sign = settings.sign
-
-    def scores(self, records):
-        return [[-self.sign * float(place) for place in range(len(one.additional_outputs))] for one in records]
-
-CRITIC = CriticType(Settings, FirstIsBest)
-"""
+TASK = {
+    "id": "t",
+    "problem_description": "A function double(x).",
+    "ground_truth": "def double(x):\n    return 2 * x",
+    "test_cases": {"one": "double(2)", "two": "double(5)"},
+}
 
 
 def row(**changed):
-    task = {
-        "id": "t",
-        "problem_description": "A function double(x).",
-        "ground_truth": "def double(x):\n    return 2 * x",
-        "test_cases": {"one": "double(2)", "two": "double(5)"},
-    }
     texts = [WRONG, QUESTION, RIGHT, "Why?"]
-    return {"id": "t-0", "input": "...", "task": task, "older_output": "", "additional_outputs": texts} | changed
+    return {"id": "t-0", "input": "...", "task": TASK, "older_output": "", "additional_outputs": texts} | changed
 
 
-def ranked(tmp_path, rows, name="ranked.jsonl", domain=None, processes=None):
-    (tmp_path / "critic.py").write_text(CRITIC)
-    source, target = write_rows(tmp_path / "candidates.jsonl", rows), tmp_path / name
-    rank_file(
-        ChosenCritic(str(tmp_path / "critic.py")),
-        str(source),
-        str(target),
-        processes=processes,
-        answers=domain and partial(load_domain, domain),
-    )
-    return [record.judge_result for record in read_records(target, TurnCandidates)]
-
-
-def test_right_answers_stand_above_questions_and_others_below_in_the_order_of_the_critic():
-    rewards = {("t", "right"): 1.0, ("t", "wrong"): 0.0, ("t", "nearly"): 0.9, ("t", "unknown"): None}
-    texts = ["ask", "right", "wrong", "ask more", "right", "nearly", "unknown"]
-    record = TurnCandidates("...", "old", texts, task=Task("d", "g", id="t"))
-    found = placed(record, [0.5, -9.0, 3.0, 0.1, -8.0, 2.0, 0.2], rewards)
-    assert sorted(range(7), key=lambda place: -found[place]) == [4, 1, 0, 6, 3, 2, 5]
-    equal = placed(TurnCandidates("...", "old", ["ask", "wrong"], task=record.task), [1.0, 1.0], rewards)
-    assert equal[1] < equal[0]
+def graded(tmp_path, rows, domain="code"):
+    source, target = write_rows(tmp_path / "candidates.jsonl", rows), tmp_path / "graded.jsonl"
+    summary = grade_file(load_domain(domain), CodeGrading(), str(source), str(target), StepSettings())
+    return summary, read_records(target, TurnCandidates)
 
 
 def test_what_answers_is_asked_of_the_domain():
@@ -75,22 +41,49 @@ def test_what_answers_is_asked_of_the_domain():
     assert "return x + x" in (answer_of(load_domain("code"), task, RIGHT) or "")
 
 
-def test_candidates_are_graded_while_they_are_ranked(tmp_path):
-    assert ranked(tmp_path, [row()], domain="code") == [[2, 1, 3, 0]]
-    assert ranked(tmp_path, [row()], "as_scored.jsonl") == [[0, 1, 2, 3]], "without the flag the critic decides"
+def test_answers_get_their_reward_and_questions_none(tmp_path, capsys):
+    rows = [row(own="kept"), row(id="t-1", additional_outputs=["Why?", "How?"]), row(id="t-2")]
+    summary, records = graded(tmp_path, rows)
+    assert [record.answer_rewards for record in records] == [[0, None, 1, None], [None, None], [0, None, 1, None]]
+    assert [record.id for record in records] == ["t-0", "t-1", "t-2"] and records[0].extra == {"own": "kept"}
+    assert summary == {"turns": 3, "answers": 4, "right": 2}
+    graded(tmp_path, rows)
+    assert "already complete" in capsys.readouterr().out
 
 
-def test_each_of_several_processes_places_the_answers_of_its_part(tmp_path):
-    rows = [row(id=f"t-0-{turn}") for turn in range(4)]
-    assert ranked(tmp_path, rows, domain="code", processes=2) == [[2, 1, 3, 0]] * 4
+def test_a_text_is_graded_once_for_each_task():
+    asked = []
+
+    class Grader(FunctionGrader):
+        def grade_many(self, jobs):
+            for task, answer in jobs:
+                asked.append((task.id, answer))
+                yield Grade(1.0)
+
+    records = [TurnCandidates.from_dict(row(id=f"t-{turn}")) for turn in range(3)]
+    records.append(TurnCandidates.from_dict(row(id="u-0", task=TASK | {"id": "u"})))
+    found = [record.answer_rewards for record, _ in rewarded(records, load_domain("code"), Grader(lambda *_: 1.0))]
+    assert found == [[1, None, 1, None]] * 4
+    assert len(asked) == len(set(asked)) == 4
 
 
-def test_a_placed_file_is_not_continued_without_the_flag(tmp_path):
-    ranked(tmp_path, [row()], domain="code")
-    with pytest.raises(UserError, match="place_answers"):
-        ranked(tmp_path, [row()])
-    manifest = json.loads((tmp_path / "ranked.jsonl.manifest.json").read_text())
-    assert manifest["settings"]["place_answers"] == "code"
+def test_a_turn_that_the_machine_failed_is_left_to_the_next_call(tmp_path):
+    fails = [True]
+
+    class Grader(FunctionGrader):
+        def grade_many(self, jobs):
+            for task, _ in jobs:
+                yield Grade(None, machine="no memory") if task.id == "u" and fails else Grade(1.0)
+
+    domain = replace(load_domain("code"), grader=lambda settings: Grader(lambda *_: 1.0))
+    source = write_rows(tmp_path / "c.jsonl", [row(id="u-0", task=TASK | {"id": "u"}), row(id="t-1")])
+    call = (domain, CodeGrading(), str(source), str(tmp_path / "graded.jsonl"), StepSettings())
+    with pytest.raises(UserError, match="no memory.*again"):
+        grade_file(*call)
+    assert [record.id for record in read_records(tmp_path / "graded.jsonl", TurnCandidates)] == ["t-1"]
+    fails.clear()
+    grade_file(*call)
+    assert [record.id for record in read_records(tmp_path / "graded.jsonl", TurnCandidates)] == ["u-0", "t-1"]
 
 
 @pytest.mark.parametrize(("rows", "domain", "cause"), [
@@ -98,6 +91,7 @@ def test_a_placed_file_is_not_continued_without_the_flag(tmp_path):
     ([row(task={"problem_description": "d", "ground_truth": "g"})], "code", "test_cases"),
     ([row()], "html", "html"),
 ])  # fmt: skip
-def test_what_cannot_be_graded_is_refused_before_the_ranking(tmp_path, rows, domain, cause):
+def test_what_cannot_be_graded_is_refused_before_anything_is_written(tmp_path, rows, domain, cause):
     with pytest.raises(UserError, match=cause):
-        ranked(tmp_path, rows, domain=domain)
+        graded(tmp_path, rows, domain)
+    assert not (tmp_path / "graded.jsonl").exists()
