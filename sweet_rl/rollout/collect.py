@@ -32,7 +32,6 @@ class CollectionSettings:
         best_of_n: Number of dialogues per task.
         max_turns: Largest number of messages of the agent in one dialogue.
         exclude: List of tasks to leave out, JSONL, with a field `id` per row.
-        record_logprobs: Record the log-probs of the agent's sampled tokens in its messages.
         retry_failed: Play the dialogues again that are recorded as failed.
         seed: Random seed of the dialogues.
         concurrency: Largest number of dialogues in progress.
@@ -42,7 +41,6 @@ class CollectionSettings:
     best_of_n: int = 1
     max_turns: int = 10
     exclude: Annotated[str | None, UNRECORDED] = None  # an input, recorded by its hash
-    record_logprobs: bool = False
     retry_failed: Annotated[bool, UNRECORDED] = False
     seed: int = 0
     concurrency: Annotated[int, UNRECORDED] = 256

@@ -67,7 +67,7 @@ SCRIPTS = (
         ("output_path",), "max_turns", "input_path", "problem_description", 7, ("agent_model",),
         {"max_turns": "1", "temperature": "0.5", "top_p": "0.9", "max_tokens": "4", "best_of_n": "2", "num_tasks": "1",
          "agent_prefix": "Hm.", "agent_prompt_path": "code_agent.txt", "seed": "1", "agent_bf16": "True",
-         "record_logprobs": "True", "shard": "1/2"},
+         "shard": "1/2"},
     ),
     Script(
         "evaluate_code.py",
