@@ -135,7 +135,8 @@ def _sampling_logps(
     raise UserError(
         f"{where}: the agent's turns have no {missing}. Collect the dialogues with "
         "lab.policy_gradients.collect, the agent in this process or on vLLM. Or give --old_logprobs recomputed: the "
-        "model that training starts from computes the log-probs, and a dialogue without token ids is trained on those of its text."
+        "model that training starts from computes the log-probs, and a dialogue without token ids is trained on those "
+        "of its text."
     )
 
 

@@ -62,18 +62,18 @@ async def collect(
     """Play the `jobs` that the output does not hold; in the end its records are in their order.
 
     Args:
-        output: the open output; trajectories are appended to it.
-        jobs: all dialogues of the run.
-        dialogue_setup: the two sides and the rules.
-        concurrency: largest number of dialogues in progress.
-        models: the models of both sides, by their name in the summary. They are checked first and closed at the end,
+        output: The open output, to which trajectories are appended.
+        jobs: All dialogues of the run.
+        dialogue_setup: The two sides and the rules.
+        concurrency: Largest number of dialogues in progress.
+        models: The models of both sides, by their name in the summary. They are checked first and closed at the end,
             as are the human and `choose` if they have a `close`.
 
     Returns:
         The summary of the whole output (`summarise_dialogues`), with the models' own figures.
 
     Raises:
-        UserError: no dialogue can work, for example because a server does not have the model.
+        UserError: No dialogue can work, for example because a server does not have the model.
     """
     before, start = len(output.done), time.monotonic()
 
@@ -166,9 +166,9 @@ def summarise_dialogues(rows: Iterable[dict], seconds: float | None = None, befo
     the agent that are empty or were cut by the token limit, tokens of both sides, leaks, speeds.
 
     Args:
-        rows: trajectories as they are on disk; they are read once and not kept.
-        seconds: time that all rows but the first `before` took.
-        before: number of rows of an earlier, interrupted process; they are left out of the speeds.
+        rows: Trajectories as they are on disk; they are read once and not kept.
+        seconds: Time that all rows but the first `before` took.
+        before: Number of rows of an earlier, interrupted process; they are left out of the speeds.
     """
     endings: Counter[str] = Counter()
     failures: Counter[str] = Counter()
