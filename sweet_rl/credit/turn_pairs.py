@@ -14,7 +14,7 @@ import numpy as np
 
 from sweet_rl.chat_markup import recognised
 from sweet_rl.cli import to_settings
-from sweet_rl.credit.candidate_texts import completion_part, prompt_parts
+from sweet_rl.credit.candidate_parts import completion_part, prompt_parts
 from sweet_rl.errors import UserError
 from sweet_rl.progress import progress_bar
 from sweet_rl.records import PreferencePair, TurnCandidates, read_records, seed_for

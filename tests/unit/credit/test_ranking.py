@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from sweet_rl.credit import ranking
-from sweet_rl.credit.candidate_texts import encoded_candidates, prompt_parts
+from sweet_rl.credit.candidate_parts import prompt_parts
+from sweet_rl.credit.candidate_texts import encoded_candidates
 from sweet_rl.credit.critic_types import ChosenCritic, CriticFlags
 from sweet_rl.credit.ranking import placed, processes_of, rank_file, ranked
 from sweet_rl.credit.turn_pairs import PairSettings, pair_file
