@@ -115,7 +115,8 @@ class CriticFlags(SweetSettings):
     Of the SWEET critic's flags a critic of another type takes `model_id` alone, if it has such a setting.
 
     Attributes:
-        model_id: Model of the critic: directory or hub name; a server's name for it if a judge has a `hostname`.
+        model_id: Model of the critic, which every built-in one needs: directory or hub name; a server's name for it if
+            a judge has a `hostname`.
         critic_type: Critic: log_ratio (the SWEET critic: advantage, equation 3 of the paper), pmi (one language model
             with and without the reference solution, untrained), value (model of train_value.py), judge (language model
             that compares candidates, knockout), or the path of a Python file with a CRITIC (docs/critics.md).
