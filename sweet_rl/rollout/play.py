@@ -186,8 +186,8 @@ class _Dialogue:
 
     def _label(self, messages: list[Message]) -> None:
         """Note the oracle's word on the agent's message after `messages`."""
-        message = self.environment.dialogue[-1]
         if self.setup.label_turn is not None:
+            message = self.environment.dialogue[-1]
             word = self.setup.label_turn(self.task, messages, message["content"])
             if word is not None:
                 message["oracle"] = word

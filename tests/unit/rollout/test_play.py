@@ -125,6 +125,17 @@ def test_a_mistake_in_the_rules_is_the_domains_and_not_the_agents(tiny_agent):
     assert (failure["side"], failure["kind"]) == ("domain", "AttributeError") and "over" in failure["message"]
 
 
+@pytest.mark.parametrize("error", [StopIteration("no more"), ModelError("server", "gone"), KeyError("x")])
+def test_whatever_the_rules_raise_is_a_failure_of_the_domain(error):
+    class Odd(AnswerEnvironment):
+        def step(self, completion, prompt_text=None):
+            raise error
+
+    setup = DialogueSetup(SeedAgent(), SeedHuman(), partial(begin, rules=Odd), SAMPLING)
+    failure = asyncio.run(play(TASKS[0], 0, setup)).failure
+    assert failure["side"] == "domain" and failure["kind"] in (type(error).__name__, "server")
+
+
 def test_a_refused_key_ends_the_run_with_a_message(tiny_agent):
     with pytest.raises(UserError, match="human: .*key"):
         played(tiny_agent, BrokenHuman(ModelError("auth", "wrong")))
