@@ -81,7 +81,8 @@ def write_pairs(
     """
     siblings: dict[str, list[Trajectory]] = {}
     for one in file.light:
-        siblings.setdefault(one.task.id, []).append(one)
+        if one.is_graded and one.turns:
+            siblings.setdefault(one.task.id, []).append(one)
 
     def pair(run: Run) -> dict:
         for group in siblings.values():  # the texts of one task at a time are in memory
