@@ -113,6 +113,13 @@ SCRIPTS = (
          "bf16": "True", "shard": "1/2"},
     ),
     Script(
+        "grade_candidates.py",
+        {"input_path": "{place}/ranked.jsonl", "output_path": "{out}/made.jsonl", "task_type": "mini",
+         "sandbox": "limits"},
+        ("output_path",), "timeout", "input_path", "additional_outputs", "no list",
+        other={"timeout": "2", "memory_mb": "100", "limit": "1", "task_type": "code"},
+    ),
+    Script(
         "rank_best_of_n.py",
         {"model_id": "{place}/model", "reference_model_id": "{place}/model", "input_path": "{place}/ranked.jsonl",
          "output_path": "{out}/made.jsonl"},
