@@ -153,8 +153,7 @@ class Encoder:
                 self.chat.reply_header,
                 self.chat.name,
             )
-        own = Markup(self.chat.reply_header, self.chat.eos_text, self.chat.bos_text)
-        return last_reply_parts(strings, own, places[0])
+        return last_reply_parts(strings, self.chat, places[0])
 
     def ends_open(self, parts: list[Part]) -> bool:
         """Whether the last part is a turn without an end-of-turn token."""
