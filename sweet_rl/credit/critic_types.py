@@ -13,9 +13,9 @@ from sweet_rl.cli import build, to_settings
 from sweet_rl.credit import judge, pmi, sweet_critic, value_critic
 from sweet_rl.credit.critics import CheckedCritic, CriticType
 from sweet_rl.credit.sweet_critic import SweetSettings
-from sweet_rl.errors import UserError
+from sweet_rl.errors import ItemError, UserError
 from sweet_rl.model_loading import check_loadable, model_input
-from sweet_rl.user_file import load_from_file
+from sweet_rl.user_file import error_in, load_from_file
 
 CRITICS = {
     "log_ratio": sweet_critic.CRITIC,
@@ -51,8 +51,17 @@ class ChosenCritic:
         return build(self.kind.settings, self.given, f"--critic_type {self.critic_type}")
 
     def load(self) -> CheckedCritic:
-        """Load the critic. Raises UserError if a model is not there, or the critic has no `scores`."""
-        return CheckedCritic(self.kind.load(self.settings), self.critic_type)
+        """Load the critic. Raises UserError if a model is not there, the critic has no `scores`, or its file fails."""
+        if self.critic_type in CRITICS:
+            return CheckedCritic(self.kind.load(self.settings), self.critic_type)
+        source = Path(self.critic_type).resolve()
+        try:
+            critic = self.kind.load(self.settings)
+        except (ItemError, UserError):
+            raise
+        except (Exception, SystemExit) as error:
+            raise UserError(f"--critic_type: {error_in(source, error)}") from error
+        return CheckedCritic(critic, self.critic_type, source)
 
     def seeded(self, seed: int) -> ChosenCritic:
         """The same with this random seed, if it has such a setting that is not given."""

@@ -191,6 +191,33 @@ def test_a_file_that_is_no_critic_is_refused_by_what_is_wrong_in_it(tmp_path, ch
         rank_file(ChosenCritic(str(path)), candidates(tmp_path), str(tmp_path / "out.jsonl"))
 
 
+@pytest.mark.parametrize("error", ["KeyError('x')", "StopIteration()", "SystemExit(3)"])
+@pytest.mark.parametrize("begins", ["        self.words =", "        return [[", "async"])
+def test_what_a_file_raises_is_named_with_its_line(tmp_path, begins, error):
+    text = SHORT
+    if begins == "async":
+        text, begins = text.replace("def scores", "async def scores"), "        return [["
+    text = text.replace(begins, f"        raise {error}\n{begins}")
+    path = tmp_path / "bad.py"
+    path.write_text(text)
+    kind = "RuntimeError" if "async" in text and "Stop" in error else error.partition("(")[0]
+    line = text.partition(f"raise {error}")[0].count("\n") + 1
+    with pytest.raises(UserError, match=f"bad.py, line {line}: {kind}"):
+        rank_file(ChosenCritic(str(path)), candidates(tmp_path), str(tmp_path / "out.jsonl"))
+
+
+def test_a_file_cannot_change_the_records_that_it_scores(tmp_path):
+    path = tmp_path / "changes.py"
+    changes = "for record in records: record.additional_outputs.sort(); record.task = None"
+    path.write_text(
+        SHORT.replace("    def scores(self, records):", f"    def scores(self, records):\n        {changes}")
+    )
+    source, out = candidates(tmp_path), tmp_path / "ranked.jsonl"
+    rank_file(ChosenCritic(str(path)), source, str(out))
+    texts = [record.additional_outputs for record in read_records(out, TurnCandidates)]
+    assert texts == [record.additional_outputs for record in read_records(source, TurnCandidates)]
+
+
 def test_a_coroutine_that_scores_and_closes_is_awaited(tmp_path):
     text = SHORT.replace("    def scores", "    async def scores") + (
         "\n\nasync def close(self):\n    self.words = None\n\n\nShort.close = close\n"
