@@ -23,6 +23,11 @@ def variable(name, default):
     return os.environ.get(name) or default
 
 
+def critic_settings(**settings):
+    """The flag with the settings of a critic, as one word, because commands are split at their spaces."""
+    return f"--critic_settings '{json.dumps(settings, separators=(',', ':'))}'"
+
+
 WORLD = variable("WORLD", "quick")  # quick or hard: an embedded world; paper: the paper's models on ColBench
 PAPER, SMOKE = WORLD == "paper", bool(variable("SMOKE", ""))  # SMOKE: an embedded world, on a handful of tasks
 OUT = variable("OUT", f"runs/{WORLD}-smoke" if SMOKE else f"runs/{WORLD}")
@@ -50,7 +55,8 @@ if PAPER:
     TEST_TASKS = variable("TEST_TASKS", "colbench/backend/test")
     PLAY += f" --env_model {HUMAN} --hostname {SERVERS[HUMAN]}"
     GRADE = f"--tokenizer {AGENT}"
-    ACT, ACT_VALUE = f"--critic_reference_model_id {AGENT} --critic_bf16", "--critic_bf16"
+    ACT = f"--critic_reference_model_id {AGENT} --critic_bf16"
+    ACT_VALUE = critic_settings(bf16=True)
     SHARES, ALL_DIALOGUES = {3000: 1000, 9000: 3000}, 15000  # dialogues: their tasks
     BEST_OF = (2, 4, 8, 16, 32)
     OTHERS = {"strong": (STRONG, "Llama-3.1-70B-Instruct")}  # of Table 2: name of the run, model, name of the row
@@ -136,13 +142,13 @@ def steps_in_shards(output, command):
     yield joined | {"file_dep": parts}
 
 
-def play(output, config, agent, tasks, seed, flags=""):
+def play(output, config, agent, tasks, seed, flags="", script="simulate_interactions"):
     """Step 1: dialogues of an agent with the human."""
     if SERVERS.get(agent):
         flags += f" --agent_hostname {SERVERS[agent]}"
     if agent in ("gpt-4o", "o1-mini"):
         flags += f" --agent_engine openai --cache {OUT}/paid_calls"
-    command = f"{LAUNCH_MODEL} scripts/simulate_interactions.py --config {CONFIGS}/{config}.yaml --agent_model {agent}"
+    command = f"{LAUNCH_MODEL} scripts/{script}.py --config {CONFIGS}/{config}.yaml --agent_model {agent}"
     command += f" {flags} {PLAY} --input_path {tasks} --output_path {output} --seed {seed}"
     yield from steps_in_shards(output, command)
 
@@ -155,9 +161,9 @@ def train(output, script, config, agent, dataset, seed, flags=""):
     return step(output, f"{command} --save_path {output} --seed {seed} {flags} {TRAIN}")
 
 
-def evaluate(run, agent, seed, flags="", config="evaluation"):
+def evaluate(run, agent, seed, flags="", config="evaluation", script="simulate_interactions"):
     """Step 8: steps 1 and 2 on the test tasks."""
-    yield from play(f"{run}.test.jsonl", config, agent, TEST_TASKS, seed, flags)
+    yield from play(f"{run}.test.jsonl", config, agent, TEST_TASKS, seed, flags, script)
     command = f"{LAUNCH_CPU} scripts/evaluate_code.py --input_path {run}.test.jsonl --output_path {run}.graded.jsonl"
     yield step(f"{run}.graded.jsonl", command)
 
@@ -231,7 +237,7 @@ ACTORS = {
 }
 if JUDGE:
     server = variable("JUDGE_SERVER", "localhost:8001")
-    ACTORS["LLM as a judge"] = "judge", f"--critic_type judge --critic {JUDGE} --critic_hostname {server}"
+    ACTORS["LLM as a judge"] = "judge", f"--critic_type judge --critic {JUDGE} {critic_settings(hostname=server)}"
 
 
 def task_steps():
@@ -259,7 +265,7 @@ def task_steps():
         for number in BEST_OF:
             for run, flags in ACTORS.values():
                 flags = f"--candidates {number} {flags.replace('CRITICS', folder)}"
-                yield from evaluate(f"{folder}/act_{run}_{number}", AGENT, seed, flags)
+                yield from evaluate(f"{folder}/act_{run}_{number}", AGENT, seed, flags, script="play_best_of_n")
         for tasks in SHARES.values():
             yield from method(f"{folder}/first_{tasks}_tasks", AGENT, dialogues, seed, f"{GRADE} --num_tasks {tasks}")
 

@@ -35,9 +35,7 @@ def main(
     human: Annotated[HumanSettings, prefix("human_")],
     sampling: Annotated[Sampling, prefix("", n=None, seed=None)],
     grading: Annotated[CodeGrading, prefix("", timeout=None, memory_mb=None, paper_grader=None)],
-    collection: Annotated[
-        CollectionSettings, prefix("", num_tasks="limit", best_of_n=None, record_logprobs=None)
-    ] = PAPER_TASKS,
+    collection: Annotated[CollectionSettings, prefix("", num_tasks="limit", best_of_n=None)] = PAPER_TASKS,
     calls: Annotated[CallSettings, prefix("", cache=None)] = CACHED,
     overwrite: bool = False,
 ) -> None:

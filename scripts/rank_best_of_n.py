@@ -10,11 +10,11 @@ Any language model, without training:
 A language model that judges, on a server:
 
     python scripts/rank_best_of_n.py --critic_type judge --model_id meta-llama/Llama-3.1-8B-Instruct \
-        --hostname localhost:8000 --input_path candidates.jsonl --output_path judged.jsonl
+        --critic_settings '{"hostname": "localhost:8000"}' --input_path candidates.jsonl --output_path judged.jsonl
 
-Any critic, with answers placed by their reward:
+Any critic, with answers placed by their reward (grade_candidates.py):
 
-    python scripts/rank_best_of_n.py --model_id critic --place_answers --input_path candidates.jsonl \
+    python scripts/rank_best_of_n.py --model_id critic --place_answers --input_path graded_candidates.jsonl \
         --output_path ranked.jsonl
 
 A critic of your own (docs/critics.md):
@@ -27,14 +27,11 @@ The prompt of a turn is computed once for all its candidates. A killed run is co
 
 from __future__ import annotations
 
-from functools import partial
-
 from sweet_rl.cli import run
 from sweet_rl.cli.released import RANK
 from sweet_rl.credit.critic_types import CriticFlags
 from sweet_rl.credit.ranking import rank_file
 from sweet_rl.runs.step import StepSettings
-from sweet_rl.task_types import load_domain
 
 
 def main(
@@ -43,22 +40,19 @@ def main(
     output_path: str,
     step: StepSettings,
     place_answers: bool = False,
-    task_type: str = "code",
     processes: int | None = None,
 ) -> None:
     """Rank candidates by a critic.
 
     Args:
-        input_path: Candidates of sample_best_of_n.py.
+        input_path: Candidates of sample_best_of_n.py, or of grade_candidates.py.
         output_path: The same records, ranked.
-        place_answers: Grade the candidates that end the dialogue with an answer. A right one (reward 1) stands above
-            all questions of its turn, any other below them; the critic's order among answers, and among questions,
-            stays. Recommended with --reference seed, which gives right answers no credit (docs/critics.md).
-        task_type: Domain that grades them: code, mini, or the path of a Python file with a DOMAIN.
+        place_answers: Place candidates that answer by the file's answer_rewards. A right answer (reward 1) stands
+            above all questions of its turn, any other below them; the critic's order among answers, and among
+            questions, stays. Recommended with --reference seed, which gives right answers no credit (docs/critics.md).
         processes: Number of processes that rank a part each; default: as many as the GPUs of this machine hold critics.
     """
-    answers = partial(load_domain, task_type) if place_answers else None
-    rank_file(critic.chosen, input_path, output_path, step, processes, answers)
+    rank_file(critic.chosen, input_path, output_path, step, processes, place_answers)
 
 
 if __name__ == "__main__":

@@ -10,13 +10,13 @@ from __future__ import annotations
 from typing import Annotated
 
 from sweet_rl.cli import prefix, run
-from sweet_rl.credit.critic_types import TurnCriticFlags
+from sweet_rl.credit.critic_types import CriticFlags
 from sweet_rl.credit.turn_credit import score_turns_file
 from sweet_rl.runs.step import StepSettings
 
 
 def main(
-    critic: TurnCriticFlags,
+    critic: CriticFlags,
     input_path: str,
     output_path: str,
     step: Annotated[StepSettings, prefix("", shard=None)],

@@ -33,8 +33,6 @@ from typing import Annotated
 
 from sweet_rl.cli import prefix, run
 from sweet_rl.cli.released import SIMULATE
-from sweet_rl.credit.best_of_n import best_of_n
-from sweet_rl.credit.critic_types import CriticFlags
 from sweet_rl.domains import HumanSettings
 from sweet_rl.models import CallSettings, ModelSettings, Sampling
 from sweet_rl.rendering.settings import BrowserSettings
@@ -44,9 +42,6 @@ from sweet_rl.runs.step import StepSettings
 from sweet_rl.task_types import load_domain
 
 ENV_FLAGS = prefix("env_", hostname="hostname", tokenizer=None, api_key_variable="api_key_variable")
-CRITIC_FLAGS = prefix(
-    "critic_", model_id="critic", critic_type="critic_type", critic_settings="critic_settings", seed=None
-)
 
 
 def main(
@@ -54,14 +49,13 @@ def main(
     output_path: str,
     players: PlayerSettings,
     collection: CollectionSettings,
-    sampling: Annotated[Sampling, prefix("", n="candidates", seed=None)],
+    sampling: Annotated[Sampling, prefix("", n=None, seed=None)],
     agent: Annotated[ModelSettings, prefix("agent_")],
     env: Annotated[ModelSettings, ENV_FLAGS],
     calls: CallSettings,
     human: Annotated[HumanSettings, prefix("env_", retry_leaks="retry_leaks")],
     pages: BrowserSettings,
     step: Annotated[StepSettings, prefix("", limit=None)],
-    critic: Annotated[CriticFlags | None, CRITIC_FLAGS] = None,
     task_type: str = "code",
 ) -> None:
     """Simulate dialogues.
@@ -72,9 +66,8 @@ def main(
         task_type: Domain: code (Backend Programming), html (Frontend Design), mini, or the path of a
             Python file with a DOMAIN.
     """
-    selector = None if critic is None else best_of_n(critic.chosen.seeded(collection.seed))
     domain = load_domain(task_type)
-    simulation = Simulation(domain, players, collection, sampling, agent, env, calls, human, pages, selector)
+    simulation = Simulation(domain, players, collection, sampling, agent, env, calls, human, pages)
     simulation.run(input_path, output_path, step)
 
 

@@ -44,17 +44,23 @@ def load_from_file(path: str | Path, name: str, flag: str) -> Any:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         del sys.modules[module_name]
-        line = line_of(error, path)
-        place = f", line {line}" if line else ""
-        raise UserError(f"{flag}: {path}{place}: {type(error).__name__}: {error}") from error
+        raise UserError(f"{flag}: {error_in(path, error)}") from error
     if not hasattr(module, name):
         raise UserError(f"{flag}: {path} defines no {name}.")
     return getattr(module, name)
 
 
+def error_in(path: Path, error: BaseException) -> str:
+    """The file, its line that had the last part in the error, and the error, in one line of text."""
+    line = line_of(error, path)
+    return f"{path}{f', line {line}' if line else ''}: {type(error).__name__}: {error}"
+
+
 def line_of(error: BaseException, path: Path) -> int | None:
-    """The number of the last line of the file that had a part in the error; None if it had none."""
+    """The number of the last line of the file that had a part in the error or in its cause; None if it had none."""
     if isinstance(error, SyntaxError) and error.filename == str(path):
         return error.lineno
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
-    return lines[-1] if lines else None
+    if lines:
+        return lines[-1]
+    return None if error.__cause__ is None else line_of(error.__cause__, path)

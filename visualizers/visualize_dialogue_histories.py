@@ -14,13 +14,13 @@ from typing import Annotated
 
 from sweet_rl.cli import prefix, run
 from sweet_rl.cli.released import VISUALIZE
-from sweet_rl.credit.critic_types import TurnCriticFlags
+from sweet_rl.credit.critic_types import CriticFlags
 from sweet_rl.viewer.show import ViewSettings, show
 
 
 def main(
     view: ViewSettings,
-    credit: Annotated[TurnCriticFlags | None, prefix("", model_id="critic")] = None,
+    credit: Annotated[CriticFlags | None, prefix("", model_id="critic")] = None,
 ) -> None:
     """Make a page of a file's dialogues, candidates or pairs."""
     show(view, credit and credit.chosen)

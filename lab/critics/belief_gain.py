@@ -58,6 +58,10 @@ class BeliefGainSettings(AskedHuman, TokenCriticSettings):
         return {name: value for name, value in super().to_settings().items() if name in names} | asked
 
 
+REPLIES = "additional_replies"
+"""Field of a row of candidates: the human's reply to each, if it is known ("" for none)."""
+
+
 class BeliefGainCritic:
     """Scores candidates by their belief gain.
 
@@ -117,7 +121,7 @@ class BeliefGainCritic:
                 f"candidates {record.id!r}: no 'dialogue', so it cannot be continued. Sample the candidates again with "
                 "sample_best_of_n.py."
             )
-        if self._human is not None and self._domain is not None and record.additional_replies is None:
+        if self._human is not None and self._domain is not None and REPLIES not in record.extra:
             self._domain.check([record.task], f"candidates {record.id!r}")
         spoken = [without_thinking(text) for text in record.additional_outputs]
         questions = [index for index, text in enumerate(spoken) if ANSWER_MARKER not in text]
@@ -140,8 +144,8 @@ class BeliefGainCritic:
         return list(zip(*(encoded_candidates(record, self.chat, hint) for hint in (True, False)), strict=True))
 
     async def _reply(self, record: TurnCandidates, index: int, text: str) -> str:
-        if record.additional_replies is not None:
-            return record.additional_replies[index]
+        if REPLIES in record.extra:
+            return record.extra[REPLIES][index]
         if self._human is None:
             return ""
         dialogue = [*record.dialogue, {"role": "assistant", "content": text}]

@@ -61,7 +61,7 @@ policy() { # policy NAME FLAGS of rank_best_of_n.py
 policy pmi_belief --critic_type lab/critics/pmi_belief.py \
     --critic_settings "{\"model_id\": \"$AGENT\", \"normalize\": \"none\", $HUMAN}"
 policy belief_reply --critic_type lab/critics/belief_gain.py --critic_settings "{\"model_id\": \"$AGENT\", $HUMAN}"
-policy pmi_sum --critic_type pmi --model_id "$AGENT" --normalize none
+policy pmi_sum --critic_type pmi --model_id "$AGENT" --critic_settings '{"normalize": "none"}'
 policy critic_sum --config "$CONFIGS"/ranking.yaml --model_id "$RUN/critic" --normalize none
 python scripts/compare_runs.py --baselines SWEET-RL --output_path "$RUN/policies.json" --overwrite \
     --markdown_path "$RUN/policies.md" --runs "SWEET-RL=$RUN/sweet.graded.jsonl,\

@@ -133,9 +133,10 @@ def _sampling_logps(
         return np.asarray(logps, dtype=np.float32)
     missing = "log-probs of sampling" if exact else "token ids of this model's tokenizer"
     raise UserError(
-        f"{where}: the agent's turns have no {missing}. Collect the dialogues with simulate_interactions.py "
-        "--record_logprobs, the agent in this process or on vLLM. Or give --old_logprobs recomputed: the model that "
-        "training starts from computes the log-probs, and a dialogue without token ids is trained on those of its text."
+        f"{where}: the agent's turns have no {missing}. Collect the dialogues with "
+        "lab.policy_gradients.collect, the agent in this process or on vLLM. Or give --old_logprobs recomputed: the "
+        "model that training starts from computes the log-probs, and a dialogue without token ids is trained on those "
+        "of its text."
     )
 
 

@@ -29,7 +29,7 @@ esac
 CONFIGS=configs/$AGENT POLICY_GRADIENT=lab/policy_gradients/configs/$AGENT.yaml
 
 collect() { # collect FOLDER POLICY: steps 1 and 2 on the training tasks
-    python scripts/simulate_interactions.py --config "$CONFIGS"/collection.yaml --agent_model "$2" \
+    python -m lab.policy_gradients.collect --config "$CONFIGS"/collection.yaml --agent_model "$2" \
         --input_path "$OUT/tasks/train.jsonl" --output_path "$1/trajectories.jsonl" --seed $((SEED + 1000))
     python scripts/evaluate_code.py --input_path "$1/trajectories.jsonl" --output_path "$1/rewarded.jsonl" --k 4 \
         --preference_path "$1/pairs.jsonl" --ground_truth_preference_path "$1/pairs_with_c.jsonl"

@@ -26,8 +26,8 @@ class PolicyGradientSettings:
         kl_coef: Weight of the KL penalty to the reference model.
         turn_weight: Size of the effect of a turn's credit (score_turns.py) on the weight of its tokens. Weights lie
             between 1 - 2 turn_weight and 1 + 2 turn_weight. 0 needs no credit.
-        old_logprobs: Old log-probs: sampled or recomputed. sampled are those that simulate_interactions.py
-            --record_logprobs wrote; recomputed are those of the model that training starts from.
+        old_logprobs: Old log-probs: sampled or recomputed. sampled are those that collect.py wrote;
+            recomputed are those of the model that training starts from.
     """
 
     clip_low: float = 0.2

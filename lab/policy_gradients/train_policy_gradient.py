@@ -1,6 +1,6 @@
 """GRPO: a step of policy gradient on dialogues that the policy has just sampled. One round is
 
-    python scripts/simulate_interactions.py --agent_model policy --env_model mini --best_of_n 4 --record_logprobs \\
+    python -m lab.policy_gradients.collect --agent_model policy --env_model mini --best_of_n 4 \\
         --input_path train.jsonl --output_path trajectories.jsonl
     python scripts/evaluate_code.py --input_path trajectories.jsonl --output_path graded.jsonl
     python -m lab.policy_gradients.train_policy_gradient --pretrain policy --dataset graded.jsonl \

@@ -46,6 +46,9 @@ python scripts/sample_best_of_n.py --config $CONFIGS/sampling.yaml --model_id "$
 [ -z "$WIDE" ] ||
     python scripts/sample_best_of_n.py --config $CONFIGS/sampling.yaml --model_id "$AGENT" --seed "$SEED" \
         --data_fraction "$WIDE" --input_path "$RUN/3200.graded.jsonl" --output_path "$RUN/candidates-wide.jsonl"
+[ -z "$POLICIES" ] ||
+    python scripts/grade_candidates.py --task_type mini --input_path "$RUN/candidates${WIDE:+-wide}.jsonl" \
+        --output_path "$RUN/graded_candidates${WIDE:+-wide}.jsonl"
 
 # 3. Critics, measured on held-out pairs of dialogues, and on the candidates by the hidden rules.
 critic_flags() { # critic_flags NAME: sets `how`
@@ -96,8 +99,8 @@ for policy in $POLICIES; do
                 random) how=(--critic_type lab/repairs/chance.py --critic_settings "{\"seed\": $SEED}") ;;
                 *) critic_flags "${policy#critic}" ;;
             esac
-            [ "$policy" = oracle ] || how+=(--place_answers --task_type mini)
-            python scripts/rank_best_of_n.py "${how[@]}" --input_path "$RUN/candidates${WIDE:+-wide}.jsonl" \
+            [ "$policy" = oracle ] || how+=(--place_answers)
+            python scripts/rank_best_of_n.py "${how[@]}" --input_path "$RUN/graded_candidates${WIDE:+-wide}.jsonl" \
                 --output_path "$model.ranked.jsonl"
             python scripts/generate_random_pairs_from_ranks.py --config $CONFIGS/turn_pairs.yaml --seed "$SEED" \
                 --input_path "$model.ranked.jsonl" --output_path "$model.pairs.jsonl"

@@ -37,6 +37,8 @@ case "$POLICIES" in # the other policies need no critic
 esac
 python scripts/sample_best_of_n.py --config $CONFIGS/sampling.yaml --model_id "$AGENT" --seed "$SEED" \
     --input_path "$RUN/rewarded.jsonl" --output_path "$RUN/candidates.jsonl"
+python scripts/grade_candidates.py --task_type mini --input_path "$RUN/candidates.jsonl" \
+    --output_path "$RUN/graded_candidates.jsonl"
 for policy in $POLICIES; do
     began=$SECONDS order="${policy%-*}" rule="${policy#*-}" pairs="$RUN/turn_pairs_$policy.jsonl"
     # 5. The paper's reference, the release's, the seed model in the place of the critic, the hidden rules, chance, or two
@@ -51,9 +53,9 @@ for policy in $POLICIES; do
             how=(--critic_type lab/repairs/rollouts.py --critic_settings "{\"model_id\": \"$AGENT\", \"seed\": $SEED}")
             ;;
     esac
-    [ "$rule" != answers ] || how+=(--place_answers --task_type mini)
+    [ "$rule" != answers ] || how+=(--place_answers)
     ranked="$RUN/ranked_$policy.jsonl"
-    python scripts/rank_best_of_n.py "${how[@]}" --input_path "$RUN/candidates.jsonl" --output_path "$ranked"
+    python scripts/rank_best_of_n.py "${how[@]}" --input_path "$RUN/graded_candidates.jsonl" --output_path "$ranked"
     # 6. One of the better half over one of the worse, or pairs by a gap of scores.
     [ "$rule" = gap ] || rule=halves
     python scripts/generate_random_pairs_from_ranks.py --config $CONFIGS/turn_pairs.yaml --rule "$rule" --seed "$SEED" \

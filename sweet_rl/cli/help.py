@@ -52,7 +52,7 @@ def _lines(flag: Flag, text: str) -> list[str]:
     """The name and the values of a flag, and beside it its text, default and other names."""
     if flag.default is True:
         text += f" [on; --no{flag.name}]"
-    elif flag.default not in (MISSING, None, ()) and flag.default is not False:
+    elif flag.default not in (MISSING, None, "", ()) and flag.default is not False:
         text += f" [{','.join(map(str, flag.default)) if isinstance(flag.default, tuple | list) else flag.default}]"
     for name in flag.aliases:
         text += f" Also --{name}."

@@ -43,7 +43,7 @@ class BestCandidate:
         completions: Sequence[Completion],
         tokenizer: str | None = None,
     ) -> int:
-        """The index of the candidate to play. Arguments as of `rollout.play.CandidateSelector`.
+        """The index of the candidate to play. Arguments as in `rollout.play.CandidateSelector`.
 
         Raises:
             ModelError: The critic failed; of kind "engine" for any error that is not its server's.

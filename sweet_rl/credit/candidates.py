@@ -57,10 +57,12 @@ def sample_tasks(trajectories: Sequence[Trajectory], fraction: float, seed: int)
     one.
 
     Args:
-        fraction: share of the tasks; at least one task is kept.
+        trajectories: All trajectories.
+        fraction: Share of the tasks; at least one task is kept.
+        seed: Random seed of the sample.
 
     Raises:
-        UserError: unless 0 < fraction <= 1.
+        UserError: The fraction is not above 0 and at most 1.
     """
     if not 0 < fraction <= 1:
         raise UserError(f"--data_fraction is {fraction}; it must be above 0 and at most 1 (1 takes every task).")
@@ -77,7 +79,7 @@ def turns_of(trajectory: Trajectory, model: ChatModel) -> list[TurnCandidates]:
     has no parts, that text is the prompt, and `tokenizer` is None.
 
     Raises:
-        UserError: there is neither such a text nor a chat format.
+        UserError: There is neither such a text nor a chat format.
     """
     if trajectory.ending == "failed":
         return []
@@ -119,7 +121,7 @@ async def sample_candidates(turn: TurnCandidates, model: ChatModel, sampling: Sa
     """The turn with `sampling.n` candidates. Candidate i has the seed seed_for(sampling.seed, turn id) + i.
 
     Raises:
-        ModelError: the call failed.
+        ModelError: The call failed.
     """
     parts: list[Part] = [{"text": turn.input, "train": False}] if isinstance(turn.input, str) else turn.input
     completions = await model.complete_parts(

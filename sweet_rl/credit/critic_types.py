@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields, make_dataclass, replace
+from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
-from sweet_rl.cli import to_settings
-from sweet_rl.cli.groups import argument_docs, build
+from sweet_rl.cli import build, to_settings
 from sweet_rl.credit import judge, pmi, sweet_critic, value_critic
 from sweet_rl.credit.critics import CheckedCritic, CriticType
-from sweet_rl.errors import UserError
+from sweet_rl.credit.sweet_critic import SweetSettings
+from sweet_rl.errors import ItemError, UserError
 from sweet_rl.model_loading import check_loadable, model_input
-from sweet_rl.user_file import load_from_file
+from sweet_rl.user_file import error_in, load_from_file
 
 CRITICS = {
     "log_ratio": sweet_critic.CRITIC,
@@ -50,8 +51,17 @@ class ChosenCritic:
         return build(self.kind.settings, self.given, f"--critic_type {self.critic_type}")
 
     def load(self) -> CheckedCritic:
-        """Load the critic. Raises UserError if a model is not there, or the critic has no `scores`."""
-        return CheckedCritic(self.kind.load(self.settings), self.critic_type)
+        """Load the critic. Raises UserError if a model is not there, the critic has no `scores`, or its file fails."""
+        if self.critic_type in CRITICS:
+            return CheckedCritic(self.kind.load(self.settings), self.critic_type)
+        source = Path(self.critic_type).resolve()
+        try:
+            critic = self.kind.load(self.settings)
+        except (ItemError, UserError):
+            raise
+        except (Exception, SystemExit) as error:
+            raise UserError(f"--critic_type: {error_in(source, error)}") from error
+        return CheckedCritic(critic, self.critic_type, source)
 
     def seeded(self, seed: int) -> ChosenCritic:
         """The same with this random seed, if it has such a setting that is not given."""
@@ -108,68 +118,53 @@ def load_critic_type(name: str) -> CriticType:
 
 
 @dataclass(frozen=True)
-class CriticChoice:
-    """Base class of the flags that choose a critic: `critic_flags` adds the settings of built-in critics.
+class CriticFlags(SweetSettings):
+    """The critic: the SWEET critic with these settings, or one of another type with `critic_settings`.
+
+    Of the SWEET critic's flags a critic of another type takes `model_id` alone, if it has such a setting.
 
     Attributes:
+        model_id: Model of the critic, which every built-in one needs: directory or hub name; a server's name for it if
+            a judge has a `hostname`.
         critic_type: Critic: log_ratio (the SWEET critic: advantage, equation 3 of the paper), pmi (one language model
             with and without the reference solution, untrained), value (model of train_value.py), judge (language model
             that compares candidates, knockout), or the path of a Python file with a CRITIC (docs/critics.md).
-        critic_settings: Settings of the critic by name, as JSON; for critics of a file, and as an alternative to flags.
+        critic_settings: Settings of the critic by name, as JSON, or a mapping in a config; for every critic but
+            log_ratio, whose settings are flags.
 
     Raises:
         UserError: A setting that the critic does not have, or a missing one.
     """
 
+    model_id: str = ""  # because a critic of a file may have none
     critic_type: str = "log_ratio"
     critic_settings: dict | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         _ = self.chosen.settings  # so that wrong settings are refused at once
 
     @cached_property
     def chosen(self) -> ChosenCritic:
-        """The critic with the settings of the flags and of `critic_settings`."""
-        own = {one.name for one in fields(CriticChoice)}
-        flags = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in own}
-        flags = {name: value for name, value in flags.items() if value is not None}
+        """The critic with the settings that the flags and `critic_settings` give."""
+        own = [one for one in fields(self) if one.name not in ("critic_type", "critic_settings")]
+        flags = {one.name: value for one in own if (value := getattr(self, one.name)) != one.default}
         named = self.critic_settings or {}
         chosen = ChosenCritic(self.critic_type, {**flags, **named})
+        kind = f"--critic_type {self.critic_type}"
         known = {one.name: one for one in fields(chosen.kind.settings) if one.init}
-        for name in flags:
+        for name, value in flags.items():
             if name not in known:
-                raise UserError(f"--critic_type {self.critic_type} has no --{name}. It has: {', '.join(known)}.")
+                raise UserError(f"{kind} has no {name}. It has: {', '.join(known) or 'none'}.")
+            if self.critic_type != "log_ratio" and name != "model_id":
+                raise UserError(
+                    f"--{name} is a flag of --critic_type log_ratio. For {kind} give it as "
+                    f"--critic_settings '{json.dumps({name: value})}'."
+                )
             if name in named:
                 raise UserError(f"--{name} is in --critic_settings too: give it once.")
         for name, one in known.items():
             if one.default is one.default_factory is MISSING and name not in chosen.given:
-                given_as = f"--{name}" if hasattr(self, name) else f"{name!r} in --critic_settings"
-                raise UserError(f"missing: {given_as} (no default), for --critic_type {self.critic_type}. See --help.")
+                given_as = "--model_id" if name == "model_id" else f"{name!r} in --critic_settings"
+                raise UserError(f"missing: {given_as} (no default), for {kind}. See --help.")
         return chosen
-
-
-def critic_flags(*names: str) -> type[CriticChoice]:
-    """Return the group of flags that chooses a critic, with each setting of the built-in critics `names` as a flag."""
-    kinds: dict[str, Any] = {}
-    texts: dict[str, dict[str, list[str]]] = {}  # setting -> its help text -> the critics whose text it is
-    for name in names:
-        settings = CRITICS[name].settings
-        docs: dict[str, str] = {}
-        for base in reversed(settings.__mro__):
-            docs |= argument_docs(vars(base).get("__doc__"))
-        for key, kind in get_type_hints(settings).items():
-            kinds[key] = kind if kinds.get(key, kind) == kind else str  # the critic's own settings are checked later
-            texts.setdefault(key, {}).setdefault(docs[key], []).append(name)
-    # A kind without `| None`, because that would read the word `none` of --normalize as no value.
-    added = [(key, kind, field(default=None)) for key, kind in kinds.items()]
-    lines = [
-        f"    {key}: " + " ".join(f"For {', '.join(own)}: {text}" for text, own in texts[key].items()) for key in kinds
-    ]
-    namespace = {"__doc__": "\n".join(["Choice of a critic.", "", "Attributes:", *lines])}
-    return make_dataclass("CriticFlags", added, bases=(CriticChoice,), namespace=namespace, frozen=True)
-
-
-CriticFlags = critic_flags(*CRITICS)
-"""For rankings and dialogues: `critic: CriticFlags`, then `critic.chosen`."""
-TurnCriticFlags = critic_flags("log_ratio", "pmi", "value")
-"""For single turns, which a judge cannot score."""

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import copy
 import inspect
 import math
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, is_dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
-from sweet_rl.errors import UserError
+from sweet_rl.errors import ItemError, UserError
+from sweet_rl.models.base import ModelError
 from sweet_rl.records import TurnCandidates
+from sweet_rl.user_file import error_in
 
 
 class Critic(Protocol):
@@ -85,15 +90,18 @@ class CriticType:
 class CheckedCritic:
     """A critic with defaults for the parts that it does not have, and with scores that are checked.
 
+    A critic of a user's file gets copies of the records, and what it raises is a ModelError that names the line.
+
     Args:
         critic: The critic.
         name: Its `--critic_type`, for messages.
+        source: The user's file, resolved; None for a built-in critic.
     """
 
-    def __init__(self, critic: Critic, name: str = "critic") -> None:
+    def __init__(self, critic: Critic, name: str = "critic", source: Path | None = None) -> None:
         if not callable(getattr(critic, "scores", None)):
             raise UserError(f"--critic_type {name}: a {type(critic).__name__} has no method scores(records).")
-        self.critic, self.name = critic, name
+        self.critic, self.name, self._source = critic, name, source
         self.eos_text: str | None = getattr(critic, "eos_text", None)
         self.turns_per_call: int = getattr(critic, "turns_per_call", 64)
         self.calls_at_once: int = getattr(critic, "calls_at_once", 1)
@@ -101,17 +109,42 @@ class CheckedCritic:
 
     async def scores(self, records: Sequence[TurnCandidates]) -> list[list[float]]:
         """Return the critic's scores. Raises UserError unless there is one finite number per candidate."""
-        return self._checked(records, await _called(self.critic.scores, records))
+        return self._checked(records, await self._called(self.critic.scores, self._handed(records)))
 
     async def token_credit(self, records: Sequence[TurnCandidates]) -> list[list[TokenCredit]] | None:
         """Return what the scores are made of; None if the critic does not offer it."""
         method = getattr(self.critic, "token_credit", None)
-        return None if method is None else await _called(method, records)
+        return None if method is None else await self._called(method, self._handed(records))
 
     async def close(self) -> None:
         """Release what the critic holds."""
         if hasattr(self.critic, "close"):
-            await _called(self.critic.close)
+            await self._called(self.critic.close)
+
+    def _handed(self, records: Sequence[TurnCandidates]) -> Sequence[TurnCandidates]:
+        return records if self._source is None else copy.deepcopy(records)
+
+    async def _called(self, method: Callable[..., Any], *arguments: Any) -> Any:
+        """Call a coroutine function, or a plain function in a thread."""
+        if inspect.iscoroutinefunction(method):
+            with self._named_errors():
+                return await method(*arguments)
+        return await asyncio.to_thread(self._call, method, *arguments)
+
+    def _call(self, method: Callable[..., Any], *arguments: Any) -> Any:
+        with self._named_errors():  # in the thread, because asyncio cannot pass StopIteration on
+            return method(*arguments)
+
+    @contextlib.contextmanager
+    def _named_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except (ItemError, UserError):
+            raise
+        except (Exception, SystemExit) as error:
+            if self._source is None:
+                raise
+            raise ModelError("critic", error_in(self._source, error)) from error
 
     def _checked(self, records: Sequence[TurnCandidates], found: Any) -> list[list[float]]:
         where = f"--critic_type {self.name}: scores(records)"
@@ -131,10 +164,3 @@ class CheckedCritic:
 
 def _counted(found: Any) -> str:
     return f"{len(found)} values" if hasattr(found, "__len__") and not isinstance(found, str) else repr(found)
-
-
-async def _called(method: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a coroutine function, or a plain function in a thread."""
-    if inspect.iscoroutinefunction(method):
-        return await method(*arguments)
-    return await asyncio.to_thread(method, *arguments)

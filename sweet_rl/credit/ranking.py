@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any
 
 from sweet_rl.credit.advantage import order_by_score
-from sweet_rl.credit.answers import Rewards, answer_rewards, checked, placed
 from sweet_rl.credit.critic_types import ChosenCritic
 from sweet_rl.credit.critics import CheckedCritic
-from sweet_rl.domains import Domain
 from sweet_rl.errors import UserError
 from sweet_rl.model_loading import gpu_memory, gpus_for, parameter_count, visible_groups
 from sweet_rl.records import TurnCandidates, read_records
@@ -28,7 +26,7 @@ def rank_file(
     output_path: str,
     step: StepSettings | None = None,
     processes: int | None = None,
-    answers: Callable[[], Domain] | None = None,
+    place_answers: bool = False,
 ) -> dict:
     """Rank every record of a file, in its order. A killed run continues with the same call.
 
@@ -38,7 +36,7 @@ def rank_file(
         output_path: The same records, ranked.
         step: Part of the input; a shard is ranked by one process.
         processes: Number of processes that rank a part each; default: as many as the GPUs hold critics.
-        answers: Function that loads a domain, by whose grader the candidates that answer are placed.
+        place_answers: Whether candidates that answer stand where `answer_rewards` puts them (`placed`).
 
     Returns:
         The summary: turns, candidates.
@@ -52,37 +50,36 @@ def rank_file(
     records = list(shard_of(read_records(input_path, TurnCandidates, step.limit), step.shard))
     if not records:
         raise UserError(f"--shard {step.shard}: there are fewer records in {input_path} than shards. Use fewer.")
+    if place_answers:
+        _check_rewards(records, input_path)
     critic.check_models()
-    domain = None if answers is None else checked(answers())
     environments = processes_of(critic, processes, step.shard)[: len(records)]
     summary = {"turns": len(records), "candidates": sum(len(record.additional_outputs) for record in records)}
 
     async def here(run: Run, missing: list[TurnCandidates]) -> dict:
-        rewards = answer_rewards(domain, missing, input_path) if domain and missing else {}
-        await rank(run, critic.load(), missing, rewards)
+        await rank(run, critic.load(), missing, place_answers)
         return summary
 
     def work(run: Run) -> dict | Coroutine[Any, Any, dict]:
         missing = [record for record in records if record.id not in run.done]
         if len(environments) == 1 or not missing:
             return here(run, missing)
-        run_parts(run, partial(_rank_part, critic, input_path, step.limit, answers), environments)
+        run_parts(run, partial(_rank_part, critic, input_path, step.limit, place_answers), environments)
         return summary
 
-    placing = {} if domain is None else {"place_answers": domain.name}
-    settings = {**critic.to_settings(), **placing, "limit": step.limit, "shard": step.shard}
-    inputs = [input_path, *critic.inputs(), domain.source if domain else None]
-    return run_step(open_run(output_path, settings, inputs, step.overwrite), work)
+    settings = critic.to_settings() | {"limit": step.limit, "shard": step.shard}
+    settings |= {"place_answers": True} if place_answers else {}
+    return run_step(open_run(output_path, settings, [input_path, *critic.inputs()], step.overwrite), work)
 
 
-async def rank(run: Run, critic: CheckedCritic, records: list[TurnCandidates], rewards: Rewards | None = None) -> None:
+async def rank(run: Run, critic: CheckedCritic, records: list[TurnCandidates], place_answers: bool = False) -> None:
     """Write records with their ranking.
 
     Args:
         run: The open output.
         critic: The critic, which is closed at the end.
         records: Records that the output lacks.
-        rewards: Rewards of the candidates that answer, if these are placed by them (`answer_rewards`).
+        place_answers: Whether candidates that answer stand where `answer_rewards` puts them (`placed`).
 
     Raises:
         UserError: Some records could not be ranked, once all others are written.
@@ -91,8 +88,8 @@ async def rank(run: Run, critic: CheckedCritic, records: list[TurnCandidates], r
 
     async def ranked_chunk(chunk: list[TurnCandidates]) -> list[dict]:
         scores = await critic.scores(chunk)
-        if rewards:
-            scores = [placed(record, own, rewards) for record, own in zip(chunk, scores, strict=True)]
+        if place_answers:
+            scores = [placed(record, own) for record, own in zip(chunk, scores, strict=True)]
         return [ranked(record, own, critic.eos_text).to_dict() for record, own in zip(chunk, scores, strict=True)]
 
     try:
@@ -119,11 +116,11 @@ def _rank_part(
     critic: ChosenCritic,
     input_path: str,
     limit: int | None,
-    answers: Callable[[], Domain] | None,
+    place_answers: bool,
     output_path: str,
     shard: str,
 ) -> None:
-    rank_file(critic, input_path, output_path, StepSettings(limit, shard), answers=answers)
+    rank_file(critic, input_path, output_path, StepSettings(limit, shard), place_answers=place_answers)
 
 
 def ranked(record: TurnCandidates, scores: list[float], eos_text: str | None) -> TurnCandidates:
@@ -136,3 +133,24 @@ def ranked(record: TurnCandidates, scores: list[float], eos_text: str | None) ->
     """
     eos_text = eos_text if record.eos_text is None else record.eos_text
     return dataclasses.replace(record, judge_scores=scores, judge_result=order_by_score(scores), eos_text=eos_text)
+
+
+def placed(record: TurnCandidates, scores: Sequence[float]) -> list[float]:
+    """The scores of a turn's candidates, with right answers (reward 1) above all others and wrong ones below.
+
+    The critic's order among answers, and among questions, stays. A candidate without a reward keeps its score.
+    """
+    shift = 1 + max(scores, default=0.0) - min(scores, default=0.0)
+    return [
+        score if reward is None else score + (shift if reward == 1.0 else -shift)
+        for score, reward in zip(scores, record.answer_rewards or [None] * len(scores), strict=True)
+    ]
+
+
+def _check_rewards(records: Sequence[TurnCandidates], path: str) -> None:
+    for record in records:
+        if record.answer_rewards is None:
+            raise UserError(
+                f"{path}: candidates {record.id!r} have no answer_rewards, which --place_answers needs. Run "
+                "grade_candidates.py on the file and rank its output."
+            )

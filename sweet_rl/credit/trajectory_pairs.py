@@ -23,22 +23,21 @@ def trajectory_pairs(
     out. Each pair has the fields task_id, chosen_id, rejected_id, chosen_reward and rejected_reward.
 
     Args:
-        hint: whether the texts begin with the reference solution, for the critic.
+        trajectories: Graded trajectories, of one task or of several.
+        hint: Whether the texts begin with the reference solution, for the critic.
         texts: Markup of trajectories without parts.
-        min_gap: if given (Frontend Design), every pair whose rewards differ at least by this much.
+        min_gap: Smallest difference of rewards that makes a pair (Frontend Design). None: as above.
 
     Raises:
-        UserError: naming a trajectory whose text is not known.
+        UserError: The text of a trajectory, which the message names, is not known.
     """
-    by_task: dict[str, list[tuple[Trajectory, Trajectory]]] = {}
+    parts: dict[str, list[Part]] = {}
     for chosen, rejected in sibling_pairs(trajectories, min_gap):
-        by_task.setdefault(chosen.task.id, []).append((chosen, rejected))
-    for pairs in by_task.values():
-        named = {trajectory.id: trajectory for pair in pairs for trajectory in pair}
-        parts = {key: trajectory_parts(t, texts) for key, t in named.items()}
-        for chosen, rejected in pairs:
-            if parts_text(parts[chosen.id]) != parts_text(parts[rejected.id]):
-                yield _pair(chosen, rejected, parts, hint)
+        for one in (chosen, rejected):
+            if one.id not in parts:
+                parts[one.id] = trajectory_parts(one, texts)
+        if parts_text(parts[chosen.id]) != parts_text(parts[rejected.id]):
+            yield _pair(chosen, rejected, parts, hint)
 
 
 def _pair(chosen: Trajectory, rejected: Trajectory, parts: dict[str, list[Part]], hint: bool) -> PreferencePair:
@@ -80,7 +79,6 @@ def write_pairs(
         min_gap: As in `trajectory_pairs`.
         overwrite: Whether an older output is replaced.
     """
-
     siblings: dict[str, list[Trajectory]] = {}
     for one in file.light:
         if one.is_graded and one.turns:

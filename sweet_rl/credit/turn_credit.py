@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import itertools
 from collections.abc import Iterator, Sequence
 from types import SimpleNamespace
 
@@ -15,7 +14,7 @@ from sweet_rl.credit.candidates import turns_of
 from sweet_rl.credit.critic_types import ChosenCritic
 from sweet_rl.credit.critics import CheckedCritic, TokenCredit
 from sweet_rl.errors import UserError
-from sweet_rl.records import Message, Trajectory, TrajectoryFile, TurnCandidates
+from sweet_rl.records import Trajectory, TrajectoryFile, TurnCandidates
 from sweet_rl.runs.run import Run, open_run
 from sweet_rl.runs.step import StepSettings, run_step, write_results
 
@@ -24,20 +23,16 @@ NO_LAYOUT = SimpleNamespace(prompt=lambda messages, tokenizer=None: [], fingerpr
 
 
 def taken_turns(trajectory: Trajectory, chat: ChatFormat | None) -> list[TurnCandidates]:
-    """A record with one candidate for each turn of the agent, the answer included, and the human's reply to it.
-
-    There is none if the dialogue failed.
+    """A record with one candidate for each turn of the agent, the answer included; none if the dialogue failed.
 
     Args:
         trajectory: The dialogue.
         chat: Chat format that lays out the prompts; None leaves them empty, unless the dialogue has their texts.
     """
-    no_reply: Message = {"role": "user", "content": ""}
-    pairs = itertools.pairwise([*trajectory.dialogue_history, no_reply])
-    taken = [pair for pair in pairs if pair[0]["role"] == "assistant"]
+    taken = [message for message in trajectory.dialogue_history if message["role"] == "assistant"]
     turns = turns_of(trajectory, SimpleNamespace(chat=NO_LAYOUT if chat is None else chat))
     records = []
-    for turn, (message, reply) in zip(turns, taken, strict=False):  # none in a failed dialogue
+    for turn, message in zip(turns, taken, strict=False):  # none in a failed dialogue
         ids, logprobs = message.get("token_ids"), message.get("logprobs")
         same_tokenizer = turn.tokenizer is not None and turn.tokenizer == trajectory.tokenizer
         records.append(
@@ -47,7 +42,6 @@ def taken_turns(trajectory: Trajectory, chat: ChatFormat | None) -> list[TurnCan
                 additional_finish_reasons=[message.get("finish_reason") or "stop"],
                 additional_token_ids=[ids] if ids is not None and same_tokenizer else None,
                 additional_reference_logprobs=[logprobs] if logprobs else None,
-                additional_replies=[reply["content"]],
             )
         )
     return records

@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 
 from sweet_rl.cli import to_settings
-from sweet_rl.credit.candidate_texts import completion_part, prompt_parts
+from sweet_rl.credit.candidate_parts import completion_part, prompt_parts
 from sweet_rl.errors import UserError
 from sweet_rl.log_probs.released_texts import recognised
 from sweet_rl.progress import progress_bar
@@ -65,12 +65,14 @@ def turn_pairs(
     only.
 
     Args:
-        num_pairs: largest number of pairs; there are fewer if the candidates do not give as many.
-        eos_text: follows candidates that the model ended itself. None takes the record's `eos_text`, or that of its
+        record: Ranked candidates of the turn.
+        num_pairs: Largest number of pairs; there are fewer if the candidates do not give as many.
+        seed: Random seed of the draw.
+        eos_text: Text after candidates that the model ended itself. None takes the record's `eos_text`, or that of its
             prompt's markup if it is a released text.
 
     Raises:
-        UserError: naming the record: it is not ranked, or the EOS is not known.
+        UserError: The record, which the message names, is not ranked, or its EOS is not known.
     """
     if record.judge_result is None:
         raise _not_ranked(record, "judge_result")

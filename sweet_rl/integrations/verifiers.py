@@ -20,7 +20,7 @@ from openai import AsyncOpenAI
 from pydantic import Field
 
 from sweet_rl.cli import build
-from sweet_rl.credit.critic_types import TurnCriticFlags
+from sweet_rl.credit.critic_types import CriticFlags
 from sweet_rl.credit.sweet_critic import SweetSettings
 from sweet_rl.credit.turn_credit import TurnScorer
 from sweet_rl.errors import UserError
@@ -215,7 +215,7 @@ def load_critic(settings: dict[str, Any]) -> TurnScorer:
         UserError: It cannot be loaded, or cannot score these turns. The message has the flags of vf-eval.
     """
     try:
-        chosen = build(TurnCriticFlags, settings, "--env.critic").chosen
+        chosen = build(CriticFlags, settings, "--env.critic").chosen
         if isinstance(chosen.settings, SweetSettings) and chosen.settings.seed_model is None:
             raise UserError(
                 "--env.critic: a log-ratio needs a reference model, because the log-probs of sampling are not in these "

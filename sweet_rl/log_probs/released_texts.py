@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from os.path import commonprefix
 
-from sweet_rl.chat import ChatFormat
 from sweet_rl.chat_markup import Family, messages_in
 from sweet_rl.errors import UserError
 from sweet_rl.records import Part
@@ -37,9 +36,9 @@ LLAMA3 = Markup("<|start_header_id|>assistant<|end_header_id|>", "<|eot_id|>", "
 CHATML = Markup("<|im_start|>assistant", "<|im_end|>")
 
 
-def recognised(text: str, chat: ChatFormat | None = None) -> Markup | None:
-    """The markup of a text: that of `chat`, or without one Llama 3 or ChatML. None if the text has another."""
-    known = (LLAMA3, CHATML) if chat is None else (Markup(chat.reply_header, chat.eos_text, chat.bos_text),)
+def recognised(text: str, own: Markup | None = None) -> Markup | None:
+    """The markup of a text: `own`, or without it Llama 3 or ChatML. None if the text has another."""
+    known = (LLAMA3, CHATML) if own is None else (own,)
     return next((markup for markup in known if markup.header and markup.header in text), None)
 
 
@@ -77,26 +76,26 @@ def parts_from_text(text: str, markup: Markup) -> list[Part]:
     return parts
 
 
-def last_reply_parts(texts: Sequence[str], chat: ChatFormat, where: str) -> list[list[Part]]:
+def last_reply_parts(texts: Sequence[str], own: Markup, where: str) -> list[list[Part]]:
     """The parts of texts that begin alike, as released turn pairs do: what follows the beginning is trained.
 
     The beginning ends with the last header that all texts share. The agent's turns in it are marked `turn`.
 
     Args:
         texts: The chosen and the rejected text.
-        chat: Chat format whose markup the texts are written in.
+        own: Markup that the texts are written in.
         where: Place of the texts, for the error.
 
     Raises:
         UserError: The texts have no header in common.
     """
     beginning = commonprefix(list(texts))
-    markup = recognised(beginning, chat)
+    markup = recognised(beginning, own)
     if markup is None:
         raise UserError(
             f"{where}: chosen and rejected are plain strings, which do not say what the agent wrote, and their common "
-            f"beginning has no {chat.reply_header!r} (chat template of {chat.name}). Give --response_template, the "
-            "markup that opens the agent's turns."
+            f"beginning has no {own.header!r}, which opens a turn in the model's chat template. Give "
+            "--response_template, the markup that opens the agent's turns in them."
         )
     split = [parts_from_text(text, markup) for text in texts]
     for parts in split:

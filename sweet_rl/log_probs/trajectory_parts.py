@@ -66,7 +66,8 @@ def text_markup(trajectory: Trajectory, texts: TextMarkup) -> Markup | None:
         return None
     chat, header, eos, bos = texts.chat, texts.response_template, texts.eos_text, texts.bos_text
     if header is None:
-        found = None if row.get("finish_reason") else recognised(row["input"], chat)  # ours say how a turn ended
+        own = Markup(chat.reply_header, chat.eos_text, chat.bos_text) if chat else None
+        found = None if row.get("finish_reason") else recognised(row["input"], own)  # ours say how a turn ended
         return found and Markup(found.header, eos or found.eos, found.bos if bos is None else bos)
     default = Markup("", chat.eos_text, chat.bos_text) if chat else recognised(header) or Markup("", "")
     if not (eos or default.eos):

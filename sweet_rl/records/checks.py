@@ -21,6 +21,7 @@ _WORDS = {  # one of them, several of them
     bool: ("true/false", "true/false"),
     dict: ("an object", "objects"),
     list: ("a list", "lists"),
+    type(None): ("null", "null"),
 }
 
 

@@ -227,7 +227,8 @@ class TurnCandidates(_Record):
         turn: None in released files.
         dialogue: the messages before the turn.
         eos_text: text that ends a turn of the model that was sampled.
-        additional_replies: what the human said to each candidate, if that is known ("" for nothing).
+        answer_rewards: Per candidate its reward if it answers (grade_candidates.py); None if it does not, or if its
+            task cannot be graded.
     """
 
     input: str | list[Part]
@@ -244,14 +245,14 @@ class TurnCandidates(_Record):
     tokenizer: str | None = None
     dialogue: list[Message] | None = None
     eos_text: str | None = None
-    additional_replies: list[str] | None = None
+    answer_rewards: list[float | None] | None = None
     extra: dict[str, Any] = field(default_factory=dict)
 
     _per_candidate: ClassVar[tuple[str, ...]] = (
         "additional_reference_logprobs",
         "additional_token_ids",
         "additional_finish_reasons",
-        "additional_replies",
+        "answer_rewards",
         "judge_scores",
         "judge_result",
     )
@@ -270,6 +271,9 @@ class TurnCandidates(_Record):
                 found = f"{len(values)} entries for {count} additional_outputs"
                 refuse(where, name, found, "one entry per candidate")
         record.check_logprobs(where)
+        for reward in record.answer_rewards or ():
+            if reward is not None and not 0 <= reward <= 1:
+                refuse(where, "answer_rewards", reward, "numbers from 0 to 1, or null")
         if record.judge_result is not None and sorted(record.judge_result) != list(range(count)):
             refuse(where, "judge_result", record.judge_result, f"each of 0..{count - 1} once, best first")
         return record

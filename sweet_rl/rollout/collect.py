@@ -32,7 +32,6 @@ class CollectionSettings:
         best_of_n: Number of dialogues per task.
         max_turns: Largest number of messages of the agent in one dialogue.
         exclude: List of tasks to leave out, JSONL, with a field `id` per row.
-        record_logprobs: Record the log-probs of the agent's sampled tokens in its messages.
         retry_failed: Play the dialogues again that are recorded as failed.
         seed: Random seed of the dialogues.
         concurrency: Largest number of dialogues in progress.
@@ -42,7 +41,6 @@ class CollectionSettings:
     best_of_n: int = 1
     max_turns: int = 10
     exclude: Annotated[str | None, UNRECORDED] = None  # an input, recorded by its hash
-    record_logprobs: bool = False
     retry_failed: Annotated[bool, UNRECORDED] = False
     seed: int = 0
     concurrency: Annotated[int, UNRECORDED] = 256
@@ -64,18 +62,18 @@ async def collect(
     """Play the `jobs` that the output does not hold; in the end its records are in their order.
 
     Args:
-        output: the open output; trajectories are appended to it.
-        jobs: all dialogues of the run.
-        dialogue_setup: the two sides and the rules.
-        concurrency: largest number of dialogues in progress.
-        models: the models of both sides, by their name in the summary. They are checked first and closed at the end,
+        output: The open output, to which trajectories are appended.
+        jobs: All dialogues of the run.
+        dialogue_setup: The two sides and the rules.
+        concurrency: Largest number of dialogues in progress.
+        models: The models of both sides, by their name in the summary. They are checked first and closed at the end,
             as are the human and `choose` if they have a `close`.
 
     Returns:
         The summary of the whole output (`summarise_dialogues`), with the models' own figures.
 
     Raises:
-        UserError: no dialogue can work, for example because a server does not have the model.
+        UserError: No dialogue can work, for example because a server does not have the model.
     """
     before, start = len(output.done), time.monotonic()
 
@@ -168,9 +166,9 @@ def summarise_dialogues(rows: Iterable[dict], seconds: float | None = None, befo
     the agent that are empty or were cut by the token limit, tokens of both sides, leaks, speeds.
 
     Args:
-        rows: trajectories as they are on disk; they are read once and not kept.
-        seconds: time that all rows but the first `before` took.
-        before: number of rows of an earlier, interrupted process; they are left out of the speeds.
+        rows: Trajectories as they are on disk; they are read once and not kept.
+        seconds: Time that all rows but the first `before` took.
+        before: Number of rows of an earlier, interrupted process; they are left out of the speeds.
     """
     endings: Counter[str] = Counter()
     failures: Counter[str] = Counter()

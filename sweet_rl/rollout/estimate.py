@@ -46,7 +46,7 @@ def most(tasks: Sequence[Task], max_turns: int, prompts: Mapping[str, str], cand
 
 
 def estimate(tasks: Sequence[Task], max_turns: int, prompts: Mapping[str, str], candidates: int = 1) -> str:
-    """Return lines for the user about dialogues that are to be played. Arguments as of `most`."""
+    """Return lines for the user about dialogues that are to be played. Arguments as in `most`."""
     note = f"{len(tasks):,} dialogues of {max_turns} turns, {TOKENS_PER_MESSAGE} tokens per message, without reasoning"
     lines = [
         f"estimate, {side}: at most {cost.calls:,} calls, which read {cost.prompt_tokens:,} tokens and write "

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+import contextlib
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
@@ -33,11 +34,11 @@ class CandidateSelector(Protocol):
         """The index of the candidate to play.
 
         Args:
-            task: the task with its reference solution.
-            messages: the dialogue before the turn.
-            prompt: the same messages as parts; None if the agent's chat format is not known.
-            completions: the candidates.
-            tokenizer: fingerprint of the tokenizer that the candidates' token ids belong to; None if not known.
+            task: The task with its reference solution.
+            messages: The dialogue before the turn.
+            prompt: The same messages as parts; None if the agent's chat format is not known.
+            completions: The candidates.
+            tokenizer: Fingerprint of the tokenizer that the candidates' token ids belong to; None if not known.
         """
         ...
 
@@ -47,16 +48,15 @@ class DialogueSetup:
     """The two sides of a dialogue and its rules.
 
     Attributes:
-        agent: the policy.
-        human: replies to the agent.
-        begin: makes the environment of a task.
+        agent: The policy.
+        human: The human who replies to the agent.
+        begin: Function that makes the environment of a task.
         sampling: Sampling of the agent's messages, with the seed of the run and the number `n` of candidates per turn.
-        choose: chooses the candidate that is played (the paper, figure 3a); None plays the only one.
-        label_turn: see `Domain.label_turn`.
+        choose: Selector of the candidate that is played (the paper, figure 3a); None plays the only one.
+        label_turn: See `Domain.label_turn`.
         human_identity: {name, hash} of the human, which the trajectories carry.
-        on_message: callback(side, completion_tokens), called after each message; side is "agent" or "human".
-        record_logprobs: keep the log-probs of sampling in the agent's messages, rounded to six decimals.
-        on_cancel: callback(trajectory), called with the dialogue as it stands if its task is cancelled.
+        on_message: Callback(side, completion_tokens), called after each message; side is "agent" or "human".
+        on_cancel: Callback(trajectory), called with the dialogue as it stands if its task is cancelled.
         source: The user's file with the domain, whose lines failures name.
     """
 
@@ -68,7 +68,6 @@ class DialogueSetup:
     label_turn: Callable[[Task, list[Message], str], str | None] | None = None
     human_identity: dict[str, str] | None = None
     on_message: Callable[[str, int], None] | None = None
-    record_logprobs: bool = False
     on_cancel: Callable[[Trajectory], None] | None = None
     source: Path | None = None
 
@@ -81,6 +80,45 @@ def trajectory_id(task: Task, sample: int) -> str:
     return f"{task.id}-{sample}"
 
 
+class SideFailed(Exception):
+    """One side of a dialogue failed.
+
+    Args:
+        failure: What the trajectory records about it.
+    """
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure["message"])
+        self.failure = failure
+
+
+@contextlib.contextmanager
+def blamed(side: str, source: Path | None = None) -> Iterator[None]:
+    """Blame a side of the dialogue for an error in the block.
+
+    Args:
+        side: Name of the side: agent, human, critic or domain.
+        source: The user's file with the domain; if one of its lines raised the error, the failure names it.
+
+    Raises:
+        SideFailed: In place of the error, which is recorded in this dialogue and does not end the batch.
+        UserError: No dialogue can work.
+    """
+    try:
+        yield
+    except (SideFailed, UserError):
+        raise
+    except ModelError as error:
+        if error.fatal:
+            raise UserError(f"{side}: {error.fatal}: {error}") from error
+        raise SideFailed({"kind": error.kind, "message": str(error)[:1000], "side": side}) from error
+    except Exception as error:
+        line = None if source is None else line_of(error, source)
+        place = f" ({source.name}:{line})" if source and line else ""
+        message = redacted(str(error))[:1000] + place
+        raise SideFailed({"kind": type(error).__name__, "message": message, "side": side}) from error
+
+
 async def play(task: Task, sample: int, dialogue_setup: DialogueSetup) -> Trajectory:
     """Play one dialogue from its task to its end.
 
@@ -88,125 +126,108 @@ async def play(task: Task, sample: int, dialogue_setup: DialogueSetup) -> Trajec
     run beside it. If one side fails, the trajectory has `ending` "failed" and `failure` {kind, message, side}.
 
     Args:
-        task: the task.
-        sample: number of this dialogue among those of its task; another number gives another dialogue.
-        dialogue_setup: the two sides and the rules.
+        task: The task.
+        sample: Number of this dialogue among those of its task; another number gives another dialogue.
+        dialogue_setup: The two sides and the rules.
 
     Raises:
-        UserError: no dialogue can work: the chat template refuses the messages, a server refuses the key, or it does
-            not report the log-probs that are to be recorded.
+        UserError: No dialogue can work: the chat template refuses the messages, or a server refuses the key.
     """
-    key = trajectory_id(task, sample)
-    seed = seed_for(dialogue_setup.sampling.seed, key)
-    environment = dialogue_setup.begin(task)
-    usage = {side: {"prompt_tokens": 0, "completion_tokens": 0} for side in ("agent", "human")}
-    failure: Failure | None = None
-    leaks, side = 0, "agent"
-
-    def count(side: str, replies: Sequence[Completion | HumanReply]) -> None:
-        written = sum(reply.completion_tokens for reply in replies)
-        usage[side]["prompt_tokens"] += replies[0].prompt_tokens  # candidates share one prompt
-        usage[side]["completion_tokens"] += written
-        if dialogue_setup.on_message is not None:
-            dialogue_setup.on_message(side, written)
-
+    dialogue = _Dialogue(task, trajectory_id(task, sample), dialogue_setup)
     try:
-        while not environment.over:
-            side = "agent"
-            turn_seed = seed_for(seed, environment.turns)
-            messages, parts, completions = await _candidates(dialogue_setup, environment, turn_seed)
-            count("agent", completions)
-            completion = completions[0]
-            if dialogue_setup.choose is not None:
-                side = "critic"
-                chat = dialogue_setup.agent.chat
-                tokenizer = None if parts is None or chat is None else chat.fingerprint
-                index = await dialogue_setup.choose(task, messages, parts, completions, tokenizer)
-                completion = completions[index]
-            side = "domain"
-            environment.step(completion, None if parts is None else parts_text(parts))
-            if dialogue_setup.record_logprobs:
-                environment.dialogue[-1]["logprobs"] = _sampling_logprobs(completion)
-            if dialogue_setup.label_turn is not None:
-                word = dialogue_setup.label_turn(task, messages, environment.dialogue[-1]["content"])
-                if word is not None:
-                    environment.dialogue[-1]["oracle"] = word
-            if not environment.over:
-                side = "human"
-                reply = await dialogue_setup.human.reply(task, environment.observe(), seed_for(turn_seed, "human"))
-                if not isinstance(reply, HumanReply):
-                    name = type(dialogue_setup.human).__name__
-                    raise TypeError(f"{name}.reply returned a {type(reply).__name__}; it must return a HumanReply")
-                count("human", [reply])
-                leaks += reply.leaks
-                side = "domain"
-                environment.add_human_reply(reply.text)
-    except ModelError as error:
-        if error.fatal:
-            raise UserError(f"{side}: {error.fatal}: {error}") from error
-        failure = {"kind": error.kind, "message": str(error)[:1000], "side": side}
-    except UserError:
-        raise
+        await dialogue.play()
+    except SideFailed as failed:
+        return dialogue.record(failed.failure)
     except asyncio.CancelledError:
         if dialogue_setup.on_cancel is not None:
-            dialogue_setup.on_cancel(_record(task, key, environment, dialogue_setup, None, usage, leaks))
+            dialogue_setup.on_cancel(dialogue.record())
         raise
-    except Exception as error:  # an unexpected error is recorded in this dialogue and does not end the batch
-        source = dialogue_setup.source
-        line = None if source is None else line_of(error, source)
-        place = f" ({source.name}:{line})" if source and line else ""
-        failure = {"kind": type(error).__name__, "message": redacted(str(error))[:1000] + place, "side": side}
-    return _record(task, key, environment, dialogue_setup, failure, usage, leaks)
+    return dialogue.record()
 
 
-def _sampling_logprobs(completion: Completion) -> list[float]:
-    if completion.token_ids is None or completion.logprobs is None:
-        raise UserError(
-            "--record_logprobs: the agent's server does not report the ids and log-probs of the tokens that it "
-            "samples. Use vLLM or an agent in this process, or leave the flag out and train with --old_logprobs "
-            "recomputed."
+class _Dialogue:
+    """A dialogue in progress."""
+
+    def __init__(self, task: Task, key: str, setup: DialogueSetup) -> None:
+        self.task, self.key, self.setup = task, key, setup
+        self.environment = setup.begin(task)
+        self.usage = {side: {"prompt_tokens": 0, "completion_tokens": 0} for side in ("agent", "human")}
+        self.leaks = 0
+
+    async def play(self) -> None:
+        """Let the two sides speak in turns until the rules end the dialogue. Raises as `blamed` does."""
+        task, setup, environment, source = self.task, self.setup, self.environment, self.setup.source
+        seed = seed_for(setup.sampling.seed, self.key)
+        with blamed("domain", source):
+            while not environment.over:
+                turn_seed = seed_for(seed, environment.turns)
+                messages = environment.observe()
+                with blamed("agent", source):
+                    parts, completions = await self._candidates(messages, turn_seed)
+                    self._count("agent", completions)
+                completion = completions[0]
+                if setup.choose is not None:
+                    with blamed("critic", source):
+                        tokenizer = None if parts is None or setup.agent.chat is None else setup.agent.chat.fingerprint
+                        completion = completions[await setup.choose(task, messages, parts, completions, tokenizer)]
+                environment.step(completion, None if parts is None else parts_text(parts))
+                self._label(messages)
+                if environment.over:
+                    return
+                dialogue = environment.observe()
+                with blamed("human", source):
+                    reply = await setup.human.reply(task, dialogue, seed_for(turn_seed, "human"))
+                    if not isinstance(reply, HumanReply):
+                        name = type(setup.human).__name__
+                        raise TypeError(f"{name}.reply returned a {type(reply).__name__}; it must return a HumanReply")
+                    self._count("human", [reply])
+                self.leaks += reply.leaks
+                environment.add_human_reply(reply.text)
+
+    def _label(self, messages: list[Message]) -> None:
+        """Note the oracle's word on the agent's message after `messages`."""
+        if self.setup.label_turn is not None:
+            message = self.environment.dialogue[-1]
+            word = self.setup.label_turn(self.task, messages, message["content"])
+            if word is not None:
+                message["oracle"] = word
+
+    async def _candidates(self, messages: list[Message], seed: int) -> tuple[list[Part] | None, list[Completion]]:
+        """The agent's prompt as parts, if its chat format is known, and its candidates."""
+        agent, sampling = self.setup.agent, replace(self.setup.sampling, seed=seed)
+        if agent.chat is None:
+            return None, await agent.complete(messages, sampling)
+        parts = agent.chat.prompt(messages)
+        return parts, await agent.complete_parts(parts, sampling, agent.chat.fingerprint)
+
+    def _count(self, side: str, replies: Sequence[Completion | HumanReply]) -> None:
+        written = sum(reply.completion_tokens for reply in replies)
+        self.usage[side]["prompt_tokens"] += replies[0].prompt_tokens  # candidates share one prompt
+        self.usage[side]["completion_tokens"] += written
+        if self.setup.on_message is not None:
+            self.setup.on_message(side, written)
+
+    def record(self, failure: Failure | None = None) -> Trajectory:
+        """The dialogue as it stands."""
+        environment, chat = self.environment, self.setup.agent.chat
+        history, parts = environment.dialogue, None
+        if chat is not None and environment.turns:
+            last = max(index for index, message in enumerate(history) if message["role"] == "assistant")
+            parts = chat.dialogue(history[: last + 1])
+        return Trajectory(
+            task=self.task,
+            dialogue_history=history,
+            answer=environment.answer,
+            reward=None,
+            id=self.key,
+            ending="failed" if failure else environment.ending,
+            failure=failure,
+            parts=parts,
+            tokenizer=None if chat is None else chat.fingerprint,
+            usage=self.usage,
+            leaks=self.leaks,
+            human=self.setup.human_identity,
         )
-    return [round(value, 6) for value in completion.logprobs]
-
-
-async def _candidates(
-    dialogue_setup: DialogueSetup, environment: Environment, seed: int
-) -> tuple[list[Message], list[Part] | None, list[Completion]]:
-    """The messages that the agent sees, the same as parts if its chat format is known, and its candidates."""
-    agent, sampling, messages = dialogue_setup.agent, replace(dialogue_setup.sampling, seed=seed), environment.observe()
-    if agent.chat is None:
-        return messages, None, await agent.complete(messages, sampling)
-    parts = agent.chat.prompt(messages)
-    return messages, parts, await agent.complete_parts(parts, sampling, agent.chat.fingerprint)
-
-
-def _record(
-    task: Task,
-    key: str,
-    environment: Environment,
-    dialogue_setup: DialogueSetup,
-    failure: Failure | None,
-    usage: dict,
-    leaks: int,
-) -> Trajectory:
-    history, parts, agent = environment.dialogue, None, dialogue_setup.agent
-    if agent.chat is not None and environment.turns:
-        last = max(index for index, message in enumerate(history) if message["role"] == "assistant")
-        parts = agent.chat.dialogue(history[: last + 1])
-    return Trajectory(
-        task=task,
-        dialogue_history=history,
-        answer=environment.answer,
-        reward=None,
-        id=key,
-        ending="failed" if failure else environment.ending,
-        failure=failure,
-        parts=parts,
-        tokenizer=None if agent.chat is None else agent.chat.fingerprint,
-        usage=usage,
-        leaks=leaks,
-        human=dialogue_setup.human_identity,
-    )
 
 
 async def play_all(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Annotated, Any
 
 from sweet_rl.cli import UNRECORDED, print_summary, to_settings
@@ -17,7 +18,7 @@ from sweet_rl.models.load import load_model, on_server
 from sweet_rl.models.prefixed import PrefixedModel
 from sweet_rl.records import Task, hash_rows, read_records, without_excluded
 from sweet_rl.rendering.settings import BrowserSettings
-from sweet_rl.rollout.collect import CollectionSettings, collect
+from sweet_rl.rollout.collect import CollectionSettings, Job, collect
 from sweet_rl.rollout.estimate import estimate
 from sweet_rl.rollout.play import CandidateSelector, DialogueSetup, trajectory_id
 from sweet_rl.runs.paths import check_paths
@@ -97,12 +98,6 @@ class Simulation:
     selector: SelectorSettings | None = None
 
     def __post_init__(self) -> None:
-        if self.sampling.n > 1 and self.selector is None:
-            raise UserError(
-                f"--candidates is {self.sampling.n}: with several per turn, --critic has to choose one of them."
-            )
-        if self.collection.record_logprobs:
-            _check_on_policy(self.sampling, self.players.agent_prefix)
         scripts, name = self.domain.scripted_humans, self.players.env_model
         if self.domain.draws_pages and not self.scripted and not self.env.hostname and self.env.engine != "openai":
             raise UserError(
@@ -114,6 +109,30 @@ class Simulation:
     def scripted(self) -> bool:
         """Whether the human is a script, which needs no model."""
         return self.players.env_model in self.domain.scripted_humans
+
+    @cached_property
+    def agent_prompt(self) -> str:
+        """The agent's instructions. Raises UserError if their file cannot be used."""
+        return self.domain.agent_template(self.players.agent_model, self.players.agent_prompt_path)
+
+    @cached_property
+    def human_prompt(self) -> str:
+        """The instructions of a human that a model plays. Raises UserError if their file cannot be used."""
+        return "" if self.scripted else self.domain.human_template(self.players.user_prompt_path)
+
+    @cached_property
+    def human_identity(self) -> dict[str, str]:
+        """Which human replies (`Domain.human_identity`)."""
+        players, human = self.players, self.domain.limits(self.human)
+        return self.domain.human_identity(
+            players.human_name,
+            players.env_model,
+            self.human_prompt,
+            human,
+            self.env.request,
+            self._window,
+            self._folder,
+        )
 
     def run(
         self, input_path: str, output_path: str, step: StepSettings, cache: CallCache | None = None
@@ -132,75 +151,14 @@ class Simulation:
         Raises:
             UserError: Before anything is written, or because no dialogue can work.
         """
-        domain, players, collection = self.domain, self.players, self.collection
+        collection = self.collection
         tasks = without_excluded(read_records(input_path, Task, limit=collection.num_tasks), collection.exclude)
-        domain.check(tasks, input_path, players.env_model)
+        self.domain.check(tasks, input_path, self.players.env_model)
         jobs = shard_of(collection.jobs(tasks), step.shard)
-        human = domain.limits(self.human)
-        agent_prompt = domain.agent_template(players.agent_model, players.agent_prompt_path)
-        human_prompt = "" if self.scripted else domain.human_template(players.user_prompt_path)
-        window = to_settings(self.pages) if domain.draws_pages else {}
-        folder = None if self.scripted else model_input(players.env_model)
-        identity = domain.human_identity(
-            players.human_name, players.env_model, human_prompt, human, self.env.request, window, folder
-        )
-        settings = to_settings(
-            players,
-            collection,
-            step,
-            sampling=self.sampling,
-            agent=self.agent,
-            pages=window,
-            task_type=domain.name,
-            agent_prompt=hash_rows([agent_prompt])[:16],
-            human=identity,
-            critic=self.selector and self.selector.settings,
-        )
-        if not self.scripted:
-            settings |= to_settings(env=self.env, human_replies=human, user_prompt=hash_rows([human_prompt])[:16])
-        inputs = [input_path, collection.exclude, model_input(players.agent_model), domain.source, folder]
-        inputs += self.selector.inputs if self.selector else []
-        check_paths([output_path], inputs, [self.calls.cache])
-        drop = _failed if collection.retry_failed else None
-        output = open_run(output_path, settings, inputs, step.overwrite, drop)
-
-        paid = {"agent": agent_prompt} if on_server(self.agent) else {}
-        if not self.scripted and on_server(self.env):
-            paid["human"] = human_prompt
+        output = self._open(input_path, output_path, step)
 
         async def play(run: Run) -> dict[str, Any]:
-            missing = [task for task, sample in jobs if trajectory_id(task, sample) not in run.done]
-            if paid and missing:
-                print(estimate(missing, collection.max_turns, paid, self.sampling.n), flush=True)
-                if not self.calls.cache:
-                    print("without --cache a run that is stopped loses the calls of its dialogues in progress")
-            with contextlib.ExitStack() as resources:
-                agent, human_model = self._models(resources, cache)
-                renderer = None
-                if domain.draws_pages:
-                    from sweet_rl.rendering.renderer import PageRenderer
-
-                    renderer = PageRenderer.from_settings(self.pages, cache=PICTURES_KEPT)
-                    resources.enter_context(renderer)
-                player = domain.make_human(players.env_model, human_model, human_prompt, renderer, **vars(human))
-                setup = DialogueSetup(
-                    PrefixedModel(agent, players.agent_prefix) if players.agent_prefix else agent,
-                    player,
-                    domain.begin(agent_prompt, collection.max_turns),
-                    replace(self.sampling, seed=collection.seed),
-                    None if self.selector is None else self.selector.load(),
-                    domain.label_turn,
-                    identity,
-                    record_logprobs=collection.record_logprobs,
-                    source=domain.source,
-                )
-                if human_model is None:
-                    named = {"agent": agent}
-                elif human_model is agent:
-                    named = {"agent and human": agent}
-                else:
-                    named = {"agent": agent, "human": human_model}
-                summary = await collect(run, jobs, setup, collection.concurrency, named)
+            summary = await self._play(run, jobs, cache)
             if set(summary["endings"]) == {"failed"}:
                 print_summary(summary)
                 raise NothingMade(
@@ -210,6 +168,81 @@ class Simulation:
             return summary
 
         return run_step(output, play, self._show, may_be_empty=not jobs)  # with more shards than dialogues
+
+    def _open(self, input_path: str, output_path: str, step: StepSettings) -> Run:
+        """Open the output with everything that the dialogues depend on."""
+        domain, collection = self.domain, self.collection
+        settings = to_settings(
+            self.players,
+            collection,
+            step,
+            sampling=self.sampling,
+            agent=self.agent,
+            pages=self._window,
+            task_type=domain.name,
+            agent_prompt=hash_rows([self.agent_prompt])[:16],
+            human=self.human_identity,
+            critic=self.selector and self.selector.settings,
+        )
+        if not self.scripted:
+            prompt = hash_rows([self.human_prompt])[:16]
+            settings |= to_settings(env=self.env, human_replies=domain.limits(self.human), user_prompt=prompt)
+        inputs = [input_path, collection.exclude, model_input(self.players.agent_model), domain.source, self._folder]
+        inputs += self.selector.inputs if self.selector else []
+        check_paths([output_path], inputs, [self.calls.cache])
+        drop = _failed if collection.retry_failed else None
+        return open_run(output_path, settings, inputs, step.overwrite, drop)
+
+    async def _play(self, run: Run, jobs: Sequence[Job], cache: CallCache | None) -> dict[str, Any]:
+        """Play the jobs that the run lacks; return the summary of `collect`."""
+        domain, players, collection = self.domain, self.players, self.collection
+        self._print_estimate([task for task, sample in jobs if trajectory_id(task, sample) not in run.done])
+        with contextlib.ExitStack() as resources:
+            agent, human_model = self._models(resources, cache)
+            renderer = None
+            if domain.draws_pages:
+                from sweet_rl.rendering.renderer import PageRenderer
+
+                renderer = PageRenderer.from_settings(self.pages, cache=PICTURES_KEPT)
+                resources.enter_context(renderer)
+            human = vars(domain.limits(self.human))
+            setup = DialogueSetup(
+                PrefixedModel(agent, players.agent_prefix) if players.agent_prefix else agent,
+                domain.make_human(players.env_model, human_model, self.human_prompt, renderer, **human),
+                domain.begin(self.agent_prompt, collection.max_turns),
+                replace(self.sampling, seed=collection.seed),
+                None if self.selector is None else self.selector.load(),
+                domain.label_turn,
+                self.human_identity,
+                source=domain.source,
+            )
+            if human_model is None:
+                named = {"agent": agent}
+            elif human_model is agent:
+                named = {"agent and human": agent}
+            else:
+                named = {"agent": agent, "human": human_model}
+            return await collect(run, jobs, setup, collection.concurrency, named)
+
+    def _print_estimate(self, missing: Sequence[Task]) -> None:
+        """Print what the dialogues of these tasks cost at most, if a server is called."""
+        paid = {"agent": self.agent_prompt} if on_server(self.agent) else {}
+        if not self.scripted and on_server(self.env):
+            paid["human"] = self.human_prompt
+        if paid and missing:
+            print(estimate(missing, self.collection.max_turns, paid, self.sampling.n), flush=True)
+            if not self.calls.cache:
+                print("without --cache a run that is stopped loses the calls of its dialogues in progress")
+
+    @property
+    def _window(self) -> dict[str, Any]:
+        """What a page's picture depends on; empty in a domain that draws none."""
+        return to_settings(self.pages) if self.domain.draws_pages else {}
+
+    @property
+    def _folder(self) -> str | None:
+        """The folder of the model that plays the human, if it is on this disk."""
+        return None if self.scripted else model_input(self.players.env_model)
 
     @property
     def _again(self) -> str:
@@ -235,25 +268,6 @@ class Simulation:
         if one_name and replace(self.agent, tokenizer=None) == env and not self.domain.draws_pages:
             return agent, agent
         return agent, load_model(self.players.env_model, env, self.calls, cache)
-
-
-def _check_on_policy(sampling: Sampling, agent_prefix: str | None) -> None:
-    """Raise UserError unless what is sampled and played is the policy's own distribution."""
-    changed = [
-        name
-        for name, differs in {
-            "--temperature": sampling.temperature != 1,
-            "--top_p": sampling.top_p != 1,
-            "--candidates": sampling.n > 1,
-            "--agent_prefix": bool(agent_prefix),
-        }.items()
-        if differs
-    ]
-    if changed:
-        raise UserError(
-            f"--record_logprobs is for policy gradients, which need dialogues of the policy itself; {changed[0]} "
-            "samples from another distribution. Leave one of the two out."
-        )
 
 
 def _failed(row: dict) -> bool:

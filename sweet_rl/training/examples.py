@@ -153,7 +153,8 @@ class Encoder:
                 self.chat.reply_header,
                 self.chat.name,
             )
-        return last_reply_parts(strings, self.chat, places[0])
+        own = Markup(self.chat.reply_header, self.chat.eos_text, self.chat.bos_text)
+        return last_reply_parts(strings, own, places[0])
 
     def ends_open(self, parts: list[Part]) -> bool:
         """Whether the last part is a turn without an end-of-turn token."""

@@ -67,7 +67,7 @@ SCRIPTS = (
         ("output_path",), "max_turns", "input_path", "problem_description", 7, ("agent_model",),
         {"max_turns": "1", "temperature": "0.5", "top_p": "0.9", "max_tokens": "4", "best_of_n": "2", "num_tasks": "1",
          "agent_prefix": "Hm.", "agent_prompt_path": "code_agent.txt", "seed": "1", "agent_bf16": "True",
-         "record_logprobs": "True", "shard": "1/2"},
+         "shard": "1/2"},
     ),
     Script(
         "evaluate_code.py",
@@ -111,6 +111,13 @@ SCRIPTS = (
         ("model_id",),
         {"data_fraction": "0.5", "best_of_n": "3", "temperature": "0.5", "top_p": "0.9", "max_tokens": "4", "seed": "1",
          "bf16": "True", "shard": "1/2"},
+    ),
+    Script(
+        "grade_candidates.py",
+        {"input_path": "{place}/ranked.jsonl", "output_path": "{out}/made.jsonl", "task_type": "mini",
+         "sandbox": "limits"},
+        ("output_path",), "timeout", "input_path", "additional_outputs", "no list",
+        other={"timeout": "2", "memory_mb": "100", "limit": "1", "task_type": "code"},
     ),
     Script(
         "rank_best_of_n.py",

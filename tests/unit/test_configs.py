@@ -36,7 +36,7 @@ BACKEND = {
     | {"best_of_n": 1, "num_tasks": 1000, "max_turns": 1, "agent_prompt_path": "code_agent_single_turn.txt"},
     "value_critic": VALUES | {"objective": "preference", "beta": 0.1},
     "value_function": VALUES | {"objective": "classification"},
-    "value_ranking": {"critic_type": "value", "bf16": True},
+    "value_ranking": {"critic_type": "value", "critic_settings": {"bf16": True}},
 }
 PAGE_DIALOGUES = DIALOGUES | {"env_model": "Qwen/Qwen2-VL-72B-Instruct", "task_type": "html", "env_max_chars": 1000}
 FRONTEND = {

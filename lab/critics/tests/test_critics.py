@@ -157,15 +157,15 @@ def test_belief_gain_is_the_likelihood_of_the_solution_after_the_turn_less_that_
 
 @pytest.mark.parametrize("asked", [False, True])
 def test_a_reply_that_is_known_is_taken_and_nobody_is_asked(world, asked):
-    """Of turns that were taken; `plain` is one pass per text."""
-    record = replace(world["rows"][1], additional_replies=["Not over 30.", "No idea.", "", "I can't say."])
+    """`plain` is one pass per text."""
+    replies = ["Not over 30.", "No idea.", "", "I can't say."]
+    record = replace(world["rows"][1], extra={"additional_replies": replies})
     critic = chosen(world, "belief_gain", **(ASKED if asked else {})).load()
     (found,) = asyncio.run(critic.scores([record]))
     start, plain = prompts()[1], world["plain"]
     before = plain(start + f"{ANSWER_MARKER}\n", SOLUTION).mean()
     for i in (0, 1, 3):
-        reply = record.additional_replies[i]
-        heard = f"{start}{TEXTS[i]}<|end|><|user|>{reply}<|end|><|assistant|>{ANSWER_MARKER}\n"
+        heard = f"{start}{TEXTS[i]}<|end|><|user|>{replies[i]}<|end|><|assistant|>{ANSWER_MARKER}\n"
         assert found[i] == pytest.approx(plain(heard, SOLUTION).mean() - before, abs=1e-5)
     assert found[1] != found[3]
 

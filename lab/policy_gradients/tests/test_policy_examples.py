@@ -110,7 +110,7 @@ def test_recomputed_log_probs_need_nothing_of_the_file_and_re_encoded_dialogues_
 
 
 @pytest.mark.parametrize("change, words", [
-    (lambda t: without(t, "logprobs"), "--record_logprobs"),
+    (lambda t: without(t, "logprobs"), "policy_gradients.collect"),
     (lambda t: replace(without(t, "token_ids"), parts=None), "token ids"),
     (lambda t: replace(t, tokenizer="other"), "token ids"),
 ])  # fmt: skip

@@ -40,9 +40,9 @@ def run(script: str, **flags) -> str:
 def collect(place: Path, agent: str | Path, name: str) -> Path:
     """The graded dialogues of an agent, four per task."""
     run(
-        "simulate_interactions.py", agent_model=agent, env_model="mini", agent_prompt_path="mini_agent.txt",
+        "lab.policy_gradients.collect", agent_model=agent, env_model="mini", agent_prompt_path="mini_agent.txt",
         input_path=place / "train.jsonl", output_path=place / f"{name}.dialogues.jsonl", best_of_n=4, max_turns=7,
-        max_tokens=100, record_logprobs=True,
+        max_tokens=100,
     )  # fmt: skip
     run("evaluate_code.py", input_path=place / f"{name}.dialogues.jsonl", output_path=place / f"{name}.jsonl")
     return place / f"{name}.jsonl"
@@ -121,8 +121,8 @@ def test_dialogues_of_another_policy_are_refused(few, perturbed_mini, tmp_path):
 def test_the_log_probs_of_sampling_are_refused_where_another_distribution_is_sampled(place, tmp_path):
     for changed in ({"temperature": 0.7}, {"top_p": 0.9}, {"agent_prefix": "I"}):
         done = call(
-            "simulate_interactions.py", agent_model="mini", env_model="mini", input_path=place / "train.jsonl",
-            output_path=tmp_path / "out.jsonl", record_logprobs=True, **changed,
+            "lab.policy_gradients.collect", agent_model="mini", env_model="mini", input_path=place / "train.jsonl",
+            output_path=tmp_path / "out.jsonl", **changed,
         )  # fmt: skip
         assert done.code == 2 and f"--{next(iter(changed))}" in done.err
 

@@ -34,9 +34,12 @@ def test_the_oracle_puts_a_right_answer_over_a_useful_question_over_another_one_
     texts.append("I WANT TO ANSWER:\ndef wrong():\n    pass")
     told = [{"text": "wish", "train": False}, {"text": asked[hidden[1]], "train": True}]
     record = TurnCandidates(told, "old", texts, id="t-0", task=task, turn=1)
+    with pytest.raises(UserError, match="grade_candidates"):
+        Oracle(OracleSettings()).scores([record])
+    record.answer_rewards = [1.0, None, None, None, 0.0]
     assert Oracle(OracleSettings()).scores([record]) == [[4, 2, 1, 1, 0]]  # the last question was asked before
     del task.extra["mini"]
-    with pytest.raises(UserError, match="t-0"):
+    with pytest.raises(UserError, match="hidden rules"):
         Oracle(OracleSettings()).scores([record])
 
 

@@ -25,8 +25,9 @@ def played(tmp_path_factory):
              "max_turns": 3}  # fmt: skip
     critic = {"critic": "mini", "critic_reference": "sampled"}
     for name, flags in {"one": {}, "chosen": {**critic, "candidates": 4}, "again": {**critic, "candidates": 4,
-                        "concurrency": 1}, "n1": critic}.items():  # fmt: skip
-        done = call("simulate_interactions.py", **usual, **flags, output_path=place / f"{name}.jsonl")
+                        "concurrency": 1}, "n1": {**critic, "candidates": 1}}.items():  # fmt: skip
+        script = "play_best_of_n.py" if flags else "simulate_interactions.py"
+        done = call(script, **usual, **flags, output_path=place / f"{name}.jsonl")
         assert done.code == 0, done.err
     return place
 
@@ -74,9 +75,9 @@ def test_one_candidate_is_the_agent_itself_and_concurrency_changes_nothing(playe
 
 
 @pytest.mark.slow
-def test_candidates_without_a_critic_are_refused(played):
+def test_a_critic_without_a_model_is_refused(played):
     rows = read_rows(played / "train.jsonl")
     write_rows(played / "tasks.jsonl", rows)
-    done = call("simulate_interactions.py", agent_model="mini", env_model="mini", input_path=played / "tasks.jsonl",
+    done = call("play_best_of_n.py", agent_model="mini", env_model="mini", input_path=played / "tasks.jsonl",
                 output_path=played / "bad.jsonl", candidates=4)  # fmt: skip
-    assert done.code == 2 and "--critic" in done.err
+    assert done.code == 2 and "missing: --critic (no default)" in done.err

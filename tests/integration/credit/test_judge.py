@@ -12,6 +12,11 @@ def longer_wins(body: dict):
     return chat_reply(verdict_for_the_longer(body["messages"][0]["content"]))
 
 
+def settings(server: ApiServer, **others) -> str:
+    """The judge's settings on the command line."""
+    return json.dumps({"hostname": server.url, **others})
+
+
 def test_ranking_by_a_judge_is_continued_where_its_server_gave_out(tmp_path):
     rows = [record(["a", "bb", "ccc"], f"t-{i}").to_dict() for i in range(3)]
     source = write_rows(tmp_path / "candidates.jsonl", rows)
@@ -23,11 +28,11 @@ def test_ranking_by_a_judge_is_continued_where_its_server_gave_out(tmp_path):
         return refusal(400, "no") if len(down) == 6 else longer_wins(body)
 
     with ApiServer(answer) as server:
-        first = call("rank_best_of_n.py", hostname=server.url, concurrency=1, **flags)
+        first = call("rank_best_of_n.py", critic_settings=settings(server, concurrency=1), **flags)
         assert first.code == 2 and "1 of the turns failed" in first.err
         before = (tmp_path / "judged.jsonl").read_text()
         assert len(before.splitlines()) == 2
-        again = call("rank_best_of_n.py", hostname=server.url, concurrency=1, **flags)
+        again = call("rank_best_of_n.py", critic_settings=settings(server, concurrency=1), **flags)
     assert again.code == 0, again.err
     assert (tmp_path / "judged.jsonl").read_text().startswith(before)
     records = read_records(tmp_path / "judged.jsonl", TurnCandidates)
@@ -38,11 +43,11 @@ def test_ranking_by_a_judge_is_continued_where_its_server_gave_out(tmp_path):
 def test_the_judge_sees_the_solution_unless_it_is_withheld_and_draws_by_the_seed(tmp_path):
     source = write_rows(tmp_path / "c.jsonl", [record(["a", "bb"]).to_dict()])
     seeds = {}
-    for name, flags in {"shown": {}, "hidden": {"no_prompt": True, "seed": 3}}.items():
+    for name, given in {"shown": {}, "hidden": {"no_prompt": True, "seed": 3}}.items():
         with ApiServer(longer_wins) as server:
             done = call(
-                "rank_best_of_n.py", critic_type="judge", model_id=MODEL, hostname=server.url, input_path=source,
-                output_path=tmp_path / f"{name}.jsonl", **flags,
+                "rank_best_of_n.py", critic_type="judge", model_id=MODEL, critic_settings=settings(server, **given),
+                input_path=source, output_path=tmp_path / f"{name}.jsonl",
             )  # fmt: skip
             assert done.code == 0, done.err
             bodies = [body for _, body in server.requests]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sweet_rl.credit.critic_types import TurnCriticFlags
+from sweet_rl.credit.critic_types import CriticFlags
 from sweet_rl.credit.turn_credit import TurnScorer
 from sweet_rl.mini.tasks import make_tasks
 from sweet_rl.model_loading import model_path
@@ -117,7 +117,7 @@ def test_the_training_client_gets_the_credit_of_each_turn_as_advantages_of_its_t
     (trace,) = episode["traces"]
     turns = [node for node in trace["nodes"] if node["sampled"]]
     dialogue = Trajectory.from_dict(trace["info"]["dialogue"])
-    (credit,) = asyncio.run(TurnScorer(TurnCriticFlags(**settings).chosen).credit([dialogue]))
+    (credit,) = asyncio.run(TurnScorer(CriticFlags(**settings).chosen).credit([dialogue]))
     assert trace["info"]["turn_credit"] == pytest.approx(credit, abs=1e-3) and any(credit)
     for node, value in zip(turns, trace["info"]["turn_credit"], strict=True):
         assert node["advantages"] == pytest.approx([value] * sum(node["mask"]), abs=1e-4) and any(node["mask"])

@@ -14,9 +14,9 @@ from tests.support.script_calls import SCRIPTS, Script, named, place  # noqa: F4
 BY_NAME = {script.name: script for script in SCRIPTS}
 MORE = (
     Script(
-        "rank_best_of_n.py",
-        {"critic_type": "judge", "hostname": "127.0.0.1:1", "model_id": "judge",
-         "input_path": "{place}/ranked.jsonl", "output_path": "{out}/made.jsonl"},
+        "play_best_of_n.py",
+        {"agent_model": "{place}/model", "env_model": "mini", "critic": "{place}/model", "critic_reference": "sampled",
+         "input_path": "{place}/tasks.jsonl", "output_path": "{out}/made.jsonl"},
         (),
     ),
 )  # fmt: skip

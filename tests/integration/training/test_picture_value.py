@@ -95,7 +95,12 @@ def test_it_ranks_candidates_of_another_models_agent_by_the_picture_of_their_pag
     ranked = read_records(tmp_path / "ranked.jsonl", TurnCandidates)
     assert [record.judge_result[0] for record in ranked] == [0, 0, 1, 1]
     assert ranked[0].eos_text == tiny_chat.eos_text
-    assert call("rank_best_of_n.py", no_prompt=True, **{**flags, "output_path": tmp_path / "other"}).code == 2
+    assert (
+        call(
+            "rank_best_of_n.py", critic_settings='{"no_prompt": true}', **{**flags, "output_path": tmp_path / "other"}
+        ).code
+        == 2
+    )
 
 
 def test_reference_pages_are_drawn_in_the_window_that_the_settings_name(tmp_path):

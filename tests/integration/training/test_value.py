@@ -67,7 +67,11 @@ def test_ranking_with_it_orders_by_the_value_of_each_candidate(trained, tiny_cha
     write_rows(tmp_path / "candidates.jsonl", [row])
     rank = runpy.run_path(str(SCRIPTS / "rank_best_of_n.py"))["main"]
     files = {"input_path": str(tmp_path / "candidates.jsonl"), "output_path": str(tmp_path / "ranked.jsonl")}
-    rank(**arguments(rank, {"model_id": str(trained), "critic_type": "value", "no_prompt": True, **files}))
+    rank(
+        **arguments(
+            rank, {"model_id": str(trained), "critic_type": "value", "critic_settings": {"no_prompt": True}, **files}
+        )
+    )
     (ranked,) = read_records(tmp_path / "ranked.jsonl", TurnCandidates)
     assert ranked.judge_result.index(1) < ranked.judge_result.index(0)
     value_model = load_value_model(str(trained), device="cpu")

@@ -3,18 +3,20 @@
 import asyncio
 import json
 import pickle
+import re
+from dataclasses import fields
 
 import pytest
 
 from sweet_rl.cli import flags_of
-from sweet_rl.credit.critic_types import ChosenCritic, CriticFlags
+from sweet_rl.credit.critic_types import CRITICS, ChosenCritic, CriticFlags
 from sweet_rl.credit.ranking import rank_file
-from sweet_rl.credit.sweet_critic import seed_of
+from sweet_rl.credit.sweet_critic import SweetSettings, seed_of
 from sweet_rl.errors import UserError
 from sweet_rl.records import TurnCandidates, read_records
 from sweet_rl.runs.manifest import DIRECTORY_MANIFEST, hash_input, read_manifest
 from sweet_rl.runs.step import StepSettings
-from tests.support.command_line import write_rows
+from tests.support.command_line import ROOT, write_rows
 
 SHORT = """
 from dataclasses import dataclass
@@ -60,16 +62,18 @@ def candidates(tmp_path):
     ({"critic_type": "oracle"}, "'oracle'.*log_ratio, pmi, value, judge"),
     ({}, "missing: --model_id"),
     ({"critic_type": "nowhere.py"}, "nowhere.py"),
-    ({"model_id": "m", "hostname": "localhost"}, "log_ratio has no --hostname"),
+    ({"model_id": "m", "critic_settings": {"hostname": "localhost"}}, "log_ratio: unknown setting 'hostname'"),
     ({"model_id": "m", "normalize": "sum"}, "normalize.*'sum'"),
     ({"model_id": "m", "reference": "sampled", "reference_model_id": "n"}, "--reference_model_id"),
     ({"model_id": "m", "reference": "seed_without_c", "no_prompt": True}, "--no_prompt"),
     ({"model_id": "m", "token_budget": 0}, "--token_budget"),
     ({"model_id": "m", "critic_settings": {"model_id": "n"}}, "--model_id.*once"),
-    ({"critic_type": "pmi", "model_id": "m", "no_prompt": True}, "pmi has no --no_prompt"),
-    ({"critic_type": "pmi", "model_id": "m", "reference": "sampled"}, "pmi has no --reference"),
-    ({"critic_type": "value", "model_id": "m", "normalize": "none"}, "value has no --normalize"),
-    ({"critic_type": "judge", "model_id": "m", "concurrency": 0}, "--concurrency"),
+    ({"critic_type": "pmi"}, "missing: --model_id"),
+    ({"critic_type": "pmi", "model_id": "m", "no_prompt": True}, "pmi has no no_prompt"),
+    ({"critic_type": "pmi", "model_id": "m", "reference": "sampled"}, "pmi has no reference"),
+    ({"critic_type": "pmi", "model_id": "m", "normalize": "none"}, """--critic_settings '{"normalize": "none"}'"""),
+    ({"critic_type": "value", "model_id": "m", "bf16": True}, """--critic_settings '{"bf16": true}'"""),
+    ({"critic_type": "judge", "model_id": "m", "critic_settings": {"concurrency": 0}}, "--concurrency"),
 ])  # fmt: skip
 def test_settings_that_a_critic_does_not_have_are_refused(flags, named):
     with pytest.raises(UserError, match=named):
@@ -80,14 +84,16 @@ def test_flags_and_critic_settings_are_the_same_settings():
     flags = CriticFlags(model_id="m", reference="sampled", normalize="none").chosen
     settings = CriticFlags(critic_settings={"model_id": "m", "reference": "sampled", "normalize": "none"}).chosen
     assert flags == settings and flags.settings.normalize == "none"
+    other = CriticFlags(critic_type="pmi", model_id="m", critic_settings={"normalize": "none"}).chosen
+    assert other == ChosenCritic("pmi", {"model_id": "m", "normalize": "none"})
 
 
-def test_every_setting_is_a_flag_with_a_help_text():
+def test_the_flags_are_the_settings_of_the_sweet_critic_each_with_a_help_text():
     def main(critic) -> None: ...
 
     main.__annotations__["critic"] = CriticFlags
     flags = flags_of(main)
-    assert {"critic_type", "critic_settings", "model_id", "no_prompt", "judge_prompt_path", "seed"} <= flags.keys()
+    assert flags.keys() == {field.name for field in fields(SweetSettings)} | {"critic_type", "critic_settings"}
     assert all(flag.help for flag in flags.values())
 
 
@@ -97,11 +103,11 @@ def test_a_manifest_records_what_the_scores_depend_on(tmp_path):
                 "reference_model_id": "seed", "normalize": "turn", "bf16": False}  # fmt: skip
     assert CriticFlags(**flags).chosen.to_settings() == expected
     value = {"critic_type": "value", "model_id": "c", "no_prompt": False, "bf16": True}
-    assert CriticFlags("value", model_id="c", bf16=True).chosen.to_settings() == value
+    assert ChosenCritic("value", {"model_id": "c", "bf16": True}).to_settings() == value
     own = tmp_path / "own.txt"
     own.write_text("{dialogue} {first} {second}")
     usual, other_seed, other_prompt = (
-        CriticFlags("judge", model_id="j", **more).chosen.to_settings()
+        ChosenCritic("judge", {"model_id": "j", **more}).to_settings()
         for more in ({}, {"seed": 1}, {"judge_prompt_path": str(own)})
     )
     assert (usual["seed"], other_seed["seed"]) == (0, 1)
@@ -135,7 +141,7 @@ def test_the_reference_is_the_model_that_the_critic_was_trained_from(tmp_path):
 
 def test_a_users_file_ranks_and_its_hash_and_settings_are_recorded(short, tmp_path):
     out = tmp_path / "ranked.jsonl"
-    rank_file(CriticFlags(short, {"words": 2}).chosen, candidates(tmp_path), str(out))
+    rank_file(ChosenCritic(short, {"words": 2}), candidates(tmp_path), str(out))
     assert [record.judge_result for record in read_records(out, TurnCandidates)] == [[2, 0, 1]] * 3
     assert [record.judge_scores for record in read_records(out, TurnCandidates)] == [[-1.0, -1.0, 0.0]] * 3
     manifest = read_manifest(out)
@@ -143,11 +149,11 @@ def test_a_users_file_ranks_and_its_hash_and_settings_are_recorded(short, tmp_pa
     assert manifest["settings"]["critic_type"] == "short.py"
     assert manifest["settings"]["critic_settings"] == {"words": 2, "weight": None}
     with pytest.raises(UserError, match="critic_settings.words: 2 -> 3"):
-        rank_file(CriticFlags(short, {"words": 3}).chosen, candidates(tmp_path), str(out))
+        rank_file(ChosenCritic(short, {"words": 3}), candidates(tmp_path), str(out))
 
 
 def test_several_processes_rank_as_one_does_and_no_more_than_the_limit(short, tmp_path):
-    chosen, source = CriticFlags(short, {"words": 2}).chosen, candidates(tmp_path)
+    chosen, source = ChosenCritic(short, {"words": 2}), candidates(tmp_path)
     for critic in (chosen, CriticFlags(model_id="m").chosen):
         assert pickle.loads(pickle.dumps(critic)) == critic
     for processes in (1, 2):
@@ -164,7 +170,7 @@ def test_several_processes_rank_as_one_does_and_no_more_than_the_limit(short, tm
 ])  # fmt: skip
 def test_a_users_settings_are_checked_as_flags_are(short, settings, named):
     with pytest.raises(UserError, match=named):
-        CriticFlags(short, settings)
+        CriticFlags(critic_type=short, critic_settings=settings)
 
 
 @pytest.mark.parametrize("changed, named", [
@@ -185,6 +191,33 @@ def test_a_file_that_is_no_critic_is_refused_by_what_is_wrong_in_it(tmp_path, ch
         rank_file(ChosenCritic(str(path)), candidates(tmp_path), str(tmp_path / "out.jsonl"))
 
 
+@pytest.mark.parametrize("error", ["KeyError('x')", "StopIteration()", "SystemExit(3)"])
+@pytest.mark.parametrize("begins", ["        self.words =", "        return [[", "async"])
+def test_what_a_file_raises_is_named_with_its_line(tmp_path, begins, error):
+    text = SHORT
+    if begins == "async":
+        text, begins = text.replace("def scores", "async def scores"), "        return [["
+    text = text.replace(begins, f"        raise {error}\n{begins}")
+    path = tmp_path / "bad.py"
+    path.write_text(text)
+    kind = "RuntimeError" if "async" in text and "Stop" in error else error.partition("(")[0]
+    line = text.partition(f"raise {error}")[0].count("\n") + 1
+    with pytest.raises(UserError, match=f"bad.py, line {line}: {kind}"):
+        rank_file(ChosenCritic(str(path)), candidates(tmp_path), str(tmp_path / "out.jsonl"))
+
+
+def test_a_file_cannot_change_the_records_that_it_scores(tmp_path):
+    path = tmp_path / "changes.py"
+    changes = "for record in records: record.additional_outputs.sort(); record.task = None"
+    path.write_text(
+        SHORT.replace("    def scores(self, records):", f"    def scores(self, records):\n        {changes}")
+    )
+    source, out = candidates(tmp_path), tmp_path / "ranked.jsonl"
+    rank_file(ChosenCritic(str(path)), source, str(out))
+    texts = [record.additional_outputs for record in read_records(out, TurnCandidates)]
+    assert texts == [record.additional_outputs for record in read_records(source, TurnCandidates)]
+
+
 def test_a_coroutine_that_scores_and_closes_is_awaited(tmp_path):
     text = SHORT.replace("    def scores", "    async def scores") + (
         "\n\nasync def close(self):\n    self.words = None\n\n\nShort.close = close\n"
@@ -198,3 +231,11 @@ def test_a_coroutine_that_scores_and_closes_is_awaited(tmp_path):
         return found
 
     assert asyncio.run(work()) == [[-6.0]] and critic.critic.words is None
+
+
+@pytest.mark.parametrize("name", sorted(CRITICS.keys() - {"log_ratio"}))
+def test_the_manual_names_settings_that_each_critic_has(name):
+    page = (ROOT / "docs/critics.md").read_text(encoding="utf-8")
+    (row,) = (line for line in page.splitlines() if line.startswith(f"| `{name}` | `model_id`"))
+    named = set(re.findall(r"`(\w+)`", row)) - {name}
+    assert named and named <= {field.name for field in fields(CRITICS[name].settings)}

@@ -10,16 +10,17 @@ import pytest
 import torch
 
 from sweet_rl.credit import ranking
-from sweet_rl.credit.candidate_texts import encoded_candidates, prompt_parts
-from sweet_rl.credit.critic_types import CriticFlags
-from sweet_rl.credit.ranking import processes_of, rank_file, ranked
+from sweet_rl.credit.candidate_parts import prompt_parts
+from sweet_rl.credit.candidate_texts import encoded_candidates
+from sweet_rl.credit.critic_types import ChosenCritic, CriticFlags
+from sweet_rl.credit.ranking import placed, processes_of, rank_file, ranked
 from sweet_rl.credit.turn_pairs import PairSettings, pair_file
 from sweet_rl.errors import UserError
 from sweet_rl.log_probs.privileged_information import with_hint
 from sweet_rl.model_loading import load_frozen
 from sweet_rl.records import PreferencePair, TurnCandidates, read_records
 from sweet_rl.runs.step import StepSettings
-from tests.support.command_line import write_rows
+from tests.support.command_line import ROOT, write_rows
 from tests.support.tiny_models import EOS
 
 TASK = {"problem_description": "fee", "ground_truth": "def fee(x): return 2 * x", "test_cases": {}}
@@ -141,7 +142,8 @@ def test_every_gpu_ranks_as_far_as_they_hold_critics(world, monkeypatch, critic_
     monkeypatch.setattr(ranking, "parameter_count", lambda path: 225_000)
     seed = world["seed"] if critic_type == "log_ratio" else None
     precision = {} if critic_type == "judge" else {"bf16": True}
-    critic = CriticFlags(critic_type, model_id=world["critic"], reference_model_id=seed, **precision).chosen
+    given = {"model_id": world["critic"], **precision, **({"reference_model_id": seed} if seed else {})}
+    critic = ChosenCritic(critic_type, given)
     expected = [{}] if each is None else [{"CUDA_VISIBLE_DEVICES": names} for names in each]
     assert processes_of(critic, None, shard) == expected
     assert processes_of(critic, 1, shard) == expected[:1]
@@ -183,3 +185,36 @@ def test_a_ranked_record_keeps_the_eos_that_sampling_noted():
     assert (kept.judge_scores, kept.judge_result, kept.eos_text) == ([0.0, 1.0], [1, 0], "<|x|>")
     assert ranked(TurnCandidates("p", "", ["a"]), [0.0], "<|critic|>").eos_text == "<|critic|>"
     assert ranked(TurnCandidates("p", "", ["a"]), [0.0], None).eos_text is None
+
+
+def test_right_answers_stand_above_questions_and_others_below_in_the_order_of_the_critic():
+    texts = ["ask", "right", "wrong", "ask more", "right", "nearly", "unknown"]
+    record = TurnCandidates("...", "old", texts, answer_rewards=[None, 1.0, 0.0, None, 1.0, 0.9, None])
+    found = placed(record, [0.5, -9.0, 3.0, 0.1, -8.0, 2.0, 0.2])
+    assert sorted(range(7), key=lambda place: -found[place]) == [4, 1, 0, 6, 3, 2, 5]
+    equal = placed(TurnCandidates("...", "old", ["ask", "wrong"], answer_rewards=[None, 0.0]), [1.0, 1.0])
+    assert equal[1] < equal[0]
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_answers_are_placed_by_the_rewards_in_the_file(tmp_path, processes):
+    critic = ChosenCritic(str(ROOT / "docs/examples/short_turns.py"), {"words": 1})
+    rows = [
+        {"id": f"t-{turn}", "input": "o", "older_output": "", "additional_outputs": ["a", "a b", "a b c", "a b c d"],
+         "answer_rewards": [0.5, None, 1.0, None]}
+        for turn in range(4)
+    ]  # fmt: skip
+    source, out = str(write_rows(tmp_path / "graded.jsonl", rows)), str(tmp_path / "ranked.jsonl")
+    rank_file(critic, source, out, processes=processes, place_answers=True)
+    assert [record.judge_result for record in read_records(out, TurnCandidates)] == [[2, 1, 3, 0]] * 4
+    with pytest.raises(UserError, match="place_answers"):
+        rank_file(critic, source, out)
+    rank_file(critic, source, str(tmp_path / "as_scored.jsonl"))
+    assert read_records(tmp_path / "as_scored.jsonl", TurnCandidates)[0].judge_result == [0, 1, 2, 3]
+
+
+def test_answers_cannot_be_placed_without_rewards(tmp_path):
+    row = {"id": "t-0", "input": "o", "older_output": "", "additional_outputs": ["a", "b"]}
+    source = str(write_rows(tmp_path / "candidates.jsonl", [row]))
+    with pytest.raises(UserError, match="t-0.*grade_candidates.py"):
+        rank_file(ChosenCritic(str(ROOT / "docs/examples/short_turns.py")), source, "out.jsonl", place_answers=True)

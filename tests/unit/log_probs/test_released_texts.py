@@ -25,26 +25,30 @@ def test_the_header_of_a_reply_is_read_from_the_chat_template(family):
     assert ChatFormat(small_tokenizer(family)).reply_header == HEADERS[family]
 
 
+def markup_of(chat: ChatFormat) -> Markup:
+    return Markup(chat.reply_header, chat.eos_text, chat.bos_text)
+
+
 def test_llama_3_and_chatml_are_recognised_without_a_model_and_else_only_the_model_s_own():
     llama = f"<|begin_of_text|>{LLAMA3.header}\n\n"
     chatml = "<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n"
     assert (recognised(llama), recognised(chatml), recognised("[INST] hi [/INST]")) == (LLAMA3, CHATML, None)
     chat = ChatFormat(small_tokenizer("chatml"))
-    assert recognised(chatml, chat) == Markup("<|im_start|>assistant", "<|im_end|>", "")
-    assert recognised(llama, chat) is None
+    assert recognised(chatml, markup_of(chat)) == Markup("<|im_start|>assistant", "<|im_end|>", "")
+    assert recognised(llama, markup_of(chat)) is None
 
 
 def test_the_agent_s_turns_in_the_shared_beginning_are_marked_and_not_trained():
     chat = ChatFormat(small_tokenizer("llama3"))
     beginning = f"<|begin_of_text|>task<|eot_id|>{LLAMA3.header}\n\nwhy?<|eot_id|>so<|eot_id|>{LLAMA3.header}\n\n"
-    for parts, reply in zip(last_reply_parts([f"{beginning}yes<|eot_id|>", f"{beginning}y"], chat, "here"),
+    for parts, reply in zip(last_reply_parts([f"{beginning}yes<|eot_id|>", f"{beginning}y"], markup_of(chat), "here"),
                             ["yes<|eot_id|>", "y"], strict=True):  # fmt: skip
         assert "".join(part["text"] for part in parts) == beginning + reply
         assert [part["text"] for part in parts if part["train"]] == [reply]
         assert [part["text"] for part in parts if part.get("turn")] == ["why?<|eot_id|>"]
         assert parts[0] == {"text": "<|begin_of_text|>", "train": False, "bos": True}
     with pytest.raises(UserError, match="--response_template"):
-        last_reply_parts(["a", f"b{LLAMA3.header}"], chat, "here")
+        last_reply_parts(["a", f"b{LLAMA3.header}"], markup_of(chat), "here")
 
 
 @pytest.mark.parametrize("family", FAMILIES)

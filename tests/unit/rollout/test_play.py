@@ -125,6 +125,17 @@ def test_a_mistake_in_the_rules_is_the_domains_and_not_the_agents(tiny_agent):
     assert (failure["side"], failure["kind"]) == ("domain", "AttributeError") and "over" in failure["message"]
 
 
+@pytest.mark.parametrize("error", [StopIteration("no more"), ModelError("server", "gone"), KeyError("x")])
+def test_whatever_the_rules_raise_is_a_failure_of_the_domain(error):
+    class Odd(AnswerEnvironment):
+        def step(self, completion, prompt_text=None):
+            raise error
+
+    setup = DialogueSetup(SeedAgent(), SeedHuman(), partial(begin, rules=Odd), SAMPLING)
+    failure = asyncio.run(play(TASKS[0], 0, setup)).failure
+    assert failure["side"] == "domain" and failure["kind"] in (type(error).__name__, "server")
+
+
 def test_a_refused_key_ends_the_run_with_a_message(tiny_agent):
     with pytest.raises(UserError, match="human: .*key"):
         played(tiny_agent, BrokenHuman(ModelError("auth", "wrong")))
@@ -136,17 +147,6 @@ def test_a_prompt_that_outgrows_the_context_is_the_agents_failure(tmp_path):
     assert {t.ending for t in trajectories.values()} == {"failed"}
     assert {(t.failure["side"], t.failure["kind"]) for t in trajectories.values()} == {("agent", "context")}
     assert all(t.parts for t in trajectories.values())
-
-
-def test_the_log_probs_of_sampling_are_recorded_with_their_tokens(tiny_agent):
-    async def work(agent):
-        given = replace(collaboration(agent), record_logprobs=True)
-        return [await play(TASKS[0], 0, one) for one in (given, replace(given, record_logprobs=False))]
-
-    recorded, plain = with_model(tiny_agent, work)
-    for row in recorded.dialogue_history[1::2]:
-        assert len(row["logprobs"]) == len(row["token_ids"]) and all(value <= 0 for value in row.pop("logprobs"))
-    assert recorded == plain
 
 
 def test_who_chooses_gets_the_prompt_and_the_tokenizer_of_the_candidates(tiny_agent):
@@ -283,11 +283,6 @@ def test_the_oracle_s_word_is_recorded_with_each_turn_and_shown_to_no_side():
     assert words == ["word 1", None, "word 5"]
     assert [place for _, place, _ in seen] == [1, 3, 5] and seen[0][2] == texts(trajectory)[0]
     assert texts(trajectory) == texts(dialogue_of())
-
-
-def test_log_probs_that_the_server_does_not_report_end_the_run_with_a_message():
-    with pytest.raises(UserError, match="--record_logprobs"):
-        dialogue_of(record_logprobs=True)
 
 
 def test_the_id_names_the_task_and_the_sample():

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sweet_rl.chat import ChatFormat
-from sweet_rl.credit.candidate_texts import prompt_parts
+from sweet_rl.credit.candidate_parts import prompt_parts
 from sweet_rl.errors import UserError
 from sweet_rl.records import PreferencePair, Task, Trajectory, TurnCandidates
 from sweet_rl.training.examples import (

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from sweet_rl.chat import ChatFormat
-from sweet_rl.credit.critic_types import CriticFlags
+from sweet_rl.credit.critic_types import ChosenCritic, CriticFlags
 from sweet_rl.credit.ranking import ranked
 from sweet_rl.credit.turn_pairs import turn_pairs
 from sweet_rl.errors import UserError
@@ -140,7 +140,7 @@ def test_a_critic_of_a_file_gives_credit_per_turn(files, tmp_path):
         "        return [[-len(text) for text in record.additional_outputs] for record in records]\n"
         "CRITIC = CriticType(Settings, Short)\n"
     )
-    critic = CriticFlags(str(tmp_path / "short.py")).chosen
+    critic = ChosenCritic(str(tmp_path / "short.py"))
     for kind in ("trajectories", "ranked"):
         collection, rows = scanned(files[kind], credit=critic, credit_path=str(tmp_path / f"{kind}_credit.jsonl"))
         message = collection.view(0)["messages"][1]

@@ -1,0 +1,108 @@
+"""Rewards of the candidates that end the dialogue with an answer: what a grader can tell, a critic need not guess.
+
+They are made between steps 4 and 5; the ranking reads them if it is given `--place_answers`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from sweet_rl.cli import to_settings
+from sweet_rl.domains import Domain, Grade, Grader
+from sweet_rl.errors import UserError
+from sweet_rl.models.base import Completion
+from sweet_rl.progress import progress_bar
+from sweet_rl.records import Task, TurnCandidates, read_records
+from sweet_rl.runs.run import Run, open_run
+from sweet_rl.runs.step import StepSettings, run_step
+
+
+def grade_file(domain: Domain, grading: Any, input_path: str, output_path: str, step: StepSettings) -> dict[str, Any]:
+    """Write a file of candidates with `answer_rewards`. A killed run continues with the same call.
+
+    Args:
+        domain: Domain of the tasks.
+        grading: Settings that `domain.grader` takes.
+        input_path: Candidates of sample_best_of_n.py.
+        output_path: The same records, in the same order, with `answer_rewards`.
+        step: Number of records that are read, and whether an older output is replaced.
+
+    Returns:
+        The summary: turns, answers, right.
+
+    Raises:
+        UserError: A record has no task, or the tasks are another domain's; or, once the other records are written, the
+            machine failed on some.
+    """
+    if domain.draws_pages:
+        raise UserError(f"--task_type {domain.name} grades by likeness of pages: no reward says which answer is right.")
+    records = read_records(input_path, TurnCandidates, step.limit)
+    domain.check([_task(record, input_path) for record in records], input_path)
+
+    def grade(run: Run) -> dict[str, Any]:
+        missing = [record for record in records if record.id not in run.done]
+        failures = []
+        with domain.grader(grading) as grader, progress_bar(total=len(records), initial=len(run.done)) as bar:
+            print(grader.describe())
+            for record, failure in rewarded(missing, domain, grader):
+                if failure is None:
+                    run.write(record.to_dict())
+                else:
+                    failures.append(failure)
+                bar.update()
+        if failures:
+            raise UserError(
+                f"{len(failures)} turns have an answer that could not be graded on this machine ({failures[0]}); the "
+                f"others are in {run.path}. Run the same command again to do them."
+            )
+        run.sort(record.id for record in records)
+        rewards = [reward for row in run.records() for reward in row["answer_rewards"] if reward is not None]
+        return {"turns": len(run.done), "answers": len(rewards), "right": rewards.count(1.0)}
+
+    settings = to_settings(grading, step, task_type=domain.name)
+    return run_step(open_run(output_path, settings, [input_path, domain.source], step.overwrite), grade)
+
+
+def rewarded(
+    records: Sequence[TurnCandidates], domain: Domain, grader: Grader
+) -> Iterator[tuple[TurnCandidates, str | None]]:
+    """Yield each record with its `answer_rewards`, and what the machine did to one of its answers if it failed.
+
+    A text is graded once for each task.
+    """
+    answers: dict[tuple[str, str], tuple[Task, str]] = {}
+    for record in records:
+        task = _task(record, "the candidates")
+        for text in dict.fromkeys(record.additional_outputs):
+            answer = answer_of(domain, task, text)
+            if answer is not None:
+                answers[task.id, text] = task, answer
+    grades = zip(answers, grader.grade_many(answers.values()), strict=True)
+    known: dict[tuple[str, str], Grade] = {}
+    for record in records:
+        keys = [(_task(record, "the candidates").id, text) for text in record.additional_outputs]
+        for key in keys:
+            while key in answers and key not in known:
+                next_key, grade = next(grades)
+                known[next_key] = grade
+        found = [known.get(key) for key in keys]
+        failure = next((grade.machine for grade in found if grade is not None and grade.machine is not None), None)
+        yield replace(record, answer_rewards=[None if grade is None else grade.reward for grade in found]), failure
+
+
+def answer_of(domain: Domain, task: Task, text: str) -> str | None:
+    """The answer in a message of the agent that ends a dialogue; None if the message does not end one."""
+    environment = domain.begin(domain.agent_template(), max_turns=2)(task)
+    environment.step(Completion(text, None, None, "stop"))
+    return environment.answer if environment.ending == "answered" else None
+
+
+def _task(record: TurnCandidates, where: str) -> Task:
+    if record.task is None:
+        raise UserError(
+            f"{where}: candidates {record.id!r} have no task to grade their answers by. Sample them again with "
+            "sample_best_of_n.py."
+        )
+    return record.task

@@ -1,0 +1,97 @@
+"""Answers among candidates get their reward from the domain's grader, in the real sandbox."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from sweet_rl.domains import FunctionGrader, Grade
+from sweet_rl.domains.backend.environment import CodeGrading
+from sweet_rl.errors import UserError
+from sweet_rl.records import Task, TurnCandidates, read_records
+from sweet_rl.rollout.candidate_rewards import answer_of, grade_file, rewarded
+from sweet_rl.runs.step import StepSettings
+from sweet_rl.task_types import load_domain
+from tests.support.command_line import write_rows
+
+RIGHT, WRONG, QUESTION = "I WANT TO ANSWER:\ndef double(x):\n    return x + x", "I WANT TO ANSWER:\nno", "Which x?"
+TASK = {
+    "id": "t",
+    "problem_description": "A function double(x).",
+    "ground_truth": "def double(x):\n    return 2 * x",
+    "test_cases": {"one": "double(2)", "two": "double(5)"},
+}
+
+
+def row(**changed):
+    texts = [WRONG, QUESTION, RIGHT, "Why?"]
+    return {"id": "t-0", "input": "...", "task": TASK, "older_output": "", "additional_outputs": texts} | changed
+
+
+def graded(tmp_path, rows, domain="code"):
+    source, target = write_rows(tmp_path / "candidates.jsonl", rows), tmp_path / "graded.jsonl"
+    summary = grade_file(load_domain(domain), CodeGrading(), str(source), str(target), StepSettings())
+    return summary, read_records(target, TurnCandidates)
+
+
+def test_what_answers_is_asked_of_the_domain():
+    task = Task("A function.", "def f(): pass", {"one": "f()"})
+    assert answer_of(load_domain("code"), task, QUESTION) is None
+    assert "return x + x" in (answer_of(load_domain("code"), task, RIGHT) or "")
+
+
+def test_answers_get_their_reward_and_questions_none(tmp_path, capsys):
+    rows = [row(own="kept"), row(id="t-1", additional_outputs=["Why?", "How?"]), row(id="t-2")]
+    summary, records = graded(tmp_path, rows)
+    assert [record.answer_rewards for record in records] == [[0, None, 1, None], [None, None], [0, None, 1, None]]
+    assert [record.id for record in records] == ["t-0", "t-1", "t-2"] and records[0].extra == {"own": "kept"}
+    assert summary == {"turns": 3, "answers": 4, "right": 2}
+    graded(tmp_path, rows)
+    assert "already complete" in capsys.readouterr().out
+
+
+def test_a_text_is_graded_once_for_each_task():
+    asked = []
+
+    class Grader(FunctionGrader):
+        def grade_many(self, jobs):
+            for task, answer in jobs:
+                asked.append((task.id, answer))
+                yield Grade(1.0)
+
+    records = [TurnCandidates.from_dict(row(id=f"t-{turn}")) for turn in range(3)]
+    records.append(TurnCandidates.from_dict(row(id="u-0", task=TASK | {"id": "u"})))
+    found = [record.answer_rewards for record, _ in rewarded(records, load_domain("code"), Grader(lambda *_: 1.0))]
+    assert found == [[1, None, 1, None]] * 4
+    assert len(asked) == len(set(asked)) == 4
+
+
+def test_a_turn_that_the_machine_failed_is_left_to_the_next_call(tmp_path):
+    fails = [True]
+
+    class Grader(FunctionGrader):
+        def grade_many(self, jobs):
+            for task, _ in jobs:
+                yield Grade(None, machine="no memory") if task.id == "u" and fails else Grade(1.0)
+
+    domain = replace(load_domain("code"), grader=lambda settings: Grader(lambda *_: 1.0))
+    source = write_rows(tmp_path / "c.jsonl", [row(id="u-0", task=TASK | {"id": "u"}), row(id="t-1")])
+    call = (domain, CodeGrading(), str(source), str(tmp_path / "graded.jsonl"), StepSettings())
+    with pytest.raises(UserError, match="no memory.*again"):
+        grade_file(*call)
+    assert [record.id for record in read_records(tmp_path / "graded.jsonl", TurnCandidates)] == ["t-1"]
+    fails.clear()
+    grade_file(*call)
+    assert [record.id for record in read_records(tmp_path / "graded.jsonl", TurnCandidates)] == ["u-0", "t-1"]
+
+
+@pytest.mark.parametrize(("rows", "domain", "cause"), [
+    ([row(task=None)], "code", "no task"),
+    ([row(task={"problem_description": "d", "ground_truth": "g"})], "code", "test_cases"),
+    ([row()], "html", "html"),
+])  # fmt: skip
+def test_what_cannot_be_graded_is_refused_before_anything_is_written(tmp_path, rows, domain, cause):
+    with pytest.raises(UserError, match=cause):
+        graded(tmp_path, rows, domain)
+    assert not (tmp_path / "graded.jsonl").exists()
