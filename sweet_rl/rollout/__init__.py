@@ -1,1 +1,0 @@
-"""Dialogues between the agent and the human."""
