@@ -60,7 +60,7 @@ setup(
         "inspect_ai": ["sweet_rl = sweet_rl.integrations.inspect_ai"],
     },
     package_data={
-        "sweet_rl": ["prompts/*.txt"],
+        "sweet_rl.dialogues": ["prompts/*.txt"],
         "sweet_rl.configs": ["**/*.yaml", "**/*.json"],
         "sweet_rl.models": ["packaged/*/*"],
         "sweet_rl.viewer": ["assets/*"],

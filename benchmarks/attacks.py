@@ -47,8 +47,8 @@ def graded(way: str, kind: str, name: str, folder: str, port: str) -> dict:
             pass
         signal.alarm(0)
     else:
-        from sweet_rl.domains.backend.hidden_tests import CodeGrader
-        from sweet_rl.records import Task
+        from sweet_rl.dialogues.backend.hidden_tests import CodeGrader
+        from sweet_rl.runs.records import Task
 
         with CodeGrader(timeout=0.5, memory_mb=128, workers=1, sandbox=way) as grader:
             grades = [grader.grade(Task("", REFERENCE, CALLS), text) for text in (answer, REFERENCE, WRONG)]
@@ -180,6 +180,6 @@ if __name__ == "__main__":
     elif sys.argv[1:2] == ["--attempt"]:
         print("achieved:", attempt(*sys.argv[2:5]))
     else:
-        from sweet_rl.cli import run
+        from sweet_rl.runs.cli import run
 
         run(main)

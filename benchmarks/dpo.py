@@ -30,8 +30,8 @@ import torch
 from random_model import SHAPES, config_of, save_random_model, word_of
 from timing import ratios, spread
 
-from sweet_rl.cli import run
-from sweet_rl.errors import UserError
+from sweet_rl.runs.cli import run
+from sweet_rl.runs.errors import UserError
 
 HERE = Path(__file__).resolve().parent
 KINDS = ("turn", "tasks", "lone")

@@ -31,8 +31,8 @@ import torch
 import transformers
 from gpu_scale import CPU, Line, Scale
 
-from sweet_rl.cli import run
-from sweet_rl.errors import UserError
+from sweet_rl.runs.cli import run
+from sweet_rl.runs.errors import UserError
 
 SECONDS = 300.0  # that one check may take
 Check = Callable[[Scale], list[Line]]

@@ -15,11 +15,11 @@ from dpo import turn_pairs
 from gpu_scale import LORA_RANK, Line, Scale, first_loss_line, random_llama, random_turns
 from random_model import config_of, save_random_model
 
-from sweet_rl.log_probs.attend import attend, attend_masked
-from sweet_rl.log_probs.logps import ROW_TOKENS, completion_logps, on_device
-from sweet_rl.log_probs.row_attention import RowAttention
-from sweet_rl.log_probs.rows import lay_out
-from sweet_rl.log_probs.shared_prefix import USUAL, share_prompts
+from sweet_rl.models.log_probs.attend import attend, attend_masked
+from sweet_rl.models.log_probs.logps import ROW_TOKENS, completion_logps, on_device
+from sweet_rl.models.log_probs.row_attention import RowAttention
+from sweet_rl.models.log_probs.rows import lay_out
+from sweet_rl.models.log_probs.shared_prefix import USUAL, share_prompts
 from sweet_rl.training.dpo import train_preferences
 from sweet_rl.training.settings import DataSettings, PreferenceSettings, TrainingSettings
 

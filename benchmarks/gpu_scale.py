@@ -10,7 +10,7 @@ import torch
 from random_model import config_of
 from transformers import LlamaForCausalLM
 
-from sweet_rl.log_probs.rows import EncodedText
+from sweet_rl.models.log_probs.rows import EncodedText
 
 LORA_RANK = 16
 LN2 = math.log(2)

@@ -20,10 +20,10 @@ from ranking import one_by_one
 from timing import in_turns, ratios, spread
 from transformers import TrainerCallback
 
-from sweet_rl.log_probs.logps import ROW_TOKENS, score_texts
-from sweet_rl.log_probs.rows import EncodedText, lay_out
-from sweet_rl.log_probs.shared_prefix import share_prompts
-from sweet_rl.model_loading import freeze
+from sweet_rl.models.log_probs.logps import ROW_TOKENS, score_texts
+from sweet_rl.models.log_probs.rows import EncodedText, lay_out
+from sweet_rl.models.log_probs.shared_prefix import share_prompts
+from sweet_rl.models.weights import freeze
 from sweet_rl.training.arguments import training_arguments, weights_dtype
 from sweet_rl.training.dpo import preference_objective
 from sweet_rl.training.examples import PreferenceExamples

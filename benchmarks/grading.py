@@ -17,10 +17,10 @@ import statistics
 import time
 from pathlib import Path
 
-from sweet_rl.cli import run
-from sweet_rl.domains.backend.hidden_tests import CodeGrader
-from sweet_rl.errors import UserError
-from sweet_rl.records import Task
+from sweet_rl.dialogues.backend.hidden_tests import CodeGrader
+from sweet_rl.runs.cli import run
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import Task
 
 
 def grade_in_process(reference: str, answer: str, test_cases: dict[str, str]) -> float:

@@ -16,9 +16,9 @@ import re
 import tokenize
 from collections.abc import Callable, Iterator
 
-from sweet_rl.cli import run
-from sweet_rl.domains.leaks import gives_away
-from sweet_rl.records import Task, Trajectory, read_records
+from sweet_rl.dialogues.leaks import gives_away
+from sweet_rl.runs.cli import run
+from sweet_rl.runs.records import Task, Trajectory, read_records
 
 WORD = r"\b([^\W\d]\w*)\b"
 DISGUISES: dict[str, Callable[[str], str]] = {

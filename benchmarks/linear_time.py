@@ -15,18 +15,18 @@ import sys
 import time
 from itertools import product
 
-from sweet_rl.chat_markup import family_of, messages_in
-from sweet_rl.credit.judge import MARKUP, read_verdict
-from sweet_rl.domains.backend.extract_code import call_prelude, code_candidates, function_name, imported_names
-from sweet_rl.domains.backend.references import CHANCE
-from sweet_rl.domains.frontend.extract_page import answered_page, without_pages
-from sweet_rl.domains.leaks import gives_away, holds_markup
-from sweet_rl.domains.simulated_human import cut_at_sentence
+from sweet_rl.dialogues.backend.extract_code import call_prelude, code_candidates, function_name, imported_names
+from sweet_rl.dialogues.backend.references import CHANCE
+from sweet_rl.dialogues.frontend.extract_page import answered_page, without_pages
+from sweet_rl.dialogues.leaks import gives_away, holds_markup
+from sweet_rl.dialogues.simulated_human import cut_at_sentence
+from sweet_rl.isolation.rendering import outside, scripts
+from sweet_rl.isolation.rendering.stylesheet import possible_classes
+from sweet_rl.isolation.sandbox.modules import modules_for
+from sweet_rl.isolation.sandbox.values import preview
+from sweet_rl.method.judge import MARKUP, read_verdict
+from sweet_rl.models.texts.markup import family_of, messages_in
 from sweet_rl.models.thinking import without_thinking
-from sweet_rl.rendering import outside, scripts
-from sweet_rl.rendering.stylesheet import possible_classes
-from sweet_rl.sandbox.modules import modules_for
-from sweet_rl.sandbox.values import preview
 from sweet_rl.viewer.messages import messages_of
 from sweet_rl.viewer.views import EXPECTED_AND_GOT
 

@@ -8,14 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sweet_rl.cli import run
-from sweet_rl.training.memory import (
-    LLAMA_8B,
-    LLAMA_70B,
-    TrainingSetup,
-    cache_tokens,
-    training_memory,
-)
+from sweet_rl.runs.cli import run
+from sweet_rl.training.memory import LLAMA_8B, LLAMA_70B, TrainingSetup, cache_tokens, training_memory
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "hardware.md"
 BEGIN, END = "<!-- calculated by benchmarks/memory_table.py -->", "<!-- end of what is calculated -->"

@@ -39,7 +39,7 @@ from cosmic_ray.mutating import mutate_code
 from cosmic_ray.plugins import get_operator, operator_names
 from coverage.numbits import numbits_to_nums
 
-from sweet_rl.cli import run
+from sweet_rl.runs.cli import run
 
 ROOT = Path(__file__).parents[1]
 ROOMS = "credit,training,log_probs,domains,records,rollout,evaluation"

@@ -19,11 +19,11 @@ from timing import in_turns, ratios, spread
 from transformers import AutoConfig, AutoModelForImageTextToText
 from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 
-from sweet_rl.cli import run
-from sweet_rl.log_probs.rows import EncodedText
-from sweet_rl.log_probs.value_head import attach_value_head
-from sweet_rl.log_probs.vision import VisionFormat, picture_values
-from sweet_rl.model_loading import freeze
+from sweet_rl.models.log_probs.rows import EncodedText
+from sweet_rl.models.log_probs.value_head import attach_value_head
+from sweet_rl.models.log_probs.vision import VisionFormat, picture_values
+from sweet_rl.models.weights import freeze
+from sweet_rl.runs.cli import run
 
 WORDS, PICTURE = 16384, 16383  # size of the vocabulary; the placeholder of a piece of a picture
 

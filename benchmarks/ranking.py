@@ -20,11 +20,11 @@ import torch
 from random_model import SHAPES, config_of, save_random_model
 from timing import in_turns, ratios, spread
 
-from sweet_rl.cli import run
-from sweet_rl.errors import UserError
-from sweet_rl.log_probs.logps import score_texts
-from sweet_rl.log_probs.rows import EncodedText
-from sweet_rl.model_loading import load_frozen, load_weights
+from sweet_rl.models.log_probs.logps import score_texts
+from sweet_rl.models.log_probs.rows import EncodedText
+from sweet_rl.models.weights import load_frozen, load_weights
+from sweet_rl.runs.cli import run
+from sweet_rl.runs.errors import UserError
 
 
 @torch.inference_mode()

@@ -13,15 +13,8 @@ from dataclasses import dataclass
 
 from memory_table import write_between
 
-from sweet_rl.cli import run
-from sweet_rl.training.memory import (
-    LLAMA_8B,
-    LLAMA_70B,
-    RESERVE,
-    ModelShape,
-    TrainingSetup,
-    training_memory,
-)
+from sweet_rl.runs.cli import run
+from sweet_rl.training.memory import LLAMA_8B, LLAMA_70B, RESERVE, ModelShape, TrainingSetup, training_memory
 
 BEGIN, END = "<!-- calculated by benchmarks/recipe_table.py -->", "<!-- end of the recipes -->"
 QWEN_1B = ModelShape(1536, 28, 12, 2, 8960, 151936, 128, tied=True)  # Qwen2.5-1.5B

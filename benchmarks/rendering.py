@@ -27,12 +27,12 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from PIL import Image  # noqa: E402
 
-from sweet_rl.cli import run  # noqa: E402
-from sweet_rl.errors import UserError  # noqa: E402
-from sweet_rl.rendering import outside  # noqa: E402
-from sweet_rl.rendering.driver import Driver, find_browser  # noqa: E402
-from sweet_rl.rendering.renderer import PageRenderer  # noqa: E402
-from sweet_rl.rendering.stylesheet import stylesheet  # noqa: E402
+from sweet_rl.isolation.rendering import outside  # noqa: E402
+from sweet_rl.isolation.rendering.driver import Driver, find_browser  # noqa: E402
+from sweet_rl.isolation.rendering.renderer import PageRenderer  # noqa: E402
+from sweet_rl.isolation.rendering.stylesheet import stylesheet  # noqa: E402
+from sweet_rl.runs.cli import run  # noqa: E402
+from sweet_rl.runs.errors import UserError  # noqa: E402
 
 TAILWIND = "https://cdn.jsdelivr.net/npm/tailwindcss@2.2.19/dist/tailwind.min.css"
 COLOURS = ("gray", "red", "yellow", "green", "blue", "indigo", "purple", "pink")

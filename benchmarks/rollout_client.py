@@ -22,7 +22,7 @@ sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parent)]
 
 from dialogue_server import MODEL, say, serving  # noqa: E402
 
-from sweet_rl.cli import run  # noqa: E402
+from sweet_rl.runs.cli import run  # noqa: E402
 
 SCRIPT = Path(__file__).parents[1] / "scripts" / "simulate_interactions.py"
 

@@ -19,12 +19,12 @@ sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parent)]
 
 from dialogue_server import MODEL, serving, waited  # noqa: E402
 
-from sweet_rl.cli import run  # noqa: E402
-from sweet_rl.models import Sampling  # noqa: E402
+from sweet_rl.dialogues.play import DialogueSetup, play, play_all  # noqa: E402
+from sweet_rl.dialogues.task_types import load_domain  # noqa: E402
+from sweet_rl.models.base import Sampling  # noqa: E402
 from sweet_rl.models.openai_server import OpenAIServer  # noqa: E402
-from sweet_rl.records import Task  # noqa: E402
-from sweet_rl.rollout.play import DialogueSetup, play, play_all  # noqa: E402
-from sweet_rl.task_types import load_domain  # noqa: E402
+from sweet_rl.runs.cli import run  # noqa: E402
+from sweet_rl.runs.records import Task  # noqa: E402
 
 CODE = load_domain("code")
 

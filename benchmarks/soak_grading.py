@@ -16,9 +16,9 @@ import threading
 import time
 from pathlib import Path
 
-from sweet_rl.cli import run
-from sweet_rl.domains.backend.hidden_tests import CodeGrader
-from sweet_rl.records import Task
+from sweet_rl.dialogues.backend.hidden_tests import CodeGrader
+from sweet_rl.runs.cli import run
+from sweet_rl.runs.records import Task
 
 REFERENCE = "def f(x):\n    return [x, {'a': x / 3}]\n"
 CALLS = {"test1": "f(1)", "test2": "f(2)"}

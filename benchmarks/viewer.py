@@ -30,7 +30,7 @@ from pathlib import Path
 import psutil
 from selenium import webdriver
 
-from sweet_rl.cli import run
+from sweet_rl.runs.cli import run
 
 ROOT = Path(__file__).resolve().parents[1]
 SCRIPT = ROOT / "visualizers" / "visualize_dialogue_histories.py"

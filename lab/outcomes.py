@@ -17,7 +17,7 @@ import fire
 import numpy as np
 
 from lab.overview.overview import difference, runs, summary
-from sweet_rl.records import Trajectory, read_records
+from sweet_rl.runs.records import Trajectory, read_records
 
 LAB = Path(__file__).parent
 TOGETHER = {  # rows of the table of docs/results.md: study, policy

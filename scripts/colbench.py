@@ -17,12 +17,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from sweet_rl.cli import prefix, run
-from sweet_rl.colbench import ModelsAndTasks, run_colbench
-from sweet_rl.domains import HumanSettings
-from sweet_rl.domains.backend.environment import CodeGrading
-from sweet_rl.models import CallSettings, ModelSettings, Sampling
-from sweet_rl.rollout.collect import CollectionSettings
+from sweet_rl.dialogues import HumanSettings
+from sweet_rl.dialogues.backend.environment import CodeGrading
+from sweet_rl.dialogues.collect import CollectionSettings
+from sweet_rl.evaluation.colbench import ModelsAndTasks, run_colbench
+from sweet_rl.models.base import Sampling
+from sweet_rl.models.settings import CallSettings, ModelSettings
+from sweet_rl.runs.cli import prefix, run
 from sweet_rl.viewer.show import ViewSettings, show
 
 PAPER_TASKS = CollectionSettings(num_tasks=1000)  # the paper's test set

@@ -13,8 +13,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from sweet_rl.cli import run
 from sweet_rl.evaluation.comparison_files import ComparisonSettings, compare_files
+from sweet_rl.runs.cli import run
 
 
 def main(comparison: ComparisonSettings) -> None:

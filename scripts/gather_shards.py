@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from sweet_rl.cli import prefix, run
+from sweet_rl.runs.cli import prefix, run
 from sweet_rl.runs.shards import gather
 from sweet_rl.runs.step import StepSettings
 

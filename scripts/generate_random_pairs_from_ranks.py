@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from sweet_rl.cli import prefix, run
-from sweet_rl.cli.released import PAIRS
-from sweet_rl.credit.turn_pairs import PairSettings, pair_file
+from sweet_rl.method.turn_pairs import PairSettings, pair_file
+from sweet_rl.runs.cli import prefix, run
+from sweet_rl.runs.cli.released import PAIRS
 from sweet_rl.runs.step import StepSettings
 
 

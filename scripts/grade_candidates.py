@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from sweet_rl.cli import prefix, run
-from sweet_rl.domains.backend.environment import CodeGrading
-from sweet_rl.rollout.candidate_rewards import grade_file
+from sweet_rl.dialogues.backend.environment import CodeGrading
+from sweet_rl.dialogues.candidate_rewards import grade_file
+from sweet_rl.dialogues.task_types import load_domain
+from sweet_rl.runs.cli import prefix, run
 from sweet_rl.runs.step import StepSettings
-from sweet_rl.task_types import load_domain
 
 
 def main(

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from sweet_rl.cli import prefix, run
 from sweet_rl.integrations.logs import import_dialogues
+from sweet_rl.runs.cli import prefix, run
 from sweet_rl.runs.step import StepSettings
 
 

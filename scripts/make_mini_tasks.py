@@ -13,10 +13,10 @@ from __future__ import annotations
 from functools import partial
 from typing import Literal
 
-from sweet_rl.cli import run
-from sweet_rl.mini.task_files import TaskFiles, write_task_files
-from sweet_rl.mini.tasks import make_tasks
-from sweet_rl.mini.worlds import WORLDS
+from sweet_rl.dialogues.mini.task_files import TaskFiles, write_task_files
+from sweet_rl.dialogues.mini.tasks import make_tasks
+from sweet_rl.dialogues.mini.worlds import WORLDS
+from sweet_rl.runs.cli import run
 
 
 def main(files: TaskFiles, world: Literal["quick", "hard"] = "quick") -> None:

@@ -11,16 +11,17 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from sweet_rl.cli import prefix, run
-from sweet_rl.credit.best_of_n import best_of_n
-from sweet_rl.credit.critic_types import CriticFlags
-from sweet_rl.domains import HumanSettings
-from sweet_rl.models import CallSettings, ModelSettings, Sampling
-from sweet_rl.rendering.settings import BrowserSettings
-from sweet_rl.rollout.collect import CollectionSettings
-from sweet_rl.rollout.simulate import PlayerSettings, Simulation
+from sweet_rl.dialogues import HumanSettings
+from sweet_rl.dialogues.collect import CollectionSettings
+from sweet_rl.dialogues.simulate import PlayerSettings, Simulation
+from sweet_rl.dialogues.task_types import load_domain
+from sweet_rl.isolation.rendering.settings import BrowserSettings
+from sweet_rl.method.best_of_n import best_of_n
+from sweet_rl.method.critic_types import CriticFlags
+from sweet_rl.models.base import Sampling
+from sweet_rl.models.settings import CallSettings, ModelSettings
+from sweet_rl.runs.cli import prefix, run
 from sweet_rl.runs.step import StepSettings
-from sweet_rl.task_types import load_domain
 
 SAMPLING = Sampling(n=16)
 ENV_FLAGS = prefix("env_", hostname="hostname", tokenizer=None, api_key_variable="api_key_variable")

@@ -10,8 +10,8 @@ Each line is `ok: ...`, or `FAILED: ...` with the remedy; the exit status is 1 i
 
 from __future__ import annotations
 
-from sweet_rl.cli import run
-from sweet_rl.preflight import PreflightSettings, preflight
+from sweet_rl.runs.cli import run
+from sweet_rl.training.preflight import PreflightSettings, preflight
 
 
 def main(planned: PreflightSettings) -> None:

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from sweet_rl.cli import prefix, run
-from sweet_rl.domains.frontend.websight import TaskCounts, prepare
+from sweet_rl.dialogues.frontend.websight import TaskCounts, prepare
+from sweet_rl.runs.cli import prefix, run
 from sweet_rl.runs.step import StepSettings
 
 

@@ -27,10 +27,10 @@ The prompt of a turn is computed once for all its candidates. A killed run is co
 
 from __future__ import annotations
 
-from sweet_rl.cli import run
-from sweet_rl.cli.released import RANK
-from sweet_rl.credit.critic_types import CriticFlags
-from sweet_rl.credit.ranking import rank_file
+from sweet_rl.method.critic_types import CriticFlags
+from sweet_rl.method.ranking import rank_file
+from sweet_rl.runs.cli import run
+from sweet_rl.runs.cli.released import RANK
 from sweet_rl.runs.step import StepSettings
 
 

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from sweet_rl.cli import alias, prefix, run
-from sweet_rl.cli.released import SAMPLE
-from sweet_rl.credit.candidates import CandidateSettings, sample_file
-from sweet_rl.models import CallSettings, ModelSettings, Sampling
+from sweet_rl.method.candidates import CandidateSettings, sample_file
+from sweet_rl.models.base import Sampling
+from sweet_rl.models.settings import CallSettings, ModelSettings
+from sweet_rl.runs.cli import alias, prefix, run
+from sweet_rl.runs.cli.released import SAMPLE
 from sweet_rl.runs.step import StepSettings
 
 SAMPLING = Sampling(n=16)

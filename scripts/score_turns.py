@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from sweet_rl.cli import prefix, run
-from sweet_rl.credit.critic_types import CriticFlags
-from sweet_rl.credit.turn_credit import score_turns_file
+from sweet_rl.method.critic_types import CriticFlags
+from sweet_rl.method.turn_credit import score_turns_file
+from sweet_rl.runs.cli import prefix, run
 from sweet_rl.runs.step import StepSettings
 
 

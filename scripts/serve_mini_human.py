@@ -10,7 +10,7 @@ It knows the tasks of make_mini_tasks.py that it was started with, and serves un
 
 from __future__ import annotations
 
-from sweet_rl.cli import run
+from sweet_rl.runs.cli import run
 
 
 def main(tasks: list[str], port: int = 8000, host: str = "127.0.0.1") -> None:
@@ -21,7 +21,7 @@ def main(tasks: list[str], port: int = 8000, host: str = "127.0.0.1") -> None:
         port: Port of the server.
         host: Address on which it listens.
     """
-    from sweet_rl.mini.human_server import serve
+    from sweet_rl.dialogues.mini.human_server import serve
 
     serve(tasks, host, port)
 

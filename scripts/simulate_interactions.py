@@ -31,15 +31,16 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from sweet_rl.cli import prefix, run
-from sweet_rl.cli.released import SIMULATE
-from sweet_rl.domains import HumanSettings
-from sweet_rl.models import CallSettings, ModelSettings, Sampling
-from sweet_rl.rendering.settings import BrowserSettings
-from sweet_rl.rollout.collect import CollectionSettings
-from sweet_rl.rollout.simulate import PlayerSettings, Simulation
+from sweet_rl.dialogues import HumanSettings
+from sweet_rl.dialogues.collect import CollectionSettings
+from sweet_rl.dialogues.simulate import PlayerSettings, Simulation
+from sweet_rl.dialogues.task_types import load_domain
+from sweet_rl.isolation.rendering.settings import BrowserSettings
+from sweet_rl.models.base import Sampling
+from sweet_rl.models.settings import CallSettings, ModelSettings
+from sweet_rl.runs.cli import prefix, run
+from sweet_rl.runs.cli.released import SIMULATE
 from sweet_rl.runs.step import StepSettings
-from sweet_rl.task_types import load_domain
 
 ENV_FLAGS = prefix("env_", hostname="hostname", tokenizer=None, api_key_variable="api_key_variable")
 

@@ -12,8 +12,8 @@ continues it.
 
 from __future__ import annotations
 
-from sweet_rl.cli import run
-from sweet_rl.cli.released_training import TRAIN_DPO
+from sweet_rl.runs.cli import run
+from sweet_rl.runs.cli.released_training import TRAIN_DPO
 from sweet_rl.training.settings import DataSettings, PreferenceSettings, TrainingSettings
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from sweet_rl.cli import prefix, run
+from sweet_rl.runs.cli import prefix, run
 from sweet_rl.training.settings import DataSettings, TrainingSettings
 
 IMITATION = TrainingSettings(train_batch_size=32)  # the paper, table 5

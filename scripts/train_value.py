@@ -14,7 +14,7 @@ rank_best_of_n.py --critic_type value ranks with it. Several GPUs and killed run
 
 from __future__ import annotations
 
-from sweet_rl.cli import run
+from sweet_rl.runs.cli import run
 from sweet_rl.training.settings import DataSettings, PictureSettings, TrainingSettings, ValueSettings
 
 

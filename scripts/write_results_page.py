@@ -7,8 +7,8 @@
 
 from pathlib import Path
 
-from sweet_rl.cli import run
 from sweet_rl.evaluation.results_page import results_page
+from sweet_rl.runs.cli import run
 from sweet_rl.runs.texts import write_texts
 
 

@@ -24,7 +24,7 @@ def tiny_chat_model(tmp_path_factory) -> str:
 @pytest.fixture(scope="session")
 def tiny_chat(tiny_chat_model):
     """The ChatFormat of `tiny_chat_model`."""
-    from sweet_rl.chat import ChatFormat
+    from sweet_rl.models.texts.chat import ChatFormat
 
     return ChatFormat.from_pretrained(tiny_chat_model)
 
@@ -56,7 +56,7 @@ def tiny_vision_model(tmp_path_factory) -> str:
 @pytest.fixture(scope="session")
 def tiny_vision(tiny_vision_model):
     """The VisionFormat of `tiny_vision_model`."""
-    from sweet_rl.log_probs.vision import VisionFormat
+    from sweet_rl.models.log_probs.vision import VisionFormat
 
     return VisionFormat.from_pretrained(tiny_vision_model)
 

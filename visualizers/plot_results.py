@@ -10,11 +10,11 @@ import json
 from pathlib import Path
 from typing import Literal
 
-from sweet_rl.cli import run
-from sweet_rl.cli.configs import packaged_config
-from sweet_rl.errors import UserError, first_line, read_by_library
 from sweet_rl.evaluation import figures
 from sweet_rl.evaluation.comparison_table import paper_results
+from sweet_rl.runs.cli import run
+from sweet_rl.runs.cli.configs import packaged_config
+from sweet_rl.runs.errors import UserError, first_line, read_by_library
 
 PAPER = packaged_config("paper/results.yaml")
 

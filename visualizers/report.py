@@ -8,7 +8,7 @@ The page needs no network and no server, and runs no script but its own. Of a ru
 there and what is missing.
 """
 
-from sweet_rl.cli import run
+from sweet_rl.runs.cli import run
 from sweet_rl.viewer.report import ReportSettings, write_report
 
 

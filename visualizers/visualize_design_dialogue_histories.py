@@ -10,9 +10,9 @@ holds them as pictures and source text only.
 
 from typing import Annotated
 
-from sweet_rl.cli import prefix, run
-from sweet_rl.cli.released import VISUALIZE_DESIGN
-from sweet_rl.rendering.settings import BrowserSettings
+from sweet_rl.isolation.rendering.settings import BrowserSettings
+from sweet_rl.runs.cli import prefix, run
+from sweet_rl.runs.cli.released import VISUALIZE_DESIGN
 from sweet_rl.viewer.show import ViewSettings, show
 
 
@@ -28,8 +28,8 @@ def main(
         image_encoder: Image encoder of the similarity per turn; by default that of evaluate_html.py.
         no_similarity: Draw pages without their similarity.
     """
-    from sweet_rl.domains.frontend.encoders import load_encoder
-    from sweet_rl.rendering.renderer import PageRenderer
+    from sweet_rl.dialogues.frontend.encoders import load_encoder
+    from sweet_rl.isolation.rendering.renderer import PageRenderer
     from sweet_rl.viewer.designs import SERVED_BYTES, Pictures
 
     with PageRenderer.from_settings(pages) as renderer:

@@ -12,11 +12,11 @@ from pathlib import Path
 import torch
 from transformers import TrainerCallback
 
-from sweet_rl.chat import ChatFormat
-from sweet_rl.log_probs.logps import score_texts
-from sweet_rl.log_probs.shared_prefix import share_prompts
-from sweet_rl.model_loading import load_frozen, load_weights
-from sweet_rl.records import PreferencePair
+from sweet_rl.models.log_probs.logps import score_texts
+from sweet_rl.models.log_probs.shared_prefix import share_prompts
+from sweet_rl.models.texts.chat import ChatFormat
+from sweet_rl.models.weights import load_frozen, load_weights
+from sweet_rl.runs.records import PreferencePair
 from sweet_rl.training.arguments import training_arguments
 from sweet_rl.training.dpo import preference_objective
 from sweet_rl.training.examples import encode_pairs, split_by_task

@@ -8,8 +8,8 @@ import random
 import re
 from pathlib import Path
 
-from sweet_rl.cli import run
-from sweet_rl.domains import AnswerEnvironment, Domain, FunctionGrader, HumanReply, ScriptedHuman
+from sweet_rl.dialogues import AnswerEnvironment, Domain, FunctionGrader, HumanReply, ScriptedHuman
+from sweet_rl.runs.cli import run
 
 WISHES = {  # what a client can care about, and the words by which a question about it is known
     "free units": "free|allowance|not counted|left out",

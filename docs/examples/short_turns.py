@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from sweet_rl.credit.critics import CriticType
+from sweet_rl.method.critics import CriticType
 
 
 @dataclass(frozen=True)

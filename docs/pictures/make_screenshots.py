@@ -13,9 +13,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from sweet_rl.cli import run
-from sweet_rl.errors import UserError
-from sweet_rl.records import Trajectory, read_records
+from sweet_rl.runs.cli import run
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import Trajectory, read_records
 
 ROOT = Path(__file__).resolve().parents[2]
 COLORS = 64

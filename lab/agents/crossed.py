@@ -14,7 +14,7 @@ from scipy import stats
 
 from lab.outcomes import LAB, committed, policies, shown
 from lab.overview.overview import summary
-from sweet_rl.cli import run
+from sweet_rl.runs.cli import run
 
 COMPARED = (  # better as declared, worse
     ("sweet", "dpo"),

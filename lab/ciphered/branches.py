@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import fire
 
 from lab.ciphered.tasks import write_rows
-from sweet_rl.records import PreferencePair, Trajectory, read_records
+from sweet_rl.runs.records import PreferencePair, Trajectory, read_records
 
 
 def tasks(input_path: str, output_path: str, seed: int = 0) -> None:

@@ -16,9 +16,9 @@ from typing import Literal
 from lab.ciphered.domain import label_turn
 from lab.ciphered.tasks import write_rows
 from lab.critics.credit_accuracy import judged_turn
-from sweet_rl.cli import run
-from sweet_rl.credit.turn_pairs import make_pairs
-from sweet_rl.records import TurnCandidates, read_records, seed_for
+from sweet_rl.method.turn_pairs import make_pairs
+from sweet_rl.runs.cli import run
+from sweet_rl.runs.records import TurnCandidates, read_records, seed_for
 
 Rule = Literal["best_over_worst", "random", "oracle"]
 

@@ -13,9 +13,9 @@ The task's `replies` says what the client answers: "silent", always the same; "r
 from __future__ import annotations
 
 from lab.ciphered.tasks import TOPICS, asked_topics, reply_to, topic_of
-from sweet_rl.domains import AnswerEnvironment, Domain, FunctionGrader, HumanReply, ScriptedHuman
+from sweet_rl.dialogues import AnswerEnvironment, Domain, FunctionGrader, HumanReply, ScriptedHuman
 from sweet_rl.models.base import Completion, Message
-from sweet_rl.records import Task
+from sweet_rl.runs.records import Task
 
 
 class FixedTurns(AnswerEnvironment):

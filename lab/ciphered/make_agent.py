@@ -14,8 +14,8 @@ from functools import partial
 from lab.ciphered.tasks import CIPHER, CLUES, TOPICS, draw_task, question, reply_to
 from lab.mini_agents.imitation import ImitationSettings
 from lab.mini_agents.pretraining import Lessons, make_agent, new_agent
-from sweet_rl.cli import run, to_settings
-from sweet_rl.log_probs.privileged_information import hint_text
+from sweet_rl.method.privileged_information import hint_text
+from sweet_rl.runs.cli import run, to_settings
 
 FOREIGN = "mul tor ban sip dol ras nev gil hob yat lum cas".split()
 NUM_TURNS = 8

@@ -21,8 +21,8 @@ import numpy as np
 
 from lab.ciphered.domain import label_turn
 from lab.critics.credit_accuracy import judged_turn
-from sweet_rl.cli import run
-from sweet_rl.records import Trajectory, TurnCandidates, read_records
+from sweet_rl.runs.cli import run
+from sweet_rl.runs.records import Trajectory, TurnCandidates, read_records
 
 Right = dict[str, list[float]]
 """By task: right pairs (of equal scores a half each) and all pairs."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 import random
 
 from lab.ciphered.tasks import write_rows
-from sweet_rl.cli import run
-from sweet_rl.records import PreferencePair, read_records
+from sweet_rl.runs.cli import run
+from sweet_rl.runs.records import PreferencePair, read_records
 
 
 def main(input_path: str, output_path: str, seed: int = 0) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 
 from lab.figures import shade
 from lab.outcomes import percent
-from sweet_rl.records import Trajectory, read_records
+from sweet_rl.runs.records import Trajectory, read_records
 
 RESULTS = Path(__file__).parent / "results"
 CELLS = RESULTS / "cells.json.gz"

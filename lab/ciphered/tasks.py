@@ -14,8 +14,8 @@ from itertools import combinations
 from pathlib import Path
 from typing import Literal
 
-from sweet_rl.cli import run
 from sweet_rl.models.base import Message
+from sweet_rl.runs.cli import run
 
 TOPICS = "colour size weight price date place style music food sound light speed".split()
 CIPHER = "zq vx kj wf qp xh jb gz fv hk pw bq".split()  # in no lesson of an agent

@@ -20,18 +20,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sweet_rl.chat import ChatFormat
-from sweet_rl.cli import run, to_settings
-from sweet_rl.log_probs.length_normalization import token_weights
-from sweet_rl.log_probs.logps import run_rows
-from sweet_rl.log_probs.projection import projection_replaced
-from sweet_rl.log_probs.rows import sum_by_text
-from sweet_rl.model_loading import freeze
-from sweet_rl.records import PreferencePair
+from sweet_rl.models.log_probs.logps import run_rows
+from sweet_rl.models.log_probs.projection import projection_replaced
+from sweet_rl.models.log_probs.rows import sum_by_text
+from sweet_rl.models.texts.chat import ChatFormat
+from sweet_rl.models.weights import freeze
+from sweet_rl.runs.cli import run, to_settings
+from sweet_rl.runs.records import PreferencePair
 from sweet_rl.training.bradley_terry import preference_losses
 from sweet_rl.training.dpo import preference_objective
 from sweet_rl.training.encoded_once import encoded_once
 from sweet_rl.training.examples import encode_pairs
+from sweet_rl.training.length_normalization import token_weights
 from sweet_rl.training.loop import Training
 from sweet_rl.training.reference import frozen_logps
 from sweet_rl.training.settings import DataSettings, PreferenceSettings, TrainingSettings

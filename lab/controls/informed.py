@@ -18,11 +18,11 @@ from transformers import AutoTokenizer
 
 from lab.ciphered.tasks import write_rows
 from lab.mini_agents.pretraining import CHAT_TEMPLATE
-from sweet_rl.domains import AnswerEnvironment
-from sweet_rl.log_probs.privileged_information import hint_text
-from sweet_rl.mini.domains import MINI
-from sweet_rl.model_loading import model_path
-from sweet_rl.records import Message, Trajectory, read_records
+from sweet_rl.dialogues import AnswerEnvironment
+from sweet_rl.dialogues.mini.domain import MINI
+from sweet_rl.method.privileged_information import hint_text
+from sweet_rl.models.weights import model_path
+from sweet_rl.runs.records import Message, Trajectory, read_records
 
 FOR_ONE = "{% for message in messages %}"
 PRIVILEGED_TEMPLATE = CHAT_TEMPLATE.replace(

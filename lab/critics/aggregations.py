@@ -15,13 +15,13 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from sweet_rl.chat import ChatFormat
-from sweet_rl.credit.advantage import TURN_NORMALIZE, advantage
-from sweet_rl.credit.critic_types import ChosenCritic
-from sweet_rl.credit.critics import CriticType
-from sweet_rl.credit.sweet_critic import TokenLogps
-from sweet_rl.errors import UserError
-from sweet_rl.records import TurnCandidates
+from sweet_rl.method.advantage import TURN_NORMALIZE, advantage
+from sweet_rl.method.critic_types import ChosenCritic
+from sweet_rl.method.critics import CriticType
+from sweet_rl.method.sweet_critic import TokenLogps
+from sweet_rl.models.texts.chat import ChatFormat
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import TurnCandidates
 
 Normalize = Literal["turn", "none", "sqrt", "top"]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from sweet_rl.domains import Domain, Human, HumanSettings
-from sweet_rl.errors import UserError
-from sweet_rl.model_loading import model_input
+from sweet_rl.dialogues import Domain, Human, HumanSettings
+from sweet_rl.dialogues.task_types import load_domain
 from sweet_rl.models.load import load_model
 from sweet_rl.models.settings import ModelSettings
-from sweet_rl.task_types import load_domain
+from sweet_rl.models.weights import model_input
+from sweet_rl.runs.errors import UserError
 
 
 @dataclass(frozen=True)

@@ -21,18 +21,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from lab.critics.asked_human import AskedHuman
-from sweet_rl.chat import ChatFormat
-from sweet_rl.credit.advantage import TurnNormalize, advantage
-from sweet_rl.credit.candidate_texts import check_candidates, encoded_candidates
-from sweet_rl.credit.critics import CriticType
-from sweet_rl.credit.sweet_critic import Score, TokenCriticSettings, TokenLogps, load_scorers
-from sweet_rl.domains import ANSWER_MARKER, Domain, Human
-from sweet_rl.errors import UserError
-from sweet_rl.log_probs.rows import EncodedText
-from sweet_rl.model_loading import model_path
+from sweet_rl.dialogues import ANSWER_MARKER, Domain, Human
+from sweet_rl.method.advantage import TurnNormalize, advantage
+from sweet_rl.method.candidate_texts import check_candidates, encoded_candidates
+from sweet_rl.method.critics import CriticType
+from sweet_rl.method.sweet_critic import Score, TokenCriticSettings, TokenLogps, load_scorers
 from sweet_rl.models.base import Message
+from sweet_rl.models.log_probs.rows import EncodedText
+from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.models.thinking import without_thinking
-from sweet_rl.records import Part, TurnCandidates, seed_for
+from sweet_rl.models.weights import model_path
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import Part, TurnCandidates, seed_for
 
 REPLIES_AT_ONCE = 64
 

@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sweet_rl.domains.backend.environment import CodeGrading, make_grader
-from sweet_rl.errors import UserError
+from sweet_rl.dialogues.backend.environment import CodeGrading, make_grader
+from sweet_rl.dialogues.mini import oracle
 from sweet_rl.evaluation.two_level import two_level_ratio
-from sweet_rl.mini import oracle
-from sweet_rl.progress import progress_bar
-from sweet_rl.records import Message, Task, TurnCandidates, read_records
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.progress import progress_bar
+from sweet_rl.runs.records import Message, Task, TurnCandidates, read_records
 
 RESAMPLES = 1000
 MARKUP = re.compile(r"<\|[a-z]+\|>")

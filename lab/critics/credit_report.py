@@ -6,13 +6,13 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sweet_rl.errors import UserError
 from sweet_rl.evaluation.comparison_table import Table
 from sweet_rl.evaluation.seeds import refuse_copies
 from sweet_rl.evaluation.statistics import interval_text
-from sweet_rl.records import content_id, scan_rows
+from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.manifest import check_finished
 from sweet_rl.runs.paths import check_paths
+from sweet_rl.runs.records import content_id, scan_rows
 from sweet_rl.runs.texts import write_texts
 
 

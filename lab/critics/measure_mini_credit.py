@@ -11,8 +11,8 @@ together.
 
 from lab.critics.credit_accuracy import credit_accuracy, judged, read_judged
 from lab.critics.credit_report import ReportSettings, named_files, show_credit
-from sweet_rl.cli import run
-from sweet_rl.errors import UserError
+from sweet_rl.runs.cli import run
+from sweet_rl.runs.errors import UserError
 
 
 def main(runs: str, report: ReportSettings) -> None:

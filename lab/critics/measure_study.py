@@ -14,10 +14,10 @@ from dataclasses import replace
 
 from lab.critics.credit_accuracy import JudgedTurn, credit_accuracy, judged, read_judged
 from lab.critics.credit_report import ReportSettings, named_files, show_credit
-from sweet_rl.cli import run
-from sweet_rl.errors import UserError
-from sweet_rl.records import TurnCandidates
+from sweet_rl.runs.cli import run
+from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.manifest import read_manifest
+from sweet_rl.runs.records import TurnCandidates
 
 Verdicts = dict[tuple[str, str], bool]
 

@@ -15,9 +15,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from lab.critics.belief_gain import BeliefGainCritic, BeliefGainSettings
-from sweet_rl.credit.critics import CriticType
-from sweet_rl.log_probs.rows import EncodedText
-from sweet_rl.records import TurnCandidates
+from sweet_rl.method.critics import CriticType
+from sweet_rl.models.log_probs.rows import EncodedText
+from sweet_rl.runs.records import TurnCandidates
 
 
 class PmiBeliefCritic(BeliefGainCritic):

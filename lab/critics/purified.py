@@ -13,19 +13,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from sweet_rl.chat import ChatFormat
-from sweet_rl.credit.advantage import TurnNormalize
-from sweet_rl.credit.critics import CriticType
-from sweet_rl.credit.sweet_critic import (
-    LogRatioCritic,
-    Score,
-    TokenCriticSettings,
-    TokenLogps,
-    load_scorers,
-)
-from sweet_rl.errors import UserError
-from sweet_rl.model_loading import model_path
-from sweet_rl.records import TurnCandidates
+from sweet_rl.method.advantage import TurnNormalize
+from sweet_rl.method.critics import CriticType
+from sweet_rl.method.sweet_critic import LogRatioCritic, Score, TokenCriticSettings, TokenLogps, load_scorers
+from sweet_rl.models.texts.chat import ChatFormat
+from sweet_rl.models.weights import model_path
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import TurnCandidates
 
 
 @dataclass(frozen=True)

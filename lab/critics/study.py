@@ -18,14 +18,14 @@ from lab.critics.asked_human import AskedHuman
 from lab.critics.belief_gain import BeliefGainCritic
 from lab.critics.pmi_belief import PmiBeliefCritic
 from lab.critics.purified import PurifiedCritic
-from sweet_rl.chat import ChatFormat
-from sweet_rl.cli import to_settings
-from sweet_rl.credit.local_model import LocalModel
-from sweet_rl.credit.sweet_critic import LogRatioCritic, Score, load_scorer
-from sweet_rl.errors import UserError
-from sweet_rl.log_probs.rows import EncodedText
-from sweet_rl.model_loading import model_input, model_path
-from sweet_rl.records import TurnCandidates, read_records
+from sweet_rl.method.local_model import LocalModel
+from sweet_rl.method.sweet_critic import LogRatioCritic, Score, load_scorer
+from sweet_rl.models.log_probs.rows import EncodedText
+from sweet_rl.models.texts.chat import ChatFormat
+from sweet_rl.models.weights import model_input, model_path
+from sweet_rl.runs.cli import to_settings
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import TurnCandidates, read_records
 from sweet_rl.runs.run import Run, open_run
 from sweet_rl.runs.step import StepSettings, run_step, write_results
 

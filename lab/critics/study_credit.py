@@ -16,7 +16,7 @@ from typing import Annotated
 
 from lab.critics.asked_human import AskedHuman
 from lab.critics.study import StudySettings, study_file
-from sweet_rl.cli import prefix, run
+from sweet_rl.runs.cli import prefix, run
 from sweet_rl.runs.step import StepSettings
 
 

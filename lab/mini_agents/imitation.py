@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Annotated
 
-from sweet_rl.cli import UNRECORDED
-from sweet_rl.domains import ANSWER_MARKER
-from sweet_rl.log_probs.privileged_information import hint_text
-from sweet_rl.mini.human import answer
-from sweet_rl.mini.tasks import Rule, describe, draw_rule, draw_rules, family_of, rules_of, source
-from sweet_rl.mini.worlds import QUICK, TOPIC_BY_NAME, World, world_of
+from sweet_rl.dialogues import ANSWER_MARKER
+from sweet_rl.dialogues.mini.human import answer
+from sweet_rl.dialogues.mini.tasks import Rule, describe, draw_rule, draw_rules, family_of, rules_of, source
+from sweet_rl.dialogues.mini.worlds import QUICK, TOPIC_BY_NAME, World, world_of
+from sweet_rl.method.privileged_information import hint_text
+from sweet_rl.runs.cli import UNRECORDED
 from sweet_rl.training.settings import check_setting
 
 MAX_TURNS = 10

@@ -15,8 +15,8 @@ from functools import partial
 from typing import Literal
 
 from lab.mini_agents.imitation import HABITS, INFORMED_SHARE, ImitationSettings
-from sweet_rl.cli import run, to_settings
-from sweet_rl.errors import UserError
+from sweet_rl.runs.cli import run, to_settings
+from sweet_rl.runs.errors import UserError
 
 
 def main(

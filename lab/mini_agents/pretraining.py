@@ -17,12 +17,12 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerBase,
 
 from lab.mini_agents import imitation
 from lab.mini_agents.imitation import ImitationSettings
-from sweet_rl.chat import ChatFormat
-from sweet_rl.errors import UserError, first_line, read_by_library
-from sweet_rl.mini.worlds import HARD
-from sweet_rl.model_loading import load_weights, model_path
-from sweet_rl.progress import progress_bar
+from sweet_rl.dialogues.mini.worlds import HARD
+from sweet_rl.models.texts.chat import ChatFormat
+from sweet_rl.models.weights import load_weights, model_path
 from sweet_rl.runs.directory import directory_manifest
+from sweet_rl.runs.errors import UserError, first_line, read_by_library
+from sweet_rl.runs.progress import progress_bar
 from sweet_rl.runs.step import run_step
 from sweet_rl.training.finite import check_figures, check_weights
 

@@ -19,8 +19,8 @@ import numpy as np
 from scipy import stats
 
 from lab.figures import shade
-from sweet_rl.cli import run
 from sweet_rl.evaluation.statistics import holm
+from sweet_rl.runs.cli import run
 from sweet_rl.runs.texts import write_texts
 
 ROOT = Path(__file__).parents[2]

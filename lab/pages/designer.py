@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 from lab.pages.boxes import boxes
 from lab.pages.page_differences import feedback
 from lab.pages.page_elements import Look, look_at
-from sweet_rl.domains import HumanReply
-from sweet_rl.domains.frontend.extract_page import answered_page
-from sweet_rl.domains.frontend.vision_human import newest_draft
-from sweet_rl.errors import UserError
+from sweet_rl.dialogues import HumanReply
+from sweet_rl.dialogues.frontend.extract_page import answered_page
+from sweet_rl.dialogues.frontend.vision_human import newest_draft
 from sweet_rl.models.base import Message, ModelError
-from sweet_rl.records import Task
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import Task
 
 if TYPE_CHECKING:
-    from sweet_rl.rendering.renderer import PageRenderer
+    from sweet_rl.isolation.rendering.renderer import PageRenderer
 
 LOOKS_KEPT = 4096
 NO_PAGE = ("Please show me a page, then I can tell you what to change.", "I would like to see a page first.")

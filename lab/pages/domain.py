@@ -9,8 +9,8 @@ from dataclasses import replace
 
 from lab.pages.designer import ScriptedDesigner, check_page_tasks
 from lab.pages.page_oracle import label_turn
-from sweet_rl.domains import ScriptedHuman
-from sweet_rl.domains.frontend.environment import DOMAIN as FRONTEND
+from sweet_rl.dialogues import ScriptedHuman
+from sweet_rl.dialogues.frontend.environment import DOMAIN as FRONTEND
 
 DOMAIN = replace(
     FRONTEND,

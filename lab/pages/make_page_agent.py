@@ -12,7 +12,7 @@ from functools import partial
 from lab.mini_agents.pretraining import ImitationSettings, Lessons, make_agent, new_agent
 from lab.pages.page_imitation import imitation_stream
 from lab.pages.pages import fixed_texts
-from sweet_rl.cli import run, to_settings
+from sweet_rl.runs.cli import run, to_settings
 
 LESSONS = Lessons(imitation_stream, whole=tuple(fixed_texts()))
 

@@ -8,8 +8,8 @@ Writes train.jsonl and test.jsonl; the two share no page.
 from __future__ import annotations
 
 from lab.pages.page_tasks import make_page_tasks
-from sweet_rl.cli import run
-from sweet_rl.mini.task_files import TaskFiles, write_task_files
+from sweet_rl.dialogues.mini.task_files import TaskFiles, write_task_files
+from sweet_rl.runs.cli import run
 
 
 def main(files: TaskFiles) -> None:

@@ -15,9 +15,9 @@ from lab.critics.credit_accuracy import JudgedTurn, OracleOrder, credit_accuracy
 from lab.critics.credit_report import ReportSettings, named_files, show_credit
 from lab.pages.page_oracle import usefulness
 from lab.pages.pages import read_page
-from sweet_rl.cli import run
-from sweet_rl.errors import UserError
-from sweet_rl.records import TurnCandidates, read_records
+from sweet_rl.runs.cli import run
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import TurnCandidates, read_records
 
 ORDER = OracleOrder(
     worth={"early": 0, "spoils": 1, "idle": 2, "repairs": 3, "complete": 4},

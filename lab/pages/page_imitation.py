@@ -17,8 +17,8 @@ from lab.pages.color_names import color_name
 from lab.pages.page_differences import SATISFIED, feedback
 from lab.pages.page_tasks import describe, draw_page, mentioned_parts
 from lab.pages.pages import BOXES, COLORS, PALE, PARTS, SITE_BY_NAME, SITES, STRONG, Page, layout
-from sweet_rl.domains import ANSWER_MARKER
-from sweet_rl.log_probs.privileged_information import hint_text
+from sweet_rl.dialogues import ANSWER_MARKER
+from sweet_rl.method.privileged_information import hint_text
 
 NUMBERS = {"two": 2, "three": 3}
 PLACES = {"on the left": "left", "on the right": "right", "across the whole page": "top"}

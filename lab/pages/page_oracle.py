@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lab.pages.pages import PARTS, Page, read_page
-from sweet_rl.domains import ANSWER_MARKER
-from sweet_rl.domains.frontend.extract_page import extract_page
-from sweet_rl.domains.frontend.vision_human import newest_draft
-from sweet_rl.records import Message, Task
+from sweet_rl.dialogues import ANSWER_MARKER
+from sweet_rl.dialogues.frontend.extract_page import extract_page
+from sweet_rl.dialogues.frontend.vision_human import newest_draft
+from sweet_rl.runs.records import Message, Task
 
 
 @dataclass(frozen=True)

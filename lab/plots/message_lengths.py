@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sweet_rl.domains import ANSWER_MARKER
-from sweet_rl.records import Trajectory
+from sweet_rl.dialogues import ANSWER_MARKER
+from sweet_rl.runs.records import Trajectory
 
 
 def message_lengths(trajectories: Sequence[Trajectory]) -> dict:

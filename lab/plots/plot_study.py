@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Literal
 
 from lab.plots import drawings
-from sweet_rl.cli import run
-from sweet_rl.errors import UserError, first_line, read_by_library
 from sweet_rl.evaluation.figures import save_figure
-from sweet_rl.records import Trajectory, read_records
+from sweet_rl.runs.cli import run
+from sweet_rl.runs.errors import UserError, first_line, read_by_library
 from sweet_rl.runs.manifest import check_finished
+from sweet_rl.runs.records import Trajectory, read_records
 
 
 def main(

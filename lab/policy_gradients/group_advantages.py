@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sweet_rl.log_probs.rows import group_indices
+from sweet_rl.models.log_probs.rows import group_indices
 
 
 def group_advantages(rewards: Sequence[float], groups: Sequence[str], divide_by_std: bool = True) -> np.ndarray:

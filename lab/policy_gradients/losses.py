@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from lab.policy_gradients.settings import PolicyGradientSettings
-from sweet_rl.log_probs.length_normalization import token_weights
+from sweet_rl.training.length_normalization import token_weights
 
 
 def clipped_surrogate(logps: Tensor, sampled: Tensor, advantages: Tensor, low: float, high: float) -> Tensor:

@@ -10,12 +10,12 @@ import numpy as np
 
 from lab.policy_gradients.group_advantages import group_advantages, turn_weights
 from lab.policy_gradients.settings import PolicyGradientSettings
-from sweet_rl.chat import ChatFormat
-from sweet_rl.errors import UserError
-from sweet_rl.log_probs.rows import EncodedText
-from sweet_rl.log_probs.text_store import TextStore
-from sweet_rl.log_probs.trajectory_parts import TextMarkup, trajectory_parts
-from sweet_rl.records import Trajectory
+from sweet_rl.models.log_probs.rows import EncodedText
+from sweet_rl.models.log_probs.text_store import TextStore
+from sweet_rl.models.texts.chat import ChatFormat
+from sweet_rl.models.texts.parts import TextMarkup, trajectory_parts
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import Trajectory
 from sweet_rl.training.examples import DialogueExamples, Encoder
 from sweet_rl.training.settings import DataSettings
 

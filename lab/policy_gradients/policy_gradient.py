@@ -11,13 +11,13 @@ import torch
 from lab.policy_gradients.losses import kl_estimate, policy_gradient_losses
 from lab.policy_gradients.policy_examples import PolicyExamples, encode_policy_examples
 from lab.policy_gradients.settings import PolicyGradientSettings
-from sweet_rl.chat import ChatFormat
-from sweet_rl.cli import to_settings
-from sweet_rl.errors import UserError
-from sweet_rl.log_probs.logps import ROW_TOKENS
-from sweet_rl.log_probs.rows import lay_out
-from sweet_rl.model_loading import check_loadable, model_input, model_path
-from sweet_rl.records import Trajectory
+from sweet_rl.models.log_probs.logps import ROW_TOKENS
+from sweet_rl.models.log_probs.rows import lay_out
+from sweet_rl.models.texts.chat import ChatFormat
+from sweet_rl.models.weights import check_loadable, model_input, model_path
+from sweet_rl.runs.cli import to_settings
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import Trajectory
 from sweet_rl.training.encoded_once import encoded_once
 from sweet_rl.training.first_loss import BF16_DISTANCE, TOLERANCE
 from sweet_rl.training.loop import Training

@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from lab.policy_gradients.settings import PolicyGradientSettings
-from sweet_rl.cli import prefix, run
+from sweet_rl.runs.cli import prefix, run
 from sweet_rl.training.settings import DataSettings, TrainingSettings
 
 DEFAULTS = TrainingSettings(train_batch_size=64)

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from lab.critics.credit_accuracy import credit_accuracy, judged, read_judged
-from sweet_rl.cli import run
-from sweet_rl.records import Trajectory, read_records
+from sweet_rl.runs.cli import run
+from sweet_rl.runs.records import Trajectory, read_records
 
 KINDS = ("useful", "useless", "repeated", "early", "complete")
 DECISIONS = ("useful over useless question", "question over early answer", "complete answer over question")

@@ -13,10 +13,10 @@ from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
-from sweet_rl.cli import run
-from sweet_rl.errors import UserError
-from sweet_rl.mini.oracle import is_answer
-from sweet_rl.records import PreferencePair, read_records
+from sweet_rl.dialogues.mini.oracle import is_answer
+from sweet_rl.runs.cli import run
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import PreferencePair, read_records
 from sweet_rl.runs.texts import write_texts
 
 LABELS = {

@@ -6,8 +6,8 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sweet_rl.credit.critics import CriticType
-from sweet_rl.records import TurnCandidates, seed_for
+from sweet_rl.method.critics import CriticType
+from sweet_rl.runs.records import TurnCandidates, seed_for
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lab.critics.credit_accuracy import ORDER, agent_messages
-from sweet_rl.credit.critics import CriticType
-from sweet_rl.errors import UserError
-from sweet_rl.mini.oracle import is_answer, label_turn
-from sweet_rl.records import TurnCandidates
+from sweet_rl.dialogues.mini.oracle import is_answer, label_turn
+from sweet_rl.method.critics import CriticType
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import TurnCandidates
 
 
 @dataclass(frozen=True)

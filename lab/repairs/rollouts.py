@@ -8,16 +8,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sweet_rl.credit.critics import CriticType
-from sweet_rl.domains import Environment
-from sweet_rl.domains.backend.environment import CodeGrading
-from sweet_rl.errors import UserError
-from sweet_rl.mini.domains import MINI
-from sweet_rl.mini.human import MiniHuman
-from sweet_rl.models import ChatModel, Completion, Sampling
+from sweet_rl.dialogues import Environment
+from sweet_rl.dialogues.backend.environment import CodeGrading
+from sweet_rl.dialogues.mini.domain import MINI
+from sweet_rl.dialogues.mini.human import MiniHuman
+from sweet_rl.dialogues.play import DialogueSetup, play
+from sweet_rl.method.critics import CriticType
+from sweet_rl.models.base import ChatModel, Completion, Sampling
 from sweet_rl.models.load import load_model
-from sweet_rl.records import Part, Task, Trajectory, TurnCandidates, seed_for
-from sweet_rl.rollout.play import DialogueSetup, play
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import Part, Task, Trajectory, TurnCandidates, seed_for
 
 
 @dataclass(frozen=True)

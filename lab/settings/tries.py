@@ -10,14 +10,14 @@ from typing import Any
 
 import yaml
 
-from sweet_rl.cli.values import read_yaml
-from sweet_rl.errors import UserError
 from sweet_rl.evaluation.budget import behind, cpu_seconds_of
 from sweet_rl.evaluation.comparison import compare
 from sweet_rl.evaluation.comparison_table import Table
 from sweet_rl.evaluation.graded_file import read_graded
 from sweet_rl.evaluation.seeds import check_seeds
 from sweet_rl.evaluation.statistics import Estimate, interval_text
+from sweet_rl.runs.cli.values import read_yaml
+from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.texts import write_texts
 
 Settings = dict[str, dict[str, Any]]

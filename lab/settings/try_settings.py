@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Literal
 
 from lab.settings.tries import Try, read_tries, write_log
-from sweet_rl.cli import run
-from sweet_rl.errors import UserError
+from sweet_rl.runs.cli import run
+from sweet_rl.runs.errors import UserError
 
 ROOT = Path(__file__).resolve().parents[2]
 FIRST_SEED = 100  # the tables take the seeds below

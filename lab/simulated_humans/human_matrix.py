@@ -14,14 +14,14 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sweet_rl.cli import run
-from sweet_rl.errors import UserError
 from sweet_rl.evaluation.budget import behind_dialogues, human_of
 from sweet_rl.evaluation.comparison import Row, compare
 from sweet_rl.evaluation.comparison_table import Table
 from sweet_rl.evaluation.graded_file import GradedFile, check_comparable, read_graded
 from sweet_rl.evaluation.seeds import check_seeds, parse_runs
 from sweet_rl.evaluation.statistics import interval_text
+from sweet_rl.runs.cli import run
+from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.paths import check_paths
 from sweet_rl.runs.texts import write_texts
 

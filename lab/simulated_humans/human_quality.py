@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from lab.simulated_humans.claims import claimed_solution
 from lab.simulated_humans.replies import does_not_know, ends_help
-from sweet_rl.domains import Grader
-from sweet_rl.domains.leaks import gives_away, holds_markup
+from sweet_rl.dialogues import Grader
+from sweet_rl.dialogues.leaks import gives_away, holds_markup
 from sweet_rl.evaluation.comparison_table import Table
-from sweet_rl.records import Task, Trajectory
+from sweet_rl.runs.records import Task, Trajectory
 
 HEADING = (
     "human",

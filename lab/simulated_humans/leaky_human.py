@@ -6,11 +6,11 @@
 
 from dataclasses import replace
 
-from sweet_rl.domains import HumanReply, ScriptedHuman
-from sweet_rl.mini.domains import MINI
-from sweet_rl.mini.human import check_tasks
-from sweet_rl.mini.oracle import topic_of
-from sweet_rl.mini.tasks import family_of, rules_of
+from sweet_rl.dialogues import HumanReply, ScriptedHuman
+from sweet_rl.dialogues.mini.domain import MINI
+from sweet_rl.dialogues.mini.human import check_tasks
+from sweet_rl.dialogues.mini.oracle import topic_of
+from sweet_rl.dialogues.mini.tasks import family_of, rules_of
 
 
 class LeakyHuman:

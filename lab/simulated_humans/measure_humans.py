@@ -19,19 +19,19 @@ from typing import Annotated
 
 from lab.simulated_humans.human_quality import check_claims, quality, quality_table, replies_of
 from lab.simulated_humans.reply_judge import PROMPT_VALUES, contradicts
-from sweet_rl.cli import prefix, run, to_settings
-from sweet_rl.domains.backend.environment import CodeGrading
-from sweet_rl.errors import UserError
-from sweet_rl.models import CallSettings, ModelSettings
+from sweet_rl.dialogues.backend.environment import CodeGrading
+from sweet_rl.dialogues.prompts import load_prompt
+from sweet_rl.dialogues.task_types import load_domain
 from sweet_rl.models.load import load_model
-from sweet_rl.progress import progress_bar
-from sweet_rl.prompts import load_prompt
-from sweet_rl.records import Trajectory, hash_rows, read_records
+from sweet_rl.models.settings import CallSettings, ModelSettings
+from sweet_rl.runs.cli import prefix, run, to_settings
+from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.paths import check_paths
+from sweet_rl.runs.progress import progress_bar
+from sweet_rl.runs.records import Trajectory, hash_rows, read_records
 from sweet_rl.runs.run import Run, open_run
 from sweet_rl.runs.step import run_step, write_results
 from sweet_rl.runs.texts import write_texts
-from sweet_rl.task_types import load_domain
 
 CHUNK = 256  # replies whose claims are graded together
 JUDGE_PROMPT = Path(__file__).with_name("reply_judge.txt")

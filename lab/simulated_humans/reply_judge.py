@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
+from sweet_rl.dialogues.prompts import fill
 from sweet_rl.models.base import ChatModel, Sampling
-from sweet_rl.prompts import fill
-from sweet_rl.records import Task
+from sweet_rl.runs.records import Task
 
 PROMPT_VALUES = ("ground_truth", "question", "reply")
 VERDICT = re.compile(r"verdict\W{0,6}(true|wrong)\b", re.IGNORECASE)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 
 from lab.mini_agents.pretraining import ImitationSettings, TrainableAgent
-from sweet_rl.chat import ChatFormat
-from sweet_rl.log_probs.privileged_information import with_text
-from sweet_rl.model_loading import load_weights
+from sweet_rl.method.privileged_information import with_text
+from sweet_rl.models.texts.chat import ChatFormat
+from sweet_rl.models.weights import load_weights
 
 
 class ChatTokens:

@@ -15,7 +15,7 @@ from typing import Literal
 from lab.mini_agents.imitation import HABITS
 from lab.mini_agents.pretraining import LESSONS, ImitationSettings, make_agent
 from lab.smollm2.chat_agent import chat_agent
-from sweet_rl.cli import run, to_settings
+from sweet_rl.runs.cli import run, to_settings
 
 
 def main(

@@ -9,11 +9,11 @@ from itertools import islice
 
 from lab.task_synthesis.duplicates import Duplicates
 from lab.task_synthesis.synthesis import trivial_answers
-from sweet_rl.domains import Grade, Grader
-from sweet_rl.domains.backend.calls import NO_TEST
-from sweet_rl.domains.backend.extract_code import function_name
-from sweet_rl.domains.frontend.cosine_similarity import PageGrader
-from sweet_rl.records import Task
+from sweet_rl.dialogues import Grade, Grader
+from sweet_rl.dialogues.backend.calls import NO_TEST
+from sweet_rl.dialogues.backend.extract_code import function_name
+from sweet_rl.dialogues.frontend.cosine_similarity import PageGrader
+from sweet_rl.runs.records import Task
 
 CHUNK = 32  # tasks that are graded together
 NO_TESTS = "no tests"

@@ -17,18 +17,18 @@ from pathlib import Path
 from typing import Annotated, cast
 
 from lab.task_audit.audit import audit_code, audit_page, audit_pages, count_reasons, duplicates
-from sweet_rl.cli import prefix, run, to_settings
-from sweet_rl.domains.backend.environment import CodeGrading
-from sweet_rl.domains.frontend.cosine_similarity import PageGrader
-from sweet_rl.domains.frontend.environment import PageGrading
-from sweet_rl.errors import UserError
-from sweet_rl.progress import progress_bar
-from sweet_rl.records import Task, read_records
+from sweet_rl.dialogues.backend.environment import CodeGrading
+from sweet_rl.dialogues.frontend.cosine_similarity import PageGrader
+from sweet_rl.dialogues.frontend.environment import PageGrading
+from sweet_rl.dialogues.task_types import load_domain
+from sweet_rl.runs.cli import prefix, run, to_settings
+from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.paths import check_paths
+from sweet_rl.runs.progress import progress_bar
+from sweet_rl.runs.records import Task, read_records
 from sweet_rl.runs.run import Run, open_run
 from sweet_rl.runs.step import run_step
 from sweet_rl.runs.texts import write_texts
-from sweet_rl.task_types import load_domain
 
 
 def main(

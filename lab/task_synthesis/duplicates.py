@@ -6,7 +6,7 @@ import ast
 import re
 from collections import Counter
 
-from sweet_rl.records import Task, content_id
+from sweet_rl.runs.records import Task, content_id
 
 ALIKE = 0.7  # share of common word trigrams from which on two descriptions are the same task
 SAME_TASK = "the same task"

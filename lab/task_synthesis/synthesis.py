@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from lab.task_synthesis.duplicates import Duplicates
-from sweet_rl.domains.backend.calls import read_tests
-from sweet_rl.domains.backend.hidden_tests import CodeGrader
-from sweet_rl.domains.leaks import gives_away
-from sweet_rl.errors import UserError
-from sweet_rl.records import Task, parse_row, seed_for
+from sweet_rl.dialogues.backend.calls import read_tests
+from sweet_rl.dialogues.backend.hidden_tests import CodeGrader
+from sweet_rl.dialogues.leaks import gives_away
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import Task, parse_row, seed_for
 
 LONGEST_REFERENCE = 50  # lines (the paper, section on ColBench)
 TRIVIAL = (

@@ -13,8 +13,9 @@ from __future__ import annotations
 from typing import Annotated
 
 from lab.task_synthesis.task_proposals import SynthesisSettings, synthesize
-from sweet_rl.cli import prefix, run
-from sweet_rl.models import CallSettings, ModelSettings, Sampling
+from sweet_rl.models.base import Sampling
+from sweet_rl.models.settings import CallSettings, ModelSettings
+from sweet_rl.runs.cli import prefix, run
 from sweet_rl.runs.step import StepSettings
 
 SAMPLING = Sampling(max_tokens=2048)

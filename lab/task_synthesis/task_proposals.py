@@ -12,14 +12,15 @@ from typing import Annotated, Literal
 
 from lab.task_synthesis import synthesis
 from lab.task_synthesis.duplicates import Duplicates
-from sweet_rl.cli import UNRECORDED, to_settings
-from sweet_rl.domains.backend.hidden_tests import CodeGrader
-from sweet_rl.errors import UserError
-from sweet_rl.models import CallSettings, ChatModel, ModelError, ModelSettings, Sampling
+from sweet_rl.dialogues.backend.hidden_tests import CodeGrader
+from sweet_rl.dialogues.prompts import fill, load_prompt
+from sweet_rl.models.base import ChatModel, ModelError, Sampling
 from sweet_rl.models.load import load_model
-from sweet_rl.prompts import fill, load_prompt
-from sweet_rl.records import Task, hash_rows, read_records, scan_rows, seed_for
+from sweet_rl.models.settings import CallSettings, ModelSettings
+from sweet_rl.runs.cli import UNRECORDED, to_settings
+from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.paths import check_paths
+from sweet_rl.runs.records import Task, hash_rows, read_records, scan_rows, seed_for
 from sweet_rl.runs.run import Run, check_output, open_run
 from sweet_rl.runs.step import StepSettings, run_step, write_results
 from sweet_rl.runs.texts import write_texts
@@ -42,7 +43,7 @@ class SynthesisSettings:
         prompt_path: Template with {passage} and {num_tests}.
         concurrency: Largest number of proposals in progress.
         workers: Number of references checked at the same time; the number of cores by default.
-        sandbox: Kind of sandbox (see the docstring of sweet_rl/sandbox).
+        sandbox: Kind of sandbox (see the docstring of sweet_rl/isolation/sandbox).
         seed: Random seed of the passages and of sampling.
     """
 

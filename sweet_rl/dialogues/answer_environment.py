@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from sweet_rl.dialogues.prompts import fill
 from sweet_rl.models.base import Completion, Message
 from sweet_rl.models.thinking import without_thinking
-from sweet_rl.prompts import fill
-from sweet_rl.records import Ending, Task
+from sweet_rl.runs.records import Ending, Task
 
 ANSWER_MARKER = "I WANT TO ANSWER:"
 

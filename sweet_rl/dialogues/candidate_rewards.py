@@ -9,12 +9,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sweet_rl.cli import to_settings
-from sweet_rl.domains import Domain, Grade, Grader
-from sweet_rl.errors import UserError
+from sweet_rl.dialogues.domain import Domain
+from sweet_rl.dialogues.protocols import Grade, Grader
 from sweet_rl.models.base import Completion
-from sweet_rl.progress import progress_bar
-from sweet_rl.records import Task, TurnCandidates, read_records
+from sweet_rl.runs.cli import to_settings
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.progress import progress_bar
+from sweet_rl.runs.records import Task, TurnCandidates, read_records
 from sweet_rl.runs.run import Run, open_run
 from sweet_rl.runs.step import StepSettings, run_step
 

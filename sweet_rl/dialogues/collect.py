@@ -11,12 +11,12 @@ from typing import Annotated, Any
 
 from tqdm.contrib.logging import logging_redirect_tqdm
 
-from sweet_rl.cli import UNRECORDED
-from sweet_rl.errors import UserError
+from sweet_rl.dialogues.play import DialogueSetup, play_all, trajectory_id
 from sweet_rl.models.base import ChatModel
-from sweet_rl.progress import TERMINAL_INTERVAL, progress_bar, shown_regularly
-from sweet_rl.records import Task, human_label
-from sweet_rl.rollout.play import DialogueSetup, play_all, trajectory_id
+from sweet_rl.runs.cli import UNRECORDED
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.progress import TERMINAL_INTERVAL, progress_bar, shown_regularly
+from sweet_rl.runs.records import Task, human_label
 from sweet_rl.runs.run import Run
 
 Job = tuple[Task, int]  # a task and the number of its sample

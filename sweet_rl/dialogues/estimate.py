@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sweet_rl.records import Task
+from sweet_rl.runs.records import Task
 
 CHARS_PER_TOKEN, TOKENS_PER_MESSAGE = 4, 100
 

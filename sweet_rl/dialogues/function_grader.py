@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from sweet_rl.domains.base import Grade
-from sweet_rl.errors import UserError
-from sweet_rl.records import Task
+from sweet_rl.dialogues.protocols import Grade
+from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.manifest import hash_input
+from sweet_rl.runs.records import Task
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 
-from sweet_rl.domains.base import Grader
-from sweet_rl.errors import UserError
-from sweet_rl.records import Task, Trajectory
+from sweet_rl.dialogues.protocols import Grader
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import Task, Trajectory
 
 
 def grade_trajectories(trajectories: Iterable[Trajectory], grader: Grader) -> Iterator[Trajectory]:

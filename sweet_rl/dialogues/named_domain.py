@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from sweet_rl.domains.domain import Domain
-from sweet_rl.errors import UserError
-from sweet_rl.user_file import load_from_file
+from sweet_rl.dialogues.domain import Domain
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.user_file import load_from_file
 
 
 def named_domain(name: str, packaged: Mapping[str, Domain]) -> Domain:

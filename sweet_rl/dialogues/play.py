@@ -9,15 +9,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
-from sweet_rl.chat import parts_text
-from sweet_rl.domains import Environment, Human, HumanReply
-from sweet_rl.errors import UserError
+from sweet_rl.dialogues.protocols import Environment, Human, HumanReply
 from sweet_rl.models.base import ChatModel, Completion, Message, ModelError, Part, Sampling
-from sweet_rl.records import Task, Trajectory, seed_for
-from sweet_rl.records.schema import Failure
-from sweet_rl.redaction import redacted
+from sweet_rl.models.texts.chat import parts_text
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import Task, Trajectory, seed_for
+from sweet_rl.runs.records.schema import Failure
+from sweet_rl.runs.redaction import redacted
 from sweet_rl.runs.step import as_they_finish
-from sweet_rl.user_file import line_of
+from sweet_rl.runs.user_file import line_of
 
 
 class CandidateSelector(Protocol):

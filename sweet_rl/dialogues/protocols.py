@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from sweet_rl.models.base import Completion, Message
-from sweet_rl.records import Ending, Task
+from sweet_rl.runs.records import Ending, Task
 
 # ------------------------------------------------------------------------------------------------ the rules
 

@@ -8,20 +8,22 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated, Any
 
-from sweet_rl.cli import UNRECORDED, print_summary, to_settings
-from sweet_rl.domains import Domain, HumanSettings
-from sweet_rl.errors import NothingMade, UserError
-from sweet_rl.model_loading import model_input
-from sweet_rl.models import CallSettings, ChatModel, ModelSettings, Sampling
+from sweet_rl.dialogues.collect import CollectionSettings, Job, collect
+from sweet_rl.dialogues.domain import Domain
+from sweet_rl.dialogues.estimate import estimate
+from sweet_rl.dialogues.play import CandidateSelector, DialogueSetup, trajectory_id
+from sweet_rl.dialogues.simulated_human import HumanSettings
+from sweet_rl.isolation.rendering.settings import BrowserSettings
+from sweet_rl.models.base import ChatModel, Sampling
 from sweet_rl.models.cache import CallCache
 from sweet_rl.models.load import load_model, on_server
 from sweet_rl.models.prefixed import PrefixedModel
-from sweet_rl.records import Task, hash_rows, read_records, without_excluded
-from sweet_rl.rendering.settings import BrowserSettings
-from sweet_rl.rollout.collect import CollectionSettings, Job, collect
-from sweet_rl.rollout.estimate import estimate
-from sweet_rl.rollout.play import CandidateSelector, DialogueSetup, trajectory_id
+from sweet_rl.models.settings import CallSettings, ModelSettings
+from sweet_rl.models.weights import model_input
+from sweet_rl.runs.cli import UNRECORDED, print_summary, to_settings
+from sweet_rl.runs.errors import NothingMade, UserError
 from sweet_rl.runs.paths import check_paths
+from sweet_rl.runs.records import Task, hash_rows, read_records, without_excluded
 from sweet_rl.runs.run import Run, open_run
 from sweet_rl.runs.shards import shard_of
 from sweet_rl.runs.step import StepSettings, run_step
@@ -201,7 +203,7 @@ class Simulation:
             agent, human_model = self._models(resources, cache)
             renderer = None
             if domain.draws_pages:
-                from sweet_rl.rendering.renderer import PageRenderer
+                from sweet_rl.isolation.rendering.renderer import PageRenderer
 
                 renderer = PageRenderer.from_settings(self.pages, cache=PICTURES_KEPT)
                 resources.enter_context(renderer)

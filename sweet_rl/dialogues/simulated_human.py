@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sweet_rl.domains.base import HumanReply
-from sweet_rl.domains.leaks import gives_away
+from sweet_rl.dialogues.leaks import gives_away
+from sweet_rl.dialogues.prompts import fill
+from sweet_rl.dialogues.protocols import HumanReply
 from sweet_rl.models.base import ChatModel, Message, ModelError, Sampling
 from sweet_rl.models.thinking import without_thinking
-from sweet_rl.prompts import fill
-from sweet_rl.records import Task
+from sweet_rl.runs.records import Task
 
 PROMPT_VALUES = ("problem_description", "ground_truth", "dialogue")
 WITHOUT_CODE = "(I should not show any code. Please ask me about one thing the function should do.)"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sweet_rl.domains import Domain
-from sweet_rl.domains.backend import environment as backend
-from sweet_rl.domains.frontend import environment as frontend
-from sweet_rl.domains.named import named_domain
-from sweet_rl.mini.domains import MINI
+from sweet_rl.dialogues.backend import environment as backend
+from sweet_rl.dialogues.domain import Domain
+from sweet_rl.dialogues.frontend import environment as frontend
+from sweet_rl.dialogues.mini.domain import MINI
+from sweet_rl.dialogues.named_domain import named_domain
 
 CODE = replace(
     backend.DOMAIN,

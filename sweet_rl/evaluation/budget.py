@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sweet_rl.records import human_label
 from sweet_rl.runs.manifest import read_manifest
+from sweet_rl.runs.records import human_label
 
 
 def cost_of(graded_path: str | Path) -> dict[str, float]:

@@ -9,24 +9,26 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from sweet_rl.domains import Domain, HumanSettings
-from sweet_rl.domains.backend.environment import CodeGrading
-from sweet_rl.errors import UserError
+from sweet_rl.dialogues.backend.environment import CodeGrading
+from sweet_rl.dialogues.collect import CollectionSettings
+from sweet_rl.dialogues.domain import Domain
+from sweet_rl.dialogues.simulate import PlayerSettings, Simulation
+from sweet_rl.dialogues.simulated_human import HumanSettings
+from sweet_rl.dialogues.task_types import load_domain
 from sweet_rl.evaluation.comparison_files import ComparisonSettings, compare_files
 from sweet_rl.evaluation.evaluate import SummarySettings, evaluate
 from sweet_rl.evaluation.grade_file import GradedDialogues
 from sweet_rl.evaluation.training_data import DialogueTexts, TrainingData
-from sweet_rl.models import CallSettings, ModelError, ModelSettings, Sampling
+from sweet_rl.isolation.rendering.settings import BrowserSettings
+from sweet_rl.models.base import ModelError, Sampling
 from sweet_rl.models.cache import CallCache
 from sweet_rl.models.load import load_model
+from sweet_rl.models.settings import CallSettings, ModelSettings
 from sweet_rl.models.thinking import without_thinking
-from sweet_rl.records import Task, read_records
-from sweet_rl.rendering.settings import BrowserSettings
-from sweet_rl.rollout.collect import CollectionSettings
-from sweet_rl.rollout.simulate import PlayerSettings, Simulation
+from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.manifest import hash_input, read_manifest
+from sweet_rl.runs.records import Task, read_records
 from sweet_rl.runs.step import StepSettings
-from sweet_rl.task_types import load_domain
 
 GREETING = "This is a test of the connection. Please answer with the word yes."
 PAPER = (

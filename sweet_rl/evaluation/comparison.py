@@ -5,7 +5,6 @@ from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
-from sweet_rl.errors import UserError
 from sweet_rl.evaluation.graded_file import GradedFile, check_comparable
 from sweet_rl.evaluation.statistics import (
     DifferenceEstimate,
@@ -17,7 +16,8 @@ from sweet_rl.evaluation.statistics import (
     win_share,
 )
 from sweet_rl.evaluation.two_level import two_level_interval, two_level_p
-from sweet_rl.records import Trajectory
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import Trajectory
 
 Pair = tuple[str, str]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from sweet_rl.cli.configs import packaged_config
-from sweet_rl.errors import UserError
 from sweet_rl.evaluation.comparison import compare
 from sweet_rl.evaluation.comparison_table import as_latex, as_markdown, as_text, paper_results
 from sweet_rl.evaluation.graded_file import read_graded
 from sweet_rl.evaluation.seeds import check_seeds, parse_runs
+from sweet_rl.runs.cli.configs import packaged_config
+from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.paths import check_paths
 from sweet_rl.runs.texts import write_texts
 

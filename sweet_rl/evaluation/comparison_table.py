@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sweet_rl.cli.values import read_yaml
-from sweet_rl.errors import UserError
 from sweet_rl.evaluation.comparison import Comparison, Difference
 from sweet_rl.evaluation.statistics import interval_text
+from sweet_rl.runs.cli.values import read_yaml
+from sweet_rl.runs.errors import UserError
 
 _LATEX = str.maketrans(
     {

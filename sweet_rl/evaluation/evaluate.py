@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from sweet_rl.credit.trajectory_pairs import check_texts
-from sweet_rl.domains import Domain
-from sweet_rl.errors import NothingMade
+from sweet_rl.dialogues.domain import Domain
 from sweet_rl.evaluation.grade_file import GradedDialogues, grade_file, grading_settings, read_answers
 from sweet_rl.evaluation.graded_file import read_graded
 from sweet_rl.evaluation.report import summarise_rewards, summary_text
 from sweet_rl.evaluation.statistics import check_k
 from sweet_rl.evaluation.training_data import DialogueTexts, TrainingData, write_training_data
 from sweet_rl.evaluation.win_rate import check_baseline, win_rate
-from sweet_rl.records import TrajectoryFile
+from sweet_rl.method.trajectory_pairs import check_texts
+from sweet_rl.runs.errors import NothingMade
 from sweet_rl.runs.paths import check_paths
+from sweet_rl.runs.records import TrajectoryFile
 from sweet_rl.runs.run import check_output
 from sweet_rl.runs.step import StepSettings
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from sweet_rl.errors import extras_named
 from sweet_rl.evaluation.series import series_of
+from sweet_rl.runs.errors import extras_named
 
 ACCENT = "#0a58a8"  # of the method: names that begin with SWEET
 PAPER = "#9a9a9a"  # of the paper's own figures

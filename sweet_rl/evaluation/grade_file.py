@@ -8,14 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from sweet_rl.cli import alias, to_settings
-from sweet_rl.domains import Domain, Grader
-from sweet_rl.domains.grading import first_tasks, grade_trajectories, reference_answers
-from sweet_rl.errors import UserError
-from sweet_rl.names import local_path
-from sweet_rl.progress import progress_bar
-from sweet_rl.records import Task, Trajectory, TrajectoryFile, read_records, without_excluded
+from sweet_rl.dialogues.domain import Domain
+from sweet_rl.dialogues.grading import first_tasks, grade_trajectories, reference_answers
+from sweet_rl.dialogues.protocols import Grader
+from sweet_rl.runs.cli import alias, to_settings
+from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.manifest import replace_source
+from sweet_rl.runs.names import local_path
+from sweet_rl.runs.progress import progress_bar
+from sweet_rl.runs.records import Task, Trajectory, TrajectoryFile, read_records, without_excluded
 from sweet_rl.runs.run import Run, open_run
 from sweet_rl.runs.step import run_step
 

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from sweet_rl.errors import UserError
-from sweet_rl.records import Trajectory, TrajectoryFile, content_id
+from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.manifest import check_finished, read_manifest
+from sweet_rl.runs.records import Trajectory, TrajectoryFile, content_id
 
 NOT_OF_THE_GRADER = {"num_tasks", "sandbox", "workers", "browser", "baseline", "seed", "k", "grade_references", "limit"}
 NAMED_IN_ROWS = ("grader", "encoder")

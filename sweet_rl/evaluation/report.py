@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from sweet_rl.evaluation.statistics import best_of_k, bootstrap_interval, percent_text
-from sweet_rl.records import Trajectory
+from sweet_rl.runs.records import Trajectory
 
 MEASURES = {
     "tests_passed": "tests passed",

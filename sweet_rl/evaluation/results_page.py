@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from sweet_rl.errors import UserError
 from sweet_rl.evaluation.budget import behind, cpu_seconds_of
+from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.manifest import read_manifest
 
 VERSIONS = ("sweet_rl", "python", "torch", "transformers", "accelerate", "numpy")

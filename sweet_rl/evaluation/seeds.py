@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 
-from sweet_rl.errors import UserError
 from sweet_rl.evaluation.graded_file import GradedFile
+from sweet_rl.runs.errors import UserError
 
 COPIED = 0.95  # share of the shorter file's rows
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from sweet_rl.errors import UserError
+from sweet_rl.runs.errors import UserError
 
 SERIES_NAME = re.compile(r"(.+)@(\d+(?:\.\d+)?)")
 

@@ -10,7 +10,7 @@ from math import comb
 
 import numpy as np
 
-from sweet_rl.errors import UserError
+from sweet_rl.runs.errors import UserError
 
 RESAMPLES = 10_000
 EXACT_UP_TO = 14  # differing tasks: 2**14 sign patterns are enumerated instead of sampled

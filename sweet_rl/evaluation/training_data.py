@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from sweet_rl.chat import ChatFormat
-from sweet_rl.cli import alias, to_settings
-from sweet_rl.credit.trajectory_pairs import write_pairs
-from sweet_rl.domains.grading import best_of_tasks
-from sweet_rl.errors import UserError
-from sweet_rl.log_probs.trajectory_parts import TextMarkup
-from sweet_rl.records import TrajectoryFile
+from sweet_rl.dialogues.grading import best_of_tasks
+from sweet_rl.method.trajectory_pairs import write_pairs
+from sweet_rl.models.texts.chat import ChatFormat
+from sweet_rl.models.texts.parts import TextMarkup
+from sweet_rl.runs.cli import alias, to_settings
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import TrajectoryFile
 from sweet_rl.runs.run import Run, open_run
 from sweet_rl.runs.step import run_step
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from sweet_rl.errors import UserError
 from sweet_rl.evaluation.graded_file import GradedFile, check_comparable, grader_of
 from sweet_rl.evaluation.statistics import Estimate, bootstrap_interval, win_share
-from sweet_rl.records import Trajectory
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import Trajectory
 
 
 def check_baseline(

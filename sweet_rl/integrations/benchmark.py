@@ -10,20 +10,21 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import cast
 
-from sweet_rl.cli import build
-from sweet_rl.domains import Grader, HumanSettings
-from sweet_rl.domains.backend.environment import CodeGrading
-from sweet_rl.domains.frontend.environment import PageGrading
-from sweet_rl.domains.grading import grade_trajectories
-from sweet_rl.errors import UserError
-from sweet_rl.mini.domains import MINI
-from sweet_rl.mini.tasks import TEST_SEED, make_tasks
+from sweet_rl.dialogues.backend.environment import CodeGrading
+from sweet_rl.dialogues.frontend.environment import PageGrading
+from sweet_rl.dialogues.grading import grade_trajectories
+from sweet_rl.dialogues.mini.domain import MINI
+from sweet_rl.dialogues.mini.tasks import TEST_SEED, make_tasks
+from sweet_rl.dialogues.play import DialogueSetup, play
+from sweet_rl.dialogues.protocols import Grader
+from sweet_rl.dialogues.simulated_human import HumanSettings
+from sweet_rl.dialogues.task_types import load_domain
+from sweet_rl.isolation.rendering.renderer import PageRenderer
 from sweet_rl.models.base import ChatModel, Completion, Message, Sampling
-from sweet_rl.records import Task, Trajectory, read_records
-from sweet_rl.rendering.renderer import PageRenderer
-from sweet_rl.rollout.play import DialogueSetup, play
+from sweet_rl.runs.cli import build
+from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.manifest import check_finished
-from sweet_rl.task_types import load_domain
+from sweet_rl.runs.records import Task, Trajectory, read_records
 
 Call = Callable[[list[Message], Sampling], Awaitable[Completion]]
 NUM_MINI_TASKS = 400

@@ -1,6 +1,6 @@
 """ColBench in inspect_ai: its tasks, a solver that plays the dialogue, and a scorer on this package's graders.
 
-    inspect eval sweet_rl/mini --model openai-api/local/MODEL --max-retries 3
+    inspect eval sweet_rl/dialogues/mini --model openai-api/local/MODEL --max-retries 3
     inspect eval sweet_rl/colbench_backend -T input_path=test.jsonl \
         --model openai-api/local/MODEL --model-role human=openai-api/human/HUMAN --max-retries 3
 
@@ -21,11 +21,11 @@ from inspect_ai.scorer import Score, Scorer, Target, mean, scorer, stderr
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 from inspect_ai.util import LimitExceededError
 
-from sweet_rl import records
-from sweet_rl.cli import build
-from sweet_rl.errors import UserError
 from sweet_rl.integrations.benchmark import DIALOGUE, TASK, Benchmark, CalledModel, DialogueFailed, LimitReached
 from sweet_rl.models.base import Completion, Message, ModelError, Sampling
+from sweet_rl.runs import records
+from sweet_rl.runs.cli import build
+from sweet_rl.runs.errors import UserError
 
 
 @task
@@ -182,7 +182,7 @@ def human_model() -> CalledModel:
 
 
 def completion_of(output: ModelOutput) -> Completion:
-    """A reply as `rollout.play` takes it. Raises ModelError if there is none."""
+    """A reply as `dialogues.play` takes it. Raises ModelError if there is none."""
     if output.empty or output.stop_reason in ("content_filter", "model_length"):
         reason = output.error or ("no choices" if output.empty else output.stop_reason)
         raise ModelError("refused", f"{output.model} gave no reply: {reason}")

@@ -9,11 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sweet_rl.cli import to_settings
-from sweet_rl.errors import NothingMade, UserError, extras_named, first_line, read_by_library
+from sweet_rl.dialogues.play import trajectory_id
 from sweet_rl.integrations.benchmark import DIALOGUE, TASK
-from sweet_rl.records import Trajectory, parse_row
-from sweet_rl.rollout.play import trajectory_id
+from sweet_rl.runs.cli import to_settings
+from sweet_rl.runs.errors import NothingMade, UserError, extras_named, first_line, read_by_library
+from sweet_rl.runs.records import Trajectory, parse_row
 from sweet_rl.runs.run import Run, open_run
 from sweet_rl.runs.step import StepSettings, run_step
 

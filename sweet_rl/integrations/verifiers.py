@@ -19,21 +19,15 @@ import verifiers.v1 as vf
 from openai import AsyncOpenAI
 from pydantic import Field
 
-from sweet_rl.cli import build
-from sweet_rl.credit.critic_types import CriticFlags
-from sweet_rl.credit.sweet_critic import SweetSettings
-from sweet_rl.credit.turn_credit import TurnScorer
-from sweet_rl.errors import UserError
-from sweet_rl.integrations.benchmark import (
-    DIALOGUE,
-    Benchmark,
-    CalledModel,
-    DialogueFailed,
-    LimitReached,
-)
+from sweet_rl.dialogues.play import trajectory_id
+from sweet_rl.integrations.benchmark import DIALOGUE, Benchmark, CalledModel, DialogueFailed, LimitReached
+from sweet_rl.method.critic_types import CriticFlags
+from sweet_rl.method.sweet_critic import SweetSettings
+from sweet_rl.method.turn_credit import TurnScorer
 from sweet_rl.models.base import Completion, Message, ModelError, Sampling
-from sweet_rl.records import Task, Trajectory
-from sweet_rl.rollout.play import trajectory_id
+from sweet_rl.runs.cli import build
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import Task, Trajectory
 
 NOT_THE_RUNS = dict.fromkeys(("temperature", "top_p", "max_tokens", "seed"))  # the human's requests carry their own
 

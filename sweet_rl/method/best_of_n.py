@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from sweet_rl.credit.advantage import order_by_score
-from sweet_rl.credit.candidates import with_candidates
-from sweet_rl.credit.critic_types import ChosenCritic
-from sweet_rl.credit.critics import CheckedCritic
-from sweet_rl.errors import UserError
+from sweet_rl.dialogues.simulate import SelectorSettings
+from sweet_rl.method.advantage import order_by_score
+from sweet_rl.method.candidates import with_candidates
+from sweet_rl.method.critic_types import ChosenCritic
+from sweet_rl.method.critics import CheckedCritic
 from sweet_rl.models.base import Completion, Message, ModelError, Part
-from sweet_rl.records import Task, TurnCandidates
-from sweet_rl.rollout.simulate import SelectorSettings
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import Task, TurnCandidates
 
 
 def best_of_n(critic: ChosenCritic) -> SelectorSettings:
@@ -22,7 +22,7 @@ def best_of_n(critic: ChosenCritic) -> SelectorSettings:
 
 
 class BestCandidate:
-    """Chooses the candidate with the highest score, the first of equal ones (a `rollout.play.CandidateSelector`).
+    """Chooses the candidate with the highest score, the first of equal ones (a `dialogues.play.CandidateSelector`).
 
     Turns of different dialogues that wait at the same time are scored in one call, at most `critic.turns_per_call`.
 
@@ -43,7 +43,7 @@ class BestCandidate:
         completions: Sequence[Completion],
         tokenizer: str | None = None,
     ) -> int:
-        """The index of the candidate to play. Arguments as in `rollout.play.CandidateSelector`.
+        """The index of the candidate to play. Arguments as in `dialogues.play.CandidateSelector`.
 
         Raises:
             ModelError: The critic failed; of kind "engine" for any error that is not its server's.

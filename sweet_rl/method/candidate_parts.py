@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sweet_rl.records import Part, TurnCandidates
+from sweet_rl.runs.records import Part, TurnCandidates
 
 
 def prompt_parts(record: TurnCandidates, bos_text: str = "") -> list[Part]:

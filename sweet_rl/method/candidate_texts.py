@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sweet_rl.chat import ChatFormat
-from sweet_rl.credit.candidate_parts import completion_part, prompt_parts
-from sweet_rl.errors import UserError
-from sweet_rl.log_probs.privileged_information import with_hint
-from sweet_rl.records import TurnCandidates
+from sweet_rl.method.candidate_parts import completion_part, prompt_parts
+from sweet_rl.method.privileged_information import with_hint
+from sweet_rl.models.texts.chat import ChatFormat
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import TurnCandidates
 
 if TYPE_CHECKING:  # settings of critics are read without waiting for torch
-    from sweet_rl.log_probs.rows import EncodedText
+    from sweet_rl.models.log_probs.rows import EncodedText
 
 
 def encoded_candidates(record: TurnCandidates, chat: ChatFormat, hint: bool) -> list[EncodedText]:
@@ -26,7 +26,7 @@ def encoded_candidates(record: TurnCandidates, chat: ChatFormat, hint: bool) -> 
     Raises:
         UserError: The record has no candidates, no task to take the solution from, or an empty candidate.
     """
-    from sweet_rl.log_probs.rows import EncodedText
+    from sweet_rl.models.log_probs.rows import EncodedText
 
     check_candidates(record, hint)
     prompt = prompt_parts(record, chat.bos_text)

@@ -12,14 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, TypeVar
 
-from sweet_rl.cli import UNRECORDED, to_settings
-from sweet_rl.errors import UserError
-from sweet_rl.model_loading import model_input
 from sweet_rl.models.base import ChatModel, Completion, Sampling
 from sweet_rl.models.load import load_model
 from sweet_rl.models.settings import CallSettings, ModelSettings
-from sweet_rl.records import Message, Part, Trajectory, TurnCandidates, read_records, seed_for, without_excluded
+from sweet_rl.models.weights import model_input
+from sweet_rl.runs.cli import UNRECORDED, to_settings
+from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.paths import check_paths
+from sweet_rl.runs.records import Message, Part, Trajectory, TurnCandidates, read_records, seed_for, without_excluded
 from sweet_rl.runs.run import Run, open_run
 from sweet_rl.runs.shards import shard_of
 from sweet_rl.runs.step import StepSettings, run_step, write_results

@@ -9,13 +9,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from sweet_rl.cli import build, to_settings
-from sweet_rl.credit import judge, pmi, sweet_critic, value_critic
-from sweet_rl.credit.critics import CheckedCritic, CriticType
-from sweet_rl.credit.sweet_critic import SweetSettings
-from sweet_rl.errors import ItemError, UserError
-from sweet_rl.model_loading import check_loadable, model_input
-from sweet_rl.user_file import error_in, load_from_file
+from sweet_rl.method import judge, pmi, sweet_critic, value_critic
+from sweet_rl.method.critics import CheckedCritic, CriticType
+from sweet_rl.method.sweet_critic import SweetSettings
+from sweet_rl.models.weights import check_loadable, model_input
+from sweet_rl.runs.cli import build, to_settings
+from sweet_rl.runs.errors import ItemError, UserError
+from sweet_rl.runs.user_file import error_in, load_from_file
 
 CRITICS = {
     "log_ratio": sweet_critic.CRITIC,

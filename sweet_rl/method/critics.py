@@ -14,10 +14,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from sweet_rl.errors import ItemError, UserError
 from sweet_rl.models.base import ModelError
-from sweet_rl.records import TurnCandidates
-from sweet_rl.user_file import error_in
+from sweet_rl.runs.errors import ItemError, UserError
+from sweet_rl.runs.records import TurnCandidates
+from sweet_rl.runs.user_file import error_in
 
 
 class Critic(Protocol):

@@ -11,17 +11,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from sweet_rl.cli import UNRECORDED, to_settings
-from sweet_rl.credit.candidate_texts import check_candidates, reference_solution
-from sweet_rl.credit.critics import CriticType
-from sweet_rl.errors import UserError
-from sweet_rl.model_loading import model_input
+from sweet_rl.dialogues.prompts import fill, load_prompt
+from sweet_rl.method.candidate_texts import check_candidates, reference_solution
+from sweet_rl.method.critics import CriticType
 from sweet_rl.models.base import ChatModel, Message, Sampling
 from sweet_rl.models.load import load_model
 from sweet_rl.models.settings import ModelSettings
 from sweet_rl.models.thinking import without_thinking
-from sweet_rl.prompts import fill, load_prompt
-from sweet_rl.records import TurnCandidates, hash_rows, seed_for
+from sweet_rl.models.weights import model_input
+from sweet_rl.runs.cli import UNRECORDED, to_settings
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import TurnCandidates, hash_rows, seed_for
 
 NEEDED, KNOWN = ("dialogue", "first", "second"), ("ground_truth",)
 SOLUTION = "\nThe right result, which the engineer cannot see:\n\n<solution>\n{ground_truth}\n</solution>\n"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from sweet_rl.cli import UNRECORDED, to_settings
-from sweet_rl.errors import UserError
-from sweet_rl.log_probs.attention import AttentionSettings
+from sweet_rl.models.log_probs.attention import AttentionSettings
+from sweet_rl.runs.cli import UNRECORDED, to_settings
+from sweet_rl.runs.errors import UserError
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sweet_rl.chat import ChatFormat
-from sweet_rl.credit.critics import CriticType
-from sweet_rl.credit.sweet_critic import LogRatioCritic, TokenCriticSettings, load_scorers
-from sweet_rl.model_loading import model_path
+from sweet_rl.method.critics import CriticType
+from sweet_rl.method.sweet_critic import LogRatioCritic, TokenCriticSettings, load_scorers
+from sweet_rl.models.texts.chat import ChatFormat
+from sweet_rl.models.weights import model_path
 
 
 @dataclass(frozen=True)

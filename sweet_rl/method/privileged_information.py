@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sweet_rl.records import Part
+from sweet_rl.runs.records import Part
 
 BEFORE, AFTER = "In light that the final answer is: ", ".\n"
 """The texts around c."""

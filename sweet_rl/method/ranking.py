@@ -8,13 +8,13 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from sweet_rl.credit.advantage import order_by_score
-from sweet_rl.credit.critic_types import ChosenCritic
-from sweet_rl.credit.critics import CheckedCritic
-from sweet_rl.errors import UserError
-from sweet_rl.model_loading import gpu_memory, gpus_for, parameter_count, visible_groups
-from sweet_rl.records import TurnCandidates, read_records
+from sweet_rl.method.advantage import order_by_score
+from sweet_rl.method.critic_types import ChosenCritic
+from sweet_rl.method.critics import CheckedCritic
+from sweet_rl.models.weights import gpu_memory, gpus_for, parameter_count, visible_groups
+from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.parts import run_parts
+from sweet_rl.runs.records import TurnCandidates, read_records
 from sweet_rl.runs.run import Run, open_run
 from sweet_rl.runs.shards import shard_of
 from sweet_rl.runs.step import StepSettings, run_step, write_results

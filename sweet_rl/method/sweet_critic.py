@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from sweet_rl.chat import ChatFormat
-from sweet_rl.credit.advantage import TurnNormalize, advantage
-from sweet_rl.credit.candidate_texts import encoded_candidates, sampling_logprobs
-from sweet_rl.credit.critics import CriticType, TokenCredit
-from sweet_rl.credit.local_model import LocalModel
-from sweet_rl.errors import UserError
-from sweet_rl.log_probs.attention import Attention
-from sweet_rl.model_loading import model_path
-from sweet_rl.records import TurnCandidates
+from sweet_rl.method.advantage import TurnNormalize, advantage
+from sweet_rl.method.candidate_texts import encoded_candidates, sampling_logprobs
+from sweet_rl.method.critics import CriticType, TokenCredit
+from sweet_rl.method.local_model import LocalModel
+from sweet_rl.models.log_probs.attention import Attention
+from sweet_rl.models.texts.chat import ChatFormat
+from sweet_rl.models.weights import model_path
+from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.manifest import DIRECTORY_MANIFEST, read_manifest
+from sweet_rl.runs.records import TurnCandidates
 
 if TYPE_CHECKING:
-    from sweet_rl.log_probs.rows import EncodedText
+    from sweet_rl.models.log_probs.rows import EncodedText
 
 logger = logging.getLogger(__name__)
 Score = Callable[[Sequence["EncodedText"]], list[np.ndarray]]
@@ -214,9 +214,9 @@ def load_scorer(path: str, bf16: bool, token_budget: int, attention: Attention |
     """
     import torch
 
-    from sweet_rl.log_probs.logps import score_texts
-    from sweet_rl.log_probs.shared_prefix import share_prompts
-    from sweet_rl.model_loading import check_loadable, load_frozen
+    from sweet_rl.models.log_probs.logps import score_texts
+    from sweet_rl.models.log_probs.shared_prefix import share_prompts
+    from sweet_rl.models.weights import check_loadable, load_frozen
 
     check_loadable(path)
     model = load_frozen(path, torch.bfloat16 if bf16 else torch.float32)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from sweet_rl.chat import parts_text
-from sweet_rl.cli import to_settings
-from sweet_rl.domains.grading import sibling_pairs
-from sweet_rl.log_probs.privileged_information import with_hint
-from sweet_rl.log_probs.trajectory_parts import TextMarkup, text_markup, trajectory_parts
-from sweet_rl.records import Part, PreferencePair, Trajectory, TrajectoryFile
+from sweet_rl.dialogues.grading import sibling_pairs
+from sweet_rl.method.privileged_information import with_hint
+from sweet_rl.models.texts.chat import parts_text
+from sweet_rl.models.texts.parts import TextMarkup, text_markup, trajectory_parts
+from sweet_rl.runs.cli import to_settings
+from sweet_rl.runs.records import Part, PreferencePair, Trajectory, TrajectoryFile
 from sweet_rl.runs.run import Run, open_run
 from sweet_rl.runs.step import run_step
 

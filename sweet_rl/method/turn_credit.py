@@ -9,12 +9,12 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from sweet_rl.chat import ChatFormat
-from sweet_rl.credit.candidates import turns_of
-from sweet_rl.credit.critic_types import ChosenCritic
-from sweet_rl.credit.critics import CheckedCritic, TokenCredit
-from sweet_rl.errors import UserError
-from sweet_rl.records import Trajectory, TrajectoryFile, TurnCandidates
+from sweet_rl.method.candidates import turns_of
+from sweet_rl.method.critic_types import ChosenCritic
+from sweet_rl.method.critics import CheckedCritic, TokenCredit
+from sweet_rl.models.texts.chat import ChatFormat
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import Trajectory, TrajectoryFile, TurnCandidates
 from sweet_rl.runs.run import Run, open_run
 from sweet_rl.runs.step import StepSettings, run_step, write_results
 

@@ -12,12 +12,12 @@ from typing import Literal
 
 import numpy as np
 
-from sweet_rl.cli import to_settings
-from sweet_rl.credit.candidate_parts import completion_part, prompt_parts
-from sweet_rl.errors import UserError
-from sweet_rl.log_probs.released_texts import recognised
-from sweet_rl.progress import progress_bar
-from sweet_rl.records import PreferencePair, TurnCandidates, read_records, seed_for
+from sweet_rl.method.candidate_parts import completion_part, prompt_parts
+from sweet_rl.models.texts.released_texts import recognised
+from sweet_rl.runs.cli import to_settings
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.progress import progress_bar
+from sweet_rl.runs.records import PreferencePair, TurnCandidates, read_records, seed_for
 from sweet_rl.runs.run import Run, open_run
 from sweet_rl.runs.step import StepSettings, run_step
 

@@ -10,20 +10,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from sweet_rl.chat import ChatFormat
-from sweet_rl.credit.candidate_texts import check_candidates, encoded_candidates, reference_solution
-from sweet_rl.credit.critics import CriticType
-from sweet_rl.credit.local_model import LocalModel
-from sweet_rl.errors import UserError
-from sweet_rl.log_probs.privileged_information import AFTER, BEFORE
-from sweet_rl.model_loading import model_path
+from sweet_rl.method.candidate_texts import check_candidates, encoded_candidates, reference_solution
+from sweet_rl.method.critics import CriticType
+from sweet_rl.method.local_model import LocalModel
+from sweet_rl.method.privileged_information import AFTER, BEFORE
 from sweet_rl.models.picture import open_picture
-from sweet_rl.records import TurnCandidates
+from sweet_rl.models.texts.chat import ChatFormat
+from sweet_rl.models.weights import model_path
+from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.manifest import read_manifest
+from sweet_rl.runs.records import TurnCandidates
 
 if TYPE_CHECKING:
-    from sweet_rl.log_probs.rows import EncodedText
-    from sweet_rl.log_probs.vision import VisionFormat
+    from sweet_rl.models.log_probs.rows import EncodedText
+    from sweet_rl.models.log_probs.vision import VisionFormat
 
 PAGE_TIMEOUT = 60.0  # seconds; the same pages were drawn before, for training
 Value = Callable[[Sequence["EncodedText"]], list[float]]
@@ -59,8 +59,8 @@ class ValueHeadCritic:
         """Load the model, on the GPU if there is one. Raises UserError if it has no value head."""
         import torch
 
-        from sweet_rl.log_probs.shared_prefix import share_prompts
-        from sweet_rl.log_probs.value_head import load_value_model, value_texts
+        from sweet_rl.models.log_probs.shared_prefix import share_prompts
+        from sweet_rl.models.log_probs.value_head import load_value_model, value_texts
 
         path = model_path(settings.model_id)
         model = load_value_model(path, torch.bfloat16 if settings.reduced else torch.float32)
@@ -104,9 +104,9 @@ class PictureValueCritic:
         """
         import torch
 
-        from sweet_rl.log_probs.value_head import load_value_model
-        from sweet_rl.log_probs.vision import VisionFormat, load_vision_frozen
-        from sweet_rl.rendering.renderer import PageRenderer
+        from sweet_rl.isolation.rendering.renderer import PageRenderer
+        from sweet_rl.models.log_probs.value_head import load_value_model
+        from sweet_rl.models.log_probs.vision import VisionFormat, load_vision_frozen
 
         if settings.no_prompt:
             raise UserError("a vision critic ranks with the reference page's picture: leave out --no_prompt.")
@@ -118,7 +118,7 @@ class PictureValueCritic:
 
     def scores(self, records: Sequence[TurnCandidates]) -> list[list[float]]:
         """The value of each candidate of each record."""
-        from sweet_rl.log_probs.vision import picture_values
+        from sweet_rl.models.log_probs.vision import picture_values
 
         texts: list[EncodedText] = []
         pictures: list[bytes] = []
@@ -159,7 +159,7 @@ class PictureValueCritic:
 
 def load_value_critic(settings: ValueSettings) -> ValueHeadCritic | PictureValueCritic:
     """Load the model, which sees pictures or reads text. Raises UserError if it cannot be loaded."""
-    from sweet_rl.log_probs.vision import is_vision_model
+    from sweet_rl.models.log_probs.vision import is_vision_model
 
     sees_pictures = is_vision_model(model_path(settings.model_id))
     return (PictureValueCritic if sees_pictures else ValueHeadCritic).load(settings)

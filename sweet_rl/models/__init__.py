@@ -1,9 +1,5 @@
 """Language models behind one asynchronous protocol: on servers, or in this process with transformers or vLLM.
 
-`load.load_model` loads one by its name.
+`base.py` is the protocol, `settings.py` the flags, and `load.load_model` loads a model by its name. `texts/` makes
+tokens of messages; `log_probs/` computes the log-probs of texts.
 """
-
-from sweet_rl.models.base import ChatModel, Completion, ModelError, Sampling
-from sweet_rl.models.settings import CallSettings, ModelSettings
-
-__all__ = ["CallSettings", "ChatModel", "Completion", "ModelError", "ModelSettings", "Sampling"]

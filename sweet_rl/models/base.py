@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from sweet_rl.chat import ChatFormat
-from sweet_rl.errors import ItemError, UserError
-from sweet_rl.records import Message, Part
+from sweet_rl.models.texts.chat import ChatFormat
+from sweet_rl.runs.errors import ItemError, UserError
+from sweet_rl.runs.records import Message, Part
 
 CONTEXT_WORDS = (
     "context length",

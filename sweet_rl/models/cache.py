@@ -24,10 +24,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from sweet_rl.errors import UserError
 from sweet_rl.models.base import ChatModel, Completion, Sampling
-from sweet_rl.records import Message, Part
-from sweet_rl.records.checks import accepts
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import Message, Part
+from sweet_rl.runs.records.checks import accepts
 
 logger = logging.getLogger(__name__)
 VERSION = 1  # of keys and entries; a cache of another version has no entry for these keys

@@ -8,9 +8,9 @@ import json
 import aiohttp
 import openai
 
-from sweet_rl.errors import UserError
 from sweet_rl.models.base import CONTEXT_WORDS, ModelError
-from sweet_rl.redaction import redacted
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.redaction import redacted
 
 FILTER_WORDS = ("content_filter", "content management policy", "content filter")
 SERVER_FAULTS = ("timeout", "connection", "server", "overloaded", "malformed", "auth")

@@ -7,8 +7,8 @@ import re
 import urllib.parse
 from collections.abc import Sequence
 
-from sweet_rl.errors import UserError
-from sweet_rl.redaction import note_secret
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.redaction import note_secret
 
 HOSTED = "https://api.openai.com/v1"
 KEY_VARIABLE = "OPENAI_API_KEY"

@@ -1,7 +1,7 @@
 """Loads a ChatModel by its name: a model on a server, a checkpoint in this process, or a packaged tiny agent.
 
 `packaged/` holds the tiny agents `mini` and `mini_hard` (Backend Programming), one checkpoint folder each;
-`sweet_rl.model_loading` finds them by these names.
+`sweet_rl.models.weights` finds them by these names.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from sweet_rl.chat import ChatFormat
-from sweet_rl.errors import UserError
-from sweet_rl.model_loading import model_input, model_path
 from sweet_rl.models.base import ChatModel
 from sweet_rl.models.cache import CachedModel, CallCache
 from sweet_rl.models.settings import CallSettings, ModelSettings
+from sweet_rl.models.texts.chat import ChatFormat
+from sweet_rl.models.weights import model_input, model_path
+from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.manifest import hash_input
 
 logger = logging.getLogger(__name__)

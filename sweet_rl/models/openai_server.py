@@ -19,14 +19,14 @@ from typing import Any
 
 import openai
 
-from sweet_rl.chat import ChatFormat, parts_text
-from sweet_rl.errors import UserError
 from sweet_rl.models.base import Completion, ModelError, Sampling
 from sweet_rl.models.hostnames import HOSTED
 from sweet_rl.models.replies import completions
 from sweet_rl.models.request_body import RequestBody
 from sweet_rl.models.servers import Server, Servers
-from sweet_rl.records import Message, Part
+from sweet_rl.models.texts.chat import ChatFormat, parts_text
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import Message, Part
 
 logger = logging.getLogger(__name__)
 DRAWS = [Sampling(temperature=1.0, top_p=1.0, max_tokens=1, n=16, seed=16 * number) for number in range(8)]

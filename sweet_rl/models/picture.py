@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING
 
-from sweet_rl.errors import UserError
+from sweet_rl.runs.errors import UserError
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from sweet_rl.errors import UserError
 from sweet_rl.models.base import ChatModel, Completion, Sampling
-from sweet_rl.records import Message, Part
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import Message, Part
 
 
 class PrefixedModel:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from sweet_rl.chat import ChatFormat
 from sweet_rl.models.base import Completion, ModelError
-from sweet_rl.redaction import holds_secret
+from sweet_rl.models.texts.chat import ChatFormat
+from sweet_rl.runs.redaction import holds_secret
 
 
 def completions(answer: dict[str, Any], count: int, kind: str, chat: ChatFormat | None = None) -> list[Completion]:

@@ -21,18 +21,11 @@ from typing import Any, TypeVar
 import aiohttp
 import openai
 
-from sweet_rl.errors import UserError
 from sweet_rl.models.base import ModelError
-from sweet_rl.models.failures import (
-    CONNECT_SECONDS,
-    RETRIES,
-    SERVER_FAULTS,
-    CannotConnect,
-    refusal,
-    transport_error,
-)
+from sweet_rl.models.failures import CONNECT_SECONDS, RETRIES, SERVER_FAULTS, CannotConnect, refusal, transport_error
 from sweet_rl.models.hostnames import base_url
-from sweet_rl.redaction import note_secret
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.redaction import note_secret
 
 logger = logging.getLogger(__name__)
 LIST_SECONDS = 60.0  # within which a server must list its models

@@ -6,9 +6,9 @@ import os
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from sweet_rl.cli import UNRECORDED
-from sweet_rl.errors import UserError
 from sweet_rl.models.hostnames import api_key, base_url, split_hostnames
+from sweet_rl.runs.cli import UNRECORDED
+from sweet_rl.runs.errors import UserError
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from sweet_rl.chat import ChatFormat
-from sweet_rl.errors import UserError, first_line
-from sweet_rl.model_loading import gpu_memory, gpus_for, parameter_count
 from sweet_rl.models.base import CONTEXT_WORDS, Completion, ModelError, Sampling
-from sweet_rl.records import Message, Part
+from sweet_rl.models.texts.chat import ChatFormat
+from sweet_rl.models.weights import gpu_memory, gpus_for, parameter_count
+from sweet_rl.runs.errors import UserError, first_line
+from sweet_rl.runs.records import Message, Part
 
 MOST_OF_A_GPU = 0.9  # of its memory, where nothing else is
 BESIDE_NOTHING = 1e9  # bytes of a GPU that are left free

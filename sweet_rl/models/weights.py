@@ -13,12 +13,12 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sweet_rl.errors import UserError, first_line, read_by_library
+from sweet_rl.runs.errors import UserError, first_line, read_by_library
 
 if TYPE_CHECKING:
     import torch
 
-PACKAGED = Path(__file__).parent / "models" / "packaged"
+PACKAGED = Path(__file__).parent / "packaged"
 GPU_SHARE = 0.8  # of a GPU that weights may take; the rest is for what is computed with them
 _WEIGHT_FILES = ("model.safetensors", "pytorch_model.bin")
 

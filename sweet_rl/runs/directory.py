@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from sweet_rl.errors import UserError
+from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.manifest import DIRECTORY_MANIFEST, Manifest, check_unchanged, read_manifest
 from sweet_rl.runs.output import Output, give_up, missing_folders, open_locked
 from sweet_rl.runs.paths import check_paths

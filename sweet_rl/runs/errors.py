@@ -9,7 +9,7 @@ import contextlib
 import errno
 from collections.abc import Callable, Iterator
 
-from sweet_rl.redaction import redacted
+from sweet_rl.runs.redaction import redacted
 
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
 EXTRAS = {

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import sweet_rl
-from sweet_rl.cli.process import command_line
-from sweet_rl.errors import UserError
-from sweet_rl.names import local_path
-from sweet_rl.records.checks import accepts
-from sweet_rl.redaction import redacted_values
+from sweet_rl.runs.cli.process import command_line
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.names import local_path
+from sweet_rl.runs.records.checks import accepts
+from sweet_rl.runs.redaction import redacted_values
 from sweet_rl.runs.texts import replace_text
 
 DIRECTORY_MANIFEST = "manifest.json"

@@ -13,7 +13,7 @@ import re
 from functools import cache
 from pathlib import Path
 
-from sweet_rl.errors import UserError, first_line
+from sweet_rl.runs.errors import UserError, first_line
 
 HUB = "hf://"
 COLBENCH = "hf://datasets/facebook/collaborative_agent_bench/"

@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 
-from sweet_rl.cli.process import redact_output
-from sweet_rl.errors import UserError
-from sweet_rl.records import scan_rows
+from sweet_rl.runs.cli.process import redact_output
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import scan_rows
 from sweet_rl.runs.run import Run
 
 Work = Callable[[str, str], object]

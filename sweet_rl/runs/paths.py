@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from itertools import combinations
 from pathlib import Path
 
-from sweet_rl.errors import UserError
-from sweet_rl.names import local_path
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.names import local_path
 
 _BESIDE = re.compile(r"(\.(manifest\.json|partial|grading|part-[\w-]+))*")
 _DEVICES = ("/dev", "/proc")

@@ -7,11 +7,11 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from sweet_rl.errors import RecordError, UserError
-from sweet_rl.records import parse_row
+from sweet_rl.runs.errors import RecordError, UserError
 from sweet_rl.runs.manifest import Manifest, check_unchanged, manifest_of, read_manifest
 from sweet_rl.runs.output import Output, give_up, missing_folders, open_locked
 from sweet_rl.runs.paths import check_paths
+from sweet_rl.runs.records import parse_row
 from sweet_rl.runs.texts import check_writable
 
 _RECORDS = os.O_RDWR | os.O_APPEND | os.O_CREAT

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from sweet_rl.errors import UserError
-from sweet_rl.records import scan_rows
+from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.manifest import read_manifest
+from sweet_rl.runs.records import scan_rows
 from sweet_rl.runs.run import Run, open_run
 from sweet_rl.runs.step import run_step
 

@@ -25,10 +25,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Itera
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 
-from sweet_rl.cli import UNRECORDED, print_summary
-from sweet_rl.errors import ItemError, NothingMade, UserError
-from sweet_rl.progress import progress_bar, shown_regularly
+from sweet_rl.runs.cli import UNRECORDED, print_summary
+from sweet_rl.runs.errors import ItemError, NothingMade, UserError
 from sweet_rl.runs.output import Output
+from sweet_rl.runs.progress import progress_bar, shown_regularly
 from sweet_rl.runs.run import Run
 
 Opened = TypeVar("Opened", bound=Output)

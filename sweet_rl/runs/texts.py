@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from sweet_rl.errors import UserError
+from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.paths import check_paths
 
 LONGEST_NAME = 255  # bytes, of every usual file system

@@ -8,7 +8,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from sweet_rl.errors import UserError
+from sweet_rl.runs.errors import UserError
 
 
 def load_from_file(path: str | Path, name: str, flag: str) -> Any:

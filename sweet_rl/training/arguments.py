@@ -10,8 +10,8 @@ from accelerate.utils import get_int_from_env
 from transformers import TrainingArguments
 from transformers.integrations import get_available_reporting_integrations
 
-from sweet_rl.errors import UserError
-from sweet_rl.model_loading import require_bitsandbytes
+from sweet_rl.models.weights import require_bitsandbytes
+from sweet_rl.runs.errors import UserError
 from sweet_rl.training.deepspeed import deepspeed_config, name_lone_process
 from sweet_rl.training.lora import require_peft
 from sweet_rl.training.settings import TrainingSettings

@@ -33,8 +33,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from sweet_rl.log_probs.length_normalization import token_weights
-from sweet_rl.log_probs.rows import sum_by_text
+from sweet_rl.models.log_probs.rows import sum_by_text
+from sweet_rl.training.length_normalization import token_weights
 from sweet_rl.training.settings import PreferenceSettings
 
 

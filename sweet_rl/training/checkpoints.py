@@ -12,7 +12,7 @@ from typing import Any
 
 from transformers.trainer_callback import TrainerCallback
 
-from sweet_rl.errors import FULL_DISK, UserError, first_line
+from sweet_rl.runs.errors import FULL_DISK, UserError, first_line
 
 COMPLETE = "complete.json"
 """Written into a checkpoint after all processes have written their parts."""

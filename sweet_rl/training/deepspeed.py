@@ -16,8 +16,8 @@ from torch import Tensor
 from transformers import TrainingArguments
 from transformers.trainer_callback import TrainerCallback
 
-from sweet_rl.cli.configs import packaged_config
-from sweet_rl.errors import UserError
+from sweet_rl.runs.cli.configs import packaged_config
+from sweet_rl.runs.errors import UserError
 from sweet_rl.training.settings import TrainingSettings
 
 CONFIGS = packaged_config("deepspeed")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from sweet_rl.model_loading import freeze, load_weights
+from sweet_rl.models.weights import freeze, load_weights
 
 
 def load_divided(path: str, dtype: torch.dtype, device: torch.device) -> torch.nn.Module:

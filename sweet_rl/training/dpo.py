@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from sweet_rl.chat import ChatFormat
-from sweet_rl.cli import to_settings
-from sweet_rl.log_probs.logps import ROW_TOKENS
-from sweet_rl.log_probs.rows import lay_out
-from sweet_rl.model_loading import check_loadable, model_input, model_path
-from sweet_rl.records import PreferencePair
+from sweet_rl.models.log_probs.logps import ROW_TOKENS
+from sweet_rl.models.log_probs.rows import lay_out
+from sweet_rl.models.texts.chat import ChatFormat
+from sweet_rl.models.weights import check_loadable, model_input, model_path
+from sweet_rl.runs.cli import to_settings
+from sweet_rl.runs.records import PreferencePair
 from sweet_rl.training.bradley_terry import expected_first_loss, preference_losses
 from sweet_rl.training.encoded_once import encoded_once
 from sweet_rl.training.examples import PreferenceExamples, encode_pairs

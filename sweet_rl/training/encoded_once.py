@@ -13,8 +13,8 @@ from typing import TypeVar
 import torch
 from transformers import TrainingArguments
 
-from sweet_rl.errors import UserError
-from sweet_rl.log_probs.text_store import TextStore
+from sweet_rl.models.log_probs.text_store import TextStore
+from sweet_rl.runs.errors import UserError
 from sweet_rl.training.examples import DialogueExamples, PreferenceExamples
 
 Encoded = TypeVar("Encoded", PreferenceExamples, DialogueExamples)

@@ -11,14 +11,14 @@ from functools import partial
 
 import numpy as np
 
-from sweet_rl.chat import ChatFormat
-from sweet_rl.errors import UserError
-from sweet_rl.log_probs.privileged_information import with_hint
-from sweet_rl.log_probs.released_texts import Markup, last_reply_parts, parts_from_text
-from sweet_rl.log_probs.rows import EncodedText
-from sweet_rl.log_probs.text_store import TextStore
-from sweet_rl.log_probs.trajectory_parts import TextMarkup, text_markup, trajectory_parts
-from sweet_rl.records import Part, PreferencePair, Trajectory, seed_for
+from sweet_rl.method.privileged_information import with_hint
+from sweet_rl.models.log_probs.rows import EncodedText
+from sweet_rl.models.log_probs.text_store import TextStore
+from sweet_rl.models.texts.chat import ChatFormat
+from sweet_rl.models.texts.parts import TextMarkup, text_markup, trajectory_parts
+from sweet_rl.models.texts.released_texts import Markup, last_reply_parts, parts_from_text
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import Part, PreferencePair, Trajectory, seed_for
 from sweet_rl.training.settings import DataSettings
 
 log = logging.getLogger(__name__)

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 import torch
 
-from sweet_rl.errors import UserError
-from sweet_rl.model_loading import first_not_finite
+from sweet_rl.models.weights import first_not_finite
+from sweet_rl.runs.errors import UserError
 
 
 def check_figures(step: int, figures: Mapping[str, float]) -> None:

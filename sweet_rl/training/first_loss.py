@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from sweet_rl.errors import UserError
-from sweet_rl.log_probs.projection import unwrapped
+from sweet_rl.models.log_probs.projection import unwrapped
+from sweet_rl.runs.errors import UserError
 
 TOLERANCE = 1e-4  # of the mean loss, in float32; relative to a loss above 1 (IPO)
 BF16_DISTANCE = 0.2  # mean |log-prob - reference log-prob| per token: bfloat16 rounds a token by its place in a batch

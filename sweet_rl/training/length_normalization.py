@@ -1,7 +1,7 @@
 """Length normalisation: what each token's log-prob counts for in the sum of its text.
 
 The names are those of `--normalize`. `token_weights` is used in training, where a text has many turns and tokens are
-kept flat (S trained tokens of a batch, text after text). Ranking scores one turn at a time: credit/advantage.py.
+kept flat (S trained tokens of a batch, text after text). Ranking scores one turn at a time: method/advantage.py.
 """
 
 from __future__ import annotations

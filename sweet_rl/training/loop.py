@@ -14,13 +14,13 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
-from sweet_rl.chat import ChatFormat
-from sweet_rl.cli import to_settings
-from sweet_rl.log_probs.shared_prefix import share_prompts
-from sweet_rl.log_probs.value_head import attach_value_head
-from sweet_rl.model_loading import load_weights, model_input, model_path
-from sweet_rl.records import read_records
+from sweet_rl.models.log_probs.shared_prefix import share_prompts
+from sweet_rl.models.log_probs.value_head import attach_value_head
+from sweet_rl.models.texts.chat import ChatFormat
+from sweet_rl.models.weights import load_weights, model_input, model_path
+from sweet_rl.runs.cli import to_settings
 from sweet_rl.runs.directory import DirectoryRun, directory_manifest
+from sweet_rl.runs.records import read_records
 from sweet_rl.training.arguments import CHECKPOINTS, training_arguments, weights_dtype
 from sweet_rl.training.checkpoints import (
     CheckpointSchedule,

@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 
-from sweet_rl.errors import UserError
-from sweet_rl.log_probs.value_head import HEAD, attach_value_head
-from sweet_rl.model_loading import load_weights
+from sweet_rl.models.log_probs.value_head import HEAD, attach_value_head
+from sweet_rl.models.weights import load_weights
+from sweet_rl.runs.errors import UserError
 
 FOLDER = "adapter"
 

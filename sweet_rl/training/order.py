@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from torch.utils.data import Sampler
 
-from sweet_rl.log_probs.rows import group_indices
+from sweet_rl.models.log_probs.rows import group_indices
 
 BATCHES_PER_BUCKET = 32
 

@@ -15,15 +15,15 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from sweet_rl.cli import to_settings
-from sweet_rl.domains.grading import sibling_pairs
-from sweet_rl.errors import UserError
-from sweet_rl.log_probs.privileged_information import AFTER, BEFORE
-from sweet_rl.log_probs.rows import EncodedText
-from sweet_rl.log_probs.vision import VisionFormat, load_vision_weights, picture_batch
+from sweet_rl.dialogues.grading import sibling_pairs
+from sweet_rl.method.privileged_information import AFTER, BEFORE
+from sweet_rl.models.log_probs.rows import EncodedText
+from sweet_rl.models.log_probs.vision import VisionFormat, load_vision_weights, picture_batch
 from sweet_rl.models.picture import open_picture
-from sweet_rl.progress import progress_bar
-from sweet_rl.records import Trajectory
+from sweet_rl.runs.cli import to_settings
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.progress import progress_bar
+from sweet_rl.runs.records import Trajectory
 from sweet_rl.training.examples import DROPPED, EQUAL, PreferenceExamples, successful
 from sweet_rl.training.loop import Training
 from sweet_rl.training.settings import DataSettings, PictureSettings, TrainingSettings, ValueSettings
@@ -67,7 +67,7 @@ def draw_pages(pages: Iterable[str], folder: Path, settings: PictureSettings) ->
     missing = [page for page in dict.fromkeys(pages) if not picture_file(folder, page).exists()]
     if not missing:
         return
-    from sweet_rl.rendering.renderer import PageRenderer
+    from sweet_rl.isolation.rendering.renderer import PageRenderer
 
     folder.mkdir(parents=True, exist_ok=True)
     with PageRenderer.from_settings(settings, cache=0) as renderer:

@@ -18,11 +18,11 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sweet_rl.cli import build, parse_flags, read_config
-from sweet_rl.errors import NothingMade, UserError, extras_named, first_line
 from sweet_rl.models.settings import ModelSettings
-from sweet_rl.records import scan_rows
-from sweet_rl.redaction import redacted
+from sweet_rl.runs.cli import build, parse_flags, read_config
+from sweet_rl.runs.errors import NothingMade, UserError, extras_named, first_line
+from sweet_rl.runs.records import scan_rows
+from sweet_rl.runs.redaction import redacted
 from sweet_rl.training.settings import DataSettings, TrainingSettings
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ class Preflight:
         """The GPUs that torch can use, against those of the driver and the processes of a training."""
         import torch
 
-        from sweet_rl.model_loading import gpu_memory
+        from sweet_rl.models.weights import gpu_memory
 
         if self.settings.cpu:
             return "not looked at (--cpu)"
@@ -184,7 +184,7 @@ class Preflight:
 
     def check_model(self, name: str) -> str:
         """Read the configuration of a model, and see that its weights are there or may be downloaded."""
-        from sweet_rl.model_loading import check_loadable, load_config, model_path, parameter_count
+        from sweet_rl.models.weights import check_loadable, load_config, model_path, parameter_count
         from sweet_rl.training.memory import ModelShape
 
         local = Path(model_path(name)).is_dir()

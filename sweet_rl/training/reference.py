@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from sweet_rl.log_probs.logps import batch_count, score_texts
-from sweet_rl.log_probs.rows import EncodedText
-from sweet_rl.log_probs.shared_prefix import share_prompts
-from sweet_rl.model_loading import freeze
-from sweet_rl.progress import progress_bar
+from sweet_rl.models.log_probs.logps import batch_count, score_texts
+from sweet_rl.models.log_probs.rows import EncodedText
+from sweet_rl.models.log_probs.shared_prefix import share_prompts
+from sweet_rl.models.weights import freeze
 from sweet_rl.runs.manifest import hash_input
+from sweet_rl.runs.progress import progress_bar
 from sweet_rl.training.arguments import CHECKPOINTS
 from sweet_rl.training.deepspeed import whole_weights
 from sweet_rl.training.divided_reference import load_divided

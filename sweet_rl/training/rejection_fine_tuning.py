@@ -6,11 +6,11 @@ from typing import Any
 
 import torch
 
-from sweet_rl.chat import ChatFormat
-from sweet_rl.log_probs.logps import ROW_TOKENS
-from sweet_rl.log_probs.rows import lay_out
-from sweet_rl.model_loading import check_loadable
-from sweet_rl.records import PreferencePair, Trajectory, holds_pairs
+from sweet_rl.models.log_probs.logps import ROW_TOKENS
+from sweet_rl.models.log_probs.rows import lay_out
+from sweet_rl.models.texts.chat import ChatFormat
+from sweet_rl.models.weights import check_loadable
+from sweet_rl.runs.records import PreferencePair, Trajectory, holds_pairs
 from sweet_rl.training.encoded_once import encoded_once
 from sweet_rl.training.examples import DialogueExamples, encode_replies, encode_trajectories, successful
 from sweet_rl.training.loop import Training

@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from sweet_rl.cli import UNRECORDED, alias
-from sweet_rl.errors import UserError
-from sweet_rl.log_probs.attention import AttentionSettings
-from sweet_rl.log_probs.length_normalization import NORMALIZE
-from sweet_rl.rendering.settings import BrowserSettings
+from sweet_rl.isolation.rendering.settings import BrowserSettings
+from sweet_rl.models.log_probs.attention import AttentionSettings
+from sweet_rl.runs.cli import UNRECORDED, alias
+from sweet_rl.runs.errors import UserError
+from sweet_rl.training.length_normalization import NORMALIZE
 
 OBJECTIVES = ("preference", "classification")
 UNITS = ("turn", "trajectory")

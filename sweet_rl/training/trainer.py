@@ -19,9 +19,9 @@ from transformers import Trainer, TrainingArguments
 from transformers.integrations import TensorBoardCallback
 from transformers.trainer_callback import PrinterCallback, ProgressCallback, TrainerCallback, TrainerControl
 
-from sweet_rl.chat import ChatFormat
-from sweet_rl.log_probs.logps import completion_logps
-from sweet_rl.progress import progress_bar
+from sweet_rl.models.log_probs.logps import completion_logps
+from sweet_rl.models.texts.chat import ChatFormat
+from sweet_rl.runs.progress import progress_bar
 from sweet_rl.training.batches import FILLER, Order, ProcessBatches
 from sweet_rl.training.checkpoints import mark_complete
 from sweet_rl.training.finite import check_figures, check_weights

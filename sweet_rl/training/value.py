@@ -1,6 +1,6 @@
 """Training a value head: the paper's ablation of the log-ratio critic, and its value function (Figure 3a).
 
-log_probs/value_head.py defines the values of turns.
+models/log_probs/value_head.py defines the values of turns.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from sweet_rl.chat import ChatFormat
-from sweet_rl.cli import to_settings
-from sweet_rl.log_probs.rows import sum_by_text
-from sweet_rl.log_probs.value_head import turn_values, value_batch
-from sweet_rl.model_loading import check_loadable
-from sweet_rl.records import PreferencePair, Trajectory
+from sweet_rl.models.log_probs.rows import sum_by_text
+from sweet_rl.models.log_probs.value_head import turn_values, value_batch
+from sweet_rl.models.texts.chat import ChatFormat
+from sweet_rl.models.weights import check_loadable
+from sweet_rl.runs.cli import to_settings
+from sweet_rl.runs.records import PreferencePair, Trajectory
 from sweet_rl.training.bradley_terry import value_preference_losses
 from sweet_rl.training.encoded_once import encoded_once
 from sweet_rl.training.examples import (

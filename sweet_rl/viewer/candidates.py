@@ -5,17 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from sweet_rl.errors import UserError
-from sweet_rl.records import Place, PreferencePair, RecordFile, TurnCandidates
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import Place, PreferencePair, RecordFile, TurnCandidates
 from sweet_rl.viewer.messages import messages_of
 from sweet_rl.viewer.summary import Tally
-from sweet_rl.viewer.views import (
-    candidates_view,
-    numbered,
-    task_view,
-    title_of,
-    utf16_length,
-)
+from sweet_rl.viewer.views import candidates_view, numbered, task_view, title_of, utf16_length
 
 
 class Ranked:

@@ -6,11 +6,11 @@ from itertools import islice
 from pathlib import Path
 from typing import TypedDict
 
-from sweet_rl.credit.critic_types import ChosenCritic
-from sweet_rl.credit.turn_credit import TurnScorer, check_scores_turns
-from sweet_rl.errors import UserError
-from sweet_rl.records import RecordFile, parse_row, scan_rows
-from sweet_rl.records.checks import read_fields
+from sweet_rl.method.critic_types import ChosenCritic
+from sweet_rl.method.turn_credit import TurnScorer, check_scores_turns
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import RecordFile, parse_row, scan_rows
+from sweet_rl.runs.records.checks import read_fields
 from sweet_rl.runs.run import Run, open_run
 from sweet_rl.runs.step import run_step, write_results
 

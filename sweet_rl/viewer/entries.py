@@ -9,17 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Protocol
 
-from sweet_rl.errors import UserError
-from sweet_rl.records import Place, PreferencePair, RecordFile, Trajectory
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import Place, PreferencePair, RecordFile, Trajectory
 from sweet_rl.viewer.candidates import Ranked, in_order, scores_of_own_turns
 from sweet_rl.viewer.summary import Tally
-from sweet_rl.viewer.views import (
-    oracle_word,
-    pair_view,
-    shared_messages,
-    title_of,
-    trajectory_view,
-)
+from sweet_rl.viewer.views import oracle_word, pair_view, shared_messages, title_of, trajectory_view
 
 Entry = tuple[dict, list[str]]  # a row of the list, and the texts that the search looks through
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from sweet_rl.chat_markup import Family, family_of, messages_in
-from sweet_rl.log_probs.privileged_information import BEFORE
-from sweet_rl.records import Part
+from sweet_rl.method.privileged_information import BEFORE
+from sweet_rl.models.texts.markup import Family, family_of, messages_in
+from sweet_rl.runs.records import Part
 
 BOS = re.compile(r"\A(?:<\|begin_of_text\|>|<\|begin\|>|<bos>|<s>)+")
 # Placeholder for a part in which no markup is looked for: text of the agent, and text that only spells markup.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from sweet_rl.progress import progress_bar
+from sweet_rl.runs.progress import progress_bar
 from sweet_rl.viewer.entries import Collection
 from sweet_rl.viewer.html_file import data_block, escaped, html_file, json_block, json_text
 

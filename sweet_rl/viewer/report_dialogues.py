@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sweet_rl.errors import UserError, extras_named
-from sweet_rl.records import Trajectory, read_records
+from sweet_rl.runs.errors import UserError, extras_named
+from sweet_rl.runs.records import Trajectory, read_records
 from sweet_rl.viewer.report_folder import METHODS, UNTRAINED, RunFolder
 from sweet_rl.viewer.views import trajectory_view
 
@@ -135,8 +135,8 @@ def words_of(settings: Mapping[str, Any]) -> str:
 
 
 async def _scored(settings: Mapping[str, Any], dialogues: Sequence[Trajectory]) -> list[list[dict]]:
-    from sweet_rl.credit.critic_types import ChosenCritic
-    from sweet_rl.credit.turn_credit import TurnScorer
+    from sweet_rl.method.critic_types import ChosenCritic
+    from sweet_rl.method.turn_credit import TurnScorer
 
     given = {key: value for key, value in settings.items() if key != "critic_type"}
     scorer = TurnScorer(ChosenCritic(settings.get("critic_type", "log_ratio"), given))

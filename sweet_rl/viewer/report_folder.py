@@ -11,10 +11,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from sweet_rl.errors import UserError
 from sweet_rl.evaluation.comparison import compare
 from sweet_rl.evaluation.graded_file import read_graded
 from sweet_rl.evaluation.results_page import SECTIONS
+from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.manifest import DIRECTORY_MANIFEST, read_manifest
 
 METHODS = {"zero_shot": "zero-shot", "rft": "rejection fine-tuning", "dpo": "multi-turn DPO", "sweet": "SWEET-RL"}

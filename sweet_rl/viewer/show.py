@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from sweet_rl.credit.critic_types import ChosenCritic
-from sweet_rl.errors import UserError
-from sweet_rl.records import PreferencePair, RecordFile, Trajectory, TurnCandidates
+from sweet_rl.method.critic_types import ChosenCritic
+from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.manifest import check_finished
 from sweet_rl.runs.paths import check_paths
+from sweet_rl.runs.records import PreferencePair, RecordFile, Trajectory, TurnCandidates
 from sweet_rl.runs.texts import write_texts
 from sweet_rl.viewer.candidates import Candidates, Ranked
 from sweet_rl.viewer.credit_file import CreditFile, write_credit

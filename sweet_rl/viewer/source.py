@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sweet_rl.errors import UserError
-from sweet_rl.records import PreferencePair, Trajectory, TurnCandidates, scan_rows
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import PreferencePair, Trajectory, TurnCandidates, scan_rows
 
 MARKS = (("dialogue_history", Trajectory), ("additional_outputs", TurnCandidates), ("chosen", PreferencePair))
 

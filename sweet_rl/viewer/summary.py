@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from sweet_rl.evaluation.statistics import bootstrap_interval, paired_difference
-from sweet_rl.records import Trajectory
+from sweet_rl.runs.records import Trajectory
 
 RESAMPLES = 2000
 

@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sweet_rl.chat import parts_text
-from sweet_rl.credit.turn_pairs import halves
-from sweet_rl.domains.backend.extract_code import code_candidates, function_name
-from sweet_rl.records import Part, PreferencePair, Task, Trajectory, TurnCandidates
+from sweet_rl.dialogues.backend.extract_code import code_candidates, function_name
+from sweet_rl.method.turn_pairs import halves
+from sweet_rl.models.texts.chat import parts_text
+from sweet_rl.runs.records import Part, PreferencePair, Task, Trajectory, TurnCandidates
 from sweet_rl.viewer.messages import messages_of
 
 TITLE = 160  # characters

@@ -5,9 +5,9 @@ import json
 
 import pytest
 
-from sweet_rl.errors import UserError
-from sweet_rl.names import _downloaded
-from sweet_rl.records import Task, read_records
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.names import _downloaded
+from sweet_rl.runs.records import Task, read_records
 from sweet_rl.runs.run import open_run
 from tests.support.command_line import call
 from tests.support.hub_server import HubServer, use_hub

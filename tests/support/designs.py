@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sweet_rl.domains import ANSWER_MARKER
-from sweet_rl.records import Task, Trajectory
+from sweet_rl.dialogues import ANSWER_MARKER
+from sweet_rl.runs.records import Task, Trajectory
 
 
 def page(header: str, heading: str, footer: str = "") -> str:

@@ -4,9 +4,9 @@ import json
 import os
 from pathlib import Path
 
-from sweet_rl.domains import Grade
-from sweet_rl.domains.backend.hidden_tests import CodeGrader
-from sweet_rl.records import Task
+from sweet_rl.dialogues import Grade
+from sweet_rl.dialogues.backend.hidden_tests import CodeGrader
+from sweet_rl.runs.records import Task
 
 
 def grade(grader: CodeGrader, reference: str, answer: str | None, calls: dict[str, str]) -> Grade:

@@ -14,9 +14,9 @@ from typing import Any
 from unittest import mock
 
 from scripts import COMMANDS
-from sweet_rl import cli
-from sweet_rl.cli.groups import arguments
-from sweet_rl.task_types import load_domain
+from sweet_rl.dialogues.task_types import load_domain
+from sweet_rl.runs import cli
+from sweet_rl.runs.cli.groups import arguments
 from tests.support.command_line import ROOT, call
 
 PAGES = [*(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")), *sorted(ROOT.glob("docs/*.md"))]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sweet_rl.records import Task
+from sweet_rl.runs.records import Task
 from tests.support.api_server import MODEL, Reply, chat_reply
 from tests.support.command_line import Result, call, read_rows, write_rows
 from tests.support.grading import colbench, colbench_tasks

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from transformers import AutoModelForCausalLM
 
-from sweet_rl.model_loading import model_path
+from sweet_rl.models.weights import model_path
 
 
 def save_perturbed_mini(path: Path) -> str:

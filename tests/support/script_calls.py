@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from transformers import AutoTokenizer
 
-from sweet_rl.chat import ChatFormat
-from sweet_rl.mini.tasks import make_tasks
-from sweet_rl.mini.topics import TOPICS
+from sweet_rl.dialogues.mini.tasks import make_tasks
+from sweet_rl.dialogues.mini.topics import TOPICS
+from sweet_rl.models.texts.chat import ChatFormat
 from tests.support.command_line import write_rows
 
 ANSWER = "I WANT TO ANSWER:\n"

@@ -30,9 +30,9 @@ from pathlib import Path
 from PIL import Image
 from selenium.common.exceptions import WebDriverException
 
-from sweet_rl.rendering import driver
-from sweet_rl.rendering.browser import DrawingFailed, Rendered
-from sweet_rl.rendering.renderer import PLAIN_PAGE, PageRenderer
+from sweet_rl.isolation.rendering import driver
+from sweet_rl.isolation.rendering.browser import DrawingFailed, Rendered
+from sweet_rl.isolation.rendering.renderer import PLAIN_PAGE, PageRenderer
 from tests.support.hostile_pages import ENDLESS, LEAVES_SOMETHING, SOAK_ONLY, has_scripts, hostile_pages
 
 LIMIT = 2.0  # seconds per hostile page; in the tests, per page that never ends

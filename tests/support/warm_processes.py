@@ -18,7 +18,7 @@ from tests.support.launched import ENVIRONMENT, free_port
 # What cannot be imported is left out. DeepSpeed imports Muon, and with it torch's compiler, when a training begins. The
 # last one keeps all that was imported out of the garbage collections of a training.
 PRELOADED = [
-    "sweet_rl.training.dpo", "sweet_rl.rollout.simulate", "sweet_rl.evaluation.evaluate",
+    "sweet_rl.training.dpo", "sweet_rl.dialogues.simulate", "sweet_rl.evaluation.evaluate",
     "transformers.models.llama.modeling_llama", "peft", "deepspeed", "deepspeed.runtime.zero.muon.original_muon",
     "openai", "scipy.stats", "tests.support.frozen_imports",
 ]  # fmt: skip

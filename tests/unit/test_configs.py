@@ -10,7 +10,7 @@ from functools import cache
 import pytest
 import yaml
 
-from sweet_rl.cli import parse_flags
+from sweet_rl.runs.cli import parse_flags
 from tests.support.command_line import ROOT
 
 PAPER = ROOT / "configs" / "paper"

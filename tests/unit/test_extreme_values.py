@@ -3,11 +3,11 @@ traceback."""
 
 import pytest
 
-from sweet_rl.cli.values import coerce, read_yaml
-from sweet_rl.errors import RecordError, UserError
 from sweet_rl.evaluation.comparison_files import ComparisonSettings, compare_files
 from sweet_rl.evaluation.seeds import COPIED, refuse_copies
-from sweet_rl.records import Trajectory, parse_row, read_records
+from sweet_rl.runs.cli.values import coerce, read_yaml
+from sweet_rl.runs.errors import RecordError, UserError
+from sweet_rl.runs.records import Trajectory, parse_row, read_records
 from sweet_rl.viewer.credit_file import CreditFile
 from sweet_rl.viewer.entries import Dialogues
 from sweet_rl.viewer.show import ViewSettings, show

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from lab.ciphered.train_centred import CentreSettings, centred_losses, logps_and_kl
-from sweet_rl.log_probs.logps import score_texts
-from sweet_rl.log_probs.rows import EncodedText
-from sweet_rl.log_probs.shared_prefix import share_prompts
+from sweet_rl.models.log_probs.logps import score_texts
+from sweet_rl.models.log_probs.rows import EncodedText
+from sweet_rl.models.log_probs.shared_prefix import share_prompts
 from sweet_rl.training.dpo import preference_objective
 from sweet_rl.training.examples import PreferenceExamples
 from sweet_rl.training.settings import PreferenceSettings

@@ -11,7 +11,7 @@ from lab.ciphered import branches, choose_pairs, shuffle_c, tables, tasks
 from lab.ciphered.domain import DOMAIN, FixedTurns, label_turn, reward
 from lab.ciphered.measure import dialogue_pairs, share, turn_pairs
 from sweet_rl.models.base import Completion
-from sweet_rl.records import Task, TurnCandidates, read_records
+from sweet_rl.runs.records import Task, TurnCandidates, read_records
 from tests.support.command_line import ROOT
 
 NEEDED = ["colour", "price", "food"]

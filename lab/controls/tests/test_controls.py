@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from lab.controls.informed import DOMAIN, PRIVILEGED_TEMPLATE, agent, forgetful
-from sweet_rl.chat import ChatFormat
-from sweet_rl.log_probs.privileged_information import with_hint
-from sweet_rl.records import Task, Trajectory
+from sweet_rl.method.privileged_information import with_hint
+from sweet_rl.models.texts.chat import ChatFormat
+from sweet_rl.runs.records import Task, Trajectory
 
 TASK = Task("A fee.\ndef fee(x)", "def fee(x):\n    return 2 * x", {"one": "fee(2)"}, id="t")
 

@@ -9,11 +9,11 @@ from lab.critics.credit_accuracy import (
     pair_outcomes,
 )
 from lab.critics.credit_report import credit_markdown
-from sweet_rl.domains.backend.hidden_tests import CodeGrader
-from sweet_rl.errors import UserError
-from sweet_rl.mini.tasks import family_of, make_tasks, rules_of, source
-from sweet_rl.mini.worlds import TOPIC_BY_NAME
-from sweet_rl.records import Task, TurnCandidates
+from sweet_rl.dialogues.backend.hidden_tests import CodeGrader
+from sweet_rl.dialogues.mini.tasks import family_of, make_tasks, rules_of, source
+from sweet_rl.dialogues.mini.worlds import TOPIC_BY_NAME
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import Task, TurnCandidates
 from tests.support.command_line import call, write_rows
 
 MINI = {"family": "parking_fee", "rules": [["allowance", 0, 2, 5], ["rate", 0, 4, 5], ["cap", 0, 30, 5]]}

@@ -3,7 +3,7 @@
 import pytest
 
 from lab.critics.credit_report import named_files
-from sweet_rl.errors import UserError
+from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.run import open_run
 from tests.support.command_line import call, write_rows
 from tests.support.script_calls import place  # noqa: F401

@@ -15,19 +15,19 @@ from lab.critics.asked_human import AskedHuman
 from lab.critics.belief_gain import BeliefGainCritic
 from lab.critics.pmi_belief import PmiBeliefCritic
 from lab.critics.study import RememberingScorers, StudySettings, studied_critics, study_file
-from sweet_rl.chat import ChatFormat
-from sweet_rl.credit.best_of_n import BestCandidate
-from sweet_rl.credit.critic_types import ChosenCritic
-from sweet_rl.credit.critics import CheckedCritic
-from sweet_rl.credit.ranking import rank_file
-from sweet_rl.credit.sweet_critic import load_scorer
-from sweet_rl.domains import ANSWER_MARKER, HumanReply
-from sweet_rl.errors import UserError
-from sweet_rl.log_probs.privileged_information import hint_text
-from sweet_rl.mini.human import MiniHuman
-from sweet_rl.model_loading import load_frozen
+from sweet_rl.dialogues import ANSWER_MARKER, HumanReply
+from sweet_rl.dialogues.mini.human import MiniHuman
+from sweet_rl.method.best_of_n import BestCandidate
+from sweet_rl.method.critic_types import ChosenCritic
+from sweet_rl.method.critics import CheckedCritic
+from sweet_rl.method.privileged_information import hint_text
+from sweet_rl.method.ranking import rank_file
+from sweet_rl.method.sweet_critic import load_scorer
 from sweet_rl.models.base import Completion
-from sweet_rl.records import Task, TurnCandidates, read_records, seed_for
+from sweet_rl.models.texts.chat import ChatFormat
+from sweet_rl.models.weights import load_frozen
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import Task, TurnCandidates, read_records, seed_for
 from tests.support.command_line import write_rows
 
 MINI = {"family": "parking_fee", "rules": [["allowance", 0, 2, 5], ["rate", 0, 4, 5], ["cap", 0, 30, 5]]}

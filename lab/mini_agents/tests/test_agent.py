@@ -9,12 +9,12 @@ from transformers import AutoModelForCausalLM
 
 from lab.mini_agents import pretraining
 from lab.mini_agents.imitation import BAD, INFORMED, imitation_dialogue, imitation_stream
-from sweet_rl.chat import ChatFormat
-from sweet_rl.log_probs.privileged_information import hint_text, with_hint
-from sweet_rl.mini.oracle import told_topics, usefulness
-from sweet_rl.mini.tasks import make_tasks, rules_of
-from sweet_rl.mini.worlds import WORLDS
-from sweet_rl.model_loading import model_path
+from sweet_rl.dialogues.mini.oracle import told_topics, usefulness
+from sweet_rl.dialogues.mini.tasks import make_tasks, rules_of
+from sweet_rl.dialogues.mini.worlds import WORLDS
+from sweet_rl.method.privileged_information import hint_text, with_hint
+from sweet_rl.models.texts.chat import ChatFormat
+from sweet_rl.models.weights import model_path
 from sweet_rl.runs.manifest import read_manifest
 from tests.support.chat_families import small_tokenizer
 from tests.support.command_line import call

@@ -4,8 +4,8 @@ import random
 from itertools import islice
 
 from lab.mini_agents.imitation import HABITS, Habits, imitation_dialogue, imitation_stream
-from sweet_rl.mini.tasks import describe, draw_rules
-from sweet_rl.mini.worlds import HARD
+from sweet_rl.dialogues.mini.tasks import describe, draw_rules
+from sweet_rl.dialogues.mini.worlds import HARD
 
 
 def test_an_informed_agent_answers_with_the_solution_and_one_that_answers_early_may_make_rules_up():

@@ -10,7 +10,7 @@ from itertools import islice
 import pytest
 
 from lab.mini_agents import imitation
-from sweet_rl.mini.worlds import HARD
+from sweet_rl.dialogues.mini.worlds import HARD
 
 
 def digest(rows) -> str:

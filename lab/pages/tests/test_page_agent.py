@@ -9,11 +9,11 @@ from lab.mini_agents import pretraining
 from lab.pages.make_page_agent import LESSONS
 from lab.pages.page_tasks import make_page_tasks
 from lab.pages.pages import read_page
-from sweet_rl.chat import ChatFormat
-from sweet_rl.log_probs.privileged_information import hint_text
-from sweet_rl.models import Sampling
+from sweet_rl.dialogues.task_types import load_domain
+from sweet_rl.method.privileged_information import hint_text
+from sweet_rl.models.base import Sampling
 from sweet_rl.models.load import load_model
-from sweet_rl.task_types import load_domain
+from sweet_rl.models.texts.chat import ChatFormat
 from tests.support.command_line import ROOT
 
 AGENT = ROOT / "lab" / "pages" / "agent"

@@ -14,8 +14,8 @@ from lab.pages.page_imitation import (
 )
 from lab.pages.page_tasks import draw_page
 from lab.pages.pages import PARTS, SITES, fixed_texts, read_page
-from sweet_rl.domains import ANSWER_MARKER
-from sweet_rl.log_probs.privileged_information import hint_text
+from sweet_rl.dialogues import ANSWER_MARKER
+from sweet_rl.method.privileged_information import hint_text
 
 
 def drawn(count, seed):

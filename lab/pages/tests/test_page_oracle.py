@@ -5,7 +5,7 @@ from lab.critics.credit_report import credit_markdown
 from lab.pages.measure_page_credit import ORDER, judged
 from lab.pages.page_oracle import effect, label_turn, usefulness, wrong_parts
 from lab.pages.pages import PARTS, Page
-from sweet_rl.records import Task, TurnCandidates
+from sweet_rl.runs.records import Task, TurnCandidates
 
 REFERENCE = Page("Sunny Bakery", "white", "navy", "left", "We open at six", "green", 3, "gold", "none")
 DRAFT = replace(REFERENCE, header="teal", image="right", footer="black")

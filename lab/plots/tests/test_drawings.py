@@ -9,8 +9,8 @@ pytest.importorskip("matplotlib")
 from lab.plots.drawings import best_aggregations, budget, budget_points, credit, credit_study, lengths
 from lab.plots.message_lengths import message_lengths
 from lab.plots.plot_study import main
-from sweet_rl.errors import UserError
-from sweet_rl.records import Task, Trajectory
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import Task, Trajectory
 
 
 def estimate(mean, width=0.1):

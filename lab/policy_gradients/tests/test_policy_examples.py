@@ -10,9 +10,9 @@ import pytest
 
 from lab.policy_gradients.policy_examples import ALONE, NO_REWARD, RE_ENCODED, SAME_REWARD, encode_policy_examples
 from lab.policy_gradients.settings import PolicyGradientSettings
-from sweet_rl.chat import ChatFormat
-from sweet_rl.errors import UserError
-from sweet_rl.records import Task, Trajectory
+from sweet_rl.models.texts.chat import ChatFormat
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import Task, Trajectory
 from sweet_rl.training.settings import DataSettings
 
 

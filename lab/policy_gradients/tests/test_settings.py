@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lab.policy_gradients.settings import PolicyGradientSettings
-from sweet_rl.errors import UserError
+from sweet_rl.runs.errors import UserError
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,10 @@ from transformers import AutoModelForCausalLM
 
 from lab.policy_gradients.policy_examples import encode_policy_examples
 from lab.policy_gradients.settings import PolicyGradientSettings
-from sweet_rl.chat import ChatFormat
-from sweet_rl.log_probs.logps import score_texts
-from sweet_rl.model_loading import load_frozen, model_path
-from sweet_rl.records import Trajectory, read_records
+from sweet_rl.models.log_probs.logps import score_texts
+from sweet_rl.models.texts.chat import ChatFormat
+from sweet_rl.models.weights import load_frozen, model_path
+from sweet_rl.runs.records import Trajectory, read_records
 from sweet_rl.training.settings import DataSettings
 from tests.integration.training.test_train_dpo import KILLED_BEFORE_A_STEP
 from tests.support.command_line import ROOT, call, read_rows, words_of, write_rows

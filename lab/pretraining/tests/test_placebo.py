@@ -8,7 +8,7 @@ import pytest
 
 from lab.pretraining.measure import dialogues
 from lab.pretraining.placebo_pairs import LABELS, labelled, sets, turns
-from sweet_rl.records import PreferencePair, Task, Trajectory
+from sweet_rl.runs.records import PreferencePair, Task, Trajectory
 
 
 def side(*messages: str) -> list[dict]:

@@ -10,12 +10,12 @@ from lab.outcomes import LAB, markdown, paired, percent, policies, success, toge
 from lab.repairs.chance import Chance, ChanceSettings
 from lab.repairs.oracle import Oracle, OracleSettings
 from lab.repairs.rollouts import Rollouts, RolloutSettings
-from sweet_rl.chat import ChatFormat
-from sweet_rl.errors import UserError
-from sweet_rl.mini.tasks import make_tasks
-from sweet_rl.mini.worlds import QUICK
-from sweet_rl.models import Completion
-from sweet_rl.records import Task, TurnCandidates
+from sweet_rl.dialogues.mini.tasks import make_tasks
+from sweet_rl.dialogues.mini.worlds import QUICK
+from sweet_rl.models.base import Completion
+from sweet_rl.models.texts.chat import ChatFormat
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import Task, TurnCandidates
 
 
 def test_chance_gives_equal_texts_one_score_and_depends_on_the_seed():

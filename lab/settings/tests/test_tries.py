@@ -7,9 +7,9 @@ import re
 import pytest
 
 from lab.settings.tries import Try, as_markdown, choose, read_tries, write_log
-from sweet_rl.errors import UserError
 from sweet_rl.evaluation.statistics import Estimate
-from sweet_rl.records import Task, Trajectory
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import Task, Trajectory
 from tests.support.command_line import ROOT, write_rows
 
 TASKS = [Task(f"task {i}", f"def f(): return {i}", {"test1": "f()"}, id=f"t{i}") for i in range(10)]

@@ -5,10 +5,10 @@ import random
 import pytest
 
 from lab.simulated_humans.claims import claimed_rule, claimed_solution
-from sweet_rl.mini.tasks import Rule, draw_rule
-from sweet_rl.mini.topics import TOPICS
-from sweet_rl.mini.worlds import TOPIC_BY_NAME
-from sweet_rl.records import Task
+from sweet_rl.dialogues.mini.tasks import Rule, draw_rule
+from sweet_rl.dialogues.mini.topics import TOPICS
+from sweet_rl.dialogues.mini.worlds import TOPIC_BY_NAME
+from sweet_rl.runs.records import Task
 
 CODE = "def parking_fee(hours, resident):\n    total = hours\n    total = max(total - 2, 0)\n    total = total * {}\n"
 CODE += "    total = min(total, 30)\n    return total"

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from lab.simulated_humans.human_matrix import measure_matrix
-from sweet_rl.errors import UserError
 from sweet_rl.evaluation.graded_file import read_graded
-from sweet_rl.records import Task, Trajectory
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import Task, Trajectory
 from tests.support.command_line import call, write_rows
 
 HUMANS = {name: {"name": name, "hash": name * 16} for name in "AB"}

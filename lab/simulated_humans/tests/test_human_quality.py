@@ -3,10 +3,10 @@
 import pytest
 
 from lab.simulated_humans.human_quality import check_claims, quality, quality_table, replies_of
-from sweet_rl.domains.backend.hidden_tests import CodeGrader
-from sweet_rl.mini.tasks import make_tasks, rules_of
-from sweet_rl.mini.worlds import TOPIC_BY_NAME
-from sweet_rl.records import Task, Trajectory
+from sweet_rl.dialogues.backend.hidden_tests import CodeGrader
+from sweet_rl.dialogues.mini.tasks import make_tasks, rules_of
+from sweet_rl.dialogues.mini.worlds import TOPIC_BY_NAME
+from sweet_rl.runs.records import Task, Trajectory
 
 ROW = make_tasks(1, seed=1)[0]
 TASK = Task.from_dict(ROW)

@@ -3,7 +3,7 @@
 import json
 import re
 
-from sweet_rl.mini.tasks import make_tasks
+from sweet_rl.dialogues.mini.tasks import make_tasks
 from tests.support.api_server import MODEL, ApiServer, chat_reply, refusal
 from tests.support.command_line import ROOT, call, read_rows, write_rows
 

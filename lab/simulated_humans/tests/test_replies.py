@@ -7,11 +7,11 @@ import pytest
 from lab.simulated_humans.measure_humans import JUDGE_PROMPT
 from lab.simulated_humans.replies import does_not_know, ends_help
 from lab.simulated_humans.reply_judge import PROMPT_VALUES, contradicts
-from sweet_rl.mini.human import UNCLEAR, UNKNOWN
-from sweet_rl.mini.topics import TOPICS
+from sweet_rl.dialogues.mini.human import UNCLEAR, UNKNOWN
+from sweet_rl.dialogues.mini.topics import TOPICS
+from sweet_rl.dialogues.prompts import load_prompt
 from sweet_rl.models.base import Completion
-from sweet_rl.prompts import load_prompt
-from sweet_rl.records import Task
+from sweet_rl.runs.records import Task
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ import torch
 from lab.mini_agents import pretraining
 from lab.mini_agents.imitation import imitation_dialogue
 from lab.smollm2.chat_agent import ChatTokens
-from sweet_rl.chat import ChatFormat
-from sweet_rl.log_probs.privileged_information import hint_text
-from sweet_rl.mini.tasks import make_tasks
+from sweet_rl.dialogues.mini.tasks import make_tasks
+from sweet_rl.method.privileged_information import hint_text
+from sweet_rl.models.texts.chat import ChatFormat
 from tests.support.chat_families import small_tokenizer
 from tests.support.command_line import call
 

@@ -19,10 +19,10 @@ from lab.task_audit.audit import (
     duplicates,
 )
 from lab.task_synthesis.duplicates import LIKE_DESCRIPTION, SAME_REFERENCE, SAME_TASK
-from sweet_rl.domains.backend.hidden_tests import CodeGrader
-from sweet_rl.domains.frontend.cosine_similarity import PageGrader
-from sweet_rl.records import Task
-from tests.unit.domains.frontend.test_cosine_similarity import OTHER, PAGE, VECTORS, Browsers, Encoder
+from sweet_rl.dialogues.backend.hidden_tests import CodeGrader
+from sweet_rl.dialogues.frontend.cosine_similarity import PageGrader
+from sweet_rl.runs.records import Task
+from tests.unit.dialogues.frontend.test_cosine_similarity import OTHER, PAGE, VECTORS, Browsers, Encoder
 
 CALLS = {f"test{n}": f"f({n})" for n in range(1, 4)}
 SQUARE = "def f(x):\n    return x * x\n"

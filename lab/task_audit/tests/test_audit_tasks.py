@@ -2,8 +2,8 @@
 
 import json
 
-from sweet_rl.mini.tasks import make_tasks
-from sweet_rl.records import Task
+from sweet_rl.dialogues.mini.tasks import make_tasks
+from sweet_rl.runs.records import Task
 from tests.support.command_line import call, read_rows, write_rows
 
 

@@ -1,8 +1,8 @@
 """Tasks with a test that is no hidden test are found by the audit."""
 
 from lab.task_audit.audit import NO_CALL, audit_code
-from sweet_rl.domains.backend.hidden_tests import CodeGrader
-from sweet_rl.records import Task
+from sweet_rl.dialogues.backend.hidden_tests import CodeGrader
+from sweet_rl.runs.records import Task
 
 
 def test_a_task_whose_test_an_answer_would_judge_itself_is_flagged():

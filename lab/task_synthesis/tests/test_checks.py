@@ -4,7 +4,7 @@ import pytest
 
 from lab.task_synthesis.synthesis import Dropped, check
 from lab.task_synthesis.tests.test_synthesis import task
-from sweet_rl.domains.backend.hidden_tests import CodeGrader
+from sweet_rl.dialogues.backend.hidden_tests import CodeGrader
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,8 @@ import pytest
 
 from lab.task_synthesis.duplicates import Duplicates
 from lab.task_synthesis.synthesis import Dropped, Passages, propose, select, trivial_answers
-from sweet_rl.errors import UserError
-from sweet_rl.records import Task
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import Task
 
 REFERENCE = "def fee(amount, member):\n    rate = 3 if member else 7\n    return min(amount * rate, 500)\n"
 CALLS = [f"fee({number}, {number % 2 == 0})" for number in range(1, 11)]

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-from sweet_rl.cli import UNRECORDED
-from sweet_rl.domains.backend.calls import FORMS, read_tests
-from sweet_rl.domains.backend.hidden_tests import CodeGrader
-from sweet_rl.domains.backend.released_rules import PaperGrader
-from sweet_rl.domains.domain import Domain
-from sweet_rl.errors import UserError
-from sweet_rl.records import Task
+from sweet_rl.dialogues.backend.calls import FORMS, read_tests
+from sweet_rl.dialogues.backend.hidden_tests import CodeGrader
+from sweet_rl.dialogues.backend.released_rules import PaperGrader
+from sweet_rl.dialogues.domain import Domain
+from sweet_rl.runs.cli import UNRECORDED
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import Task
 
 logger = logging.getLogger(__name__)
 MOST_NAMED = 20  # tasks in one message

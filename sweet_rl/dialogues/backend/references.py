@@ -15,11 +15,11 @@ from functools import cached_property
 from types import CodeType
 from typing import cast
 
-from sweet_rl.domains.backend.calls import NOT_READ, read_tests
-from sweet_rl.domains.backend.extract_code import call_prelude, function_name, imported_names
-from sweet_rl.records import Task
-from sweet_rl.sandbox.sandbox import Outcome, pack_tests
-from sweet_rl.sandbox.values import decode, same
+from sweet_rl.dialogues.backend.calls import NOT_READ, read_tests
+from sweet_rl.dialogues.backend.extract_code import call_prelude, function_name, imported_names
+from sweet_rl.isolation.sandbox.sandbox import Outcome, pack_tests
+from sweet_rl.isolation.sandbox.values import decode, same
+from sweet_rl.runs.records import Task
 
 # Code with one of these words may give another result each time: such a reference is run more often.
 CHANCE = re.compile(

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sweet_rl.domains.base import MAX_ANSWER_CHARS, Grade
-from sweet_rl.domains.frontend.embedding_cache import Embedding, EmbeddingCache, embedding_key
-from sweet_rl.domains.frontend.encoders import ImageEncoder
-from sweet_rl.domains.frontend.extract_page import answered_page
-from sweet_rl.records import Task
+from sweet_rl.dialogues.frontend.embedding_cache import Embedding, EmbeddingCache, embedding_key
+from sweet_rl.dialogues.frontend.encoders import ImageEncoder
+from sweet_rl.dialogues.frontend.extract_page import answered_page
+from sweet_rl.dialogues.protocols import MAX_ANSWER_CHARS, Grade
+from sweet_rl.runs.records import Task
 
 if TYPE_CHECKING:
-    from sweet_rl.rendering.renderer import PageRenderer, Rendered
+    from sweet_rl.isolation.rendering.renderer import PageRenderer, Rendered
 
 BATCH = 16  # answers that are drawn and embedded together
 DECIMALS = 6  # of a similarity; float32 embeddings are not more precise

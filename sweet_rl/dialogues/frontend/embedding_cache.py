@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sweet_rl.errors import UserError
+from sweet_rl.runs.errors import UserError
 
 IN_MEMORY = 5_000  # embeddings; the longest unused ones are dropped from memory first
 

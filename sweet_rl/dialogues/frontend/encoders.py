@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sweet_rl.errors import UserError, first_line
 from sweet_rl.models.picture import open_picture
+from sweet_rl.runs.errors import UserError, first_line
 from sweet_rl.runs.manifest import hash_input
 
 if TYPE_CHECKING:

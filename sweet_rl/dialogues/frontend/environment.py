@@ -11,18 +11,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from sweet_rl.cli import UNRECORDED
-from sweet_rl.domains.answer_environment import AnswerEnvironment
-from sweet_rl.domains.domain import Domain
-from sweet_rl.domains.frontend.cosine_similarity import PageGrader
-from sweet_rl.domains.frontend.embedding_cache import EmbeddingCache
-from sweet_rl.domains.frontend.encoders import load_encoder
-from sweet_rl.domains.frontend.extract_page import answered_page
-from sweet_rl.domains.frontend.vision_human import PROMPT_VALUES, VisionHuman
-from sweet_rl.errors import UserError
-from sweet_rl.records import Task
-from sweet_rl.rendering.renderer import PageRenderer
-from sweet_rl.rendering.settings import BrowserSettings
+from sweet_rl.dialogues.answer_environment import AnswerEnvironment
+from sweet_rl.dialogues.domain import Domain
+from sweet_rl.dialogues.frontend.cosine_similarity import PageGrader
+from sweet_rl.dialogues.frontend.embedding_cache import EmbeddingCache
+from sweet_rl.dialogues.frontend.encoders import load_encoder
+from sweet_rl.dialogues.frontend.extract_page import answered_page
+from sweet_rl.dialogues.frontend.vision_human import PROMPT_VALUES, VisionHuman
+from sweet_rl.isolation.rendering.renderer import PageRenderer
+from sweet_rl.isolation.rendering.settings import BrowserSettings
+from sweet_rl.runs.cli import UNRECORDED
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import Task
 
 EMBEDDINGS = Path.home() / ".cache" / "sweet_rl" / "embeddings"
 

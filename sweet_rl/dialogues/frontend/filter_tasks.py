@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 
-from sweet_rl.cli import to_settings
-from sweet_rl.errors import UserError
-from sweet_rl.progress import progress_bar
-from sweet_rl.records import Task, read_records
-from sweet_rl.rendering.renderer import PageRenderer
-from sweet_rl.rendering.settings import BrowserSettings
+from sweet_rl.isolation.rendering.renderer import PageRenderer
+from sweet_rl.isolation.rendering.settings import BrowserSettings
+from sweet_rl.runs.cli import to_settings
+from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.paths import check_paths
+from sweet_rl.runs.progress import progress_bar
+from sweet_rl.runs.records import Task, read_records
 from sweet_rl.runs.run import Run, open_run
 from sweet_rl.runs.step import StepSettings, run_step
 

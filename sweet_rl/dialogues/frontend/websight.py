@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sweet_rl.cli import to_settings
-from sweet_rl.errors import UserError, extras_named, first_line
-from sweet_rl.progress import progress_bar
-from sweet_rl.records import Task, content_id
+from sweet_rl.runs.cli import to_settings
+from sweet_rl.runs.errors import UserError, extras_named, first_line
+from sweet_rl.runs.progress import progress_bar
+from sweet_rl.runs.records import Task, content_id
 from sweet_rl.runs.run import Run, open_run
 from sweet_rl.runs.step import StepSettings, run_step
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sweet_rl.domains import ScriptedHuman
-from sweet_rl.domains.backend import environment as backend
-from sweet_rl.mini import oracle
-from sweet_rl.mini.human import MiniHuman, check_tasks
+from sweet_rl.dialogues.backend import environment as backend
+from sweet_rl.dialogues.domain import ScriptedHuman
+from sweet_rl.dialogues.mini import oracle
+from sweet_rl.dialogues.mini.human import MiniHuman, check_tasks
 
 MINI = replace(
     backend.DOMAIN,

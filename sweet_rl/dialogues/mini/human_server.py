@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from aiohttp import web
 
-from sweet_rl.mini.human import answer, check_tasks
-from sweet_rl.records import Task, read_records
+from sweet_rl.dialogues.mini.human import answer, check_tasks
+from sweet_rl.runs.records import Task, read_records
 
 MODEL = "mini-human"
 _PROMPT = re.compile(r"<hidden_code>\n(.*?)\n</hidden_code>.*<conversation>\n(.*?)\n</conversation>", re.DOTALL)
@@ -18,7 +18,7 @@ _SPEAKER = re.compile(r"(?:^|\n\n)(Engineer|You): ")
 
 
 def reply_to(prompt: str, rules: dict[str, dict], seed: int) -> str:
-    """The human's reply to a prompt that was made with sweet_rl/prompts/code_user.txt.
+    """The human's reply to a prompt that was made with sweet_rl/dialogues/prompts/code_user.txt.
 
     Args:
         prompt: The prompt.

@@ -10,9 +10,9 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from sweet_rl.domains import ANSWER_MARKER
-from sweet_rl.mini.worlds import QUICK, WORLDS, World, world_of
-from sweet_rl.records import Message, Task
+from sweet_rl.dialogues.answer_environment import ANSWER_MARKER
+from sweet_rl.dialogues.mini.worlds import QUICK, WORLDS, World, world_of
+from sweet_rl.runs.records import Message, Task
 
 LONGEST_QUESTION = 2000  # characters; of a longer message the oracle reads the beginning
 

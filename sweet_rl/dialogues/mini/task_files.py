@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sweet_rl.cli import to_settings
-from sweet_rl.errors import UserError
-from sweet_rl.mini.tasks import TEST_SEED
-from sweet_rl.progress import progress_bar
-from sweet_rl.records import Task, content_id, read_records
+from sweet_rl.dialogues.mini.tasks import TEST_SEED
+from sweet_rl.runs.cli import to_settings
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.progress import progress_bar
+from sweet_rl.runs.records import Task, content_id, read_records
 from sweet_rl.runs.run import Run, check_output, open_run
 from sweet_rl.runs.step import run_step
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sweet_rl.mini.topics import FAMILIES, TOPICS, Family, Topic
+from sweet_rl.dialogues.mini.topics import FAMILIES, TOPICS, Family, Topic
 
 
 @dataclass(frozen=True)

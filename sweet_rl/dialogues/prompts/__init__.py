@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from sweet_rl.errors import UserError
+from sweet_rl.runs.errors import UserError
 
 FOLDER = Path(__file__).parent
 

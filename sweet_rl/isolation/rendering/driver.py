@@ -14,8 +14,8 @@ import psutil
 from selenium import webdriver
 from selenium.common.exceptions import WebDriverException
 
-from sweet_rl.errors import UserError
-from sweet_rl.rendering.browser import DrawingFailed
+from sweet_rl.isolation.rendering.browser import DrawingFailed
+from sweet_rl.runs.errors import UserError
 
 START_SECONDS = 60  # for connecting to a browser that was just started
 MAX_MEMORY = 3 << 30  # bytes of one browser with all its processes; an ordinary page takes 0.5 GB

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from sweet_rl.cli import UNRECORDED
+from sweet_rl.runs.cli import UNRECORDED
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ child as text (`encode.py`); the grading process decodes it as JSON and compares
 solution (`values.py`). `pool.py` keeps warm processes for the next answer.
 
 `--sandbox auto`, the default, takes the first of strict, seccomp and limits that the system offers, and the evaluation
-prints which one it is. `--sandbox strict` refuses anything less. Evidence: tests/integration/sandbox/test_attacks.py,
-and benchmarks/attacks.md, a table of attacks of which none succeeds at strict.
+prints which one it is. `--sandbox strict` refuses anything less. Evidence: benchmarks/attacks.md, a table of attacks of
+which none succeeds at strict, and tests/integration/isolation/sandbox/test_attacks.py.
 
 What holds on every level:
 

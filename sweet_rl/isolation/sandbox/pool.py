@@ -6,8 +6,8 @@ import threading
 from collections import OrderedDict, defaultdict
 from contextlib import contextmanager
 
-from sweet_rl.sandbox.modules import ENCODINGS, STANDARD_MODULES, modules_for
-from sweet_rl.sandbox.sandbox import Job, Outcome, Sandbox, SandboxUnavailable, pack_tests
+from sweet_rl.isolation.sandbox.modules import ENCODINGS, STANDARD_MODULES, modules_for
+from sweet_rl.isolation.sandbox.sandbox import Job, Outcome, Sandbox, SandboxUnavailable, pack_tests
 
 logger = logging.getLogger(__name__)
 

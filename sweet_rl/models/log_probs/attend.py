@@ -21,8 +21,8 @@ from transformers import AttentionInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
-from sweet_rl.log_probs.row_attention import RowAttention
-from sweet_rl.log_probs.segments import Segments
+from sweet_rl.models.log_probs.row_attention import RowAttention
+from sweet_rl.models.log_probs.segments import Segments
 
 NAMES = {way: f"shared_prefix_{way}" for way in ("segments", "flex", "masked")}
 """The name of each way as an attention of transformers."""

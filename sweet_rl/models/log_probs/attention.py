@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from sweet_rl.cli import UNRECORDED
+from sweet_rl.runs.cli import UNRECORDED
 
 Attention = Literal["flex", "masked", "plain"]
 

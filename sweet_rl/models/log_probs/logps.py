@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sweet_rl.log_probs.attend import NAMES
-from sweet_rl.log_probs.projection import (
+from sweet_rl.models.log_probs.attend import NAMES
+from sweet_rl.models.log_probs.projection import (
     chunked_logps,
     has_plain_head,
     projection_replaced,
@@ -22,9 +22,9 @@ from sweet_rl.log_probs.projection import (
     unwrapped,
     wide_projection,
 )
-from sweet_rl.log_probs.row_attention import RowAttention
-from sweet_rl.log_probs.rows import EncodedText, group_indices, lay_out
-from sweet_rl.log_probs.shared_prefix import share_prompts
+from sweet_rl.models.log_probs.row_attention import RowAttention
+from sweet_rl.models.log_probs.rows import EncodedText, group_indices, lay_out
+from sweet_rl.models.log_probs.shared_prefix import share_prompts
 
 ROW_TOKENS = 65536  # rows may be long: attention to what a token does not see is not computed
 

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from sweet_rl.log_probs.rows import Block
+from sweet_rl.models.log_probs.rows import Block
 
 BLOCK = 128  # tokens of a block of FlexAttention
 MASK_ELEMENTS = 2**26  # pairs (q, k) of which the visibility is computed at a time, on the way to a block mask

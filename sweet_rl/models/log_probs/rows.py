@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sweet_rl.errors import UserError
+from sweet_rl.runs.errors import UserError
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -9,12 +9,12 @@ from functools import cache
 import torch
 from transformers import PreTrainedModel
 
-from sweet_rl.errors import UserError, first_line
-from sweet_rl.log_probs.attend import NAMES, attend
-from sweet_rl.log_probs.attention import Attention
-from sweet_rl.log_probs.projection import unwrapped
-from sweet_rl.log_probs.row_attention import RowAttention
-from sweet_rl.log_probs.rows import Block
+from sweet_rl.models.log_probs.attend import NAMES, attend
+from sweet_rl.models.log_probs.attention import Attention
+from sweet_rl.models.log_probs.projection import unwrapped
+from sweet_rl.models.log_probs.row_attention import RowAttention
+from sweet_rl.models.log_probs.rows import Block
+from sweet_rl.runs.errors import UserError, first_line
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from typing import overload
 
 import numpy as np
 
-from sweet_rl.log_probs.rows import EncodedText
+from sweet_rl.models.log_probs.rows import EncodedText
 
 
 class TextStore(Sequence[EncodedText]):

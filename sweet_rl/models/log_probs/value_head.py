@@ -20,12 +20,12 @@ from safetensors import safe_open
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from sweet_rl.errors import UserError
-from sweet_rl.log_probs.logps import ROW_TOKENS, in_batches, run_rows
-from sweet_rl.log_probs.projection import projection_replaced, unwrapped
-from sweet_rl.log_probs.rows import EncodedText, lay_out
-from sweet_rl.log_probs.shared_prefix import share_prompts
-from sweet_rl.model_loading import check_finite, load_frozen
+from sweet_rl.models.log_probs.logps import ROW_TOKENS, in_batches, run_rows
+from sweet_rl.models.log_probs.projection import projection_replaced, unwrapped
+from sweet_rl.models.log_probs.rows import EncodedText, lay_out
+from sweet_rl.models.log_probs.shared_prefix import share_prompts
+from sweet_rl.models.weights import check_finite, load_frozen
+from sweet_rl.runs.errors import UserError
 
 HEAD = "value_head"
 

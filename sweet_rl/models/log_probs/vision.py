@@ -13,16 +13,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sweet_rl.chat import ChatFormat
-from sweet_rl.errors import UserError
-from sweet_rl.log_probs.logps import batches_by_tokens, on_device
-from sweet_rl.log_probs.projection import unwrapped
-from sweet_rl.log_probs.rows import EncodedText, group_indices
-from sweet_rl.log_probs.shared_prefix import PICTURE_FAMILIES, share_prompts
-from sweet_rl.log_probs.value_head import turn_values, value_batch
-from sweet_rl.model_loading import freeze, load_config, load_weights
+from sweet_rl.models.log_probs.logps import batches_by_tokens, on_device
+from sweet_rl.models.log_probs.projection import unwrapped
+from sweet_rl.models.log_probs.rows import EncodedText, group_indices
+from sweet_rl.models.log_probs.shared_prefix import PICTURE_FAMILIES, share_prompts
+from sweet_rl.models.log_probs.value_head import turn_values, value_batch
 from sweet_rl.models.picture import open_picture
-from sweet_rl.records import Part
+from sweet_rl.models.texts.chat import ChatFormat
+from sweet_rl.models.weights import freeze, load_config, load_weights
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import Part
 
 FAMILIES = tuple(sorted(PICTURE_FAMILIES))
 

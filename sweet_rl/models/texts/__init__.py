@@ -1,0 +1,1 @@
+"""Messages as the text and the tokens that a model sees, and which of them are trained."""

@@ -21,9 +21,9 @@ from os.path import commonprefix
 from pathlib import Path
 from typing import Any
 
-from sweet_rl.errors import UserError, first_line, read_by_library
-from sweet_rl.model_loading import model_path
-from sweet_rl.records import Part
+from sweet_rl.models.weights import model_path
+from sweet_rl.runs.errors import UserError, first_line, read_by_library
+from sweet_rl.runs.records import Part
 
 # Placeholders in the rendered text: an assistant turn, and the fence around special-token text in a content.
 # If a content holds these characters itself, they are fenced as well.

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sweet_rl.chat import ChatFormat
-from sweet_rl.errors import UserError
-from sweet_rl.log_probs.released_texts import Markup, parts_from_text, recognised
-from sweet_rl.records import Part, Trajectory
+from sweet_rl.models.texts.chat import ChatFormat
+from sweet_rl.models.texts.released_texts import Markup, parts_from_text, recognised
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import Part, Trajectory
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from os.path import commonprefix
 
-from sweet_rl.chat_markup import Family, messages_in
-from sweet_rl.errors import UserError
-from sweet_rl.records import Part
+from sweet_rl.models.texts.markup import Family, messages_in
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import Part
 
 
 @dataclass(frozen=True)

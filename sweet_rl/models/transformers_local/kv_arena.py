@@ -8,7 +8,7 @@ import torch
 from transformers import DynamicCache
 from transformers.cache_utils import Cache
 
-from sweet_rl.errors import UserError
+from sweet_rl.runs.errors import UserError
 
 _COLUMN_STEP = 64
 

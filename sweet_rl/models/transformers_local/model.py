@@ -8,12 +8,12 @@ from pathlib import Path
 
 import torch
 
-from sweet_rl.chat import ChatFormat
-from sweet_rl.model_loading import check_loadable, freeze, load_weights
 from sweet_rl.models.base import Completion, ModelError, Sampling
+from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.models.transformers_local.engine import GenerationEngine
 from sweet_rl.models.transformers_local.requests import Generated, Request
-from sweet_rl.records import Message, Part
+from sweet_rl.models.weights import check_loadable, freeze, load_weights
+from sweet_rl.runs.records import Message, Part
 
 
 class TransformersModel:

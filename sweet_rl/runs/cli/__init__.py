@@ -31,8 +31,8 @@ annotated `Group | None = None` is None unless one of its flags is given. A grou
 `run(main, released=TABLE)` also takes the command lines of the authors' release: released.py.
 '''
 
-from sweet_rl.cli.command import parse, parse_flags, print_summary, read_config, run
-from sweet_rl.cli.groups import UNRECORDED, Flag, alias, build, flags_of, prefix, to_settings
+from sweet_rl.runs.cli.command import parse, parse_flags, print_summary, read_config, run
+from sweet_rl.runs.cli.groups import UNRECORDED, Flag, alias, build, flags_of, prefix, to_settings
 
 __all__ = [
     "UNRECORDED",

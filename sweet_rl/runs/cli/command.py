@@ -16,19 +16,13 @@ import fire
 import yaml
 from fire.decorators import SetParseFn
 
-from sweet_rl.cli.configs import find_config
-from sweet_rl.cli.groups import CONFIG, Flag, arguments, flags_of, known_names
-from sweet_rl.cli.help import help_text
-from sweet_rl.cli.process import (
-    hide_word,
-    leave_process_group,
-    note_command_line,
-    redact_output,
-    set_environment,
-)
-from sweet_rl.cli.released import Released
-from sweet_rl.cli.values import coerce, is_bool_word, name_of, read_yaml, takes_bool
-from sweet_rl.errors import UserError, extras_named, os_error_text
+from sweet_rl.runs.cli.configs import find_config
+from sweet_rl.runs.cli.groups import CONFIG, Flag, arguments, flags_of, known_names
+from sweet_rl.runs.cli.help import help_text
+from sweet_rl.runs.cli.process import hide_word, leave_process_group, note_command_line, redact_output, set_environment
+from sweet_rl.runs.cli.released import Released
+from sweet_rl.runs.cli.values import coerce, is_bool_word, name_of, read_yaml, takes_bool
+from sweet_rl.runs.errors import UserError, extras_named, os_error_text
 
 
 def run(main: Callable[..., Any], command: Sequence[str] | None = None, released: Released | None = None) -> None:

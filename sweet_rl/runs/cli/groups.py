@@ -12,8 +12,8 @@ from dataclasses import MISSING, dataclass
 from types import UnionType
 from typing import Annotated, Any
 
-from sweet_rl.cli.values import coerce
-from sweet_rl.errors import UserError
+from sweet_rl.runs.cli.values import coerce
+from sweet_rl.runs.errors import UserError
 
 UNRECORDED = "unrecorded"
 """Marks a field that does not influence the result, so that `to_settings` leaves it out:

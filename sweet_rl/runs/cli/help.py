@@ -14,7 +14,7 @@ from dataclasses import MISSING
 from pathlib import Path
 from typing import Any
 
-from sweet_rl.cli.groups import CONFIG, Flag, flags_of
+from sweet_rl.runs.cli.groups import CONFIG, Flag, flags_of
 
 COLUMN = 34
 """Column where the texts of the flags begin."""

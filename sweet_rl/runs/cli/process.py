@@ -16,7 +16,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from sweet_rl.redaction import redacted
+from sweet_rl.runs.redaction import redacted
 
 
 def set_environment() -> None:

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sweet_rl.cli.values import coerce
-from sweet_rl.errors import UserError
+from sweet_rl.runs.cli.values import coerce
+from sweet_rl.runs.errors import UserError
 
 AGENT = "meta-llama/Llama-3.1-8B-Instruct"
 HUMANS = {"code": "meta-llama/Llama-3.1-70B-Instruct", "html": "Qwen/Qwen2-VL-72B-Instruct"}

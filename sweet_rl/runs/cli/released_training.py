@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 
-from sweet_rl.cli.released import CommandLine, Released
-from sweet_rl.cli.values import is_bool_word
-from sweet_rl.errors import UserError
+from sweet_rl.runs.cli.released import CommandLine, Released
+from sweet_rl.runs.cli.values import is_bool_word
+from sweet_rl.runs.errors import UserError
 
 WANDB = {
     "wandb_org": "WANDB_ENTITY",

@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from sweet_rl.errors import UserError
+from sweet_rl.runs.errors import UserError
 
 _TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 _NULL = ("none", "null")

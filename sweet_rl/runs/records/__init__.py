@@ -12,11 +12,11 @@ Files are UTF-8 JSONL with flat rows and the released field names. Fields that a
 - `turn`: an earlier turn of the agent, in a text in which it is not trained.
 """
 
-from sweet_rl.records.exclusion import without_excluded
-from sweet_rl.records.files import holds_pairs, parse_row, read_records, scan_records, scan_rows
-from sweet_rl.records.ids import content_id, hash_rows, seed_for
-from sweet_rl.records.record_file import Place, RecordFile, TrajectoryFile
-from sweet_rl.records.schema import (
+from sweet_rl.runs.records.exclusion import without_excluded
+from sweet_rl.runs.records.files import holds_pairs, parse_row, read_records, scan_records, scan_rows
+from sweet_rl.runs.records.ids import content_id, hash_rows, seed_for
+from sweet_rl.runs.records.record_file import Place, RecordFile, TrajectoryFile
+from sweet_rl.runs.records.schema import (
     Ending,
     Message,
     Part,

@@ -11,7 +11,7 @@ from functools import cache, reduce
 from operator import or_
 from typing import Any, Literal, NoReturn
 
-from sweet_rl.errors import RecordError
+from sweet_rl.runs.errors import RecordError
 
 _UNIONS = (types.UnionType, typing.Union)
 _WORDS = {  # one of them, several of them

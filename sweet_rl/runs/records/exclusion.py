@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from sweet_rl.errors import RecordError
-from sweet_rl.records.files import parse_row
-from sweet_rl.records.schema import Task, Trajectory
+from sweet_rl.runs.errors import RecordError
+from sweet_rl.runs.records.files import parse_row
+from sweet_rl.runs.records.schema import Task, Trajectory
 
 Record = TypeVar("Record", Task, Trajectory)
 

@@ -9,10 +9,10 @@ from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
-from sweet_rl.errors import RecordError
-from sweet_rl.names import local_path
-from sweet_rl.records.checks import shown
-from sweet_rl.records.schema import PreferencePair, Task, Trajectory, TurnCandidates
+from sweet_rl.runs.errors import RecordError
+from sweet_rl.runs.names import local_path
+from sweet_rl.runs.records.checks import shown
+from sweet_rl.runs.records.schema import PreferencePair, Task, Trajectory, TurnCandidates
 
 Record = TypeVar("Record", Task, Trajectory, TurnCandidates, PreferencePair)
 
@@ -24,7 +24,7 @@ def read_records(path: str | Path, kind: type[Record], limit: int | None = None)
     order of the file; of other records with equal content, the later ones get `-1`, `-2`, ....
 
     Args:
-        path: the file, or a name of one on the hub (`sweet_rl.names`).
+        path: the file, or a name of one on the hub (`sweet_rl.runs.names`).
         kind: Task, Trajectory, TurnCandidates or PreferencePair.
         limit: read only the first `limit` records; the rest of the file is not checked.
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from sweet_rl.errors import UserError
-from sweet_rl.names import local_path
-from sweet_rl.records.files import parse_row, scan_records
-from sweet_rl.records.schema import PreferencePair, Task, Trajectory, TurnCandidates
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.names import local_path
+from sweet_rl.runs.records.files import parse_row, scan_records
+from sweet_rl.runs.records.schema import PreferencePair, Task, Trajectory, TurnCandidates
 
 Kind = TypeVar("Kind", Trajectory, TurnCandidates, PreferencePair)
 

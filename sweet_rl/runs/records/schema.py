@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypedDict, get_args
 
-from sweet_rl.records.checks import check_lengths, read_fields, refuse
-from sweet_rl.records.ids import content_id
-from sweet_rl.records.released import candidates_row, pair_row
+from sweet_rl.runs.records.checks import check_lengths, read_fields, refuse
+from sweet_rl.runs.records.ids import content_id
+from sweet_rl.runs.records.released import candidates_row, pair_row
 
 if TYPE_CHECKING:
     from typing import Self
@@ -131,7 +131,7 @@ class Trajectory(_Record):
         failure: {kind, message, side} of a dialogue that failed.
         parts: the dialogue as the model saw it.
         tokenizer: fingerprint of the tokenizer of all token ids.
-        grade: evidence for the reward (`domains.base.Grade.as_dict`).
+        grade: evidence for the reward (`protocols.Grade.as_dict`).
         usage: tokens by side: {"agent": {"prompt_tokens", "completion_tokens"}, "human": ...}.
         leaks: number of the human's replies that gave the reference solution away.
         human: {name, hash} of the simulated human (`Domain.human_identity`).

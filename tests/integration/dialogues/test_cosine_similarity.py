@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sweet_rl.domains.frontend.cosine_similarity import PageGrader
-from sweet_rl.domains.frontend.encoders import load_encoder
-from sweet_rl.records import Task
+from sweet_rl.dialogues.frontend.cosine_similarity import PageGrader
+from sweet_rl.dialogues.frontend.encoders import load_encoder
+from sweet_rl.runs.records import Task
 from tests.support.browsers import renderer_or_skip
 
 FRONTEND_DEV = Path(os.environ.get("SWEET_RL_COLBENCH", "")) / "frontend_dev.jsonl"

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from sweet_rl.credit.critic_types import CriticFlags
-from sweet_rl.domains import HumanSettings
-from sweet_rl.models import Completion
-from sweet_rl.records import Task, TurnCandidates
-from sweet_rl.task_types import load_domain
+from sweet_rl.dialogues import HumanSettings
+from sweet_rl.dialogues.task_types import load_domain
+from sweet_rl.method.critic_types import CriticFlags
+from sweet_rl.models.base import Completion
+from sweet_rl.runs.records import Task, TurnCandidates
 from tests.support.browsers import renderer_or_skip
 from tests.support.command_line import ROOT, read_rows
 from tests.support.manual import blocks, commands, run_command

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sweet_rl.mini.tasks import make_tasks
+from sweet_rl.dialogues.mini.tasks import make_tasks
 from tests.support.api_server import MODEL, ApiServer, Reply, chat_reply
 from tests.support.command_line import Result, call
 from tests.support.other_tools import (

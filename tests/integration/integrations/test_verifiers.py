@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from sweet_rl.credit.critic_types import CriticFlags
-from sweet_rl.credit.turn_credit import TurnScorer
-from sweet_rl.mini.tasks import make_tasks
-from sweet_rl.model_loading import model_path
-from sweet_rl.records import Trajectory
+from sweet_rl.dialogues.mini.tasks import make_tasks
+from sweet_rl.method.critic_types import CriticFlags
+from sweet_rl.method.turn_credit import TurnScorer
+from sweet_rl.models.weights import model_path
+from sweet_rl.runs.records import Trajectory
 from tests.support.api_server import MODEL, ApiServer, Reply, chat_reply
 from tests.support.command_line import ROOT, Result, call, read_rows
 from tests.support.other_tools import (

@@ -5,14 +5,14 @@ from functools import partial
 
 import pytest
 
-from sweet_rl.credit.best_of_n import BestCandidate
-from sweet_rl.credit.critic_types import CriticFlags
-from sweet_rl.domains import AnswerEnvironment
-from sweet_rl.mini.human import MiniHuman
-from sweet_rl.models import Sampling
+from sweet_rl.dialogues import AnswerEnvironment
+from sweet_rl.dialogues.mini.human import MiniHuman
+from sweet_rl.dialogues.play import DialogueSetup, play_all
+from sweet_rl.method.best_of_n import BestCandidate
+from sweet_rl.method.critic_types import CriticFlags
+from sweet_rl.models.base import Sampling
 from sweet_rl.models.load import load_model
-from sweet_rl.records import Task, Trajectory, read_records
-from sweet_rl.rollout.play import DialogueSetup, play_all
+from sweet_rl.runs.records import Task, Trajectory, read_records
 from tests.support.command_line import call, read_rows, write_rows
 
 

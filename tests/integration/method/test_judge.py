@@ -2,10 +2,10 @@
 
 import json
 
-from sweet_rl.records import TurnCandidates, read_records
+from sweet_rl.runs.records import TurnCandidates, read_records
 from tests.support.api_server import MODEL, ApiServer, chat_reply, refusal
 from tests.support.command_line import call, write_rows
-from tests.unit.credit.test_judge import record, verdict_for_the_longer
+from tests.unit.method.test_judge import record, verdict_for_the_longer
 
 
 def longer_wins(body: dict):

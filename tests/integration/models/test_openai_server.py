@@ -7,9 +7,9 @@ import socket
 
 import pytest
 
-from sweet_rl.errors import UserError
 from sweet_rl.models.base import ModelError, Sampling
 from sweet_rl.models.openai_server import OpenAIServer
+from sweet_rl.runs.errors import UserError
 from tests.support.api_server import MODEL, ApiServer, Reply, chat_reply, in_turn, refusal, text_reply
 
 QUICK = {"pause": 0.01}

@@ -6,11 +6,11 @@ import random
 
 import pytest
 
-from sweet_rl.errors import UserError
 from sweet_rl.models.base import Sampling
 from sweet_rl.models.hostnames import HOSTED
 from sweet_rl.models.openai_server import OpenAIServer, sampled_otherwise
 from sweet_rl.models.request_body import PLAIN_SAMPLING, RequestBody
+from sweet_rl.runs.errors import UserError
 from tests.support.api_server import MODEL, ApiServer, Reply, refusal
 
 FLAT = [1 / (rank + 3) for rank in range(150)]

@@ -10,10 +10,10 @@ import time
 
 import pytest
 
-from sweet_rl.errors import UserError
 from sweet_rl.models.base import ModelError, Sampling
 from sweet_rl.models.openai_server import OpenAIServer
 from sweet_rl.models.servers import Servers
+from sweet_rl.runs.errors import UserError
 from tests.support.api_server import MODEL, ApiServer, Reply, chat_reply, in_turn, refusal
 from tests.support.launched import free_port
 

@@ -7,12 +7,12 @@ import asyncio
 import numpy as np
 import pytest
 
-from sweet_rl.log_probs.logps import score_texts
-from sweet_rl.log_probs.rows import EncodedText
-from sweet_rl.model_loading import load_frozen
 from sweet_rl.models.base import Sampling
 from sweet_rl.models.load import load_model
+from sweet_rl.models.log_probs.logps import score_texts
+from sweet_rl.models.log_probs.rows import EncodedText
 from sweet_rl.models.settings import ModelSettings
+from sweet_rl.models.weights import load_frozen
 from tests.support.tiny_models import save_tiny_chat_model
 
 pytestmark = pytest.mark.slow

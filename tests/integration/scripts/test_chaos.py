@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from sweet_rl.records import Task
+from sweet_rl.runs.records import Task
 from tests.support.chaos_server import MODEL
 from tests.support.command_line import ROOT, call, count_rows, kill_when, read_rows, write_rows
 from tests.support.launched import free_port

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from sweet_rl.names import _downloaded
-from sweet_rl.records import Task
+from sweet_rl.runs.names import _downloaded
+from sweet_rl.runs.records import Task
 from tests.support.api_server import ApiServer, Reply, chat_reply, refusal
 from tests.support.command_line import call, process, read_rows, write_rows
 from tests.support.hub_server import HubServer, use_hub

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sweet_rl.records import Task, Trajectory
+from sweet_rl.runs.records import Task, Trajectory
 from tests.support.command_line import call, contents, write_rows
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sweet_rl.records import Task
+from sweet_rl.runs.records import Task
 from tests.support.api_server import MODEL, ApiServer, chat_reply, refusal
 from tests.support.command_line import call, process, read_rows, write_rows
 
@@ -59,7 +59,7 @@ def test_the_shards_one_after_the_other_are_the_whole_run(place):
 
 
 BROKEN = """
-from sweet_rl.domains import Domain, FunctionGrader, ScriptedHuman
+from sweet_rl.dialogues import Domain, FunctionGrader, ScriptedHuman
 
 class Client:
     async def reply(self, task, dialogue, seed):

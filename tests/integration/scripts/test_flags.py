@@ -9,8 +9,8 @@ import sys
 
 import pytest
 
-from sweet_rl.cli import flags_of
-from sweet_rl.cli.groups import argument_docs
+from sweet_rl.runs.cli import flags_of
+from sweet_rl.runs.cli.groups import argument_docs
 from tests.support.command_line import ROOT
 
 FILES = sorted(path for folder in ("scripts", "visualizers", "lab") for path in (ROOT / folder).rglob("[a-z]*.py"))

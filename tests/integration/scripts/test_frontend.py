@@ -8,8 +8,8 @@ from collections import Counter
 
 import pytest
 
-from sweet_rl.chat import ChatFormat
-from sweet_rl.records import PreferencePair, Task, Trajectory, TurnCandidates, read_records
+from sweet_rl.models.texts.chat import ChatFormat
+from sweet_rl.runs.records import PreferencePair, Task, Trajectory, TurnCandidates, read_records
 from tests.support.api_server import MODEL, ApiServer, text_reply
 from tests.support.command_line import call, read_rows, write_rows
 from tests.support.tiny_models import save_tiny_chat_model

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from sweet_rl.mini.tasks import make_tasks
+from sweet_rl.dialogues.mini.tasks import make_tasks
 from tests.support.command_line import call, count_rows, kill_when, read_rows, write_rows
 
 pytestmark = pytest.mark.slow

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sweet_rl.cli import parse_flags
+from sweet_rl.runs.cli import parse_flags
 from tests.unit.test_configs import ROOT, main_of
 
 PROGRAMS = ("scripts", "visualizers")

@@ -12,9 +12,9 @@ from unittest import mock
 
 import pytest
 
-from sweet_rl.errors import EXTRAS
-from sweet_rl.mini.tasks import make_tasks
-from sweet_rl.records import Task
+from sweet_rl.dialogues.mini.tasks import make_tasks
+from sweet_rl.runs.errors import EXTRAS
+from sweet_rl.runs.records import Task
 from tests.support.api_server import MODEL, ApiServer, Reply, chat_reply
 from tests.support.command_line import ROOT, Result, read_rows, write_rows
 

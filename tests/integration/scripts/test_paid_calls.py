@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sweet_rl.records import Task
+from sweet_rl.runs.records import Task
 from tests.support.api_server import MODEL, ApiServer, Reply, chat_reply, refusal
 from tests.support.command_line import call, kill_when, write_rows
 
@@ -107,9 +107,9 @@ def test_a_ceiling_holds_for_calls_that_are_made_at_the_same_time(api, tmp_path)
 
 
 def test_a_limit_of_the_rate_is_on_the_progress_line_and_in_the_summary(api, tmp_path, monkeypatch):
-    monkeypatch.setattr("sweet_rl.progress.FILE_INTERVAL", 0.1)
-    monkeypatch.setattr("sweet_rl.progress.TERMINAL_INTERVAL", 0.1)
-    monkeypatch.setattr("sweet_rl.rollout.collect.TERMINAL_INTERVAL", 0.1)
+    monkeypatch.setattr("sweet_rl.runs.progress.FILE_INTERVAL", 0.1)
+    monkeypatch.setattr("sweet_rl.runs.progress.TERMINAL_INTERVAL", 0.1)
+    monkeypatch.setattr("sweet_rl.dialogues.collect.TERMINAL_INTERVAL", 0.1)
     api.refuse = [refusal(429, "slow down", retry_after="1")] * 3
     result = call("simulate_interactions.py", **flags(api, tmp_path, num_tasks=2))
     assert result.code == 0 and "rate limit (429)" in result.err, result.err

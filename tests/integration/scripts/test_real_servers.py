@@ -26,8 +26,8 @@ from pathlib import Path
 
 import pytest
 
-from sweet_rl.chat import ChatFormat
-from sweet_rl.records import Trajectory, TurnCandidates, read_records
+from sweet_rl.models.texts.chat import ChatFormat
+from sweet_rl.runs.records import Trajectory, TurnCandidates, read_records
 from tests.support.command_line import ROOT, call
 from tests.support.launched import free_port
 

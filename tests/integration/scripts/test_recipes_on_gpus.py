@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from scripts.preflight import main as preflight_main
-from sweet_rl.cli import parse_flags
+from sweet_rl.runs.cli import parse_flags
 from tests.support.command_line import ROOT
 
 # `script` runs once the command is noted. Commands of the recipe itself (python -c) are run.

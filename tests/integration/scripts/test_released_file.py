@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from sweet_rl.chat import ChatFormat
-from sweet_rl.credit.candidate_texts import encoded_candidates
-from sweet_rl.log_probs.privileged_information import hint_text
-from sweet_rl.records import PreferencePair, Trajectory, TurnCandidates, read_records
+from sweet_rl.method.candidate_texts import encoded_candidates
+from sweet_rl.method.privileged_information import hint_text
+from sweet_rl.models.texts.chat import ChatFormat
+from sweet_rl.runs.records import PreferencePair, Trajectory, TurnCandidates, read_records
 from sweet_rl.training.examples import Encoder, encode_pairs, encode_trajectories
 from sweet_rl.training.settings import DataSettings
 from tests.support.chat_families import small_tokenizer

@@ -12,7 +12,7 @@ import pytest
 
 from sweet_rl.models.base import ModelError
 from sweet_rl.models.servers import Servers
-from sweet_rl.records import Task
+from sweet_rl.runs.records import Task
 from tests.support.api_server import MODEL, ApiServer, Reply, chat_reply, refusal
 from tests.support.command_line import call, call_process, write_rows
 

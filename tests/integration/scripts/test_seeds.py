@@ -6,7 +6,7 @@ import runpy
 
 import pytest
 
-from sweet_rl.cli import flags_of
+from sweet_rl.runs.cli import flags_of
 from tests.support.command_line import ROOT, call
 from tests.support.script_calls import SCRIPTS, Script, named, place  # noqa: F401
 

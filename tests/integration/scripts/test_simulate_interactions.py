@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from sweet_rl.chat import ChatFormat
-from sweet_rl.records import Task, Trajectory, TurnCandidates, read_records
+from sweet_rl.models.texts.chat import ChatFormat
+from sweet_rl.runs.records import Task, Trajectory, TurnCandidates, read_records
 from tests.support.api_server import MODEL, ApiServer, chat_reply, refusal, text_reply
 from tests.support.command_line import call, read_rows, write_rows
 

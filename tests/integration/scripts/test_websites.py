@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from sweet_rl.domains.frontend.websight import with_fixed_pictures
-from sweet_rl.records import Task, read_records
+from sweet_rl.dialogues.frontend.websight import with_fixed_pictures
+from sweet_rl.runs.records import Task, read_records
 from tests.support.browsers import renderer_or_skip
 from tests.support.command_line import call, read_rows, write_rows
 

@@ -8,8 +8,8 @@ import shlex
 
 import pytest
 
-from sweet_rl.records import Task, Trajectory, read_records
-from sweet_rl.task_types import load_domain
+from sweet_rl.dialogues.task_types import load_domain
+from sweet_rl.runs.records import Task, Trajectory, read_records
 from tests.support.command_line import ROOT, call
 
 PAGE = ROOT / "docs" / "your_own_domain.md"

@@ -12,13 +12,13 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from sweet_rl.cli import parse
-from sweet_rl.cli.groups import arguments
-from sweet_rl.log_probs.logps import completion_logps, score_texts
-from sweet_rl.log_probs.shared_prefix import share_prompts
-from sweet_rl.log_probs.value_head import has_value_head, load_value_model
-from sweet_rl.model_loading import load_frozen, load_weights
-from sweet_rl.records import PreferencePair, read_records
+from sweet_rl.models.log_probs.logps import completion_logps, score_texts
+from sweet_rl.models.log_probs.shared_prefix import share_prompts
+from sweet_rl.models.log_probs.value_head import has_value_head, load_value_model
+from sweet_rl.models.weights import load_frozen, load_weights
+from sweet_rl.runs.cli import parse
+from sweet_rl.runs.cli.groups import arguments
+from sweet_rl.runs.records import PreferencePair, read_records
 from sweet_rl.training.arguments import training_arguments
 from sweet_rl.training.dpo import preference_objective
 from sweet_rl.training.examples import encode_pairs, split_by_task

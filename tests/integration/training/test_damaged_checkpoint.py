@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from sweet_rl.cli.groups import arguments
-from sweet_rl.errors import UserError
-from sweet_rl.model_loading import load_config
+from sweet_rl.models.weights import load_config
+from sweet_rl.runs.cli.groups import arguments
+from sweet_rl.runs.errors import UserError
 from sweet_rl.training.checkpoints import COMPLETE
 from sweet_rl.training.memory import ModelShape, TrainingSetup, checkpoint_bytes
 from sweet_rl.training.trainer import GroupedTrainer

@@ -11,10 +11,10 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import TrainerCallback
 
-from sweet_rl.cli.groups import arguments
-from sweet_rl.errors import UserError
-from sweet_rl.log_probs.value_head import HEAD, attach_value_head, load_value_model
-from sweet_rl.model_loading import load_frozen, load_weights
+from sweet_rl.models.log_probs.value_head import HEAD, attach_value_head, load_value_model
+from sweet_rl.models.weights import load_frozen, load_weights
+from sweet_rl.runs.cli.groups import arguments
+from sweet_rl.runs.errors import UserError
 from sweet_rl.training.trainer import GroupedTrainer
 from tests.support.command_line import ROOT, call
 from tests.support.tiny_models import EOS, save_tiny_chat_model

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from sweet_rl.log_probs.value_head import has_value_head, load_value_model
-from sweet_rl.log_probs.vision import is_vision_model, load_vision_frozen
-from sweet_rl.model_loading import load_frozen
+from sweet_rl.models.log_probs.value_head import has_value_head, load_value_model
+from sweet_rl.models.log_probs.vision import is_vision_model, load_vision_frozen
+from sweet_rl.models.weights import load_frozen
 from tests.integration.training.test_picture_value import graded
 from tests.integration.training.test_train_dpo import write_pairs
 from tests.integration.training.test_train_sft import dialogue
@@ -35,9 +35,9 @@ import sys
 import deepspeed
 from accelerate.state import AcceleratorState
 
-from sweet_rl.cli import parse_flags
-from sweet_rl.cli.groups import arguments
-from sweet_rl.log_probs import projection
+from sweet_rl.runs.cli import parse_flags
+from sweet_rl.runs.cli.groups import arguments
+from sweet_rl.models.log_probs import projection
 
 deepspeed.ops.__compatible_ops__ = {{}}
 projection.CHUNK_TOKENS, projection.CHUNK_ELEMENTS = 8, 8

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from sweet_rl.log_probs.value_head import has_value_head, load_value_model
-from sweet_rl.log_probs.vision import VisionFormat, is_vision_model, load_vision_frozen
+from sweet_rl.models.log_probs.value_head import has_value_head, load_value_model
+from sweet_rl.models.log_probs.vision import VisionFormat, is_vision_model, load_vision_frozen
 from sweet_rl.models.picture import open_picture
-from sweet_rl.records import Task, Trajectory, TurnCandidates, read_records
+from sweet_rl.runs.records import Task, Trajectory, TurnCandidates, read_records
 from sweet_rl.training.picture_value import draw_pages, picture_file
 from sweet_rl.training.settings import PictureSettings
 from tests.support.browsers import renderer_or_skip

@@ -13,7 +13,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from sweet_rl.model_loading import load_config
+from sweet_rl.models.weights import load_config
 from sweet_rl.training.memory import ModelShape, TrainingSetup, checkpoint_bytes
 from tests.integration.training.test_train_dpo import (
     KILLED_BEFORE_A_STEP,

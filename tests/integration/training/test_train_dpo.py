@@ -12,12 +12,12 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
 
-from sweet_rl.chat import ChatFormat
-from sweet_rl.cli.groups import arguments
-from sweet_rl.errors import UserError
-from sweet_rl.log_probs.logps import score_texts
-from sweet_rl.model_loading import load_frozen
-from sweet_rl.records import PreferencePair, read_records
+from sweet_rl.models.log_probs.logps import score_texts
+from sweet_rl.models.texts.chat import ChatFormat
+from sweet_rl.models.weights import load_frozen
+from sweet_rl.runs.cli.groups import arguments
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import PreferencePair, read_records
 from sweet_rl.training.examples import encode_pairs
 from sweet_rl.training.settings import DataSettings
 from sweet_rl.training.trainer import GroupedTrainer

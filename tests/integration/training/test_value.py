@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 from transformers import AutoModelForCausalLM
 
-from sweet_rl.chat import ChatFormat
-from sweet_rl.cli.groups import arguments
-from sweet_rl.credit.candidate_texts import encoded_candidates
-from sweet_rl.errors import UserError
-from sweet_rl.log_probs.value_head import has_value_head, load_value_model, value_texts
-from sweet_rl.records import TurnCandidates, read_records
+from sweet_rl.method.candidate_texts import encoded_candidates
+from sweet_rl.models.log_probs.value_head import has_value_head, load_value_model, value_texts
+from sweet_rl.models.texts.chat import ChatFormat
+from sweet_rl.runs.cli.groups import arguments
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import TurnCandidates, read_records
 from tests.integration.training.test_train_sft import dialogue
 from tests.support.command_line import read_rows, write_rows
 from tests.support.tiny_models import EOS
-from tests.unit.log_probs.test_value_head import plain_values
+from tests.unit.models.log_probs.test_value_head import plain_values
 
 SCRIPTS = Path(__file__).resolve().parents[3] / "scripts"
 

@@ -247,7 +247,7 @@ def test_a_turn_has_its_advantage_as_number_and_colour_and_each_token_its_log_ra
 
 
 def test_candidates_stand_in_their_order_with_what_was_chosen_and_rejected(window, tmp_path, page):
-    from sweet_rl.credit.turn_pairs import turn_pairs
+    from sweet_rl.method.turn_pairs import turn_pairs
     from tests.unit.viewer.test_entries import SCORES, candidate_records
 
     records = candidate_records()

@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sweet_rl.domains.frontend.extract_page import extract_page
-from sweet_rl.records import TurnCandidates
+from sweet_rl.dialogues.frontend.extract_page import extract_page
+from sweet_rl.runs.records import TurnCandidates
 from sweet_rl.viewer.designs import Pictures, shown_page
 from sweet_rl.viewer.page import write_page
 from sweet_rl.viewer.show import ViewSettings, open_collection
@@ -29,7 +29,7 @@ def drawn(tmp_path_factory):
     path = write_rows(folder / "designs.jsonl", trajectories)
     with renderer_or_skip(workers=1) as renderer:
         pytest.importorskip("efficientnet_lite_pytorch", reason="pip install -e '.[frontend]'")
-        from sweet_rl.domains.frontend.encoders import load_encoder
+        from sweet_rl.dialogues.frontend.encoders import load_encoder
 
         pictures = Pictures(renderer, load_encoder("efficientnet-lite0"))
         collection = open_collection(ViewSettings(path), pictures=pictures)

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from sweet_rl.errors import UserError
+from sweet_rl.runs.errors import UserError
 from sweet_rl.viewer.page import shell
 from sweet_rl.viewer.serve import make_server
 from sweet_rl.viewer.show import ViewSettings, open_collection

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from sweet_rl.domains import FunctionGrader, Grade
-from sweet_rl.domains.backend.environment import CodeGrading
-from sweet_rl.errors import UserError
-from sweet_rl.records import Task, TurnCandidates, read_records
-from sweet_rl.rollout.candidate_rewards import answer_of, grade_file, rewarded
+from sweet_rl.dialogues import FunctionGrader, Grade
+from sweet_rl.dialogues.backend.environment import CodeGrading
+from sweet_rl.dialogues.candidate_rewards import answer_of, grade_file, rewarded
+from sweet_rl.dialogues.task_types import load_domain
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import Task, TurnCandidates, read_records
 from sweet_rl.runs.step import StepSettings
-from sweet_rl.task_types import load_domain
 from tests.support.command_line import write_rows
 
 RIGHT, WRONG, QUESTION = "I WANT TO ANSWER:\ndef double(x):\n    return x + x", "I WANT TO ANSWER:\nno", "Which x?"

@@ -6,13 +6,13 @@ from functools import partial
 
 import pytest
 
-from sweet_rl.domains import AnswerEnvironment, HumanReply
-from sweet_rl.errors import UserError
+from sweet_rl.dialogues import AnswerEnvironment, HumanReply
+from sweet_rl.dialogues import collect as module
+from sweet_rl.dialogues.collect import CollectionSettings, Progress, collect, summarise_dialogues
+from sweet_rl.dialogues.play import DialogueSetup
 from sweet_rl.models.base import Completion, Sampling
-from sweet_rl.records import Task
-from sweet_rl.rollout import collect as module
-from sweet_rl.rollout.collect import CollectionSettings, Progress, collect, summarise_dialogues
-from sweet_rl.rollout.play import DialogueSetup
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import Task
 from sweet_rl.runs.run import open_run
 
 TASKS = [Task(f"task {number}", "", id=f"t{number}") for number in range(3)]

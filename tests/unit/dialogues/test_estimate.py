@@ -1,9 +1,9 @@
 """The estimate of a run's cost is that of dialogues which use all their turns."""
 
-from sweet_rl.domains import AnswerEnvironment
+from sweet_rl.dialogues import AnswerEnvironment
+from sweet_rl.dialogues.estimate import CHARS_PER_TOKEN, TOKENS_PER_MESSAGE, Cost, most
 from sweet_rl.models.base import Completion
-from sweet_rl.records import Task
-from sweet_rl.rollout.estimate import CHARS_PER_TOKEN, TOKENS_PER_MESSAGE, Cost, most
+from sweet_rl.runs.records import Task
 
 TASK = Task("p" * 400, "c" * 800)
 WORD = "w" * CHARS_PER_TOKEN * TOKENS_PER_MESSAGE

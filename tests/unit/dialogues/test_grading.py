@@ -4,10 +4,10 @@ import runpy
 
 import pytest
 
-from sweet_rl.domains import FunctionGrader, Grade
-from sweet_rl.domains.grading import best_of_tasks, first_tasks, grade_trajectories, reference_answers, sibling_pairs
-from sweet_rl.errors import UserError
-from sweet_rl.records import Task, Trajectory
+from sweet_rl.dialogues import FunctionGrader, Grade
+from sweet_rl.dialogues.grading import best_of_tasks, first_tasks, grade_trajectories, reference_answers, sibling_pairs
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import Task, Trajectory
 
 TASK, OTHER = Task("a task", "1.0"), Task("another task", "0.5")
 FAILURE = {"kind": "connection", "message": "gone", "side": "human"}

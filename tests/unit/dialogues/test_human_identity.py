@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from sweet_rl.domains import HumanSettings
-from sweet_rl.records import Task, Trajectory
-from sweet_rl.rendering.settings import BrowserSettings
-from sweet_rl.task_types import load_domain
+from sweet_rl.dialogues import HumanSettings
+from sweet_rl.dialogues.task_types import load_domain
+from sweet_rl.isolation.rendering.settings import BrowserSettings
+from sweet_rl.runs.records import Task, Trajectory
 
 CODE, HTML = load_domain("code"), load_domain("html")
 
@@ -66,8 +66,8 @@ def test_a_folder_is_known_by_its_content_not_by_its_path(tmp_path):
 def test_a_scripted_human_is_known_by_its_name_and_the_file_of_its_domain(tmp_path):
     packaged = [load_domain(domain).human_identity(None, "mini") for domain in ("code", "mini")]
     assert packaged[0] == packaged[1] and packaged[0]["name"] == "mini"
-    text = "from sweet_rl.domains import ScriptedHuman\nfrom sweet_rl.mini.domains import MINI\n"
-    text += "from sweet_rl.mini.human import MiniHuman\nfrom dataclasses import replace\n"
+    text = "from sweet_rl.dialogues import ScriptedHuman\nfrom sweet_rl.dialogues.mini.domain import MINI\n"
+    text += "from sweet_rl.dialogues.mini.human import MiniHuman\nfrom dataclasses import replace\n"
     text += "DOMAIN = replace(MINI, scripted_humans={'mini': ScriptedHuman(MiniHuman)})\n"
     path = tmp_path / "own.py"
     path.write_text(text)

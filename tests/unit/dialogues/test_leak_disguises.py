@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.leaks import DISGUISES, honest, pieces
-from sweet_rl.domains.leaks import gives_away
-from sweet_rl.records import Task, read_records
+from sweet_rl.dialogues.leaks import gives_away
+from sweet_rl.runs.records import Task, read_records
 
 COLBENCH = Path(os.environ.get("SWEET_RL_COLBENCH", "")) / "backend_dev.jsonl"
 REFERENCES = (

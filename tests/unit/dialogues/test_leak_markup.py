@@ -7,8 +7,8 @@ import unicodedata
 import pytest
 
 from benchmarks.leaks import honest
-from sweet_rl.domains.leaks import gives_away
-from tests.unit.domains.test_leak_disguises import REFERENCES, task
+from sweet_rl.dialogues.leaks import gives_away
+from tests.unit.dialogues.test_leak_disguises import REFERENCES, task
 
 WORD = re.compile(r"[^\W\d_]\w*")
 LAYOUTS = {

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sweet_rl.domains.leaks import gives_away
+from sweet_rl.dialogues.leaks import gives_away
 
 REFERENCE = '''def late_fee(days, member):
     """Compute the late fee for the given number of days and round it."""

@@ -1,12 +1,12 @@
 """Answers and pages that are too long to be read."""
 
-from sweet_rl.domains.backend.hidden_tests import CodeGrader
-from sweet_rl.domains.base import MAX_ANSWER_CHARS
-from sweet_rl.domains.frontend.cosine_similarity import PageGrader
-from sweet_rl.records import Task
-from sweet_rl.rendering.stylesheet import possible_classes
+from sweet_rl.dialogues.backend.hidden_tests import CodeGrader
+from sweet_rl.dialogues.frontend.cosine_similarity import PageGrader
+from sweet_rl.dialogues.protocols import MAX_ANSWER_CHARS
+from sweet_rl.isolation.rendering.stylesheet import possible_classes
+from sweet_rl.runs.records import Task
 from tests.support.grading import grade
-from tests.unit.domains.frontend.test_cosine_similarity import PAGE, Browsers, Encoder
+from tests.unit.dialogues.frontend.test_cosine_similarity import PAGE, Browsers, Encoder
 
 
 def test_an_answer_of_more_than_a_million_characters_fails_unread():

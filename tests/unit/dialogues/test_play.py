@@ -6,14 +6,14 @@ from functools import partial
 
 import pytest
 
-from sweet_rl.chat import ChatFormat, parts_text
-from sweet_rl.domains import AnswerEnvironment, HumanReply
-from sweet_rl.errors import UserError
+from sweet_rl.dialogues import AnswerEnvironment, HumanReply
+from sweet_rl.dialogues.play import DialogueSetup, play, play_all, trajectory_id
 from sweet_rl.models.base import Completion, ModelError, Sampling
+from sweet_rl.models.texts.chat import ChatFormat, parts_text
 from sweet_rl.models.transformers_local.model import TransformersModel
-from sweet_rl.records import Task, Trajectory
-from sweet_rl.rollout.play import DialogueSetup, play, play_all, trajectory_id
-from sweet_rl.user_file import load_from_file
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import Task, Trajectory
+from sweet_rl.runs.user_file import load_from_file
 from tests.support.tiny_models import BOS, EOS, save_tiny_chat_model
 
 TASKS = [

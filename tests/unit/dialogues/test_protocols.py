@@ -2,10 +2,10 @@
 
 import pytest
 
-from sweet_rl.domains import AnswerEnvironment, Domain, Environment, FunctionGrader, ScriptedHuman
-from sweet_rl.errors import UserError
+from sweet_rl.dialogues import AnswerEnvironment, Domain, Environment, FunctionGrader, ScriptedHuman
 from sweet_rl.models.base import Completion
-from sweet_rl.records import Task
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import Task
 
 TASK = Task("Sum {max_turns} numbers.", "def f(x): return sum(x)")
 

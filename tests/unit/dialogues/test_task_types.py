@@ -2,15 +2,15 @@
 
 import pytest
 
-from sweet_rl.errors import UserError
-from sweet_rl.mini.human import MiniHuman
-from sweet_rl.records import Task
-from sweet_rl.task_types import load_domain
+from sweet_rl.dialogues.mini.human import MiniHuman
+from sweet_rl.dialogues.task_types import load_domain
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import Task
 
 OWN = """
 from dataclasses import dataclass
-from sweet_rl.domains import Domain
-from sweet_rl.domains import FunctionGrader
+from sweet_rl.dialogues import Domain
+from sweet_rl.dialogues import FunctionGrader
 
 @dataclass
 class Rule:

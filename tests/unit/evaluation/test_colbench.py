@@ -2,8 +2,8 @@
 
 import pytest
 
-from sweet_rl.colbench import ModelsAndTasks
-from sweet_rl.errors import UserError
+from sweet_rl.evaluation.colbench import ModelsAndTasks
+from sweet_rl.runs.errors import UserError
 
 
 @pytest.fixture(autouse=True)

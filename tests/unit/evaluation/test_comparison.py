@@ -6,13 +6,13 @@ import json
 import numpy as np
 import pytest
 
-from sweet_rl.errors import UserError
 from sweet_rl.evaluation.comparison import compare
 from sweet_rl.evaluation.comparison_table import Table, as_latex, as_markdown, as_text, note, paper_results, tables
 from sweet_rl.evaluation.graded_file import GradedFile, grader_of, read_graded
 from sweet_rl.evaluation.two_level import two_level_p
 from sweet_rl.evaluation.win_rate import win_rate
-from sweet_rl.records import Task, Trajectory
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import Task, Trajectory
 from tests.support.command_line import ROOT, call, write_rows
 
 TASKS = [Task(f"task {i}", f"def f(): return {i}", {"test1": "f()"}, id=f"t{i}") for i in range(12)]

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from sweet_rl.domains import Domain, FunctionGrader, Grade
-from sweet_rl.errors import UserError
+from sweet_rl.dialogues import Domain, FunctionGrader, Grade
 from sweet_rl.evaluation.evaluate import SummarySettings, evaluate
 from sweet_rl.evaluation.grade_file import GradedDialogues
 from sweet_rl.evaluation.training_data import DialogueTexts, TrainingData
-from sweet_rl.records import Task, Trajectory
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import Task, Trajectory
 from sweet_rl.runs.step import StepSettings
 from tests.support.command_line import read_rows, write_rows
 

@@ -7,9 +7,9 @@ import pytest
 
 pytest.importorskip("matplotlib")
 
-from sweet_rl.errors import UserError
 from sweet_rl.evaluation.figures import curves, save_figure, table
 from sweet_rl.evaluation.series import series_of
+from sweet_rl.runs.errors import UserError
 from tests.support.command_line import call
 
 

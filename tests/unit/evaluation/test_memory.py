@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from sweet_rl.credit.trajectory_pairs import trajectory_pairs, write_pairs
-from sweet_rl.domains import Grade
+from sweet_rl.dialogues import Grade
 from sweet_rl.evaluation.grade_file import Answers, write_grades
 from sweet_rl.evaluation.graded_file import read_graded
 from sweet_rl.evaluation.report import summarise_rewards
-from sweet_rl.log_probs.trajectory_parts import TextMarkup
-from sweet_rl.records import PreferencePair, Trajectory, TrajectoryFile, read_records
+from sweet_rl.method.trajectory_pairs import trajectory_pairs, write_pairs
+from sweet_rl.models.texts.parts import TextMarkup
+from sweet_rl.runs.records import PreferencePair, Trajectory, TrajectoryFile, read_records
 from sweet_rl.runs.run import open_run
 from tests.support.command_line import write_rows
 from tests.support.dialogues import graded

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from sweet_rl.errors import UserError
 from sweet_rl.evaluation.results_page import results_page
+from sweet_rl.runs.errors import UserError
 from tests.support.command_line import call
 
 

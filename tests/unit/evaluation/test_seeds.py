@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from sweet_rl.errors import UserError
 from sweet_rl.evaluation.comparison_files import ComparisonSettings, compare_files
+from sweet_rl.runs.errors import UserError
 from tests.support.command_line import read_rows, write_rows
 from tests.support.dialogues import graded
 

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from sweet_rl.errors import UserError
 from sweet_rl.evaluation.statistics import (
     DifferenceEstimate,
     Estimate,
@@ -14,6 +13,7 @@ from sweet_rl.evaluation.statistics import (
     paired_difference,
     win_share,
 )
+from sweet_rl.runs.errors import UserError
 
 
 def test_the_mean_is_over_tasks_not_over_samples():

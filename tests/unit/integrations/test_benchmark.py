@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from sweet_rl.errors import UserError
+from sweet_rl.dialogues.mini.tasks import TEST_SEED, make_tasks
 from sweet_rl.integrations.benchmark import Benchmark, CalledModel, DialogueFailed, LimitReached
-from sweet_rl.mini.tasks import TEST_SEED, make_tasks
 from sweet_rl.models.base import Completion, ModelError
-from sweet_rl.records import Task
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import Task
 from tests.support.command_line import write_rows
 
 

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from sweet_rl.errors import UserError
 from sweet_rl.integrations.logs import read_dialogues
+from sweet_rl.runs.errors import UserError
 from tests.support.command_line import write_rows
 from tests.support.dialogues import graded
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sweet_rl.credit.advantage import advantage, order_by_score
+from sweet_rl.method.advantage import advantage, order_by_score
 
 CRITIC = np.asarray([-1.0, -2.0, -3.0])
 

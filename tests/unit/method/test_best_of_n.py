@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from sweet_rl.credit.best_of_n import BestCandidate
-from sweet_rl.credit.critics import CheckedCritic
-from sweet_rl.errors import UserError
+from sweet_rl.method.best_of_n import BestCandidate
+from sweet_rl.method.critics import CheckedCritic
 from sweet_rl.models.base import Completion, ModelError
-from sweet_rl.records import Task
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import Task
 
 TASK = Task("Write it: def f(x)", "def f(x): return x + 1")
 MESSAGES = [{"role": "user", "content": "Write it: def f(x)"}]

@@ -1,7 +1,7 @@
 """The parts of candidates: what is trained, and where the EOS stands."""
 
-from sweet_rl.credit.candidate_parts import completion_part, prompt_parts
-from sweet_rl.records import TurnCandidates
+from sweet_rl.method.candidate_parts import completion_part, prompt_parts
+from sweet_rl.runs.records import TurnCandidates
 
 PARTS = [
     {"text": "<s>", "train": False, "bos": True},

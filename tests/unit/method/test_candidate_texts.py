@@ -2,9 +2,9 @@
 
 import pytest
 
-from sweet_rl.credit.candidate_texts import check_candidates, sampling_logprobs
-from sweet_rl.errors import UserError
-from sweet_rl.records import Task, TurnCandidates
+from sweet_rl.method.candidate_texts import check_candidates, sampling_logprobs
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import Task, TurnCandidates
 
 
 def test_missing_log_probs_candidates_and_tasks_are_named():

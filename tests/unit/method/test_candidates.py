@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from sweet_rl.credit.candidates import sample_candidates, sample_tasks, sample_turns, turns_of, with_candidates
-from sweet_rl.errors import UserError
+from sweet_rl.method.candidates import sample_candidates, sample_tasks, sample_turns, turns_of, with_candidates
 from sweet_rl.models.base import Completion, ModelError, Sampling
 from sweet_rl.models.transformers_local.model import TransformersModel
-from sweet_rl.records import Task, Trajectory, TurnCandidates, read_records
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import Task, Trajectory, TurnCandidates, read_records
 from sweet_rl.runs.run import open_run
 from tests.support.tiny_models import BOS
 

@@ -8,21 +8,21 @@ from dataclasses import fields
 
 import pytest
 
-from sweet_rl.cli import flags_of
-from sweet_rl.credit.critic_types import CRITICS, ChosenCritic, CriticFlags
-from sweet_rl.credit.ranking import rank_file
-from sweet_rl.credit.sweet_critic import SweetSettings, seed_of
-from sweet_rl.errors import UserError
-from sweet_rl.records import TurnCandidates, read_records
+from sweet_rl.method.critic_types import CRITICS, ChosenCritic, CriticFlags
+from sweet_rl.method.ranking import rank_file
+from sweet_rl.method.sweet_critic import SweetSettings, seed_of
+from sweet_rl.runs.cli import flags_of
+from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.manifest import DIRECTORY_MANIFEST, hash_input, read_manifest
+from sweet_rl.runs.records import TurnCandidates, read_records
 from sweet_rl.runs.step import StepSettings
 from tests.support.command_line import ROOT, write_rows
 
 SHORT = """
 from dataclasses import dataclass
 
-from sweet_rl.credit.critics import CriticType
-from sweet_rl.errors import UserError
+from sweet_rl.method.critics import CriticType
+from sweet_rl.runs.errors import UserError
 
 
 @dataclass(frozen=True)

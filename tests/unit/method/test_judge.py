@@ -5,10 +5,10 @@ import re
 
 import pytest
 
-from sweet_rl.credit.judge import JudgeCritic, conversation, judge_prompt, read_verdict
-from sweet_rl.errors import UserError
+from sweet_rl.method.judge import JudgeCritic, conversation, judge_prompt, read_verdict
 from sweet_rl.models.base import Completion
-from sweet_rl.records import Task, TurnCandidates
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import Task, TurnCandidates
 
 TASK = Task("a fee", "def fee(x): return 2 * x")
 DIALOGUE = [{"role": "user", "content": "I need a fee."}]

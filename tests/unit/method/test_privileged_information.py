@@ -1,4 +1,4 @@
-from sweet_rl.log_probs.privileged_information import hint_text, with_hint
+from sweet_rl.method.privileged_information import hint_text, with_hint
 
 SOLUTION = "def f(): return '<|eot|>'"
 

@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 import torch
 
-from sweet_rl.credit import ranking
-from sweet_rl.credit.candidate_parts import prompt_parts
-from sweet_rl.credit.candidate_texts import encoded_candidates
-from sweet_rl.credit.critic_types import ChosenCritic, CriticFlags
-from sweet_rl.credit.ranking import placed, processes_of, rank_file, ranked
-from sweet_rl.credit.turn_pairs import PairSettings, pair_file
-from sweet_rl.errors import UserError
-from sweet_rl.log_probs.privileged_information import with_hint
-from sweet_rl.model_loading import load_frozen
-from sweet_rl.records import PreferencePair, TurnCandidates, read_records
+from sweet_rl.method import ranking
+from sweet_rl.method.candidate_parts import prompt_parts
+from sweet_rl.method.candidate_texts import encoded_candidates
+from sweet_rl.method.critic_types import ChosenCritic, CriticFlags
+from sweet_rl.method.privileged_information import with_hint
+from sweet_rl.method.ranking import placed, processes_of, rank_file, ranked
+from sweet_rl.method.turn_pairs import PairSettings, pair_file
+from sweet_rl.models.weights import load_frozen
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import PreferencePair, TurnCandidates, read_records
 from sweet_rl.runs.step import StepSettings
 from tests.support.command_line import ROOT, write_rows
 from tests.support.tiny_models import EOS

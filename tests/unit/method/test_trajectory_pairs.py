@@ -2,10 +2,10 @@
 
 import pytest
 
-from sweet_rl.credit.trajectory_pairs import check_texts, trajectory_pairs
-from sweet_rl.errors import UserError
-from sweet_rl.log_probs.trajectory_parts import TextMarkup
-from sweet_rl.records import Task, Trajectory
+from sweet_rl.method.trajectory_pairs import check_texts, trajectory_pairs
+from sweet_rl.models.texts.parts import TextMarkup
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import Task, Trajectory
 
 TASK = Task("add one", "def f(x): return x + 1", {"test1": "f(1)"}, id="t")
 OTHER = Task("add two", "def f(x): return x + 2", {"test1": "f(1)"}, id="u")

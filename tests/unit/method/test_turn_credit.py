@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 import torch
 
-from sweet_rl.chat import ChatFormat
-from sweet_rl.credit.critic_types import ChosenCritic, CriticFlags
-from sweet_rl.credit.critics import CheckedCritic
-from sweet_rl.credit.sweet_critic import LogRatioCritic, load_scorer, token_texts
-from sweet_rl.credit.turn_credit import TurnScorer, score_turns_file, taken_turns
-from sweet_rl.errors import UserError
-from sweet_rl.log_probs.privileged_information import with_hint
-from sweet_rl.model_loading import load_frozen, model_path
-from sweet_rl.records import Trajectory, TurnCandidates, read_records
+from sweet_rl.method.critic_types import ChosenCritic, CriticFlags
+from sweet_rl.method.critics import CheckedCritic
+from sweet_rl.method.privileged_information import with_hint
+from sweet_rl.method.sweet_critic import LogRatioCritic, load_scorer, token_texts
+from sweet_rl.method.turn_credit import TurnScorer, score_turns_file, taken_turns
+from sweet_rl.models.texts.chat import ChatFormat
+from sweet_rl.models.weights import load_frozen, model_path
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import Trajectory, TurnCandidates, read_records
 from tests.support.command_line import read_rows, write_rows
 from tests.support.dialogues import graded
 

@@ -6,9 +6,9 @@ from collections import Counter
 
 import pytest
 
-from sweet_rl.credit.turn_pairs import PairSettings, gap_pairs, imitation_pairs, pair_file, turn_pairs
-from sweet_rl.errors import UserError
-from sweet_rl.records import PreferencePair, TurnCandidates, read_records
+from sweet_rl.method.turn_pairs import PairSettings, gap_pairs, imitation_pairs, pair_file, turn_pairs
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import PreferencePair, TurnCandidates, read_records
 from sweet_rl.runs.step import StepSettings
 from tests.support.command_line import write_rows
 

@@ -6,14 +6,14 @@ import threading
 
 import pytest
 
-from sweet_rl.chat import ChatFormat
-from sweet_rl.cli.groups import to_settings
-from sweet_rl.credit.critics import CheckedCritic
-from sweet_rl.credit.value_critic import PictureValueCritic, ValueHeadCritic, _window
-from sweet_rl.log_probs.privileged_information import hint_text
-from sweet_rl.model_loading import model_path
-from sweet_rl.records import TurnCandidates
+from sweet_rl.method.critics import CheckedCritic
+from sweet_rl.method.privileged_information import hint_text
+from sweet_rl.method.value_critic import PictureValueCritic, ValueHeadCritic, _window
+from sweet_rl.models.texts.chat import ChatFormat
+from sweet_rl.models.weights import model_path
+from sweet_rl.runs.cli.groups import to_settings
 from sweet_rl.runs.manifest import DIRECTORY_MANIFEST
+from sweet_rl.runs.records import TurnCandidates
 from sweet_rl.training.settings import PictureSettings
 
 

@@ -8,11 +8,11 @@ import sqlite3
 
 import pytest
 
-from sweet_rl.errors import UserError
 from sweet_rl.models.base import Completion, Sampling
 from sweet_rl.models.cache import DATABASE, CachedModel, CallCache
 from sweet_rl.models.load import load_model
 from sweet_rl.models.settings import CallSettings
+from sweet_rl.runs.errors import UserError
 
 ASKED = [{"role": "user", "content": "how many?"}]
 

@@ -7,11 +7,11 @@ import aiohttp
 import openai
 import pytest
 
-from sweet_rl.errors import UserError
 from sweet_rl.models.base import ModelError
 from sweet_rl.models.failures import CONNECT_SECONDS, transport_error
 from sweet_rl.models.replies import completions
 from sweet_rl.models.servers import LIST_SECONDS, Servers
+from sweet_rl.runs.errors import UserError
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-import sweet_rl.chat
-from sweet_rl.chat import ChatFormat
-from sweet_rl.errors import UserError
-from sweet_rl.model_loading import load_weights
+import sweet_rl.models.texts.chat
+from sweet_rl.models.texts.chat import ChatFormat
+from sweet_rl.models.weights import load_weights
+from sweet_rl.runs.errors import UserError
 from tests.support.tiny_models import save_tiny_chat_model
 
 BYTES = {"empty": b"", "garbage": b"\x00\xff\xfe", "nested": b"[" * 100_000, "list": b"[[1], [2]]", "number": b"7"}
@@ -57,7 +57,7 @@ LOOPS = (
 
 @pytest.mark.parametrize("template", LOOPS)
 def test_a_template_without_end_is_stopped_in_every_thread(template, good, tmp_path, monkeypatch):
-    monkeypatch.setattr(sweet_rl.chat, "TEMPLATE_SECONDS", 0.2)
+    monkeypatch.setattr(sweet_rl.models.texts.chat, "TEMPLATE_SECONDS", 0.2)
     folder = shutil.copytree(good, tmp_path / "model")
     (folder / "chat_template.jinja").write_text(template)
     found: list[str] = []

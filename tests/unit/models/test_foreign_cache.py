@@ -10,9 +10,9 @@ from dataclasses import asdict
 
 import pytest
 
-from sweet_rl.errors import UserError
 from sweet_rl.models.base import Completion
 from sweet_rl.models.cache import DATABASE, CallCache
+from sweet_rl.runs.errors import UserError
 
 REPLY = Completion("yes", [1], [-0.5], "stop")
 

@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from sweet_rl.errors import UserError
 from sweet_rl.models.base import Sampling
 from sweet_rl.models.prefixed import PrefixedModel
 from sweet_rl.models.transformers_local.model import TransformersModel
+from sweet_rl.runs.errors import UserError
 
 ASKED = [{"role": "user", "content": "Write f"}]
 

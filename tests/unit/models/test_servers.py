@@ -5,12 +5,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from sweet_rl.errors import UserError
 from sweet_rl.models import servers as module
 from sweet_rl.models.base import ModelError
 from sweet_rl.models.hostnames import base_url
 from sweet_rl.models.openai_server import OpenAIServer
 from sweet_rl.models.servers import Servers
+from sweet_rl.runs.errors import UserError
 
 
 def test_hostnames_become_urls():

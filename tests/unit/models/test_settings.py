@@ -5,10 +5,10 @@ import asyncio
 import pytest
 import torch
 
-from sweet_rl.cli import to_settings
-from sweet_rl.errors import UserError
 from sweet_rl.models.load import load_model
 from sweet_rl.models.settings import CallSettings, ModelSettings
+from sweet_rl.runs.cli import to_settings
+from sweet_rl.runs.errors import UserError
 
 
 def test_a_manifest_has_the_request_fields_and_the_number_format_and_not_where_a_model_runs(monkeypatch):

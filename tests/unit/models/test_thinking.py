@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from sweet_rl.chat import ChatFormat, parts_text
-from sweet_rl.domains import AnswerEnvironment, LLMHuman
+from sweet_rl.dialogues import AnswerEnvironment, LLMHuman
 from sweet_rl.models.base import Completion
+from sweet_rl.models.texts.chat import ChatFormat, parts_text
 from sweet_rl.models.thinking import without_thinking
-from sweet_rl.records import Task
+from sweet_rl.runs.records import Task
 from tests.support.chat_families import small_tokenizer
 
 THOUGHT = "<think>\nI could say I WANT TO ANSWER: now.\n</think>\n\n"

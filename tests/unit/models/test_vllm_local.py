@@ -9,9 +9,9 @@ from types import ModuleType, SimpleNamespace
 import pytest
 import torch
 
-from sweet_rl.errors import UserError
 from sweet_rl.models import vllm_local
 from sweet_rl.models.vllm_local import VLLMModel, memory_share
+from sweet_rl.runs.errors import UserError
 
 
 @pytest.fixture

@@ -10,11 +10,10 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from sweet_rl import model_loading
-from sweet_rl.errors import UserError
-from sweet_rl.model_loading import check_loadable, gpus_for, load_frozen, load_weights, parameter_count, visible_groups
-from sweet_rl.models import vllm_local
+from sweet_rl.models import vllm_local, weights
 from sweet_rl.models.vllm_local import parallel_sizes
+from sweet_rl.models.weights import check_loadable, gpus_for, load_frozen, load_weights, parameter_count, visible_groups
+from sweet_rl.runs.errors import UserError
 
 GIB = 2**30
 NODE = [80 * GIB] * 8
@@ -107,8 +106,8 @@ def gpus(monkeypatch):
 
     def see(count: int, memory: float = 80 * GIB, names: str | None = None) -> None:
         monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
-        monkeypatch.setattr(model_loading, "gpu_memory", lambda free=False: [memory] * count)
-        monkeypatch.setattr(vllm_local, "gpu_memory", model_loading.gpu_memory)
+        monkeypatch.setattr(weights, "gpu_memory", lambda free=False: [memory] * count)
+        monkeypatch.setattr(vllm_local, "gpu_memory", weights.gpu_memory)
         monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
         if names is not None:
             monkeypatch.setenv("CUDA_VISIBLE_DEVICES", names)
@@ -134,9 +133,9 @@ def test_vllm_gets_as_many_engines_as_the_gpus_hold(gpus, tiny_chat_model):
 
 @pytest.mark.parametrize("free, expected", [([], False), ([9e5], False), ([1e6] * 2, False), ([2e5] * 2, True)])
 def test_a_model_is_divided_if_one_gpu_of_several_is_too_small(monkeypatch, free, expected):
-    monkeypatch.setattr(model_loading, "gpu_memory", lambda **_: free)
-    monkeypatch.setattr(model_loading, "parameter_count", lambda path: 100_000)
-    assert model_loading.needs_several_gpus("any", torch.float32) is expected
+    monkeypatch.setattr(weights, "gpu_memory", lambda **_: free)
+    monkeypatch.setattr(weights, "parameter_count", lambda path: 100_000)
+    assert weights.needs_several_gpus("any", torch.float32) is expected
 
 
 def test_a_critic_file_in_the_place_of_a_model_is_told_its_flag():

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from sweet_rl.credit.sweet_critic import seed_of
-from sweet_rl.errors import UserError
 from sweet_rl.evaluation import budget
 from sweet_rl.evaluation.graded_file import read_graded
+from sweet_rl.method.sweet_critic import seed_of
 from sweet_rl.runs.directory import directory_manifest
+from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.run import open_run
 from sweet_rl.runs.shards import gather
 from sweet_rl.runs.step import run_step

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from sweet_rl.errors import UserError
 from sweet_rl.runs import manifest
 from sweet_rl.runs.directory import directory_manifest
+from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.run import open_run
 
 OLD, NEW = {"k": 1}, {"k": 2}

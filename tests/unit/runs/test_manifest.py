@@ -5,9 +5,9 @@ import time
 import pytest
 
 import sweet_rl
-from sweet_rl.cli import run
-from sweet_rl.errors import UserError
 from sweet_rl.runs import manifest
+from sweet_rl.runs.cli import run
+from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.manifest import Manifest, hash_input, manifest_of, read_manifest
 from sweet_rl.runs.run import open_run
 

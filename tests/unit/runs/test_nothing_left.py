@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from sweet_rl.cli import run
-from sweet_rl.errors import UserError
+from sweet_rl.runs.cli import run
 from sweet_rl.runs.directory import directory_manifest
+from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.manifest import read_manifest
 from sweet_rl.runs.run import open_run
 from sweet_rl.runs.step import run_step

@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from sweet_rl.cli import run
-from sweet_rl.domains import AnswerEnvironment
-from sweet_rl.errors import NothingMade, UserError
+from sweet_rl.dialogues import AnswerEnvironment
 from sweet_rl.integrations.logs import import_dialogues
-from sweet_rl.records import PreferencePair, Trajectory, read_records
+from sweet_rl.runs.cli import run
+from sweet_rl.runs.errors import NothingMade, UserError
 from sweet_rl.runs.manifest import read_manifest
+from sweet_rl.runs.records import PreferencePair, Trajectory, read_records
 from sweet_rl.runs.run import open_run
 from sweet_rl.runs.step import StepSettings, run_step
 from tests.support.command_line import call, read_rows, write_rows

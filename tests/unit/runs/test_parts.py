@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sweet_rl.errors import UserError
+from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.parts import run_parts
 from sweet_rl.runs.run import open_run
 from sweet_rl.runs.shards import shard_of

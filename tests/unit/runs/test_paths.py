@@ -5,8 +5,8 @@ import os
 
 import pytest
 
-from sweet_rl.errors import UserError
 from sweet_rl.runs.directory import directory_manifest
+from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.paths import check_paths
 from sweet_rl.runs.run import open_run
 from sweet_rl.runs.shards import gather

@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from sweet_rl.progress import progress_bar
+from sweet_rl.runs.progress import progress_bar
 
 
 @pytest.fixture

@@ -11,14 +11,14 @@ from urllib.parse import quote
 
 import pytest
 
-from sweet_rl.cli.process import command_line, note_command_line, redact_output
-from sweet_rl.errors import ItemError, UserError
 from sweet_rl.models.base import ModelError
 from sweet_rl.models.hostnames import api_key, base_url, split_hostnames
 from sweet_rl.models.replies import completions
 from sweet_rl.models.settings import ModelSettings
-from sweet_rl.redaction import redacted, redacted_values
+from sweet_rl.runs.cli.process import command_line, note_command_line, redact_output
+from sweet_rl.runs.errors import ItemError, UserError
 from sweet_rl.runs.manifest import Manifest
+from sweet_rl.runs.redaction import redacted, redacted_values
 
 KEYS = ["sk-plain0123", "sk-\"quote\\back/slash'", "sk-%41+b&<c>=;?#@x", "sk-schlüssel-鍵-\U0001f511"]
 SPELLINGS = {
@@ -119,7 +119,7 @@ def test_log_records_and_tracebacks_hold_no_key(monkeypatch, caplog):
 def test_an_unexpected_error_of_a_script_is_printed_without_the_key(where, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", KEYS[0])
     code = f"""import os, threading
-from sweet_rl.cli.process import redact_output
+from sweet_rl.runs.cli.process import redact_output
 redact_output()
 def fail():
     raise ValueError("with " + os.environ["OPENAI_API_KEY"]) from KeyError(os.environ["OPENAI_API_KEY"])

@@ -3,8 +3,8 @@ import os
 
 import pytest
 
-from sweet_rl.errors import RecordError, UserError
 from sweet_rl.runs.directory import directory_manifest
+from sweet_rl.runs.errors import RecordError, UserError
 from sweet_rl.runs.manifest import hash_input
 from sweet_rl.runs.run import check_output, open_run
 from sweet_rl.runs.texts import write_texts

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sweet_rl.errors import UserError
 from sweet_rl.evaluation.budget import behind, cost_of, dialogues_in
+from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.run import open_run
 from sweet_rl.runs.shards import gather, shard_of
 from tests.support.command_line import read_rows

@@ -5,9 +5,9 @@ import json
 
 import pytest
 
-from sweet_rl.cli import to_settings
-from sweet_rl.errors import ItemError, UserError
-from sweet_rl.records import scan_rows
+from sweet_rl.runs.cli import to_settings
+from sweet_rl.runs.errors import ItemError, UserError
+from sweet_rl.runs.records import scan_rows
 from sweet_rl.runs.run import open_run
 from sweet_rl.runs.shards import gather, shard_of
 from sweet_rl.runs.step import StepSettings, as_they_finish, run_step, write_results

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from sweet_rl.errors import UserError
 from sweet_rl.evaluation.comparison_files import ComparisonSettings, compare_files
 from sweet_rl.evaluation.graded_file import read_graded
 from sweet_rl.runs.directory import directory_manifest
+from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.manifest import manifest_of, read_manifest
 from sweet_rl.runs.run import open_run
 from sweet_rl.runs.texts import replace_text

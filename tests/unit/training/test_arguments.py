@@ -6,7 +6,7 @@ import pytest
 import torch
 from transformers import get_scheduler
 
-from sweet_rl.errors import UserError
+from sweet_rl.runs.errors import UserError
 from sweet_rl.training.arguments import ACTIVATION_CHECKPOINTING, divided_batch, training_arguments, weights_dtype
 from sweet_rl.training.settings import TrainingSettings
 

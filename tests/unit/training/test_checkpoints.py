@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from sweet_rl.errors import UserError
+from sweet_rl.runs.errors import UserError
 from sweet_rl.training.checkpoints import (
     COMPLETE,
     CheckpointSchedule,

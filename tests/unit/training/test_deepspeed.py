@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from sweet_rl.errors import UserError
+from sweet_rl.runs.errors import UserError
 from sweet_rl.training.deepspeed import SeparateSteps, deepspeed_config, name_lone_process
 from sweet_rl.training.settings import TrainingSettings
 

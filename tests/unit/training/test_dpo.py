@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 
-from sweet_rl.log_probs.rows import EncodedText
+from sweet_rl.models.log_probs.rows import EncodedText
 from sweet_rl.training.dpo import preference_objective
 from sweet_rl.training.examples import PreferenceExamples
 from sweet_rl.training.settings import PreferenceSettings

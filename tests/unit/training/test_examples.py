@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sweet_rl.chat import ChatFormat
-from sweet_rl.credit.candidate_parts import prompt_parts
-from sweet_rl.errors import UserError
-from sweet_rl.records import PreferencePair, Task, Trajectory, TurnCandidates
+from sweet_rl.method.candidate_parts import prompt_parts
+from sweet_rl.models.texts.chat import ChatFormat
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import PreferencePair, Task, Trajectory, TurnCandidates
 from sweet_rl.training.examples import (
     DROPPED,
     EQUAL,

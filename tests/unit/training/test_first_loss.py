@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from sweet_rl.errors import UserError
+from sweet_rl.runs.errors import UserError
 from sweet_rl.training.first_loss import check_first, has_dropout
 from sweet_rl.training.lora import with_adapter
 from tests.support.tiny_models import tiny_model

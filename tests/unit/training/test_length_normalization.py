@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from sweet_rl.log_probs.length_normalization import token_weights
+from sweet_rl.training.length_normalization import token_weights
 
 # Text 0: turns of 1 and 3 tokens. Text 1: one turn of 2 tokens.
 TEXT = torch.tensor([0, 0, 0, 0, 1, 1])

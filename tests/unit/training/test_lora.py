@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 import torch
 
-from sweet_rl.errors import UserError
-from sweet_rl.log_probs.logps import completion_logps
-from sweet_rl.log_probs.rows import lay_out
-from sweet_rl.log_probs.shared_prefix import share_prompts
-from sweet_rl.log_probs.value_head import attach_value_head, load_value_model
-from sweet_rl.model_loading import load_weights
+from sweet_rl.models.log_probs.logps import completion_logps
+from sweet_rl.models.log_probs.rows import lay_out
+from sweet_rl.models.log_probs.shared_prefix import share_prompts
+from sweet_rl.models.log_probs.value_head import attach_value_head, load_value_model
+from sweet_rl.models.weights import load_weights
+from sweet_rl.runs.errors import UserError
 from sweet_rl.training.lora import merge_adapter, with_adapter
 from tests.support.tiny_models import tiny_model
-from tests.unit.log_probs.test_logps import dialogue_texts
+from tests.unit.models.log_probs.test_logps import dialogue_texts
 
 pytest.importorskip("peft")
 

@@ -9,9 +9,9 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from sweet_rl.log_probs.logps import completion_logps
-from sweet_rl.log_probs.rows import EncodedText, lay_out
-from sweet_rl.log_probs.shared_prefix import share_prompts
+from sweet_rl.models.log_probs.logps import completion_logps
+from sweet_rl.models.log_probs.rows import EncodedText, lay_out
+from sweet_rl.models.log_probs.shared_prefix import share_prompts
 from sweet_rl.training.lora import with_adapter
 from sweet_rl.training.memory import (
     LLAMA_1B,

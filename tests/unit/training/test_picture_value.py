@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from sweet_rl.errors import UserError
-from sweet_rl.records import Task, Trajectory
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import Task, Trajectory
 from sweet_rl.training.examples import DROPPED, EQUAL
 from sweet_rl.training.picture_value import (
     NO_PICTURE,
@@ -21,7 +21,7 @@ from sweet_rl.training.picture_value import (
 from sweet_rl.training.settings import PictureSettings, ValueSettings
 
 pytest.importorskip("PIL.Image", reason="needs: pip install -e '.[frontend]'")
-from tests.unit.log_probs.test_vision import dialogue, png  # noqa: E402
+from tests.unit.models.log_probs.test_vision import dialogue, png  # noqa: E402
 
 
 def graded(page: str, reward: float, said: str, sample: int) -> Trajectory:

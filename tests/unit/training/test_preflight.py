@@ -11,10 +11,10 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from sweet_rl import preflight
-from sweet_rl.errors import UserError
-from sweet_rl.preflight import Preflight, PreflightSettings, check_on_hub, check_tasks, processes_of
+from sweet_rl.runs.errors import UserError
+from sweet_rl.training import preflight
 from sweet_rl.training.memory import LLAMA_8B, TrainingSetup, training_memory
+from sweet_rl.training.preflight import Preflight, PreflightSettings, check_on_hub, check_tasks, processes_of
 from tests.support.api_server import MODEL, ApiServer, refusal
 from tests.support.hub_server import HubServer, use_hub
 
@@ -94,7 +94,7 @@ def test_a_gpu_that_the_driver_has_and_torch_cannot_use_is_refused(tmp_path, mon
 def test_every_process_of_a_training_needs_a_gpu(monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     monkeypatch.setattr("torch.cuda.get_device_name", lambda _: "H100")
-    monkeypatch.setattr("sweet_rl.model_loading.gpu_memory", lambda free: [80 * 10**9] * 8)
+    monkeypatch.setattr("sweet_rl.models.weights.gpu_memory", lambda free: [80 * 10**9] * 8)
     assert "can use 8 (H100)" in checks(launch="torchrun --nproc_per_node 4", at_once=2).check_gpus()
     with pytest.raises(UserError, match="16 processes for 8 GPUs"):
         checks(launch="torchrun --nproc_per_node 8", at_once=2).check_gpus()
@@ -109,7 +109,7 @@ def test_a_folder_needs_its_configuration_and_all_its_weights(tiny_chat_model, t
 
 
 def test_a_large_model_needs_a_gpu(tiny_chat_model, monkeypatch):
-    monkeypatch.setattr("sweet_rl.model_loading.parameter_count", lambda _: 8 * 10**9)
+    monkeypatch.setattr("sweet_rl.models.weights.parameter_count", lambda _: 8 * 10**9)
     with pytest.raises(UserError, match="8.0 billion weights, and torch can use no GPU"):
         checks().check_model(tiny_chat_model)
     assert "can be read" in checks(cpu=True).check_model(tiny_chat_model)

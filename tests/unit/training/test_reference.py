@@ -8,11 +8,11 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from sweet_rl.log_probs.logps import score_texts
-from sweet_rl.log_probs.rows import EncodedText
+from sweet_rl.models.log_probs.logps import score_texts
+from sweet_rl.models.log_probs.rows import EncodedText
 from sweet_rl.training.reference import reference_logps
 from tests.support.tiny_models import tiny_model
-from tests.unit.log_probs.test_logps import dialogue_texts
+from tests.unit.models.log_probs.test_logps import dialogue_texts
 
 
 @pytest.fixture(scope="module")

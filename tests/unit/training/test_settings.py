@@ -6,8 +6,8 @@ from dataclasses import asdict
 
 import pytest
 
-from sweet_rl.cli import to_settings
-from sweet_rl.errors import UserError
+from sweet_rl.runs.cli import to_settings
+from sweet_rl.runs.errors import UserError
 from sweet_rl.training.settings import (
     DataSettings,
     PictureSettings,

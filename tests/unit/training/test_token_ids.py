@@ -2,12 +2,12 @@
 
 import pytest
 
-from sweet_rl.chat import ChatFormat
-from sweet_rl.credit.candidate_texts import encoded_candidates
-from sweet_rl.errors import UserError
+from sweet_rl.method.candidate_texts import encoded_candidates
 from sweet_rl.models.base import ModelError
 from sweet_rl.models.replies import completions
-from sweet_rl.records import PreferencePair, Trajectory, TurnCandidates
+from sweet_rl.models.texts.chat import ChatFormat
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import PreferencePair, Trajectory, TurnCandidates
 from sweet_rl.training.examples import encode_pairs, encode_trajectories
 from sweet_rl.training.settings import DataSettings
 from tests.support.tiny_models import save_tiny_chat_model

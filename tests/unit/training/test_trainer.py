@@ -13,7 +13,7 @@ import torch
 import transformers
 from torch.nn.modules.module import _IncompatibleKeys
 
-from sweet_rl.errors import UserError
+from sweet_rl.runs.errors import UserError
 from sweet_rl.training.arguments import training_arguments
 from sweet_rl.training.batches import FILLER
 from sweet_rl.training.order import epoch_order

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from sweet_rl.log_probs.rows import EncodedText
+from sweet_rl.models.log_probs.rows import EncodedText
 from sweet_rl.training.examples import DialogueExamples, PreferenceExamples
 from sweet_rl.training.rejection_fine_tuning import imitation_objective
 from sweet_rl.training.settings import ValueSettings

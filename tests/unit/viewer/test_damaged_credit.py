@@ -2,7 +2,7 @@
 
 import pytest
 
-from sweet_rl.errors import UserError
+from sweet_rl.runs.errors import UserError
 from sweet_rl.viewer.credit_file import CreditFile
 from tests.support.command_line import write_rows
 

@@ -5,14 +5,14 @@ from dataclasses import replace
 
 import pytest
 
-from sweet_rl.chat import ChatFormat
-from sweet_rl.credit.critic_types import ChosenCritic, CriticFlags
-from sweet_rl.credit.ranking import ranked
-from sweet_rl.credit.turn_pairs import turn_pairs
-from sweet_rl.errors import UserError
 from sweet_rl.evaluation.statistics import bootstrap_interval
-from sweet_rl.model_loading import model_path
-from sweet_rl.records import Trajectory, TurnCandidates
+from sweet_rl.method.critic_types import ChosenCritic, CriticFlags
+from sweet_rl.method.ranking import ranked
+from sweet_rl.method.turn_pairs import turn_pairs
+from sweet_rl.models.texts.chat import ChatFormat
+from sweet_rl.models.weights import model_path
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import Trajectory, TurnCandidates
 from sweet_rl.viewer.html_file import json_text
 from sweet_rl.viewer.show import ViewSettings, open_collection
 from tests.support.command_line import write_rows
@@ -133,7 +133,7 @@ def test_credit_is_computed_once_and_continued(files, tmp_path, capsys):
 def test_a_critic_of_a_file_gives_credit_per_turn(files, tmp_path):
     (tmp_path / "short.py").write_text(
         "from dataclasses import dataclass\n"
-        "from sweet_rl.credit.critics import CriticType\n"
+        "from sweet_rl.method.critics import CriticType\n"
         "@dataclass\nclass Settings:\n    pass\n"
         "class Short:\n    def __init__(self, settings):\n        pass\n"
         "    def scores(self, records):\n"

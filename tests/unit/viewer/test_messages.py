@@ -2,7 +2,7 @@
 
 import pytest
 
-from sweet_rl.log_probs.privileged_information import hint_text
+from sweet_rl.method.privileged_information import hint_text
 from sweet_rl.viewer.messages import messages_of
 
 SAID = [("user", "Hello\nthere"), ("assistant", "A question?"), ("user", "An answer.")]

@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
-from sweet_rl.errors import UserError
 from sweet_rl.evaluation.comparison import compare
 from sweet_rl.evaluation.graded_file import read_graded
+from sweet_rl.runs.errors import UserError
 from sweet_rl.viewer.report import ReportSettings, report_page, write_report
 from sweet_rl.viewer.report_charts import Chart, Series, tag, ticks
 from sweet_rl.viewer.report_dialogues import choose, grouped, settings_of_credit, side_by_side

@@ -3,8 +3,8 @@
 import pytest
 from transformers import AutoModelForCausalLM
 
-from sweet_rl.chat import ChatFormat
-from sweet_rl.model_loading import model_path
+from sweet_rl.models.texts.chat import ChatFormat
+from sweet_rl.models.weights import model_path
 
 pytestmark = pytest.mark.parametrize("name", ["mini", "mini_hard"])
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from sweet_rl.errors import UserError
-from sweet_rl.rendering import fetch
+from sweet_rl.isolation.rendering import fetch
+from sweet_rl.runs.errors import UserError
 
 
 @pytest.mark.slow

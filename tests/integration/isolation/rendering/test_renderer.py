@@ -88,7 +88,7 @@ def test_what_moves_is_drawn_where_it_ends_or_where_it_began(alone):
 
 
 def test_the_cut_stylesheet_draws_what_the_whole_one_draws(renderer, monkeypatch):
-    from sweet_rl.rendering import outside
+    from sweet_rl.isolation.rendering import outside
 
     page = (
         f"{TAILWIND}<body class='BG-GRAY-100 sm:bg-red-200 xl:container mx-auto'><ul class='list-disc space-y-4 group'>"
@@ -179,10 +179,11 @@ def test_a_page_on_a_machine_that_stands_still_is_a_failure_of_the_machine(alone
 def test_browsers_end_with_a_process_that_is_killed_and_their_files_go():
     psutil = pytest.importorskip("psutil", reason="pages need: pip install -e '.[frontend]'")
     renderer_or_skip()
-    from sweet_rl.rendering.driver import LONGEST_TEMPORARY
+    from sweet_rl.isolation.rendering.driver import LONGEST_TEMPORARY
 
     program = (
-        "from sweet_rl.rendering.renderer import PageRenderer\nimport time\nr = PageRenderer(1)\nr.render('<p>')\n"
+        "from sweet_rl.isolation.rendering.renderer import PageRenderer\nimport time\n"
+        "r = PageRenderer(1)\nr.render('<p>')\n"
         "print('drawn', flush=True)\ntime.sleep(60)"
     )
     # The longest path of a temporary folder with which Chromium starts in it.

@@ -12,10 +12,10 @@ import pytest
 
 from benchmarks.attack_answers import ATTACKS, CALLS, REFERENCE, WRONG
 from benchmarks.soak_grading import left, soak
-from sweet_rl.domains.backend.hidden_tests import CodeGrader
-from sweet_rl.records import Task
+from sweet_rl.dialogues.backend.hidden_tests import CodeGrader
+from sweet_rl.runs.records import Task
 from tests.support.grading import grade, reasons
-from tests.unit.sandbox.test_sandbox import levels
+from tests.unit.isolation.sandbox.test_sandbox import levels
 
 TASK = Task("", REFERENCE, CALLS)
 SECRET = "CANARY-77aa"

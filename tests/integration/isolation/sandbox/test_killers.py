@@ -10,9 +10,9 @@ from itertools import cycle
 
 import pytest
 
-from sweet_rl.domains.backend.hidden_tests import CodeGrader
-from sweet_rl.records import Task
-from tests.unit.sandbox.test_sandbox import levels
+from sweet_rl.dialogues.backend.hidden_tests import CodeGrader
+from sweet_rl.runs.records import Task
+from tests.unit.isolation.sandbox.test_sandbox import levels
 
 HONEST = "import os\ndef f(x):\n    return x + 1"
 LOOKS_ROUND = "import os\ndef f(x):\n    return x + 1 if os.listdir('.') == [] else 0"

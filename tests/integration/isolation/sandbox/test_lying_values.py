@@ -5,8 +5,8 @@ The liars know what is expected (5) and say it wherever they are asked.
 
 import pytest
 
-from sweet_rl.domains.backend.hidden_tests import CodeGrader
-from sweet_rl.domains.backend.released_rules import PaperGrader
+from sweet_rl.dialogues.backend.hidden_tests import CodeGrader
+from sweet_rl.dialogues.backend.released_rules import PaperGrader
 from tests.support.grading import grade
 
 CODE = """

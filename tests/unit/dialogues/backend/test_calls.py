@@ -2,10 +2,10 @@
 
 import pytest
 
-from sweet_rl.domains.backend.calls import read_tests
-from sweet_rl.domains.backend.environment import check_tasks
-from sweet_rl.domains.backend.hidden_tests import CodeGrader
-from sweet_rl.records import Task
+from sweet_rl.dialogues.backend.calls import read_tests
+from sweet_rl.dialogues.backend.environment import check_tasks
+from sweet_rl.dialogues.backend.hidden_tests import CodeGrader
+from sweet_rl.runs.records import Task
 from tests.support.grading import grade
 
 REFERENCE = """

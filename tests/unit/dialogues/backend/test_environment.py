@@ -2,11 +2,11 @@
 
 import pytest
 
-from sweet_rl.domains.backend.environment import DOMAIN, CodeGrading
-from sweet_rl.domains.backend.released_rules import PaperGrader
-from sweet_rl.errors import UserError
+from sweet_rl.dialogues.backend.environment import DOMAIN, CodeGrading
+from sweet_rl.dialogues.backend.released_rules import PaperGrader
 from sweet_rl.models.base import Completion
-from sweet_rl.records import Task
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import Task
 
 TASK = Task("Sum a list {max_turns}: def f(x)", "def f(x): return sum(x)", {"t": "f([1])"})
 

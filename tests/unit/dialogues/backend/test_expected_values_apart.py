@@ -2,8 +2,8 @@
 
 import pytest
 
-from sweet_rl.domains.backend.hidden_tests import CodeGrader
-from sweet_rl.domains.backend.released_rules import PaperGrader
+from sweet_rl.dialogues.backend.hidden_tests import CodeGrader
+from sweet_rl.dialogues.backend.released_rules import PaperGrader
 from tests.support.grading import grade
 
 REFERENCE = """import math; ALSO = "zq77also"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sweet_rl.domains.backend.extract_code import (
+from sweet_rl.dialogues.backend.extract_code import (
     _fenced_blocks,
     call_prelude,
     code_candidates,

@@ -5,7 +5,7 @@ import itertools
 
 import pytest
 
-from sweet_rl.domains.backend.extract_code import code_candidates
+from sweet_rl.dialogues.backend.extract_code import code_candidates
 
 SOLUTION = (
     "import math\n\ndef f(x, y=1):\n    '''Why: ``x``.'''\n    if x:\n        pass  # nothing\n"

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from sweet_rl.domains.frontend.cosine_similarity import PageGrader, cosine
-from sweet_rl.domains.frontend.embedding_cache import EmbeddingCache
-from sweet_rl.domains.frontend.extract_page import answered_page, extract_page, without_pages
-from sweet_rl.errors import UserError
-from sweet_rl.records import Task
-from sweet_rl.rendering.renderer import Rendered
+from sweet_rl.dialogues.frontend.cosine_similarity import PageGrader, cosine
+from sweet_rl.dialogues.frontend.embedding_cache import EmbeddingCache
+from sweet_rl.dialogues.frontend.extract_page import answered_page, extract_page, without_pages
+from sweet_rl.isolation.rendering.renderer import Rendered
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import Task
 
 PAGE = "<html><body style='background:#204080'><h1 style='color:white'>Hello</h1></body></html>"
 OTHER = "<html><body><p>Something else</p><div style='width:600px;height:400px;background:red'></div></body></html>"

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from sweet_rl.domains.frontend import encoders
-from sweet_rl.domains.frontend.encoders import CLIP, load_encoder
-from sweet_rl.errors import UserError
+from sweet_rl.dialogues.frontend import encoders
+from sweet_rl.dialogues.frontend.encoders import CLIP, load_encoder
+from sweet_rl.runs.errors import UserError
 from tests.support.http_handler import ReplyHandler
 
 transformers = pytest.importorskip("transformers")

@@ -2,12 +2,12 @@
 
 import pytest
 
-from sweet_rl.domains.frontend.environment import DOMAIN, FrontendEnvironment, PageGrading
-from sweet_rl.domains.frontend.vision_human import newest_draft
-from sweet_rl.errors import UserError
+from sweet_rl.dialogues.frontend.environment import DOMAIN, FrontendEnvironment, PageGrading
+from sweet_rl.dialogues.frontend.vision_human import newest_draft
+from sweet_rl.isolation.rendering.renderer import PageRenderer
 from sweet_rl.models.base import Completion
-from sweet_rl.records import Task
-from sweet_rl.rendering.renderer import PageRenderer
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import Task
 
 PAGE, OTHER = "<html><body>one</body></html>", "<html><body>two</body></html>"
 TASK = Task("A page for a bakery.", PAGE)

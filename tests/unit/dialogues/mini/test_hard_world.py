@@ -5,12 +5,12 @@ import random
 
 import pytest
 
-from sweet_rl.domains.backend.hidden_tests import CodeGrader
-from sweet_rl.mini.human import MiniHuman, answer
-from sweet_rl.mini.oracle import normalised, topic_of, usefulness
-from sweet_rl.mini.tasks import family_of, make_tasks, rules_of, source
-from sweet_rl.mini.worlds import HARD, QUICK, TOPIC_BY_NAME, world_of
-from sweet_rl.records import Task
+from sweet_rl.dialogues.backend.hidden_tests import CodeGrader
+from sweet_rl.dialogues.mini.human import MiniHuman, answer
+from sweet_rl.dialogues.mini.oracle import normalised, topic_of, usefulness
+from sweet_rl.dialogues.mini.tasks import family_of, make_tasks, rules_of, source
+from sweet_rl.dialogues.mini.worlds import HARD, QUICK, TOPIC_BY_NAME, world_of
+from sweet_rl.runs.records import Task
 
 MINI = {
     "family": "hotel_bill",

@@ -3,9 +3,9 @@ import random
 
 import pytest
 
-from sweet_rl.errors import UserError
-from sweet_rl.mini.human import UNKNOWN, MiniHuman, answer
-from sweet_rl.records import Task
+from sweet_rl.dialogues.mini.human import UNKNOWN, MiniHuman, answer
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import Task
 
 PARKING = {"family": "parking_fee", "rules": [["allowance", 0, 2, 5], ["rate", 0, 4, 5], ["cap", 0, 30, 5]]}
 RATE, CAP, CHILD = "What is the price of one unit?", "Is there a maximum?", "Who is going to use it?"

@@ -7,14 +7,14 @@ import random
 
 import pytest
 
-from sweet_rl.domains.simulated_human import LLMHuman
-from sweet_rl.mini.human import answer
-from sweet_rl.mini.human_server import reply_to
-from sweet_rl.mini.tasks import make_tasks
-from sweet_rl.mini.worlds import HARD, TOPIC_BY_NAME
+from sweet_rl.dialogues.mini.human import answer
+from sweet_rl.dialogues.mini.human_server import reply_to
+from sweet_rl.dialogues.mini.tasks import make_tasks
+from sweet_rl.dialogues.mini.worlds import HARD, TOPIC_BY_NAME
+from sweet_rl.dialogues.prompts import load_prompt
+from sweet_rl.dialogues.simulated_human import LLMHuman
 from sweet_rl.models.base import Completion
-from sweet_rl.prompts import load_prompt
-from sweet_rl.records import Task
+from sweet_rl.runs.records import Task
 
 
 def prompt_of(task: Task, dialogue: list[dict]) -> str:

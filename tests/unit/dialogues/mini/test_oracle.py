@@ -1,8 +1,8 @@
 import pytest
 
-from sweet_rl.mini.oracle import label_turn, told_topics, topic_of, usefulness
-from sweet_rl.mini.topics import TOPICS
-from sweet_rl.records import Task
+from sweet_rl.dialogues.mini.oracle import label_turn, told_topics, topic_of, usefulness
+from sweet_rl.dialogues.mini.topics import TOPICS
+from sweet_rl.runs.records import Task
 
 PARKING = {"family": "parking_fee", "rules": [["allowance", 0, 2, 5], ["rate", 0, 4, 5], ["cap", 0, 30, 5]]}
 RATE, CAP, CHILD = "What is the price of one unit?", "Is there a maximum?", "Who is going to use it?"

@@ -2,7 +2,7 @@ import random
 
 import pytest
 
-from sweet_rl.mini.tasks import (
+from sweet_rl.dialogues.mini.tasks import (
     Rule,
     compiled,
     draw_rules,
@@ -12,8 +12,8 @@ from sweet_rl.mini.tasks import (
     rules_of,
     source,
 )
-from sweet_rl.mini.topics import FAMILIES
-from sweet_rl.mini.worlds import TOPIC_BY_NAME
+from sweet_rl.dialogues.mini.topics import FAMILIES
+from sweet_rl.dialogues.mini.worlds import TOPIC_BY_NAME
 from tests.support.command_line import call, read_rows
 
 

@@ -8,8 +8,8 @@ import json
 
 import pytest
 
-from sweet_rl.mini.tasks import make_tasks
-from sweet_rl.mini.worlds import HARD
+from sweet_rl.dialogues.mini.tasks import make_tasks
+from sweet_rl.dialogues.mini.worlds import HARD
 
 
 def digest(rows) -> str:

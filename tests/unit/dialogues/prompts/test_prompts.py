@@ -2,9 +2,9 @@
 
 import pytest
 
-from sweet_rl.domains.simulated_human import PROMPT_VALUES
-from sweet_rl.errors import UserError
-from sweet_rl.prompts import fill, load_prompt
+from sweet_rl.dialogues.prompts import fill, load_prompt
+from sweet_rl.dialogues.simulated_human import PROMPT_VALUES
+from sweet_rl.runs.errors import UserError
 
 
 def test_the_packages_own_prompts_hold_what_is_filled_in():

@@ -12,9 +12,9 @@ from itertools import product
 
 import pytest
 
-from sweet_rl.domains.backend.released_rules import equal_as_released
-from sweet_rl.sandbox.encode import Unserialisable, encode
-from sweet_rl.sandbox.values import decode, preview, same
+from sweet_rl.dialogues.backend.released_rules import equal_as_released
+from sweet_rl.isolation.sandbox.encode import Unserialisable, encode
+from sweet_rl.isolation.sandbox.values import decode, preview, same
 
 NAN = float("nan")
 

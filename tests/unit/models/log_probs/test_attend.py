@@ -8,11 +8,11 @@ import torch.nn.functional as F
 from torch._dynamo.testing import CompileCounter
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
-from sweet_rl.log_probs import row_attention
-from sweet_rl.log_probs.attend import attend_flex, attend_masked
-from sweet_rl.log_probs.row_attention import BLOCK, RowAttention
-from sweet_rl.log_probs.rows import EncodedText, lay_out
-from sweet_rl.log_probs.segments import Segments
+from sweet_rl.models.log_probs import row_attention
+from sweet_rl.models.log_probs.attend import attend_flex, attend_masked
+from sweet_rl.models.log_probs.row_attention import BLOCK, RowAttention
+from sweet_rl.models.log_probs.rows import EncodedText, lay_out
+from sweet_rl.models.log_probs.segments import Segments
 
 HEADS, KEY_HEADS, SIZE = 4, 2, 8
 

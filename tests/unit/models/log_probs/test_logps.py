@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from sweet_rl.log_probs import projection
-from sweet_rl.log_probs.logps import batches_by_tokens, completion_logps, score_texts
-from sweet_rl.log_probs.rows import EncodedText, lay_out
-from sweet_rl.log_probs.shared_prefix import FAMILIES, share_prompts
+from sweet_rl.models.log_probs import projection
+from sweet_rl.models.log_probs.logps import batches_by_tokens, completion_logps, score_texts
+from sweet_rl.models.log_probs.rows import EncodedText, lay_out
+from sweet_rl.models.log_probs.shared_prefix import FAMILIES, share_prompts
 from tests.support.tiny_models import VOCABULARY, tiny_model
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from sweet_rl.log_probs.logps import completion_logps
-from sweet_rl.log_probs.projection import projection_replaced, wide_projection
-from sweet_rl.log_probs.rows import lay_out
+from sweet_rl.models.log_probs.logps import completion_logps
+from sweet_rl.models.log_probs.projection import projection_replaced, wide_projection
+from sweet_rl.models.log_probs.rows import lay_out
 from tests.support.tiny_models import tiny_model
-from tests.unit.log_probs.test_logps import dialogue_texts
+from tests.unit.models.log_probs.test_logps import dialogue_texts
 
 
 def linear(bias: bool = True, dtype: torch.dtype = torch.bfloat16) -> tuple[torch.nn.Linear, torch.Tensor]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from sweet_rl.errors import UserError
-from sweet_rl.log_probs.row_attention import RowAttention
-from sweet_rl.log_probs.rows import Block, EncodedText, blocks_of, lay_out, pack, sum_by_text
+from sweet_rl.models.log_probs.row_attention import RowAttention
+from sweet_rl.models.log_probs.rows import Block, EncodedText, blocks_of, lay_out, pack, sum_by_text
+from sweet_rl.runs.errors import UserError
 
 
 def text(ids, train) -> EncodedText:

@@ -7,12 +7,12 @@ import pytest
 import torch
 from accelerate.utils import send_to_device
 
-from sweet_rl.log_probs.logps import score_texts
-from sweet_rl.log_probs.row_attention import RowAttention
-from sweet_rl.log_probs.rows import lay_out
-from sweet_rl.model_loading import load_frozen, load_weights
+from sweet_rl.models.log_probs.logps import score_texts
+from sweet_rl.models.log_probs.row_attention import RowAttention
+from sweet_rl.models.log_probs.rows import lay_out
+from sweet_rl.models.weights import load_frozen, load_weights
 from tests.support.tiny_models import save_tiny_chat_model
-from tests.unit.log_probs.test_logps import dialogue_texts
+from tests.unit.models.log_probs.test_logps import dialogue_texts
 
 
 @pytest.mark.parametrize("dtype, tolerance", [(torch.float32, 1e-6), (torch.bfloat16, 0.05)])

@@ -10,13 +10,13 @@ import torch
 from torch._dynamo.testing import CompileCounter
 from torch.nn.attention import flex_attention
 
-from sweet_rl.errors import UserError
-from sweet_rl.log_probs import attend, shared_prefix
-from sweet_rl.log_probs.attend import NAMES, attend_flex
-from sweet_rl.log_probs.logps import ROW_TOKENS, completion_logps
-from sweet_rl.log_probs.row_attention import RowAttention
-from sweet_rl.log_probs.rows import EncodedText, lay_out
-from sweet_rl.log_probs.shared_prefix import share_prompts
+from sweet_rl.models.log_probs import attend, shared_prefix
+from sweet_rl.models.log_probs.attend import NAMES, attend_flex
+from sweet_rl.models.log_probs.logps import ROW_TOKENS, completion_logps
+from sweet_rl.models.log_probs.row_attention import RowAttention
+from sweet_rl.models.log_probs.rows import EncodedText, lay_out
+from sweet_rl.models.log_probs.shared_prefix import share_prompts
+from sweet_rl.runs.errors import UserError
 from tests.support.tiny_models import VOCABULARY, tiny_model
 
 

@@ -6,8 +6,8 @@ import shutil
 
 import numpy as np
 
-from sweet_rl.log_probs.text_store import TextStore
-from tests.unit.log_probs.test_logps import dialogue_texts
+from sweet_rl.models.log_probs.text_store import TextStore
+from tests.unit.models.log_probs.test_logps import dialogue_texts
 
 
 def assert_holds(store: TextStore, texts: list) -> None:

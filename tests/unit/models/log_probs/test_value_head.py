@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from sweet_rl.errors import UserError
-from sweet_rl.log_probs.rows import EncodedText
-from sweet_rl.log_probs.shared_prefix import share_prompts
-from sweet_rl.log_probs.value_head import (
+from sweet_rl.models.log_probs.rows import EncodedText
+from sweet_rl.models.log_probs.shared_prefix import share_prompts
+from sweet_rl.models.log_probs.value_head import (
     attach_value_head,
     has_value_head,
     load_value_model,
@@ -17,8 +16,9 @@ from sweet_rl.log_probs.value_head import (
     value_batch,
     value_texts,
 )
+from sweet_rl.runs.errors import UserError
 from tests.support.tiny_models import tiny_model
-from tests.unit.log_probs.test_logps import dialogue_texts
+from tests.unit.models.log_probs.test_logps import dialogue_texts
 
 
 def plain_values(model, texts: list[EncodedText], unit: str) -> torch.Tensor:

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from sweet_rl.errors import UserError
-from sweet_rl.log_probs.value_head import attach_value_head, turn_values
-from sweet_rl.log_probs.vision import FAMILIES, VisionFormat, load_vision_weights, picture_batch, picture_values
+from sweet_rl.models.log_probs.value_head import attach_value_head, turn_values
+from sweet_rl.models.log_probs.vision import FAMILIES, VisionFormat, load_vision_weights, picture_batch, picture_values
+from sweet_rl.runs.errors import UserError
 
 Image = pytest.importorskip("PIL.Image", reason="needs: pip install -e '.[frontend]'")
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sweet_rl.chat import ChatFormat, parts_text
-from sweet_rl.errors import UserError
-from sweet_rl.log_probs.privileged_information import with_hint
-from sweet_rl.log_probs.released_texts import Markup, parts_from_text
+from sweet_rl.method.privileged_information import with_hint
+from sweet_rl.models.texts.chat import ChatFormat, parts_text
+from sweet_rl.models.texts.released_texts import Markup, parts_from_text
+from sweet_rl.runs.errors import UserError
 from tests.support.chat_families import FAMILIES, LLAMA3, small_tokenizer
 
 EVERY = pytest.mark.parametrize("family", FAMILIES)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from sweet_rl.errors import UserError
-from sweet_rl.log_probs.released_texts import Markup, parts_from_text
-from sweet_rl.log_probs.trajectory_parts import TextMarkup, trajectory_parts
-from sweet_rl.records import Task, Trajectory
+from sweet_rl.models.texts.parts import TextMarkup, trajectory_parts
+from sweet_rl.models.texts.released_texts import Markup, parts_from_text
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import Task, Trajectory
 
 PROMPT = "<|bos|><|user|>task<|end|><|assistant|>"
 

@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from sweet_rl.chat import ChatFormat, parts_text
-from sweet_rl.errors import UserError
-from sweet_rl.log_probs.released_texts import CHATML, LLAMA3, Markup, last_reply_parts, parts_from_text, recognised
+from sweet_rl.models.texts.chat import ChatFormat, parts_text
+from sweet_rl.models.texts.released_texts import CHATML, LLAMA3, Markup, last_reply_parts, parts_from_text, recognised
+from sweet_rl.runs.errors import UserError
 from sweet_rl.viewer.messages import messages_of
 from tests.support.chat_families import FAMILIES, small_tokenizer
 

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 import pytest
 
-from sweet_rl.cli import UNRECORDED, build
-from sweet_rl.errors import UserError
+from sweet_rl.runs.cli import UNRECORDED, build
+from sweet_rl.runs.errors import UserError
 
 
 @dataclass(frozen=True)

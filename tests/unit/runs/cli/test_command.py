@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from sweet_rl.cli import command, parse, run
-from sweet_rl.errors import UserError
+from sweet_rl.runs.cli import command, parse, run
+from sweet_rl.runs.errors import UserError
 from tests.support.command_line import ROOT
 
 
@@ -125,7 +125,7 @@ def test_a_command_that_failed_does_not_wait_to_leave_the_group_of_its_processes
 GROUP = """
 import atexit, sys
 import torch.distributed as distributed
-from sweet_rl.cli import run
+from sweet_rl.runs.cli import run
 
 class TornDown:
     def __del__(self):

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from sweet_rl.cli import configs
-from sweet_rl.cli.configs import find_config, packaged_config
+from sweet_rl.runs.cli import configs
+from sweet_rl.runs.cli.configs import find_config, packaged_config
 
 
 def test_a_file_that_exists_wins_over_the_packaged_one_of_its_name(tmp_path, monkeypatch):

@@ -2,9 +2,9 @@
 
 import pytest
 
-from sweet_rl.cli import parse
-from sweet_rl.cli.command import split
-from sweet_rl.errors import UserError
+from sweet_rl.runs.cli import parse
+from sweet_rl.runs.cli.command import split
+from sweet_rl.runs.errors import UserError
 from tests.support.command_line import call
 
 

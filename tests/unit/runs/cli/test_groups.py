@@ -7,10 +7,10 @@ from typing import Annotated
 
 import pytest
 
-from sweet_rl.cli import UNRECORDED, alias, flags_of, parse, parse_flags, prefix, to_settings
-from sweet_rl.cli.command import run
-from sweet_rl.cli.groups import argument_docs
-from sweet_rl.errors import UserError
+from sweet_rl.runs.cli import UNRECORDED, alias, flags_of, parse, parse_flags, prefix, to_settings
+from sweet_rl.runs.cli.command import run
+from sweet_rl.runs.cli.groups import argument_docs
+from sweet_rl.runs.errors import UserError
 
 
 @dataclass(frozen=True)

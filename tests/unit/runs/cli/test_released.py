@@ -13,8 +13,8 @@ from functools import cache
 
 import pytest
 
-from sweet_rl.cli import parse_flags, released, released_training
-from sweet_rl.errors import UserError
+from sweet_rl.runs.cli import parse_flags, released, released_training
+from sweet_rl.runs.errors import UserError
 from tests.support.command_line import ROOT, call, words_of
 
 WHERE = {

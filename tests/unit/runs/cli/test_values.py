@@ -4,9 +4,9 @@ from typing import Any, Literal
 
 import pytest
 
-from sweet_rl.cli import parse
-from sweet_rl.cli.values import coerce
-from sweet_rl.errors import UserError
+from sweet_rl.runs.cli import parse
+from sweet_rl.runs.cli.values import coerce
+from sweet_rl.runs.errors import UserError
 
 
 def main(

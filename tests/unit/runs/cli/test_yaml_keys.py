@@ -3,9 +3,9 @@
 import pytest
 import yaml
 
-from sweet_rl.cli import parse
-from sweet_rl.cli.values import read_yaml
-from sweet_rl.errors import UserError
+from sweet_rl.runs.cli import parse
+from sweet_rl.runs.cli.values import read_yaml
+from sweet_rl.runs.errors import UserError
 
 
 def main(settings: dict, beta: float = 0.1) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from sweet_rl.errors import RecordError
-from sweet_rl.records import Part, PreferencePair, Task, Trajectory, TurnCandidates
-from sweet_rl.records.checks import accepts, shown
+from sweet_rl.runs.errors import RecordError
+from sweet_rl.runs.records import Part, PreferencePair, Task, Trajectory, TurnCandidates
+from sweet_rl.runs.records.checks import accepts, shown
 
 TASK = {"problem_description": "fee?", "ground_truth": "def f(): 1"}
 TRAJECTORY = {"task": TASK, "dialogue_history": [{"role": "user", "content": "fee?"}]}

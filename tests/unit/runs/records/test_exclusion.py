@@ -2,8 +2,8 @@
 
 import pytest
 
-from sweet_rl.errors import RecordError
-from sweet_rl.records import Task, Trajectory, without_excluded
+from sweet_rl.runs.errors import RecordError
+from sweet_rl.runs.records import Task, Trajectory, without_excluded
 from tests.support.command_line import write_rows
 
 TASKS = [Task(f"task {n}", "def f(): pass") for n in range(3)]

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from sweet_rl.errors import RecordError
-from sweet_rl.records import PreferencePair, Task, Trajectory, TurnCandidates, read_records
+from sweet_rl.runs.errors import RecordError
+from sweet_rl.runs.records import PreferencePair, Task, Trajectory, TurnCandidates, read_records
 from tests.support.command_line import write_rows
 
 TASK = {"problem_description": "fee?", "ground_truth": "def f(): 1", "test_cases": {"test1": "f()"}}

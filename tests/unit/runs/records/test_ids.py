@@ -1,4 +1,4 @@
-from sweet_rl.records import content_id, hash_rows, seed_for
+from sweet_rl.runs.records import content_id, hash_rows, seed_for
 
 
 def test_an_id_is_the_content_s_whatever_the_order_of_keys():

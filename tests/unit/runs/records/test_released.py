@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sweet_rl.errors import RecordError
-from sweet_rl.records import PreferencePair, TurnCandidates
+from sweet_rl.runs.errors import RecordError
+from sweet_rl.runs.records import PreferencePair, TurnCandidates
 
 MESSAGES = [
     {"role": "user", "content": "the task"},

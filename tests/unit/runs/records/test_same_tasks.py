@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from sweet_rl.credit.candidate_texts import sampling_logprobs
-from sweet_rl.domains.grading import sibling_pairs
-from sweet_rl.errors import RecordError, UserError
-from sweet_rl.records import Task, Trajectory, TurnCandidates, read_records
+from sweet_rl.dialogues.grading import sibling_pairs
+from sweet_rl.method.candidate_texts import sampling_logprobs
+from sweet_rl.runs.errors import RecordError, UserError
+from sweet_rl.runs.records import Task, Trajectory, TurnCandidates, read_records
 from tests.support.command_line import write_rows
 
 TASK = Task("Add two numbers.", "def f(a, b): return a + b", {"t1": "f(1, 2)", "t2": "f(3, 4)"}, id="same")
