@@ -18,34 +18,39 @@ from gpu_scale import LORA_RANK, Line, Scale, first_loss_line, random_llama, ran
 from random_model import config_of, save_random_model
 from ranking import one_by_one
 from timing import in_turns, ratios, spread
-from transformers import TrainerCallback
 
 from sweet_rl.models.log_probs.logps import ROW_TOKENS, score_texts
 from sweet_rl.models.log_probs.rows import EncodedText, lay_out
 from sweet_rl.models.log_probs.shared_prefix import share_prompts
 from sweet_rl.models.weights import freeze
-from sweet_rl.training.arguments import training_arguments, weights_dtype
+from sweet_rl.training.checkpoints import Checkpoints
 from sweet_rl.training.dpo import preference_objective
+from sweet_rl.training.engine import Engine
 from sweet_rl.training.examples import PreferenceExamples
+from sweet_rl.training.log import Log
+from sweet_rl.training.loop import train
 from sweet_rl.training.lora import with_adapter
 from sweet_rl.training.memory import ModelShape, TrainingSetup, training_memory
 from sweet_rl.training.settings import PreferenceSettings, TrainingSettings
-from sweet_rl.training.trainer import GroupedTrainer
+from sweet_rl.training.sharding import make_engine
 
 
-class Counting(TrainerCallback):
-    """Bytes of weights, gradients and optimiser states at the first step."""
+def count_bytes(engine: Engine) -> dict[str, int]:
+    """A dictionary that gets the bytes of weights, gradients and optimiser states in each step of the engine."""
+    found: dict[str, int] = {}
+    step = engine.step
 
-    def __init__(self) -> None:
-        self.bytes: dict[str, int] = {}
+    def counted(rate: float) -> torch.Tensor:
+        weights = list(engine.model.parameters())
+        found["weights"] = _bytes(weights)
+        found["gradients"] = _bytes(weight.grad for weight in weights if weight.grad is not None)
+        norm = step(rate)
+        states = [value for one in engine.optimizer.state.values() for value in one.values()]
+        found["optimizer"] = _bytes(value for value in states if torch.is_tensor(value) and value.dim())
+        return norm
 
-    def on_pre_optimizer_step(self, args, state, control, model=None, **kwargs):
-        self.bytes["weights"] = _bytes(model.parameters())
-        self.bytes["gradients"] = _bytes(p.grad for p in model.parameters() if p.grad is not None)
-
-    def on_step_end(self, args, state, control, optimizer=None, **kwargs):
-        states = [x for one in optimizer.state.values() for x in one.values()]
-        self.bytes["optimizer"] = _bytes(x for x in states if torch.is_tensor(x) and x.dim())
+    engine.step = counted
+    return found
 
 
 def train_shape(scale: Scale, shape: str, lora: bool) -> list[Line]:
@@ -65,9 +70,9 @@ def train_shape(scale: Scale, shape: str, lora: bool) -> list[Line]:
     settings = TrainingSettings(
         learning_rate=1e-6, train_batch_size=4 * scale.turns, max_pairs_per_prompt=4, logging_steps=1,
         bf16=not too_large, gradient_checkpointing=True, lora_rank=setup.lora_rank, lr_scheduler="constant",
-        warmup_ratio=0.0,
+        warmup_ratio=0.0, save_epochs=False, save_minutes=None,  # a checkpoint has up to 16 bytes per parameter
     )  # fmt: skip
-    model = random_llama(shape, torch.bfloat16 if too_large else weights_dtype(settings), scale.device)
+    model = random_llama(shape, torch.bfloat16 if too_large or lora else torch.float32, scale.device)
     pairs = np.arange(len(texts)).reshape(-1, 2)
     examples = PreferenceExamples(texts, pairs, [None] * len(pairs), Counter())
     share = share_prompts(model)
@@ -75,23 +80,20 @@ def train_shape(scale: Scale, shape: str, lora: bool) -> list[Line]:
         reference = score_texts(model.eval(), texts, 16384, share)
     model.train()
     model = with_adapter(model, LORA_RANK, autocast=settings.autocast) if lora else model
-    lines, counting = [], Counting()
-    with tempfile.TemporaryDirectory() as folder:
-        args = training_arguments(settings, folder)
-        args.save_strategy = "no"  # a checkpoint has up to 16 bytes per parameter
-        objective = preference_objective(examples, reference, PreferenceSettings(), share)
-        trainer = GroupedTrainer(model, args, objective, examples, (np.arange(len(pairs)), pairs[:0, 0]), None, 4)
-        trainer.add_callback(counting)
-        trainer.train()
-    log = [row for row in trainer.state.log_history if "loss" in row]
-    counted = counting.bytes
+    lines: list[Line] = []
+    engine = make_engine(settings)
+    counted = count_bytes(engine)
+    log = Log(engine.accelerator, [], "", steps=scale.steps + 1)
+    objective = preference_objective(examples, reference, PreferenceSettings(), share)
+    split = np.arange(len(pairs)), pairs[:0, 0]
+    train(model, objective, examples, split, engine, log, Checkpoints(Path(), settings, engine), together=4)
     copies = 0 if lora or too_large else 2 * ModelShape.of(config).parameters  # made while the model runs
     for part, calculated in (
         ("weights", wanted.weights - copies), ("gradients", wanted.gradients), ("optimizer", wanted.optimizer)
     ):  # fmt: skip
         lines.append(_against(f"{name}: {part}", counted[part], calculated))
-    lines.append(first_loss_line(scale, f"{name}: first loss", log[0]["loss"], bf16=True))
-    speeds = [row["tokens_per_second"] for row in log[1:]]
+    lines.append(first_loss_line(scale, f"{name}: first loss", log.history[0]["loss"], bf16=True))
+    speeds = [row["tokens_per_second"] for row in log.history[1:]]
     lines.append(Line(f"{name}: tokens per second", spread(speeds, 0)))
     if scale.device == "cuda":
         peak = torch.cuda.max_memory_allocated() / 1e9

@@ -15,7 +15,8 @@ rank_best_of_n.py --critic_type value ranks with it. Several GPUs and killed run
 from __future__ import annotations
 
 from sweet_rl.runs.cli import run
-from sweet_rl.training.settings import DataSettings, PictureSettings, TrainingSettings, ValueSettings
+from sweet_rl.training.reference_pages import PictureSettings
+from sweet_rl.training.settings import DataSettings, TrainingSettings, ValueSettings
 
 
 def main(

@@ -10,18 +10,20 @@ import time
 from pathlib import Path
 
 import torch
-from transformers import TrainerCallback
 
 from sweet_rl.models.log_probs.logps import score_texts
 from sweet_rl.models.log_probs.shared_prefix import share_prompts
 from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.models.weights import load_frozen, load_weights
 from sweet_rl.runs.records import PreferencePair
-from sweet_rl.training.arguments import training_arguments
+from sweet_rl.training.checkpoints import Checkpoints
 from sweet_rl.training.dpo import preference_objective
 from sweet_rl.training.examples import encode_pairs, split_by_task
+from sweet_rl.training.log import Log
+from sweet_rl.training.loop import train
+from sweet_rl.training.order import epoch_order, prompt_groups
 from sweet_rl.training.settings import DataSettings, PreferenceSettings, TrainingSettings
-from sweet_rl.training.trainer import GroupedTrainer
+from sweet_rl.training.sharding import make_engine
 
 
 def main(job_path: str, result_path: str) -> None:
@@ -29,37 +31,42 @@ def main(job_path: str, result_path: str) -> None:
     torch.set_num_threads(job["threads"])
     settings = TrainingSettings(
         learning_rate=job["learning_rate"], train_batch_size=job["batch"], micro_train_batch_size=job["batch"],
-        lr_scheduler="constant", warmup_ratio=0.0, logging_steps=1, max_pairs_per_prompt=job["batch"], save_steps=10**6,
+        lr_scheduler="constant", warmup_ratio=0.0, logging_steps=1, max_pairs_per_prompt=job["batch"],
+        save_epochs=False, save_minutes=None,
         gradient_checkpointing=job["gradient_checkpointing"], adam_betas=(0.9, 0.999),  # TRL's
     )  # fmt: skip
-    args = training_arguments(settings, job["folder"])
-    args.save_strategy = "no"
+    engine = make_engine(settings)
     pairs = [PreferencePair(row["chosen_parts"], row["rejected_parts"], id=row["id"]) for row in job["pairs"]]
     chat = ChatFormat.from_pretrained(job["model"])
     examples = encode_pairs(pairs, chat, DataSettings())
     dtype = getattr(torch, job["dtype"])
-    reference = score_texts(load_frozen(job["model"], dtype, args.device), examples.texts)
+    reference = score_texts(load_frozen(job["model"], dtype, engine.device), examples.texts)
     ends: list[tuple[float, float]] = []
 
-    class Clock(TrainerCallback):
-        def on_step_end(self, args, state, control, **kwargs):
-            if torch.cuda.is_available():
-                torch.cuda.synchronize()
-            used = resource.getrusage(resource.RUSAGE_SELF)
-            ends.append((time.perf_counter(), used.ru_utime + used.ru_stime))
+    step = engine.step
 
+    def timed(rate: float) -> torch.Tensor:
+        norm = step(rate)
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        ends.append((time.perf_counter(), used.ru_utime + used.ru_stime))
+        return norm
+
+    engine.step = timed
     split = split_by_task(examples.tasks, 0.0, 0)
     model = load_weights(job["model"], dtype)
-    share = share_prompts(model, None, args.device, dtype, backward=True)
+    share = share_prompts(model, None, engine.device, dtype, backward=True)
     objective = preference_objective(examples, reference, PreferenceSettings(beta=job["beta"]), share)
-    trainer = GroupedTrainer(model, args, objective, examples, split, chat, settings.max_pairs_per_prompt)
-    trainer.add_callback(Clock)
-    order = list(trainer._get_train_sampler())
-    trainer.train()
+    together = settings.max_pairs_per_prompt
+    groups, costs = prompt_groups(examples, split[0], together)
+    order = epoch_order(groups, costs, job["batch"], settings.seed, epoch=0).tolist()
+    log = Log(engine.accelerator, [], job["folder"], steps=len(split[0]) // job["batch"])
+    train(model, objective, examples, split, engine, log, Checkpoints(Path(job["folder"]), settings, engine), together)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     result = {
         "ends": ends,
-        "losses": [line["loss"] for line in trainer.state.log_history if "loss" in line],
+        "losses": [line["loss"] for line in log.history],
         "peak_bytes": torch.cuda.max_memory_allocated() if torch.cuda.is_available() else peak,
         "order": order,
     }

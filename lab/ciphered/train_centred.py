@@ -32,10 +32,10 @@ from sweet_rl.training.dpo import preference_objective
 from sweet_rl.training.encoded_once import encoded_once
 from sweet_rl.training.examples import encode_pairs
 from sweet_rl.training.length_normalization import token_weights
-from sweet_rl.training.loop import Training
+from sweet_rl.training.objective import Objective
 from sweet_rl.training.reference import frozen_logps
+from sweet_rl.training.run import Training
 from sweet_rl.training.settings import DataSettings, PreferenceSettings, TrainingSettings
-from sweet_rl.training.trainer import Objective
 
 
 @dataclass(frozen=True)
@@ -109,11 +109,11 @@ def main(
     """
     run_of = Training(pretrain, dataset, save_path, training, data, overwrite)
     chat = ChatFormat.from_pretrained(run_of.weights)
-    examples = encoded_once(lambda: encode_pairs(run_of.read(PreferencePair), chat, data, dataset), run_of.args)
+    examples = encoded_once(lambda: encode_pairs(run_of.read(PreferencePair), chat, data, dataset), run_of.accelerator)
 
     def make() -> tuple[torch.nn.Module, Objective]:
         reference = frozen_logps(examples.texts, run_of.weights, run_of)
-        frozen = freeze(run_of.load_weights(run_of.weights), run_of.args.device)
+        frozen = freeze(run_of.load_weights(run_of.weights), run_of.accelerator.device)
         model = run_of.trainable(run_of.load_weights(run_of.weights))
         share = run_of.share_prompts(model) and run_of.share_prompts(frozen)
         plain = preference_objective(examples, reference, preference, share)

@@ -20,10 +20,10 @@ from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Trajectory
 from sweet_rl.training.encoded_once import encoded_once
 from sweet_rl.training.first_loss import BF16_DISTANCE, TOLERANCE
-from sweet_rl.training.loop import Training
+from sweet_rl.training.objective import Objective
 from sweet_rl.training.reference import frozen_logps
+from sweet_rl.training.run import Training
 from sweet_rl.training.settings import DataSettings, TrainingSettings
-from sweet_rl.training.trainer import Objective
 
 CHECKED = 64  # dialogues whose log-probs are compared with those of sampling before training
 
@@ -104,7 +104,7 @@ def train_policy_gradient(
     weights, frozen = training.weights, model_path(ref_pretrain or pretrain)
     chat = ChatFormat.from_pretrained(weights)
     examples = encoded_once(
-        lambda: encode_policy_examples(training.read(Trajectory), chat, data, how, dataset), training.args
+        lambda: encode_policy_examples(training.read(Trajectory), chat, data, how, dataset), training.accelerator
     )
     for path in {weights, *([frozen] if how.kl_coef else [])}:
         check_loadable(path)

@@ -2,62 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
+
+from sweet_rl.runs.errors import UserError
+from sweet_rl.training.objective import Objective
+from sweet_rl.training.settings import TrainingSettings
 
 FILLER = -1
 """Marker for padding examples that equalise micro-batch counts over the processes."""
 
 
-class Order(Protocol):
-    """The indices of an epoch's examples, in an order that may differ each time they are read."""
+def divided_batch(settings: TrainingSettings, processes: int) -> tuple[int, int]:
+    """The examples of a micro-batch, and the micro-batches of a step, of each process.
 
-    def __len__(self) -> int: ...
+    Raises UserError if the batch cannot be divided like this.
+    """
+    share, rest = divmod(settings.train_batch_size, processes)
+    micro = min(settings.micro_train_batch_size or share, share)
+    if rest or share < 1 or share % micro:
+        raise UserError(
+            f"--train_batch_size {settings.train_batch_size} is not a multiple of --micro_train_batch_size "
+            f"{settings.micro_train_batch_size or 1} times {processes} process(es). Choose sizes that divide."
+        )
+    return micro, share // micro
 
-    def __iter__(self) -> Iterator[int]: ...
 
-
-@dataclass
-class ProcessBatches:
-    """The batch sampler of one process.
+def step_batches(
+    order: Sequence[int] | np.ndarray, step_size: int, micro_size: int, process: int = 0, processes: int = 1
+) -> Iterator[list[list[int]]]:
+    """The micro-batches of one process, step by step.
 
     Each step's examples are divided evenly among the processes, and each share into micro-batches. In the last step of
     an epoch there may be fewer examples than `step_size`. All processes then have as many micro-batches as the one with
-    the largest share, because gradients are averaged and ZeRO-3 gathers weights in step; a process without examples
-    for one gets [FILLER, example], which must not count.
+    the largest share, because gradients are averaged and sharded weights are gathered in step; a process without
+    examples for one gets [FILLER, example], which must not count.
 
     Args:
-        order: All examples in the order of an epoch; read again for each epoch.
+        order: Indices of all examples in the order of an epoch.
         step_size: Number of examples per optimiser step, over all processes.
         micro_size: Number of examples that one process computes at the same time.
         process: Number of this process, from 0.
         processes: Number of processes.
+
+    Yields:
+        For each step its micro-batches, each a list of indices.
     """
+    for start in range(0, len(order), step_size):
+        step = np.asarray(order[start : start + step_size])
+        own = np.array_split(step, processes)[process].tolist()
+        largest_share = -(-len(step) // processes)
+        yield [own[at : at + micro_size] or [FILLER, int(step[0])] for at in range(0, largest_share, micro_size)]
 
-    order: Order
-    step_size: int
-    micro_size: int
-    process: int = 0
-    processes: int = 1
 
-    def __len__(self) -> int:
-        """Micro-batches of an epoch, the same for all processes."""
-        whole, rest = divmod(len(self.order), self.step_size)
-        return whole * self._micro_batches(self.step_size) + self._micro_batches(rest)
-
-    def __iter__(self) -> Iterator[list[int]]:
-        order = list(self.order)
-        for start in range(0, len(order), self.step_size):
-            step = order[start : start + self.step_size]
-            own = np.array_split(step, self.processes)[self.process].tolist()
-            for number in range(self._micro_batches(len(step))):
-                micro = own[number * self.micro_size : (number + 1) * self.micro_size]
-                yield micro or [FILLER, step[0]]
-
-    def _micro_batches(self, examples: int) -> int:
-        """Micro-batches of the largest share of a step with so many examples."""
-        share = -(-examples // self.processes)
-        return -(-share // self.micro_size)
+def collated(objective: Objective, indices: list[int]) -> dict[str, Any]:
+    """The batch of a micro-batch. Its `counted` is 0 if it only fills up, else 1."""
+    if indices[0] == FILLER:
+        return objective.collate(indices[1:]) | {"items": 0, "counted": 0.0}
+    return objective.collate(indices) | {"counted": 1.0}

@@ -6,13 +6,20 @@ import contextlib
 import json
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from transformers.trainer_callback import TrainerCallback
+import torch
+from accelerate.utils import broadcast_object_list
 
 from sweet_rl.runs.errors import FULL_DISK, UserError, first_line
+from sweet_rl.training.engine import Engine
+from sweet_rl.training.log import Log
+from sweet_rl.training.settings import TrainingSettings
+
+CHECKPOINTS = "checkpoints"
+STATE = "state.json"
 
 COMPLETE = "complete.json"
 """Written into a checkpoint after all processes have written their parts."""
@@ -24,47 +31,98 @@ _FULL_TEXTS = ("No space left on device", "iostream error", "unexpected pos", "P
 BEGIN_AGAIN = "Remove the checkpoint, and the same command begins again, at an older one if there is one."
 
 
-class CheckpointSchedule(TrainerCallback):
-    """Asks the Trainer for a checkpoint at each epoch's end, every `steps` steps and every `minutes` minutes.
+class Checkpoints:
+    """Writes the checkpoints of a training, and continues from one.
 
-    Held-out examples are evaluated at the first two, which do not depend on the machine: at each epoch's end even if
-    no checkpoint is written then.
+    A checkpoint holds the trained weights and the optimiser's state (`Engine.save`), the state of torch's random
+    numbers of each process, and in `state.json` the number of steps, the log and the best evaluation so far.
 
     Args:
-        steps: optimiser steps between checkpoints; None: none are written for this reason.
-        minutes: minutes between checkpoints; None: none are written for this reason.
-        agreed: the value of the first process, from that of each process; called in all processes at the same step.
-        epochs: whether checkpoints are written at the ends of epochs.
+        folder: Folder of the checkpoints.
+        settings: Settings of the training: when checkpoints are written, and which one is kept.
+        engine: Processes, model and optimiser.
+        found: The checkpoint that is continued, if there is one.
     """
 
-    def __init__(
-        self,
-        steps: int | None,
-        minutes: float | None,
-        agreed: Callable[[Any], Any] = lambda value: value,
-        epochs: bool = True,
-    ):
-        self.steps, self.minutes, self.agreed, self.epochs = steps, minutes, agreed, epochs
-        self.last = time.monotonic()
+    def __init__(self, folder: Path, settings: TrainingSettings, engine: Engine, found: Path | None = None):
+        self.folder, self.settings, self.engine, self.found = folder, settings, engine, found
+        self.best: dict[str, Any] | None = None  # step and loss
+        self.restart_clock()
 
-    def on_train_begin(self, args, state, control, **kwargs):
-        self.last = time.monotonic()
+    def restart_clock(self) -> None:
+        """Begin the minutes until the next checkpoint by time."""
+        self._written = time.monotonic()
 
-    def on_step_end(self, args, state, control, **kwargs):
-        by_steps = bool(self.steps and state.global_step % self.steps == 0)
-        ends = float(state.epoch).is_integer()
-        if by_steps or ends:
-            control.should_evaluate = args.eval_strategy != "no"
-        control.should_save = by_steps or (ends and self.epochs) or self._late()
+    def due(self, step: int, ends_epoch: bool) -> tuple[bool, bool]:
+        """Whether the model is evaluated after a step, and whether a checkpoint is written.
 
-    def on_save(self, args, state, control, **kwargs):
-        self.last = time.monotonic()
+        Both happen every `save_steps` steps and at an epoch's end (there a checkpoint only with `save_epochs`, or to
+        keep the best). By time a checkpoint is written only: another run would evaluate at another step. All processes
+        follow the clock of the first.
+        """
+        how = self.settings
+        by_steps = bool(how.save_steps and step % how.save_steps == 0)
+        by_epoch = ends_epoch and (how.save_epochs or how.keep == "best")
+        return by_steps or ends_epoch, by_steps or by_epoch or self._late()
 
     def _late(self) -> bool:
-        return self.minutes is not None and self.agreed(time.monotonic() - self.last >= 60 * self.minutes)
+        minutes = self.settings.save_minutes
+        if minutes is None:
+            return False
+        (late,) = broadcast_object_list([time.monotonic() - self._written >= 60 * minutes])
+        return late
+
+    def evaluated(self, step: int, loss: float) -> None:
+        """Remember the step with the lowest evaluation loss."""
+        if self.settings.keep == "best" and (self.best is None or loss < self.best["loss"]):
+            self.best = {"step": step, "loss": loss}
+
+    def save(self, step: int, log: Log) -> None:
+        """Write a checkpoint. Older ones are removed when it is complete, all but the best."""
+        path = self.folder / f"checkpoint-{step}"
+        accelerator = self.engine.accelerator
+        path.mkdir(parents=True, exist_ok=True)
+        self.engine.save(path)
+        torch.save(_random_state(), path / _random_file(accelerator.process_index))
+        state = {"step": step, "best": self.best, "log": log.state()}
+        accelerator.wait_for_everyone()
+        if accelerator.is_main_process:
+            (path / STATE).write_text(json.dumps(state))
+            mark_complete(self.folder, step, self.best["step"] if self.best else None, accelerator.num_processes)
+        accelerator.wait_for_everyone()
+        self.restart_clock()
+
+    def resume(self, log: Log) -> int:
+        """Read the checkpoint that is continued into model, optimiser, random numbers and log.
+
+        Returns:
+            The number of steps that are done: 0 without a checkpoint.
+
+        Raises:
+            UserError: The checkpoint is damaged.
+        """
+        if self.found is None:
+            return 0
+        accelerator = self.engine.accelerator
+        with damage_named(self.found):
+            state = json.loads((self.found / STATE).read_text())
+            self.engine.load(self.found)
+            if processes_of(self.found) == accelerator.num_processes:
+                _set_random_state(torch.load(self.found / _random_file(accelerator.process_index)))
+            log.restore(state["log"])
+            self.best = state["best"]
+            return state["step"]
+
+    def load_best(self) -> int:
+        """Put the weights with the lowest evaluation loss into the model; returns their step."""
+        if self.best is None:
+            raise ValueError("no evaluation has been made")
+        with damage_named(path := self.folder / f"checkpoint-{self.best['step']}"):
+            self.engine.load(path)
+        return self.best["step"]
 
 
-def mark_complete(folder: str | Path, step: int, best: str | None, processes: int) -> None:
+def mark_complete(folder: Path, step: int, best: int | None, processes: int) -> None:
     """Declare the checkpoint of `step` complete and remove older ones, all but `best`.
 
     Called by the first process after all processes have written their parts; until then the older checkpoint stays.
@@ -72,20 +130,20 @@ def mark_complete(folder: str | Path, step: int, best: str | None, processes: in
     Args:
         folder: Folder of the checkpoints.
         step: Number of the optimiser step.
-        best: Path of another checkpoint that is kept.
+        best: Step of another checkpoint that is kept.
         processes: Number of processes that wrote it.
     """
-    checkpoint = Path(folder) / f"checkpoint-{step}"
+    checkpoint = folder / f"checkpoint-{step}"
     sizes = {str(p.relative_to(checkpoint)): p.stat().st_size for p in checkpoint.rglob("*") if p.is_file()}
     partial = checkpoint / f"{COMPLETE}.partial"
     partial.write_text(json.dumps({"processes": processes, "files": sizes}))
     partial.replace(checkpoint / COMPLETE)
-    for path in Path(folder).glob("checkpoint-*"):
-        if path != checkpoint and (best is None or path != Path(best)):
+    for path in folder.glob("checkpoint-*"):
+        if path.name not in (checkpoint.name, f"checkpoint-{best}"):
             shutil.rmtree(path)
 
 
-def last_checkpoint(folder: Path) -> str | None:
+def last_checkpoint(folder: Path) -> Path | None:
     """The newest complete checkpoint. Incomplete ones are removed: of several processes only the first calls this."""
     complete = []
     for path in folder.glob("checkpoint-*"):
@@ -93,17 +151,23 @@ def last_checkpoint(folder: Path) -> str | None:
             complete.append(path)
         else:
             shutil.rmtree(path)
-    return str(max(complete, key=lambda path: int(path.name.split("-")[1]))) if complete else None
+    return max(complete, key=step_of) if complete else None
 
 
-def check_files(checkpoint: str) -> None:
+def step_of(checkpoint: Path) -> int:
+    """The number of steps after which the checkpoint was written."""
+    return int(checkpoint.name.split("-")[1])
+
+
+def check_files(checkpoint: Path) -> None:
     """Raise UserError naming a file of the checkpoint that is missing or has another size than when it was complete.
 
     Without its optimiser's state, for example, a training would go on with a new one.
     """
-    sizes = json.loads((Path(checkpoint) / COMPLETE).read_text()).get("files", {})
+    with damage_named(checkpoint):
+        sizes = json.loads((checkpoint / COMPLETE).read_text()).get("files", {})
     for name, size in sizes.items():
-        path = Path(checkpoint) / name
+        path = checkpoint / name
         found = path.stat().st_size if path.is_file() else None
         if found != size:
             raise UserError(
@@ -111,32 +175,20 @@ def check_files(checkpoint: str) -> None:
             )
 
 
-def processes_of(checkpoint: str) -> int:
+def processes_of(checkpoint: Path) -> int:
     """The number of processes that wrote the checkpoint."""
-    return json.loads((Path(checkpoint) / COMPLETE).read_text())["processes"]
+    return json.loads((checkpoint / COMPLETE).read_text())["processes"]
 
 
-class Continued(TrainerCallback):
-    """Names a checkpoint that cannot be continued: a context manager around the training, whose callback it is too.
-
-    Args:
-        checkpoint: Path of the checkpoint; None names nothing.
-    """
-
-    def __init__(self, checkpoint: str | None):
-        self.checkpoint = checkpoint
-
-    def on_step_begin(self, args, state, control, **kwargs):
-        self.checkpoint = None  # all of it has been read
-
-    def __enter__(self) -> Continued:
-        return self
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if self.checkpoint is None or not isinstance(error, Exception) or isinstance(error, UserError):
-            return
-        if not _is_full_disk(error):
-            raise UserError(f"{self.checkpoint} is damaged: {first_line(error)}. {BEGIN_AGAIN}") from error
+@contextlib.contextmanager
+def damage_named(checkpoint: Path) -> Iterator[None]:
+    """Turn an error while the checkpoint is read into a UserError that names it."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, UserError) or _is_full_disk(error):
+            raise
+        raise UserError(f"{checkpoint} is damaged: {first_line(error)}. {BEGIN_AGAIN}") from error
 
 
 @contextlib.contextmanager
@@ -156,3 +208,17 @@ def full_disk_named(folder: str | Path) -> Iterator[None]:
 
 def _is_full_disk(error: BaseException) -> bool:
     return getattr(error, "errno", None) in FULL_DISK or any(text in str(error) for text in _FULL_TEXTS)
+
+
+def _random_file(process: int) -> str:
+    return f"random_state_{process}.pt"
+
+
+def _random_state() -> dict[str, Any]:
+    return {"cpu": torch.get_rng_state(), "cuda": torch.cuda.get_rng_state() if torch.cuda.is_available() else None}
+
+
+def _set_random_state(state: dict[str, Any]) -> None:
+    torch.set_rng_state(state["cpu"])
+    if state["cuda"] is not None and torch.cuda.is_available():
+        torch.cuda.set_rng_state(state["cuda"])

@@ -20,10 +20,10 @@ from sweet_rl.runs.records import PreferencePair
 from sweet_rl.training.bradley_terry import expected_first_loss, preference_losses
 from sweet_rl.training.encoded_once import encoded_once
 from sweet_rl.training.examples import PreferenceExamples, encode_pairs
-from sweet_rl.training.loop import Training
+from sweet_rl.training.objective import Objective
 from sweet_rl.training.reference import frozen_logps
+from sweet_rl.training.run import Training
 from sweet_rl.training.settings import DataSettings, PreferenceSettings, TrainingSettings
-from sweet_rl.training.trainer import Objective
 
 
 def preference_objective(
@@ -72,15 +72,16 @@ def train_preferences(
     ref_pretrain = ref_pretrain or pretrain
     weights, frozen = training.weights, model_path(ref_pretrain)
     chat = ChatFormat.from_pretrained(weights)
-    examples = encoded_once(lambda: encode_pairs(training.read(PreferencePair), chat, data, dataset), training.args)
+    accelerator = training.accelerator
+    examples = encoded_once(lambda: encode_pairs(training.read(PreferencePair), chat, data, dataset), accelerator)
     for path in {weights, frozen}:
         check_loadable(path)
 
     def make() -> tuple[torch.nn.Module, Objective]:
         # One load for both, if the reference is the trained model without its adapter.
         once = functools.cache(lambda: training.load_weights(weights))
-        same = settings.lora_rank and frozen == weights and settings.zero_stage is None
-        load = (lambda: once().to(training.args.device).eval()) if same else None
+        same = settings.lora_rank and frozen == weights and settings.plain
+        load = (lambda: once().to(accelerator.device).eval()) if same else None
         reference = frozen_logps(examples.texts, frozen, training, load)
         model = training.trainable(once())
         objective = preference_objective(examples, reference, how, training.share_prompts(model))

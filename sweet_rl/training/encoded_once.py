@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import torch
-from transformers import TrainingArguments
+from accelerate import Accelerator
 
 from sweet_rl.models.log_probs.text_store import TextStore
 from sweet_rl.runs.errors import UserError
@@ -20,7 +20,7 @@ from sweet_rl.training.examples import DialogueExamples, PreferenceExamples
 Encoded = TypeVar("Encoded", PreferenceExamples, DialogueExamples)
 
 
-def encoded_once(encode: Callable[[], Encoded], args: TrainingArguments) -> Encoded:
+def encoded_once(encode: Callable[[], Encoded], accelerator: Accelerator) -> Encoded:
     """The examples that `encode` returns, which only the first process of each machine calls.
 
     The texts lie in a folder of TMPDIR until every process has mapped them; then the folder is removed.
@@ -28,20 +28,20 @@ def encoded_once(encode: Callable[[], Encoded], args: TrainingArguments) -> Enco
     Raises:
         UserError: in all processes, what `encode` raised in one of them; or TMPDIR has no room.
     """
-    if args.world_size == 1:
+    if accelerator.num_processes == 1:
         return encode()
     folder = error = None
-    if args.local_process_index == 0:
+    if accelerator.local_process_index == 0:
         try:
             folder = _written(encode())
         except UserError as found:
             error = str(found)
-    results: list = [None] * args.world_size
+    results: list = [None] * accelerator.num_processes
     torch.distributed.all_gather_object(results, (folder, error))
     for _, message in results:
         if message is not None:
             raise UserError(message)
-    source = Path(results[args.process_index - args.local_process_index][0])
+    source = Path(results[accelerator.process_index - accelerator.local_process_index][0])
     with open(source / "examples.pickle", "rb") as file:
         examples = replace(pickle.load(file), texts=TextStore.load(source))
     torch.distributed.barrier()

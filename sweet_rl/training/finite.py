@@ -6,9 +6,26 @@ import math
 from collections.abc import Mapping
 
 import torch
+from accelerate import Accelerator
+from accelerate.utils import gather_object
 
 from sweet_rl.models.weights import first_not_finite
 from sweet_rl.runs.errors import UserError
+
+
+def finite_figures(
+    step: int, figures: Mapping[str, torch.Tensor | float], accelerator: Accelerator
+) -> dict[str, float]:
+    """The means of the figures over the processes.
+
+    Raises:
+        UserError: In all processes, naming the step, if a figure is NaN or infinite in one of them.
+    """
+    values = [torch.as_tensor(value, device=accelerator.device).detach().double() for value in figures.values()]
+    means = accelerator.reduce(torch.stack(values), reduction="mean").tolist()
+    found = dict(zip(figures, means, strict=True))
+    check_figures(step, found)
+    return found
 
 
 def check_figures(step: int, figures: Mapping[str, float]) -> None:
@@ -18,9 +35,15 @@ def check_figures(step: int, figures: Mapping[str, float]) -> None:
         raise UserError(_stopped(step, " and ".join(found)))
 
 
-def check_weights(step: int, model: torch.nn.Module) -> None:
-    """Raise UserError naming the step and the first weight that holds NaN or infinity."""
-    if (name := first_not_finite(model)) is not None:
+def check_weights(step: int, model: torch.nn.Module, accelerator: Accelerator | None = None) -> None:
+    """Raise UserError naming the step and the first weight that holds NaN or infinity.
+
+    With an accelerator it is raised in all processes, which may hold different parts of the weights.
+    """
+    found = [first_not_finite(model)]
+    if accelerator is not None and accelerator.num_processes > 1:
+        found = gather_object(found)
+    for name in filter(None, found):
         raise UserError(_stopped(step, f"the weight {name} holds NaN or infinity"))
 
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import torch
+from accelerate import Accelerator
+from torch import Tensor
 
 from sweet_rl.models.log_probs.projection import unwrapped
 from sweet_rl.runs.errors import UserError
@@ -34,6 +39,35 @@ def check_first(loss: float, expected: float, distance: float, exact: bool) -> N
     if abs(loss - expected) <= TOLERANCE * max(1, expected) or (not exact and distance <= BF16_DISTANCE):
         return
     raise UserError(OTHER_REFERENCE.format(loss=loss, expected=expected, distance=distance))
+
+
+class FirstStep:
+    """Sums over the first step of a training for `check_first`.
+
+    Args:
+        expected: Loss of a policy that equals its reference; None if there is nothing to check.
+        exact: Whether log-probs are computed in float32 or better.
+        accelerator: Processes of the training.
+    """
+
+    def __init__(self, expected: float | None, exact: bool, accelerator: Accelerator):
+        self.expected, self.exact, self.accelerator = expected, exact, accelerator
+        self.sums = torch.zeros(4, dtype=torch.float64, device=accelerator.device)
+
+    def add(self, outputs: Tensor, batch: Mapping[str, Any], figures: Mapping[str, Tensor]) -> None:
+        """Add a micro-batch: its log-probs, and the figures of its losses."""
+        if self.expected is not None:
+            distance = (outputs.detach() - batch["reference"]).abs().double() * batch["counted"]
+            tokens = distance.new_tensor(distance.numel())
+            parts = figures["preference_loss"], figures["items"], distance.sum(), tokens
+            self.sums += torch.stack([part.detach().double() for part in parts])
+
+    def check(self) -> None:
+        """Raise UserError in all processes if the two models are not the same. Later calls do nothing."""
+        if self.expected is not None:
+            loss, items, distance, tokens = self.accelerator.reduce(self.sums, reduction="sum").tolist()
+            check_first(loss / items, self.expected, distance / tokens, self.exact)
+            self.expected = None
 
 
 def has_dropout(model: torch.nn.Module) -> bool:

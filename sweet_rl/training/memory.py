@@ -146,16 +146,15 @@ def training_memory(shape: ModelShape, setup: TrainingSetup) -> Memory:
 
 
 def checkpoint_bytes(shape: ModelShape, setup: TrainingSetup) -> int:
-    """Bytes of a checkpoint on disk: the trained weights, and AdamW's states with DeepSpeed's float32 copy of them.
+    """Bytes of a checkpoint on disk: the trained weights in float32 and AdamW's states.
 
-    Below stage 3 DeepSpeed writes the weights a second time.
+    Below stage 3 DeepSpeed writes the weights a second time, in their own number format.
     """
     if setup.lora_rank:
         return 12 * shape.adapter_parameters(setup.lora_rank)
-    if setup.zero_stage is None:
+    if setup.zero_stage in (None, 3):
         return 12 * shape.parameters
-    copies = 1 if setup.zero_stage == 3 else 2
-    return (12 + copies * (2 if setup.bf16 else 4)) * shape.parameters
+    return (12 + (2 if setup.bf16 else 4)) * shape.parameters
 
 
 def activation_bytes(shape: ModelShape, setup: TrainingSetup) -> float:

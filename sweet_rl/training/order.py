@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
-from torch.utils.data import Sampler
 
 from sweet_rl.models.log_probs.rows import group_indices
+from sweet_rl.training.objective import Examples
 
 BATCHES_PER_BUCKET = 32
 
 
-def prompt_groups(prompts: Sequence[bytes], limit: int) -> list[np.ndarray]:
-    """Indices of equal prompts, in groups of at most `limit`."""
-    groups = group_indices(prompts)
-    return [np.asarray(group[i : i + limit]) for group in groups for i in range(0, len(group), limit)]
+def prompt_groups(examples: Examples, indices: np.ndarray, limit: int) -> tuple[list[np.ndarray], list[int]]:
+    """Group those of the `indices` that have the same prompt.
+
+    Args:
+        examples: All examples.
+        indices: Indices of the examples to group, int64.
+        limit: Largest number of examples in a group.
+
+    Returns:
+        The groups, each an array of indices, and the length in tokens of the longest example of each.
+    """
+    prompts, lengths = examples.prompts, examples.lengths  # computed when they are read
+    same = group_indices([prompts[i] for i in indices])
+    groups = [indices[group[start : start + limit]] for group in same for start in range(0, len(group), limit)]
+    return groups, [max(lengths[i] for i in group) for group in groups]
 
 
 def epoch_order(
@@ -46,20 +56,3 @@ def epoch_order(
     whole = len(flat) // batch_size * batch_size
     batches = random.permutation(flat[:whole].reshape(-1, batch_size), axis=0)
     return np.concatenate([batches.reshape(-1), flat[whole:]])
-
-
-@dataclass
-class EpochOrder(Sampler[int]):
-    """The sampler of `epoch_order`; `epoch()` is the epoch that begins."""
-
-    groups: Sequence[np.ndarray]
-    costs: Sequence[int]
-    batch_size: int
-    seed: int
-    epoch: Callable[[], int]
-
-    def __len__(self) -> int:
-        return sum(len(group) for group in self.groups)
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(epoch_order(self.groups, self.costs, self.batch_size, self.seed, self.epoch()).tolist())

@@ -6,9 +6,8 @@ hyper-parameters). Values and loss are those of value.py; only what stands in fr
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,12 +21,12 @@ from sweet_rl.models.log_probs.vision import VisionFormat, load_vision_weights, 
 from sweet_rl.models.picture import open_picture
 from sweet_rl.runs.cli import to_settings
 from sweet_rl.runs.errors import UserError
-from sweet_rl.runs.progress import progress_bar
 from sweet_rl.runs.records import Trajectory
 from sweet_rl.training.examples import DROPPED, EQUAL, PreferenceExamples, successful
-from sweet_rl.training.loop import Training
-from sweet_rl.training.settings import DataSettings, PictureSettings, TrainingSettings, ValueSettings
-from sweet_rl.training.trainer import Objective
+from sweet_rl.training.objective import Objective
+from sweet_rl.training.reference_pages import PictureSettings, draw_pages, picture_file, pictures_folder
+from sweet_rl.training.run import Training
+from sweet_rl.training.settings import DataSettings, TrainingSettings, ValueSettings
 from sweet_rl.training.value import value_preference_objective
 
 NO_PICTURE = "whose reference page cannot be drawn, left out"
@@ -47,37 +46,6 @@ class PictureExamples(PreferenceExamples):
     def prompts(self) -> list[bytes]:
         """The picture and the prompt of each pair's chosen text."""
         return [self.pictures[n].name.encode() + self.texts[n].prompt for n, _ in self.pairs]
-
-
-def pictures_folder(settings: PictureSettings, dataset: str) -> Path:
-    """Where the pictures of the reference pages are kept: one folder per size of the window."""
-    return Path(settings.pages_path or f"{dataset}.pages") / f"{settings.page_width}x{settings.page_height}"
-
-
-def picture_file(folder: Path, page: str) -> Path:
-    """The file of a page's picture, named by the page's content."""
-    return folder / f"{hashlib.sha256(page.encode('utf-8', 'surrogatepass')).hexdigest()}.png"
-
-
-def draw_pages(pages: Iterable[str], folder: Path, settings: PictureSettings) -> None:
-    """Write the PNG of each page that can be drawn to `folder`; existing files are kept.
-
-    Raises UserError if a browser is needed and there is none.
-    """
-    missing = [page for page in dict.fromkeys(pages) if not picture_file(folder, page).exists()]
-    if not missing:
-        return
-    from sweet_rl.isolation.rendering.renderer import PageRenderer
-
-    folder.mkdir(parents=True, exist_ok=True)
-    with PageRenderer.from_settings(settings, cache=0) as renderer:
-        drawn = renderer.render_all(missing)
-        pairs = zip(missing, drawn, strict=True)
-        for page, rendered in progress_bar(pairs, total=len(missing), desc="reference pages"):
-            if rendered.png is not None:
-                partial = picture_file(folder, page).with_suffix(".partial")
-                partial.write_bytes(rendered.png)
-                partial.replace(picture_file(folder, page))
 
 
 def encode_picture_pairs(
@@ -169,7 +137,7 @@ def train_picture_value(
     form = VisionFormat.from_pretrained(training.weights, pictures.max_pixels)
     graded = successful(training.read(Trajectory), 0.0, dataset)
     folder = pictures_folder(pictures, dataset)
-    with training.args.main_process_first(desc="drawing the reference pages"):
+    with training.accelerator.main_process_first():
         draw_pages((t.task.ground_truth for t in graded), folder, pictures)
     examples = encode_picture_pairs(graded, form, folder, pictures.min_gap, data.max_len, dataset)
 

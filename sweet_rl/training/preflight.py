@@ -235,7 +235,7 @@ class Preflight:
     def setup_of(self, training: Training) -> TrainingSetup:
         """What decides the memory of a training: one pair of the longest texts at a time. Raises UserError for a batch
         that cannot be divided among the processes."""
-        from sweet_rl.training.arguments import divided_batch
+        from sweet_rl.training.batches import divided_batch
         from sweet_rl.training.memory import TrainingSetup
 
         how, processes = training.settings, processes_of(self.settings.launch, self.gpus)[1]
@@ -243,7 +243,7 @@ class Preflight:
             tokens=2 * (training.data.max_len or TOKENS),
             gpus=processes,
             bf16=how.bf16,
-            zero_stage=how.zero_stage,
+            zero_stage=3 if how.sharding == "fsdp2" else how.zero_stage,
             lora_rank=how.lora_rank,
             offload=how.adam_offload,
             accumulates=divided_batch(how, processes)[1] > 1,

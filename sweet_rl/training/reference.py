@@ -15,15 +15,12 @@ import torch
 from sweet_rl.models.log_probs.logps import batch_count, score_texts
 from sweet_rl.models.log_probs.rows import EncodedText
 from sweet_rl.models.log_probs.shared_prefix import share_prompts
-from sweet_rl.models.weights import freeze
 from sweet_rl.runs.manifest import hash_input
 from sweet_rl.runs.progress import progress_bar
-from sweet_rl.training.arguments import CHECKPOINTS
-from sweet_rl.training.deepspeed import whole_weights
-from sweet_rl.training.divided_reference import load_divided
+from sweet_rl.training.checkpoints import CHECKPOINTS
 
 if TYPE_CHECKING:
-    from sweet_rl.training.loop import Training
+    from sweet_rl.training.run import Training
 
 
 def reference_logps(
@@ -52,8 +49,8 @@ def reference_logps(
         processes: Number of processes.
         wait: Function that returns when all processes have called it.
         token_budget: Number of tokens per batch.
-        divided: Whether the processes hold one model together (ZeRO-3), so that they must compute in step: all of them
-            or none, and equally many batches.
+        divided: Whether the processes hold one model together (ZeRO-3, FSDP2), so that they must compute in step: all
+            of them or none, and equally many batches.
         switch: Function that switches the model to shared prompts and returns whether it could.
 
     Returns:
@@ -69,8 +66,8 @@ def reference_logps(
     paths = [folder / f"{name}-{n}-of-{processes}.npy" for n, share in enumerate(shares) if share]
 
     counts = [sum(len(texts[i].targets) for i in share) for share in shares]
-    needed = list(zip(paths, counts, strict=False))[slice(None) if divided else slice(process, process + 1)]
-    if not all(_holds(path, count) for path, count in needed):
+    needed = range(len(paths)) if divided else [n for n in range(len(paths)) if n == process]
+    if not all(_holds(paths[n], counts[n]) for n in needed):
         mine = [texts[i] for i in shares[process] or order[:1]]  # a process without a share computes along
         count = max(batch_count([texts[i] for i in share], token_budget) for share in shares if share) if divided else 0
         with progress_bar(total=len(mine), desc="reference log-probs", disable=process > 0) as bar:
@@ -115,30 +112,23 @@ def frozen_logps(
         path: Path of the model.
         training: Training that decides about precision, device and the folder in which the log-probs are kept.
         load: Function that returns the frozen model. By default it is loaded whole in every process, or divided among
-            them under ZeRO-3.
+            them if the trained model is (ZeRO-3, FSDP2).
     """
-    settings, args = training.settings, training.args
+    settings, engine, accelerator = training.settings, training.engine, training.accelerator
     content = hash_input(path) if Path(path).exists() else ""
     key = f"{path} {content} {training.dtype} bf16={settings.bf16} 4bit={settings.load_in_4bit}"
-    with torch.autocast(args.device.type, torch.bfloat16, enabled=settings.autocast):
+    with engine.autocast():
         return reference_logps(
             Path(training.save_path) / CHECKPOINTS,
             texts,
             key,
-            load or (lambda: _load_frozen(path, training)),
-            args.process_index,
-            args.world_size,
-            torch.distributed.barrier if args.world_size > 1 else lambda: None,
-            divided=settings.zero_stage == 3,
+            load or (lambda: engine.load_frozen(lambda: training.load_weights(path))),
+            accelerator.process_index,
+            accelerator.num_processes,
+            accelerator.wait_for_everyone,
+            divided=engine.divided,
             switch=training.share_prompts,
         )
-
-
-def _load_frozen(path: str, training: Training) -> torch.nn.Module:
-    if training.settings.zero_stage == 3:
-        return load_divided(path, training.dtype, training.args.device)
-    with whole_weights(training.args):
-        return freeze(training.load_weights(path), training.args.device)
 
 
 def _release() -> None:

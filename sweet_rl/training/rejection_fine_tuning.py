@@ -13,9 +13,9 @@ from sweet_rl.models.weights import check_loadable
 from sweet_rl.runs.records import PreferencePair, Trajectory, holds_pairs
 from sweet_rl.training.encoded_once import encoded_once
 from sweet_rl.training.examples import DialogueExamples, encode_replies, encode_trajectories, successful
-from sweet_rl.training.loop import Training
+from sweet_rl.training.objective import Objective
+from sweet_rl.training.run import Training
 from sweet_rl.training.settings import DataSettings, TrainingSettings
-from sweet_rl.training.trainer import Objective
 
 
 def imitation_losses(logps: torch.Tensor) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
@@ -56,7 +56,7 @@ def train_imitation(
         kept = successful(training.read(Trajectory), min_reward, dataset)
         return encode_trajectories(kept, chat, data, dataset)
 
-    examples = encoded_once(encode, training.args)
+    examples = encoded_once(encode, training.accelerator)
     check_loadable(training.weights)
 
     def make() -> tuple[torch.nn.Module, Objective]:

@@ -6,9 +6,8 @@ Nothing here imports torch, so that a script's --help is quick.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from sweet_rl.isolation.rendering.settings import BrowserSettings
 from sweet_rl.models.log_probs.attention import AttentionSettings
 from sweet_rl.runs.cli import UNRECORDED, alias
 from sweet_rl.runs.errors import UserError
@@ -19,9 +18,9 @@ UNITS = ("turn", "trajectory")
 TOO_LONG = ("drop", "oldest_turns")
 KEEP = ("last", "best")
 OPTIMIZERS = ("adamw", "adamw_8bit")
+SHARDING = ("none", "fsdp2")
 LEARNING_RATE = 2e-7  # the paper, table 5
 LORA_LEARNING_RATE = 5e-6  # of DPO with an adapter in TRL and LLaMA-Factory, where all weights take 5e-7
-SMALLEST_PICTURE = 28 * 28  # pixels of one visual token
 
 
 def check_setting(name: str, value: Any, holds: bool, wanted: str) -> None:
@@ -101,30 +100,6 @@ class ValueSettings:
 
 
 @dataclass(frozen=True)
-class PictureSettings(BrowserSettings):
-    """The picture of the reference page that the paper's frontend critic sees.
-
-    Attributes:
-        reference_picture: Train the frontend critic, a vision-language model that sees a picture of the reference
-            page. The dataset is then graded frontend trajectories (evaluate_html.py).
-        min_gap: Smallest difference between the rewards of two siblings that make a pair of pages.
-        max_pixels: Number of pixels to which larger pictures are shrunk; by default as the model's processor does.
-        pages_path: Folder in which the pictures are kept; by default DATASET.pages.
-    """
-
-    reference_picture: bool = False
-    min_gap: float = 0.1
-    max_pixels: int | None = None
-    pages_path: Annotated[str | None, UNRECORDED] = None
-    browser: Annotated[Literal["chromium", "firefox"] | None, UNRECORDED] = None
-
-    def __post_init__(self) -> None:
-        check_setting("min_gap", self.min_gap, self.min_gap > 0, "be above 0")
-        smallest = self.max_pixels is None or self.max_pixels >= SMALLEST_PICTURE
-        check_setting("max_pixels", self.max_pixels, smallest, f"be at least {SMALLEST_PICTURE}")
-
-
-@dataclass(frozen=True)
 class DataSettings:
     """How the records of a dataset become examples.
 
@@ -172,7 +147,9 @@ class TrainingSettings(AttentionSettings):
         max_norm: Gradient norm at which gradients are clipped.
         bf16: Compute in bfloat16.
         gradient_checkpointing: Compute activations again in the backward pass: less memory, more time.
-        zero_stage: Stage of DeepSpeed ZeRO, 0 to 3; by default plain torch.
+        sharding: What the processes divide among themselves: none or fsdp2. With none each holds the whole model; fsdp2
+            is torch's own way to divide weights, gradients and optimiser.
+        zero_stage: Stage of DeepSpeed ZeRO, 0 to 3, another way to divide them; by default plain torch.
         adam_offload: Keep the optimiser's state in the memory of the CPU, with --zero_stage 1, 2 or 3.
         lora_rank: Rank of a LoRA adapter that is trained in place of all weights. It is saved by itself in adapter/
             and, merged, as a whole model.
@@ -205,6 +182,7 @@ class TrainingSettings(AttentionSettings):
     max_norm: float = 1.0
     bf16: bool = False
     gradient_checkpointing: Annotated[bool, UNRECORDED, alias("activation_checkpointing")] = False
+    sharding: str = "none"
     zero_stage: int | None = None
     adam_offload: Annotated[bool, UNRECORDED] = False
     lora_rank: int | None = None
@@ -240,11 +218,26 @@ class TrainingSettings(AttentionSettings):
         ratio = self.min_learning_rate_ratio
         check_setting("min_learning_rate_ratio", ratio, 0 <= ratio <= 1, "be at least 0 and at most 1")
         check_choice("optim", self.optim, OPTIMIZERS)
+        check_choice("sharding", self.sharding, SHARDING)
         check_choice("keep", self.keep, KEEP)
         check_setting("warmup_ratio", self.warmup_ratio, 0 <= self.warmup_ratio < 1, "be at least 0 and below 1")
+        self._check_sharding()
+
+    def _check_sharding(self) -> None:
+        check_setting("zero_stage", self.zero_stage, self.zero_stage in (0, 1, 2, 3), "be 0, 1, 2 or 3")
         if self.adam_offload and not self.zero_stage:
             raise UserError("--adam_offload is done by DeepSpeed ZeRO: give --zero_stage 1, 2 or 3, or leave it out.")
-        check_setting("zero_stage", self.zero_stage, self.zero_stage in (0, 1, 2, 3), "be 0, 1, 2 or 3")
+        if self.sharding != "none" and self.zero_stage is not None:
+            raise UserError(
+                f"--sharding {self.sharding} and --zero_stage {self.zero_stage} both divide the model among the "
+                "processes. Give one of them."
+            )
+        if self.load_in_4bit and not self.plain:
+            raise UserError("--load_in_4bit is for a model that is not divided: leave out --zero_stage and --sharding.")
+        if self.optim == "adamw_8bit" and self.sharding != "none":
+            raise UserError(
+                f"--optim adamw_8bit cannot be divided by --sharding {self.sharding}. Leave out one of them."
+            )
 
     def _check_adapter(self) -> None:
         check_setting("lora_dropout", self.lora_dropout, 0 <= self.lora_dropout < 1, "be at least 0 and below 1")
@@ -257,13 +250,16 @@ class TrainingSettings(AttentionSettings):
         }
         for name in (name for name, given in changed.items() if given and not self.lora_rank):
             raise UserError(f"--{name} is for an adapter: give --lora_rank, or leave it out.")
-        if self.load_in_4bit and self.zero_stage is not None:
-            raise UserError("--load_in_4bit is for training without DeepSpeed: leave out --zero_stage.")
 
     @property
     def autocast(self) -> bool:
-        """Whether the model runs under autocast to bfloat16; DeepSpeed keeps bfloat16 weights instead."""
-        return self.bf16 and self.zero_stage is None
+        """Whether the model runs under autocast to bfloat16; a divided model has bfloat16 weights when it runs."""
+        return self.bf16 and self.plain
+
+    @property
+    def plain(self) -> bool:
+        """Whether plain torch trains: neither DeepSpeed nor FSDP2."""
+        return self.zero_stage is None and self.sharding == "none"
 
     @property
     def peak_learning_rate(self) -> float:

@@ -26,9 +26,9 @@ from sweet_rl.training.examples import (
     encode_trajectories,
     successful,
 )
-from sweet_rl.training.loop import Training
+from sweet_rl.training.objective import Objective
+from sweet_rl.training.run import Training
 from sweet_rl.training.settings import DataSettings, TrainingSettings, ValueSettings
-from sweet_rl.training.trainer import Objective
 
 
 def value_classification_losses(
@@ -101,7 +101,9 @@ def train_value(
     chat = ChatFormat.from_pretrained(training.weights)
     examples: PreferenceExamples | DialogueExamples
     if how.objective == "preference":
-        pairs = encoded_once(lambda: encode_pairs(training.read(PreferencePair), chat, data, dataset), training.args)
+        pairs = encoded_once(
+            lambda: encode_pairs(training.read(PreferencePair), chat, data, dataset), training.accelerator
+        )
         counts = {"pairs": len(pairs), "texts": len(pairs.texts)}
         examples = pairs
     else:
@@ -110,7 +112,7 @@ def train_value(
             graded = successful(training.read(Trajectory), 0.0, dataset)
             return encode_trajectories(graded, chat, data, dataset, hint)
 
-        dialogues = encoded_once(encode, training.args)
+        dialogues = encoded_once(encode, training.accelerator)
         counts = {"trajectories": len(dialogues), "successes": int(sum(dialogues.labels))}
         examples = dialogues
     check_loadable(training.weights)

@@ -117,7 +117,7 @@ def on_device(batch: dict[str, Any], device: torch.device) -> dict[str, Any]:
     return {name: moved(value) for name, value in batch.items()}
 
 
-@torch.inference_mode()
+@torch.no_grad()  # FSDP2 does not run in inference mode
 def in_batches(
     model: torch.nn.Module,
     texts: Sequence[EncodedText],

@@ -19,11 +19,13 @@ from sweet_rl.models.weights import load_frozen, load_weights
 from sweet_rl.runs.cli import parse
 from sweet_rl.runs.cli.groups import arguments
 from sweet_rl.runs.records import PreferencePair, read_records
-from sweet_rl.training.arguments import training_arguments
+from sweet_rl.training.checkpoints import Checkpoints
 from sweet_rl.training.dpo import preference_objective
 from sweet_rl.training.examples import encode_pairs, split_by_task
+from sweet_rl.training.log import Log
+from sweet_rl.training.loop import train as train_loop
 from sweet_rl.training.settings import DataSettings, PreferenceSettings, TrainingSettings
-from sweet_rl.training.trainer import GroupedTrainer
+from sweet_rl.training.sharding import make_engine
 from tests.integration.training.test_train_dpo import write_pairs
 from tests.support.command_line import read_rows
 from tests.support.tiny_models import save_tiny_chat_model
@@ -127,15 +129,17 @@ def test_a_trainings_losses_and_weights_are_those_of_the_plain_way_step_by_step(
     losses, weights = [], []
     repeated = 8 - len(np.unique(examples.pairs[:4]))
     for shared in (True, False):
-        loop = TrainingSettings(learning_rate=3e-3, max_epochs=1, train_batch_size=8, logging_steps=1)
-        args = training_arguments(loop, tmp_path / str(shared))
+        loop = TrainingSettings(
+            learning_rate=3e-3, max_epochs=1, train_batch_size=8, logging_steps=1, save_epochs=False
+        )
+        engine = make_engine(loop)
         policy = load_weights(tiny_chat_model, torch.float64)
         how = PreferenceSettings(beta=0.5, nll_loss_coef=0.1)
         objective = preference_objective(examples, reference, how, shared and share_prompts(policy))
-        trainer = GroupedTrainer(policy, args, objective, examples, split, tiny_chat, together=4)
+        log = Log(engine.accelerator, [], tmp_path, steps=5)
         assert len(objective.collate([0, 1, 2, 3])["input_ids"]) == (1 if shared else 8 - repeated)
-        trainer.train()
-        losses.append([line["loss"] for line in trainer.state.log_history if "loss" in line])
+        train_loop(policy, objective, examples, split, engine, log, Checkpoints(tmp_path, loop, engine), together=4)
+        losses.append([line["loss"] for line in log.history])
         weights.append(policy.state_dict())
     assert len(losses[0]) == 5
     np.testing.assert_allclose(losses[0], losses[1], rtol=0, atol=1e-9)

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import runpy
 from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
-from transformers import TrainerCallback
+from safetensors.torch import save_file
+from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
 
 from sweet_rl.models.log_probs.value_head import HEAD, attach_value_head, load_value_model
 from sweet_rl.models.weights import load_frozen, load_weights
 from sweet_rl.runs.cli.groups import arguments
 from sweet_rl.runs.errors import UserError
-from sweet_rl.training.trainer import GroupedTrainer
+from sweet_rl.training import loop
+from sweet_rl.training.engine import Engine
 from tests.support.command_line import ROOT, call
 from tests.support.tiny_models import EOS, save_tiny_chat_model
 
@@ -48,28 +50,30 @@ def train(flags: dict, script: str = "train_dpo.py") -> None:
 
 def saved_step(folder: Path) -> str:
     (checkpoint,) = (folder / "checkpoints").glob("checkpoint-*")
-    assert all(weight.isfinite().all() for weight in load_file(checkpoint / "model.safetensors").values())
+    dcp_to_torch_save(checkpoint, checkpoint / "weights.pt")
+    weights = torch.load(checkpoint / "weights.pt")["model"]
+    assert len(weights) > 10 and all(weight.isfinite().all() for weight in weights.values())
     return checkpoint.name
 
 
 def spoiled(monkeypatch, when: str, spoil) -> None:
-    """Call `spoil(model)` at the callback `when` of the third step."""
+    """Call `spoil(model)` before or after the third step."""
+    losses, step = loop.batch_losses, Engine.step
+    steps = itertools.count(1)
 
-    class Spoil(TrainerCallback):
-        pass
-
-    def act(self, args, state, control, model=None, **kwargs):
-        if state.global_step == (3 if when == "on_step_end" else 2):
+    def before(model, *arguments):
+        if when == "before" and torch.is_grad_enabled() and next(steps) == 3:
             spoil(model)
+        return losses(model, *arguments)
 
-    setattr(Spoil, when, act)
-    make = GroupedTrainer.__init__
+    def after(self, rate):
+        norm = step(self, rate)
+        if when == "after" and next(steps) == 3:
+            spoil(self.model)
+        return norm
 
-    def made(self, *arguments, **named):
-        make(self, *arguments, **named)
-        self.callback_handler.callbacks.insert(0, Spoil())
-
-    monkeypatch.setattr(GroupedTrainer, "__init__", made)
+    monkeypatch.setattr(loop, "batch_losses", before)
+    monkeypatch.setattr(Engine, "step", after)
 
 
 @torch.no_grad()
@@ -89,9 +93,9 @@ def one_gradient_is_infinite(model) -> None:
 @pytest.mark.parametrize(
     ("when", "spoil", "found"),
     [
-        ("on_step_end", the_vector_of_an_unused_token_is_nan, "step 3: the weight model.embed_tokens.weight holds NaN"),
-        ("on_step_begin", one_weight_is_nan, "step 3: the loss is nan"),
-        ("on_step_begin", one_gradient_is_infinite, "step 3: the gradient norm is"),
+        ("after", the_vector_of_an_unused_token_is_nan, "step 3: the weight model.embed_tokens.weight holds NaN"),
+        ("before", one_weight_is_nan, "step 3: the loss is nan"),
+        ("before", one_gradient_is_infinite, "step 3: the gradient norm is"),
     ],
 )
 def test_a_step_with_nan_stops_the_training_and_it_goes_on_from_the_last_checkpoint(
@@ -109,7 +113,7 @@ def test_a_step_with_nan_stops_the_training_and_it_goes_on_from_the_last_checkpo
 def test_weights_that_the_last_step_spoils_are_not_saved_even_if_no_checkpoint_is_written(flags, tmp_path):
     none = {"save_steps": None, "save_minutes": None, "save_epochs": False}
     with pytest.MonkeyPatch.context() as patch, pytest.raises(UserError, match="step 3: the weight model.embed_tokens"):
-        spoiled(patch, "on_step_end", the_vector_of_an_unused_token_is_nan)
+        spoiled(patch, "after", the_vector_of_an_unused_token_is_nan)
         train(flags | none | {"save_path": str(tmp_path), "max_samples": 6})
     assert not (tmp_path / "model.safetensors").exists()
     assert not list((tmp_path / "checkpoints").glob("checkpoint-*"))
@@ -128,8 +132,8 @@ def test_held_out_examples_with_nan_stop_the_training(flags, tmp_path, monkeypat
     rows = [json.loads(line) | {"task_id": str(i)} for i, line in enumerate(open(flags["dataset"]))]
     path = tmp_path / "pairs.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    means = GroupedTrainer._means
-    monkeypatch.setattr(GroupedTrainer, "_means", lambda self, sums: {name: torch.nan for name in means(self, sums)})
+    means = loop.means_over_items
+    monkeypatch.setattr(loop, "means_over_items", lambda *arguments: dict.fromkeys(means(*arguments), torch.nan))
     with pytest.raises(UserError, match="step 1: the loss of the held-out examples is nan"):
         train(flags | {"dataset": str(path), "save_path": str(tmp_path / "out"), "eval_fraction": 0.3})
 

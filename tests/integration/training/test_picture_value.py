@@ -10,8 +10,7 @@ from sweet_rl.models.log_probs.value_head import has_value_head, load_value_mode
 from sweet_rl.models.log_probs.vision import VisionFormat, is_vision_model, load_vision_frozen
 from sweet_rl.models.picture import open_picture
 from sweet_rl.runs.records import Task, Trajectory, TurnCandidates, read_records
-from sweet_rl.training.picture_value import draw_pages, picture_file
-from sweet_rl.training.settings import PictureSettings
+from sweet_rl.training.reference_pages import PictureSettings, draw_pages, picture_file
 from tests.support.browsers import renderer_or_skip
 from tests.support.command_line import call, write_rows
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from sweet_rl.models.log_probs.logps import score_texts
 from sweet_rl.models.texts.chat import ChatFormat
@@ -18,9 +18,10 @@ from sweet_rl.models.weights import load_frozen
 from sweet_rl.runs.cli.groups import arguments
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import PreferencePair, read_records
+from sweet_rl.training import loop
+from sweet_rl.training.checkpoints import Checkpoints
 from sweet_rl.training.examples import encode_pairs
 from sweet_rl.training.settings import DataSettings
-from sweet_rl.training.trainer import GroupedTrainer
 from tests.support.tiny_models import EOS
 
 SCRIPT = Path(__file__).resolve().parents[3] / "scripts" / "train_dpo.py"
@@ -102,18 +103,18 @@ def test_training_lowers_the_loss_moves_the_margin_and_saves_a_loadable_model(wh
 KILLED_BEFORE_A_STEP = """
 import os, runpy, signal
 
-from sweet_rl.training.trainer import GroupedTrainer
+from sweet_rl.training import loop
 
-training_step = GroupedTrainer.training_step
+finite_figures = loop.finite_figures
 
 
-def killed_before_a_step(self, *arguments, **named):
-    if self.state.global_step == {step}:
+def killed_before_a_step(step, *arguments):
+    if step == {step} + 1:
         os.kill(os.getpid(), signal.SIGKILL)
-    return training_step(self, *arguments, **named)
+    return finite_figures(step, *arguments)
 
 
-GroupedTrainer.training_step = killed_before_a_step
+loop.finite_figures = killed_before_a_step
 runpy.run_path("{script}", run_name="__main__")
 """
 
@@ -127,7 +128,7 @@ def test_a_training_killed_before_its_first_checkpoint_says_that_it_starts_again
 
     flags = settings(tmp_path / "out", max_samples=8, max_epochs=1)
     with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(GroupedTrainer, "training_step", kill)
+        patch.setattr(loop, "batch_losses", kill)
         train(**flags)
     train(**flags)
     assert "going on from step 0 (no checkpoint had been written)" in capsys.readouterr().out
@@ -135,24 +136,19 @@ def test_a_training_killed_before_its_first_checkpoint_says_that_it_starts_again
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 def test_a_disk_that_fills_up_is_named_and_the_training_goes_on_when_there_is_room(settings, tmp_path, capsys):
-    class Full(TrainerCallback):
-        """From the fourth step on there is no room for the optimiser's state."""
+    save = Checkpoints.save
 
-        def on_step_end(self, args, state, control, **kwargs):
-            if state.global_step == 4:
-                folder = Path(args.output_dir) / "checkpoint-4"
-                folder.mkdir()
-                (folder / "optimizer.pt").symlink_to("/dev/full")
-
-    make = GroupedTrainer.__init__
-
-    def make_on_a_full_disk(self, *arguments, **named):
-        make(self, *arguments, **named)
-        self.add_callback(Full())
+    def save_on_a_full_disk(self, step, log):
+        """From the fourth step on there is no room for weights."""
+        if step == 4:
+            folder = self.folder / "checkpoint-4"
+            folder.mkdir()
+            (folder / "__0_0.distcp").symlink_to("/dev/full")
+        save(self, step, log)
 
     flags = settings(tmp_path / "out", max_samples=32, max_epochs=1, save_steps=2)
     with pytest.MonkeyPatch.context() as patch, pytest.raises(UserError, match=f"{tmp_path}/out: .*full"):
-        patch.setattr(GroupedTrainer, "__init__", make_on_a_full_disk)
+        patch.setattr(Checkpoints, "save", save_on_a_full_disk)
         train(**flags)
     train(**flags)
     assert "going on from step 2" in capsys.readouterr().out

@@ -14,7 +14,7 @@ from sweet_rl.models.weights import model_path
 from sweet_rl.runs.cli.groups import to_settings
 from sweet_rl.runs.manifest import DIRECTORY_MANIFEST
 from sweet_rl.runs.records import TurnCandidates
-from sweet_rl.training.settings import PictureSettings
+from sweet_rl.training.reference_pages import PictureSettings
 
 
 def test_the_values_are_computed_beside_the_event_loop_and_given_back_by_turn():

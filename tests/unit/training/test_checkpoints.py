@@ -14,12 +14,13 @@ import torch
 from sweet_rl.runs.errors import UserError
 from sweet_rl.training.checkpoints import (
     COMPLETE,
-    CheckpointSchedule,
+    Checkpoints,
     full_disk_named,
     last_checkpoint,
     mark_complete,
     processes_of,
 )
+from sweet_rl.training.settings import TrainingSettings
 
 
 def write_checkpoint(folder, step: int, complete: bool = True):
@@ -35,30 +36,29 @@ def test_the_newest_complete_checkpoint_is_continued_and_the_others_are_removed(
     assert last_checkpoint(tmp_path) is None
     for step, complete in ((9, True), (10, True), (100, False)):
         write_checkpoint(tmp_path, step, complete)
-    assert last_checkpoint(tmp_path) == str(tmp_path / "checkpoint-10")
+    assert last_checkpoint(tmp_path) == tmp_path / "checkpoint-10"
     assert {path.name for path in tmp_path.iterdir()} == {"checkpoint-9", "checkpoint-10"}
 
 
 def test_an_older_checkpoint_stays_until_the_newer_one_is_complete_and_the_best_one_after(tmp_path):
     for step in (3, 7, 9):
         path = write_checkpoint(tmp_path, step, complete=step < 9)
-    mark_complete(tmp_path, 9, str(tmp_path / "checkpoint-3"), processes=4)
+    mark_complete(tmp_path, 9, best=3, processes=4)
     assert {path.name for path in tmp_path.iterdir()} == {"checkpoint-3", "checkpoint-9"}
-    assert processes_of(str(path)) == 4
+    assert processes_of(path) == 4
     assert not (path / f"{COMPLETE}.partial").exists()
 
 
-def saved_steps(schedule: CheckpointSchedule, steps: int, steps_in_epoch: int) -> tuple[list[int], list[int]]:
-    """The steps at which a schedule asks for checkpoints and for evaluations."""
+def saved_steps(steps: int, steps_in_epoch: int, **settings) -> tuple[list[int], list[int]]:
+    """The steps after which checkpoints are written, and after which the model is evaluated."""
+    checkpoints = Checkpoints(None, TrainingSettings(**{"save_minutes": None, **settings}), engine=None)
     saved, evaluated = [], []
-    args = SimpleNamespace(eval_strategy="steps")
     for step in range(1, steps + 1):
-        control = SimpleNamespace(should_save=False, should_evaluate=False)
-        schedule.on_step_end(args, SimpleNamespace(epoch=step / steps_in_epoch, global_step=step), control)
-        if control.should_save:
+        evaluate_now, save_now = checkpoints.due(step, ends_epoch=step % steps_in_epoch == 0)
+        if save_now:
             saved.append(step)
-            schedule.on_save(args, None, None)
-        if control.should_evaluate:
+            checkpoints.restart_clock()
+        if evaluate_now:
             evaluated.append(step)
     return saved, evaluated
 
@@ -70,21 +70,31 @@ def test_checkpoints_are_written_at_the_ends_of_epochs_by_steps_and_by_time(monk
         now[0] += 15  # per step
         return now[0]
 
-    monkeypatch.setattr("sweet_rl.training.checkpoints.time", SimpleNamespace(monotonic=lambda: now[0]))
-    assert saved_steps(CheckpointSchedule(None, None), 10, 5) == ([5, 10], [5, 10])
-    assert saved_steps(CheckpointSchedule(4, None), 10, 5) == ([4, 5, 8, 10], [4, 5, 8, 10])
-    assert saved_steps(CheckpointSchedule(4, None, epochs=False), 10, 5) == ([4, 8], [4, 5, 8, 10])
-    timed = CheckpointSchedule(None, minutes=1)
+    assert saved_steps(10, 5) == ([5, 10], [5, 10])
+    assert saved_steps(10, 5, save_steps=4) == ([4, 5, 8, 10], [4, 5, 8, 10])
+    assert saved_steps(10, 5, save_steps=4, save_epochs=False) == ([4, 8], [4, 5, 8, 10])
+    assert saved_steps(10, 5, save_epochs=False, keep="best") == ([5, 10], [5, 10])
     monkeypatch.setattr("sweet_rl.training.checkpoints.time", SimpleNamespace(monotonic=seconds))
-    saved, evaluated = saved_steps(timed, 20, 10)
+    saved, evaluated = saved_steps(20, 10, save_minutes=1)
     assert evaluated == [10, 20], "a checkpoint by time is not evaluated: the next run would evaluate at another step"
     assert 10 in saved and 20 in saved and 4 <= len(saved) <= 8
 
 
-def test_all_processes_follow_the_clock_of_the_first():
-    late, early = CheckpointSchedule(None, 1e-9), CheckpointSchedule(None, 1e9)
-    late.agreed, early.agreed = (lambda value: False), (lambda value: True)
-    assert saved_steps(late, 3, 10) == ([], []) and saved_steps(early, 3, 10) == ([1, 2, 3], [])
+def test_all_processes_follow_the_clock_of_the_first(monkeypatch):
+    for first, saved in ((False, []), (True, [1, 2, 3])):
+        monkeypatch.setattr("sweet_rl.training.checkpoints.broadcast_object_list", lambda values, first=first: [first])
+        for minutes in (1e-9, 1e9):
+            assert saved_steps(3, 10, save_minutes=minutes) == (saved, [])
+
+
+def test_the_best_checkpoint_is_that_of_the_lowest_evaluation():
+    kept = Checkpoints(None, TrainingSettings(keep="best"), engine=None)
+    for step, loss in ((2, 0.5), (4, 0.3), (6, 0.4), (8, 0.3)):
+        kept.evaluated(step, loss)
+    assert kept.best == {"step": 4, "loss": 0.3}
+    last = Checkpoints(None, TrainingSettings(), engine=None)
+    last.evaluated(2, 0.5)
+    assert last.best is None
 
 
 def torch_save(path):

@@ -8,21 +8,17 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from sweet_rl.runs.errors import UserError
-from sweet_rl.training.deepspeed import SeparateSteps, deepspeed_config, name_lone_process
+from sweet_rl.training.deepspeed import deepspeed_config, fill_sizes, separate_steps
+from sweet_rl.training.engine import name_lone_process
 from sweet_rl.training.settings import TrainingSettings
 
 
 def test_the_optimisers_state_is_offloaded_if_asked_for():
     pytest.importorskip("deepspeed")
-    assert deepspeed_config(TrainingSettings()) is None
     config = deepspeed_config(TrainingSettings(zero_stage=3))
     assert config["zero_optimization"]["stage"] == 3 and "offload_optimizer" not in config["zero_optimization"]
     config = deepspeed_config(TrainingSettings(zero_stage=2, adam_offload=True))
     assert config["zero_optimization"]["offload_optimizer"]["device"] == "cpu"
-    for stage in (None, 0):
-        with pytest.raises(UserError, match="--adam_offload is done by DeepSpeed ZeRO"):
-            TrainingSettings(zero_stage=stage, adam_offload=True)
 
 
 def test_counts_of_steps_that_are_one_tensor_are_separated():
@@ -33,7 +29,7 @@ def test_counts_of_steps_that_are_one_tensor_are_separated():
         weight.grad = torch.ones(2)
         adam.state[weight] = {"step": shared, "exp_avg": torch.zeros(2), "exp_avg_sq": torch.zeros(2)}
     wrapped = SimpleNamespace(optimizer=SimpleNamespace(optimizer=adam))
-    SeparateSteps().on_train_begin(None, None, None, optimizer=wrapped)
+    separate_steps(wrapped)
     adam.step()
     assert [adam.state[weight]["step"].item() for weight in weights] == [6, 6, 6]
 
@@ -51,11 +47,23 @@ def test_a_script_without_a_launcher_is_the_only_process(monkeypatch):
     assert "MASTER_PORT" not in os.environ
 
 
-@pytest.mark.parametrize("stage, bf16, accumulates, expected", [
-    (3, True, True, "fp32"), (2, True, True, "fp32"), (1, True, True, None), (3, True, False, None),
-    (3, False, True, None),
+@pytest.mark.parametrize("stage, bf16, accumulated, expected", [
+    (3, True, 2, "fp32"), (2, True, 2, "fp32"), (1, True, 2, None), (3, True, 1, None),
+    (3, False, 2, None),
 ])  # fmt: skip
-def test_sums_of_bfloat16_gradients_are_float32_where_gradients_are_added_up(stage, bf16, accumulates, expected):
+def test_sums_of_bfloat16_gradients_are_float32_where_gradients_are_added_up(stage, bf16, accumulated, expected):
     pytest.importorskip("deepspeed")
-    config = deepspeed_config(TrainingSettings(zero_stage=stage, bf16=bf16), accumulates)
+    config = deepspeed_config(TrainingSettings(zero_stage=stage, bf16=bf16), accumulated=accumulated)
     assert config.get("data_types", {}).get("grad_accum_dtype") == expected
+
+
+def test_the_configuration_says_what_the_settings_say_and_sizes_are_those_of_the_model():
+    pytest.importorskip("deepspeed")
+    config = deepspeed_config(TrainingSettings(zero_stage=3, bf16=True, max_norm=0.5), micro=2, accumulated=4)
+    assert config["bf16"] == {"enabled": True} and config["gradient_clipping"] == 0.5
+    assert (config["train_micro_batch_size_per_gpu"], config["gradient_accumulation_steps"]) == (2, 4)
+    text = SimpleNamespace(hidden_size=10)
+    fill_sizes(config, SimpleNamespace(config=SimpleNamespace(get_text_config=lambda: text)))
+    zero = config["zero_optimization"]
+    assert (zero["reduce_bucket_size"], zero["stage3_prefetch_bucket_size"]) == (100, 90)
+    assert zero["stage3_param_persistence_threshold"] == 100 and zero["overlap_comm"] is True

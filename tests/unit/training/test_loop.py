@@ -1,21 +1,172 @@
-"""Which figures end a summary."""
+"""The loop's sums over items: steps, held-out examples, the log and the first step, on examples that are numbers."""
 
 from __future__ import annotations
 
-from sweet_rl.training.loop import last_figures, mean_loss
+import dataclasses
+import json
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import torch
+
+from sweet_rl.runs.errors import UserError
+from sweet_rl.training.batches import FILLER, collated
+from sweet_rl.training.checkpoints import Checkpoints
+from sweet_rl.training.log import Log, means_over_items, tracker_names
+from sweet_rl.training.loop import batch_losses, evaluate, train
+from sweet_rl.training.objective import Objective
+from sweet_rl.training.order import epoch_order, prompt_groups
+from sweet_rl.training.settings import TrainingSettings
+from sweet_rl.training.sharding import make_engine
+from tests.support.tiny_models import tiny_model
 
 
-def test_the_last_figures_are_those_of_the_last_step_and_the_last_evaluation():
-    history = [
-        {"loss": 3.0, "margin": 0.0, "step": 1}, {"eval_loss": 2.5, "step": 1},
-        {"loss": 2.0, "margin": 1.0, "step": 2, "epoch": 1.0, "learning_rate": 0.1},
-        {"eval_loss": 1.5, "eval_margin": 2.0, "step": 2},
-    ]  # fmt: skip
-    assert last_figures(history) == {"loss": 2.0, "margin": 1.0, "eval_loss": 1.5, "eval_margin": 2.0}
-    assert last_figures(history[2:3]) == {"loss": 2.0, "margin": 1.0}
-    assert last_figures([]) == {}
+@dataclass
+class Numbers:
+    """Example i has the loss i, prompt i % 3 and length 10 + i."""
+
+    count: int
+
+    @property
+    def prompts(self) -> list[bytes]:
+        return [bytes([i % 3]) for i in range(self.count)]
+
+    @property
+    def lengths(self) -> list[int]:
+        return [10 + i for i in range(self.count)]
 
 
-def test_the_mean_loss_is_over_steps_also_of_a_training_that_was_continued():
-    lines = [{"loss": 3.0, "step": 10}, {"eval_loss": 9.0, "step": 10}, {"loss": 1.0, "step": 15}]
-    assert mean_loss(lines) == (10 * 3.0 + 5 * 1.0) / 15
+def collate(indices: list[int]) -> dict:
+    return {
+        "values": torch.tensor(indices, dtype=torch.float32), "reference": torch.zeros(len(indices)),
+        "blocks": torch.zeros(1, 5), "items": len(indices), "indices": indices,
+    }  # fmt: skip
+
+
+OBJECTIVE = Objective(
+    collate,
+    lambda values, batch: (values.sum(), {"double": 2 * values.sum(), "preference_loss": values.sum()}),
+    lambda model, batch: batch["values"] + 0 * sum(weight.sum() for weight in model.parameters()),
+)
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Trains on numbers and returns the lines of the log and the indices of each batch in their order."""
+
+    def run(train_on=range(12), held_out=(), objective=OBJECTIVE, together=1, model=None, **settings):
+        seen: list[list[int]] = []
+        collate_them = objective.collate
+
+        def collate_seen(indices: list[int]) -> dict:
+            seen.append(indices)
+            return collate_them(indices)
+
+        how = TrainingSettings(**{"train_batch_size": 4, "micro_train_batch_size": 2, "save_epochs": False, **settings})
+        split = tuple(np.asarray(side, dtype=np.int64) for side in (train_on, held_out))
+        engine = make_engine(how)
+        log = Log(engine.accelerator, [], tmp_path, steps=0)
+        objective = dataclasses.replace(objective, collate=collate_seen)
+        checkpoints = Checkpoints(tmp_path, how, engine)
+        train(model or tiny_model("llama"), objective, Numbers(13), split, engine, log, checkpoints, together)
+        return log.history, seen
+
+    return run
+
+
+def test_a_steps_loss_is_the_mean_over_its_items_and_a_line_has_means_since_the_last_one(run):
+    lines, batches = run(range(1, 12), logging_steps=2)
+    assert [line["step"] for line in lines] == [2, 3] and [line["epoch"] for line in lines] == [2 / 3, 1]
+    assert [len(batch) for batch in batches] == [2, 2, 2, 2, 2, 1]
+    steps = [sum(batches[at : at + 2], []) for at in (0, 2, 4)]
+    assert lines[0]["loss"] == pytest.approx((np.mean(steps[0]) + np.mean(steps[1])) / 2)
+    assert lines[0]["double"] == pytest.approx(2 * np.mean(steps[0] + steps[1]))
+    assert lines[1]["loss"] == pytest.approx(np.mean(steps[2])) and lines[1]["double"] == 2 * lines[1]["loss"]
+    assert all(line["tokens_per_second"] > 0 and line["memory_gb"] > 0 for line in lines)
+    assert not {"items", "tokens"} & lines[0].keys()
+
+
+def test_held_out_examples_count_once_each_whatever_the_batches(run):
+    lines, batches = run(range(6), (6, 7, 8, 9, 12))
+    assert lines[-1]["eval_loss"] == pytest.approx(np.mean([6, 7, 8, 9, 12]))
+    assert lines[-1]["eval_double"] == pytest.approx(2 * lines[-1]["eval_loss"]) and lines[-1]["step"] == 2
+    assert sum(batches[3:], []) == [6, 9, 12, 7, 8]  # by prompt
+
+
+def test_an_evaluation_leaves_the_model_in_training_mode():
+    engine, model = make_engine(TrainingSettings()), tiny_model("llama").train()
+    evaluate(model, OBJECTIVE, Numbers(3), np.asarray([1]), 0, engine)
+    assert model.training
+
+
+def test_an_example_that_only_fills_up_a_process_counts_nowhere():
+    engine, model = make_engine(TrainingSettings()), tiny_model("llama")
+    loss, figures, _ = batch_losses(model, OBJECTIVE, collated(OBJECTIVE, [FILLER, 7]), engine)
+    assert loss == 0 and figures["double"] == 0 and figures["items"] == 0 and figures["tokens"] == 0
+    loss, figures, _ = batch_losses(model, OBJECTIVE, collated(OBJECTIVE, [3, 5]), engine)
+    assert loss == 8 and means_over_items(figures, engine.accelerator)["double"] == 8
+
+
+def test_the_first_step_is_checked_against_the_loss_of_equal_models(run):
+    equal = dataclasses.replace(OBJECTIVE, first_loss=6.5)
+    lines, _ = run([6, 7], objective=equal, train_batch_size=2)
+    assert lines[0]["loss"] == 6.5
+    with pytest.raises(UserError, match="6.000000 instead of 6.500000.*differ by 6 per token"):
+        run([5, 7], objective=equal, train_batch_size=2)
+    random = tiny_model("llama")
+    random.config.attention_dropout = 0.1
+    run([5, 7], objective=equal, train_batch_size=2, model=random)  # not checked
+
+
+def test_a_first_step_that_is_wrong_moves_no_weight(run):
+    model = tiny_model("llama")
+    before = {name: weight.clone() for name, weight in model.state_dict().items()}
+    trains = dataclasses.replace(OBJECTIVE, first_loss=1.0, outputs=lambda model, batch: model.lm_head.weight[0])
+    trains = dataclasses.replace(trains, collate=lambda indices: collate(indices) | {"reference": torch.zeros(32)})
+    with pytest.raises(UserError, match="instead of 1.000000"):
+        run([5, 7], objective=trains, train_batch_size=2, micro_train_batch_size=2, model=model, learning_rate=1.0)
+    assert all(torch.equal(before[name], weight) for name, weight in model.state_dict().items())
+
+
+def test_the_order_is_that_of_the_seed_and_the_epoch_with_equal_prompts_together(run):
+    _, batches = run(together=4, max_epochs=2, micro_train_batch_size=None)
+    groups, costs = prompt_groups(Numbers(13), np.arange(12), 4)
+    expected = [epoch_order(groups, costs, 4, 0, epoch).reshape(-1, 4).tolist() for epoch in (0, 1)]
+    trained = [batch for number, batch in enumerate(batches)]
+    assert trained == expected[0] + expected[1] and expected[0] != expected[1]
+    assert all(len({i % 3 for i in batch}) == 1 for batch in trained)
+
+
+def test_a_log_goes_on_where_a_checkpoint_was_written(tmp_path):
+    engine = make_engine(TrainingSettings())
+    figures = {"double": torch.tensor(6.0), "items": torch.tensor(2.0), "tokens": torch.tensor(5)}
+    logs = [Log(engine.accelerator, [], tmp_path, steps=2) for _ in range(2)]
+    whole, continued = logs
+    for log in logs:
+        log.show(0)
+        log.add(figures)
+        log.step(1, 3.0, write=False)
+    stopped, continued = continued, Log(engine.accelerator, [], tmp_path, steps=2)
+    continued.restore(json.loads(json.dumps(stopped.state())))
+    continued.show(1)
+    for log in (whole, continued):
+        log.add({"double": torch.tensor(1.0), "items": torch.tensor(1.0), "tokens": torch.tensor(5)})
+        log.step(2, 5.0, write=True)
+    (one,), (other,) = whole.history, continued.history
+    assert one["loss"] == other["loss"] == 4 and one["double"] == other["double"] == pytest.approx(7 / 3)
+
+
+def test_a_tracker_that_is_not_known_is_refused():
+    assert tracker_names("none") == [] == tracker_names("")
+    with pytest.raises(UserError, match="--report_to pigeon is not known"):
+        tracker_names("tensorboard,pigeon")
+
+
+def test_figures_that_are_not_finite_stop_a_step_before_it_moves_a_weight(run):
+    model = tiny_model("llama")
+    before = model.lm_head.weight.detach().clone()
+    infinite = dataclasses.replace(OBJECTIVE, outputs=lambda model, batch: model.lm_head.weight.sum()[None] * torch.inf)
+    with pytest.raises(UserError, match="step 1: the loss is"):
+        run([5, 7], objective=infinite, train_batch_size=2, model=model, learning_rate=1.0)
+    assert torch.equal(model.lm_head.weight, before)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sweet_rl.training.order import EpochOrder, epoch_order, prompt_groups
+from sweet_rl.training.order import epoch_order, prompt_groups
 
 
 @settings(deadline=None, max_examples=50)
@@ -19,7 +21,7 @@ def test_every_index_comes_exactly_once(sizes, batch_size, epoch):
 
 
 def test_groups_that_divide_the_batch_are_never_torn():
-    groups = prompt_groups([bytes([i // 4]) for i in range(80)], limit=4)
+    groups = [np.arange(start, start + 4) for start in range(0, 80, 4)]
     batches = epoch_order(groups, [1] * 20, 8, 0, 0).reshape(-1, 8)
     assert all(len({i // 4 for i in batch}) == 2 for batch in batches.tolist())
 
@@ -32,7 +34,7 @@ def test_a_batch_holds_similar_lengths():
 
 
 def test_epochs_differ_and_a_seed_repeats():
-    groups = prompt_groups([bytes([i]) for i in range(64)], limit=4)
+    groups = [np.asarray([i]) for i in range(64)]
     first = epoch_order(groups, [1] * 64, 8, 3, 0)
     assert first.tolist() == epoch_order(groups, [1] * 64, 8, 3, 0).tolist()
     assert first.tolist() != epoch_order(groups, [1] * 64, 8, 3, 1).tolist()
@@ -60,16 +62,7 @@ def test_what_does_not_fill_a_batch_comes_last():
     assert order[8:].tolist() == [8, 9, 10]
 
 
-def test_the_sampler_follows_the_epoch():
-    epoch = [0]
-    groups = [np.arange(3), np.arange(3, 20)]
-    sampler = EpochOrder(groups, [5, 7], 4, 1, lambda: epoch[0])
-    assert len(sampler) == 20
-    first = list(sampler)
-    assert first == epoch_order(groups, [5, 7], 4, 1, 0).tolist() == list(sampler)
-    epoch[0] = 1
-    assert list(sampler) == epoch_order(groups, [5, 7], 4, 1, 1).tolist() != first
-
-
-def test_groups_are_limited():
-    assert [g.tolist() for g in prompt_groups([b"a", b"b", b"a", b"a"], 2)] == [[0, 2], [3], [1]]
+def test_groups_are_limited_and_cost_as_much_as_their_longest_example():
+    examples = SimpleNamespace(prompts=[b"a", b"b", b"c", b"a", b"a"], lengths=[1, 2, 3, 4, 5])
+    groups, costs = prompt_groups(examples, np.asarray([0, 1, 3, 4]), limit=2)
+    assert [group.tolist() for group in groups] == [[0, 3], [4], [1]] and costs == [4, 5, 2]

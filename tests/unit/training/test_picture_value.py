@@ -10,15 +10,9 @@ import torch
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Task, Trajectory
 from sweet_rl.training.examples import DROPPED, EQUAL
-from sweet_rl.training.picture_value import (
-    NO_PICTURE,
-    draw_pages,
-    encode_picture_pairs,
-    picture_file,
-    picture_objective,
-    pictures_folder,
-)
-from sweet_rl.training.settings import PictureSettings, ValueSettings
+from sweet_rl.training.picture_value import NO_PICTURE, encode_picture_pairs, picture_objective
+from sweet_rl.training.reference_pages import PictureSettings, draw_pages, picture_file, pictures_folder
+from sweet_rl.training.settings import ValueSettings
 
 pytest.importorskip("PIL.Image", reason="needs: pip install -e '.[frontend]'")
 from tests.unit.models.log_probs.test_vision import dialogue, png  # noqa: E402

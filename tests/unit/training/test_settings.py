@@ -8,13 +8,8 @@ import pytest
 
 from sweet_rl.runs.cli import to_settings
 from sweet_rl.runs.errors import UserError
-from sweet_rl.training.settings import (
-    DataSettings,
-    PictureSettings,
-    PreferenceSettings,
-    TrainingSettings,
-    ValueSettings,
-)
+from sweet_rl.training.reference_pages import PictureSettings
+from sweet_rl.training.settings import DataSettings, PreferenceSettings, TrainingSettings, ValueSettings
 
 
 @pytest.mark.parametrize("normalize, mean_log_prob, expected", [
@@ -65,6 +60,7 @@ def test_flags_that_contradict_each_other_are_refused():
     (TrainingSettings, "weight_decay", (-1.0,)),
     (TrainingSettings, "max_norm", (-1.0,)),
     (TrainingSettings, "zero_stage", (4, -1)),
+    (TrainingSettings, "sharding", ("zero", "")),
     (TrainingSettings, "save_steps", (0, -2)),
     (TrainingSettings, "save_minutes", (0.0, -1.0)),
 ])  # fmt: skip
@@ -95,10 +91,25 @@ def test_an_adapter_has_a_learning_rate_of_its_own_unless_one_is_given():
     assert TrainingSettings(lora_rank=4, learning_rate=2e-7).peak_learning_rate == 2e-7
 
 
-def test_four_bit_weights_are_refused_beside_deepspeed():
+@pytest.mark.parametrize(("settings", "named"), [
+    ({"lora_rank": 4, "load_in_4bit": True, "zero_stage": 2}, "--load_in_4bit"),
+    ({"lora_rank": 4, "load_in_4bit": True, "sharding": "fsdp2"}, "--load_in_4bit"),
+    ({"optim": "adamw_8bit", "sharding": "fsdp2"}, "--optim adamw_8bit"),
+    ({"zero_stage": 3, "sharding": "fsdp2"}, "--sharding fsdp2 and --zero_stage 3 both divide"),
+    ({"adam_offload": True, "sharding": "fsdp2"}, "--adam_offload is done by DeepSpeed ZeRO"),
+    ({"adam_offload": True}, "--adam_offload is done by DeepSpeed ZeRO"),
+    ({"adam_offload": True, "zero_stage": 0}, "--adam_offload is done by DeepSpeed ZeRO"),
+])  # fmt: skip
+def test_what_cannot_be_divided_or_not_in_two_ways_is_refused(settings, named):
     TrainingSettings(lora_rank=4, load_in_4bit=True)
-    with pytest.raises(UserError, match="--zero_stage"):
-        TrainingSettings(lora_rank=4, load_in_4bit=True, zero_stage=2)
+    with pytest.raises(UserError, match=named):
+        TrainingSettings(**settings)
+
+
+def test_autocast_is_for_a_model_that_is_not_divided():
+    assert TrainingSettings(bf16=True).autocast and not TrainingSettings().autocast
+    assert not TrainingSettings(bf16=True, zero_stage=0).autocast
+    assert not TrainingSettings(bf16=True, sharding="fsdp2").autocast
 
 
 def test_what_changes_the_pace_only_is_not_recorded():
@@ -131,7 +142,7 @@ def test_the_defaults_are_those_that_are_documented():
         "learning_rate": None, "min_learning_rate_ratio": 0.1, "adam_betas": (0.9, 0.95), "optim": "adamw",
         "max_epochs": 1, "train_batch_size": 8, "micro_train_batch_size": None,
         "max_pairs_per_prompt": 4, "lr_scheduler": "cosine", "warmup_ratio": 0.03, "weight_decay": 0.0, "max_norm": 1.0,
-        "bf16": False, "gradient_checkpointing": False, "zero_stage": None, "adam_offload": False,
+        "bf16": False, "gradient_checkpointing": False, "sharding": "none", "zero_stage": None, "adam_offload": False,
         "lora_rank": None, "lora_alpha": None, "lora_dropout": 0.0,
         "target_modules": ("all-linear",), "load_in_4bit": False, "save_steps": None, "save_minutes": 10.0,
         "save_epochs": True, "attention": None,

@@ -1,0 +1,160 @@
+"""How the processes of a training hold weights, gradients and optimiser. Here: every process holds all of them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed.checkpoint as distributed_checkpoint
+from accelerate import Accelerator
+from accelerate.utils import DistributedDataParallelKwargs
+from torch.distributed.checkpoint.api import CheckpointException
+
+from sweet_rl.models.log_probs.logps import on_device
+from sweet_rl.models.log_probs.projection import unwrapped
+from sweet_rl.models.weights import freeze
+from sweet_rl.training.optimizer import make_optimizer
+from sweet_rl.training.settings import TrainingSettings
+
+
+class Engine:
+    """Plain torch. Several processes average their gradients (DDP). `Zero` and `Fsdp2` divide what this one repeats.
+
+    Attributes:
+        divided: Whether the processes hold a model together, so that they must run it in step.
+        dtype: Number format in which weights are loaded. An adapter is float32 beside frozen bfloat16 weights; without
+            one the weights themselves are float32, and computed with in bfloat16 by autocast.
+        accelerator: The processes and their devices.
+        model: The model that `prepare` made ready.
+        optimizer: Its optimiser.
+    """
+
+    divided = False
+
+    def __init__(self, settings: TrainingSettings):
+        self.settings = settings
+        self.dtype = torch.bfloat16 if settings.bf16 and settings.lora_rank else torch.float32
+        self.accelerator = self.make_accelerator()
+        self.device = self.accelerator.device
+        self.model: Any = None
+        self.optimizer: Any = None
+        self._norm = torch.zeros(())
+
+    def make_accelerator(self) -> Accelerator:
+        """The processes of this training."""
+        used = DistributedDataParallelKwargs(find_unused_parameters=False)
+        return Accelerator(cpu=not torch.cuda.is_available(), kwargs_handlers=[used])
+
+    def prepare(self, model: torch.nn.Module) -> torch.nn.Module:
+        """Make the model and its optimiser ready, and return the model as it is called from now on."""
+        self.model = self.accelerator.prepare_model(model)
+        self.optimizer = make_optimizer(model, self.settings)
+        return self.model
+
+    def autocast(self) -> AbstractContextManager:
+        """The precision in which the model runs."""
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.settings.autocast)
+
+    def on_device(self, batch: dict[str, Any]) -> dict[str, Any]:
+        """The batch on the device of this process."""
+        return on_device(batch, self.device)
+
+    def total(self, count: float) -> torch.Tensor:
+        """The sum of a number over the processes."""
+        return self.accelerator.reduce(torch.tensor(float(count), device=self.device), reduction="sum")
+
+    def micro_batch(self, last: bool) -> AbstractContextManager:
+        """What stands around forward and backward; after the `last` of a step gradients are averaged."""
+        return contextlib.nullcontext() if last else self.accelerator.no_sync(self.model)
+
+    def backward(self, loss: torch.Tensor) -> None:
+        """Add the gradients of a micro-batch."""
+        loss.backward()
+
+    def clip(self) -> torch.Tensor:
+        """Clip the gradients to `max_norm`, and return their norm before."""
+        weights = [weight for group in self.optimizer.param_groups for weight in group["params"]]
+        self._norm = torch.nn.utils.clip_grad_norm_(weights, self.settings.max_norm or torch.inf)
+        return self._norm
+
+    def step(self, learning_rate: float) -> torch.Tensor:
+        """Move the weights, forget the gradients, and return the norm that the gradients had before clipping."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = learning_rate
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        return self._norm
+
+    def save(self, folder: Path) -> None:
+        """Write the trained weights and the state of the optimiser. Called by all processes."""
+        with _as_exceptions():
+            distributed_checkpoint.save(self._state(), checkpoint_id=folder, no_dist=not _several())
+
+    def load(self, folder: Path) -> None:
+        """Read what `save` wrote, in as many processes or in others."""
+        if not self.optimizer.state:
+            self._make_state()
+        with _as_exceptions():
+            distributed_checkpoint.load(self._state(), checkpoint_id=folder, no_dist=not _several())
+
+    def fit_to_processes(self, checkpoint: Path) -> None:
+        """Have a checkpoint read that another number of processes has written."""
+
+    def whole_state(self) -> dict[str, torch.Tensor] | None:
+        """The weights of the whole model in the first process; None if the model holds them itself."""
+        return None
+
+    def load_frozen(self, load: Callable[[], torch.nn.Module]) -> torch.nn.Module:
+        """A model that is not trained, ready to compute log-probs."""
+        return freeze(load(), self.device)
+
+    def whole_weights(self) -> AbstractContextManager:
+        """Models that are loaded inside are whole in the process that loads them."""
+        return contextlib.nullcontext()
+
+    def _state(self) -> dict[str, Any]:
+        """The trained weights and the optimiser's state of each by the weight's name; `load` writes into them."""
+        trained = {name: weight for name, weight in unwrapped(self.model).named_parameters() if weight.requires_grad}
+        return {
+            "model": {name: weight.detach() for name, weight in trained.items()},
+            "optimizer": {name: self.optimizer.state[weight] for name, weight in trained.items()},
+        }
+
+    def _make_state(self) -> None:
+        """Have the optimiser make its state, which it does in its first step: one that moves no weight."""
+        for group in self.optimizer.param_groups:
+            for weight in group["params"]:
+                weight.grad = torch.zeros_like(weight)
+        self.step(learning_rate=0.0)
+
+
+def name_lone_process() -> None:
+    """Set what a launcher sets, for a script that was started by none."""
+    if not any(name in os.environ for name in ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK")):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = str(free.getsockname()[1])
+        os.environ |= {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1"}
+        os.environ["MASTER_PORT"] = port
+
+
+def _several() -> bool:
+    return torch.distributed.is_initialized() and torch.distributed.get_world_size() > 1
+
+
+@contextlib.contextmanager
+def _as_exceptions() -> Iterator[None]:
+    """torch raises the errors of all processes in one that is no Exception, and warns where there is one process."""
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "torch.distributed is disabled", UserWarning)
+            yield
+    except CheckpointException as error:
+        raise RuntimeError(f"{next(iter(error.failures.values()))[0]}") from error

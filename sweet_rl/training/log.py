@@ -1,0 +1,165 @@
+"""The log of a training: means since the last line, speed and memory; shown beside a bar and sent to trackers."""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate import Accelerator
+from accelerate.tracking import LOGGER_TYPE_TO_CLASS, GeneralTracker, get_available_trackers
+from torch import Tensor
+
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.progress import progress_bar
+
+SHOWN = ("loss", "margin", "accuracy")  # beside the progress bar
+
+
+class Log:
+    """Collects the figures of steps and writes a line from time to time.
+
+    Attributes:
+        history: All lines so far: one per logged step, and one per evaluation.
+        sums: Sums over the items since the last line, of this process.
+        losses: Losses of the steps since the last line.
+
+    Args:
+        accelerator: Processes of the training.
+        trackers: Names of the services that get the figures, from `tracker_names`.
+        folder: Folder of the model; TensorBoard writes to `tensorboard/` in it.
+        steps: Number of steps of the training.
+    """
+
+    def __init__(self, accelerator: Accelerator, trackers: list[str], folder: str | Path, steps: int):
+        self.accelerator, self.steps = accelerator, steps
+        self.history: list[dict[str, Any]] = []
+        self.sums: dict[str, Tensor] = {}
+        self.losses: list[float] = []
+        self.since = time.perf_counter()
+        self._trackers = start_trackers(trackers, folder) if accelerator.is_main_process else []
+        self._bar: Any = None
+
+    def show(self, step: int) -> None:
+        """Show the progress bar, from the step with which the training begins."""
+        hidden = None if self.accelerator.is_main_process else True
+        self._bar = progress_bar(total=self.steps, initial=step, desc="steps", unit="step", disable=hidden)
+
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint keeps of the log, with the sums of all processes."""
+        sums = totals(self.sums, self.accelerator)
+        seconds = time.perf_counter() - self.since
+        return {"history": self.history, "losses": self.losses, "sums": sums, "seconds": seconds}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on where `state` was taken. The first process holds the sums of all."""
+        first = self.accelerator.is_main_process
+        self.history, self.losses = state["history"], state["losses"]
+        self.sums = {name: torch.tensor(total * first, dtype=torch.float64) for name, total in state["sums"].items()}
+        self.sums = {name: total.to(self.accelerator.device) for name, total in self.sums.items()}
+        self.since = time.perf_counter() - state["seconds"]
+
+    def add(self, figures: Mapping[str, Tensor]) -> None:
+        """Add the sums over the items of a micro-batch."""
+        add_to(self.sums, figures)
+
+    def step(self, step: int, loss: float, write: bool, **more: Any) -> None:
+        """Count a step.
+
+        Args:
+            step: Number of steps that are done.
+            loss: Mean loss of its items.
+            write: Whether a line is due: with the means over the items since the last one of the figures, the tokens
+                computed per second, and the peak memory of the first process in GB.
+            more: Further figures of the line.
+        """
+        self.losses.append(loss)
+        if write:
+            means = means_over_items(self.sums, self.accelerator)
+            now = time.perf_counter()
+            more["tokens_per_second"] = means.pop("tokens") / (now - self.since)
+            more["memory_gb"] = peak_memory_gb()
+            self._write(step, {"loss": sum(self.losses) / len(self.losses)} | more | means)
+            self.sums, self.losses, self.since = {}, [], now
+        self._bar.update()
+
+    def evaluation(self, step: int, means: Mapping[str, float], epoch: float, seconds: float) -> None:
+        """Write a line of an evaluation, whose seconds do not count for the speed of the training."""
+        self._write(step, {f"eval_{name}": value for name, value in means.items()} | {"epoch": epoch})
+        self.since += seconds
+
+    def close(self) -> None:
+        """End the progress bar and the trackers."""
+        self._bar.close()
+        for tracker in self._trackers:
+            tracker.finish()
+
+    def _write(self, step: int, line: dict[str, Any]) -> None:
+        self.history.append(line | {"step": step})
+        for tracker in self._trackers:
+            tracker.log({_tracked(name): value for name, value in line.items()}, step=step)
+        text = ", ".join(f"{name} {line[name]:.4g}" for name in SHOWN if name in line)
+        if text:
+            self._bar.set_postfix_str(text, refresh=False)
+
+
+def add_to(sums: dict[str, Tensor], figures: Mapping[str, Tensor]) -> None:
+    """Add the figures to the sums of the same name."""
+    for name, value in figures.items():
+        sums[name] = sums[name] + value.detach() if name in sums else value.detach()
+
+
+def totals(sums: Mapping[str, Tensor], accelerator: Accelerator) -> dict[str, float]:
+    """The sums over all processes."""
+    values = torch.stack([value.double() for value in sums.values()]) if sums else torch.zeros(0)
+    return dict(zip(sums, accelerator.reduce(values, reduction="sum").tolist(), strict=True))
+
+
+def means_over_items(sums: Mapping[str, Tensor], accelerator: Accelerator) -> dict[str, float]:
+    """Totals over all processes, divided by the number of items; "tokens" is not divided."""
+    found = totals(sums, accelerator)
+    items = found.pop("items")
+    return {name: total / items if name != "tokens" else total for name, total in found.items()}
+
+
+def peak_memory_gb() -> float:
+    """Peak memory in 10^9 bytes: of the GPU if there is one, else of the process."""
+    if torch.cuda.is_available():
+        return torch.cuda.max_memory_allocated() / 1e9
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / 1e9 if sys.platform == "darwin" else peak * 1024 / 1e9
+
+
+def tracker_names(names: str) -> list[str]:
+    """The trackers in a list with commas; none for "none". Raises UserError for one that is not installed."""
+    wanted = [name.strip() for name in names.split(",") if name.strip() not in ("", "none")]
+    installed = [str(name) for name in get_available_trackers()]
+    for name in wanted:
+        if name not in installed:
+            raise UserError(
+                f"--report_to {name} is not known or not installed. Known here: {', '.join(['none', *installed])}."
+            )
+    return wanted
+
+
+def start_trackers(names: list[str], folder: str | Path) -> list[GeneralTracker]:
+    """accelerate's trackers. TensorBoard's folder is `tensorboard`; the project of others is $WANDB_PROJECT."""
+    trackers: list[GeneralTracker] = []
+    for name in names:
+        kind = LOGGER_TYPE_TO_CLASS[name]
+        if kind.requires_logging_directory:
+            tracker = kind(name, logging_dir=str(folder))
+        else:
+            tracker = kind(os.environ.get("WANDB_PROJECT", "sweet_rl"))
+        tracker.start()
+        trackers.append(tracker)
+    return trackers
+
+
+def _tracked(name: str) -> str:
+    return f"eval/{name.removeprefix('eval_')}" if name.startswith("eval_") else f"train/{name}"

@@ -1,0 +1,66 @@
+"""AdamW, and the learning rate of each step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+from transformers import get_scheduler
+
+from sweet_rl.models.weights import require_bitsandbytes
+from sweet_rl.runs.errors import UserError
+from sweet_rl.training.settings import TrainingSettings
+
+
+def make_optimizer(model: torch.nn.Module, settings: TrainingSettings) -> torch.optim.Optimizer:
+    """AdamW on the trained weights. Matrices decay; vectors, which are biases and norms, do not."""
+    trained = [weight for weight in model.parameters() if weight.requires_grad]
+    groups = [
+        {"params": [weight for weight in trained if is_matrix(weight)], "weight_decay": settings.weight_decay},
+        {"params": [weight for weight in trained if not is_matrix(weight)], "weight_decay": 0.0},
+    ]
+    groups = [group for group in groups if group["params"]]
+    first, second = settings.adam_betas
+    if settings.optim == "adamw":
+        return torch.optim.AdamW(groups, settings.peak_learning_rate, (first, second), fused=True)
+    require_bitsandbytes(f"--optim {settings.optim}")
+    from bitsandbytes.optim import AdamW8bit, GlobalOptimManager
+
+    for module in model.modules():
+        if isinstance(module, torch.nn.Embedding):  # rare tokens have moments that 8 bits do not hold
+            GlobalOptimManager.get_instance().register_module_override(module, "weight", {"optim_bits": 32})
+    return AdamW8bit(groups, settings.peak_learning_rate, (first, second))
+
+
+def is_matrix(weight: torch.Tensor) -> bool:
+    """Whether the weight has two dimensions or more; ZeRO-3 keeps the shape beside its part of the weight."""
+    return len(getattr(weight, "ds_shape", weight.shape)) > 1
+
+
+def learning_rates(settings: TrainingSettings, steps: int) -> Callable[[int], float]:
+    """The learning rate as a function of the number of steps that are done.
+
+    A cosine ends at `min_learning_rate_ratio` of the peak, other schedules of transformers as they are.
+
+    Args:
+        settings: Settings of the training.
+        steps: Number of steps of the training.
+
+    Raises:
+        UserError: A schedule that transformers does not have, or that needs more than a number of steps.
+    """
+    name, more = settings.lr_scheduler, {}
+    if name in ("cosine", "cosine_with_min_lr"):
+        name, more = "cosine_with_min_lr", {"min_lr_rate": settings.min_learning_rate_ratio}
+    peak = settings.peak_learning_rate
+    unused = torch.optim.SGD([torch.zeros(1)], lr=peak)  # a schedule of transformers wants an optimizer
+    try:
+        schedule = get_scheduler(name, unused, math.ceil(steps * settings.warmup_ratio), steps, more)
+        (factor,) = schedule.lr_lambdas
+    except (ValueError, TypeError, AttributeError) as error:
+        raise UserError(
+            f"--lr_scheduler {settings.lr_scheduler} cannot be used: {error}. Take for example cosine, linear or "
+            "constant_with_warmup."
+        ) from error
+    return lambda done: peak * factor(done)

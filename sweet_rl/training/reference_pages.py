@@ -1,0 +1,74 @@
+"""The pictures of the reference pages that the paper's frontend critic sees: which, where they are kept, how drawn.
+
+Nothing here imports torch, so that a script's --help is quick.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from sweet_rl.isolation.rendering.settings import BrowserSettings
+from sweet_rl.runs.cli import UNRECORDED
+from sweet_rl.runs.progress import progress_bar
+from sweet_rl.training.settings import check_setting
+
+SMALLEST_PICTURE = 28 * 28  # pixels of one visual token
+
+
+@dataclass(frozen=True)
+class PictureSettings(BrowserSettings):
+    """The picture of the reference page that the paper's frontend critic sees.
+
+    Attributes:
+        reference_picture: Train the frontend critic, a vision-language model that sees a picture of the reference
+            page. The dataset is then graded frontend trajectories (evaluate_html.py).
+        min_gap: Smallest difference between the rewards of two siblings that make a pair of pages.
+        max_pixels: Number of pixels to which larger pictures are shrunk; by default as the model's processor does.
+        pages_path: Folder in which the pictures are kept; by default DATASET.pages.
+    """
+
+    reference_picture: bool = False
+    min_gap: float = 0.1
+    max_pixels: int | None = None
+    pages_path: Annotated[str | None, UNRECORDED] = None
+    browser: Annotated[Literal["chromium", "firefox"] | None, UNRECORDED] = None
+
+    def __post_init__(self) -> None:
+        check_setting("min_gap", self.min_gap, self.min_gap > 0, "be above 0")
+        smallest = self.max_pixels is None or self.max_pixels >= SMALLEST_PICTURE
+        check_setting("max_pixels", self.max_pixels, smallest, f"be at least {SMALLEST_PICTURE}")
+
+
+def pictures_folder(settings: PictureSettings, dataset: str) -> Path:
+    """Where the pictures of the reference pages are kept: one folder per size of the window."""
+    return Path(settings.pages_path or f"{dataset}.pages") / f"{settings.page_width}x{settings.page_height}"
+
+
+def picture_file(folder: Path, page: str) -> Path:
+    """The file of a page's picture, named by the page's content."""
+    return folder / f"{hashlib.sha256(page.encode('utf-8', 'surrogatepass')).hexdigest()}.png"
+
+
+def draw_pages(pages: Iterable[str], folder: Path, settings: PictureSettings) -> None:
+    """Write the PNG of each page that can be drawn to `folder`; existing files are kept.
+
+    Raises UserError if a browser is needed and there is none.
+    """
+    missing = [page for page in dict.fromkeys(pages) if not picture_file(folder, page).exists()]
+    if not missing:
+        return
+    from sweet_rl.isolation.rendering.renderer import PageRenderer
+
+    folder.mkdir(parents=True, exist_ok=True)
+    with PageRenderer.from_settings(settings, cache=0) as renderer:
+        drawn = renderer.render_all(missing)
+        pairs = zip(missing, drawn, strict=True)
+        for page, rendered in progress_bar(pairs, total=len(missing), desc="reference pages"):
+            if rendered.png is not None:
+                partial = picture_file(folder, page).with_suffix(".partial")
+                partial.write_bytes(rendered.png)
+                partial.replace(picture_file(folder, page))

@@ -1,0 +1,253 @@
+"""A training as a run on disk, from its dataset to the saved model: continued after a kill, and done once."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from accelerate.utils import broadcast_object_list
+from tqdm import tqdm
+
+from sweet_rl.models.log_probs.projection import unwrapped
+from sweet_rl.models.log_probs.shared_prefix import share_prompts
+from sweet_rl.models.log_probs.value_head import attach_value_head
+from sweet_rl.models.texts.chat import ChatFormat
+from sweet_rl.models.weights import load_weights, model_input, model_path, require_bitsandbytes
+from sweet_rl.runs.cli import to_settings
+from sweet_rl.runs.directory import DirectoryRun, directory_manifest
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import read_records
+from sweet_rl.training.batches import divided_batch
+from sweet_rl.training.checkpoints import (
+    CHECKPOINTS,
+    Checkpoints,
+    check_files,
+    full_disk_named,
+    last_checkpoint,
+    processes_of,
+    step_of,
+)
+from sweet_rl.training.examples import split_by_task
+from sweet_rl.training.log import Log, tracker_names
+from sweet_rl.training.loop import train
+from sweet_rl.training.lora import FOLDER, merge_adapter, require_peft, with_adapter
+from sweet_rl.training.objective import Objective
+from sweet_rl.training.optimizer import learning_rates
+from sweet_rl.training.settings import DataSettings, TrainingSettings
+from sweet_rl.training.sharding import make_engine
+
+
+class Training:
+    """One training: where it reads and writes, and how. Each kind of training (dpo, value, ...) runs through it.
+
+    Args:
+        pretrain: Model to start from, a directory or hub name.
+        dataset: Path of the JSONL to train on.
+        save_path: Directory of the trained model.
+        settings: Settings of the training.
+        data: How records become examples.
+        overwrite: Replace what another command left in `save_path`.
+
+    Raises:
+        UserError: Settings that cannot be used, or a package that is not installed.
+    """
+
+    def __init__(
+        self,
+        pretrain: str,
+        dataset: str,
+        save_path: str,
+        settings: TrainingSettings,
+        data: DataSettings,
+        overwrite: bool = False,
+    ):
+        if settings.keep == "best" and data.eval_fraction == 0:
+            raise UserError("--keep best needs tasks to evaluate on: give --eval_fraction, for example 0.1.")
+        if settings.lora_rank:
+            require_peft()
+        if settings.load_in_4bit:
+            require_bitsandbytes("--load_in_4bit")
+        if settings.optim == "adamw_8bit":
+            require_bitsandbytes("--optim adamw_8bit")
+        learning_rates(settings, steps=1)
+        self.pretrain, self.dataset, self.save_path = pretrain, dataset, save_path
+        self.settings, self.data, self.overwrite = settings, data, overwrite
+        self.weights = model_path(pretrain)
+        self.trackers = tracker_names(settings.report_to)
+        self.engine = make_engine(settings)
+        self.accelerator, self.dtype = self.engine.accelerator, self.engine.dtype
+        divided_batch(settings, self.accelerator.num_processes)
+        self.checkpoints = Path(save_path) / CHECKPOINTS
+        gpus = torch.cuda.device_count()
+        if gpus > 1 and self.accelerator.num_processes == 1:
+            print(f"one of {gpus} GPUs is used; torchrun --nproc_per_node {gpus} uses all of them")
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this is the first process of the training, the one that writes."""
+        return self.accelerator.is_main_process
+
+    def read(self, kind: type) -> list:
+        """The records of the dataset. Raises UserError if it cannot be read."""
+        return read_records(self.dataset, kind, self.data.max_samples)
+
+    def trainable(self, model: torch.nn.Module) -> torch.nn.Module:
+        """The model in training mode, with an adapter if one was asked for."""
+        model.train()
+        how = self.settings
+        if not how.lora_rank:
+            return model
+        lora = how.lora_rank, how.lora_alpha, how.seed, how.target_modules, how.lora_dropout
+        return with_adapter(model, *lora, autocast=how.autocast)
+
+    def share_prompts(self, model: torch.nn.Module) -> bool:
+        """Switch the model, or the reference, to the attention of this training; see `shared_prefix.share_prompts`."""
+        how = self.settings
+        reduced = torch.bfloat16 if how.bf16 else self.dtype
+        return share_prompts(model, how.attention, self.accelerator.device, reduced, backward=True)
+
+    def load_weights(self, path: str) -> torch.nn.Module:
+        """The causal language model at `path` in the precision of this training."""
+        return load_weights(path, self.dtype, self.settings.load_in_4bit)
+
+    def value_model(self, load: Callable[[str], torch.nn.Module] | None = None) -> torch.nn.Module:
+        """The model to start from (by `load`, default: `load_weights`), with a new value head."""
+        model = (load or self.load_weights)(self.weights)
+        dtype = self.dtype if self.settings.zero_stage is not None else None
+        return self.trainable(attach_value_head(model, self.settings.seed, dtype))
+
+    def run(
+        self,
+        examples: Any,
+        counts: dict[str, int],
+        settings: dict[str, Any],
+        chat: ChatFormat,
+        make: Callable[[], tuple[torch.nn.Module, Objective]],
+        inputs: Sequence[str | None] = (),
+        together: int | None = None,
+    ) -> dict | None:
+        """Train and save the model. Does nothing if a finished run with the same settings exists in `save_path`.
+
+        Args:
+            examples: Examples with `prompts`, `lengths`, `tasks` and `counts`.
+            counts: Numbers of examples, for the summary.
+            settings: Settings of this kind of training, for the manifest.
+            chat: Chat format of the model.
+            make: Function that returns the model to train and the objective; called only if there is something to do.
+            inputs: Paths that are read beside the dataset and the model to start from.
+            together: Largest number of examples with the same prompt that stay together; default:
+                `max_pairs_per_prompt`.
+
+        Returns:
+            The summary, or None if the run was finished before.
+
+        Raises:
+            UserError: An output or settings that cannot be used (then nothing is overwritten), or a full disk.
+        """
+        how = self.settings
+        split = split_by_task(examples.tasks, self.data.eval_fraction, how.seed, self.dataset)
+        recorded = {"pretrain": self.pretrain, "dataset": self.dataset, **settings}
+        recorded |= to_settings(self.data, how)
+        recorded["learning_rate"] = how.peak_learning_rate
+        if how.keep == "best":
+            recorded["save_steps"] = how.save_steps  # decides which weights can be the best
+        inputs = [self.dataset, model_input(self.pretrain), *inputs]
+        # Names on a hub are settings, not inputs. The first process alone writes.
+        run = directory_manifest(self.save_path, recorded, inputs, self.overwrite) if self.is_first else None
+        with run or contextlib.nullcontext(), full_disk_named(self.save_path):
+            if self._from_first(run is not None and run.complete):
+                if self.is_first:
+                    print(f"{self.save_path}: already complete")
+                return None
+            checkpoint = self._checkpoint(run)
+            if self.is_first:
+                self._announce(run, checkpoint)
+            model, objective = make()
+            steps = -(-len(split[0]) // how.train_batch_size) * how.max_epochs
+            log = Log(self.accelerator, self.trackers, self.save_path, steps)
+            checkpoints = Checkpoints(self.checkpoints, how, self.engine, checkpoint)
+            began = time.perf_counter()
+            together = how.max_pairs_per_prompt if together is None else together
+            train(model, objective, examples, split, self.engine, log, checkpoints, together)
+            summary: dict[str, Any] = {**counts, "held_out": len(split[1]), "dropped": dict(examples.counts)}
+            summary |= {"steps": steps, "seconds": round(time.perf_counter() - began, 1)}
+            summary |= {"train_loss": mean_loss(log.history), "last": last_figures(log.history)}
+            if how.keep == "best":
+                summary["best_step"] = checkpoints.load_best()
+            self._save(model, chat)
+            if run is not None:
+                self._finish(run, log.history, summary)
+                for why, count in examples.counts.items():
+                    tqdm.write(f"{count} {why}")
+                figures = ", ".join(f"{k} {v:.4g}" for k, v in summary["last"].items() if isinstance(v, int | float))
+                print(f"{self.save_path}: {steps} steps in {summary['seconds']} s; last logged: {figures}")
+            return summary
+
+    def _from_first(self, value: Any) -> Any:
+        """The value that the first process has; called in all processes."""
+        return broadcast_object_list([value])[0]
+
+    def _checkpoint(self, run: DirectoryRun | None) -> Path | None:
+        """The checkpoint that is continued, with all its files and fit for these processes."""
+        checkpoint = self._from_first(last_checkpoint(self.checkpoints) if run else None)
+        if checkpoint and run:
+            check_files(checkpoint)
+        if checkpoint and self._from_first(run and processes_of(checkpoint)) != self.accelerator.num_processes:
+            self.engine.fit_to_processes(checkpoint)
+        return checkpoint
+
+    def _announce(self, run: DirectoryRun | None, checkpoint: Path | None) -> None:
+        """Print what one wants to know before a training: where it goes on, its rate, and its threads."""
+        if run and run.resuming:
+            where = checkpoint or "no checkpoint had been written"
+            print(f"{self.save_path}: going on from step {step_of(checkpoint) if checkpoint else 0} ({where})")
+        if self.settings.learning_rate is None:
+            print(f"--learning_rate: {self.settings.peak_learning_rate:g}, the default")
+        if not torch.cuda.is_available():
+            print(f"CPU threads: {torch.get_num_threads()} (OMP_NUM_THREADS sets their number)")
+
+    def _save(self, model: torch.nn.Module, chat: ChatFormat) -> None:
+        """Save model and tokenizer. An adapter is saved twice: in `adapter/`, and merged into the whole model."""
+        state = self.engine.whole_state()
+        if not self.is_first:
+            return
+        if self.settings.lora_rank:
+            adapter = Path(self.save_path) / FOLDER
+            unwrapped(model).save_pretrained(str(adapter), state_dict=state)
+            with self.engine.whole_weights():
+                merge_adapter(self.weights, adapter, self.save_path, self.dtype)
+        else:
+            unwrapped(model).save_pretrained(self.save_path, state_dict=state)
+        chat.tokenizer.save_pretrained(self.save_path)
+
+    def _finish(self, run: DirectoryRun, history: Sequence[dict], summary: dict[str, Any]) -> None:
+        """Write `training_log.jsonl` (one line per logged step or evaluation), and mark the run as finished.
+
+        The checkpoint of the last step is removed at the very end, so that the same command finishes a run that failed
+        while it saved.
+        """
+        with open(Path(self.save_path) / "training_log.jsonl", "w", encoding="utf-8") as file:
+            file.writelines(json.dumps(line) + "\n" for line in history)
+        run.finish(summary)
+        shutil.rmtree(self.checkpoints, ignore_errors=True)
+
+
+def mean_loss(history: Sequence[dict]) -> float:
+    """Mean of the logged losses; each is that of the steps since the line before."""
+    lines = [line for line in history if "loss" in line]
+    return float(np.average([line["loss"] for line in lines], weights=np.diff([0, *(line["step"] for line in lines)])))
+
+
+def last_figures(history: Sequence[dict]) -> dict[str, Any]:
+    """The figures of the last logged step and of the last evaluation."""
+    last: dict[str, Any] = {}
+    for kind in ("loss", "eval_loss"):
+        last |= next((line for line in reversed(history) if kind in line), {})
+    return {name: value for name, value in last.items() if name not in ("epoch", "step", "learning_rate")}
