@@ -14,6 +14,7 @@ rank_best_of_n.py --critic_type value ranks with it. Several GPUs and killed run
 
 from __future__ import annotations
 
+from sweet_rl.method.privileged_information import AFTER, BEFORE, with_hint
 from sweet_rl.runs.cli import run
 from sweet_rl.training.reference_pages import PictureSettings
 from sweet_rl.training.settings import DataSettings, TrainingSettings, ValueSettings
@@ -42,11 +43,13 @@ def main(
     if pictures.reference_picture:
         from sweet_rl.training.picture_value import train_picture_value
 
-        train_picture_value(pretrain, dataset, save_path, value, training, data, pictures, overwrite)
+        around = (BEFORE, AFTER)
+        train_picture_value(pretrain, dataset, save_path, value, training, data, pictures, around, overwrite)
     else:
         from sweet_rl.training.value import train_value
 
-        train_value(pretrain, dataset, save_path, value, training, data, hint=not no_prompt, overwrite=overwrite)
+        hint = None if no_prompt else with_hint
+        train_value(pretrain, dataset, save_path, value, training, data, hint, overwrite)
 
 
 if __name__ == "__main__":

@@ -98,7 +98,7 @@ def train_policy_gradient(
     """Train the policy that sampled the graded dialogues of `dataset`.
 
     `ref_pretrain` is the reference model of the KL penalty; default: `pretrain`. Other arguments, result and errors are
-    those of `loop.Training`.
+    those of `run.Training`.
     """
     training = Training(pretrain, dataset, save_path, settings, data, overwrite)
     weights, frozen = training.weights, model_path(ref_pretrain or pretrain)

@@ -66,7 +66,7 @@ def train_preferences(
 ) -> dict | None:
     """Train a model with DPO on the pairs of `dataset`. `ref_pretrain` is the reference model; default: `pretrain`.
 
-    Other arguments, result and errors are those of `loop.Training`.
+    Other arguments, result and errors are those of `run.Training`.
     """
     training = Training(pretrain, dataset, save_path, settings, data, overwrite)
     ref_pretrain = ref_pretrain or pretrain

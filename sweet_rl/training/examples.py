@@ -11,7 +11,6 @@ from functools import partial
 
 import numpy as np
 
-from sweet_rl.method.privileged_information import with_hint
 from sweet_rl.models.log_probs.rows import EncodedText
 from sweet_rl.models.log_probs.text_store import TextStore
 from sweet_rl.models.texts.chat import ChatFormat
@@ -25,6 +24,8 @@ log = logging.getLogger(__name__)
 DROPPED, SHORTENED = "longer than max_len, left out", "longer than max_len, oldest turns left out"
 EQUAL = "chosen equals rejected, left out (train_sft.py imitates such rows)"
 NO_EOS = "whose last turn has no end-of-turn token in the file, trained without one (the release appends one)"
+Hint = Callable[[Sequence[Part], str], list[Part]]
+"""Function of the parts of a dialogue and of its reference solution: the parts that show it."""
 
 
 @dataclass
@@ -236,9 +237,11 @@ def encode_trajectories(
     chat: ChatFormat,
     data: DataSettings,
     path: str = "the dataset",
-    hint: bool = False,
+    hint: Hint | None = None,
 ) -> DialogueExamples:
-    """Encode whole dialogues, every turn of the agent trained; with `hint` the reference solution stands before them.
+    """Encode whole dialogues, every turn of the agent trained.
+
+    `hint` puts the reference solution in front of each dialogue; None leaves it out.
 
     Raises UserError naming the dialogue that has nothing to train on, and if none is left.
     """
@@ -251,8 +254,8 @@ def encode_trajectories(
         if not any(message["role"] == "assistant" for message in trajectory.dialogue_history):
             raise UserError(f"{where}: nothing to train on, the agent never speaks in it.")
         parts = trajectory_parts(trajectory, markup)
-        if hint:
-            parts = with_hint(parts, trajectory.task.ground_truth)
+        if hint is not None:
+            parts = hint(parts, trajectory.task.ground_truth)
         fitting = encoder.fitting([parts], trajectory.tokenizer, [where], found.counts)
         if fitting is not None:
             if text_markup(trajectory, markup) and encoder.ends_open(parts):

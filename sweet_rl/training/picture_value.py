@@ -15,7 +15,6 @@ import numpy as np
 import torch
 
 from sweet_rl.dialogues.grading import sibling_pairs
-from sweet_rl.method.privileged_information import AFTER, BEFORE
 from sweet_rl.models.log_probs.rows import EncodedText
 from sweet_rl.models.log_probs.vision import VisionFormat, load_vision_weights, picture_batch
 from sweet_rl.models.picture import open_picture
@@ -49,13 +48,19 @@ class PictureExamples(PreferenceExamples):
 
 
 def encode_picture_pairs(
-    trajectories: Sequence[Trajectory], form: VisionFormat, folder: Path, min_gap: float, max_len: int | None, path: str
+    trajectories: Sequence[Trajectory],
+    form: VisionFormat,
+    folder: Path,
+    min_gap: float,
+    max_len: int | None,
+    path: str,
+    around: tuple[str, str],
 ) -> PictureExamples:
     """Pairs of siblings whose rewards are at least `min_gap` apart, with the pictures in `folder`.
 
     The dialogues are laid out again in the model's own chat format. Pairs whose reference page has no picture, pairs
     with a text of more than `max_len` tokens (those of the picture included), and pairs of equal texts are dropped
-    and counted. Raises UserError if no pair is left.
+    and counted. `around` are the texts before and after a picture. Raises UserError if no pair is left.
     """
     texts: dict[tuple[str, bytes], tuple[int, EncodedText, Path]] = {}
     encoded: dict[str, EncodedText] = {}
@@ -75,9 +80,7 @@ def encode_picture_pairs(
         for trajectory in pair:
             if trajectory.id not in encoded:
                 where = f"{path}, trajectory {trajectory.id!r}"
-                encoded[trajectory.id] = form.encode(
-                    _parts(trajectory, form), None, sizes[picture], where, (BEFORE, AFTER)
-                )
+                encoded[trajectory.id] = form.encode(_parts(trajectory, form), None, sizes[picture], where, around)
         both = [encoded[trajectory.id] for trajectory in pair]
         if max_len is not None and max(map(len, both)) > max_len:
             dropped[DROPPED] += 1
@@ -121,12 +124,13 @@ def train_picture_value(
     settings: TrainingSettings,
     data: DataSettings,
     pictures: PictureSettings,
+    around: tuple[str, str],
     overwrite: bool = False,
 ) -> dict | None:
     """Train a vision-language model with a value head on pairs of siblings of graded frontend trajectories.
 
-    `pictures` decides how their reference pages are drawn and which siblings make a pair. Other arguments, result
-    and errors are those of `loop.Training`.
+    `pictures` decides how their reference pages are drawn and which siblings make a pair; `around` are the texts before
+    and after a picture. Other arguments, result and errors are those of `run.Training`.
     """
     if how.objective != "preference" or data.too_long != "drop" or data.response_template or settings.lora_rank:
         raise UserError(
@@ -139,7 +143,7 @@ def train_picture_value(
     folder = pictures_folder(pictures, dataset)
     with training.accelerator.main_process_first():
         draw_pages((t.task.ground_truth for t in graded), folder, pictures)
-    examples = encode_picture_pairs(graded, form, folder, pictures.min_gap, data.max_len, dataset)
+    examples = encode_picture_pairs(graded, form, folder, pictures.min_gap, data.max_len, dataset, around)
 
     def make() -> tuple[torch.nn.Module, Objective]:
         model = training.value_model(lambda path: load_vision_weights(path, training.dtype))

@@ -45,7 +45,7 @@ def train_imitation(
 ) -> dict | None:
     """Fine-tune a model on trajectories with at least `min_reward`, or on the chosen texts of pairs.
 
-    Arguments, result and errors are those of `loop.Training`.
+    Arguments, result and errors are those of `run.Training`.
     """
     training = Training(pretrain, dataset, save_path, settings, data, overwrite)
     chat = ChatFormat.from_pretrained(training.weights)

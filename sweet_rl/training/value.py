@@ -21,6 +21,7 @@ from sweet_rl.training.bradley_terry import value_preference_losses
 from sweet_rl.training.encoded_once import encoded_once
 from sweet_rl.training.examples import (
     DialogueExamples,
+    Hint,
     PreferenceExamples,
     encode_pairs,
     encode_trajectories,
@@ -89,13 +90,13 @@ def train_value(
     how: ValueSettings,
     settings: TrainingSettings,
     data: DataSettings,
-    hint: bool = True,
+    hint: Hint | None = None,
     overwrite: bool = False,
 ) -> dict | None:
     """Train a model with a value head, on pairs ("preference") or on graded trajectories ("classification").
 
-    `hint` puts the reference solution in front of trajectories; pairs hold it or do not. Other arguments, result and
-    errors are those of `loop.Training`.
+    `hint` puts the reference solution in front of trajectories (`encode_trajectories`); pairs hold it or do not. Other
+    arguments, result and errors are those of `run.Training`.
     """
     training = Training(pretrain, dataset, save_path, settings, data, overwrite)
     chat = ChatFormat.from_pretrained(training.weights)
@@ -121,4 +122,4 @@ def train_value(
         model = training.value_model()
         return model, value_objective(examples, how, training.share_prompts(model))
 
-    return training.run(examples, counts, {**to_settings(how), "hint": hint}, chat, make)
+    return training.run(examples, counts, {**to_settings(how), "hint": hint is not None}, chat, make)

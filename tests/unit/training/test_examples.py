@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sweet_rl.method.candidate_parts import prompt_parts
+from sweet_rl.method.privileged_information import with_hint
 from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import PreferencePair, Task, Trajectory, TurnCandidates
@@ -189,7 +190,7 @@ def test_a_dialogue_that_is_too_long_is_dropped_and_all_of_them_are_an_error(cha
 
 def test_the_hint_stands_before_a_dialogue_and_only_reward_1_is_a_success(chat):
     rows = [trajectory(0, 1.0), trajectory(1, 0.99)]
-    examples = encode_trajectories(rows, chat, DataSettings(), hint=True)
+    examples = encode_trajectories(rows, chat, DataSettings(), hint=with_hint)
     assert all("In light that the final answer is: the solution." in text_of(chat, text) for text in examples.texts)
     assert examples.labels == [1.0, 0.0] and examples.tasks == ["t0", "t1"]
     assert examples.lengths == [len(text) for text in examples.texts]

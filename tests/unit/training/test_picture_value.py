@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from sweet_rl.method.privileged_information import AFTER, BEFORE
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Task, Trajectory
 from sweet_rl.training.examples import DROPPED, EQUAL
@@ -34,7 +35,7 @@ def test_pairs_have_the_picture_of_their_page_and_equal_texts_behind_other_pictu
     folder = folder_with(tmp_path, one="red", two="blue")
     rows = [graded(page, reward, said, i) for page in ("one", "two") for i, (reward, said) in enumerate(
         [(0.9, "good"), (0.5, "bad"), (0.45, "worse")])]  # fmt: skip
-    examples = encode_picture_pairs(rows, form, folder, 0.1, None, "file")
+    examples = encode_picture_pairs(rows, form, folder, 0.1, None, "file", (BEFORE, AFTER))
     assert len(examples) == 4 and examples.tasks == ["task of one"] * 2 + ["task of two"] * 2
     assert len(examples.texts) == len(examples.pictures) == 6
     for pair, page in zip(examples.pairs, ("one", "one", "two", "two"), strict=True):
@@ -54,9 +55,9 @@ def test_pairs_without_a_picture_too_long_or_of_equal_texts_are_dropped_and_coun
     rows = [graded("one", 0.9, "good", 0), graded("one", 0.5, "good", 1), graded("one", 0.1, "b" * 300, 2)]
     rows += [graded("none", 0.9, "good", 0), graded("none", 0.5, "bad", 1)]
     with pytest.raises(UserError, match=r"none of its 4 pairs.*\(1 chosen.*, 2 longer.*, 1 whose.*\)\. eval"):
-        encode_picture_pairs(rows, form, folder, 0.1, 200, "file")
+        encode_picture_pairs(rows, form, folder, 0.1, 200, "file", (BEFORE, AFTER))
     examples = encode_picture_pairs(
-        [*rows[3:], *rows[:3], graded("one", 0.3, "bad", 3)], form, folder, 0.1, 200, "file"
+        [*rows[3:], *rows[:3], graded("one", 0.3, "bad", 3)], form, folder, 0.1, 200, "file", (BEFORE, AFTER)
     )
     assert examples.counts == {NO_PICTURE: 1, EQUAL: 1, DROPPED: 3} and len(examples) == 2
 
