@@ -60,9 +60,8 @@ setup(
         "inspect_ai": ["sweet_rl = sweet_rl.integrations.inspect_ai"],
     },
     package_data={
-        "sweet_rl.dialogues": ["prompts/*.txt"],
+        "sweet_rl.models": ["packaged/*/*", "prompts/*.txt"],
         "sweet_rl.configs": ["**/*.yaml", "**/*.json"],
-        "sweet_rl.models": ["packaged/*/*"],
         "sweet_rl.viewer": ["assets/*"],
     },
     install_requires=[

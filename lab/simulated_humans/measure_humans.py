@@ -20,9 +20,9 @@ from typing import Annotated
 from lab.simulated_humans.human_quality import check_claims, quality, quality_table, replies_of
 from lab.simulated_humans.reply_judge import PROMPT_VALUES, contradicts
 from sweet_rl.dialogues.backend.environment import CodeGrading
-from sweet_rl.dialogues.prompts import load_prompt
 from sweet_rl.dialogues.task_types import load_domain
 from sweet_rl.models.load import load_model
+from sweet_rl.models.prompts import load_prompt
 from sweet_rl.models.settings import CallSettings, ModelSettings
 from sweet_rl.runs.cli import prefix, run, to_settings
 from sweet_rl.runs.errors import UserError

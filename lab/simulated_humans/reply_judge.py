@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from sweet_rl.dialogues.prompts import fill
 from sweet_rl.models.base import ChatModel, Sampling
+from sweet_rl.models.prompts import fill
 from sweet_rl.runs.records import Task
 
 PROMPT_VALUES = ("ground_truth", "question", "reply")

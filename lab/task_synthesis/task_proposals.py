@@ -13,9 +13,9 @@ from typing import Annotated, Literal
 from lab.task_synthesis import synthesis
 from lab.task_synthesis.duplicates import Duplicates
 from sweet_rl.dialogues.backend.hidden_tests import CodeGrader
-from sweet_rl.dialogues.prompts import fill, load_prompt
 from sweet_rl.models.base import ChatModel, ModelError, Sampling
 from sweet_rl.models.load import load_model
+from sweet_rl.models.prompts import fill, load_prompt
 from sweet_rl.models.settings import CallSettings, ModelSettings
 from sweet_rl.runs.cli import UNRECORDED, to_settings
 from sweet_rl.runs.errors import UserError

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sweet_rl.dialogues.prompts import fill
 from sweet_rl.models.base import Completion, Message
+from sweet_rl.models.prompts import fill
 from sweet_rl.models.thinking import without_thinking
 from sweet_rl.runs.records import Ending, Task
 

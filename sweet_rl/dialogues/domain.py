@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from sweet_rl.dialogues.answer_environment import AnswerEnvironment
-from sweet_rl.dialogues.prompts import load_prompt
 from sweet_rl.dialogues.protocols import Environment, Grader, Human
 from sweet_rl.dialogues.simulated_human import PROMPT_VALUES, HumanSettings, LLMHuman
 from sweet_rl.models.base import ChatModel, Message
+from sweet_rl.models.prompts import load_prompt
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.manifest import hash_input
 from sweet_rl.runs.records import Task, content_id
@@ -50,7 +50,7 @@ class Domain:
         environment: Function that makes the environment of a task: `environment(task, agent_prompt=text,
             max_turns=number)`.
         agent_prompt: Instructions of the agent: a text with {problem_description} (and {max_turns}), or the name of a
-            template in sweet_rl/dialogues/prompts.
+            template in sweet_rl/models/prompts.
         agent_prompts: Instructions for agents that need their own, by `--agent_model`.
         human: Function that makes the human that a model plays: `human(model, human_prompt, max_chars=, retry_leaks=,
             temperature=, max_tokens=)`, and `renderer=` in a domain that draws pages.

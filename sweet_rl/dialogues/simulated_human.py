@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from sweet_rl.dialogues.leaks import gives_away
-from sweet_rl.dialogues.prompts import fill
 from sweet_rl.dialogues.protocols import HumanReply
 from sweet_rl.models.base import ChatModel, Message, ModelError, Sampling
+from sweet_rl.models.prompts import fill
 from sweet_rl.models.thinking import without_thinking
 from sweet_rl.runs.records import Task
 

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from sweet_rl.dialogues.prompts import fill, load_prompt
 from sweet_rl.method.candidate_texts import check_candidates, reference_solution
 from sweet_rl.method.critics import CriticType
 from sweet_rl.models.base import ChatModel, Message, Sampling
 from sweet_rl.models.load import load_model
+from sweet_rl.models.prompts import fill, load_prompt
 from sweet_rl.models.settings import ModelSettings
 from sweet_rl.models.thinking import without_thinking
 from sweet_rl.models.weights import model_input

@@ -271,7 +271,9 @@ class Preflight:
             needs = {output: sum(needs.values())}
         found = []
         for folder, need in needs.items():
-            written = [path for end in ("*.safetensors", "*.pt") for path in output.rglob(end) if folder == output]
+            written = [
+                path for end in ("*.safetensors", "*.pt", "*.distcp") for path in output.rglob(end) if folder == output
+            ]
             free = shutil.disk_usage(_existing(folder)).free + sum(path.stat().st_size for path in written)
             found.append(f"{_gb(need)} for {folder}, of {_gb(free)} that are free or hold parts of it")
             if need > free:

@@ -9,8 +9,8 @@ from lab.simulated_humans.replies import does_not_know, ends_help
 from lab.simulated_humans.reply_judge import PROMPT_VALUES, contradicts
 from sweet_rl.dialogues.mini.human import UNCLEAR, UNKNOWN
 from sweet_rl.dialogues.mini.topics import TOPICS
-from sweet_rl.dialogues.prompts import load_prompt
 from sweet_rl.models.base import Completion
+from sweet_rl.models.prompts import load_prompt
 from sweet_rl.runs.records import Task
 
 

@@ -11,11 +11,11 @@ from typing import Any
 
 from sweet_rl.dialogues.frontend.extract_page import extract_page, without_pages
 from sweet_rl.dialogues.leaks import holds_markup
-from sweet_rl.dialogues.prompts import fill
 from sweet_rl.dialogues.protocols import HumanReply
 from sweet_rl.dialogues.simulated_human import ModelHuman, transcript
 from sweet_rl.isolation.rendering.renderer import PageRenderer
 from sweet_rl.models.base import Message, ModelError
+from sweet_rl.models.prompts import fill
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Task
 

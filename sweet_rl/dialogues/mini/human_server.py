@@ -18,7 +18,7 @@ _SPEAKER = re.compile(r"(?:^|\n\n)(Engineer|You): ")
 
 
 def reply_to(prompt: str, rules: dict[str, dict], seed: int) -> str:
-    """The human's reply to a prompt that was made with sweet_rl/dialogues/prompts/code_user.txt.
+    """The human's reply to a prompt that was made with sweet_rl/models/prompts/code_user.txt.
 
     Args:
         prompt: The prompt.

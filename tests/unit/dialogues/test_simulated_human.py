@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 import pytest
 
 from sweet_rl.dialogues import LLMHuman
-from sweet_rl.dialogues.prompts import load_prompt
 from sweet_rl.dialogues.simulated_human import PROMPT_VALUES, WITHOUT_CODE, cut_at_sentence, transcript
 from sweet_rl.models.base import Completion, ModelError
+from sweet_rl.models.prompts import load_prompt
 from sweet_rl.runs.records import Task
 
 TASK = Task("Write a fee function: def fee(days)", "def fee(days):\n    return days * 3 + min(days, 10)\n")

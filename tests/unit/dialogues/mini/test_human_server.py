@@ -11,9 +11,9 @@ from sweet_rl.dialogues.mini.human import answer
 from sweet_rl.dialogues.mini.human_server import reply_to
 from sweet_rl.dialogues.mini.tasks import make_tasks
 from sweet_rl.dialogues.mini.worlds import HARD, TOPIC_BY_NAME
-from sweet_rl.dialogues.prompts import load_prompt
 from sweet_rl.dialogues.simulated_human import LLMHuman
 from sweet_rl.models.base import Completion
+from sweet_rl.models.prompts import load_prompt
 from sweet_rl.runs.records import Task
 
 

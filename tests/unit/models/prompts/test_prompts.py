@@ -2,8 +2,8 @@
 
 import pytest
 
-from sweet_rl.dialogues.prompts import fill, load_prompt
 from sweet_rl.dialogues.simulated_human import PROMPT_VALUES
+from sweet_rl.models.prompts import fill, load_prompt
 from sweet_rl.runs.errors import UserError
 
 
