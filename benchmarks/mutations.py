@@ -42,7 +42,7 @@ from coverage.numbits import numbits_to_nums
 from sweet_rl.runs.cli import run
 
 ROOT = Path(__file__).parents[1]
-ROOMS = "credit,training,log_probs,domains,records,rollout,evaluation"
+ROOMS = "method,training,models/log_probs,models/texts,dialogues,runs/records,evaluation"
 LEFT_OUT = ("BitOr", "VariableInserter", "VariableReplacer", "RemoveDecorator", "NoOp")
 THE_SAME = ("_Eq_Is", "_Is_Eq", "_NotEq_IsNot", "_IsNot_NotEq")  # ends of their names
 OURS = ("sweet_rl", "scripts", "visualizers", "tests", "lab", "benchmarks", "conftest")
