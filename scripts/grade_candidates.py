@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from sweet_rl.dialogues.backend.environment import CodeGrading
-from sweet_rl.dialogues.candidate_rewards import grade_file
+from sweet_rl.dialogues.candidate_rewards import grade_candidates
 from sweet_rl.dialogues.task_types import load_domain
 from sweet_rl.runs.cli import prefix, run
 from sweet_rl.runs.step import StepSettings
@@ -33,7 +33,7 @@ def main(
         output_path: The same records with `answer_rewards`.
         task_type: Domain: code, mini, or the path of a Python file with a DOMAIN (docs/your_own_domain.md).
     """
-    grade_file(load_domain(task_type), grading, input_path, output_path, step)
+    grade_candidates(load_domain(task_type), grading, input_path, output_path, step)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,9 @@ from sweet_rl.runs.run import Run, open_run
 from sweet_rl.runs.step import StepSettings, run_step
 
 
-def grade_file(domain: Domain, grading: Any, input_path: str, output_path: str, step: StepSettings) -> dict[str, Any]:
+def grade_candidates(
+    domain: Domain, grading: Any, input_path: str, output_path: str, step: StepSettings
+) -> dict[str, Any]:
     """Write a file of candidates with `answer_rewards`. A killed run continues with the same call.
 
     Args:

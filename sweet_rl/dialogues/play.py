@@ -150,15 +150,17 @@ class _Dialogue:
 
     def __init__(self, task: Task, key: str, setup: DialogueSetup) -> None:
         self.task, self.key, self.setup = task, key, setup
-        self.environment = setup.begin(task)
+        self.environment: Environment | None = None
+        self.words: list[str | None] = []  # of the oracle, which no side of the dialogue sees
         self.usage = {side: {"prompt_tokens": 0, "completion_tokens": 0} for side in ("agent", "human")}
         self.leaks = 0
 
     async def play(self) -> None:
         """Let the two sides speak in turns until the rules end the dialogue. Raises as `blamed` does."""
-        task, setup, environment, source = self.task, self.setup, self.environment, self.setup.source
+        task, setup, source = self.task, self.setup, self.setup.source
         seed = seed_for(setup.sampling.seed, self.key)
         with blamed("domain", source):
+            environment = self.environment = setup.begin(task)
             while not environment.over:
                 turn_seed = seed_for(seed, environment.turns)
                 messages = environment.observe()
@@ -171,7 +173,8 @@ class _Dialogue:
                         tokenizer = None if parts is None or setup.agent.chat is None else setup.agent.chat.fingerprint
                         completion = completions[await setup.choose(task, messages, parts, completions, tokenizer)]
                 environment.step(completion, None if parts is None else parts_text(parts))
-                self._label(messages)
+                if setup.label_turn is not None:
+                    self.words.append(setup.label_turn(task, messages, environment.dialogue[-1]["content"]))
                 if environment.over:
                     return
                 dialogue = environment.observe()
@@ -183,14 +186,6 @@ class _Dialogue:
                     self._count("human", [reply])
                 self.leaks += reply.leaks
                 environment.add_human_reply(reply.text)
-
-    def _label(self, messages: list[Message]) -> None:
-        """Note the oracle's word on the agent's message after `messages`."""
-        if self.setup.label_turn is not None:
-            message = self.environment.dialogue[-1]
-            word = self.setup.label_turn(self.task, messages, message["content"])
-            if word is not None:
-                message["oracle"] = word
 
     async def _candidates(self, messages: list[Message], seed: int) -> tuple[list[Part] | None, list[Completion]]:
         """The agent's prompt as parts, if its chat format is known, and its candidates."""
@@ -210,17 +205,20 @@ class _Dialogue:
     def record(self, failure: Failure | None = None) -> Trajectory:
         """The dialogue as it stands."""
         environment, chat = self.environment, self.setup.agent.chat
-        history, parts = environment.dialogue, None
-        if chat is not None and environment.turns:
-            last = max(index for index, message in enumerate(history) if message["role"] == "assistant")
-            parts = chat.dialogue(history[: last + 1])
+        history: list[Message] = [] if environment is None else list(environment.dialogue)
+        turns = [index for index, message in enumerate(history) if message["role"] == "assistant"]
+        parts = chat.dialogue(history[: turns[-1] + 1]) if chat is not None and turns else None
+        ending = None if environment is None else environment.ending
+        for index, word in zip(turns, self.words, strict=False):
+            if word is not None:
+                history[index] = {**history[index], "oracle": word}
         return Trajectory(
             task=self.task,
             dialogue_history=history,
-            answer=environment.answer,
+            answer=None if environment is None else environment.answer,
             reward=None,
             id=self.key,
-            ending="failed" if failure else environment.ending,
+            ending="failed" if failure else ending,
             failure=failure,
             parts=parts,
             tokenizer=None if chat is None else chat.fingerprint,

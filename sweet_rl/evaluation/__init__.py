@@ -1,1 +1,1 @@
-"""Summaries of graded runs: statistics over tasks, comparison tables, figures, cost, the page of results."""
+"""Grading of runs, and what graded runs show: success and its interval, comparisons, figures, the page of results."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from sweet_rl.dialogues.grading import best_of_tasks
+from sweet_rl.dialogues.sibling_pairs import best_of_tasks
 from sweet_rl.method.trajectory_pairs import write_pairs
 from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.models.texts.parts import TextMarkup

@@ -95,7 +95,7 @@ async def rank(run: Run, critic: CheckedCritic, records: list[TurnCandidates], p
     try:
         chunks = iter(lambda: list(islice(waiting, critic.turns_per_call)), [])
         total = len(run.done) + len(records)
-        await write_results(run, chunks, ranked_chunk, critic.calls_at_once, total, "turn")
+        await write_results(run, chunks, ranked_chunk, critic.calls_at_once, total, "turn", size=len)
     finally:
         await critic.close()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from sweet_rl.dialogues.grading import sibling_pairs
+from sweet_rl.dialogues.sibling_pairs import sibling_pairs
 from sweet_rl.method.privileged_information import with_hint
 from sweet_rl.models.texts.chat import parts_text
 from sweet_rl.models.texts.parts import TextMarkup, text_markup, trajectory_parts

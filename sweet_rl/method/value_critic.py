@@ -31,7 +31,7 @@ Value = Callable[[Sequence["EncodedText"]], list[float]]
 
 
 @dataclass(frozen=True)
-class ValueSettings(LocalModel):
+class ValueCriticSettings(LocalModel):
     """A model of train_value.py, for text or for pictures.
 
     Attributes:
@@ -55,7 +55,7 @@ class ValueHeadCritic:
         self._value, self._hint = value, hint
 
     @classmethod
-    def load(cls, settings: ValueSettings) -> ValueHeadCritic:
+    def load(cls, settings: ValueCriticSettings) -> ValueHeadCritic:
         """Load the model, on the GPU if there is one. Raises UserError if it has no value head."""
         import torch
 
@@ -96,7 +96,7 @@ class PictureValueCritic:
         self._model, self._renderer, self._token_budget = model, renderer, token_budget
 
     @classmethod
-    def load(cls, settings: ValueSettings) -> PictureValueCritic:
+    def load(cls, settings: ValueCriticSettings) -> PictureValueCritic:
         """Load the model, on the GPU if there is one.
 
         Raises:
@@ -157,7 +157,7 @@ class PictureValueCritic:
         self._renderer.close()
 
 
-def load_value_critic(settings: ValueSettings) -> ValueHeadCritic | PictureValueCritic:
+def load_value_critic(settings: ValueCriticSettings) -> ValueHeadCritic | PictureValueCritic:
     """Load the model, which sees pictures or reads text. Raises UserError if it cannot be loaded."""
     from sweet_rl.models.log_probs.vision import is_vision_model
 
@@ -165,7 +165,7 @@ def load_value_critic(settings: ValueSettings) -> ValueHeadCritic | PictureValue
     return (PictureValueCritic if sees_pictures else ValueHeadCritic).load(settings)
 
 
-CRITIC = CriticType(ValueSettings, load_value_critic)
+CRITIC = CriticType(ValueCriticSettings, load_value_critic)
 
 
 class _Window(TypedDict, total=False):

@@ -94,6 +94,7 @@ async def write_results(
     total: int | None = None,
     unit: str = "item",
     waiting: Callable[[], str] = str,
+    size: Callable[[Item], int] = lambda item: 1,
 ) -> None:
     """Work on many items at the same time, and write the records of each item as soon as it is done.
 
@@ -105,11 +106,12 @@ async def write_results(
         total: Number of records with those that were written before, for the progress bar.
         unit: Name of a record, in the progress bar and in messages.
         waiting: Function that returns what the work waits for; the progress bar shows it.
+        size: Function that returns the number of records of an item.
 
     Raises:
         UserError: Some items failed (`ItemError`), once all others are written; or at once if every item would fail.
     """
-    failures: list[ItemError] = []
+    failures: list[tuple[ItemError, int]] = []
 
     async def attempt(item: Item) -> Sequence[dict]:
         try:
@@ -117,7 +119,7 @@ async def write_results(
         except ItemError as error:
             if error.fatal:
                 raise UserError(f"{error.fatal}: {error}") from error
-            failures.append(error)
+            failures.append((error, size(item)))
             return []
 
     with progress_bar(total=total, initial=len(run.done), desc=f"{unit}s", unit=unit) as bar:
@@ -127,9 +129,13 @@ async def write_results(
                     run.write(record)
                     bar.update()
     if failures:
-        kinds = ", ".join(f"{count} {kind}" for kind, count in Counter(error.kind for error in failures).most_common())
+        kinds: Counter[str] = Counter()
+        for error, count in failures:
+            kinds[error.kind] += count
+        counts = ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())
+        others = f"; the others are in {run.path}" if run.done else ""
         raise UserError(
-            f"{len(failures)} of the {unit}s failed ({kinds}; the first: {failures[0]}); the others are in {run.path}. "
+            f"{kinds.total()} of the {unit}s failed ({counts}; the first: {failures[0][0]}){others}. "
             "Run the same command again to do them."
         )
 

@@ -1,1 +1,1 @@
-"""Losses, shared-prompt rows, and the trainers around them."""
+"""Losses, the objectives made of them, and the one loop that trains a model on them (`loop.py`)."""

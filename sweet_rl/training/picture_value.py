@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from sweet_rl.dialogues.grading import sibling_pairs
+from sweet_rl.dialogues.sibling_pairs import sibling_pairs
 from sweet_rl.models.log_probs.rows import EncodedText
 from sweet_rl.models.log_probs.vision import VisionFormat, load_vision_weights, picture_batch
 from sweet_rl.models.picture import open_picture

@@ -8,7 +8,7 @@ import pytest
 
 from sweet_rl.dialogues import FunctionGrader, Grade
 from sweet_rl.dialogues.backend.environment import CodeGrading
-from sweet_rl.dialogues.candidate_rewards import answer_of, grade_file, rewarded
+from sweet_rl.dialogues.candidate_rewards import answer_of, grade_candidates, rewarded
 from sweet_rl.dialogues.task_types import load_domain
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Task, TurnCandidates, read_records
@@ -31,7 +31,7 @@ def row(**changed):
 
 def graded(tmp_path, rows, domain="code"):
     source, target = write_rows(tmp_path / "candidates.jsonl", rows), tmp_path / "graded.jsonl"
-    summary = grade_file(load_domain(domain), CodeGrading(), str(source), str(target), StepSettings())
+    summary = grade_candidates(load_domain(domain), CodeGrading(), str(source), str(target), StepSettings())
     return summary, read_records(target, TurnCandidates)
 
 
@@ -79,10 +79,10 @@ def test_a_turn_that_the_machine_failed_is_left_to_the_next_call(tmp_path):
     source = write_rows(tmp_path / "c.jsonl", [row(id="u-0", task=TASK | {"id": "u"}), row(id="t-1")])
     call = (domain, CodeGrading(), str(source), str(tmp_path / "graded.jsonl"), StepSettings())
     with pytest.raises(UserError, match="no memory.*again"):
-        grade_file(*call)
+        grade_candidates(*call)
     assert [record.id for record in read_records(tmp_path / "graded.jsonl", TurnCandidates)] == ["t-1"]
     fails.clear()
-    grade_file(*call)
+    grade_candidates(*call)
     assert [record.id for record in read_records(tmp_path / "graded.jsonl", TurnCandidates)] == ["u-0", "t-1"]
 
 

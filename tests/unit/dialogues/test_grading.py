@@ -5,7 +5,8 @@ import runpy
 import pytest
 
 from sweet_rl.dialogues import FunctionGrader, Grade
-from sweet_rl.dialogues.grading import best_of_tasks, first_tasks, grade_trajectories, reference_answers, sibling_pairs
+from sweet_rl.dialogues.grading import first_tasks, grade_trajectories, reference_answers
+from sweet_rl.dialogues.sibling_pairs import best_of_tasks, sibling_pairs
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Task, Trajectory
 

@@ -136,6 +136,17 @@ def test_whatever_the_rules_raise_is_a_failure_of_the_domain(error):
     assert failure["side"] == "domain" and failure["kind"] in (type(error).__name__, "server")
 
 
+def test_rules_that_cannot_begin_fail_their_own_dialogue():
+    class Odd(AnswerEnvironment):
+        def __init__(self, task, agent_prompt, max_turns=10):
+            raise LookupError("no such clause")
+
+    setup = DialogueSetup(SeedAgent(), SeedHuman(), partial(begin, rules=Odd), SAMPLING)
+    trajectory = asyncio.run(play(TASKS[0], 0, setup))
+    assert (trajectory.ending, trajectory.dialogue_history, trajectory.answer) == ("failed", [], None)
+    assert trajectory.failure == {"kind": "LookupError", "message": "no such clause", "side": "domain"}
+
+
 def test_a_refused_key_ends_the_run_with_a_message(tiny_agent):
     with pytest.raises(UserError, match="human: .*key"):
         played(tiny_agent, BrokenHuman(ModelError("auth", "wrong")))
@@ -278,7 +289,12 @@ def test_the_oracle_s_word_is_recorded_with_each_turn_and_shown_to_no_side():
         seen.append((task.id, len(messages), text))
         return None if len(messages) == 3 else f"word {len(messages)}"
 
-    trajectory = dialogue_of(label_turn=label)
+    class Listener(SeedHuman):
+        async def reply(self, task, dialogue, seed):
+            assert not any("oracle" in message for message in dialogue)
+            return await super().reply(task, dialogue, seed)
+
+    trajectory = dialogue_of(label_turn=label, human=Listener())
     words = [message.get("oracle") for message in trajectory.dialogue_history if message["role"] == "assistant"]
     assert words == ["word 1", None, "word 5"]
     assert [place for _, place, _ in seen] == [1, 3, 5] and seen[0][2] == texts(trajectory)[0]

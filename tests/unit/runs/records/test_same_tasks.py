@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from sweet_rl.dialogues.grading import sibling_pairs
+from sweet_rl.dialogues.sibling_pairs import sibling_pairs
 from sweet_rl.method.candidate_texts import sampling_logprobs
 from sweet_rl.runs.errors import RecordError, UserError
 from sweet_rl.runs.records import Task, Trajectory, TurnCandidates, read_records
