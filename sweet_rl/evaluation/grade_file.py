@@ -50,10 +50,8 @@ class GradedDialogues:
                 raise UserError(
                     f"--in_place replaces the input by the same dialogues, graded anew: leave out --{flag}."
                 )
-        if not self.in_place and self.output_path is None and local_path(self.input_path) != Path(self.input_path):
-            raise UserError(
-                f"{self.input_path} is on the hub, where the result cannot be written beside it: give --output_path."
-            )
+        if self.output_path is None and local_path(self.input_path) != Path(self.input_path):
+            raise UserError(f"{self.input_path} is on the hub, where no result can be written: give --output_path.")
 
     @property
     def result(self) -> str:
