@@ -10,10 +10,10 @@ from setuptools import find_packages, setup
 HERE = Path(__file__).parent
 README = HERE / "README.md"
 TRAIN = [
-    "accelerate>=1.3",
+    "accelerate>=1.8",
     "jinja2>=3.1",
     "torch>=2.6",
-    "transformers>=5.19",  # the first with Trainer.loss_is_scaled_for_ga
+    "transformers>=5.0",
 ]
 # What the core does without: servers, dialogues, grading, comparison and the pages to read need none of it.
 EXTRAS = {
@@ -28,6 +28,7 @@ EXTRAS = {
         "pillow>=10.0",
         "psutil>=5.9",
         "selenium>=4.20",
+        "transformers>=5.18",  # image processors of older ones want torchvision
         "websocket-client>=1.6",
     ],
     "docs": ["mkdocs-material>=9.5", "mkdocstrings[python]>=0.26"],

@@ -31,8 +31,8 @@ from sweet_rl.training.log import Log
 from sweet_rl.training.loop import train
 from sweet_rl.training.lora import with_adapter
 from sweet_rl.training.memory import ModelShape, TrainingSetup, training_memory
+from sweet_rl.training.run import make_engine
 from sweet_rl.training.settings import PreferenceSettings, TrainingSettings
-from sweet_rl.training.sharding import make_engine
 
 
 def count_bytes(engine: Engine) -> dict[str, int]:

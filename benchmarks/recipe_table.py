@@ -161,7 +161,7 @@ def disk_gb(one: Run) -> float:
     if one.lora:
         checkpoints = 4 * 12 * one.agent.adapter_parameters(one.lora)
     else:
-        checkpoints = 2 * 2 * 16 * one.agent.parameters  # of ZeRO-2 (training.memory.checkpoint_bytes)
+        checkpoints = 2 * 2 * 14 * one.agent.parameters  # of ZeRO-2 (training.memory.checkpoint_bytes)
     return (human + 5 * 2 * one.agent.parameters + checkpoints) / 1e9
 
 

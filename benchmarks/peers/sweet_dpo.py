@@ -22,8 +22,8 @@ from sweet_rl.training.examples import encode_pairs, split_by_task
 from sweet_rl.training.log import Log
 from sweet_rl.training.loop import train
 from sweet_rl.training.order import epoch_order, prompt_groups
+from sweet_rl.training.run import make_engine
 from sweet_rl.training.settings import DataSettings, PreferenceSettings, TrainingSettings
-from sweet_rl.training.sharding import make_engine
 
 
 def main(job_path: str, result_path: str) -> None:

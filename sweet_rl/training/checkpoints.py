@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import torch
 from accelerate.utils import broadcast_object_list
 
 from sweet_rl.runs.errors import FULL_DISK, UserError, first_line
@@ -26,16 +25,14 @@ COMPLETE = "complete.json"
 
 # torch.save and safetensors raise errors of their own, without an errno.
 _FULL_TEXTS = ("No space left on device", "iostream error", "unexpected pos", "PytorchStreamWriter failed")
-
-
 BEGIN_AGAIN = "Remove the checkpoint, and the same command begins again, at an older one if there is one."
 
 
 class Checkpoints:
     """Writes the checkpoints of a training, and continues from one.
 
-    A checkpoint holds the trained weights and the optimiser's state (`Engine.save`), the state of torch's random
-    numbers of each process, and in `state.json` the number of steps, the log and the best evaluation so far.
+    A checkpoint holds the trained weights and the optimiser's state (`Engine.save`), and in `state.json` the number of
+    steps, the log and the best evaluation so far. Order, learning rate and random numbers follow from the step.
 
     Args:
         folder: Folder of the checkpoints.
@@ -83,7 +80,6 @@ class Checkpoints:
         accelerator = self.engine.accelerator
         path.mkdir(parents=True, exist_ok=True)
         self.engine.save(path)
-        torch.save(_random_state(), path / _random_file(accelerator.process_index))
         state = {"step": step, "best": self.best, "log": log.state()}
         accelerator.wait_for_everyone()
         if accelerator.is_main_process:
@@ -93,22 +89,15 @@ class Checkpoints:
         self.restart_clock()
 
     def resume(self, log: Log) -> int:
-        """Read the checkpoint that is continued into model, optimiser, random numbers and log.
+        """Read the checkpoint that is continued into model, optimiser and log: its number of steps, 0 without one.
 
-        Returns:
-            The number of steps that are done: 0 without a checkpoint.
-
-        Raises:
-            UserError: The checkpoint is damaged.
+        Raises UserError if it is damaged.
         """
         if self.found is None:
             return 0
-        accelerator = self.engine.accelerator
         with damage_named(self.found):
             state = json.loads((self.found / STATE).read_text())
             self.engine.load(self.found)
-            if processes_of(self.found) == accelerator.num_processes:
-                _set_random_state(torch.load(self.found / _random_file(accelerator.process_index)))
             log.restore(state["log"])
             self.best = state["best"]
             return state["step"]
@@ -208,17 +197,3 @@ def full_disk_named(folder: str | Path) -> Iterator[None]:
 
 def _is_full_disk(error: BaseException) -> bool:
     return getattr(error, "errno", None) in FULL_DISK or any(text in str(error) for text in _FULL_TEXTS)
-
-
-def _random_file(process: int) -> str:
-    return f"random_state_{process}.pt"
-
-
-def _random_state() -> dict[str, Any]:
-    return {"cpu": torch.get_rng_state(), "cuda": torch.cuda.get_rng_state() if torch.cuda.is_available() else None}
-
-
-def _set_random_state(state: dict[str, Any]) -> None:
-    torch.set_rng_state(state["cpu"])
-    if state["cuda"] is not None and torch.cuda.is_available():
-        torch.cuda.set_rng_state(state["cuda"])

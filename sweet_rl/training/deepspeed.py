@@ -139,7 +139,7 @@ def deepspeed_config(settings: TrainingSettings, micro: int = 1, accumulated: in
             their sum in float32; in bfloat16 each sum would be rounded.
 
     Raises:
-        UserError: DeepSpeed is not installed, or a stage without a configuration.
+        UserError: DeepSpeed is not installed.
     """
     try:
         import deepspeed  # noqa: F401
@@ -147,10 +147,7 @@ def deepspeed_config(settings: TrainingSettings, micro: int = 1, accumulated: in
         raise UserError(
             "--zero_stage needs DeepSpeed: pip install deepspeed. Without --zero_stage plain torch trains."
         ) from error
-    path = CONFIGS / f"zero{settings.zero_stage}.json"
-    if not path.is_file():
-        raise UserError(f"the DeepSpeed configuration {path} does not exist.")
-    config = json.loads(path.read_text()) | {
+    config = json.loads((CONFIGS / f"zero{settings.zero_stage}.json").read_text()) | {
         "bf16": {"enabled": settings.bf16},
         "gradient_clipping": settings.max_norm,
         "train_micro_batch_size_per_gpu": micro,

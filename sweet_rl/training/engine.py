@@ -95,14 +95,14 @@ class Engine:
     def save(self, folder: Path) -> None:
         """Write the trained weights and the state of the optimiser. Called by all processes."""
         with _as_exceptions():
-            distributed_checkpoint.save(self._state(), checkpoint_id=folder, no_dist=not _several())
+            distributed_checkpoint.save(self._state(), checkpoint_id=folder)
 
     def load(self, folder: Path) -> None:
         """Read what `save` wrote, in as many processes or in others."""
         if not self.optimizer.state:
             self._make_state()
         with _as_exceptions():
-            distributed_checkpoint.load(self._state(), checkpoint_id=folder, no_dist=not _several())
+            distributed_checkpoint.load(self._state(), checkpoint_id=folder)
 
     def fit_to_processes(self, checkpoint: Path) -> None:
         """Have a checkpoint read that another number of processes has written."""
@@ -143,10 +143,6 @@ def name_lone_process() -> None:
             port = str(free.getsockname()[1])
         os.environ |= {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1"}
         os.environ["MASTER_PORT"] = port
-
-
-def _several() -> bool:
-    return torch.distributed.is_initialized() and torch.distributed.get_world_size() > 1
 
 
 @contextlib.contextmanager

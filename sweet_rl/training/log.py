@@ -41,12 +41,13 @@ class Log:
         self.history: list[dict[str, Any]] = []
         self.sums: dict[str, Tensor] = {}
         self.losses: list[float] = []
-        self.since = time.perf_counter()
+        self._seconds = 0.0  # since the last line, before this process began
         self._trackers = start_trackers(trackers, folder) if accelerator.is_main_process else []
         self._bar: Any = None
 
     def show(self, step: int) -> None:
-        """Show the progress bar, from the step with which the training begins."""
+        """Start the clock, and show the progress bar from the step with which the training begins."""
+        self.since = time.perf_counter() - self._seconds
         hidden = None if self.accelerator.is_main_process else True
         self._bar = progress_bar(total=self.steps, initial=step, desc="steps", unit="step", disable=hidden)
 
@@ -60,9 +61,9 @@ class Log:
         """Go on where `state` was taken. The first process holds the sums of all."""
         first = self.accelerator.is_main_process
         self.history, self.losses = state["history"], state["losses"]
-        self.sums = {name: torch.tensor(total * first, dtype=torch.float64) for name, total in state["sums"].items()}
-        self.sums = {name: total.to(self.accelerator.device) for name, total in self.sums.items()}
-        self.since = time.perf_counter() - state["seconds"]
+        device = self.accelerator.device
+        self.sums = {name: torch.tensor(total * first, device=device) for name, total in state["sums"].items()}
+        self._seconds = state["seconds"]
 
     def add(self, figures: Mapping[str, Tensor]) -> None:
         """Add the sums over the items of a micro-batch."""

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import time
 from typing import Any
 
 import numpy as np
 import torch
-from accelerate.utils import set_seed
 from torch import Tensor
 
 from sweet_rl.training.batches import collated, divided_batch, step_batches
@@ -64,7 +62,6 @@ def train(
     micro_size, _ = divided_batch(settings, accelerator.num_processes)
     share = {"micro_size": micro_size, "process": accelerator.process_index, "processes": accelerator.num_processes}
 
-    set_seed(settings.seed)
     if settings.gradient_checkpointing:
         checkpoint_activations(model)
     expected = None if has_dropout(model) else objective.first_loss
@@ -75,8 +72,9 @@ def train(
 
     for epoch in range(step // steps_in_epoch, settings.max_epochs):
         order = epoch_order(groups, costs, settings.train_batch_size, settings.seed, epoch)
-        done = step % steps_in_epoch
-        for micro_batches in itertools.islice(step_batches(order, settings.train_batch_size, **share), done, None):
+        rest = order[step % steps_in_epoch * settings.train_batch_size :]
+        for micro_batches in step_batches(rest, settings.train_batch_size, **share):
+            seed_step(settings.seed, step, accelerator.process_index)
             batches = [collated(objective, indices) for indices in micro_batches]
             items = engine.total(sum(batch["items"] for batch in batches))
             mean_loss: Tensor | float = 0.0
@@ -111,6 +109,11 @@ def train(
                 checkpoints.save(step, log)
     log.close()
     return steps
+
+
+def seed_step(seed: int, step: int, process: int) -> None:
+    """Make the random numbers of a step, which dropout draws, the same in a training that is continued."""
+    torch.manual_seed(int(np.random.SeedSequence([seed, step, process]).generate_state(1)[0]))
 
 
 def checkpoint_activations(model: Any) -> None:

@@ -85,13 +85,14 @@ class TrainingSetup:
 
     Attributes:
         tokens: Tokens of a micro-batch on one GPU.
-        gpus: Number of GPUs over which ZeRO divides.
+        gpus: Number of GPUs over which ZeRO or FSDP2 divides.
         bf16: Compute in bfloat16.
-        zero_stage: Stage of DeepSpeed ZeRO; None is plain torch.
+        zero_stage: Stage of DeepSpeed ZeRO; None is plain torch, or FSDP2.
         lora_rank: Rank of the adapter; None trains all weights.
         offload: Keep the optimiser in the host's memory.
         accumulates: Add up the gradients of several micro-batches, in float32 under ZeRO-2 and ZeRO-3.
         checkpointing: Keep only the inputs of the layers, and compute the rest again in the backward pass.
+        sharding: What FSDP2 divides: "fsdp2" weights, gradients and optimiser, "none" nothing.
     """
 
     tokens: int = 8192
@@ -102,6 +103,12 @@ class TrainingSetup:
     offload: bool = False
     accumulates: bool = False
     checkpointing: bool = True
+    sharding: str = "none"
+
+    @property
+    def autocast(self) -> bool:
+        """Whether autocast computes in bfloat16 with float32 weights; a divided model is cast as it is gathered."""
+        return self.bf16 and self.zero_stage is None and self.sharding == "none"
 
 
 @dataclass(frozen=True)
@@ -124,7 +131,8 @@ def training_memory(shape: ModelShape, setup: TrainingSetup) -> Memory:
     """Memory of a training with AdamW.
 
     Plain torch keeps trained weights in float32, and with bf16 a copy of them in bfloat16 (autocast). DeepSpeed keeps
-    them in bfloat16, with a float32 copy in the optimiser. Frozen weights under an adapter have the computing dtype.
+    them in bfloat16, with a float32 copy in the optimiser; FSDP2 divides float32 weights and gathers one layer at a
+    time. Frozen weights under an adapter have the computing dtype.
     """
     size = 2 if setup.bf16 else 4
     trained = shape.adapter_parameters(setup.lora_rank) if setup.lora_rank else shape.parameters
@@ -133,8 +141,10 @@ def training_memory(shape: ModelShape, setup: TrainingSetup) -> Memory:
     gradients: float
     optimizer: float
     if setup.zero_stage is None:
-        copies = 2 * trained if setup.bf16 and not setup.lora_rank else 0
-        weights, gradients, optimizer = 4 * trained + copies + size * frozen, 4 * trained, 8 * trained
+        copies = 2 * trained if setup.autocast and not setup.lora_rank else 0
+        parts = setup.gpus if setup.sharding == "fsdp2" else 1
+        weights = (4 * trained + copies + size * frozen) / parts
+        gradients, optimizer = 4 * trained / parts, 8 * trained / parts
     else:
         wide = setup.accumulates and setup.zero_stage >= 2
         weights, gradients, optimizer = size * (trained + frozen), (4 if wide else size) * trained, 12 * trained
@@ -162,11 +172,10 @@ def activation_bytes(shape: ModelShape, setup: TrainingSetup) -> float:
 
     With checkpointing: the inputs of all layers, and everything of one layer, which is computed again.
     """
-    autocast = setup.bf16 and setup.zero_stage is None
     hidden, keys, forward = (20, 4, 8) if setup.bf16 else (32, 8, 16)
-    if autocast:
+    if setup.autocast:
         hidden = 16 if setup.lora_rank else 30  # the residual stream of float32 weights is float32
-    row = 2 if setup.bf16 and (not autocast or setup.lora_rank) else 4
+    row = 2 if setup.bf16 and (not setup.autocast or setup.lora_rank) else 4
     layer = hidden * shape.hidden + keys * shape.key_heads * shape.head_size + forward * shape.feed_forward
     layer += 4 * shape.heads  # log-sum-exp of the attention
     kept = row * shape.hidden * shape.layers + layer if setup.checkpointing else layer * shape.layers

@@ -227,8 +227,8 @@ class Preflight:
         text = f"{training.name}: {_gb(need)} a GPU, calculated for {setup.tokens:,} tokens, of {_gb(self.free)} free"
         if need > self.free:
             raise UserError(
-                f"{text}. End other processes (nvidia-smi names them), or give more GPUs, --zero_stage 3, "
-                "--adam_offload, --lora_rank 16, --gradient_checkpointing or a smaller --max_len."
+                f"{text}. End other processes (nvidia-smi names them), or give more GPUs, --sharding fsdp2, "
+                "--zero_stage 3, --adam_offload, --lora_rank 16, --gradient_checkpointing or a smaller --max_len."
             )
         return text
 
@@ -243,11 +243,12 @@ class Preflight:
             tokens=2 * (training.data.max_len or TOKENS),
             gpus=processes,
             bf16=how.bf16,
-            zero_stage=3 if how.sharding == "fsdp2" else how.zero_stage,
+            zero_stage=how.zero_stage,
             lora_rank=how.lora_rank,
             offload=how.adam_offload,
             accumulates=divided_batch(how, processes)[1] > 1,
             checkpointing=how.gradient_checkpointing,
+            sharding=how.sharding,
         )
 
     def check_disk(self) -> str:

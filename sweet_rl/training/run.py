@@ -34,14 +34,23 @@ from sweet_rl.training.checkpoints import (
     processes_of,
     step_of,
 )
+from sweet_rl.training.deepspeed import Zero
+from sweet_rl.training.engine import Engine
 from sweet_rl.training.examples import split_by_task
+from sweet_rl.training.fsdp2 import Fsdp2
 from sweet_rl.training.log import Log, tracker_names
 from sweet_rl.training.loop import train
 from sweet_rl.training.lora import FOLDER, merge_adapter, require_peft, with_adapter
 from sweet_rl.training.objective import Objective
 from sweet_rl.training.optimizer import learning_rates
 from sweet_rl.training.settings import DataSettings, TrainingSettings
-from sweet_rl.training.sharding import make_engine
+
+
+def make_engine(settings: TrainingSettings) -> Engine:
+    """The engine that the settings ask for. Raises UserError if its package is not installed."""
+    if settings.zero_stage is not None:
+        return Zero(settings)
+    return Fsdp2(settings) if settings.sharding == "fsdp2" else Engine(settings)
 
 
 class Training:

@@ -24,8 +24,8 @@ from sweet_rl.training.dpo import preference_objective
 from sweet_rl.training.examples import encode_pairs, split_by_task
 from sweet_rl.training.log import Log
 from sweet_rl.training.loop import train as train_loop
+from sweet_rl.training.run import make_engine
 from sweet_rl.training.settings import DataSettings, PreferenceSettings, TrainingSettings
-from sweet_rl.training.sharding import make_engine
 from tests.integration.training.test_train_dpo import write_pairs
 from tests.support.command_line import read_rows
 from tests.support.tiny_models import save_tiny_chat_model

@@ -134,6 +134,33 @@ def test_a_training_killed_before_its_first_checkpoint_says_that_it_starts_again
     assert "going on from step 0 (no checkpoint had been written)" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("logging_steps", [1, 3])
+def test_a_killed_training_with_dropout_ends_with_the_same_bits_and_the_same_log(logging_steps, settings, tmp_path):
+    class Killed(BaseException):
+        pass
+
+    check = loop.finite_figures
+
+    def kill(step, *arguments):
+        if step == 4:
+            raise Killed
+        return check(step, *arguments)
+
+    more = {"max_samples": 21, "save_steps": 2, "lora_rank": 2, "lora_dropout": 0.3, "logging_steps": logging_steps}
+    train(**settings(tmp_path / "whole", **more))
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(loop, "finite_figures", kill)
+        train(**settings(tmp_path / "killed", **more))
+    train(**settings(tmp_path / "killed", **more))
+    whole, killed = (weights(tmp_path / name) for name in ("whole", "killed"))
+    assert all(torch.equal(whole[name], killed[name]) for name in whole)
+    logs = [[json.loads(line) for line in open(tmp_path / name / "training_log.jsonl")] for name in ("whole", "killed")]
+    for lines in logs:
+        for line in lines:
+            del line["tokens_per_second"], line["memory_gb"]
+    assert logs[0] == logs[1]
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 def test_a_disk_that_fills_up_is_named_and_the_training_goes_on_when_there_is_room(settings, tmp_path, capsys):
     save = Checkpoints.save

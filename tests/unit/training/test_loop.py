@@ -17,8 +17,8 @@ from sweet_rl.training.log import Log, means_over_items, tracker_names
 from sweet_rl.training.loop import batch_losses, evaluate, train
 from sweet_rl.training.objective import Objective
 from sweet_rl.training.order import epoch_order, prompt_groups
+from sweet_rl.training.run import make_engine
 from sweet_rl.training.settings import TrainingSettings
-from sweet_rl.training.sharding import make_engine
 from tests.support.tiny_models import tiny_model
 
 

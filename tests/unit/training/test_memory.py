@@ -115,3 +115,12 @@ def test_the_page_on_hardware_holds_the_tables_as_they_are_calculated(monkeypatc
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     memory_table = importlib.import_module("memory_table")
     assert f"{memory_table.BEGIN}\n\n{memory_table.tables()}\n\n{memory_table.END}" in memory_table.PAGE.read_text()
+
+
+def test_fsdp2_divides_what_plain_torch_repeats_and_keeps_no_second_copy_of_the_weights():
+    plain, four = (TrainingSetup(gpus=4, sharding=sharding) for sharding in ("none", "fsdp2"))
+    whole, divided = training_memory(LLAMA_8B, plain), training_memory(LLAMA_8B, four)
+    parameters = LLAMA_8B.parameters
+    assert (whole.weights, whole.gradients, whole.optimizer) == (6 * parameters, 4 * parameters, 8 * parameters)
+    assert (divided.weights, divided.gradients, divided.optimizer) == (parameters, parameters, 2 * parameters)
+    assert divided.activations < whole.activations, "the residual stream is bfloat16"
