@@ -14,7 +14,7 @@ from typing import Annotated
 from sweet_rl.dialogues import HumanSettings
 from sweet_rl.dialogues.collect import CollectionSettings
 from sweet_rl.dialogues.simulate import PlayerSettings, Simulation
-from sweet_rl.dialogues.task_types import load_domain
+from sweet_rl.dialogues.task_types import ProtocolSettings, load_domain
 from sweet_rl.isolation.rendering.settings import BrowserSettings
 from sweet_rl.method.best_of_n import best_of_n
 from sweet_rl.method.critic_types import CriticFlags
@@ -39,6 +39,7 @@ def main(
     calls: CallSettings,
     human: Annotated[HumanSettings, prefix("env_", retry_leaks="retry_leaks")],
     pages: BrowserSettings,
+    protocol: ProtocolSettings,
     step: Annotated[StepSettings, prefix("", limit=None)],
     sampling: Annotated[Sampling, prefix("", n="candidates", seed=None)] = SAMPLING,
     task_type: str = "code",
@@ -51,7 +52,7 @@ def main(
         task_type: Domain, as for simulate_interactions.py.
     """
     selector = best_of_n(critic.chosen.seeded(collection.seed))
-    domain = load_domain(task_type)
+    domain = load_domain(task_type, protocol)
     simulation = Simulation(domain, players, collection, sampling, agent, env, calls, human, pages, selector)
     simulation.run(input_path, output_path, step)
 

@@ -34,7 +34,7 @@ from typing import Annotated
 from sweet_rl.dialogues import HumanSettings
 from sweet_rl.dialogues.collect import CollectionSettings
 from sweet_rl.dialogues.simulate import PlayerSettings, Simulation
-from sweet_rl.dialogues.task_types import load_domain
+from sweet_rl.dialogues.task_types import ProtocolSettings, load_domain
 from sweet_rl.isolation.rendering.settings import BrowserSettings
 from sweet_rl.models.base import Sampling
 from sweet_rl.models.settings import CallSettings, ModelSettings
@@ -56,6 +56,7 @@ def main(
     calls: CallSettings,
     human: Annotated[HumanSettings, prefix("env_", retry_leaks="retry_leaks")],
     pages: BrowserSettings,
+    protocol: ProtocolSettings,
     step: Annotated[StepSettings, prefix("", limit=None)],
     task_type: str = "code",
 ) -> None:
@@ -67,7 +68,7 @@ def main(
         task_type: Domain: code (Backend Programming), html (Frontend Design), mini, or the path of a
             Python file with a DOMAIN.
     """
-    domain = load_domain(task_type)
+    domain = load_domain(task_type, protocol)
     simulation = Simulation(domain, players, collection, sampling, agent, env, calls, human, pages)
     simulation.run(input_path, output_path, step)
 

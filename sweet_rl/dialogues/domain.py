@@ -51,12 +51,15 @@ class Domain:
             max_turns=number)`.
         agent_prompt: Instructions of the agent: a text with {problem_description} (and {max_turns}), or the name of a
             template in sweet_rl/models/prompts.
+        agent_prompt_values: Names in braces that `agent_prompt` has to contain.
         agent_prompts: Instructions for agents that need their own, by `--agent_model`.
         human: Function that makes the human that a model plays: `human(model, human_prompt, max_chars=, retry_leaks=,
             temperature=, max_tokens=)`, and `renderer=` in a domain that draws pages.
         human_prompt: Instructions of that human, in the same form; None if only scripted humans play.
         human_prompt_values: Names in braces that `human_prompt` has to contain.
         max_reply_chars: Length at which the human's replies are cut (the paper, table 5: 400 backend, 1,000 frontend).
+        max_reply_tokens: Largest number of tokens of one reply of the human.
+        retries_leaks: Whether a reply that gives the reference solution away can be asked for again.
         scripted_humans: Humans without a model, by `--env_model`.
         label_turn: Function `label_turn(task, messages_before, text)` that returns a word that judges a turn of the
             agent by what the task hides, or None. It is recorded as `oracle` in the message; no agent, human or critic
@@ -67,6 +70,8 @@ class Domain:
             to see pictures.
         min_gap: Smallest difference between two rewards whose dialogues make a pair. None: only a reward of 1 is
             preferred, to any lower one (the paper, section 4).
+        protocol: Name of the protocol of the dialogues: sweet_rl, or released (`released/`). Figures of different
+            protocols cannot be compared.
         source: File that the domain was read from; None for the package's own.
 
     Raises:
@@ -77,16 +82,20 @@ class Domain:
     grader: Callable[[Any], Grader]
     environment: Callable[..., Environment] = AnswerEnvironment
     agent_prompt: str = f"{{{TASK_VALUE}}}"
+    agent_prompt_values: Sequence[str] = (TASK_VALUE,)
     agent_prompts: Mapping[str, str] = field(default_factory=dict)
     human: Callable[..., Human] = LLMHuman
     human_prompt: str | None = None
     human_prompt_values: Sequence[str] = PROMPT_VALUES
     max_reply_chars: int = 400
+    max_reply_tokens: int = 256
+    retries_leaks: bool = True
     scripted_humans: Mapping[str, ScriptedHuman] = field(default_factory=dict)
     label_turn: Callable[[Task, list[Message], str], str | None] | None = None
     check_tasks: Callable[[Sequence[Task], str], None] | None = None
     draws_pages: bool = False
     min_gap: float | None = None
+    protocol: str = "sweet_rl"
     source: Path | None = None
 
     def __post_init__(self) -> None:
@@ -103,7 +112,7 @@ class Domain:
                 )
         prompt = self.agent_prompt
         is_text = "\n" in prompt or (" " in prompt and not os.path.isfile(prompt))
-        if is_text and f"{{{TASK_VALUE}}}" not in prompt:
+        if is_text and self.agent_prompt_values and f"{{{TASK_VALUE}}}" not in prompt:
             raise UserError(
                 f"agent_prompt: the text {prompt[:60]!r} does not contain {{{TASK_VALUE}}}, in whose place the agent "
                 "sees the task."
@@ -113,9 +122,12 @@ class Domain:
         """The agent's instructions: those at `path` if it is given, else those of the domain for this agent.
 
         Raises:
-            UserError: There is no such file, or it does not contain {problem_description}.
+            UserError: There is no such file, or it lacks a name of `agent_prompt_values`.
         """
-        return _template(path or self.agent_prompts.get(agent_model, self.agent_prompt), [TASK_VALUE], ["max_turns"])
+        if path is None and not self.agent_prompt_values:
+            return self.agent_prompt
+        prompt = path or self.agent_prompts.get(agent_model, self.agent_prompt)
+        return _template(prompt, self.agent_prompt_values, ["max_turns"])
 
     def human_template(self, path: str | None = None) -> str:
         """The instructions of a human that a model plays: those at `path` if it is given, else those of the domain.
@@ -130,6 +142,8 @@ class Domain:
                 f"the domain {self.name!r} has no instructions for a human that a model plays: give "
                 f"--user_prompt_path{f', or a scripted human: {scripted}' if scripted else ''}."
             )
+        if path is None and not self.human_prompt_values:
+            return prompt
         return _template(prompt, self.human_prompt_values, [])
 
     def begin(self, agent_prompt: str, max_turns: int) -> Callable[[Task], Environment]:
@@ -146,8 +160,13 @@ class Domain:
         return self.human(model, human_prompt, **pages, **settings)
 
     def limits(self, human: HumanSettings) -> HumanSettings:
-        """The settings, with the length of replies in this domain if they have none."""
-        return replace(human, max_chars=human.max_chars or self.max_reply_chars)
+        """The settings, with the domain's lengths of replies if they have none."""
+        return replace(
+            human,
+            max_chars=human.max_chars or self.max_reply_chars,
+            max_tokens=human.max_tokens or self.max_reply_tokens,
+            retry_leaks=human.retry_leaks and self.retries_leaks,
+        )
 
     def human_identity(
         self,

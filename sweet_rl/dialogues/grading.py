@@ -15,7 +15,7 @@ def grade_trajectories(trajectories: Iterable[Trajectory], grader: Grader) -> It
     """Grade trajectories; they come back in the same order, with `reward` and `grade` (`Grade.as_dict`) set anew.
 
     A dialogue that failed is not graded: its reward is None. A dialogue that reached the turn limit has no answer,
-    whatever its last message contains.
+    whatever its last message contains, unless it was played under the released protocol.
     """
     waiting: list[Trajectory] = []
 
@@ -23,7 +23,8 @@ def grade_trajectories(trajectories: Iterable[Trajectory], grader: Grader) -> It
         for trajectory in trajectories:
             waiting.append(trajectory)
             if trajectory.ending != "failed":
-                yield trajectory.task, None if trajectory.ending == "turn_limit" else trajectory.answer
+                unanswered = trajectory.ending == "turn_limit" and trajectory.protocol != "released"
+                yield trajectory.task, None if unanswered else trajectory.answer
 
     def not_graded() -> Iterator[Trajectory]:
         while waiting and waiting[0].ending == "failed":

@@ -58,6 +58,7 @@ class DialogueSetup:
         on_message: Callback(side, completion_tokens), called after each message; side is "agent" or "human".
         on_cancel: Callback(trajectory), called with the dialogue as it stands if its task is cancelled.
         source: The user's file with the domain, whose lines failures name.
+        protocol: Name of the protocol, which the trajectories carry (`Domain.protocol`).
     """
 
     agent: ChatModel
@@ -70,6 +71,7 @@ class DialogueSetup:
     on_message: Callable[[str, int], None] | None = None
     on_cancel: Callable[[Trajectory], None] | None = None
     source: Path | None = None
+    protocol: str | None = None
 
     def __post_init__(self) -> None:
         if self.sampling.n > 1 and self.choose is None:
@@ -207,7 +209,7 @@ class _Dialogue:
         environment, chat = self.environment, self.setup.agent.chat
         history: list[Message] = [] if environment is None else list(environment.dialogue)
         turns = [index for index, message in enumerate(history) if message["role"] == "assistant"]
-        parts = chat.dialogue(history[: turns[-1] + 1]) if chat is not None and turns else None
+        parts = None if environment is None or chat is None or not turns else chat.dialogue(_seen(environment))
         ending = None if environment is None else environment.ending
         for index, word in zip(turns, self.words, strict=False):
             if word is not None:
@@ -225,7 +227,15 @@ class _Dialogue:
             usage=self.usage,
             leaks=self.leaks,
             human=self.setup.human_identity,
+            protocol=self.setup.protocol,
         )
+
+
+def _seen(environment: Environment) -> list[Message]:
+    """The messages as the agent saw them, up to its last one."""
+    messages = environment.observe()
+    last = max(index for index, message in enumerate(messages) if message["role"] == "assistant")
+    return messages[: last + 1]
 
 
 async def play_all(

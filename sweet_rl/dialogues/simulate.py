@@ -182,6 +182,7 @@ class Simulation:
             agent=self.agent,
             pages=self._window,
             task_type=domain.name,
+            protocol=domain.protocol,
             agent_prompt=hash_rows([self.agent_prompt])[:16],
             human=self.human_identity,
             critic=self.selector and self.selector.settings,
@@ -217,6 +218,7 @@ class Simulation:
                 domain.label_turn,
                 self.human_identity,
                 source=domain.source,
+                protocol=domain.protocol,
             )
             if human_model is None:
                 named = {"agent": agent}

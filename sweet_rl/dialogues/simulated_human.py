@@ -34,13 +34,13 @@ class HumanSettings:
 
     Attributes:
         temperature: Temperature of the human's replies; 0 is greedy.
-        max_tokens: Largest number of tokens of one reply of the human.
-        max_chars: Length at which the human's replies are cut, at the end of a sentence; by default that of the domain.
+        max_tokens: Largest number of tokens of one reply of the human; by default that of the domain.
+        max_chars: Length at which the human's replies are cut; by default that of the domain.
         retry_leaks: Ask the human again if a reply gives the reference solution away; otherwise it passes.
     """
 
     temperature: float = 0.0
-    max_tokens: int = 256
+    max_tokens: int | None = None
     max_chars: int | None = None
     retry_leaks: bool = True
 

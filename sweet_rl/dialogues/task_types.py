@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Annotated, Literal
 
 from sweet_rl.dialogues.backend import environment as backend
 from sweet_rl.dialogues.domain import Domain
 from sweet_rl.dialogues.frontend import environment as frontend
 from sweet_rl.dialogues.mini.domain import MINI
 from sweet_rl.dialogues.named_domain import named_domain
+from sweet_rl.dialogues.released import backend as released_backend
+from sweet_rl.dialogues.released import frontend as released_frontend
+from sweet_rl.runs.cli import UNRECORDED
+from sweet_rl.runs.errors import UserError
 
 CODE = replace(
     backend.DOMAIN,
@@ -19,15 +24,36 @@ CODE = replace(
 """Backend Programming, which also knows the mini agent and the scripted human of its tasks."""
 
 PACKAGED = {"code": CODE, "html": frontend.DOMAIN, "mini": MINI}
+RELEASED = {"code": released_backend.released_domain, "html": released_frontend.released_domain}
 
 
-def load_domain(name: str) -> Domain:
+@dataclass(frozen=True)
+class ProtocolSettings:
+    """The protocol of the dialogues: what agent and human are told, and how a dialogue ends.
+
+    Attributes:
+        protocol: sweet_rl, or released: ColBench as its authors published it, to compare with published figures. Its
+            prompts are downloaded when they are first needed (CC-BY-NC 4.0).
+        protocol_files: Folder with the files of the released protocol, for machines without a network.
+    """
+
+    protocol: Literal["sweet_rl", "released"] = "sweet_rl"
+    protocol_files: Annotated[str | None, UNRECORDED] = None  # the prompts' hashes are recorded
+
+
+def load_domain(name: str, protocol: ProtocolSettings | None = None) -> Domain:
     """The domain that `--task_type` names.
 
     Args:
         name: Name: code, html, mini, or the path of a Python file that defines `DOMAIN`.
+        protocol: Protocol of its dialogues; by default the package's own.
 
     Raises:
-        UserError: There is no such name or file, the file cannot be imported, or its `DOMAIN` is no `Domain`.
+        UserError: There is no such name or file, the file cannot be imported, its `DOMAIN` is no `Domain`, the protocol
+            is not for this domain, or its files cannot be had.
     """
-    return named_domain(name, PACKAGED)
+    if protocol is None or protocol.protocol == "sweet_rl":
+        return named_domain(name, PACKAGED)
+    if name not in RELEASED:
+        raise UserError(f"--protocol released is that of ColBench: --task_type {' or '.join(RELEASED)}, not {name}.")
+    return RELEASED[name](protocol.protocol_files)

@@ -182,7 +182,7 @@ async def _greet(
     domain: Domain,
 ) -> None:
     """Make one call to each model, with the settings of its dialogues. Raises UserError if one gives no text."""
-    said = Sampling(temperature=human.temperature, max_tokens=human.max_tokens)
+    said = Sampling(temperature=human.temperature, max_tokens=human.max_tokens or domain.max_reply_tokens)
     asked: list[tuple[str, str, ModelSettings, Sampling]] = [
         ("--model", name, where, replace(sampling, n=1)) for name, where in servers.items()
     ]

@@ -135,6 +135,7 @@ class Trajectory(_Record):
         usage: tokens by side: {"agent": {"prompt_tokens", "completion_tokens"}, "human": ...}.
         leaks: number of the human's replies that gave the reference solution away.
         human: {name, hash} of the simulated human (`Domain.human_identity`).
+        protocol: Name of the protocol of the dialogue (`Domain.protocol`); None if it is not known.
         turn_credit: a critic's score of each turn of the agent (score_turns.py).
     """
 
@@ -151,6 +152,7 @@ class Trajectory(_Record):
     usage: dict[str, dict[str, int]] | None = None
     leaks: int | None = None
     human: dict[str, str] | None = None
+    protocol: str | None = None
     turn_credit: list[float] | None = None
     extra: dict[str, Any] = field(default_factory=dict)
 

@@ -1,0 +1,202 @@
+"""`--protocol released`: every message to agent and human, written out by hand from the published protocol."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+
+import pytest
+
+from sweet_rl.dialogues.released import backend, frontend
+from sweet_rl.dialogues.released.files import ProtocolFile
+from sweet_rl.runs.records import Task
+from tests.support.api_server import MODEL, ApiServer, chat_reply, refusal
+from tests.support.browsers import renderer_or_skip
+from tests.support.command_line import call, read_rows, write_rows
+
+AGENT = "Ask about the function.\n{dialogue_history}\n"
+HUMAN = "It is {problem_description}; you wrote {hidden_information}.\n\n{dialogue_history}"
+TASK = Task("a fee", "def fee(w): return 2 * w", {"test1": "fee(1)", "test2": "fee(4)"})
+ANSWER = "I WANT TO ANSWER:\ndef fee(w): return 2 * w\nI WANT TO ANSWER: sure"
+
+
+def files(folder, monkeypatch, module, **texts: tuple[str, str]) -> str:
+    """Write the files of a protocol whose hashes `module` then has. Texts by the constant's name: (path, text)."""
+    for name, (path, text) in texts.items():
+        place = folder / "files" / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text)
+        monkeypatch.setattr(module, name, ProtocolFile(path, hashlib.sha256(text.encode()).hexdigest()))
+    return str(folder / "files")
+
+
+@pytest.fixture
+def play(tmp_path, monkeypatch):
+    """Plays one dialogue of the backend; returns its row, and the requests of both sides."""
+    folder = files(tmp_path, monkeypatch, backend, BACKEND_AGENT=("a.txt", AGENT), BACKEND_HUMAN=("h.txt", HUMAN))
+    write_rows(tmp_path / "tasks.jsonl", [TASK.to_dict()])
+
+    def run(agent, human) -> tuple[dict, list[dict], list[dict]]:
+        """agent(turn) -> text; human(turn) -> text or Reply."""
+        requests: dict[str, list[dict]] = {"agent": [], "human": []}
+
+        def reply(body: dict):
+            is_human = body["messages"][0]["content"] == "You are a helpful assistant."
+            own = requests["human" if is_human else "agent"]
+            own.append(body)
+            said = human(len(own)) if is_human else agent(len(own))
+            return chat_reply(said) if isinstance(said, str) else said
+
+        with ApiServer(reply) as server:
+            done = call(
+                "simulate_interactions.py", protocol="released", protocol_files=folder, agent_model=MODEL,
+                env_model=MODEL, agent_hostname=server.url, hostname=server.url,
+                input_path=tmp_path / "tasks.jsonl", output_path=tmp_path / "out.jsonl",
+            )  # fmt: skip
+        assert done.code == 0, done.err
+        (row,) = read_rows(tmp_path / "out.jsonl")
+        return row, requests["agent"], requests["human"]
+
+    return run
+
+
+def user(text: str) -> dict:
+    return {"role": "user", "content": text}
+
+
+def assistant(text: str) -> dict:
+    return {"role": "assistant", "content": text}
+
+
+def test_every_message_of_ten_turns(play):
+    row, agent, human = play(lambda turn: f"thought OUTPUT:q{turn}", lambda turn: f"r{turn}")
+    assert len(agent) == 10 and len(human) == 9
+    dialogue = [user("a fee")]
+    for turn in range(1, 11):
+        body = agent[turn - 1]
+        assert body["messages"] == [{"role": "system", "content": AGENT}, *dialogue]
+        assert (body["temperature"], body["max_tokens"]) == (1.0, 1024)
+        dialogue.append(assistant(f"q{turn}"))
+        if turn < 10:
+            history = "".join(f"{one['role']}:{one['content']}\n\n\n\n" for one in dialogue) + "agent:"
+            prompt = "It is a fee; you wrote def fee(w): return 2 * w.\n\n" + history
+            system = {"role": "system", "content": "You are a helpful assistant."}
+            assert human[turn - 1]["messages"] == [system, user(prompt)]
+            assert (human[turn - 1]["temperature"], human[turn - 1]["max_tokens"]) == (0.0, 4096)
+            dialogue.append(user(f"r{turn}"))
+    assert (row["ending"], row["answer"], row["protocol"]) == ("turn_limit", "q10", "released")
+    assert row["dialogue_history"][2]["output"] == "thought OUTPUT:q1"
+
+
+def test_the_first_prompt_of_the_human_letter_by_letter(play):
+    _, _, human = play(lambda turn: "Which unit? " if turn == 1 else ANSWER, lambda turn: "r")
+    assert human[0]["messages"][1]["content"] == (
+        "It is a fee; you wrote def fee(w): return 2 * w.\n\nuser:a fee\n\n\n\nassistant:Which unit? \n\n\n\nagent:"
+    )
+
+
+def test_a_reply_is_cut_at_400_characters_in_the_middle_of_a_word(play):
+    _, agent, _ = play(lambda turn: "q" if turn == 1 else ANSWER, lambda turn: "w" * 401 + " end.")
+    assert agent[1]["messages"][-1] == user("w" * 400)
+
+
+def test_a_request_that_is_refused_as_bad_has_no_response(play):
+    row, agent, _ = play(lambda turn: "q" if turn == 1 else ANSWER, lambda turn: refusal(400, "This is bad."))
+    assert agent[1]["messages"][-1] == user("No response.")
+    assert row["ending"] == "answered"
+
+
+def test_the_answer_stands_between_the_markers_in_the_middle_of_a_reply(play):
+    row, agent, human = play(lambda turn: "Well. " + ANSWER, lambda turn: "r")
+    assert (row["ending"], row["answer"]) == ("answered", "\ndef fee(w): return 2 * w\n")
+    assert len(agent) == 1 and human == []
+
+
+def test_the_tenth_reply_is_graded_without_a_marker(play, tmp_path):
+    play(lambda turn: "def fee(w): return 2 * w" if turn == 10 else "q", lambda turn: "r")
+    assert call("evaluate_code.py", input_path=tmp_path / "out.jsonl").code == 0
+    (row,) = read_rows(tmp_path / "out.graded.jsonl")
+    assert (row["ending"], row["reward"], row["protocol"]) == ("turn_limit", 1.0, "released")
+
+
+def test_a_leak_is_not_asked_for_again(play):
+    _, agent, human = play(lambda turn: "q" if turn == 1 else ANSWER, lambda turn: TASK.ground_truth)
+    assert len(human) == 1 and agent[1]["messages"][-1] == user(TASK.ground_truth)
+
+
+def test_other_domains_have_no_released_protocol(tmp_path):
+    write_rows(tmp_path / "tasks.jsonl", [TASK.to_dict()])
+    done = call(
+        "simulate_interactions.py", protocol="released", task_type="mini", agent_model="mini", env_model="mini",
+        input_path=tmp_path / "tasks.jsonl", output_path=tmp_path / "out.jsonl",
+    )  # fmt: skip
+    assert done.code != 0 and "--protocol released is that of ColBench: --task_type code or html" in done.err
+
+
+SENTENCES = """
+def invoke_model(client, page, reference):
+    parts = [{"type": "text", "text": prompt}]
+    if page:
+        parts += [{"type": "text", "text": "Here is my page:"}]
+    else:
+        parts += [{"type": "text", "text": "No page yet."}]
+    return parts + [{"type": "text", "text": "And the goal:"}]
+"""
+REFERENCE = "<html><body style='background:red'><p>goal</p></body></html>"
+PAGE = "<html><body style='background:blue'><p>draft</p></body></html>"
+
+
+def test_every_message_of_a_dialogue_about_a_page(tmp_path, monkeypatch):
+    texts = {
+        "FRONTEND_AGENT": ("a.txt", "Draw it."), "FRONTEND_HUMAN": ("h.txt", "Compare {the} two."),
+        "FRONTEND_SENTENCES": ("env.py", SENTENCES),
+    }  # fmt: skip
+    folder = files(tmp_path, monkeypatch, frontend, **texts)
+    write_rows(tmp_path / "tasks.jsonl", [Task("a red page", REFERENCE).to_dict()])
+    said = ["Which color?", f"Like this? {PAGE} or <html></html>", "I WANT TO ANSWER: done"]
+    with renderer_or_skip() as renderer:
+        goal, draft = (base64.b64encode(renderer.render(page).png).decode() for page in (REFERENCE, PAGE))
+    agent, human = [], []
+
+    def reply(body: dict):
+        if body["messages"][0]["role"] == "system":
+            agent.append(body)
+            return chat_reply(said[len(agent) - 1])
+        human.append(body)
+        return chat_reply("x" * 1001)
+
+    with ApiServer(reply) as server:
+        done = call(
+            "simulate_interactions.py", protocol="released", protocol_files=folder, task_type="html",
+            agent_model=MODEL, env_model=MODEL, agent_hostname=server.url, hostname=server.url,
+            input_path=tmp_path / "tasks.jsonl", output_path=tmp_path / "out.jsonl",
+        )  # fmt: skip
+    assert done.code == 0, done.err
+    (row,) = read_rows(tmp_path / "out.jsonl")
+
+    def text(words: str) -> dict:
+        return {"type": "text", "text": words}
+
+    def picture(data: str) -> dict:
+        return {"type": "image_url", "image_url": {"url": f"data:image;base64,{data}"}}
+
+    start = [{"role": "system", "content": "Draw it."}, user("a red page")]
+    first = [assistant(said[0]), user("x" * 1000)]
+    second = [assistant(said[1]), user("x" * 1000)]
+    assert [body["messages"] for body in agent] == [start, start + first, start + first + second]
+    assert [body["messages"] for body in human] == [
+        [user([text("Compare {the} two."), text("No page yet."), text("And the goal:"), picture(goal)])],
+        [
+            user(
+                [
+                    text("Compare {the} two."),
+                    text("Here is my page:"),
+                    picture(draft),
+                    text("And the goal:"),
+                    picture(goal),
+                ]
+            )
+        ],
+    ]
+    assert (row["ending"], row["answer"]) == ("answered", PAGE)
+    assert {(body["temperature"], body["max_tokens"]) for body in human} == {(0.0, 4096)}
