@@ -1,6 +1,6 @@
 """ColBench in inspect_ai: its tasks, a solver that plays the dialogue, and a scorer on this package's graders.
 
-    inspect eval sweet_rl/dialogues/mini --model openai-api/local/MODEL --max-retries 3
+    inspect eval sweet_rl/mini --model openai-api/local/MODEL --max-retries 3
     inspect eval sweet_rl/colbench_backend -T input_path=test.jsonl \
         --model openai-api/local/MODEL --model-role human=openai-api/human/HUMAN --max-retries 3
 
