@@ -28,7 +28,7 @@ EXTRAS = {
         "pillow>=10.0",
         "psutil>=5.9",
         "selenium>=4.20",
-        "transformers>=5.18",  # image processors of older ones want torchvision
+        "transformers>=5.18",  # image processors of older ones need torchvision
         "websocket-client>=1.6",
     ],
     "docs": ["mkdocs-material>=9.5", "mkdocstrings[python]>=0.26"],

@@ -83,7 +83,7 @@ def train_shape(scale: Scale, shape: str, lora: bool) -> list[Line]:
     lines: list[Line] = []
     engine = make_engine(settings)
     counted = count_bytes(engine)
-    log = Log(engine.accelerator, [], "", steps=scale.steps + 1)
+    log = Log(engine.accelerator, [], "")
     objective = preference_objective(examples, reference, PreferenceSettings(), share)
     split = np.arange(len(pairs)), pairs[:0, 0]
     train(model, objective, examples, split, engine, log, Checkpoints(Path(), settings, engine), together=4)

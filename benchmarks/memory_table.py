@@ -27,6 +27,7 @@ SETUPS = {
     "ZeRO-3, 8 GPUs": TrainingSetup(TOKENS, 8, zero_stage=3),
     "ZeRO-3, 16 GPUs": TrainingSetup(TOKENS, 16, zero_stage=3),
     "ZeRO-3, 32 GPUs": TrainingSetup(TOKENS, 32, zero_stage=3),
+    "FSDP2, 8 GPUs": TrainingSetup(TOKENS, 8, sharding="fsdp2"),
     "ZeRO-3, 1 GPU, offload": TrainingSetup(TOKENS, 1, zero_stage=3, offload=True),
     "ZeRO-3, 8 GPUs, offload": TrainingSetup(TOKENS, 8, zero_stage=3, offload=True),
 }

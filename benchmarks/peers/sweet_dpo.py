@@ -61,7 +61,7 @@ def main(job_path: str, result_path: str) -> None:
     together = settings.max_pairs_per_prompt
     groups, costs = prompt_groups(examples, split[0], together)
     order = epoch_order(groups, costs, job["batch"], settings.seed, epoch=0).tolist()
-    log = Log(engine.accelerator, [], job["folder"], steps=len(split[0]) // job["batch"])
+    log = Log(engine.accelerator, [], job["folder"])
     train(model, objective, examples, split, engine, log, Checkpoints(Path(job["folder"]), settings, engine), together)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     result = {

@@ -20,7 +20,7 @@ from sweet_rl.models.weights import freeze
 from sweet_rl.runs.cli.configs import packaged_config
 from sweet_rl.runs.errors import UserError
 from sweet_rl.training.batches import divided_batch
-from sweet_rl.training.engine import Engine, name_lone_process
+from sweet_rl.training.engine import TIMEOUT, Engine, name_lone_process
 from sweet_rl.training.finite import check_figures
 from sweet_rl.training.optimizer import make_optimizer
 from sweet_rl.training.settings import TrainingSettings
@@ -41,7 +41,8 @@ class Zero(Engine):
         micro, accumulated = divided_batch(self.settings, get_int_from_env(("WORLD_SIZE",), 1))
         config = deepspeed_config(self.settings, micro, accumulated)
         name_lone_process()
-        PartialState(cpu=not torch.cuda.is_available())  # an Accelerator that is told so does not start DeepSpeed
+        # Given to Accelerator, `cpu` would switch DeepSpeed off.
+        PartialState(cpu=not torch.cuda.is_available(), timeout=TIMEOUT)
         plugin = DeepSpeedPlugin(hf_ds_config=config)
         accelerator = Accelerator(deepspeed_plugin=plugin, gradient_accumulation_steps=accumulated)
         from deepspeed import init_distributed

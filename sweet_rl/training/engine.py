@@ -8,13 +8,14 @@ import socket
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed.checkpoint as distributed_checkpoint
 from accelerate import Accelerator
-from accelerate.utils import DistributedDataParallelKwargs
+from accelerate.utils import DistributedDataParallelKwargs, InitProcessGroupKwargs
 from torch.distributed.checkpoint.api import CheckpointException
 
 from sweet_rl.models.log_probs.logps import on_device
@@ -22,6 +23,8 @@ from sweet_rl.models.log_probs.projection import unwrapped
 from sweet_rl.models.weights import freeze
 from sweet_rl.training.optimizer import make_optimizer
 from sweet_rl.training.settings import TrainingSettings
+
+TIMEOUT = timedelta(minutes=30)  # NCCL's 10 minutes are too few while one process encodes a large dataset
 
 
 class Engine:
@@ -49,8 +52,8 @@ class Engine:
 
     def make_accelerator(self) -> Accelerator:
         """The processes of this training."""
-        used = DistributedDataParallelKwargs(find_unused_parameters=False)
-        return Accelerator(cpu=not torch.cuda.is_available(), kwargs_handlers=[used])
+        how = [DistributedDataParallelKwargs(find_unused_parameters=False), InitProcessGroupKwargs(timeout=TIMEOUT)]
+        return Accelerator(cpu=not torch.cuda.is_available(), kwargs_handlers=how)
 
     def prepare(self, model: torch.nn.Module) -> torch.nn.Module:
         """Make the model and its optimiser ready, and return the model as it is called from now on."""
@@ -150,7 +153,7 @@ def _as_exceptions() -> Iterator[None]:
     """torch raises the errors of all processes in one that is no Exception, and warns where there is one process."""
     try:
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "torch.distributed is disabled", UserWarning)
+            warnings.filterwarnings("ignore", "torch.distributed is .*uninitialized", UserWarning)
             yield
     except CheckpointException as error:
         raise RuntimeError(f"{next(iter(error.failures.values()))[0]}") from error

@@ -7,7 +7,6 @@ divided too, and the plugin takes no model without an optimiser.
 from __future__ import annotations
 
 import contextlib
-import os
 import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -28,12 +27,13 @@ class Fsdp2(Engine):
     divided = True
 
     def make_accelerator(self) -> Accelerator:
-        # The views that a model returns here, its log-probs, are changed by nobody.
+        # No in-place operation changes the views that a model returns here, its log-probs.
         warnings.filterwarnings("ignore", "FSDP2-wrapped module .* returned a view tensor")
         name_lone_process()
-        if not torch.distributed.is_initialized() and int(os.environ["WORLD_SIZE"]) == 1:
+        accelerator = super().make_accelerator()
+        if not torch.distributed.is_initialized():  # accelerate makes no group for one process on a CPU
             torch.distributed.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
-        return super().make_accelerator()
+        return accelerator
 
     def prepare(self, model: torch.nn.Module) -> torch.nn.Module:
         self.model = self.shard(model)
@@ -44,7 +44,7 @@ class Fsdp2(Engine):
         """Divide the weights of each layer, and then those outside of layers."""
         reduced = torch.bfloat16 if self.settings.bf16 else None
         precision = MixedPrecisionPolicy(param_dtype=reduced, reduce_dtype=torch.float32)
-        layers = set(model._no_split_modules)
+        layers = set(model._no_split_modules or ())
         for module in model.modules():
             if type(module).__name__ in layers:
                 fully_shard(module, mp_policy=precision)

@@ -33,11 +33,10 @@ class Log:
         accelerator: Processes of the training.
         trackers: Names of the services that get the figures, from `tracker_names`.
         folder: Folder of the model; TensorBoard writes to `tensorboard/` in it.
-        steps: Number of steps of the training.
     """
 
-    def __init__(self, accelerator: Accelerator, trackers: list[str], folder: str | Path, steps: int):
-        self.accelerator, self.steps = accelerator, steps
+    def __init__(self, accelerator: Accelerator, trackers: list[str], folder: str | Path):
+        self.accelerator = accelerator
         self.history: list[dict[str, Any]] = []
         self.sums: dict[str, Tensor] = {}
         self.losses: list[float] = []
@@ -45,11 +44,11 @@ class Log:
         self._trackers = start_trackers(trackers, folder) if accelerator.is_main_process else []
         self._bar: Any = None
 
-    def show(self, step: int) -> None:
-        """Start the clock, and show the progress bar from the step with which the training begins."""
+    def begin(self, step: int, steps: int) -> None:
+        """Start the clock and the progress bar: `step` of the training's `steps` are done."""
         self.since = time.perf_counter() - self._seconds
         hidden = None if self.accelerator.is_main_process else True
-        self._bar = progress_bar(total=self.steps, initial=step, desc="steps", unit="step", disable=hidden)
+        self._bar = progress_bar(total=steps, initial=step, desc="steps", unit="step", disable=hidden)
 
     def state(self) -> dict[str, Any]:
         """What a checkpoint keeps of the log, with the sums of all processes."""
@@ -59,15 +58,10 @@ class Log:
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on where `state` was taken. The first process holds the sums of all."""
-        first = self.accelerator.is_main_process
-        self.history, self.losses = state["history"], state["losses"]
-        device = self.accelerator.device
-        self.sums = {name: torch.tensor(total * first, device=device) for name, total in state["sums"].items()}
-        self._seconds = state["seconds"]
-
-    def add(self, figures: Mapping[str, Tensor]) -> None:
-        """Add the sums over the items of a micro-batch."""
-        add_to(self.sums, figures)
+        self.history, self.losses, self._seconds = state["history"], state["losses"], state["seconds"]
+        for name, total in state["sums"].items():
+            own = total if self.accelerator.is_main_process else 0.0
+            self.sums[name] = torch.tensor(own, device=self.accelerator.device)
 
     def step(self, step: int, loss: float, write: bool, **more: Any) -> None:
         """Count a step.
@@ -117,7 +111,9 @@ def add_to(sums: dict[str, Tensor], figures: Mapping[str, Tensor]) -> None:
 
 def totals(sums: Mapping[str, Tensor], accelerator: Accelerator) -> dict[str, float]:
     """The sums over all processes."""
-    values = torch.stack([value.double() for value in sums.values()]) if sums else torch.zeros(0)
+    if not sums:
+        return {}
+    values = torch.stack([value.double() for value in sums.values()])
     return dict(zip(sums, accelerator.reduce(values, reduction="sum").tolist(), strict=True))
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from sweet_rl.models.log_probs.projection import unwrapped
 from sweet_rl.training.batches import collated, divided_batch, step_batches
 from sweet_rl.training.checkpoints import Checkpoints
 from sweet_rl.training.engine import Engine
@@ -68,7 +69,7 @@ def train(
     model = engine.prepare(model)
     step = checkpoints.resume(log)
     first = FirstStep(None if step else expected, not settings.bf16, accelerator)
-    log.show(step)
+    log.begin(step, steps)
 
     for epoch in range(step // steps_in_epoch, settings.max_epochs):
         order = epoch_order(groups, costs, settings.train_batch_size, settings.seed, epoch)
@@ -86,7 +87,7 @@ def train(
                     engine.backward(loss)
                 mean_loss = mean_loss + loss.detach()
                 first.add(outputs, batch, figures)
-                log.add(figures)
+                add_to(log.sums, figures)
 
             first.check()
             checked = finite_figures(step + 1, {"loss": mean_loss, "gradient norm": engine.clip()}, accelerator)
@@ -94,14 +95,14 @@ def train(
             norm = engine.step(rate)
             step += 1
 
-            at = step / steps_in_epoch
+            epochs = step / steps_in_epoch
             due = step % settings.logging_steps == 0 or step == steps
-            log.step(step, checked["loss"], due, grad_norm=float(norm), learning_rate=rate, epoch=at)
+            log.step(step, checked["loss"], due, grad_norm=float(norm), learning_rate=rate, epoch=epochs)
             evaluate_now, save_now = checkpoints.due(step, ends_epoch=step % steps_in_epoch == 0)
             if evaluate_now and len(held_out):
                 began = time.perf_counter()
                 means = evaluate(model, objective, examples, held_out, step, engine)
-                log.evaluation(step, means, at, time.perf_counter() - began)
+                log.evaluation(step, means, epochs, time.perf_counter() - began)
                 checkpoints.evaluated(step, means["loss"])
             if save_now or step == steps:
                 check_model(step, model, objective, batch, engine)
@@ -167,7 +168,7 @@ def evaluate(
 @torch.no_grad()
 def check_model(step: int, model: torch.nn.Module, objective: Objective, batch: dict[str, Any], engine: Engine) -> None:
     """Raise UserError if the model is not to be saved: a weight, or its loss on a batch, is not finite."""
-    check_weights(step, model, engine.accelerator)
+    check_weights(step, unwrapped(model), engine.accelerator)
     model.eval()
     loss, _, _ = batch_losses(model, objective, batch, engine)
     model.train()

@@ -54,7 +54,7 @@ def learning_rates(settings: TrainingSettings, steps: int) -> Callable[[int], fl
     if name in ("cosine", "cosine_with_min_lr"):
         name, more = "cosine_with_min_lr", {"min_lr_rate": settings.min_learning_rate_ratio}
     peak = settings.peak_learning_rate
-    unused = torch.optim.SGD([torch.zeros(1)], lr=peak)  # a schedule of transformers wants an optimizer
+    unused = torch.optim.SGD([torch.zeros(1)], lr=peak)  # get_scheduler needs an optimizer
     try:
         schedule = get_scheduler(name, unused, math.ceil(steps * settings.warmup_ratio), steps, more)
         (factor,) = schedule.lr_lambdas

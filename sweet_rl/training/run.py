@@ -179,12 +179,11 @@ class Training:
             if self.is_first:
                 self._announce(run, checkpoint)
             model, objective = make()
-            steps = -(-len(split[0]) // how.train_batch_size) * how.max_epochs
-            log = Log(self.accelerator, self.trackers, self.save_path, steps)
+            log = Log(self.accelerator, self.trackers, self.save_path)
             checkpoints = Checkpoints(self.checkpoints, how, self.engine, checkpoint)
             began = time.perf_counter()
             together = how.max_pairs_per_prompt if together is None else together
-            train(model, objective, examples, split, self.engine, log, checkpoints, together)
+            steps = train(model, objective, examples, split, self.engine, log, checkpoints, together)
             summary: dict[str, Any] = {**counts, "held_out": len(split[1]), "dropped": dict(examples.counts)}
             summary |= {"steps": steps, "seconds": round(time.perf_counter() - began, 1)}
             summary |= {"train_loss": mean_loss(log.history), "last": last_figures(log.history)}

@@ -136,7 +136,7 @@ def test_a_trainings_losses_and_weights_are_those_of_the_plain_way_step_by_step(
         policy = load_weights(tiny_chat_model, torch.float64)
         how = PreferenceSettings(beta=0.5, nll_loss_coef=0.1)
         objective = preference_objective(examples, reference, how, shared and share_prompts(policy))
-        log = Log(engine.accelerator, [], tmp_path, steps=5)
+        log = Log(engine.accelerator, [], tmp_path)
         assert len(objective.collate([0, 1, 2, 3])["input_ids"]) == (1 if shared else 8 - repeated)
         train_loop(policy, objective, examples, split, engine, log, Checkpoints(tmp_path, loop, engine), together=4)
         losses.append([line["loss"] for line in log.history])

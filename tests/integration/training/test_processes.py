@@ -169,3 +169,34 @@ def test_an_adapter_of_a_divided_model_is_merged_into_a_whole_model(engine, plac
     merged = PeftModel.from_pretrained(base, str(place / name / "adapter")).merge_and_unload().state_dict()
     for key, weight in weights(place / name).items():
         torch.testing.assert_close(weight, merged[key].bfloat16(), rtol=0, atol=0)
+
+
+NAN_IN_A_PART = """
+import os, runpy
+
+import torch
+
+from sweet_rl.training.engine import Engine
+
+step = Engine.step
+
+
+def spoil(self, rate):
+    norm = step(self, rate)
+    if os.environ["RANK"] == "1":
+        with torch.no_grad():
+            self.model.get_input_embeddings().weight.to_local()[-1] = torch.nan
+    return norm
+
+
+Engine.step = spoil
+runpy.run_path("{script}", run_name="__main__")
+"""
+
+
+def test_nan_in_the_part_of_one_process_stops_all_of_them(place, words):
+    (place / "nan.py").write_text(NAN_IN_A_PART.format(script=SCRIPT))
+    flags = words("nan", "--sharding", "fsdp2", "--save_steps", 1)
+    code, printed = warm(place / "nan.py", flags, processes=2)
+    assert code == 2 and printed.count("step 1: the weight model.embed_tokens.weight holds NaN") == 2, printed[-3000:]
+    assert not list((place / "nan" / "checkpoints").glob("checkpoint-*"))

@@ -26,7 +26,7 @@ from sweet_rl.training.settings import TrainingSettings
 def write_checkpoint(folder, step: int, complete: bool = True):
     path = folder / f"checkpoint-{step}"
     path.mkdir()
-    (path / "trainer_state.json").write_text("{}")
+    (path / "state.json").write_text("{}")
     if complete:
         (path / COMPLETE).write_text(json.dumps({"processes": 2}))
     return path

@@ -13,7 +13,7 @@ import torch
 from sweet_rl.runs.errors import UserError
 from sweet_rl.training.batches import FILLER, collated
 from sweet_rl.training.checkpoints import Checkpoints
-from sweet_rl.training.log import Log, means_over_items, tracker_names
+from sweet_rl.training.log import Log, add_to, means_over_items, tracker_names
 from sweet_rl.training.loop import batch_losses, evaluate, train
 from sweet_rl.training.objective import Objective
 from sweet_rl.training.order import epoch_order, prompt_groups
@@ -66,7 +66,7 @@ def run(tmp_path):
         how = TrainingSettings(**{"train_batch_size": 4, "micro_train_batch_size": 2, "save_epochs": False, **settings})
         split = tuple(np.asarray(side, dtype=np.int64) for side in (train_on, held_out))
         engine = make_engine(how)
-        log = Log(engine.accelerator, [], tmp_path, steps=0)
+        log = Log(engine.accelerator, [], tmp_path)
         objective = dataclasses.replace(objective, collate=collate_seen)
         checkpoints = Checkpoints(tmp_path, how, engine)
         train(model or tiny_model("llama"), objective, Numbers(13), split, engine, log, checkpoints, together)
@@ -141,17 +141,17 @@ def test_the_order_is_that_of_the_seed_and_the_epoch_with_equal_prompts_together
 def test_a_log_goes_on_where_a_checkpoint_was_written(tmp_path):
     engine = make_engine(TrainingSettings())
     figures = {"double": torch.tensor(6.0), "items": torch.tensor(2.0), "tokens": torch.tensor(5)}
-    logs = [Log(engine.accelerator, [], tmp_path, steps=2) for _ in range(2)]
+    logs = [Log(engine.accelerator, [], tmp_path) for _ in range(2)]
     whole, continued = logs
     for log in logs:
-        log.show(0)
-        log.add(figures)
+        log.begin(0, 2)
+        add_to(log.sums, figures)
         log.step(1, 3.0, write=False)
-    stopped, continued = continued, Log(engine.accelerator, [], tmp_path, steps=2)
+    stopped, continued = continued, Log(engine.accelerator, [], tmp_path)
     continued.restore(json.loads(json.dumps(stopped.state())))
-    continued.show(1)
+    continued.begin(1, 2)
     for log in (whole, continued):
-        log.add({"double": torch.tensor(1.0), "items": torch.tensor(1.0), "tokens": torch.tensor(5)})
+        add_to(log.sums, {"double": torch.tensor(1.0), "items": torch.tensor(1.0), "tokens": torch.tensor(5)})
         log.step(2, 5.0, write=True)
     (one,), (other,) = whole.history, continued.history
     assert one["loss"] == other["loss"] == 4 and one["double"] == other["double"] == pytest.approx(7 / 3)
