@@ -35,7 +35,8 @@ def train(
     """Train a model, from the checkpoint that is continued or from the start.
 
     A step's loss is the mean over its items, however they are divided into micro-batches and processes. Before a step
-    moves a weight, its loss and its gradients are checked to be finite, and the first loss to be that of equal models.
+    moves a weight, its loss and its gradients are checked to be finite, and the first loss to be that of equal models;
+    under ZeRO the gradients are checked right after the step.
 
     Args:
         model: Model to train.
@@ -90,9 +91,10 @@ def train(
                 add_to(log.sums, figures)
 
             first.check()
-            checked = finite_figures(step + 1, {"loss": mean_loss, "gradient norm": engine.clip()}, accelerator)
+            norm = engine.clip()
+            checked = finite_figures(step + 1, {"loss": mean_loss, "gradient norm": norm}, accelerator)
             rate = learning_rate(step)
-            norm = engine.step(rate)
+            norm = engine.step(rate)  # DeepSpeed clips, and knows the norm, only here
             step += 1
 
             epochs = step / steps_in_epoch
