@@ -14,6 +14,7 @@ from sweet_rl.evaluation.statistics import (
     paired_difference,
     task_means,
     win_share,
+    with_width,
 )
 from sweet_rl.evaluation.two_level import two_level_interval, two_level_p
 from sweet_rl.runs.errors import UserError
@@ -206,8 +207,8 @@ def _row(name: str, seeds: list[dict], measure: str, seed: int, humans: list[str
     return Row(
         name=name,
         seeds=len(seeds),
-        main=_interval(main, seed),
-        tests_passed=None if tests is None else _interval(tests, seed),
+        main=_share(main, seed),
+        tests_passed=None if tests is None else _share(tests, seed),
         by_seed=main.mean(1).tolist(),
         tests_by_seed=None if tests is None else tests.mean(1).tolist(),
         spread=float(np.std(main.mean(1), ddof=1)) if len(seeds) > 1 else None,
@@ -221,9 +222,9 @@ def _difference(better: str, worse: str, one: np.ndarray, other: np.ndarray, win
     over_tasks = paired_difference(_by_number(one.mean(0)), _by_number(other.mean(0)), seed=seed)
     if len(one) != len(other) or len(one) == 1 or one.shape[1] == 1:
         p = over_tasks.p
-        return Difference(better, worse, 1, over_tasks, _interval(wins.mean(0, keepdims=True), seed), p, p)
+        return Difference(better, worse, 1, over_tasks, _share(wins.mean(0, keepdims=True), seed), p, p)
     estimate = DifferenceEstimate(**asdict(_interval(one - other, seed)), p=two_level_p(one - other))
-    return Difference(better, worse, len(one), estimate, _interval(wins, seed), over_tasks.p, estimate.p)
+    return Difference(better, worse, len(one), estimate, _share(wins, seed), over_tasks.p, estimate.p)
 
 
 def _interval(values: np.ndarray, seed: int) -> Estimate:
@@ -231,6 +232,11 @@ def _interval(values: np.ndarray, seed: int) -> Estimate:
     if len(values) > 1:
         return two_level_interval(values, seed=seed)
     return bootstrap_interval(_by_number(values[0]), seed=seed)
+
+
+def _share(values: np.ndarray, seed: int) -> Estimate:
+    """The interval of values [S, T] from 0 to 1, which has width also if all are 0 or all are 1."""
+    return with_width(_interval(values, seed))
 
 
 def _by_number(values: np.ndarray) -> dict[str, float]:

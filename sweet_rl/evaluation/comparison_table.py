@@ -79,6 +79,8 @@ def note(comparison: Comparison) -> str:
     differences = [*comparison.against.values(), *comparison.steps]
     several = any(row.seeds > 1 for row in comparison.rows)
     text = f"{comparison.tasks} tasks; intervals: 95 %, bootstrap over {'seeds and tasks' if several else 'tasks'}"
+    if any(row.main.mean in (0, 1) for row in comparison.rows):
+        text += ", Wilson's over tasks at 0 and 100 %"
     if several:
         text += "; ±: standard deviation over seeds"
     if differences:

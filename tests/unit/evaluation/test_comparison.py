@@ -303,6 +303,17 @@ def test_one_seed_or_different_numbers_of_seeds_are_compared_over_tasks_and_it_i
     assert "Different numbers" not in as_text(compare({"a": shifted(1.0, 0.5), "b": shifted(0.5, 0.5)}, ["b"]))
 
 
+def test_success_on_no_task_or_on_every_task_has_an_interval_with_width():
+    comparison = compare({"none": shifted(0, 0), "all": shifted(1, 1), "half": shifted(0.5, 0.5)}, ["none"])
+    none, every, half = comparison.rows
+    # 12 tasks, z^2 = 3.8415, whatever the number of seeds: 3.8415 / 15.8415 = 24.2 %
+    assert (none.main.low, none.main.high) == (0.0, pytest.approx(0.2425, abs=1e-4))
+    assert (every.main.low, every.main.high) == (pytest.approx(0.7575, abs=1e-4), 1.0)
+    assert every.tests_passed == every.main and comparison.against["all", "none"].wins == every.main
+    assert "0.0 to 24.2" in as_text(comparison) and "Wilson's over tasks at 0 and 100 %" in as_text(comparison)
+    assert 0 < half.main.low < half.main.high < 1 and "Wilson" not in note(dataclasses.replace(comparison, rows=[half]))
+
+
 def test_a_table_of_a_handful_of_tasks_says_that_it_shows_nothing_about_the_methods():
     few = compare({"a": [run_of(*[1] * 12)]})
     assert "With fewer than 30 tasks" in as_text(few) and "With fewer than 30 tasks" in as_markdown(few)
