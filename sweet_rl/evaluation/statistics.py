@@ -4,8 +4,8 @@ Dialogues of the same task are not independent. Every interval and test therefor
 first and resamples tasks, never dialogues. Pure functions; the same seed gives the same numbers.
 
 A bootstrap of values that are all 0, or all 1, has no width, whatever their number. There the interval of a share
-(success, tests passed, similarity, wins: values from 0 to 1) is Wilson's: with n tasks up to z^2 / (n + z^2), or down to
-n / (n + z^2). It is that of the proportion of tasks with a value other than 0 (or 1), and a mean of such values is
+(success, tests passed, similarity, wins: values from 0 to 1) is Wilson's: with n tasks up to z^2 / (n + z^2), or down
+to n / (n + z^2). It is that of the proportion of tasks with a value other than 0 (or 1), and a mean of such values is
 never further from 0 (or 1) than that proportion. n counts tasks, not dialogues and not seeds: more of either narrow
 nothing, and nothing is said about another training. Differences keep the bootstrap, without width if all are equal.
 """
