@@ -73,6 +73,7 @@ class Row:
         turns: Mean number of the agent's messages per dialogue.
         tokens: Mean number of the agent's tokens per dialogue; None if a seed's file does not hold them.
         humans: The simulated humans who replied, "name (hash)".
+        protocols: The protocols of its dialogues.
     """
 
     name: str
@@ -85,6 +86,7 @@ class Row:
     turns: float
     tokens: float | None
     humans: list[str]
+    protocols: list[str]
 
 
 @dataclass(frozen=True)
@@ -128,6 +130,7 @@ class Comparison:
             "name": row.name,
             "seeds": row.seeds,
             "humans": row.humans,
+            "protocols": row.protocols,
             self.measure: row.main.to_dict(),
             f"{self.measure}_by_seed": row.by_seed,
             f"{self.measure}_spread": row.spread,
@@ -193,15 +196,14 @@ def compare(
 
     against = family([(name, baseline) for baseline in baselines for name in runs if name != baseline])
     steps = family([pair for chain in chains for pair in zip(chain, chain[1:], strict=False)])
-    humans = {name: sorted({human for file in files for human in file.humans}) for name, files in runs.items()}
-    rows = [_row(name, values[name], measure, seed, humans[name]) for name in runs]
+    rows = [_row(name, values[name], measure, seed, files) for name, files in runs.items()]
     against_by_pair = {(d.better, d.worse): d for d in against}
     return Comparison(
         measure, rows, list(baselines), against_by_pair, steps, len(counted), sorted(tasks - counted), grader
     )
 
 
-def _row(name: str, seeds: list[dict], measure: str, seed: int, humans: list[str]) -> Row:
+def _row(name: str, seeds: list[dict], measure: str, seed: int, files: Sequence[GradedFile]) -> Row:
     main, tests = _matrix(seeds, "main"), _matrix(seeds, "reward") if measure == "success" else None
     tokens = [task_means(values["tokens"]) for values in seeds]
     return Row(
@@ -214,7 +216,8 @@ def _row(name: str, seeds: list[dict], measure: str, seed: int, humans: list[str
         spread=float(np.std(main.mean(1), ddof=1)) if len(seeds) > 1 else None,
         turns=float(_matrix(seeds, "turns").mean()),
         tokens=float(np.mean([np.mean(list(t.values())) for t in tokens])) if all(tokens) else None,
-        humans=humans,
+        humans=sorted({human for file in files for human in file.humans}),
+        protocols=sorted({protocol for file in files for protocol in file.protocols}),
     )
 
 

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from sweet_rl.evaluation.comparison import compare
-from sweet_rl.evaluation.comparison_table import Table, as_latex, as_markdown, as_text, note, paper_results, tables
+from sweet_rl.evaluation.comparison_table import Table, as_latex, as_markdown, as_text, note, tables
 from sweet_rl.evaluation.graded_file import GradedFile, grader_of, read_graded
+from sweet_rl.evaluation.paper import paper_results
 from sweet_rl.evaluation.two_level import two_level_p
 from sweet_rl.evaluation.win_rate import win_rate
 from sweet_rl.runs.errors import UserError
