@@ -110,9 +110,9 @@ def paper_lines(found: Mapping[str, Any]) -> list[str]:
         found: `Comparison.to_dict()`.
     """
     there, different = PUBLISHED[found["measure"]], differences_from_paper(found)
-    encoder = "" if there.encoder is None else f"the encoder {there.encoder}, "
+    encoder = "" if there.encoder is None else f", the encoder {there.encoder}"
     known = (
-        f"The paper's rows are with the released protocol, the human {there.human}, {there.rules}, {encoder}"
+        f"The paper's rows are with the released protocol, the human {there.human}, {there.rules}{encoder} and "
         f"{there.tasks:,} tasks"
     )
     if different:
@@ -135,13 +135,16 @@ def paper_label(found: Mapping[str, Any]) -> str:
 
 
 def _by_run(found: Mapping[str, Any], field: str, same: Any) -> str:
-    """The values of a field of the runs that are not as in the paper, with their runs if not all have the same."""
+    """The values of a field that are not as in the paper, with the names of their runs unless all runs have the same.
+
+    A run without a value, such as one in which no human replied, is none of them.
+    """
     runs: dict[str, list[str]] = {}
     for run in found["runs"]:
         for value in run.get(field, [NOT_RECORDED]):
             if not same(value):
                 runs.setdefault(value, []).append(run["name"])
-    if len(runs) == 1 and len(*runs.values()) == len(found["runs"]):
+    if len(runs) == 1 and len(*runs.values()) == sum(bool(run.get(field, True)) for run in found["runs"]):
         return next(iter(runs))
     return ", ".join(f"{value} in {'; '.join(names)}" for value, names in runs.items())
 

@@ -82,6 +82,8 @@ def test_a_human_is_the_papers_wherever_it_is_served_and_a_run_without_one_has_n
     for name in ("Llama-3.1-8B-Instruct", "Llama-3.3-70B-Instruct", PAGES):
         assert "human" in differences_from_paper(backend(run(humans=[f"{name} (12345678)"])))
     assert differences_from_paper(backend(run(humans=[]))) == {}
+    found = backend(run("single turn", humans=[]), run("a", humans=["b (1)"]), run("c", humans=["b (1)"]))
+    assert differences_from_paper(found) == {"human": "b (1)"}
 
 
 def test_similarities_by_another_encoder_are_refused_and_say_what_to_do():
