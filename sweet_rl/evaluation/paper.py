@@ -117,8 +117,8 @@ def paper_lines(found: Mapping[str, Any]) -> list[str]:
     )
     if different:
         return [f"{known}. Not the same here:", *(f"- {name}: {here}" for name, here in different.items())]
-    browser = "" if there.encoder is None else ", browser"
-    return [f"{known}. All of these are the same here; nothing else is compared (models, sampling, trainings{browser})."]
+    others = "models, sampling, trainings" if there.encoder is None else "models, sampling, trainings, browser"
+    return [f"{known}. All of these are the same here; nothing else is compared ({others})."]
 
 
 def paper_label(found: Mapping[str, Any]) -> str:
