@@ -75,6 +75,8 @@ def grader_of(
         grade = trajectory.grade or {}
         kind = "page" if "similarity" in grade else "function" if "grader" in grade else "code"
         facts: dict = {"kind": kind} if grade else {}
+        if grade and kind != "function":  # a manifest can be lost, or be that of the dialogues (--in_place)
+            facts["paper_grader"] = grade.get("rules") == "paper"
         for name in NAMED_IN_ROWS:
             value = grade.get(name, trajectory.extra.get(name))
             if value is not None:

@@ -247,7 +247,20 @@ def test_what_graded_a_file_is_read_from_its_rows_and_its_manifest(tmp_path):
     settings = {"timeout": 1.0, "sandbox": "strict", "num_tasks": 5}
     manifest = {"status": "finished", "settings": settings, "inputs": {}}
     (tmp_path / "a.jsonl.manifest.json").write_text(json.dumps(manifest))
-    assert read_graded(str(path)).grader == {"kind": "code", "timeout": 1.0}
+    assert read_graded(str(path)).grader == {"kind": "code", "timeout": 1.0, "paper_grader": False}
+
+
+def test_the_released_rules_are_known_from_the_rows_alone_and_not_mixed():
+    ours, released = ({"grade": {"failure": None, "tests": [], **rules}} for rules in ({}, {"rules": "paper"}))
+    files = {
+        name: [graded([dialogue(0, 0, 1.0, **grade)], **grader_of(name, [dialogue(0, 0, 1.0, **grade)]))]
+        for name, grade in {"a": ours, "b": released}.items()
+    }
+    assert compare({"b": files["b"]}).grader == {"kind": "code", "paper_grader": True}
+    with pytest.raises(UserError, match="graded differently .paper_grader: False and True"):
+        compare(files)
+    with pytest.raises(UserError, match="different paper_graders, False and True .t1-0"):
+        grader_of("f.jsonl", [dialogue(0, 0, 1.0, **ours), dialogue(1, 0, 1.0, **released)])
 
 
 def test_the_papers_figures_are_those_of_the_paper():

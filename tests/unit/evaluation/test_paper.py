@@ -141,7 +141,8 @@ def test_the_command_reads_them_from_the_graded_files_and_names_the_papers_model
     assert list(facts["differences_from_paper"]) == ["protocol", "human", "grader", "number of tasks"]
 
     name = "meta-llama/Llama-3.1-70B-Instruct"
-    path = graded_file(tmp_path / "b.jsonl", "released", name, {"paper_grader": True}, grade, tasks=1000)
+    by_the_release = grade | {"rules": "paper"}
+    path = graded_file(tmp_path / "b.jsonl", "released", name, {"paper_grader": True}, by_the_release, tasks=1000)
     same = call("compare_runs.py", runs=f"zero-shot={path}", paper="table2")
     assert "All of these are the same here" in same.out and "Not the same" not in same.out
     assert "paper" not in call("compare_runs.py", runs=f"zero-shot={path}").out
