@@ -5,6 +5,8 @@
 
     python scripts/evaluate_code.py --input_path tasks.jsonl --output_path references.jsonl --grade_references
 
+    python scripts/evaluate_code.py --input_path dialogues.jsonl --output_path graded.jsonl --paper_grader
+
     python scripts/evaluate_code.py --task_type my_domain.py --input_path trajectories.jsonl --output_path graded.jsonl
 
 The input is not changed (except with --in_place), and every answer is graded anew, whatever reward the file holds. The

@@ -5,6 +5,8 @@
 
     python scripts/evaluate_html.py --input_path test.jsonl --output_path graded.jsonl --baseline other.graded.jsonl
 
+    python scripts/evaluate_html.py --input_path pages.jsonl --output_path graded.jsonl --paper_grader
+
 The reward is the cosine similarity of the image embeddings of the two full-page screenshots (CLIP ViT-B/32 if its
 weights can be loaded; the encoder is named in every row). Pages have no network. The input is not changed (except with
 --in_place). The same command continues a run that was stopped.

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from sweet_rl.evaluation import figures
-from sweet_rl.evaluation.comparison_table import paper_results
+from sweet_rl.evaluation.paper import paper_results
 from sweet_rl.runs.cli import run
 from sweet_rl.runs.cli.configs import packaged_config
 from sweet_rl.runs.errors import UserError, first_line, read_by_library

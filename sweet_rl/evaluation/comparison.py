@@ -14,6 +14,7 @@ from sweet_rl.evaluation.statistics import (
     paired_difference,
     task_means,
     win_share,
+    with_width,
 )
 from sweet_rl.evaluation.two_level import two_level_interval, two_level_p
 from sweet_rl.runs.errors import UserError
@@ -72,6 +73,7 @@ class Row:
         turns: Mean number of the agent's messages per dialogue.
         tokens: Mean number of the agent's tokens per dialogue; None if a seed's file does not hold them.
         humans: The simulated humans who replied, "name (hash)".
+        protocols: The protocols of its dialogues.
     """
 
     name: str
@@ -84,6 +86,7 @@ class Row:
     turns: float
     tokens: float | None
     humans: list[str]
+    protocols: list[str]
 
 
 @dataclass(frozen=True)
@@ -127,6 +130,7 @@ class Comparison:
             "name": row.name,
             "seeds": row.seeds,
             "humans": row.humans,
+            "protocols": row.protocols,
             self.measure: row.main.to_dict(),
             f"{self.measure}_by_seed": row.by_seed,
             f"{self.measure}_spread": row.spread,
@@ -192,28 +196,28 @@ def compare(
 
     against = family([(name, baseline) for baseline in baselines for name in runs if name != baseline])
     steps = family([pair for chain in chains for pair in zip(chain, chain[1:], strict=False)])
-    humans = {name: sorted({human for file in files for human in file.humans}) for name, files in runs.items()}
-    rows = [_row(name, values[name], measure, seed, humans[name]) for name in runs]
+    rows = [_row(name, values[name], measure, seed, files) for name, files in runs.items()]
     against_by_pair = {(d.better, d.worse): d for d in against}
     return Comparison(
         measure, rows, list(baselines), against_by_pair, steps, len(counted), sorted(tasks - counted), grader
     )
 
 
-def _row(name: str, seeds: list[dict], measure: str, seed: int, humans: list[str]) -> Row:
+def _row(name: str, seeds: list[dict], measure: str, seed: int, files: Sequence[GradedFile]) -> Row:
     main, tests = _matrix(seeds, "main"), _matrix(seeds, "reward") if measure == "success" else None
     tokens = [task_means(values["tokens"]) for values in seeds]
     return Row(
         name=name,
         seeds=len(seeds),
-        main=_interval(main, seed),
-        tests_passed=None if tests is None else _interval(tests, seed),
+        main=_share(main, seed),
+        tests_passed=None if tests is None else _share(tests, seed),
         by_seed=main.mean(1).tolist(),
         tests_by_seed=None if tests is None else tests.mean(1).tolist(),
         spread=float(np.std(main.mean(1), ddof=1)) if len(seeds) > 1 else None,
         turns=float(_matrix(seeds, "turns").mean()),
         tokens=float(np.mean([np.mean(list(t.values())) for t in tokens])) if all(tokens) else None,
-        humans=humans,
+        humans=sorted({human for file in files for human in file.humans}),
+        protocols=sorted({protocol for file in files for protocol in file.protocols}),
     )
 
 
@@ -221,9 +225,9 @@ def _difference(better: str, worse: str, one: np.ndarray, other: np.ndarray, win
     over_tasks = paired_difference(_by_number(one.mean(0)), _by_number(other.mean(0)), seed=seed)
     if len(one) != len(other) or len(one) == 1 or one.shape[1] == 1:
         p = over_tasks.p
-        return Difference(better, worse, 1, over_tasks, _interval(wins.mean(0, keepdims=True), seed), p, p)
+        return Difference(better, worse, 1, over_tasks, _share(wins.mean(0, keepdims=True), seed), p, p)
     estimate = DifferenceEstimate(**asdict(_interval(one - other, seed)), p=two_level_p(one - other))
-    return Difference(better, worse, len(one), estimate, _interval(wins, seed), over_tasks.p, estimate.p)
+    return Difference(better, worse, len(one), estimate, _share(wins, seed), over_tasks.p, estimate.p)
 
 
 def _interval(values: np.ndarray, seed: int) -> Estimate:
@@ -231,6 +235,11 @@ def _interval(values: np.ndarray, seed: int) -> Estimate:
     if len(values) > 1:
         return two_level_interval(values, seed=seed)
     return bootstrap_interval(_by_number(values[0]), seed=seed)
+
+
+def _share(values: np.ndarray, seed: int) -> Estimate:
+    """The interval of values [S, T] from 0 to 1, which has width also if all are 0 or all are 1."""
+    return with_width(_interval(values, seed))
 
 
 def _by_number(values: np.ndarray) -> dict[str, float]:

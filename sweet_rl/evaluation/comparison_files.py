@@ -6,8 +6,9 @@ import json
 from dataclasses import dataclass
 
 from sweet_rl.evaluation.comparison import compare
-from sweet_rl.evaluation.comparison_table import as_latex, as_markdown, as_text, paper_results
+from sweet_rl.evaluation.comparison_table import as_latex, as_markdown, as_text
 from sweet_rl.evaluation.graded_file import read_graded
+from sweet_rl.evaluation.paper import check_paper, differences_from_paper, paper_results
 from sweet_rl.evaluation.seeds import check_seeds, parse_runs
 from sweet_rl.runs.cli.configs import packaged_config
 from sweet_rl.runs.errors import UserError
@@ -26,7 +27,8 @@ class ComparisonSettings:
             itself. In a config file also {name: file or files}. Files may also stand before the flags.
         baselines: Names of runs that every run is compared with, task by task.
         chains: Names joined by >, each compared with the next, for example "SWEET-RL>DPO>zero-shot".
-        paper: Table of the paper (table2, table3 or table4) whose figures are shown beside the runs of the same name.
+        paper: Table of the paper (table2, table3 or table4) whose figures are shown beside the runs of the same name,
+            with lines that name what is not as there.
         output_path: Output for the figures as JSON.
         markdown_path: Output for the tables in Markdown.
         latex_path: Output for the tables in LaTeX (booktabs).
@@ -53,7 +55,7 @@ def compare_files(wanted: ComparisonSettings) -> None:
     """Print each run's figures and the paired differences between runs, and write them.
 
     Raises:
-        UserError: Files that cannot be compared, or an output that exists with other content.
+        UserError: Files that cannot be compared (with each other, with the paper), or another output that exists.
     """
     paths = parse_runs(wanted.runs)
     inputs = [path for files in paths.values() for path in files]
@@ -63,7 +65,11 @@ def compare_files(wanted: ComparisonSettings) -> None:
     check_seeds(graded)
     chains = [_parse_chain(chain) for chain in wanted.chains]
     comparison = compare(graded, list(wanted.baselines), chains, wanted.seed, wanted.mix_humans)
-    content = comparison.to_dict() | {"paper": figures, "files": paths, "seed": wanted.seed}
+    content = comparison.to_dict()
+    if figures:
+        check_paper(content)
+        content |= {"differences_from_paper": differences_from_paper(content)}
+    content |= {"paper": figures, "files": paths, "seed": wanted.seed}
     markdown = as_markdown(comparison, figures)
     if wanted.settings is not None:
         content |= {"settings": wanted.settings}

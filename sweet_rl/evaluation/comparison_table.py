@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
 from sweet_rl.evaluation.comparison import Comparison, Difference
+from sweet_rl.evaluation.paper import paper_lines
 from sweet_rl.evaluation.statistics import interval_text
-from sweet_rl.runs.cli.values import read_yaml
-from sweet_rl.runs.errors import UserError
 
 _LATEX = str.maketrans(
     {
@@ -63,13 +62,14 @@ class Table:
         ]
 
 
-def tables(comparison: Comparison, paper: Mapping[str, Mapping[str, float]] | None = None) -> list[Table]:
+def tables(comparison: Comparison, paper: Mapping[str, Mapping[str, Any]] | None = None) -> list[Table]:
     """The table of runs and, if runs were compared along chains, the table of steps.
 
     Args:
         comparison: The compared runs.
-        paper: The paper's figures in percent by run name, e.g. {"SWEET-RL": {"tests": 56.8, "success": 40.4}}. Rows
-            of the paper that no run is named after follow at the end.
+        paper: The paper's figures in percent by run name, with the model of each, e.g. {"SWEET-RL": {"model":
+            "Llama-3.1-8B-Instruct", "tests": 56.8, "success": 40.4}}. Rows of the paper that no run is named after
+            follow at the end.
     """
     return [_runs(comparison, paper or {}), *([_steps(comparison)] if comparison.steps else [])]
 
@@ -79,6 +79,8 @@ def note(comparison: Comparison) -> str:
     differences = [*comparison.against.values(), *comparison.steps]
     several = any(row.seeds > 1 for row in comparison.rows)
     text = f"{comparison.tasks} tasks; intervals: 95 %, bootstrap over {'seeds and tasks' if several else 'tasks'}"
+    if any(row.main.mean in (0, 1) for row in comparison.rows):
+        text += ", Wilson's over tasks at 0 and 100 %"
     if several:
         text += "; ±: standard deviation over seeds"
     if differences:
@@ -102,32 +104,29 @@ def note(comparison: Comparison) -> str:
     return text
 
 
-def paper_results(path: str | Path, name: str) -> dict:
-    """The entry `name` (table2, figure3a, ...) of a file of the paper's results: title, and rows or points.
-
-    Raises:
-        UserError: there is no such entry.
-    """
-    results = read_yaml(Path(path).read_text(encoding="utf-8"))
-    if name not in results:
-        raise UserError(f"--paper is {name!r}; it must be one of {', '.join(results)}.")
-    return results[name]
-
-
 def as_text(comparison: Comparison, paper: Mapping | None = None) -> str:
-    return "\n\n".join([table.text() for table in tables(comparison, paper)]) + "\n" + note(comparison)
+    made = "\n\n".join([table.text() for table in tables(comparison, paper)])
+    return "\n".join([made, note(comparison), *_paper_lines(comparison, paper)])
 
 
 def as_markdown(comparison: Comparison, paper: Mapping | None = None) -> str:
-    return "\n\n".join([*(table.markdown() for table in tables(comparison, paper)), note(comparison)]) + "\n"
+    made = [*(table.markdown() for table in tables(comparison, paper)), note(comparison)]
+    if lines := _paper_lines(comparison, paper):
+        made += [lines[0], *(["\n".join(lines[1:])] if lines[1:] else [])]
+    return "\n\n".join(made) + "\n"
 
 
 def as_latex(comparison: Comparison, paper: Mapping | None = None) -> str:
     made = "\n\n".join(table.latex() for table in tables(comparison, paper))
-    return f"% {note(comparison)}\n{made}\n"
+    comments = "".join(f"% {line}\n" for line in [note(comparison), *_paper_lines(comparison, paper)])
+    return f"{comments}{made}\n"
 
 
-def _runs(comparison: Comparison, paper: Mapping[str, Mapping[str, float]]) -> Table:
+def _paper_lines(comparison: Comparison, paper: Mapping | None) -> list[str]:
+    return paper_lines(comparison.to_dict()) if paper else []
+
+
+def _runs(comparison: Comparison, paper: Mapping[str, Mapping[str, Any]]) -> Table:
     code = comparison.measure == "success"
     names = [("tests", "tests passed %"), ("success", "success %")] if code else [("cosine", f"{comparison.measure} %")]
     shown = [(key, heading) for key, heading in names if any(key in figures for figures in paper.values())]
@@ -136,6 +135,8 @@ def _runs(comparison: Comparison, paper: Mapping[str, Mapping[str, float]]) -> T
     heading = ["run", "seeds", *(heading for _, heading in names), *(["±"] if spread else []), "95 % interval"]
     heading += ["turns", *(["agent tokens"] if tokens else []), *(f"paper: {text}" for _, text in shown)]
     numbers = len(heading) - 1
+    models = bool(shown) and any("model" in figures for figures in paper.values())
+    heading += ["paper: model"] if models else []
     heading += [f"{comparison.measure} vs {name}" for name in comparison.baselines]
     mixed = len({human for row in comparison.rows for human in row.humans}) > 1
     heading += ["simulated human"] if mixed else []
@@ -150,15 +151,15 @@ def _runs(comparison: Comparison, paper: Mapping[str, Mapping[str, float]]) -> T
         line += [("" if row.spread is None else f"{100 * row.spread:.1f}")] if spread else []
         line += [interval_text(row.main.low, row.main.high), f"{row.turns:.2f}"]
         line += [("" if row.tokens is None else f"{row.tokens:.0f}")] if tokens else []
-        line += [_figure(paper.get(row.name, {}), key) for key, _ in shown]
+        line += _of_paper(paper.get(row.name, {}), [key for key, _ in shown], models)
         line += [_difference(comparison.against.get((row.name, baseline))) for baseline in comparison.baselines]
         line += [", ".join(row.humans)] if mixed else []
         cells.append(line)
     known = {row.name for row in comparison.rows}
     after = len(comparison.baselines) + mixed
-    empty = len(heading) - 1 - len(shown) - after
+    empty = len(heading) - 1 - len(shown) - models - after
     for name, figures in paper.items():
-        values = [_figure(figures, key) for key, _ in shown]
+        values = _of_paper(figures, [key for key, _ in shown], models)
         if name not in known and any(values):
             cells.append([name, *[""] * empty, *values, *[""] * after])
     return Table(cells, numbers)
@@ -180,8 +181,10 @@ def _steps(comparison: Comparison) -> Table:
     return Table([heading, *lines], len(heading) - 1)
 
 
-def _figure(figures: Mapping[str, float], key: str) -> str:
-    return f"{figures[key]:.1f}" if key in figures else ""
+def _of_paper(figures: Mapping[str, Any], keys: Sequence[str], with_model: bool) -> list[str]:
+    """The cells of a row of the paper; all are empty if it has none of these figures."""
+    values = [f"{figures[key]:.1f}" if key in figures else "" for key in keys]
+    return [*values, *([str(figures.get("model", "")) if any(values) else ""] if with_model else [])]
 
 
 def _difference(against: Difference | None) -> str:

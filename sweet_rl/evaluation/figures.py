@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from sweet_rl.evaluation.paper import paper_label
 from sweet_rl.evaluation.series import series_of
 from sweet_rl.runs.errors import extras_named
 
@@ -83,7 +84,7 @@ def table(comparison: Mapping, title: str = ""):
                 color=PAPER,
                 markersize=13,
                 markeredgewidth=2,
-                label="the paper (its own models and tasks)",
+                label=paper_label(comparison),
             )
         axis.set_xlabel(label)
         if key == "similarity":  # the untrained agent's pages are alike already: from 0, nothing could be told apart
@@ -150,12 +151,13 @@ def curves(comparison: Mapping, title: str = "", x_label: str = "", paper: Seque
         for name in names:
             known = sorted((point["x"], point["success"]) for point in paper if point["series"] == name)
             axes[1].plot(*zip(*known, strict=True), label=name, **styles[name])
-        axes[1].set_title("the paper (its own models and tasks)", fontsize=9)
+        axes[1].set_title(_two_lines(paper_label(comparison)), fontsize=9)
         axes[1].set_ylim(bottom=0)
         axes[1].margins(x=0.06)
         axes[1].set_xlabel(x_label)
     axes[0].set_ylabel(f"{measure} %")
-    axes[0].set_xlabel(x_label)
+    levels = any("x" not in point for point in paper)
+    axes[0].set_xlabel(f"{x_label}\n{_two_lines(paper_label(comparison))}" if levels else x_label)
     return finished(figure, axes[0], title)
 
 
@@ -194,6 +196,10 @@ def percent(estimate: Mapping[str, float]) -> tuple[float, list[list[float]]]:
     """The mean in percent and its distances to both ends of the interval, as matplotlib takes error bars: [2, 1]."""
     mean, low, high = (100 * estimate[name] for name in ("mean", "low", "high"))
     return mean, [[mean - low], [high - mean]]
+
+
+def _two_lines(label: str) -> str:
+    return label.replace("; ", ";\n", 1)
 
 
 def _color(name: str, number: int = 0) -> str:

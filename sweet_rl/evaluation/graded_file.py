@@ -36,6 +36,11 @@ class GradedFile:
         """The humans who replied in its dialogues (`Trajectory.human_label`), sorted."""
         return sorted({label for t in self.trajectories if (label := t.human_label) is not None})
 
+    @property
+    def protocols(self) -> list[str]:
+        """The protocols of its dialogues, sorted; "not recorded" for those that do not name theirs."""
+        return sorted({t.protocol or "not recorded" for t in self.trajectories})
+
 
 def read_graded(path: str) -> GradedFile:
     """Read a file of evaluate_code.py or evaluate_html.py.
@@ -70,6 +75,8 @@ def grader_of(
         grade = trajectory.grade or {}
         kind = "page" if "similarity" in grade else "function" if "grader" in grade else "code"
         facts: dict = {"kind": kind} if grade else {}
+        if grade and kind != "function":  # a manifest can be lost, or be that of the dialogues (--in_place)
+            facts["paper_grader"] = grade.get("rules") == "paper"
         for name in NAMED_IN_ROWS:
             value = grade.get(name, trajectory.extra.get(name))
             if value is not None:

@@ -2,11 +2,18 @@
 
 Dialogues of the same task are not independent. Every interval and test therefore averages the values of each task
 first and resamples tasks, never dialogues. Pure functions; the same seed gives the same numbers.
+
+A bootstrap of values that are all 0, or all 1, has no width, whatever their number. There the interval of a share
+(success, tests passed, similarity, wins: values from 0 to 1) is Wilson's: with n tasks up to z^2 / (n + z^2), or down
+to n / (n + z^2). It is that of the proportion of tasks with a value other than 0 (or 1), and a mean of such values is
+never further from 0 (or 1) than that proportion. n counts tasks, not dialogues and not seeds: more of either narrow
+nothing, and nothing is said about another training. Differences keep the bootstrap, without width if all are equal.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import comb
+from statistics import NormalDist
 
 import numpy as np
 
@@ -87,6 +94,23 @@ def bootstrap_interval(
         rng=np.random.default_rng(seed),
     ).confidence_interval
     return Estimate(mean, float(interval.low), float(interval.high), len(means))
+
+
+def share_interval(
+    values_by_task: ValuesByTask, level: float = 0.95, resamples: int = RESAMPLES, seed: int = 0
+) -> Estimate:
+    """As `bootstrap_interval`, for values from 0 to 1: where all are 0, or all are 1, the interval is Wilson's."""
+    return with_width(bootstrap_interval(values_by_task, level, resamples, seed), level)
+
+
+def with_width(share: Estimate, level: float = 0.95) -> Estimate:
+    """The estimate of a share of tasks; at 0 or 1 its interval is Wilson's over the tasks."""
+    squared = NormalDist().inv_cdf((1 + level) / 2) ** 2
+    if share.mean == 0:
+        return replace(share, low=0.0, high=squared / (share.tasks + squared))
+    if share.mean == 1:
+        return replace(share, low=share.tasks / (share.tasks + squared), high=1.0)
+    return share
 
 
 def paired_difference(

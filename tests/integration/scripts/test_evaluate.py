@@ -7,6 +7,7 @@ import pytest
 
 from sweet_rl.runs.manifest import hash_input
 from tests.support.command_line import call, read_rows, write_rows
+from tests.support.released_files import LLAMA, trajectories
 
 CODE = "def f(x):\n    return x + 1\n"
 WRONG = "def f(x):\n    return 2 * x\n"
@@ -137,6 +138,31 @@ def test_the_release_s_rules_are_named_in_the_outputs(graded, tmp_path):
     rows = read_rows(tmp_path / "out.jsonl")
     assert rows[0]["grade"]["rules"] == "paper" and rows[0]["reward"] == 1.0
     assert json.loads((tmp_path / "out.jsonl.manifest.json").read_text())["settings"]["paper_grader"] is True
+
+
+def test_dialogues_played_earlier_are_graded_anew_by_the_release_s_rules(tmp_path):
+    helper = "def plus(x):\n    return x + 1\ndef f(x):\n    return plus(x)\n"
+    rows = [row(0, 0, CODE), row(0, 1, helper), row(1, 0, None, ending="turn_limit")]
+    played = write_rows(tmp_path / "ours.jsonl", [one | {"protocol": "sweet_rl"} for one in rows])
+    released = trajectories(LLAMA)
+    released[0]["answer"] += "\n# I would print( it"
+    offline = write_rows(tmp_path / "offline.jsonl", released)
+    # a helper is not found in a function's scope, and a forbidden word earns 0; `return 0` passes 2 of 4 tests
+    for source, own, paper in (
+        (played, [1.0, 1.0, 0.0], [1.0, 0.0, 0.0]),
+        (offline, [1.0, 0.5, 0.0] * 2, [0.0, 0.5, 0.0, 1.0, 0.5, 0.0]),
+    ):
+        first = tmp_path / "first.jsonl"
+        script("evaluate_code", "--input_path", source, "--output_path", first, "--overwrite")
+        assert [one["reward"] for one in read_rows(first)] == own
+        for path in (source, first):  # also dialogues that were graded before
+            again = tmp_path / "again.jsonl"
+            script("evaluate_code", "--input_path", path, "--output_path", again, "--paper_grader", "--overwrite")
+            assert [one["reward"] for one in read_rows(again)] == paper
+            assert {one["grade"]["rules"] for one in read_rows(again)} == {"paper"}
+        shown = script("compare_runs", "--runs", f"zero-shot={again}", "--paper", "table2")
+        assert "- protocol: " in shown and "- grader: " not in shown
+        assert "- grader: the rules of sweet_rl" in script("compare_runs", str(first), "--paper", "table2")
 
 
 def test_reference_solutions_are_graded_as_answers(tmp_path):

@@ -170,6 +170,22 @@ def test_an_agent_that_answers_with_the_reference_page_scores_one_and_a_first_dr
 
 
 @pytest.mark.slow
+def test_by_the_released_rules_only_answers_without_a_picture_are_graded_otherwise(place, rewarded):
+    flags = evaluation(place, "rewarded", "by_the_release")
+    assert "black square" in call("evaluate_html.py", **flags, paper_grader=True).out
+    ours, released = (read_rows(place / f"{name}.jsonl") for name in ("rewarded", "by_the_release"))
+    black = [row["reward"] for row in released if row["grade"]["failure"] == "no page"]
+    assert len(black) == 3 and all(0 < reward < 1 for reward in black)
+    for one, other in zip(ours, released, strict=True):
+        assert other["grade"]["rules"] == "paper"
+        assert one["reward"] == other["reward"] or (one["reward"], one["grade"]["failure"]) == (0.0, "no page")
+    refused = call("compare_runs.py", *(str(place / f"{name}.jsonl") for name in ("rewarded", "by_the_release")))
+    assert refused.code == 2 and "paper_grader: False and True" in refused.err
+    refused = call("compare_runs.py", str(place / "by_the_release.jsonl"), paper="table2")
+    assert refused.code == 2 and "efficientnet-lite0" in refused.err
+
+
+@pytest.mark.slow
 def test_a_run_is_compared_with_another_one_by_the_same_encoder_only(place, rewarded):
     flags = evaluation(place, "trajectories", "again") | {"baseline": place / "rewarded.jsonl"}
     result = call("evaluate_html.py", **flags)

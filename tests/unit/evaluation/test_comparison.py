@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from sweet_rl.evaluation.comparison import compare
-from sweet_rl.evaluation.comparison_table import Table, as_latex, as_markdown, as_text, note, paper_results, tables
+from sweet_rl.evaluation.comparison_table import Table, as_latex, as_markdown, as_text, note, tables
 from sweet_rl.evaluation.graded_file import GradedFile, grader_of, read_graded
+from sweet_rl.evaluation.paper import paper_results
 from sweet_rl.evaluation.two_level import two_level_p
 from sweet_rl.evaluation.win_rate import win_rate
 from sweet_rl.runs.errors import UserError
@@ -246,7 +247,20 @@ def test_what_graded_a_file_is_read_from_its_rows_and_its_manifest(tmp_path):
     settings = {"timeout": 1.0, "sandbox": "strict", "num_tasks": 5}
     manifest = {"status": "finished", "settings": settings, "inputs": {}}
     (tmp_path / "a.jsonl.manifest.json").write_text(json.dumps(manifest))
-    assert read_graded(str(path)).grader == {"kind": "code", "timeout": 1.0}
+    assert read_graded(str(path)).grader == {"kind": "code", "timeout": 1.0, "paper_grader": False}
+
+
+def test_the_released_rules_are_known_from_the_rows_alone_and_not_mixed():
+    ours, released = ({"grade": {"failure": None, "tests": [], **rules}} for rules in ({}, {"rules": "paper"}))
+    files = {
+        name: [graded([dialogue(0, 0, 1.0, **grade)], **grader_of(name, [dialogue(0, 0, 1.0, **grade)]))]
+        for name, grade in {"a": ours, "b": released}.items()
+    }
+    assert compare({"b": files["b"]}).grader == {"kind": "code", "paper_grader": True}
+    with pytest.raises(UserError, match="graded differently .paper_grader: False and True"):
+        compare(files)
+    with pytest.raises(UserError, match="different paper_graders, False and True .t1-0"):
+        grader_of("f.jsonl", [dialogue(0, 0, 1.0, **ours), dialogue(1, 0, 1.0, **released)])
 
 
 def test_the_papers_figures_are_those_of_the_paper():
@@ -301,6 +315,17 @@ def test_one_seed_or_different_numbers_of_seeds_are_compared_over_tasks_and_it_i
     assert uneven.against["a", "b"].difference.p == 2 / 2**6 and uneven.against["a", "b"].seeds == 1
     assert "Different numbers of seeds, compared over tasks only: a and b." in as_text(uneven)
     assert "Different numbers" not in as_text(compare({"a": shifted(1.0, 0.5), "b": shifted(0.5, 0.5)}, ["b"]))
+
+
+def test_success_on_no_task_or_on_every_task_has_an_interval_with_width():
+    comparison = compare({"none": shifted(0, 0), "all": shifted(1, 1), "half": shifted(0.5, 0.5)}, ["none"])
+    none, every, half = comparison.rows
+    # 12 tasks, z^2 = 3.8415, whatever the number of seeds: 3.8415 / 15.8415 = 24.2 %
+    assert (none.main.low, none.main.high) == (0.0, pytest.approx(0.2425, abs=1e-4))
+    assert (every.main.low, every.main.high) == (pytest.approx(0.7575, abs=1e-4), 1.0)
+    assert every.tests_passed == every.main and comparison.against["all", "none"].wins == every.main
+    assert "0.0 to 24.2" in as_text(comparison) and "Wilson's over tasks at 0 and 100 %" in as_text(comparison)
+    assert 0 < half.main.low < half.main.high < 1 and "Wilson" not in note(dataclasses.replace(comparison, rows=[half]))
 
 
 def test_a_table_of_a_handful_of_tasks_says_that_it_shows_nothing_about_the_methods():

@@ -19,7 +19,7 @@ def estimate(mean, width=0.1):
 
 def results(*names):
     runs = [
-        {"name": name, "success": estimate(0.2 + i / 10), "tests_passed": estimate(0.3 + i / 10)}
+        {"name": name, "humans": [], "success": estimate(0.2 + i / 10), "tests_passed": estimate(0.3 + i / 10)}
         for i, name in enumerate(names)
     ]
     return {"measure": "success", "runs": runs, "files": {}, "paper": {"SWEET-RL": {"tests": 56.8, "success": 40.4}}}
@@ -36,6 +36,7 @@ def test_a_table_has_a_labelled_point_for_each_run_its_seeds_behind_it_and_the_p
     assert seeds.get_xydata().tolist() == [[25.0, 0], [35.0, 0]]
     (mark,) = [line for line in success.lines if line.get_label().startswith("the paper")]
     assert mark.get_xydata().tolist() == [[40.4, 0]]
+    assert mark.get_label().endswith("not the same here: protocol, grader, number of tasks)")
 
 
 def test_curves_draw_each_mean_with_its_seeds():
@@ -60,9 +61,11 @@ def test_curves_show_the_papers_level_or_its_points_in_a_panel_of_their_own():
     found = results("critic@1", "critic@2", "critic@4")
     level = curves(found, paper=[{"series": "SWEET critic", "success": 44.3, "note": "highest"}])
     assert len(level.axes) == 1 and any("44.3" in text.get_text() for text in level.axes[0].texts)
+    assert "not the same here: protocol" in level.axes[0].get_xlabel()
     assert level.axes[0].get_xscale() == "log"
     points = [{"series": "critic", "x": 0, "success": 22.4}, {"series": "critic", "x": 15000, "success": 40.4}]
     ours, theirs = curves(results("critic@0", "critic@20"), paper=points).axes
+    assert "not the same here: protocol" in theirs.get_title()
     assert theirs.lines[0].get_xydata().tolist() == [[0, 22.4], [15000, 40.4]] and ours.get_xscale() == "linear"
 
 

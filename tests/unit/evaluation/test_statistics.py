@@ -11,7 +11,9 @@ from sweet_rl.evaluation.statistics import (
     check_k,
     holm,
     paired_difference,
+    share_interval,
     win_share,
+    with_width,
 )
 from sweet_rl.runs.errors import UserError
 
@@ -63,6 +65,29 @@ def test_k_that_does_not_divide_names_the_task(k):
         check_k({"early": 12, "late": 3}, k)
     with pytest.raises(UserError, match="at least 1"):
         check_k({"late": 3}, 0)
+
+
+def test_a_share_of_0_or_100_percent_has_the_interval_of_wilson():
+    # z = 1.96, z^2 = 3.8415: up to 3.8415 / 13.8415 of 10 tasks, 3.8415 / 103.8415 of 100, 3.8415 / 4.8415 of one
+    for tasks, far in ((1, 0.79346), (10, 0.27753), (100, 0.03699)):
+        none = share_interval({str(i): 0.0 for i in range(tasks)})
+        assert (none.mean, none.low, none.high, none.tasks) == (0.0, 0.0, pytest.approx(far, abs=1e-5), tasks)
+        every = share_interval({str(i): 1.0 for i in range(tasks)})
+        assert (every.mean, every.low, every.high) == (1.0, pytest.approx(1 - far, abs=1e-5), 1.0)
+    # at level 0.9 z is 1.6449
+    assert share_interval({str(i): 0.0 for i in range(10)}, level=0.9).high == pytest.approx(2.7055 / 12.7055, abs=1e-5)
+
+
+def test_the_interval_of_wilson_counts_tasks_and_not_their_dialogues():
+    many, one = {str(i): [0.0] * 50 for i in range(10)}, {str(i): 0.0 for i in range(10)}
+    assert share_interval(many) == share_interval(one)
+
+
+def test_every_other_share_keeps_its_bootstrap():
+    values = {str(i): float(i == 0) for i in range(50)}
+    assert share_interval(values, seed=3) == bootstrap_interval(values, seed=3)
+    half = Estimate(0.5, 0.5, 0.5, 4)  # as of wins that are all ties
+    assert with_width(half) == half
 
 
 def test_paired_difference_by_hand():

@@ -7,6 +7,7 @@ from sweet_rl.dialogues.frontend.cosine_similarity import PageGrader, cosine
 from sweet_rl.dialogues.frontend.embedding_cache import EmbeddingCache
 from sweet_rl.dialogues.frontend.extract_page import answered_page, extract_page, without_pages
 from sweet_rl.isolation.rendering.renderer import Rendered
+from sweet_rl.models.picture import open_picture
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Task
 
@@ -118,6 +119,40 @@ def test_an_answer_without_a_picture_earns_0_with_its_reason_and_has_no_similari
     grade = grader().grade(task(PAGE), answer)
     assert (grade.reward, grade.failure, grade.ungradable, grade.machine) == (0.0, kind, None, None)
     assert grade.evidence.pop("message") and grade.evidence == {"similarity": None, "encoder": "e", "side": "answer"}
+
+
+class SeesBlack(Encoder):
+    """An `Encoder` that also knows a picture of 224 x 224 black pixels."""
+
+    def embed(self, pictures):
+        if not pictures[0].startswith(b"\x89PNG"):
+            return super().embed(pictures)
+        (image,) = map(open_picture, pictures)
+        assert image.size == (224, 224) and image.getextrema() == ((0, 0),) * 3
+        return np.array([[0.8, 0.6]], np.float32)
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [(None, "no answer"), ("I give up.", "no page"), ("<html>slow</html>", "timeout")],
+)
+def test_by_the_released_rules_an_answer_without_a_picture_is_a_black_square(answer, kind):
+    released = PageGrader(Browsers(), SeesBlack(), paper_grader=True)
+    # black (0.8, 0.6): times (1, 0) is 0.8; times (0.6, 0.8) is 0.96; times (-1, 0) is -0.8, a reward of 0
+    for page, similarity, reward in ((PAGE, 0.8, 0.8), (OTHER, 0.96, 0.96), ("<html>opposite</html>", -0.8, 0.0)):
+        grade = released.grade(task(page), answer)
+        assert (grade.reward, grade.failure, grade.ungradable, grade.machine) == (reward, kind, None, None)
+        assert grade.evidence.pop("message") and grade.evidence.pop("side") == "answer"
+        assert grade.evidence == {"similarity": similarity, "encoder": "e", "rules": "paper"}
+    assert "black square" in released.describe()
+
+
+def test_by_the_released_rules_a_drawn_page_and_a_failure_of_the_machine_are_graded_as_always():
+    jobs = [(task(PAGE), OTHER), (task(PAGE), "<html>busy</html>"), (task("<html>slow</html>"), None)]
+    for one, other in zip(
+        PageGrader(Browsers(), SeesBlack(), paper_grader=True).grade_many(jobs), grader().grade_many(jobs), strict=True
+    ):
+        assert one.evidence.pop("rules") == "paper" and one == other
 
 
 def test_a_reference_without_a_picture_makes_every_answer_ungradable():
