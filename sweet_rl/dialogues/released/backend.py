@@ -6,11 +6,12 @@ from dataclasses import dataclass, replace
 
 from sweet_rl.dialogues.backend.environment import DOMAIN
 from sweet_rl.dialogues.domain import Domain
+from sweet_rl.dialogues.leaks import gives_away
 from sweet_rl.dialogues.protocols import HumanReply
 from sweet_rl.dialogues.released.environment import ReleasedEnvironment
 from sweet_rl.dialogues.released.files import BACKEND_AGENT, BACKEND_HUMAN, protocol_text
 from sweet_rl.dialogues.released.human import MAX_REPLY_TOKENS, ReleasedHuman
-from sweet_rl.runs.records import Message, Task
+from sweet_rl.runs.records import RELEASED, Message, Task
 
 SYSTEM = "You are a helpful assistant."
 HUMAN_VALUES = ("problem_description", "hidden_information", "dialogue_history")
@@ -30,7 +31,12 @@ class ReleasedCodeHuman(ReleasedHuman):
             hidden_information=task.ground_truth,
             dialogue_history=dialogue_text(dialogue),
         )
-        return await self.ask([{"role": "system", "content": SYSTEM}, {"role": "user", "content": prompt}], seed)
+        shown = "\n".join(message["content"] for message in dialogue)
+        return await self.ask(
+            [{"role": "system", "content": SYSTEM}, {"role": "user", "content": prompt}],
+            seed,
+            lambda text: gives_away(text, task.ground_truth, shown),
+        )
 
 
 def dialogue_text(dialogue: list[Message]) -> str:
@@ -51,5 +57,5 @@ def released_domain(folder: str | None) -> Domain:
         human_prompt_values=HUMAN_VALUES,
         max_reply_tokens=MAX_REPLY_TOKENS,
         retries_leaks=False,
-        protocol="released",
+        protocol=RELEASED,
     )

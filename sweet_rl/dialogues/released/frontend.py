@@ -12,6 +12,7 @@ from typing import Any
 from sweet_rl.dialogues.domain import Domain
 from sweet_rl.dialogues.frontend.environment import DOMAIN
 from sweet_rl.dialogues.frontend.websight import with_fixed_pictures
+from sweet_rl.dialogues.leaks import holds_markup
 from sweet_rl.dialogues.protocols import HumanReply
 from sweet_rl.dialogues.released.environment import ReleasedEnvironment
 from sweet_rl.dialogues.released.files import (
@@ -25,7 +26,7 @@ from sweet_rl.dialogues.released.human import MAX_REPLY_TOKENS, ReleasedHuman
 from sweet_rl.isolation.rendering.renderer import PageRenderer
 from sweet_rl.models.base import ModelError
 from sweet_rl.runs.errors import UserError
-from sweet_rl.runs.records import Message, Task
+from sweet_rl.runs.records import RELEASED, Message, Task
 
 _PAGES = (re.compile(r"<html[^>]*>.*?</html>", re.DOTALL), re.compile(r"<body[^>]*>.*?</body>", re.DOTALL))
 
@@ -79,7 +80,7 @@ class ReleasedPageHuman(ReleasedHuman):
         else:
             parts.append(_text(without))
         parts += [_text(last), self._picture(reference.png)]
-        return await self.ask([{"role": "user", "content": parts}], seed)
+        return await self.ask([{"role": "user", "content": parts}], seed, holds_markup)
 
     def _picture(self, png: bytes) -> dict[str, Any]:
         kind = "image/jpeg" if "gpt" in getattr(self.model, "model", "").lower() else "image"
@@ -113,5 +114,5 @@ def released_domain(folder: str | None) -> Domain:
         human_prompt_values=(),
         max_reply_tokens=MAX_REPLY_TOKENS,
         retries_leaks=False,
-        protocol="released",
+        protocol=RELEASED,
     )

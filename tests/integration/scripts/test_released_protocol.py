@@ -119,9 +119,22 @@ def test_the_tenth_reply_is_graded_without_a_marker(play, tmp_path):
     assert (row["ending"], row["reward"], row["protocol"]) == ("turn_limit", 1.0, "released")
 
 
-def test_a_leak_is_not_asked_for_again(play):
-    _, agent, human = play(lambda turn: "q" if turn == 1 else ANSWER, lambda turn: TASK.ground_truth)
+def test_a_leak_is_counted_and_not_asked_for_again(play):
+    row, agent, human = play(lambda turn: "q" if turn == 1 else ANSWER, lambda turn: TASK.ground_truth)
     assert len(human) == 1 and agent[1]["messages"][-1] == user(TASK.ground_truth)
+    assert row["leaks"] == 1
+
+
+@pytest.mark.parametrize("flag", ["agent_prompt_path", "user_prompt_path"])
+def test_other_prompts_are_refused(flag, tmp_path, monkeypatch):
+    folder = files(tmp_path, monkeypatch, backend, BACKEND_AGENT=("a.txt", AGENT), BACKEND_HUMAN=("h.txt", HUMAN))
+    write_rows(tmp_path / "tasks.jsonl", [TASK.to_dict()])
+    done = call(
+        "simulate_interactions.py", protocol="released", protocol_files=folder, agent_model=MODEL, env_model=MODEL,
+        agent_hostname="localhost:1", hostname="localhost:1", input_path=tmp_path / "tasks.jsonl",
+        output_path=tmp_path / "out.jsonl", **{flag: "mini_agent.txt"},
+    )  # fmt: skip
+    assert done.code != 0 and f"Leave out --{flag}, or give --protocol sweet_rl" in done.err
 
 
 def test_other_domains_have_no_released_protocol(tmp_path):
