@@ -11,7 +11,7 @@ from sweet_rl.dialogues.protocols import HumanReply
 from sweet_rl.dialogues.released.environment import ReleasedEnvironment
 from sweet_rl.dialogues.released.files import BACKEND_AGENT, BACKEND_HUMAN, protocol_text
 from sweet_rl.dialogues.released.human import MAX_REPLY_TOKENS, ReleasedHuman
-from sweet_rl.runs.records import RELEASED, Message, Task
+from sweet_rl.runs.records import Message, Task
 
 SYSTEM = "You are a helpful assistant."
 HUMAN_VALUES = ("problem_description", "hidden_information", "dialogue_history")
@@ -57,5 +57,5 @@ def released_domain(folder: str | None) -> Domain:
         human_prompt_values=HUMAN_VALUES,
         max_reply_tokens=MAX_REPLY_TOKENS,
         retries_leaks=False,
-        protocol=RELEASED,
+        protocol="released",
     )

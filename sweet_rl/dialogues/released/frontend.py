@@ -26,7 +26,7 @@ from sweet_rl.dialogues.released.human import MAX_REPLY_TOKENS, ReleasedHuman
 from sweet_rl.isolation.rendering.renderer import PageRenderer
 from sweet_rl.models.base import ModelError
 from sweet_rl.runs.errors import UserError
-from sweet_rl.runs.records import RELEASED, Message, Task
+from sweet_rl.runs.records import Message, Task
 
 _PAGES = (re.compile(r"<html[^>]*>.*?</html>", re.DOTALL), re.compile(r"<body[^>]*>.*?</body>", re.DOTALL))
 
@@ -114,5 +114,5 @@ def released_domain(folder: str | None) -> Domain:
         human_prompt_values=(),
         max_reply_tokens=MAX_REPLY_TOKENS,
         retries_leaks=False,
-        protocol=RELEASED,
+        protocol="released",
     )
