@@ -194,8 +194,8 @@ def policy(folder, name, agent, seed):
 def method(folder, agent, dialogues, seed, grading=GRADE):
     """The baselines, and steps 2 to 8 of SWEET-RL, on dialogues that were collected."""
     rewarded, pairs, with_c = f"{folder}/rewarded.jsonl", f"{folder}/pairs.jsonl", f"{folder}/pairs_with_c.jsonl"
-    command = f"{LAUNCH_CPU} scripts/evaluate_code.py --input_path {dialogues} --output_path {rewarded} {grading} {RULES}"
-    command += f" --preference_path {pairs} --ground_truth_preference_path {with_c}"
+    command = f"{LAUNCH_CPU} scripts/evaluate_code.py --input_path {dialogues} --output_path {rewarded} {grading}"
+    command += f" {RULES} --preference_path {pairs} --ground_truth_preference_path {with_c}"
     yield step(rewarded, command, pairs, with_c)
     yield train(f"{folder}/rft", "train_sft", "rejection_fine_tuning", agent, rewarded, seed)
     yield train(f"{folder}/dpo", "train_dpo", "multi_turn_dpo", agent, pairs, seed)

@@ -87,9 +87,7 @@ class Training:
     pictures: bool
 
 
-def preflight(
-    settings: PreflightSettings, protocol: ProtocolSettings | None = None, task_type: str = "code"
-) -> None:
+def preflight(settings: PreflightSettings, protocol: ProtocolSettings | None = None, task_type: str = "code") -> None:
     """Print a line `ok: ...` or `FAILED: ...` for each check.
 
     Args:
