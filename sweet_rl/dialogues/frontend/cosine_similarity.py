@@ -1,18 +1,14 @@
 """The frontend grader: how similar the agent's page and the reference page look (the paper, ColBench, Frontend Design).
 
 The reward is the cosine similarity of the image embeddings of the two full-page screenshots. An answer that gives no
-picture has no similarity: its reward is 0, with the kind of the failure. The released code compares a black square
-in its place, whose similarity is above 0.
+picture has no similarity: its reward is 0, with the kind of the failure.
 """
 
 from __future__ import annotations
 
 import hashlib
-import io
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import replace
-from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -28,28 +24,18 @@ if TYPE_CHECKING:
     from sweet_rl.isolation.rendering.renderer import PageRenderer, Rendered
 
 BATCH = 16  # answers that are drawn and embedded together
-BLACK_SQUARE = 224  # pixels on a side
 DECIMALS = 6  # of a similarity; float32 embeddings are not more precise
 
 
 class PageGrader(AbstractContextManager):
     """The `Grader` of the frontend domain: one renderer, one encoder, and the embeddings of reference pages in `cache`.
 
-    With `black_square` such a square stands for the picture of an answer that gives none, whose grade then has both a
-    reward and a failure. A failure of the machine stays one.
-
     Evidence of a grade: `similarity` (cosine of the two embeddings, None without two pictures), `encoder` (name of
     the encoder), and without a similarity `message` (why) and `side` ("answer" or "reference": whose page it was).
     """
 
-    def __init__(
-        self,
-        renderer: PageRenderer,
-        encoder: ImageEncoder,
-        cache: EmbeddingCache | None = None,
-        black_square: bool = False,
-    ) -> None:
-        self.renderer, self.encoder, self.black_square = renderer, encoder, black_square
+    def __init__(self, renderer: PageRenderer, encoder: ImageEncoder, cache: EmbeddingCache | None = None) -> None:
+        self.renderer, self.encoder = renderer, encoder
         self.cache = EmbeddingCache() if cache is None else cache
 
     def describe(self) -> str:
@@ -98,9 +84,9 @@ class PageGrader(AbstractContextManager):
             if reference is None:
                 yield self._failed(drawn[task.ground_truth], "reference")
             elif own is None:
-                yield self._without_picture(self._without_page(answer), reference)
+                yield self._without_page(answer)
             elif own not in embeddings:
-                yield self._without_picture(self._failed(drawn[own], "answer"), reference)
+                yield self._failed(drawn[own], "answer")
             else:
                 yield self._compared(reference, embeddings[own])
 
@@ -118,21 +104,6 @@ class PageGrader(AbstractContextManager):
         pictures = {digest: pngs[page] for page, digest in digests.items()}
         vectors = dict(zip(pictures, self.encoder.embed(list(pictures.values())), strict=True)) if pictures else {}
         return {page: Embedding(vectors[digest], digest) for page, digest in digests.items()}
-
-    def _without_picture(self, grade: Grade, reference: Embedding) -> Grade:
-        if not self.black_square or grade.machine is not None:
-            return grade
-        black = self._compared(reference, self._black)
-        similarity = black.evidence["similarity"]
-        return replace(grade, reward=black.reward, evidence=grade.evidence | {"similarity": similarity})
-
-    @cached_property
-    def _black(self) -> Embedding:
-        from PIL import Image
-
-        picture = io.BytesIO()
-        Image.new("RGB", (BLACK_SQUARE, BLACK_SQUARE)).save(picture, "PNG")
-        return Embedding(self.encoder.embed([picture.getvalue()])[0], hashlib.sha256(picture.getvalue()).hexdigest())
 
     def _compared(self, reference: Embedding, own: Embedding) -> Grade:
         same = reference.picture == own.picture

@@ -38,8 +38,6 @@ class PageGrading(BrowserSettings):
         device: Device of the encoder; by default the GPU, if there is one.
         dtype: Number format of the encoder: float32, bfloat16 or float16.
         embedding_cache: Folder in which embeddings of reference pages are kept; `none` keeps them in memory.
-        paper_grader: Compare a black square in place of an answer that gives no picture, as the released code does,
-            only to compare with its figures.
     """
 
     javascript: bool = False
@@ -47,15 +45,13 @@ class PageGrading(BrowserSettings):
     device: Annotated[str | None, UNRECORDED] = None
     dtype: str = "float32"
     embedding_cache: Annotated[str | None, UNRECORDED] = str(EMBEDDINGS)
-    paper_grader: bool = False
 
 
 def make_grader(settings: PageGrading) -> PageGrader:
     """The grader of pages, with its encoder and its browsers."""
     encoder = load_encoder(settings.image_encoder, settings.device, settings.dtype)
     cache = EmbeddingCache(settings.embedding_cache)
-    renderer = PageRenderer.from_settings(settings, javascript=settings.javascript)
-    return PageGrader(renderer, encoder, cache, settings.paper_grader)
+    return PageGrader(PageRenderer.from_settings(settings, javascript=settings.javascript), encoder, cache)
 
 
 def check_tasks(tasks: Sequence[Task], path: str) -> None:

@@ -1,4 +1,4 @@
-"""The recipe on released-style dialogues, under the released protocol: what a policy was trained on is what it is asked.
+"""The recipe on released-style dialogues: what a policy was trained on is what it is asked under the released protocol.
 
 The steps of run_backend.sh with texts of our own in place of the published prompts, whose hashes the test replaces.
 """
@@ -157,7 +157,8 @@ def test_candidates_of_a_dialogue_with_thoughts_have_the_prompts_that_the_agent_
     trajectory = Trajectory(environment.task, environment.dialogue, tokenizer=chat.fingerprint, protocol="released")
     turns = turns_of(trajectory, SimpleNamespace(chat=chat))
     assert [parts_text(turn.input) for turn in turns] == seen
-    assert "thought" not in seen[1] + seen[2] and "Which days?<|eot_id|>" in seen[2] and "All days?<|eot_id|>" in seen[2]
+    assert "thought" not in seen[1] + seen[2]
+    assert "Which days?<|eot_id|>" in seen[2] and "All days?<|eot_id|>" in seen[2]
     assert [turn.older_output for turn in turns] == ["thought OUTPUT: Which days? ", "All days? ", "done"]
 
 

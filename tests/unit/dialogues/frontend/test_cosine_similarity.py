@@ -1,10 +1,7 @@
 """Pages in messages, and grades of pages whose pictures and vectors are made here."""
 
-import io
-
 import numpy as np
 import pytest
-from PIL import Image
 
 from sweet_rl.dialogues.frontend.cosine_similarity import PageGrader, cosine
 from sweet_rl.dialogues.frontend.embedding_cache import EmbeddingCache
@@ -182,18 +179,3 @@ def test_a_cache_folder_that_cannot_be_made_is_one_message(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="embedding cache"):
         EmbeddingCache(tmp_path / "file")
-
-
-def test_the_released_rules_compare_a_black_square_in_place_of_no_picture():
-    class SquareEncoder(Encoder):
-        def embed(self, pictures):
-            (size,) = {Image.open(io.BytesIO(one)).size for one in pictures if one.startswith(b"\x89PNG")} or {None}
-            assert size in (None, (224, 224))
-            return np.array([VECTORS[p.decode()] if size is None else [0.8, 0.6] for p in pictures], np.float32)
-
-    slow, busy = FAILURES
-    with PageGrader(Browsers(), SquareEncoder(), black_square=True) as released:
-        grades = list(released.grade_many((task(PAGE), answer) for answer in (OTHER, None, "words", slow, busy)))
-    assert [grade.reward for grade in grades] == [0.6, 0.8, 0.8, 0.8, None]
-    assert [grade.failure for grade in grades] == [None, "no answer", "no page", "timeout", None]
-    assert grades[1].evidence["similarity"] == 0.8
