@@ -13,6 +13,7 @@ from sweet_rl.dialogues.domain import Domain
 from sweet_rl.dialogues.estimate import estimate
 from sweet_rl.dialogues.play import CandidateSelector, DialogueSetup, trajectory_id
 from sweet_rl.dialogues.simulated_human import HumanSettings
+from sweet_rl.dialogues.trained_on import other_protocol
 from sweet_rl.isolation.rendering.settings import BrowserSettings
 from sweet_rl.models.base import ChatModel, Sampling
 from sweet_rl.models.cache import CallCache
@@ -158,6 +159,8 @@ class Simulation:
         self.domain.check(tasks, input_path, self.players.env_model)
         jobs = shard_of(collection.jobs(tasks), step.shard)
         output = self._open(input_path, output_path, step)
+        if note := other_protocol(self.players.agent_model, self.domain.protocol):
+            print(note, flush=True)
 
         async def play(run: Run) -> dict[str, Any]:
             summary = await self._play(run, jobs, cache)

@@ -181,8 +181,10 @@ class Trajectory(_Record):
     @classmethod
     def from_dict(cls, row: dict, where: str = "a trajectory") -> Self:
         """As `_Record.from_dict`; raises RecordError also for a reward outside of [0, 1], and for a message with more
-        or fewer log-probs than token ids."""
+        or fewer log-probs than token ids. A released row, which does not name its protocol, gets it."""
         record = super().from_dict(row, where)
+        if record.protocol is None and record.ending is None and _has_instructions_apart(record):
+            record.protocol = RELEASED
         if record.reward is not None and not 0 <= record.reward <= 1:
             refuse(where, "reward", record.reward, "a number from 0 to 1")
         for number, message in enumerate(record.dialogue_history):
@@ -229,6 +231,15 @@ class Trajectory(_Record):
         if ("assistant", "user") not in zip(roles, roles[1:], strict=False):
             return None
         return human_label(self.human)
+
+
+def _has_instructions_apart(trajectory: Trajectory) -> bool:
+    """Whether the dialogue begins with the bare description, and the agent's prompt has a system message before it."""
+    history, description = trajectory.dialogue_history, trajectory.task.problem_description
+    if not history or history[0]["role"] != "user" or history[0]["content"] != description:
+        return False
+    prompt = next((message.get("input") for message in history if message["role"] == "assistant"), None)
+    return isinstance(prompt, str) and "system" in prompt.partition(description.strip())[0]
 
 
 def human_label(human: dict[str, str] | None) -> str:

@@ -16,6 +16,7 @@ import torch
 from sweet_rl.dialogues.released import backend
 from sweet_rl.dialogues.released.environment import ReleasedEnvironment
 from sweet_rl.dialogues.released.files import ProtocolFile
+from sweet_rl.dialogues.trained_on import other_protocol
 from sweet_rl.method.candidates import turns_of
 from sweet_rl.models.base import Completion
 from sweet_rl.models.texts.chat import ChatFormat, parts_text
@@ -167,3 +168,37 @@ def test_the_last_reply_is_graded_and_the_manifest_names_the_protocol(folder):
     assert {row["ending"] for row in graded} == {"turn_limit"} and all(row["answer"] for row in graded)
     manifest = json.loads((folder / "played.jsonl.manifest.json").read_text())
     assert manifest["settings"]["protocol"] == "released"
+
+
+def test_a_policy_that_plays_under_another_protocol_than_it_was_trained_on_is_named(folder, tmp_path, caplog):
+    with ApiServer(lambda body: chat_reply("Three of them.")) as server:
+        done = call(
+            "simulate_interactions.py", agent_model=folder / "policy", env_model=MODEL, hostname=server.url,
+            input_path=folder / "test.jsonl", max_turns=2, max_tokens=6, output_path=tmp_path / "ours.jsonl",
+        )  # fmt: skip
+    assert done.code == 0, done.err
+    (line,) = [line for line in done.out.splitlines() if "was trained on" in line]
+    assert f"{folder / 'rewarded.jsonl'}" in line and "--protocol released asks it as it was trained" in line
+    assert other_protocol(str(folder / "policy"), "released") is None
+    assert other_protocol("some/model", "sweet_rl") is None
+
+    graded = call("evaluate_code.py", input_path=tmp_path / "ours.jsonl", paper_grader=True, sandbox="limits")
+    assert graded.code == 0, graded.err
+    files = f"ours={tmp_path / 'ours.graded.jsonl'},released={folder / 'graded.jsonl'}"
+    refused = call("compare_runs.py", runs=files)
+    assert refused.code != 0 and "played under different protocols: released in 'released'" in refused.err
+    assert call("compare_runs.py", "--mix_humans", runs=files).code == 0
+
+    both = read_rows(tmp_path / "ours.jsonl") + read_rows(folder / "played.jsonl")
+    write_rows(tmp_path / "both.jsonl", [row | {"id": f"{row['task']['id']}-{n}"} for n, row in enumerate(both)])
+    done = call("evaluate_code.py", input_path=tmp_path / "both.jsonl", paper_grader=True, sandbox="limits")
+    assert done.code == 0 and "dialogues of the protocols released and sweet_rl" in caplog.text
+
+
+def test_a_released_row_is_known_by_its_prompt_and_keeps_its_protocol_when_graded(folder):
+    row = released_rows()[0]
+    assert Trajectory.from_dict(row).protocol == "released"
+    assert {graded["protocol"] for graded in read_rows(folder / "rewarded.jsonl")} == {"released"}
+    ours = [{**message, "input": message["input"].replace(SYSTEM, "")} for message in row["dialogue_history"][1::2]]
+    without_system = [row["dialogue_history"][0], ours[0], row["dialogue_history"][2], ours[1]]
+    assert Trajectory.from_dict(row | {"dialogue_history": without_system}).protocol is None
