@@ -5,7 +5,6 @@ The steps of run_backend.sh with texts of our own in place of the published prom
 
 from __future__ import annotations
 
-import hashlib
 import json
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,7 +14,6 @@ import torch
 
 from sweet_rl.dialogues.released import backend
 from sweet_rl.dialogues.released.environment import ReleasedEnvironment
-from sweet_rl.dialogues.released.files import ProtocolFile
 from sweet_rl.dialogues.trained_on import other_protocol
 from sweet_rl.method.candidates import turns_of
 from sweet_rl.models.base import Completion
@@ -26,11 +24,10 @@ from sweet_rl.training.settings import DataSettings
 from tests.support.api_server import MODEL, ApiServer, chat_reply
 from tests.support.chat_families import small_tokenizer
 from tests.support.command_line import call, read_rows, write_rows
+from tests.support.protocol_files import AGENT, BACKEND, protocol_files
 from tests.support.released_files import TASKS
 from tests.support.tiny_models import tiny_model
 
-AGENT = "Ask about the function, one thing at a time.\n{dialogue_history}\n"
-HUMAN = "It is {problem_description}; you wrote {hidden_information}.\n\n{dialogue_history}"
 HEADER = "<|start_header_id|>{}<|end_header_id|>\n\n"
 SYSTEM = HEADER.format("system") + "Today Date: 26 Jul 2024\n\n" + AGENT.strip() + "<|eot_id|>"
 SAID = ["I need one number. OUTPUT: How many days are free?", "OUTPUT:I WANT TO ANSWER:\n{}"]
@@ -69,14 +66,11 @@ def folder(tmp_path_factory) -> Path:
     write_rows(folder / "offline.jsonl", released_rows())
     write_rows(folder / "test.jsonl", TASKS)
     with pytest.MonkeyPatch.context() as patch:
-        for name, path, text in (("BACKEND_AGENT", "a.txt", AGENT), ("BACKEND_HUMAN", "h.txt", HUMAN)):
-            (folder / path).write_text(text)
-            patch.setattr(backend, name, ProtocolFile(path, hashlib.sha256(text.encode()).hexdigest()))
-        run_steps(folder)
+        run_steps(folder, protocol_files(folder, patch, backend, BACKEND))
     return folder
 
 
-def run_steps(folder: Path) -> None:
+def run_steps(folder: Path, files: str) -> None:
     def step(script: str, **flags) -> None:
         done = call(script, **flags)
         assert done.code == 0, done.out + done.err
@@ -91,7 +85,7 @@ def run_steps(folder: Path) -> None:
     )  # fmt: skip
     with ApiServer(lambda body: chat_reply("Three of them.")) as server:
         step(
-            "simulate_interactions.py", protocol="released", protocol_files=folder, agent_model=folder / "policy",
+            "simulate_interactions.py", protocol="released", protocol_files=files, agent_model=folder / "policy",
             env_model=MODEL, hostname=server.url, input_path=folder / "test.jsonl", max_turns=3, max_tokens=12,
             output_path=folder / "played.jsonl",
         )  # fmt: skip
