@@ -45,11 +45,6 @@ LAUNCH_CPU = variable("LAUNCH_CPU", "python")
 PLAY, TRAIN = variable("PLAY_FLAGS", ""), variable("TRAIN_FLAGS", "")
 SAMPLE, PAIR = "", ""
 
-# The protocol of the dialogues: released to compare with the paper, with its files in PROTOCOL_FILES or downloaded.
-PROTOCOL = variable("PROTOCOL", "released" if PAPER else "sweet_rl")
-PROTOCOL_FILES = variable("PROTOCOL_FILES", "")
-PROTOCOL_FLAGS = f"--protocol {PROTOCOL}" + (f" --protocol_files {PROTOCOL_FILES}" if PROTOCOL_FILES else "")
-
 if PAPER:
     CONFIGS = "configs/paper/backend"
     AGENT = variable("AGENT", "meta-llama/Llama-3.1-8B-Instruct")
@@ -60,6 +55,10 @@ if PAPER:
     TEST_TASKS = variable("TEST_TASKS", "colbench/backend/test")
     PLAY += f" --env_model {HUMAN} --hostname {SERVERS[HUMAN]}"
     GRADE = f"--tokenizer {AGENT}"
+    # The protocol of the dialogues: the published one, to compare with the paper, or sweet_rl, the package's own.
+    PROTOCOL, FILES = variable("PROTOCOL", "released"), variable("PROTOCOL_FILES", "")
+    SEVERAL_TURNS = f"--protocol {PROTOCOL} --protocol_files {FILES}" if FILES else f"--protocol {PROTOCOL}"
+    SINGLE_TURN = "--protocol sweet_rl"  # because it has a prompt of its own, and no human replies
     RULES = "--paper_grader" if PROTOCOL == "released" else ""
     ACT = f"--critic_reference_model_id {AGENT} --critic_bf16"
     ACT_VALUE = critic_settings(bf16=True)
@@ -75,7 +74,7 @@ else:
     STRONG, SERVERS = f"{OUT}/strong_agent", {}
     TRAIN_TASKS = variable("TRAIN_TASKS", f"{OUT}/tasks/train.jsonl")
     TEST_TASKS = variable("TEST_TASKS", f"{OUT}/tasks/test.jsonl")
-    GRADE, RULES = "--k 4", ""
+    GRADE, SEVERAL_TURNS, SINGLE_TURN, RULES = "--k 4", "", "", ""
     ACT, ACT_VALUE = "--num_tasks 200 --critic_reference sampled", "--num_tasks 200"
     SHARES, ALL_DIALOGUES = {40: 10, 120: 30}, 200
     BEST_OF = (2, 4, 8, 16)
@@ -149,13 +148,13 @@ def steps_in_shards(output, command):
 
 
 def play(output, config, agent, tasks, seed, flags="", script="simulate_interactions"):
-    """Step 1: dialogues of an agent with the human. One turn has a prompt of its own, and no human replies."""
+    """Step 1: dialogues of an agent with the human."""
     if SERVERS.get(agent):
         flags += f" --agent_hostname {SERVERS[agent]}"
     if agent in ("gpt-4o", "o1-mini"):
         flags += f" --agent_engine openai --cache {OUT}/paid_calls"
     command = f"{LAUNCH_MODEL} scripts/{script}.py --config {CONFIGS}/{config}.yaml --agent_model {agent}"
-    protocol = "--protocol sweet_rl" if config == "single_turn" else PROTOCOL_FLAGS
+    protocol = SINGLE_TURN if config == "single_turn" else SEVERAL_TURNS
     command += f" {flags} {protocol} {PLAY} --input_path {tasks} --output_path {output} --seed {seed}"
     yield from steps_in_shards(output, command)
 
