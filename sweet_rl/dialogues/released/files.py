@@ -82,7 +82,9 @@ def protocol_text(file: ProtocolFile, folder: str | None = None) -> str:
     copy = cache_folder() / file.path
     if copy.is_file():
         return _checked(copy.read_bytes(), file, str(copy))
-    print(f"{LICENCE} {file.path} is downloaded to {copy}.", flush=True)
+    if not cache_folder().exists():
+        print(LICENCE)
+    print(f"{file.path} is downloaded to {copy}.", flush=True)
     content = _download(file)
     text = _checked(content, file, _address(file))
     copy.parent.mkdir(parents=True, exist_ok=True)

@@ -47,7 +47,10 @@ def test_a_file_is_downloaded_once_by_its_commit_and_the_licence_is_said_then(hu
     assert "CC-BY-NC 4.0" in capsys.readouterr().out
     assert protocol_text(FILE) == TEXT
     assert capsys.readouterr().out == ""
-    assert asked == [f"/{protocol_files.REPOSITORY}/{protocol_files.COMMIT}/prompts/own.txt"]
+    (cache_folder() / FILE.path).rename(cache_folder() / "another")
+    assert protocol_text(FILE) == TEXT
+    assert "CC-BY-NC" not in capsys.readouterr().out, "said with the first file only"
+    assert asked == 2 * [f"/{protocol_files.REPOSITORY}/{protocol_files.COMMIT}/prompts/own.txt"]
 
 
 def test_another_hash_is_refused_and_not_kept(hub):
