@@ -124,6 +124,26 @@ def test_other_prompts_are_refused(flag, tmp_path, monkeypatch):
     assert done.code != 0 and f"Leave out --{flag}, or give --protocol sweet_rl" in done.err
 
 
+def test_settings_that_are_not_the_published_ones_are_named(tmp_path, monkeypatch):
+    folder = protocol_files(tmp_path, monkeypatch, backend, BACKEND)
+    write_rows(tmp_path / "tasks.jsonl", [TASK.to_dict()])
+    for number, (flags, line) in enumerate(
+        (
+            ({}, None),
+            ({"env_max_chars": 400, "temperature": 1.0}, None),
+            ({"max_turns": 5, "env_max_tokens": 256}, "--max_turns 5 (10), --env_max_tokens 256 (4096)"),
+        )
+    ):
+        with ApiServer(lambda body: chat_reply(ANSWER)) as server:
+            done = call(
+                "simulate_interactions.py", protocol="released", protocol_files=folder, agent_model=MODEL,
+                env_model=MODEL, agent_hostname=server.url, hostname=server.url,
+                input_path=tmp_path / "tasks.jsonl", output_path=tmp_path / f"{number}.jsonl", **flags,
+            )  # fmt: skip
+        assert done.code == 0, done.err
+        assert ("not as published" in done.out) == (line is not None) and (line or "") in done.out
+
+
 def test_other_domains_have_no_released_protocol(tmp_path):
     write_rows(tmp_path / "tasks.jsonl", [TASK.to_dict()])
     done = call(
