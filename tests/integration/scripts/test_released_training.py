@@ -196,3 +196,19 @@ def test_a_released_row_is_known_by_its_prompt_and_keeps_its_protocol_when_grade
     ours = [{**message, "input": message["input"].replace(SYSTEM, "")} for message in row["dialogue_history"][1::2]]
     without_system = [row["dialogue_history"][0], ours[0], row["dialogue_history"][2], ours[1]]
     assert Trajectory.from_dict(row | {"dialogue_history": without_system}).protocol is None
+
+
+def test_the_best_of_several_candidates_is_played_under_the_released_protocol(folder, chat, tmp_path, monkeypatch):
+    files = protocol_files(tmp_path, monkeypatch, backend, BACKEND)
+    with ApiServer(lambda body: chat_reply("Three of them.")) as server:
+        done = call(
+            "play_best_of_n.py", protocol="released", protocol_files=files, agent_model=folder / "policy",
+            env_model=MODEL, hostname=server.url, critic=folder / "model", critic_type="pmi", candidates=2,
+            input_path=folder / "test.jsonl", max_turns=2, max_tokens=12, output_path=tmp_path / "played.jsonl",
+        )  # fmt: skip
+    assert done.code == 0, done.err
+    for trajectory in read_records(str(tmp_path / "played.jsonl"), Trajectory):
+        assert (trajectory.protocol, trajectory.ending, trajectory.turns) == ("released", "turn_limit", 2)
+        first = ReleasedEnvironment(trajectory.task, AGENT).observe()
+        assert trajectory.dialogue_history[2]["input"] == parts_text(chat.prompt(first))
+        assert trajectory.answer == trajectory.dialogue_history[-1]["content"]
