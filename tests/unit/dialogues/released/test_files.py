@@ -68,6 +68,17 @@ def test_a_copy_that_was_changed_is_refused(hub):
         protocol_text(FILE)
 
 
+def test_a_file_that_its_commit_alone_fixes_is_kept_with_the_hash_of_its_first_copy(hub):
+    asked, content = hub
+    file = ProtocolFile("prompts/own.txt", None)
+    assert protocol_text(file) == TEXT == protocol_text(file) and len(asked) == 1
+    (cache_folder() / file.path).write_text("other")
+    with pytest.raises(UserError, match="is not the file of the released protocol"):
+        protocol_text(file)
+    (cache_folder() / file.path).unlink()
+    assert protocol_text(file) == TEXT and len(asked) == 2
+
+
 def test_a_folder_holds_the_files_under_their_paths(tmp_path):
     (tmp_path / "prompts").mkdir()
     (tmp_path / "prompts/own.txt").write_text(TEXT)
