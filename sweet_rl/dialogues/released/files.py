@@ -11,7 +11,7 @@ import hashlib
 import os
 import urllib.error
 import urllib.request
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from sweet_rl.runs.errors import UserError, first_line
@@ -132,7 +132,7 @@ def _first_hash(file: ProtocolFile) -> Path:
 
 def _as_first_fetched(file: ProtocolFile) -> ProtocolFile:
     found = _first_hash(file)
-    return replace(file, sha256=found.read_text().strip()) if file.sha256 is None and found.is_file() else file
+    return ProtocolFile(file.path, found.read_text().strip()) if file.sha256 is None and found.is_file() else file
 
 
 def _address(file: ProtocolFile) -> str:
