@@ -55,6 +55,11 @@ if PAPER:
     TEST_TASKS = variable("TEST_TASKS", "colbench/backend/test")
     PLAY += f" --env_model {HUMAN} --hostname {SERVERS[HUMAN]}"
     GRADE = f"--tokenizer {AGENT}"
+    # The protocol of the dialogues: the published one, to compare with the paper, or sweet_rl, the package's own.
+    PROTOCOL, FILES = variable("PROTOCOL", "released"), variable("PROTOCOL_FILES", "")
+    SEVERAL_TURNS = f"--protocol {PROTOCOL} --protocol_files {FILES}" if FILES else f"--protocol {PROTOCOL}"
+    SINGLE_TURN = "--protocol sweet_rl"  # because it has a prompt of its own, and no human replies
+    RULES = "--paper_grader" if PROTOCOL == "released" else ""
     ACT = f"--critic_reference_model_id {AGENT} --critic_bf16"
     ACT_VALUE = critic_settings(bf16=True)
     SHARES, ALL_DIALOGUES = {3000: 1000, 9000: 3000}, 15000  # dialogues: their tasks
@@ -69,7 +74,7 @@ else:
     STRONG, SERVERS = f"{OUT}/strong_agent", {}
     TRAIN_TASKS = variable("TRAIN_TASKS", f"{OUT}/tasks/train.jsonl")
     TEST_TASKS = variable("TEST_TASKS", f"{OUT}/tasks/test.jsonl")
-    GRADE = "--k 4"
+    GRADE, SEVERAL_TURNS, SINGLE_TURN, RULES = "--k 4", "", "", ""
     ACT, ACT_VALUE = "--num_tasks 200 --critic_reference sampled", "--num_tasks 200"
     SHARES, ALL_DIALOGUES = {40: 10, 120: 30}, 200
     BEST_OF = (2, 4, 8, 16)
@@ -149,7 +154,8 @@ def play(output, config, agent, tasks, seed, flags="", script="simulate_interact
     if agent in ("gpt-4o", "o1-mini"):
         flags += f" --agent_engine openai --cache {OUT}/paid_calls"
     command = f"{LAUNCH_MODEL} scripts/{script}.py --config {CONFIGS}/{config}.yaml --agent_model {agent}"
-    command += f" {flags} {PLAY} --input_path {tasks} --output_path {output} --seed {seed}"
+    protocol = SINGLE_TURN if config == "single_turn" else SEVERAL_TURNS
+    command += f" {flags} {protocol} {PLAY} --input_path {tasks} --output_path {output} --seed {seed}"
     yield from steps_in_shards(output, command)
 
 
@@ -165,7 +171,7 @@ def evaluate(run, agent, seed, flags="", config="evaluation", script="simulate_i
     """Step 8: steps 1 and 2 on the test tasks."""
     yield from play(f"{run}.test.jsonl", config, agent, TEST_TASKS, seed, flags, script)
     command = f"{LAUNCH_CPU} scripts/evaluate_code.py --input_path {run}.test.jsonl --output_path {run}.graded.jsonl"
-    yield step(f"{run}.graded.jsonl", command)
+    yield step(f"{run}.graded.jsonl", f"{command} {RULES}")
 
 
 def rank(folder, name, flags, config="ranking"):
@@ -188,7 +194,7 @@ def method(folder, agent, dialogues, seed, grading=GRADE):
     """The baselines, and steps 2 to 8 of SWEET-RL, on dialogues that were collected."""
     rewarded, pairs, with_c = f"{folder}/rewarded.jsonl", f"{folder}/pairs.jsonl", f"{folder}/pairs_with_c.jsonl"
     command = f"{LAUNCH_CPU} scripts/evaluate_code.py --input_path {dialogues} --output_path {rewarded} {grading}"
-    command += f" --preference_path {pairs} --ground_truth_preference_path {with_c}"
+    command += f" {RULES} --preference_path {pairs} --ground_truth_preference_path {with_c}"
     yield step(rewarded, command, pairs, with_c)
     yield train(f"{folder}/rft", "train_sft", "rejection_fine_tuning", agent, rewarded, seed)
     yield train(f"{folder}/dpo", "train_dpo", "multi_turn_dpo", agent, pairs, seed)

@@ -105,7 +105,7 @@ preflight() { # preflight TRAININGS FLAGS...: what the run needs is there, or th
     # shellcheck disable=SC2086 # several words
     python scripts/preflight.py --agent_model "$AGENT" --env_model "$HUMAN" $human --output_dir "$OUT" \
         --tasks "${DIALOGUES:-$TRAIN_TASKS},$TEST_TASKS" --trainings "$trainings" --train_flags="$TRAIN" --launch "$FIRST" --at_once "$([ -n "$IN_TURN" ] && echo 1 || echo 2)" \
-        ${HUMAN_KEY:+--api_key_variable $HUMAN_KEY} "${@:2}"
+        ${HUMAN_KEY:+--api_key_variable $HUMAN_KEY} $PROTOCOL_FLAGS "${@:2}"
 }
 in_turn() { # in_turn LANE: waits for it, unless the trainings of the next lane have GPUs of their own
     [ -z "$IN_TURN" ] || wait "$1"

@@ -10,13 +10,18 @@ Each line is `ok: ...`, or `FAILED: ...` with the remedy; the exit status is 1 i
 
 from __future__ import annotations
 
+from sweet_rl.dialogues.task_types import ProtocolSettings
 from sweet_rl.runs.cli import run
 from sweet_rl.training.preflight import PreflightSettings, preflight
 
 
-def main(planned: PreflightSettings) -> None:
-    """Check what a run needs before it starts."""
-    preflight(planned)
+def main(planned: PreflightSettings, protocol: ProtocolSettings, task_type: str = "code") -> None:
+    """Check what a run needs before it starts.
+
+    Args:
+        task_type: Domain of the dialogues, whose protocol may need files.
+    """
+    preflight(planned, protocol, task_type)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,9 @@
 # TRAIN_TASKS=FILE TEST_TASKS=FILE: files of your own. DIALOGUES=colbench/backend/offline: the released dialogues, without
 # step 1. TRAIN_FLAGS, PLAY_FLAGS, RANK_FLAGS: more flags of every training, dialogue step and ranking. The variables of
 # GPUs and the human's server: gpus.sh. All tables: reproduce.sh.
+#
+# Dialogues and grades follow the published protocol, to be compared with the paper. Its prompts are downloaded once
+# (PROTOCOL_FILES=FOLDER: they are there). PROTOCOL=sweet_rl: prompts and rules of this package.
 # shellcheck disable=SC2086 # launchers and flags are several words or none
 set -euo pipefail
 case "${1:-}" in -h | --help) sed -n '/^set/q; /shellcheck/d; 2,$s/^# \{0,1\}//p' "$0" && exit ;; esac
@@ -23,8 +26,9 @@ HUMAN="${HUMAN:-meta-llama/Llama-3.1-70B-Instruct}" AGENT="${AGENT:-meta-llama/L
 CONFIGS="${CONFIGS:-configs/paper/backend}" SEED="${SEED:-0}"
 TRAIN_TASKS="$(records "${TRAIN_TASKS:-colbench/backend/train}")"
 TEST_TASKS="$(records "${TEST_TASKS:-colbench/backend/test}")"
+PROTOCOL_FILES="${PROTOCOL_FILES:+$(realpath -m "$PROTOCOL_FILES")}"
 OUT="$(realpath -m "${OUT:-runs/backend${1:+-smoke}}")" DIALOGUES="${DIALOGUES:+$(records "$DIALOGUES")}"
-TRAIN="${TRAIN_FLAGS:-}" PLAY="${PLAY_FLAGS:-}" SAMPLE="" RANK="${RANK_FLAGS:-}" LIMIT="${NUM_TASKS:+--num_tasks $NUM_TASKS}"
+TRAIN="${TRAIN_FLAGS:-}" SAMPLE="" RANK="${RANK_FLAGS:-}" LIMIT="${NUM_TASKS:+--num_tasks $NUM_TASKS}"
 cd "$(dirname "$0")/.."
 # shellcheck source-path=SCRIPTDIR source=steps.sh
 source scripts/steps.sh
@@ -32,6 +36,8 @@ if [ $# != 0 ]; then
     # shellcheck source-path=SCRIPTDIR source=smoke.sh
     source scripts/smoke.sh
 fi
+# shellcheck source-path=SCRIPTDIR source=protocol.sh
+source scripts/protocol.sh
 # shellcheck source-path=SCRIPTDIR source=gpus.sh
 source scripts/gpus.sh
 preflight "critic rejection_fine_tuning multi_turn_dpo actor"
@@ -49,7 +55,7 @@ fi
 # 2. Rewards by hidden unit tests; pairs of dialogues, as they were and with the reference solution for the critic.
 step rewarded python scripts/evaluate_code.py --input_path "$DIALOGUES" --output_path "$OUT/rewarded.jsonl" \
     --tokenizer "$AGENT" --preference_path "$OUT/pairs.jsonl" \
-    --ground_truth_preference_path "$OUT/pairs_with_c.jsonl" $LIMIT
+    --ground_truth_preference_path "$OUT/pairs_with_c.jsonl" $LIMIT $GRADE
 
 {
     # 3. The critic: DPO on the dialogues with the reference solution, log-probs as means over turns.
@@ -84,7 +90,8 @@ for run in zero_shot rft dpo sweet; do
     step $run.test $BESIDE_HUMAN python scripts/simulate_interactions.py --config $CONFIGS/evaluation.yaml \
         --agent_model "$model" --env_model "$HUMAN" --hostname "$HUMAN_SERVER" --input_path "$TEST_TASKS" \
         --output_path "$OUT/$run.test.jsonl" --seed "$SEED" $LIMIT $PLAY
-    step $run.graded python scripts/evaluate_code.py --input_path "$OUT/$run.test.jsonl" --output_path "$OUT/$run.graded.jsonl"
+    step $run.graded python scripts/evaluate_code.py --input_path "$OUT/$run.test.jsonl" \
+        --output_path "$OUT/$run.graded.jsonl" $GRADE
 done
 human_off
 python scripts/compare_runs.py --baselines "zero-shot,multi-turn DPO" --output_path "$OUT/results.json" --overwrite \

@@ -11,7 +11,7 @@
 #           --mm-processor-kwargs '{"max_pixels": 1003520}'
 #
 # TRAIN_FLAGS, PLAY_FLAGS, RANK_FLAGS: more flags of every training, dialogue step and ranking. The variables of GPUs and the
-# human's server: gpus.sh.
+# human's server: gpus.sh. PROTOCOL, PROTOCOL_FILES: run_backend.sh.
 # shellcheck disable=SC2034,SC2086 # variables of gpus.sh; launchers and flags are several words or none
 set -euo pipefail
 case "${1:-}" in -h | --help) sed -n '/^set/q; /shellcheck/d; 2,$s/^# \{0,1\}//p' "$0" && exit ;; esac
@@ -26,13 +26,16 @@ AGENT="${AGENT:-meta-llama/Llama-3.1-8B-Instruct}" CRITIC="${CRITIC:-Qwen/Qwen2-
 TRAIN_TASKS="$(records "${TRAIN_TASKS:-data/frontend_tasks/train.jsonl}")"
 TEST_TASKS="$(records "${TEST_TASKS:-data/frontend_tasks/test.jsonl}")"
 OUT="$(realpath -m "${OUT:-runs/frontend}")" SEED="${SEED:-0}" CONFIGS=configs/paper/frontend
-TRAIN="${TRAIN_FLAGS:-}" PLAY="${PLAY_FLAGS:-}" RANK="${RANK_FLAGS:-}" LIMIT="${NUM_TASKS:+--num_tasks $NUM_TASKS}"
+PROTOCOL_FILES="${PROTOCOL_FILES:+$(realpath -m "$PROTOCOL_FILES")}"
+TRAIN="${TRAIN_FLAGS:-}" RANK="${RANK_FLAGS:-}" LIMIT="${NUM_TASKS:+--num_tasks $NUM_TASKS}"
 cd "$(dirname "$0")/.."
 # shellcheck source-path=SCRIPTDIR source=steps.sh
 source scripts/steps.sh
+# shellcheck source-path=SCRIPTDIR source=protocol.sh
+source scripts/protocol.sh
 # shellcheck source-path=SCRIPTDIR source=gpus.sh
 source scripts/gpus.sh
-preflight "value_critic rejection_fine_tuning multi_turn_dpo actor" --critic_model "$CRITIC"
+preflight "value_critic rejection_fine_tuning multi_turn_dpo actor" --critic_model "$CRITIC" --task_type html
 echo "What a step prints is in ${OUT#"$PWD"/}/logs."
 
 # 1. Six dialogues of the untrained agent on each of 1,000 tasks. The agent plays in this process, in vLLM.
@@ -44,7 +47,7 @@ human_off
 # 2. Rewards by the likeness of the pages; pairs of dialogues a tenth apart, and the best dialogue of each task.
 step rewarded python scripts/evaluate_html.py --config $CONFIGS/grading.yaml --tokenizer "$AGENT" \
     --input_path "$OUT/trajectories.jsonl" --output_path "$OUT/rewarded.jsonl" --best_path "$OUT/best.jsonl" \
-    --preference_path "$OUT/pairs.jsonl" --ground_truth_preference_path "$OUT/pairs_with_c.jsonl"
+    --preference_path "$OUT/pairs.jsonl" --ground_truth_preference_path "$OUT/pairs_with_c.jsonl" $GRADE
 
 {
     # 3. The critic: a value head on a vision model that is shown the reference page. (One that reads its HTML instead:
@@ -81,7 +84,7 @@ for run in zero_shot rft dpo sweet; do
         --agent_model "$model" --env_model "$HUMAN" --hostname "$HUMAN_SERVER" --input_path "$TEST_TASKS" \
         --output_path "$OUT/$run.test.jsonl" --seed "$SEED" $LIMIT $PLAY
     step $run.graded python scripts/evaluate_html.py --config $CONFIGS/grading.yaml --input_path "$OUT/$run.test.jsonl" \
-        --output_path "$OUT/$run.graded.jsonl"
+        --output_path "$OUT/$run.graded.jsonl" $GRADE
 done
 human_off
 python scripts/compare_runs.py --baselines "zero-shot,multi-turn DPO" --output_path "$OUT/results.json" --overwrite \

@@ -16,7 +16,7 @@ from sweet_rl.models.base import ChatModel, Message
 from sweet_rl.models.prompts import load_prompt
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.manifest import hash_input
-from sweet_rl.runs.records import Task, content_id
+from sweet_rl.runs.records import RELEASED, Task, content_id
 
 TASK_VALUE = "problem_description"
 
@@ -122,9 +122,10 @@ class Domain:
         """The agent's instructions: those at `path` if it is given, else those of the domain for this agent.
 
         Raises:
-            UserError: There is no such file, or it lacks a name of `agent_prompt_values`.
+            UserError: There is no such file, it lacks a name of `agent_prompt_values`, or the protocol has its own.
         """
-        if path is None and not self.agent_prompt_values:
+        self._check_own_prompts("--agent_prompt_path", path)
+        if not self.agent_prompt_values:
             return self.agent_prompt
         prompt = path or self.agent_prompts.get(agent_model, self.agent_prompt)
         return _template(prompt, self.agent_prompt_values, ["max_turns"])
@@ -133,8 +134,9 @@ class Domain:
         """The instructions of a human that a model plays: those at `path` if it is given, else those of the domain.
 
         Raises:
-            UserError: There are none, no such file, or a value is missing in it.
+            UserError: There are none, no such file, a value is missing in it, or the protocol has its own.
         """
+        self._check_own_prompts("--user_prompt_path", path)
         prompt = path or self.human_prompt
         if prompt is None:
             scripted = " or ".join(f"--env_model {name}" for name in self.scripted_humans)
@@ -142,9 +144,16 @@ class Domain:
                 f"the domain {self.name!r} has no instructions for a human that a model plays: give "
                 f"--user_prompt_path{f', or a scripted human: {scripted}' if scripted else ''}."
             )
-        if path is None and not self.human_prompt_values:
+        if not self.human_prompt_values:
             return prompt
         return _template(prompt, self.human_prompt_values, [])
+
+    def _check_own_prompts(self, flag: str, path: str | None) -> None:
+        if path is not None and self.protocol == RELEASED:
+            raise UserError(
+                f"{flag} is {path}, but --protocol released has prompts of its own, which its figures depend on. Leave "
+                f"out {flag}, or give --protocol sweet_rl."
+            )
 
     def begin(self, agent_prompt: str, max_turns: int) -> Callable[[Task], Environment]:
         """A function that makes the environment of a task."""

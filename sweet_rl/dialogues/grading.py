@@ -8,7 +8,7 @@ from itertools import islice
 
 from sweet_rl.dialogues.protocols import Grader
 from sweet_rl.runs.errors import UserError
-from sweet_rl.runs.records import Task, Trajectory
+from sweet_rl.runs.records import RELEASED, Task, Trajectory
 
 
 def grade_trajectories(trajectories: Iterable[Trajectory], grader: Grader) -> Iterator[Trajectory]:
@@ -23,7 +23,7 @@ def grade_trajectories(trajectories: Iterable[Trajectory], grader: Grader) -> It
         for trajectory in trajectories:
             waiting.append(trajectory)
             if trajectory.ending != "failed":
-                unanswered = trajectory.ending == "turn_limit" and trajectory.protocol != "released"
+                unanswered = trajectory.ending == "turn_limit" and trajectory.protocol != RELEASED
                 yield trajectory.task, None if unanswered else trajectory.answer
 
     def not_graded() -> Iterator[Trajectory]:

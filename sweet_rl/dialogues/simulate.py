@@ -12,7 +12,9 @@ from sweet_rl.dialogues.collect import CollectionSettings, Job, collect
 from sweet_rl.dialogues.domain import Domain
 from sweet_rl.dialogues.estimate import estimate
 from sweet_rl.dialogues.play import CandidateSelector, DialogueSetup, trajectory_id
+from sweet_rl.dialogues.released.departures import departures
 from sweet_rl.dialogues.simulated_human import HumanSettings
+from sweet_rl.dialogues.trained_on import other_protocol
 from sweet_rl.isolation.rendering.settings import BrowserSettings
 from sweet_rl.models.base import ChatModel, Sampling
 from sweet_rl.models.cache import CallCache
@@ -23,7 +25,7 @@ from sweet_rl.models.weights import model_input
 from sweet_rl.runs.cli import UNRECORDED, print_summary, to_settings
 from sweet_rl.runs.errors import NothingMade, UserError
 from sweet_rl.runs.paths import check_paths
-from sweet_rl.runs.records import Task, hash_rows, read_records, without_excluded
+from sweet_rl.runs.records import RELEASED, Task, hash_rows, read_records, without_excluded
 from sweet_rl.runs.run import Run, open_run
 from sweet_rl.runs.shards import shard_of
 from sweet_rl.runs.step import StepSettings, run_step
@@ -158,6 +160,7 @@ class Simulation:
         self.domain.check(tasks, input_path, self.players.env_model)
         jobs = shard_of(collection.jobs(tasks), step.shard)
         output = self._open(input_path, output_path, step)
+        self._print_protocol()
 
         async def play(run: Run) -> dict[str, Any]:
             summary = await self._play(run, jobs, cache)
@@ -170,6 +173,17 @@ class Simulation:
             return summary
 
         return run_step(output, play, self._show, may_be_empty=not jobs)  # with more shards than dialogues
+
+    def _print_protocol(self) -> None:
+        """Print what makes the figures of these dialogues incomparable, if anything does."""
+        domain = self.domain
+        if note := other_protocol(self.players.agent_model, domain.protocol):
+            print(note, flush=True)
+        if domain.protocol == RELEASED:
+            found = list(departures(domain, self.collection.max_turns, self.sampling, self.human))
+            found += [f"--agent_prefix {self.players.agent_prefix!r} (none)"] if self.players.agent_prefix else []
+            if found:
+                print(f"not as published, so not to be compared with published figures: {', '.join(found)}", flush=True)
 
     def _open(self, input_path: str, output_path: str, step: StepSettings) -> Run:
         """Open the output with everything that the dialogues depend on."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from dataclasses import dataclass
 from functools import partial
@@ -20,6 +21,8 @@ from sweet_rl.runs.paths import check_paths
 from sweet_rl.runs.records import TrajectoryFile
 from sweet_rl.runs.run import check_output
 from sweet_rl.runs.step import StepSettings
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,12 @@ def evaluate(
         check_output(path, step.overwrite)
     answers = read_answers(domain, dialogues)
     check_k(Counter(trajectory.task.id for trajectory in answers.light), wanted.k)
+    if len(protocols := {one.protocol for one in answers.light if one.protocol}) > 1:
+        logger.warning(
+            "%s: dialogues of the protocols %s, whose rewards cannot be compared",
+            dialogues.input_path,
+            " and ".join(sorted(protocols)),
+        )
     markup = texts.load()
     if data.pair_paths:
         check_texts(map(answers.whole, answers.light), markup)

@@ -95,13 +95,14 @@ def check_comparable(runs: Mapping[str, Sequence[GradedFile]], mix_humans: bool 
 
     Args:
         runs: The files of each run by its name, one per seed.
-        mix_humans: Whether the simulated humans may differ.
+        mix_humans: Whether the simulated humans and the protocols may differ.
 
     Raises:
-        UserError: two files have different tasks, were graded differently or had different humans; the message names
-            the difference.
+        UserError: two files have different tasks, were graded differently, or had different humans or protocols; the
+            message names the difference.
     """
     if not mix_humans:
+        _check_protocols(runs)
         _check_humans(runs)
     (first_name, first), *others = [(name, file) for name, files in runs.items() for file in files]
     tasks = {t.task.id: t.task for t in first.trajectories}
@@ -129,6 +130,20 @@ def check_comparable(runs: Mapping[str, Sequence[GradedFile]], mix_humans: bool 
             differences = "; ".join(f"{key}: {one} and {two}" for key, (one, two) in differing.items())
             raise UserError(f"{what} were graded differently ({differences}). Evaluate all in the same way.")
     return dict(first.grader)
+
+
+def _check_protocols(runs: Mapping[str, Sequence[GradedFile]]) -> None:
+    """Refuse runs of two protocols. Dialogues without a reply of the human are of no protocol."""
+    found: dict[str, str] = {}
+    for name, file in ((name, file) for name, files in runs.items() for file in files):
+        for protocol in {t.protocol for t in file.trajectories if t.protocol and t.human_label is not None}:
+            found.setdefault(protocol, f"{name!r} ({file.path})")
+    if len(found) > 1:
+        known = "; ".join(f"{protocol} in {where}" for protocol, where in sorted(found.items()))
+        raise UserError(
+            f"The dialogues were played under different protocols: {known}. Their figures cannot be compared: play all "
+            "runs under one (--protocol of simulate_interactions.py), or give --mix_humans."
+        )
 
 
 def _check_humans(runs: Mapping[str, Sequence[GradedFile]]) -> None:

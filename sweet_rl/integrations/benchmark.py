@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import cast
+from typing import Literal, cast
 
 from sweet_rl.dialogues.backend.environment import CodeGrading
 from sweet_rl.dialogues.frontend.environment import PageGrading
@@ -18,7 +18,7 @@ from sweet_rl.dialogues.mini.tasks import TEST_SEED, make_tasks
 from sweet_rl.dialogues.play import DialogueSetup, play
 from sweet_rl.dialogues.protocols import Grader
 from sweet_rl.dialogues.simulated_human import HumanSettings
-from sweet_rl.dialogues.task_types import load_domain
+from sweet_rl.dialogues.task_types import ProtocolSettings, load_domain
 from sweet_rl.isolation.rendering.renderer import PageRenderer
 from sweet_rl.models.base import ChatModel, Completion, Message, Sampling
 from sweet_rl.runs.cli import build
@@ -83,6 +83,8 @@ class Benchmark:
         human: Fields of `HumanSettings`.
         grading: Fields of `CodeGrading`, or of `PageGrading` in a domain that draws pages.
         seed: Random seed.
+        protocol: sweet_rl, or released, to compare with published figures (`task_types.ProtocolSettings`).
+        protocol_files: Folder with the files of the released protocol, for machines without a network.
 
     Raises:
         UserError: An unknown domain or setting, or a prompt that cannot be used.
@@ -97,9 +99,12 @@ class Benchmark:
     human: dict | None = None
     grading: dict | None = None
     seed: int = 0
+    protocol: Literal["sweet_rl", "released"] = "sweet_rl"
+    protocol_files: str | None = None
 
     def __post_init__(self) -> None:
-        self.domain = domain = load_domain(self.task_type)
+        protocol = ProtocolSettings(self.protocol, self.protocol_files)
+        self.domain = domain = load_domain(self.task_type, protocol)
         if self.scripted_human == "auto":
             self.scripted_human = next(iter(domain.scripted_humans)) if domain is MINI else None
         if self.scripted_human is not None and self.scripted_human not in domain.scripted_humans:
@@ -127,9 +132,9 @@ class Benchmark:
         self.domain.check(tasks, self.input_path or self.domain.name, self.scripted_human)
         return tasks
 
-    def opening(self, task: Task) -> str:
-        """The first message that the agent sees."""
-        return self._begin(task).observe()[0]["content"]
+    def opening(self, task: Task) -> list[Message]:
+        """The messages that the agent sees before its first turn."""
+        return self._begin(task).observe()
 
     async def play(
         self,
@@ -168,6 +173,7 @@ class Benchmark:
             human_identity=self._identity(name),
             on_cancel=on_cancel and (lambda trajectory: on_cancel(_ended_by_limit(trajectory))),
             source=self.domain.source,
+            protocol=self.domain.protocol,
         )
         trajectory = await play(task, sample, dialogue_setup)
         if trajectory.ending != "failed":

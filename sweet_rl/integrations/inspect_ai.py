@@ -9,13 +9,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from inspect_ai import Task, task
 from inspect_ai._util.error import PrerequisiteError  # what the command prints without a traceback; not public
 from inspect_ai._util.registry import registry_add, registry_info  # not public
 from inspect_ai.dataset import MemoryDataset, Sample
-from inspect_ai.model import ChatMessageUser, ContentImage, ContentText, GenerateConfig, ModelOutput, get_model
+from inspect_ai.model import (
+    ChatMessage,
+    ChatMessageAssistant,
+    ChatMessageSystem,
+    ChatMessageUser,
+    ContentImage,
+    ContentText,
+    GenerateConfig,
+    ModelOutput,
+    get_model,
+)
 from inspect_ai.model._model import active_model  # not public
 from inspect_ai.scorer import Score, Scorer, Target, mean, scorer, stderr
 from inspect_ai.solver import Generate, Solver, TaskState, solver
@@ -66,7 +77,7 @@ def domain(task_type: str, **settings: Any) -> Task:
     except UserError as error:
         raise PrerequisiteError(f"-T: {error}") from error
     samples = [
-        Sample(benchmark.opening(one), target=one.ground_truth, id=one.id, metadata={TASK: one.to_dict()})
+        Sample(as_sent(benchmark.opening(one)), target=one.ground_truth, id=one.id, metadata={TASK: one.to_dict()})
         for one in tasks
     ]
     sampling = benchmark.sampling
@@ -139,12 +150,11 @@ def benchmark_of(task_type: str, settings: dict[str, Any]) -> Benchmark:
 
 
 def agent_model(state: TaskState, generate: Generate) -> CalledModel:
-    """The model that is evaluated, which continues the messages of `state`."""
+    """The model that is evaluated. The messages of `state` are those that it is sent."""
 
     async def call(messages: list[Message], sampling: Sampling) -> Completion:
         try:
-            if len(messages) > 1:
-                state.messages.append(ChatMessageUser(content=messages[-1]["content"]))
+            state.messages = as_sent(messages)
             after = await generate(state, tool_calls="none", seed=sampling.seed % 2**31)
         except LimitExceededError as error:
             raise LimitReached(str(error)) from error
@@ -158,15 +168,6 @@ def human_model() -> CalledModel:
     model = get_model(role="human", required=True)
 
     async def call(messages: list[Message], sampling: Sampling) -> Completion:
-        (message,) = messages
-        content = message["content"]
-        if not isinstance(content, str):
-            content = [
-                ContentText(text=part["text"])
-                if part["type"] == "text"
-                else ContentImage(image=part["image_url"]["url"])
-                for part in content
-            ]
         config = GenerateConfig(
             temperature=sampling.temperature,
             top_p=sampling.top_p,
@@ -174,18 +175,34 @@ def human_model() -> CalledModel:
             seed=sampling.seed % 2**31,
         )
         try:
-            return completion_of(await model.generate([ChatMessageUser(content=content)], config=config))
+            return completion_of(await model.generate(as_sent(messages), config=config))
         except LimitExceededError as error:
             raise LimitReached(str(error)) from error
 
     return CalledModel(call, model.api.service_model_name())
 
 
+def as_sent(messages: Sequence[Message]) -> list[ChatMessage]:
+    """Messages in the form of inspect_ai; a content may be a list of texts and pictures, as servers take it."""
+    kinds = {"system": ChatMessageSystem, "user": ChatMessageUser, "assistant": ChatMessageAssistant}
+    return [kinds[message["role"]](content=_content(message["content"])) for message in messages]
+
+
+def _content(content: Any) -> Any:
+    if isinstance(content, str):
+        return content
+    return [
+        ContentText(text=part["text"]) if part["type"] == "text" else ContentImage(image=part["image_url"]["url"])
+        for part in content
+    ]
+
+
 def completion_of(output: ModelOutput) -> Completion:
     """A reply as `dialogues.play` takes it. Raises ModelError if there is none."""
     if output.empty or output.stop_reason in ("content_filter", "model_length"):
         reason = output.error or ("no choices" if output.empty else output.stop_reason)
-        raise ModelError("refused", f"{output.model} gave no reply: {reason}")
+        kind = "context" if output.stop_reason == "model_length" else "refused"
+        raise ModelError(kind, f"{output.model} gave no reply: {reason}")
     usage = output.usage
     tokens = (usage.input_tokens, usage.output_tokens) if usage else (0, 0)
     reason = "length" if output.stop_reason == "max_tokens" else "stop"

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator
 from contextlib import AsyncExitStack
 from functools import cached_property
 from itertools import count
-from typing import Any
+from typing import Any, Literal
 
 import verifiers.v1 as vf
 from openai import AsyncOpenAI
@@ -102,6 +102,9 @@ class ColBenchConfig(vf.TasksetConfig):
     human: dict[str, Any] = Field(default_factory=dict)
     """How a model plays the human: temperature, max_tokens, max_chars, retry_leaks."""
     seed: int = 0
+    protocol: Literal["sweet_rl", "released"] = "sweet_rl"
+    """released: ColBench as its authors published it, to compare with published figures."""
+    protocol_files: str | None = None
 
 
 class ColBench(vf.Taskset[ColBenchTask, ColBenchConfig]):
@@ -120,6 +123,8 @@ class ColBench(vf.Taskset[ColBenchTask, ColBenchConfig]):
             config.human,
             config.task.grading,
             config.seed,
+            config.protocol,
+            config.protocol_files,
         )
 
     def load(self) -> Iterator[ColBenchTask]:

@@ -88,7 +88,7 @@ def turns_of(trajectory: Trajectory, model: ChatModel) -> list[TurnCandidates]:
         if message["role"] != "assistant":
             continue
         number = len(turns)
-        before = trajectory.dialogue_history[:place]
+        before = trajectory.seen(place)
         prompt: str | list[Part]
         tokenizer: str | None
         if trajectory.parts is None and message.get("input"):

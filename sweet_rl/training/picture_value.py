@@ -103,7 +103,7 @@ def encode_picture_pairs(
 def _parts(trajectory: Trajectory, form: VisionFormat) -> list:
     history = trajectory.dialogue_history
     last = max(i for i, message in enumerate(history) if message["role"] == "assistant")
-    return form.chat.dialogue(history[: last + 1], trajectory.tokenizer)
+    return form.chat.dialogue(trajectory.seen(last + 1), trajectory.tokenizer)
 
 
 def picture_objective(examples: PictureExamples, how: ValueSettings, form: VisionFormat) -> Objective:

@@ -18,6 +18,7 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sweet_rl.dialogues.task_types import ProtocolSettings, load_domain
 from sweet_rl.models.settings import ModelSettings
 from sweet_rl.runs.cli import build, parse_flags, read_config
 from sweet_rl.runs.errors import NothingMade, UserError, extras_named, first_line
@@ -86,15 +87,20 @@ class Training:
     pictures: bool
 
 
-def preflight(settings: PreflightSettings) -> None:
+def preflight(settings: PreflightSettings, protocol: ProtocolSettings | None = None, task_type: str = "code") -> None:
     """Print a line `ok: ...` or `FAILED: ...` for each check.
+
+    Args:
+        settings: What the run will do.
+        protocol: Protocol of its dialogues; by default the package's own.
+        task_type: Domain of its dialogues.
 
     Raises:
         NothingMade: A check failed, so that the run would too.
         UserError: A setting is wrong.
     """
     failed = 0
-    for what, check in Preflight(settings).checks():
+    for what, check in Preflight(settings, protocol, task_type).checks():
         try:
             with extras_named():
                 line = f"ok: {what}: {check()}"
@@ -112,8 +118,10 @@ class Preflight:
     Raises UserError for a setting that is wrong.
     """
 
-    def __init__(self, settings: PreflightSettings) -> None:
-        self.settings = settings
+    def __init__(
+        self, settings: PreflightSettings, protocol: ProtocolSettings | None = None, task_type: str = "code"
+    ) -> None:
+        self.settings, self.protocol, self.task_type = settings, protocol, task_type
         self.trainings = [read_training(path, settings.train_flags) for path in settings.trainings]
         self.gpus, self.free = 0, 0  # GPUs that torch can use, and the free bytes of the fullest one
         self.shapes: dict[str, ModelShape] = {}
@@ -123,6 +131,8 @@ class Preflight:
         """(what is checked, check) in order. A check is made before the next one is asked for."""
         settings = self.settings
         yield "versions", self.versions
+        if self.protocol is not None:
+            yield "protocol", self.check_protocol
         yield "GPUs", self.check_gpus
         human = None if settings.hostname else settings.env_model
         for name in dict.fromkeys((settings.agent_model, settings.critic_model, human)):
@@ -153,6 +163,10 @@ class Preflight:
         if wrong := list(misfits(found)):
             raise UserError(f"{'; '.join(wrong)}. {INSTALL}.")
         return ", ".join(f"{name} {number}" for name, number in found.items())
+
+    def check_protocol(self) -> str:
+        """Load the prompts of the dialogues, which may have to be downloaded."""
+        return f"the prompts of the {load_domain(self.task_type, self.protocol).protocol} protocol are here"
 
     def check_gpus(self) -> str:
         """The GPUs that torch can use, against those of the driver and the processes of a training."""

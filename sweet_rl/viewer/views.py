@@ -9,7 +9,7 @@ from typing import Any
 from sweet_rl.dialogues.backend.extract_code import code_candidates, function_name
 from sweet_rl.method.turn_pairs import halves
 from sweet_rl.models.texts.chat import parts_text
-from sweet_rl.runs.records import Part, PreferencePair, Task, Trajectory, TurnCandidates
+from sweet_rl.runs.records import RELEASED, Part, PreferencePair, Task, Trajectory, TurnCandidates
 from sweet_rl.viewer.messages import messages_of
 
 TITLE = 160  # characters
@@ -101,7 +101,7 @@ def _test(name: str, call: str, result: dict) -> dict:
 def answer_code(trajectory: Trajectory) -> str | None:
     """The code in the answer that the grader runs; the whole answer if it holds no code; None without an answer."""
     answer = trajectory.answer
-    if trajectory.ending == "turn_limit" or answer is None:
+    if answer is None or (trajectory.ending == "turn_limit" and trajectory.protocol != RELEASED):
         return None
     if len(answer) > LONGEST_CODE:
         return answer

@@ -82,6 +82,16 @@ def test_the_stronger_agent_of_table_4_learns_from_the_weaker_ones_dialogues(mon
     assert graded["input_path"] == parsed(paper()["seed0/trajectories.jsonl"], monkeypatch)["output_path"]
 
 
+def test_dialogues_follow_the_published_protocol_but_the_single_turn_which_has_a_prompt_of_its_own(tmp_path):
+    for steps, protocol in ((paper(), "released"), (planned(tmp_path, WORLD="paper", PROTOCOL="sweet_rl"), "sweet_rl")):
+        played = {name: words for name, words in steps.items() if "--protocol" in words}
+        assert len(played) > 20
+        for name, words in played.items():
+            assert words[words.index("--protocol") + 1] == ("sweet_rl" if "single_turn" in name else protocol), name
+        graded = [words for words in steps.values() if any(word.endswith("evaluate_code.py") for word in words)]
+        assert {"--paper_grader" in words for words in graded} == {protocol == "released"}
+
+
 def test_training_flags_make_every_training_one_of_an_adapter(tmp_path, monkeypatch):
     flags = "--lora_rank 16 --learning_rate 5e-6 --zero_stage none"
     steps = planned(tmp_path, WORLD="paper", HUMAN_SERVER="n1:8000", LAUNCH="python", TRAIN_FLAGS=flags)

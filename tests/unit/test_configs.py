@@ -52,7 +52,7 @@ FRONTEND = {
 }
 CHECKPOINTS = {"save_minutes", "save_epochs"}  # ours, of every training
 OURS = {  # settings of frontend files that the paper does not give
-    "collection": {"env_max_tokens"}, "evaluation": {"env_max_tokens"}, "value_critic": {"max_pixels"},
+    "value_critic": {"max_pixels"},
     "rejection_fine_tuning": {"min_reward"},
 }  # fmt: skip
 FIGURES = {

@@ -19,6 +19,6 @@ def test_the_package_openai_is_the_only_way_over_http_to_a_language_model():
         assert users.pop(name) == {"openai", "aiohttp"}  # aiohttp for the errors of openai's transport
     assert users.pop("dialogues/mini/human_server.py") == {"aiohttp"}  # it is a server
     assert users.pop("dialogues/frontend/encoders.py") == {"urllib.request"}  # whether the hub answers
-    assert users.pop("dialogues/released/files.py") == {"urllib.request"}  # the texts of the protocol
+    assert users.pop("dialogues/released/files.py") == {"urllib.request"}  # the prompts of a protocol
     others = {name: found - {"openai"} for name, found in users.items() if not name.startswith("isolation/rendering/")}
     assert {name: found for name, found in others.items() if found} == {}

@@ -82,6 +82,7 @@ DOMAIN = Domain(
     human_prompt="html_user.txt",
     human_prompt_values=PROMPT_VALUES,
     max_reply_chars=1000,
+    max_reply_tokens=512,
     grader=make_grader,
     check_tasks=check_tasks,
     draws_pages=True,

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from sweet_rl.dialogues.backend.environment import DOMAIN
 from sweet_rl.dialogues.domain import Domain
+from sweet_rl.dialogues.leaks import gives_away
 from sweet_rl.dialogues.protocols import HumanReply
 from sweet_rl.dialogues.released.environment import ReleasedEnvironment
 from sweet_rl.dialogues.released.files import BACKEND_AGENT, BACKEND_HUMAN, protocol_text
@@ -30,7 +31,12 @@ class ReleasedCodeHuman(ReleasedHuman):
             hidden_information=task.ground_truth,
             dialogue_history=dialogue_text(dialogue),
         )
-        return await self.ask([{"role": "system", "content": SYSTEM}, {"role": "user", "content": prompt}], seed)
+        shown = "\n".join(message["content"] for message in dialogue)
+        return await self.ask(
+            [{"role": "system", "content": SYSTEM}, {"role": "user", "content": prompt}],
+            seed,
+            lambda text: gives_away(text, task.ground_truth, shown),
+        )
 
 
 def dialogue_text(dialogue: list[Message]) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from sweet_rl.dialogues.answer_environment import ANSWER_MARKER
 from sweet_rl.models.base import Completion
-from sweet_rl.runs.records import Ending, Message, Task
+from sweet_rl.runs.records import Ending, Message, Task, as_shown
 
 OUTPUT_MARKER = "OUTPUT:"
 
@@ -44,7 +44,7 @@ class ReleasedEnvironment:
 
     def observe(self) -> list[Message]:
         """The messages as the agent sees them: of an earlier reply only what was shown of it."""
-        return [*map(_as_shown, self.dialogue[:-1]), self.dialogue[-1]]
+        return as_shown(self.dialogue)
 
     def step(self, completion: Completion, prompt_text: str | None = None) -> None:
         """Add the agent's message. Raises ValueError if the dialogue has ended."""
@@ -86,9 +86,3 @@ def shown_and_sampled(text: str) -> tuple[str, str]:
     if len(pieces) == 1:
         return text, text
     return pieces[1], OUTPUT_MARKER.join(pieces[:2])
-
-
-def _as_shown(message: Message) -> Message:
-    if message["role"] != "assistant" or message["content"] == message.get("output"):
-        return message
-    return {"role": "assistant", "content": message["content"]}

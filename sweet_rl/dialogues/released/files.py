@@ -32,7 +32,8 @@ class ProtocolFile:
 
     Attributes:
         path: Path of the file in the repository.
-        sha256: Hash of its bytes, in hex; None if it is fixed by the commit alone.
+        sha256: Hash of its bytes, in hex; None if it is fixed by the commit alone. A copy that was changed since it was
+            fetched is refused in both cases.
     """
 
     path: str
@@ -81,11 +82,15 @@ def protocol_text(file: ProtocolFile, folder: str | None = None) -> str:
         return _checked(content, file, str(path))
     copy = cache_folder() / file.path
     if copy.is_file():
-        return _checked(copy.read_bytes(), file, str(copy))
-    print(f"{LICENCE} {file.path} is downloaded to {copy}.", flush=True)
+        return _checked(copy.read_bytes(), _as_first_fetched(file), str(copy))
+    if not cache_folder().exists():
+        print(LICENCE)
+    print(f"{file.path} is downloaded to {copy}.", flush=True)
     content = _download(file)
     text = _checked(content, file, _address(file))
     copy.parent.mkdir(parents=True, exist_ok=True)
+    if file.sha256 is None:
+        _first_hash(file).write_text(hashlib.sha256(content).hexdigest())
     partial = copy.with_name(f"{copy.name}.{os.getpid()}.partial")
     partial.write_bytes(content)
     partial.replace(copy)
@@ -118,6 +123,16 @@ def text_values(source: str, function: str) -> list[str]:
             ]
             return [str(value.value) for value in sorted(found, key=lambda one: (one.lineno, one.col_offset))]
     raise ValueError(f"there is no function {function}")
+
+
+def _first_hash(file: ProtocolFile) -> Path:
+    """The file with the hash that a file without one of its own had when it was first fetched."""
+    return cache_folder() / f"{file.path}.sha256"
+
+
+def _as_first_fetched(file: ProtocolFile) -> ProtocolFile:
+    found = _first_hash(file)
+    return ProtocolFile(file.path, found.read_text().strip()) if file.sha256 is None and found.is_file() else file
 
 
 def _address(file: ProtocolFile) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 from sweet_rl.dialogues.domain import Domain
 from sweet_rl.dialogues.frontend.environment import DOMAIN
 from sweet_rl.dialogues.frontend.websight import with_fixed_pictures
+from sweet_rl.dialogues.leaks import holds_markup
 from sweet_rl.dialogues.protocols import HumanReply
 from sweet_rl.dialogues.released.environment import ReleasedEnvironment
 from sweet_rl.dialogues.released.files import (
@@ -79,7 +80,7 @@ class ReleasedPageHuman(ReleasedHuman):
         else:
             parts.append(_text(without))
         parts += [_text(last), self._picture(reference.png)]
-        return await self.ask([{"role": "user", "content": parts}], seed)
+        return await self.ask([{"role": "user", "content": parts}], seed, holds_markup)
 
     def _picture(self, png: bytes) -> dict[str, Any]:
         kind = "image/jpeg" if "gpt" in getattr(self.model, "model", "").lower() else "image"

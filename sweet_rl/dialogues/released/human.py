@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 from sweet_rl.dialogues.protocols import HumanReply
 from sweet_rl.models.base import ChatModel, ModelError, Sampling
 
+logger = logging.getLogger(__name__)
 NO_RESPONSE = "No response."
 MAX_REPLY_TOKENS = 4096
-BAD_REQUEST = ("refused", "context", "filtered")  # kinds of errors of a server that refuses a request as bad
+BAD_REQUEST = 400
 
 
 @dataclass
@@ -23,7 +26,7 @@ class ReleasedHuman:
         max_chars: Number of characters at which a reply is cut, in the middle of a word if need be.
         temperature: Temperature of the replies; 0 is greedy.
         max_tokens: Largest number of tokens of one reply.
-        retry_leaks: Without effect: this human's replies are never asked for again.
+        retry_leaks: Without effect: a reply that gives the reference solution away is counted and passes.
     """
 
     model: ChatModel
@@ -32,15 +35,29 @@ class ReleasedHuman:
     temperature: float = 0.0
     max_tokens: int = MAX_REPLY_TOKENS
     retry_leaks: bool = False
+    _warned: bool = field(default=False, init=False)
 
-    async def ask(self, messages: list[Any], seed: int) -> HumanReply:
-        """The model's reply to the messages; NO_RESPONSE if its server refuses them as a bad request."""
+    async def ask(self, messages: list[Any], seed: int, gives_away: Callable[[str], bool]) -> HumanReply:
+        """The model's reply to the messages; NO_RESPONSE if its server refuses them as a bad request.
+
+        Args:
+            messages: The whole request.
+            seed: Random seed.
+            gives_away: Function that says whether a reply gives the reference solution away.
+
+        Raises:
+            ModelError: There is no reply for another reason.
+        """
         sampling = Sampling(temperature=self.temperature, max_tokens=self.max_tokens, seed=seed)
         try:
             (completion,) = await self.model.complete(messages, sampling)
         except ModelError as error:
-            if error.kind not in BAD_REQUEST:
+            status = getattr(error.__cause__, "status_code", None)
+            if status != BAD_REQUEST and not (status is None and error.kind == "context"):  # a model in this process
                 raise
+            if not self._warned:
+                self._warned = True
+                logger.warning("human: the reply to a bad request is %r, as published: %s", NO_RESPONSE, error)
             return HumanReply(NO_RESPONSE)
         text = completion.text[: self.max_chars]
-        return HumanReply(text, 0, completion.prompt_tokens, completion.completion_tokens)
+        return HumanReply(text, int(gives_away(text)), completion.prompt_tokens, completion.completion_tokens)

@@ -70,6 +70,7 @@ class ChatFormat:
             )
         self._template = _dated(tokenizer.get_chat_template(), self.name)
         self._rendered = lru_cache(maxsize=_CACHED)(self._render)
+        self._written = lru_cache(maxsize=_CACHED)(self._write)
         self._ids_of = lru_cache(maxsize=_CACHED)(self._tokenize)
         ids = tokenizer.get_vocab()
         self.fingerprint = hashlib.sha256(json.dumps(sorted(ids.items())).encode()).hexdigest()[:16]
@@ -125,7 +126,8 @@ class ChatFormat:
 
         Args:
             messages: Messages {role, content}; those of the assistant also with output (as sampled; default: content),
-                token_ids (with the EOS, if one was produced) and finish_reason.
+                token_ids (with the EOS, if one was produced) and finish_reason. One that is `templated` is written as
+                the template writes its content, which it may trim.
             tokenizer: Fingerprint of the tokenizer of the token_ids. If it is not this one, they are left out and
                 the text is tokenised.
         """
@@ -136,7 +138,7 @@ class ChatFormat:
         for start, end in zip([None, *ends], [*ends, len(messages)], strict=True):
             glue = self._glue(messages[:end])
             if start is not None:
-                turn, produced = self._turn(messages[start], tokenizer)
+                turn, produced = self._turn(self._as_written(messages, start), tokenizer)
                 parts.append(turn)
                 glue = self._without_marker(glue) if produced == self.eos_text else glue
             elif self.bos_text:
@@ -212,6 +214,28 @@ class ChatFormat:
         if ending:
             cut["plain"] = True
         return cut, ""
+
+    def _as_written(self, messages: Sequence[Mapping[str, Any]], place: int) -> Mapping[str, Any]:
+        """The assistant's message at `place`, with the content that the template writes of it if it is `templated`."""
+        message = messages[place]
+        if not message.get("templated"):
+            return message
+        written = self._written(tuple((m["role"], m["content"]) for m in messages[: place + 2]), place)
+        return message if written == message["content"] else {"role": "assistant", "content": written}
+
+    def _write(self, messages: tuple[tuple[str, str], ...], place: int) -> str:
+        rows = [
+            {"role": role, "content": _TURN if role == "assistant" else self._markup.sub(_fence, content)}
+            for role, content in messages
+        ]
+        pieces = self._apply(rows, add_generation_prompt=True).split(_TURN)
+        number = sum(role == "assistant" for role, _ in messages[:place])
+        before, after = (_TURN.join(some) for some in (pieces[: number + 1], pieces[number + 1 :]))
+        content = messages[place][1]
+        rows[place]["content"] = content
+        whole = self._apply(rows, add_generation_prompt=True)
+        fits = whole.startswith(before) and whole.endswith(after) and len(whole) >= len(before) + len(after)
+        return whole[len(before) : len(whole) - len(after)] if fits else content
 
     def _glue(self, messages: Sequence[Mapping[str, Any]]) -> str:
         """The markup from the end of the assistant's last turn (or from the start) to the next reply."""

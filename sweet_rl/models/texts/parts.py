@@ -48,7 +48,7 @@ def trajectory_parts(trajectory: Trajectory, texts: TextMarkup) -> list[Part]:
         row: Mapping[str, Any] = trajectory.dialogue_history[last]
         return parts_from_text(row["input"] + row["output"], markup)
     if texts.chat is not None:
-        return texts.chat.dialogue(trajectory.dialogue_history[: last + 1], trajectory.tokenizer)
+        return texts.chat.dialogue(trajectory.seen(last + 1), trajectory.tokenizer)
     raise UserError(
         f"The trajectory {trajectory.id} carries no parts, so the agent's own text is not known: give "
         "--tokenizer (the agent's model), or for released files --response_template and --eos_text."

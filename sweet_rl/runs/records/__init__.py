@@ -17,6 +17,7 @@ from sweet_rl.runs.records.files import holds_pairs, parse_row, read_records, sc
 from sweet_rl.runs.records.ids import content_id, hash_rows, seed_for
 from sweet_rl.runs.records.record_file import Place, RecordFile, TrajectoryFile
 from sweet_rl.runs.records.schema import (
+    RELEASED,
     Ending,
     Message,
     Part,
@@ -24,11 +25,12 @@ from sweet_rl.runs.records.schema import (
     Task,
     Trajectory,
     TurnCandidates,
+    as_shown,
     human_label,
 )
 
 __all__ = [
-    "Ending", "Message", "Part", "Place", "PreferencePair", "RecordFile", "Task", "Trajectory",
-    "TrajectoryFile", "TurnCandidates", "content_id", "hash_rows", "holds_pairs", "human_label", "parse_row",
-    "read_records", "scan_records", "scan_rows", "seed_for", "without_excluded",
+    "RELEASED", "Ending", "Message", "Part", "Place", "PreferencePair", "RecordFile", "Task", "Trajectory",
+    "TrajectoryFile", "TurnCandidates", "as_shown", "content_id", "hash_rows", "holds_pairs", "human_label",
+    "parse_row", "read_records", "scan_records", "scan_rows", "seed_for", "without_excluded",
 ]  # fmt: skip

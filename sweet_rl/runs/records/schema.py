@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypedDict, get_args
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
 Role = Literal["system", "user", "assistant"]
 Ending = Literal["answered", "turn_limit", "failed"]
+RELEASED = "released"
+"""Name of the published protocol, in which the agent sees of its earlier replies what the human saw."""
 
 
 class _Part(TypedDict):
@@ -40,7 +43,7 @@ class Message(_Message, total=False):
 
     `input` is the prompt of a turn of the agent as text, `output` the turn as sampled, `token_ids` its ids with the EOS
     if one was produced, `logprobs` the log-probs with which these were sampled, `oracle` the opinion of the domain's
-    oracle on that turn.
+    oracle on that turn. `templated` says that the chat template may change the content, as it trims that of Llama 3.
     """
 
     input: str
@@ -49,6 +52,20 @@ class Message(_Message, total=False):
     logprobs: list[float] | None
     finish_reason: str | None
     oracle: str | None
+    templated: bool
+
+
+def as_shown(messages: Sequence[Message]) -> list[Message]:
+    """The messages as the agent of the released protocol sees them: of its earlier replies, their `content`."""
+    return [*map(_shown, messages[:-1]), *messages[-1:]]
+
+
+def _shown(message: Message) -> Message:
+    if message["role"] != "assistant":
+        return message
+    if message["content"] == message.get("output"):
+        return {**message, "templated": True}
+    return {"role": "assistant", "content": message["content"], "templated": True}
 
 
 class Failure(TypedDict, total=False):
@@ -164,8 +181,10 @@ class Trajectory(_Record):
     @classmethod
     def from_dict(cls, row: dict, where: str = "a trajectory") -> Self:
         """As `_Record.from_dict`; raises RecordError also for a reward outside of [0, 1], and for a message with more
-        or fewer log-probs than token ids."""
+        or fewer log-probs than token ids. A released row, which does not name its protocol, gets it."""
         record = super().from_dict(row, where)
+        if record.protocol is None and record.ending is None and _has_instructions_apart(record):
+            record.protocol = RELEASED
         if record.reward is not None and not 0 <= record.reward <= 1:
             refuse(where, "reward", record.reward, "a number from 0 to 1")
         for number, message in enumerate(record.dialogue_history):
@@ -190,6 +209,11 @@ class Trajectory(_Record):
             extra={},
         )
 
+    def seen(self, count: int) -> list[Message]:
+        """The first `count` messages as the agent saw them; a reply that is the last of them as it was sampled."""
+        messages = self.dialogue_history[:count]
+        return as_shown(messages) if self.protocol == RELEASED else messages
+
     @property
     def is_graded(self) -> bool:
         """Whether the dialogue has a reward that counts: it did not fail and its task can be graded."""
@@ -207,6 +231,15 @@ class Trajectory(_Record):
         if ("assistant", "user") not in zip(roles, roles[1:], strict=False):
             return None
         return human_label(self.human)
+
+
+def _has_instructions_apart(trajectory: Trajectory) -> bool:
+    """Whether the dialogue begins with the bare description, and the agent's prompt has a system message before it."""
+    history, description = trajectory.dialogue_history, trajectory.task.problem_description
+    if not history or history[0]["role"] != "user" or history[0]["content"] != description:
+        return False
+    prompt = next((message.get("input") for message in history if message["role"] == "assistant"), None)
+    return isinstance(prompt, str) and "system" in prompt.partition(description.strip())[0]
 
 
 def human_label(human: dict[str, str] | None) -> str:

@@ -26,7 +26,7 @@ function dialogueView(view) {
   const credited = view.messages.some((message) => message.credit && message.credit.tokens) || view.messages.some((m) => (m.candidates || []).some((c) => c.credit));
   const chat = el("section", { class: "chat", "aria-label": "Dialogue" }, view.messages.map((message) => messageView(message, view)));
   if (view.failure) chat.append(el("div", { class: "failure", role: "note" }, el("b", {}, `The dialogue failed: ${view.failure.kind || "unknown"}`), view.failure.side ? ` (${view.failure.side})` : "", el("p", {}, plainText(String(view.failure.message || "")))));
-  else if (view.ending === "turn_limit") chat.append(el("p", { class: "end-note" }, "The turns were over before there was an answer."));
+  else if (view.ending === "turn_limit" && !view.answer) chat.append(el("p", { class: "end-note" }, "The turns were over before there was an answer."));
   const toggle = credited ? button(state.tokens ? "Tokens: shown" : "Tokens: hidden", () => toggleTokens(), { id: "token-button", "aria-pressed": String(state.tokens) }) : null;
   const evidence = el("div", { class: "evidence" }, testsSection(view), answerSection(view), hiddenSection(view), truthSection(view), fieldsSection(view));
   const strip = creditStrip(view.messages);

@@ -22,7 +22,7 @@ function messageView(message, view, options = {}) {
 }
 
 function messageBody(message, view) {
-  if (message.role === "hint" || (message.role === "user" && message.text.length > LONG_OPENING && view.messages && view.messages[0] === message)) {
+  if (message.role === "hint" || (message.role !== "assistant" && message.text.length > LONG_OPENING && view.messages && view.messages[0] === message)) {
     return [fold(message.role === "hint" ? "Show" : "Instructions", () => blocks(message.text), false, "fold-opening"), message.role === "hint" ? null : el("p", { class: "quiet prose", dir: "auto" }, message.text.slice(0, 240) + "…")];
   }
   if (!message.text.trim()) return [el("p", { class: "quiet" }, message.text ? "(only spaces)" : "(nothing)")];

@@ -10,7 +10,7 @@ function agentView(view, name, chosen) {
   const strip = creditStrip(view.messages), turns = [...chat.querySelectorAll(".m-agent")];
   if (strip) strip.querySelectorAll("button").forEach((bar, turn) => bar.addEventListener("click", () => { turns[turn].scrollIntoView({ block: "center" }); turns[turn].focus({ preventScroll: true }); }));
   if (view.failure) chat.append(el("div", { class: "failure", role: "note" }, "The dialogue failed: ", plainText(String(view.failure.kind || "unknown"))));
-  if (view.ending === "turn_limit") chat.append(el("p", { class: "end-note" }, "The turns were over before there was an answer."));
+  if (view.ending === "turn_limit" && !view.answer) chat.append(el("p", { class: "end-note" }, "The turns were over before there was an answer."));
   const folds = [[testsSection(view), "Unit tests"], [answerSection(view), "Answer beside the reference solution"]].filter(([part]) => part);
   for (const [part] of folds) part.removeAttribute("id"); // each agent has one
   return el("section", { class: `agent ${chosen ? "chosen" : ""}`, "aria-label": name },

@@ -182,6 +182,22 @@ def test_a_try_on_a_few_tasks_takes_as_many_for_training_grading_and_the_test(tm
     assert limited == ["evaluate_code.py", *4 * ["simulate_interactions.py"]]
 
 
+@pytest.mark.parametrize("name", ["run_backend", "run_frontend"])
+def test_the_recipes_of_the_paper_follow_the_published_protocol_unless_another_one_is_wanted(name, tmp_path):
+    for variables, flags in (
+        ({"PROTOCOL_FILES": "files"}, f"--protocol released --protocol_files {tmp_path}/released/files"),
+        ({"PROTOCOL": "sweet_rl"}, "--protocol sweet_rl"),
+    ):
+        recipe = Recipe(tmp_path / variables.get("PROTOCOL", "released"), name)  # paths are seen from this folder
+        code, _, errors = recipe.run(HUMAN_SERVER="n:1", **variables)
+        assert code == 0, errors
+        played = [command for script, _, command in recipe.everything() if script.startswith(("simulate", "preflight"))]
+        graded = [command for script, _, command in recipe.events() if script.startswith("evaluate")]
+        assert len(played) == 6 and len(graded) == 5
+        assert all(flags in command for command in played), played[0]
+        assert {"--paper_grader" in command for command in graded} == {"PROTOCOL" not in variables}
+
+
 def test_the_server_is_not_started_for_dialogues_that_are_complete(tmp_path):
     recipe = Recipe(tmp_path)
     recipe.out.mkdir()

@@ -3,37 +3,24 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 
 import pytest
 
 from sweet_rl.dialogues.released import backend, frontend
-from sweet_rl.dialogues.released.files import ProtocolFile
 from sweet_rl.runs.records import Task
 from tests.support.api_server import MODEL, ApiServer, chat_reply, refusal
 from tests.support.browsers import renderer_or_skip
 from tests.support.command_line import call, read_rows, write_rows
+from tests.support.protocol_files import AGENT, BACKEND, protocol_files
 
-AGENT = "Ask about the function.\n{dialogue_history}\n"
-HUMAN = "It is {problem_description}; you wrote {hidden_information}.\n\n{dialogue_history}"
 TASK = Task("a fee", "def fee(w): return 2 * w", {"test1": "fee(1)", "test2": "fee(4)"})
 ANSWER = "I WANT TO ANSWER:\ndef fee(w): return 2 * w\nI WANT TO ANSWER: sure"
-
-
-def files(folder, monkeypatch, module, **texts: tuple[str, str]) -> str:
-    """Write the files of a protocol whose hashes `module` then has. Texts by the constant's name: (path, text)."""
-    for name, (path, text) in texts.items():
-        place = folder / "files" / path
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(text)
-        monkeypatch.setattr(module, name, ProtocolFile(path, hashlib.sha256(text.encode()).hexdigest()))
-    return str(folder / "files")
 
 
 @pytest.fixture
 def play(tmp_path, monkeypatch):
     """Plays one dialogue of the backend; returns its row, and the requests of both sides."""
-    folder = files(tmp_path, monkeypatch, backend, BACKEND_AGENT=("a.txt", AGENT), BACKEND_HUMAN=("h.txt", HUMAN))
+    folder = protocol_files(tmp_path, monkeypatch, backend, BACKEND)
     write_rows(tmp_path / "tasks.jsonl", [TASK.to_dict()])
 
     def run(agent, human) -> tuple[dict, list[dict], list[dict]]:
@@ -119,9 +106,42 @@ def test_the_tenth_reply_is_graded_without_a_marker(play, tmp_path):
     assert (row["ending"], row["reward"], row["protocol"]) == ("turn_limit", 1.0, "released")
 
 
-def test_a_leak_is_not_asked_for_again(play):
-    _, agent, human = play(lambda turn: "q" if turn == 1 else ANSWER, lambda turn: TASK.ground_truth)
+def test_a_leak_is_counted_and_not_asked_for_again(play):
+    row, agent, human = play(lambda turn: "q" if turn == 1 else ANSWER, lambda turn: TASK.ground_truth)
     assert len(human) == 1 and agent[1]["messages"][-1] == user(TASK.ground_truth)
+    assert row["leaks"] == 1
+
+
+@pytest.mark.parametrize("flag", ["agent_prompt_path", "user_prompt_path"])
+def test_other_prompts_are_refused(flag, tmp_path, monkeypatch):
+    folder = protocol_files(tmp_path, monkeypatch, backend, BACKEND)
+    write_rows(tmp_path / "tasks.jsonl", [TASK.to_dict()])
+    done = call(
+        "simulate_interactions.py", protocol="released", protocol_files=folder, agent_model=MODEL, env_model=MODEL,
+        agent_hostname="localhost:1", hostname="localhost:1", input_path=tmp_path / "tasks.jsonl",
+        output_path=tmp_path / "out.jsonl", **{flag: "mini_agent.txt"},
+    )  # fmt: skip
+    assert done.code != 0 and f"Leave out --{flag}, or give --protocol sweet_rl" in done.err
+
+
+def test_settings_that_are_not_the_published_ones_are_named(tmp_path, monkeypatch):
+    folder = protocol_files(tmp_path, monkeypatch, backend, BACKEND)
+    write_rows(tmp_path / "tasks.jsonl", [TASK.to_dict()])
+    for number, (flags, line) in enumerate(
+        (
+            ({}, None),
+            ({"env_max_chars": 400, "temperature": 1.0}, None),
+            ({"max_turns": 5, "env_max_tokens": 256}, "--max_turns 5 (10), --env_max_tokens 256 (4096)"),
+        )
+    ):
+        with ApiServer(lambda body: chat_reply(ANSWER)) as server:
+            done = call(
+                "simulate_interactions.py", protocol="released", protocol_files=folder, agent_model=MODEL,
+                env_model=MODEL, agent_hostname=server.url, hostname=server.url,
+                input_path=tmp_path / "tasks.jsonl", output_path=tmp_path / f"{number}.jsonl", **flags,
+            )  # fmt: skip
+        assert done.code == 0, done.err
+        assert ("not as published" in done.out) == (line is not None) and (line or "") in done.out
 
 
 def test_other_domains_have_no_released_protocol(tmp_path):
@@ -151,7 +171,7 @@ def test_every_message_of_a_dialogue_about_a_page(tmp_path, monkeypatch):
         "FRONTEND_AGENT": ("a.txt", "Draw it."), "FRONTEND_HUMAN": ("h.txt", "Compare {the} two."),
         "FRONTEND_SENTENCES": ("env.py", SENTENCES),
     }  # fmt: skip
-    folder = files(tmp_path, monkeypatch, frontend, **texts)
+    folder = protocol_files(tmp_path, monkeypatch, frontend, texts)
     write_rows(tmp_path / "tasks.jsonl", [Task("a red page", REFERENCE).to_dict()])
     said = ["Which color?", f"Like this? {PAGE} or <html></html>", "I WANT TO ANSWER: done"]
     with renderer_or_skip() as renderer:

@@ -1,5 +1,7 @@
 """The page in a real browser: lists, filters, keys, links, differences, hover, comparison, themes, no request."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.support.command_line import write_rows
@@ -126,6 +128,20 @@ def test_a_failed_dialogue_says_what_failed(window, dialogues):
     window.open(f"{dialogues}#d={graded()[-1].id}")
     assert "the server gave out" in window.texts(".failure")[0]
     assert "failed, not graded" in window.texts(".facts")[0]
+
+
+def test_only_a_dialogue_without_an_answer_says_that_its_turns_were_over(window, tmp_path, page):
+    chosen = next(t for t in graded() if t.ending == "answered")
+    ended = replace(chosen, ending="turn_limit")
+    ours = replace(ended, id="ours-0", answer=None)
+    released = replace(ended, id="released-0", protocol="released")
+    released.dialogue_history = [{"role": "system", "content": "Ask. " * 1000}, *chosen.dialogue_history]
+    address = page(write_rows(tmp_path / "graded.jsonl", [ours.to_dict(), released.to_dict()]))
+    for one, notes, systems in ((ours, 1, 0), (released, 0, 1)):
+        window.open(f"{address}#d={one.id}")
+        assert len(window.all(".end-note")) == notes
+        assert len(window.all(".m-system .fold-opening")) == systems
+    assert window.all(".diff"), "the graded answer stands beside the reference"
 
 
 def test_the_oracle_says_which_questions_were_useful(window, dialogues):

@@ -30,7 +30,7 @@ def test_the_hashes_are_those_of_the_trajectories_that_exist(tmp_path):
     (tmp_path / "model" / "config.json").write_text("{}")
     own, folder = replace(CODE, source=tmp_path / "domain.py"), str(tmp_path / "model")
     settings = HumanSettings(temperature=0.7, max_tokens=8, max_chars=400, retry_leaks=False)
-    frontend = HTML.limits(HumanSettings())
+    frontend = HTML.limits(HumanSettings(max_tokens=256))
     found = [
         CODE.human_identity(None, "mini"),
         own.human_identity("x", "mini"),

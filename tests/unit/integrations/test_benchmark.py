@@ -5,11 +5,13 @@ import asyncio
 import pytest
 
 from sweet_rl.dialogues.mini.tasks import TEST_SEED, make_tasks
+from sweet_rl.dialogues.released import backend
 from sweet_rl.integrations.benchmark import Benchmark, CalledModel, DialogueFailed, LimitReached
 from sweet_rl.models.base import Completion, ModelError
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Task
 from tests.support.command_line import write_rows
+from tests.support.protocol_files import AGENT, BACKEND, protocol_files
 
 
 def agent_that_says(*replies: str | Exception) -> CalledModel:
@@ -44,7 +46,8 @@ def test_the_mini_tasks_are_those_of_the_test_file(benchmark, tasks):
     assert [task.ground_truth for task in tasks[:3]] == [row["ground_truth"] for row in make_tasks(3, TEST_SEED)]
     assert len(tasks) == 400
     for path, told in ((None, True), ("mini_agent.txt", False)):
-        opening = Benchmark("mini", agent_prompt_path=path).opening(tasks[0])
+        (message,) = Benchmark("mini", agent_prompt_path=path).opening(tasks[0])
+        opening = message["content"]
         assert tasks[0].problem_description in opening and ("I WANT TO ANSWER:" in opening) == told
 
 
@@ -83,10 +86,11 @@ def test_a_task_that_cannot_be_graded_has_no_reward(benchmark, task):
 def test_a_model_that_plays_the_human_is_recorded_with_its_settings_and_the_window(monkeypatch):
     monkeypatch.setattr(Benchmark, "_renderer", None)
     prompt, found = "Be kind. {problem_description} {pictures}", []
+    human = {"temperature": 0.7, "max_tokens": 256}
     for domain, grading in (("code", {}), ("html", {"page_width": 800})):
-        played = Benchmark(domain, None, None, user_prompt_path=prompt, human={"temperature": 0.7}, grading=grading)
-        human = CalledModel(None, "org/Model-8B")
-        found.append(asyncio.run(played.play(Task("p", "g"), 0, agent_that_says("I WANT TO ANSWER: x"), human)).human)
+        played = Benchmark(domain, None, None, user_prompt_path=prompt, human=human, grading=grading)
+        model = CalledModel(None, "org/Model-8B")
+        found.append(asyncio.run(played.play(Task("p", "g"), 0, agent_that_says("I WANT TO ANSWER: x"), model)).human)
     assert found == [{"name": "Model-8B", "hash": digits} for digits in ("ba52534a54f4bc8d", "af70c94975561124")]
 
 
@@ -106,3 +110,34 @@ def test_what_cannot_work_is_one_message(tmp_path):
     with pytest.raises(UserError, match="mini"):
         Benchmark("mini", path).load_tasks()
     assert Benchmark("code", path).load_tasks()[0].ground_truth == plain["ground_truth"]
+
+
+def test_the_released_protocol_has_its_own_messages_for_both_sides(tmp_path, monkeypatch):
+    files = protocol_files(tmp_path, monkeypatch, backend, BACKEND)
+    played = Benchmark("code", protocol="released", protocol_files=files)
+    task = Task("a fee", "def fee(w): return 2 * w", {"test1": "fee(1)"})
+    opening = [{"role": "system", "content": AGENT}, {"role": "user", "content": "a fee"}]
+    assert played.opening(task) == opening
+    asked, told = [], []
+
+    async def agent(messages, sampling) -> Completion:
+        asked.append(messages)
+        return Completion("hm OUTPUT: Which?" if len(asked) == 1 else "I WANT TO ANSWER: x", None, None, "stop")
+
+    async def human(messages, sampling) -> Completion:
+        told.append((messages, sampling.max_tokens))
+        return Completion("w" * 401, None, None, "stop")
+
+    trajectory = asyncio.run(played.play(task, 0, CalledModel(agent), CalledModel(human, "org/Model-8B")))
+    assert (trajectory.protocol, trajectory.ending, trajectory.answer) == ("released", "answered", " x")
+    assert asked == [
+        opening,
+        [*opening, {"role": "assistant", "content": " Which?"}, {"role": "user", "content": "w" * 400}],
+    ]
+    prompt = "It is a fee; you wrote def fee(w): return 2 * w.\n\nuser:a fee\n\n\n\nassistant: Which?\n\n\n\nagent:"
+    system = {"role": "system", "content": "You are a helpful assistant."}
+    assert told == [([system, {"role": "user", "content": prompt}], 4096)]
+    with pytest.raises(UserError, match="--protocol released has prompts of its own"):
+        Benchmark("code", protocol="released", protocol_files=files, user_prompt_path="x.txt")
+    with pytest.raises(UserError, match="--task_type code or html"):
+        Benchmark("mini", protocol="released")

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from sweet_rl.dialogues.task_types import ProtocolSettings
 from sweet_rl.runs.errors import UserError
 from sweet_rl.training import preflight
 from sweet_rl.training.memory import LLAMA_8B, TrainingSetup, training_memory
@@ -49,6 +50,14 @@ def installed(tmp_path, monkeypatch):
         (folder / "METADATA").write_text("\n".join(lines) + "\n")
 
     return install
+
+
+def test_the_prompts_of_the_protocol_are_loaded_before_anything_is_started(tmp_path):
+    assert "sweet_rl protocol" in Preflight(PreflightSettings("8B"), ProtocolSettings()).check_protocol()
+    for task_type, name in (("code", "llm_agent_code_prompt.txt"), ("html", "human_design_interaction_env.py")):
+        run = Preflight(PreflightSettings("8B"), ProtocolSettings("released", str(tmp_path)), task_type)
+        with pytest.raises(UserError, match=f"--protocol_files: .*{name} cannot be read"):
+            run.check_protocol()
 
 
 def test_a_package_that_wants_another_version_is_refused_whether_its_own_metadata_or_setup_says_so(installed):

@@ -58,7 +58,7 @@ def test_ids_that_are_not_those_of_the_kept_text_are_left_out():
 def test_the_agent_sees_of_its_earlier_replies_what_the_human_saw():
     environment = played("thought OUTPUT:Which unit?")
     assert environment.observe()[2:] == [
-        {"role": "assistant", "content": "Which unit?"},
+        {"role": "assistant", "content": "Which unit?", "templated": True},
         {"role": "user", "content": "two per kilo"},
     ]
     assert environment.dialogue[2]["output"] == "thought OUTPUT:Which unit?"
@@ -91,6 +91,7 @@ def test_a_dialogue_of_ten_turns_is_seen_message_by_message():
                 "content": f"question {number}",
                 "output": f"question {number}",
                 "finish_reason": "stop",
+                "templated": True,
             },
             {"role": "user", "content": "two per kilo"},
         ]

@@ -47,7 +47,10 @@ def test_a_file_is_downloaded_once_by_its_commit_and_the_licence_is_said_then(hu
     assert "CC-BY-NC 4.0" in capsys.readouterr().out
     assert protocol_text(FILE) == TEXT
     assert capsys.readouterr().out == ""
-    assert asked == [f"/{protocol_files.REPOSITORY}/{protocol_files.COMMIT}/prompts/own.txt"]
+    (cache_folder() / FILE.path).rename(cache_folder() / "another")
+    assert protocol_text(FILE) == TEXT
+    assert "CC-BY-NC" not in capsys.readouterr().out, "said with the first file only"
+    assert asked == 2 * [f"/{protocol_files.REPOSITORY}/{protocol_files.COMMIT}/prompts/own.txt"]
 
 
 def test_another_hash_is_refused_and_not_kept(hub):
@@ -63,6 +66,17 @@ def test_a_copy_that_was_changed_is_refused(hub):
     (cache_folder() / FILE.path).write_text("other")
     with pytest.raises(UserError, match="is not the file of the released protocol"):
         protocol_text(FILE)
+
+
+def test_a_file_that_its_commit_alone_fixes_is_kept_with_the_hash_of_its_first_copy(hub):
+    asked, content = hub
+    file = ProtocolFile("prompts/own.txt", None)
+    assert protocol_text(file) == TEXT == protocol_text(file) and len(asked) == 1
+    (cache_folder() / file.path).write_text("other")
+    with pytest.raises(UserError, match="is not the file of the released protocol"):
+        protocol_text(file)
+    (cache_folder() / file.path).unlink()
+    assert protocol_text(file) == TEXT and len(asked) == 2
 
 
 def test_a_folder_holds_the_files_under_their_paths(tmp_path):

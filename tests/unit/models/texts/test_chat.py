@@ -239,6 +239,29 @@ def test_text_that_a_template_would_trim_or_drop_stays_as_sampled():
         assert [p["text"] for p in parts if p["train"]] == [reply + chat.eos_text]
 
 
+@EVERY
+@pytest.mark.parametrize("reply", ["Which?", "  padded \n", "<think>why</think>\n\nFour", "It is <|eot_id|> a"])
+def test_a_templated_reply_reads_as_the_template_writes_it(family, reply):
+    chat = chat_of(family)
+    shown = [user("fee?"), {"role": "assistant", "content": reply}, user("3")]
+    messages = [row | {"templated": True} if row["role"] == "assistant" else row for row in shown]
+    expected = chat.tokenizer.apply_chat_template(shown, tokenize=False, add_generation_prompt=True)
+    parts = chat.prompt(messages)
+    if family not in REWRITING:
+        assert parts_text(parts) == expected
+    again = messages + [{"role": "assistant", "content": " b ", "templated": True}, user("c")]
+    assert chat.prompt(again)[: len(parts) - 1] == parts[:-1], "a prompt is the beginning of the next one"
+    (written,) = [part for part in parts if part["train"]]
+    assert written["text"].removesuffix(chat.eos_text) in reply
+
+
+def test_ids_of_a_templated_reply_stay_if_the_template_does_not_change_it():
+    chat = chat_of("llama3")
+    for reply, kept in (("Which?", True), ("Which? ", False)):
+        parts = chat.prompt([user("a"), sampled(chat, reply) | {"templated": True}, user("b")])
+        assert [("token_ids" in part) for part in parts if part["train"]] == [kept]
+
+
 def test_a_turn_marker_that_is_named_bos_is_no_bos():
     assert chat_of("smollm2").bos_text == "" and chat_of("chatml").bos_text == ""
     assert chat_of("llama2").bos_text == "<s>" and chat_of("llama3").bos_text == "<|begin_of_text|>"

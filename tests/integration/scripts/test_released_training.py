@@ -1,0 +1,214 @@
+"""The recipe on released-style dialogues: what a policy was trained on is what it is asked under the released protocol.
+
+The steps of run_backend.sh with texts of our own in place of the published prompts, whose hashes the test replaces.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from sweet_rl.dialogues.released import backend
+from sweet_rl.dialogues.released.environment import ReleasedEnvironment
+from sweet_rl.dialogues.trained_on import other_protocol
+from sweet_rl.method.candidates import turns_of
+from sweet_rl.models.base import Completion
+from sweet_rl.models.texts.chat import ChatFormat, parts_text
+from sweet_rl.runs.records import PreferencePair, Task, Trajectory, read_records
+from sweet_rl.training.examples import encode_pairs
+from sweet_rl.training.settings import DataSettings
+from tests.support.api_server import MODEL, ApiServer, chat_reply
+from tests.support.chat_families import small_tokenizer
+from tests.support.command_line import call, read_rows, write_rows
+from tests.support.protocol_files import AGENT, BACKEND, protocol_files
+from tests.support.released_files import TASKS
+from tests.support.tiny_models import tiny_model
+
+HEADER = "<|start_header_id|>{}<|end_header_id|>\n\n"
+SYSTEM = HEADER.format("system") + "Today Date: 26 Jul 2024\n\n" + AGENT.strip() + "<|eot_id|>"
+SAID = ["I need one number. OUTPUT: How many days are free?", "OUTPUT:I WANT TO ANSWER:\n{}"]
+
+
+def user(text: str) -> str:
+    return HEADER.format("user") + text + "<|eot_id|>" + HEADER.format("assistant")
+
+
+def released_rows() -> list[dict]:
+    """Two dialogues about each task, as the release writes them: the prompt as text, and what was sampled."""
+    rows = []
+    for task in TASKS:
+        for code in (task["ground_truth"], "def late_fee(days):\n    return days *"):
+            first = "<|begin_of_text|>" + SYSTEM + user(task["problem_description"])
+            second = first + "How many days are free?<|eot_id|>" + user("I don't know.")
+            outputs = SAID[0], SAID[1].format(code)
+            dialogue = [
+                {"role": "user", "content": task["problem_description"]},
+                {"role": "assistant", "content": " How many days are free?", "input": first, "output": outputs[0]},
+                {"role": "user", "content": "I don't know."},
+                {"role": "assistant", "content": f"I WANT TO ANSWER:\n{code}", "input": second, "output": outputs[1]},
+            ]
+            rows.append({"task": task, "dialogue_history": dialogue, "answer": f"\n{code}", "reward": 0.0})
+    return rows
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """The folder in which all steps ran."""
+    folder = tmp_path_factory.mktemp("recipe")
+    model, tokenizer = folder / "model", small_tokenizer("llama31")
+    tokenizer.save_pretrained(model)
+    made = tiny_model("llama", torch.float32, vocab_size=len(tokenizer), max_position_embeddings=2048)
+    made.save_pretrained(model)
+    write_rows(folder / "offline.jsonl", released_rows())
+    write_rows(folder / "test.jsonl", TASKS)
+    with pytest.MonkeyPatch.context() as patch:
+        run_steps(folder, protocol_files(folder, patch, backend, BACKEND))
+    return folder
+
+
+def run_steps(folder: Path, files: str) -> None:
+    def step(script: str, **flags) -> None:
+        done = call(script, **flags)
+        assert done.code == 0, done.out + done.err
+
+    step(
+        "evaluate_code.py", input_path=folder / "offline.jsonl", output_path=folder / "rewarded.jsonl",
+        tokenizer=folder / "model", preference_path=folder / "pairs.jsonl", paper_grader=True, sandbox="limits",
+    )  # fmt: skip
+    step(
+        "train_dpo.py", pretrain=folder / "model", dataset=folder / "pairs.jsonl", save_path=folder / "policy",
+        max_epochs=1, train_batch_size=2, micro_train_batch_size=1, learning_rate=1e-3,
+    )  # fmt: skip
+    with ApiServer(lambda body: chat_reply("Three of them.")) as server:
+        step(
+            "simulate_interactions.py", protocol="released", protocol_files=files, agent_model=folder / "policy",
+            env_model=MODEL, hostname=server.url, input_path=folder / "test.jsonl", max_turns=3, max_tokens=12,
+            output_path=folder / "played.jsonl",
+        )  # fmt: skip
+    step(
+        "evaluate_code.py", input_path=folder / "played.jsonl", output_path=folder / "graded.jsonl", paper_grader=True,
+        sandbox="limits",
+    )  # fmt: skip
+    step(
+        "sample_best_of_n.py", model_id=folder / "policy", input_path=folder / "played.jsonl",
+        output_path=folder / "candidates.jsonl", best_of_n=2, max_tokens=6,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def chat(folder) -> ChatFormat:
+    return ChatFormat.from_pretrained(folder / "model")
+
+
+def test_training_texts_and_evaluation_prompts_begin_with_the_same_tokens(folder, chat):
+    pairs = read_records(str(folder / "pairs.jsonl"), PreferencePair)
+    texts = encode_pairs(pairs, chat, DataSettings()).texts
+    played = read_records(str(folder / "played.jsonl"), Trajectory)
+    assert len(pairs) == len(played) == 2 and len(texts) == 4
+    for trajectory in played:
+        assert trajectory.protocol == "released" and trajectory.parts is not None
+        ids, train = chat.encode(trajectory.parts, trajectory.tokenizer)
+        first = ids[: train.index(True)]  # the prompt of its first turn
+        same_task = [text for text in texts if list(text.ids[: len(first)]) == first]
+        assert len(same_task) == 2, "both texts of the pair about this task begin with this prompt"
+        assert not any(any(text.train[: len(first)]) for text in same_task)
+
+
+def test_a_prompt_in_the_middle_of_a_dialogue_is_that_of_the_released_rows(folder, chat):
+    for row in released_rows():
+        environment = ReleasedEnvironment(Task.from_dict(row["task"]), AGENT)
+        told = [message for message in row["dialogue_history"] if message["role"] == "assistant"]
+        assert parts_text(chat.prompt(environment.observe())) == told[0]["input"]
+        environment.step(Completion(told[0]["output"], None, None, "stop"))
+        environment.add_human_reply("I don't know.")
+        assert parts_text(chat.prompt(environment.observe())) == told[1]["input"]
+        environment.step(Completion(told[1]["output"], None, None, "stop"))
+        assert (environment.answer, environment.ending) == (row["answer"], "answered")
+
+
+def test_candidates_are_sampled_from_exactly_the_prompts_that_the_agent_saw(folder, chat):
+    played = read_rows(folder / "played.jsonl")
+    given = [m["input"] for row in played for m in row["dialogue_history"] if m["role"] == "assistant"]
+    sampled = [parts_text(row["input"]) for row in read_rows(folder / "candidates.jsonl")]
+    assert sampled == given and len(given) == 6
+    ids = [row["input"] for row in read_rows(folder / "candidates.jsonl")]
+    for trajectory in read_records(str(folder / "played.jsonl"), Trajectory):
+        last = turns_of(trajectory, SimpleNamespace(chat=chat))[-1].input
+        assert last == trajectory.parts[:-1] and last in ids
+
+
+def test_candidates_of_a_dialogue_with_thoughts_have_the_prompts_that_the_agent_saw(chat):
+    environment = ReleasedEnvironment(Task.from_dict(TASKS[0]), AGENT, max_turns=3)
+    seen = []
+    for text in ("thought OUTPUT: Which days? ", "All days? ", "done"):
+        seen.append(parts_text(chat.prompt(environment.observe())))
+        environment.step(Completion(text, chat.tokenizer.encode(text, add_special_tokens=False), None, "stop"))
+        if not environment.over:
+            environment.add_human_reply("yes")
+    trajectory = Trajectory(environment.task, environment.dialogue, tokenizer=chat.fingerprint, protocol="released")
+    turns = turns_of(trajectory, SimpleNamespace(chat=chat))
+    assert [parts_text(turn.input) for turn in turns] == seen
+    assert "thought" not in seen[1] + seen[2]
+    assert "Which days?<|eot_id|>" in seen[2] and "All days?<|eot_id|>" in seen[2]
+    assert [turn.older_output for turn in turns] == ["thought OUTPUT: Which days? ", "All days? ", "done"]
+
+
+def test_the_last_reply_is_graded_and_the_manifest_names_the_protocol(folder):
+    graded = read_rows(folder / "graded.jsonl")
+    assert {row["ending"] for row in graded} == {"turn_limit"} and all(row["answer"] for row in graded)
+    manifest = json.loads((folder / "played.jsonl.manifest.json").read_text())
+    assert manifest["settings"]["protocol"] == "released"
+
+
+def test_a_policy_that_plays_under_another_protocol_than_it_was_trained_on_is_named(folder, tmp_path, caplog):
+    with ApiServer(lambda body: chat_reply("Three of them.")) as server:
+        done = call(
+            "simulate_interactions.py", agent_model=folder / "policy", env_model=MODEL, hostname=server.url,
+            input_path=folder / "test.jsonl", max_turns=2, max_tokens=6, output_path=tmp_path / "ours.jsonl",
+        )  # fmt: skip
+    assert done.code == 0, done.err
+    (line,) = [line for line in done.out.splitlines() if "was trained on" in line]
+    assert f"{folder / 'rewarded.jsonl'}" in line and "--protocol released asks it as it was trained" in line
+    assert other_protocol(str(folder / "policy"), "released") is None
+    assert other_protocol("some/model", "sweet_rl") is None
+
+    graded = call("evaluate_code.py", input_path=tmp_path / "ours.jsonl", paper_grader=True, sandbox="limits")
+    assert graded.code == 0, graded.err
+    files = f"ours={tmp_path / 'ours.graded.jsonl'},released={folder / 'graded.jsonl'}"
+    refused = call("compare_runs.py", runs=files)
+    assert refused.code != 0 and "played under different protocols: released in 'released'" in refused.err
+    assert call("compare_runs.py", "--mix_humans", runs=files).code == 0
+
+    both = read_rows(tmp_path / "ours.jsonl") + read_rows(folder / "played.jsonl")
+    write_rows(tmp_path / "both.jsonl", [row | {"id": f"{row['task']['id']}-{n}"} for n, row in enumerate(both)])
+    done = call("evaluate_code.py", input_path=tmp_path / "both.jsonl", paper_grader=True, sandbox="limits")
+    assert done.code == 0 and "dialogues of the protocols released and sweet_rl" in caplog.text
+
+
+def test_a_released_row_is_known_by_its_prompt_and_keeps_its_protocol_when_graded(folder):
+    row = released_rows()[0]
+    assert Trajectory.from_dict(row).protocol == "released"
+    assert {graded["protocol"] for graded in read_rows(folder / "rewarded.jsonl")} == {"released"}
+    ours = [{**message, "input": message["input"].replace(SYSTEM, "")} for message in row["dialogue_history"][1::2]]
+    without_system = [row["dialogue_history"][0], ours[0], row["dialogue_history"][2], ours[1]]
+    assert Trajectory.from_dict(row | {"dialogue_history": without_system}).protocol is None
+
+
+def test_the_best_of_several_candidates_is_played_under_the_released_protocol(folder, chat, tmp_path, monkeypatch):
+    files = protocol_files(tmp_path, monkeypatch, backend, BACKEND)
+    with ApiServer(lambda body: chat_reply("Three of them.")) as server:
+        done = call(
+            "play_best_of_n.py", protocol="released", protocol_files=files, agent_model=folder / "policy",
+            env_model=MODEL, hostname=server.url, critic=folder / "model", critic_type="pmi", candidates=2,
+            input_path=folder / "test.jsonl", max_turns=2, max_tokens=12, output_path=tmp_path / "played.jsonl",
+        )  # fmt: skip
+    assert done.code == 0, done.err
+    for trajectory in read_records(str(tmp_path / "played.jsonl"), Trajectory):
+        assert (trajectory.protocol, trajectory.ending, trajectory.turns) == ("released", "turn_limit", 2)
+        first = ReleasedEnvironment(trajectory.task, AGENT).observe()
+        assert trajectory.dialogue_history[2]["input"] == parts_text(chat.prompt(first))
+        assert trajectory.answer == trajectory.dialogue_history[-1]["content"]
