@@ -109,7 +109,9 @@ def wilson_interval(values_by_task: ValuesByTask, level: float = 0.95) -> Estima
     z = NormalDist().inv_cdf((1 + level) / 2)
     centre, scale = (mean + z * z / (2 * n)), 1 + z * z / n
     reach = z * sqrt(mean * (1 - mean) / n + z * z / (4 * n * n))
-    return Estimate(mean, max(0.0, (centre - reach) / scale), min(1.0, (centre + reach) / scale), n)
+    return Estimate(
+        mean, min(mean, max(0.0, (centre - reach) / scale)), max(mean, min(1.0, (centre + reach) / scale)), n
+    )
 
 
 def paired_difference(
