@@ -20,6 +20,7 @@ HEADING = (
     "{measure} %",
     "95 % interval",
     "failed counts as 0",
+    "tests passed %",
     "failed",
     "excluded",
     "leaks per dialogue",
@@ -53,12 +54,13 @@ class Entry:
 
     def cells(self) -> list[str]:
         """The cells of its row, as HEADING names them."""
-        score, zero = self.row["score"], self.row["failed_as_0"]
+        score, zero, tests = self.row["score"], self.row["failed_as_0"], self.row.get("tests_passed")
         return [
             self.name,
             f"{100 * score['mean']:.1f}",
             interval_text(score["low"], score["high"]),
             f"{100 * zero['mean']:.1f} ({interval_text(zero['low'], zero['high'])})",
+            "" if tests is None else f"{100 * tests:.1f}",
             str(self.row["failed"]),
             str(self.row["excluded"]),
             f"{self.row['leaks_per_dialogue']:.2f}",
@@ -152,7 +154,7 @@ def as_markdown(groups: Sequence[Group]) -> str:
             lines += [NOT_COMPARABLE, "", *(f"- {in_markdown(text)}" for text in group.differences), ""]
         cells = [group.heading(), *(entry.cells() for entry in group.entries)]
         heading, *rows = ["| " + " | ".join(map(in_markdown, line)) + " |" for line in cells]
-        lines += [heading, "| --- |" + " ---: |" * 7 + " --- |" * 3, *rows]
+        lines += [heading, "| --- |" + " ---: |" * 8 + " --- |" * 3, *rows]
     return "\n".join(lines) + "\n"
 
 

@@ -21,8 +21,10 @@ from sweet_rl.evaluation.statistics import Estimate, bootstrap_interval, task_me
 from sweet_rl.models.base import Sampling
 from sweet_rl.runs.errors import UserError, first_line
 from sweet_rl.runs.manifest import hash_input, read_manifest
+from sweet_rl.runs.names import is_on_hub
 from sweet_rl.runs.records import Task, Trajectory, TrajectoryFile, hash_rows
 from sweet_rl.runs.records.checks import read_fields
+from sweet_rl.runs.redaction import redacted_values
 
 FORM = 1  # of a card's fields
 SUCCESS, SIMILARITY = "success", "similarity"
@@ -117,7 +119,7 @@ class RunCard:
 
     def text(self) -> str:
         """The card as it is written to a file."""
-        return json.dumps(asdict(self), indent=2, ensure_ascii=False) + "\n"
+        return json.dumps(redacted_values(asdict(self)), indent=2, ensure_ascii=False) + "\n"
 
 
 def make_card(
@@ -163,7 +165,7 @@ def make_card(
         grader=dict(read_graded(str(first)).grader),
         browser=browser,
         tasks={
-            "file": tasks_file,
+            "file": tasks_file if is_on_hub(tasks_file) else Path(tasks_file).name,
             "sha256": hash_input(tasks_file),
             "number": len(tasks),
             "content": content[:16],
