@@ -299,7 +299,13 @@ class ColBench:
             self.wanted.model_request,
             self.tasks,
             self.tasks_file,
+            {name: self._served_as(name) for name in self.simulations},
         )
+
+    def _served_as(self, model: str) -> list[str]:
+        """Other names that the server's replies had for a model, from the manifest of its dialogues."""
+        summary = (read_manifest(self.dialogues(model)) or {}).get("summary", {})
+        return (summary.get("agent") or summary.get("agent and human") or {}).get("served_as", [])
 
     def _compare(self, card: RunCard) -> None:
         """Print the table of the models, and the paper's figures where its encoder was used."""

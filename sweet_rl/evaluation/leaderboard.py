@@ -48,9 +48,13 @@ class Entry:
 
     @property
     def name(self) -> str:
-        """The model's name, with the fields of its requests if it has some."""
-        request = json.dumps(self.row["request"], sort_keys=True) if self.row["request"] else ""
-        return f"{self.row['name']} {request}".strip()
+        """The model's name, with those in the server's replies and the fields of its requests if it has some."""
+        words = [self.row["name"]]
+        if served := self.row.get("served_as"):
+            words.append(f"({', '.join(served)})")
+        if self.row["request"]:
+            words.append(json.dumps(self.row["request"], sort_keys=True))
+        return " ".join(words)
 
     def cells(self) -> list[str]:
         """The cells of its row, as HEADING names them."""

@@ -56,9 +56,11 @@ class ModelRow(_ModelRow, total=False):
 
     `score` is over the graded dialogues; in `failed_as_0` a failed dialogue counts as a reward of 0. `excluded` are
     those that cannot be graded: the reference fails, or the machine did. `tests_passed` is the mean share of tests.
+    `served_as` are other names that the server's replies had for the model.
     """
 
     tests_passed: float
+    served_as: list[str]
 
 
 class Tasks(TypedDict):
@@ -131,6 +133,7 @@ def make_card(
     request: Mapping[str, Any] | None,
     tasks: Sequence[Task],
     tasks_file: str,
+    served_as: Mapping[str, list[str]],
 ) -> RunCard:
     """Return the card of models that were evaluated together.
 
@@ -143,6 +146,7 @@ def make_card(
         request: Fields of the request body of the models.
         tasks: Tasks that were used.
         tasks_file: File or name on the hub that they come from.
+        served_as: Other names that servers' replies had for a model, by its name.
 
     Raises:
         UserError: A file cannot be read, or none of its dialogues has a reward.
@@ -170,7 +174,7 @@ def make_card(
             "number": len(tasks),
             "content": content[:16],
         },
-        models=[_model_row(name, path, domain, others) for name, path in graded.items()],
+        models=[_model_row(name, path, domain, others, served_as.get(name)) for name, path in graded.items()],
     )
 
 
@@ -183,7 +187,7 @@ def sampling_facts(sampling: Sampling, max_turns: int, best_of_n: int) -> dict[s
     }
 
 
-def _model_row(name: str, path: Path, domain: Domain, request: dict[str, Any]) -> ModelRow:
+def _model_row(name: str, path: Path, domain: Domain, request: dict[str, Any], served_as: list[str] | None) -> ModelRow:
     graded: dict[str, list[float]] = {}
     with_failed: dict[str, list[float]] = {}
     rewards: dict[str, list[float]] = {}
@@ -215,6 +219,8 @@ def _model_row(name: str, path: Path, domain: Domain, request: dict[str, Any]) -
         "turns": turns / dialogues,
         "leaks_per_dialogue": leaks / dialogues,
     }
+    if served_as:
+        row["served_as"] = served_as
     if not domain.draws_pages:
         row["tests_passed"] = fmean(task_means(rewards).values())
     return row

@@ -16,10 +16,10 @@ from sweet_rl.runs.records import Task, read_records
 from tests.integration.scripts.test_colbench import ceilings, stored
 from tests.support.api_server import ApiServer, Reply, chat_reply
 from tests.support.browsers import page_files_or_skip, renderer_or_skip
-from tests.support.command_line import Result, process, read_rows, words_of
+from tests.support.command_line import Result, call, process, read_rows, words_of
 from tests.support.grading import colbench
 
-MODELS, HUMAN = ("solver", "guesser"), "the-human"
+MODELS, HUMAN, OTHER_HUMAN = ("solver", "guesser"), "the-human", "another-human"
 AGENT, USER = "Ask first.\n{dialogue_history}", "{problem_description} | {hidden_information} | {dialogue_history}"
 DESIGNER, CLIENT = "Draw what is asked for.", "Compare {the} two pages."
 SENTENCES = """
@@ -73,14 +73,14 @@ class Players:
         self.given_up = {task.problem_description for task in tasks[::3]}
         self.paid: list[str] = []
         self.server = ApiServer(self.reply)
-        self.server.models = [*MODELS, HUMAN]
+        self.server.models = [*MODELS, HUMAN, OTHER_HUMAN]
 
     def reply(self, body: dict) -> Reply:
         self.paid.append(sha256(json.dumps(body, sort_keys=True)))
         messages = body["messages"]
         if len(messages) == 1 and isinstance(messages[0]["content"], str):
             return chat_reply("Yes.")
-        if body["model"] == HUMAN:
+        if body["model"] in (HUMAN, OTHER_HUMAN):
             text = messages[-1]["content"]
             if isinstance(text, str):
                 return chat_reply(text.split(" | ")[1])
@@ -160,6 +160,7 @@ def test_backend_killed_and_continued(program):
     assert card.sampling == {
         "temperature": 1.0, "top_p": 1.0, "max_tokens": 1024, "max_turns": 3, "dialogues_per_task": 1,
     }  # fmt: skip
+    assert solver["served_as"] == ["served-model"]  # as the replies of `chat_reply` name every model
     assert solver["leaks_per_dialogue"] == 1.0  # nobody asked for them again
     assert {row["ending"] for row in read_rows(folder / "guesser.jsonl")} == {"turn_limit"}
     assert all(f'href="{name}.html"' in (folder / "results.html").read_text() for name in MODELS)
@@ -202,3 +203,28 @@ def test_an_encoder_that_cannot_be_loaded_is_found_before_a_call_is_paid_for(pro
     with players.server:
         done = start(program, flags(players, path, limit=2, task_type="html", image_encoder="no/such-encoder"))
     assert done.code == 2 and "--image_encoder no/such-encoder" in done.err and players.paid == []
+
+
+def test_a_leaderboard_of_four_runs_of_which_two_compare(program):
+    players = Players(read_records(colbench(), Task, 3))
+    runs = {
+        "first": {"model": "solver"},
+        "second": {"model": "guesser"},
+        "cooler": {"model": "solver", "temperature": 0.5},
+        "others": {"model": "solver", "human": OTHER_HUMAN},
+    }
+    with players.server:
+        for name, more in runs.items():
+            done = start(program, flags(players, colbench(), limit=3, output_dir=name) | more)
+            assert done.code == 0, done.err
+    cards = [f"{name}/released_first_3/results.json" for name in runs]
+    done = call("leaderboard.py", *cards, output="board.html")
+    assert done.code == 0, done.err
+    first, *others = Path("board.md").read_text().split("\n## ")[1:]
+    assert [line.split(" | ")[0] for line in first.splitlines() if "results.json" in line] == [
+        "| solver (served-model)", "| guesser (served-model)",
+    ]  # fmt: skip
+    separate = {line for text in others for line in text.splitlines() if line.startswith("- ")}
+    assert "- sampling temperature: 0.5 instead of 1.0" in separate
+    assert "- human name: another-human instead of the-human" in separate and len(others) == 2
+    assert Path("board.html").read_text().count("<table") == 3

@@ -112,11 +112,12 @@ def test_a_name_is_text_in_markdown(text, shown):
 
 
 def test_the_markdown_has_a_line_per_model():
-    models = [row("a|b", tests_passed=0.625), row("c", 0.0, request={"reasoning_effort": "low"})]
+    request = {"reasoning_effort": "low"}
+    models = [row("a|b", tests_passed=0.625), row("c", 0.0, request=request, served_as=["c-2024"])]
     lines = as_markdown(grouped({"one.json": card(*models)})).splitlines()
     figures = "50.0 | 25.0 to 75.0 | 50.0 (25.0 to 75.0) | 62.5 | 0 | 0 | 0.25 | 4.0 | 1.2.3 | 2026-01-02 | one.json |"
     assert rf"| a\|b | {figures}" in lines
-    assert any(line.startswith(r'| c {"reasoning\_effort": "low"} | 0.0 | 0.0 to 50.0 |') for line in lines)
+    assert any(line.startswith(r'| c (c-2024) {"reasoning\_effort": "low"} | 0.0 | 0.0 to 50.0 |') for line in lines)
 
 
 def test_a_card_is_read_as_it_was_written(tmp_path):

@@ -28,7 +28,8 @@ def made(folder: Path, trajectories: list[Trajectory], domain: Domain = CODE, re
     tasks = write_rows(folder / "tasks.jsonl", TASKS)
     return make_card(
         domain, {"m": graded}, {"name": "h", "hash": "0" * 16, "model": "h"},
-        {"agent_prompt": "be nice", "human_prompt": ""}, sampling_facts(Sampling(), 10, 1), request, TASKS, str(tasks),
+        {"agent_prompt": "be nice", "human_prompt": ""}, sampling_facts(Sampling(), 10, 1), request, TASKS,
+        str(tasks), {"m": ["m-2024"]},
     )  # fmt: skip
 
 
@@ -40,6 +41,7 @@ def test_failed_dialogues_are_a_second_figure_and_those_without_a_grade_are_excl
     assert (row["dialogues"], row["failed"], row["excluded"], row["leaks_per_dialogue"]) == (5, 1, 1, 3 / 5)
     assert (row["score"]["mean"], row["score"]["tasks"]) == (pytest.approx(2 / 3), 3)
     assert (row["failed_as_0"]["mean"], row["failed_as_0"]["tasks"]) == (0.5, 4)
+    assert row["served_as"] == ["m-2024"]
     assert row["tests_passed"] == pytest.approx(2.5 / 3) and row["turns"] == 1.0
     # Wilson: (2/3 + z²/6 ± z √(2/27 + z²/36)) / (1 + z²/3), z = 1.959964
     assert row["score"]["low"] == pytest.approx(0.20765, abs=1e-4)
