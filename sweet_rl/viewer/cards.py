@@ -29,10 +29,8 @@ def card_page(card: RunCard, links: Mapping[str, str]) -> str:
 
 def leaderboard_page(groups: Sequence[Group]) -> str:
     """The leaderboard as HTML. Names in cards are text there, whatever they hold."""
-    body = [
-        tag("header", tag("p", "Run cards", class_="kicker"), tag("h1", "ColBench leaderboard"), class_="top"),
-        tag("p", EXPLANATION, class_="lead"),
-    ]
+    title, lead = tag("h1", "ColBench leaderboard"), tag("p", EXPLANATION, class_="lead")
+    body = [tag("header", tag("p", "Run cards", class_="kicker"), title, lead, class_="top")]
     for group in groups:
         notes: list[Html] = []
         if group.differences:
@@ -43,14 +41,15 @@ def leaderboard_page(groups: Sequence[Group]) -> str:
 
 
 def _table(group: Group, links: Mapping[str, str]) -> Html:
-    heading = group.heading()
+    heading = group.heading()[:-3]
     rows = []
     for entry in group.entries:
-        name, score, interval, *others = entry.cells()
+        name, score, interval, *others, version, date, source = entry.cells()
         figure: Any = entry.row["score"]
         link = links.get(entry.row["name"])
+        origin = [source, Html("<br>"), f"sweet_rl {version}, {date}"]
         cells = [
-            tag("th", name if link is None else tag("a", name, href=link), scope="row"),
+            tag("th", name if link is None else tag("a", name, href=link), tag("small", *origin), scope="row"),
             tag("td", tag("b", score), tag("small", f"{figure['tasks']} tasks")),
             tag("td", interval_bar(figure, f"{score} %, 95 % interval {interval}"), tag("small", interval)),
             *[tag("td", text) for text in others],
