@@ -17,7 +17,8 @@ import sweet_rl
 from sweet_rl.dialogues.domain import Domain
 from sweet_rl.dialogues.leaks import gives_away, holds_markup
 from sweet_rl.evaluation.graded_file import read_graded
-from sweet_rl.evaluation.statistics import Estimate, bootstrap_interval, task_means, wilson_interval
+from sweet_rl.evaluation.statistics import Estimate, bootstrap_interval, task_means
+from sweet_rl.evaluation.wilson import wilson_interval
 from sweet_rl.models.base import Sampling
 from sweet_rl.runs.errors import UserError, first_line
 from sweet_rl.runs.manifest import hash_input, read_manifest

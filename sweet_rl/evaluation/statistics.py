@@ -6,8 +6,7 @@ first and resamples tasks, never dialogues. Pure functions; the same seed gives 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from math import comb, sqrt
-from statistics import NormalDist
+from math import comb
 
 import numpy as np
 
@@ -88,30 +87,6 @@ def bootstrap_interval(
         rng=np.random.default_rng(seed),
     ).confidence_interval
     return Estimate(mean, float(interval.low), float(interval.high), len(means))
-
-
-def wilson_interval(values_by_task: ValuesByTask, level: float = 0.95) -> Estimate:
-    """The mean over tasks of successes (0 or 1) and Wilson's score interval, which has a width also at 0 and 1.
-
-    With several dialogues per task the mean of each task counts as one observation.
-
-    Args:
-        values_by_task: One value for each task, or the values of its dialogues.
-        level: Confidence level of the interval.
-
-    Raises:
-        UserError: No task has a value.
-    """
-    means = list(task_means(values_by_task).values())
-    if not means:
-        raise UserError("There is no graded task to compute an interval over: was any dialogue graded?")
-    n, mean = len(means), float(np.mean(means))
-    z = NormalDist().inv_cdf((1 + level) / 2)
-    centre, scale = (mean + z * z / (2 * n)), 1 + z * z / n
-    reach = z * sqrt(mean * (1 - mean) / n + z * z / (4 * n * n))
-    return Estimate(
-        mean, min(mean, max(0.0, (centre - reach) / scale)), max(mean, min(1.0, (centre + reach) / scale)), n
-    )
 
 
 def paired_difference(

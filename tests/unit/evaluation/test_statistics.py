@@ -11,7 +11,6 @@ from sweet_rl.evaluation.statistics import (
     check_k,
     holm,
     paired_difference,
-    wilson_interval,
     win_share,
 )
 from sweet_rl.runs.errors import UserError
@@ -145,19 +144,3 @@ def test_a_difference_against_the_expected_direction_has_the_same_p_value():
 def test_an_estimate_writes_its_p_value_only_if_it_is_a_difference():
     assert Estimate(0.5, 0.4, 0.6, 3).to_dict() == {"mean": 0.5, "low": 0.4, "high": 0.6, "tasks": 3}
     assert DifferenceEstimate(0.5, 0.4, 0.6, 3, p=0.0).to_dict()["p"] == 0.0
-
-
-def test_wilsons_interval_of_no_and_of_all_successes_has_a_width():
-    none, all_of_them = (
-        wilson_interval(dict.fromkeys("abcdefghij", 0.0)),
-        wilson_interval(dict.fromkeys("abcdefghij", 1.0)),
-    )
-    # z² / (n + z²) with z = 1.959964 and n = 10
-    assert (none.mean, none.low, none.high) == (0.0, 0.0, pytest.approx(0.277533, abs=1e-6))
-    assert (all_of_them.mean, all_of_them.high, all_of_them.low) == (1.0, 1.0, pytest.approx(0.722467, abs=1e-6))
-
-
-def test_wilsons_interval_of_a_published_example():
-    """15 of 148: 0.0624 to 0.1605 (Newcombe 1998, Statistics in Medicine 17, table I, method 3)."""
-    estimate = wilson_interval({str(i): float(i < 15) for i in range(148)})
-    assert (estimate.low, estimate.high) == (pytest.approx(0.0624, abs=5e-5), pytest.approx(0.1605, abs=5e-5))
