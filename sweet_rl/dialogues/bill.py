@@ -17,7 +17,9 @@ from sweet_rl.models.cache import CallCache
 from sweet_rl.runs.records import Task
 
 
-def bill(simulation: Simulation, tasks: Sequence[Task], output_path: str, cache: CallCache | None) -> dict[str, Cost]:
+def bill(
+    simulation: Simulation, tasks: Sequence[Task], output_path: str | None, cache: CallCache | None
+) -> dict[str, Cost]:
     """What the dialogues cost at most, by side ("agent", "human"). Nothing is asked.
 
     Stored calls are found by playing every dialogue as far as the cache holds the replies.
@@ -25,14 +27,14 @@ def bill(simulation: Simulation, tasks: Sequence[Task], output_path: str, cache:
     Args:
         simulation: The dialogues.
         tasks: Their tasks.
-        output_path: File of which the dialogues are not played again; it may not exist.
+        output_path: File of which the dialogues are not played again; it may not exist. None: all are played.
         cache: Cache with replies; None if there is none.
     """
     collection, sides = simulation.collection, simulation.paid_prompts()
     lengths = Lengths.of(tasks, simulation.domain.draws_pages)
-    done = _played(Path(output_path), collection.retry_failed)
+    done = set() if output_path is None else _played(Path(output_path), collection.retry_failed)
     jobs = [(task, sample) for task, sample in collection.jobs(tasks) if trajectory_id(task, sample) not in done]
-    stored = {} if cache is None else asyncio.run(_stored_messages(simulation, jobs, cache))
+    stored = {} if cache is None or not jobs else asyncio.run(_stored_messages(simulation, jobs, cache))
     total = dict.fromkeys(sides, Cost())
     for task, sample in jobs:
         known = stored.get(trajectory_id(task, sample), (0, 0))

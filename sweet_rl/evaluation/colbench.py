@@ -167,7 +167,13 @@ class ColBench:
 
         count = max(self.limit, PAPER_TASKS["html"])
         folder = Path(self.wanted.output_dir, f"websight_{count}")
-        prepare(TaskCounts(0, count), str(folder), None, StepSettings())
+        try:
+            prepare(TaskCounts(0, count), str(folder), None, StepSettings())
+        except UserError as error:
+            raise UserError(
+                f"the tasks of Frontend Design cannot be made: {error} Here that is: make them with "
+                "prepare_websight.py, and give --tasks FILE."
+            ) from error
         return str(folder / "test.jsonl")
 
     @cached_property
@@ -238,7 +244,7 @@ class ColBench:
         """
         simulations = self.simulations
         print(f"{len(self.tasks):,} tasks of {self.tasks_file}")
-        print(self.bill(), flush=True)
+        print(self.bill(overwrite), flush=True)
         if self.wanted.estimate:
             return
         check_grading(self.domain, self.grading, self.tasks)
@@ -262,8 +268,12 @@ class ColBench:
         for name, what in {"md": "this table", "json": "the run card", "html": "the card with all models"}.items():
             print(f"{self.folder / 'results'}.{name}: {what}")
 
-    def bill(self) -> str:
-        """Lines about what the dialogues cost at most, without those that are stored."""
+    def bill(self, overwrite: bool = False) -> str:
+        """Lines about what the dialogues cost at most, without the calls that are stored.
+
+        Args:
+            overwrite: Whether dialogues of other settings are replaced.
+        """
         first = next(iter(self.simulations.values()))
         lines, human = [], Cost()
         with contextlib.ExitStack() as resources:
@@ -271,7 +281,8 @@ class ColBench:
             if Path(str(first.calls.cache), DATABASE).exists():
                 cache = resources.enter_context(contextlib.closing(CallCache(str(first.calls.cache))))
             for name, simulation in self.simulations.items():
-                costs = bill(simulation, self.tasks, str(self.dialogues(name)), cache)
+                played = None if overwrite else str(self.dialogues(name))
+                costs = bill(simulation, self.tasks, played, cache)
                 lines.append(f"estimate, {name}: {costs.get('agent', Cost())}")
                 human += costs.get("human", Cost())
         if not first.scripted:

@@ -25,6 +25,7 @@ from sweet_rl.runs.manifest import hash_input, read_manifest
 from sweet_rl.runs.names import is_on_hub
 from sweet_rl.runs.records import Task, Trajectory, TrajectoryFile, hash_rows
 from sweet_rl.runs.records.checks import read_fields
+from sweet_rl.runs.records.files import parse_row
 from sweet_rl.runs.redaction import redacted_values
 
 FORM = 1  # of a card's fields
@@ -252,13 +253,13 @@ def read_card(path: str | Path) -> RunCard:
         UserError: The file cannot be read, is no card, or a field has another form.
     """
     try:
-        row = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
+        content = Path(path).read_bytes()
+    except OSError as error:
         raise UserError(f"{path} cannot be read as a run card: {first_line(error)}.") from error
-    if not isinstance(row, dict) or row.get("form") != FORM:
-        found = row.get("form") if isinstance(row, dict) else type(row).__name__
+    row = parse_row(content, str(path))
+    if row.get("form") != FORM:
         raise UserError(
-            f"{path} is no run card of form {FORM} (found: {found!r}). Cards are the files results.json of "
+            f"{path} is no run card of form {FORM} (found: {row.get('form')!r}). Cards are the files results.json of "
             "`sweet-rl colbench`."
         )
     card = RunCard(**read_fields(row, str(path), RunCard))

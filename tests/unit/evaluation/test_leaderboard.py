@@ -146,6 +146,14 @@ def test_what_is_no_card_is_refused_with_its_field(tmp_path, change, words):
     assert "card.json" in str(error.value)
 
 
+@pytest.mark.parametrize("text", ["", "[]", "no JSON", '{"form": NaN}', '{"form": 1e999}', "\xff"])
+def test_what_is_no_json_object_is_refused_with_its_name(tmp_path, text):
+    path = tmp_path / "card.json"
+    path.write_text(text, encoding="latin-1")
+    with pytest.raises(UserError, match=r"card\.json"):
+        read_card(path)
+
+
 def test_the_command_writes_markdown_and_html_of_the_cards(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name, one in four().items():
