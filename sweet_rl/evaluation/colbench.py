@@ -55,6 +55,8 @@ class ModelsAndTasks:
         task_type: Half of the benchmark: code (Backend Programming) or html (Frontend Design).
         tasks: Tasks, JSONL: a file, or a name of one on the hub. By default the paper's test tasks; those of html are
             made of WebSight, which is read from the hub.
+        limit: Number of tasks, from the start of the file; by default as many as in the paper, 1,000 (code) or 500
+            (html).
         output_dir: Folder of the replies (calls), and of dialogues, grades, pages and table in a folder per --limit.
         model_hostname: Server of the models: host, host:port or URL. Several separated by commas are one for each of
             --model; those of a single model share its calls. Without one it is OpenAI's own API.
@@ -65,13 +67,15 @@ class ModelsAndTasks:
         estimate: Print calls and tokens of all models and of the human, and stop.
 
     Raises:
-        UserError: Two models whose files would have the same name, or another number of servers or keys than of models.
+        UserError: Two models whose files would have the same name, another number of servers or keys than of models,
+            or a limit below 1.
     """
 
     model: tuple[str, ...]
     human: str
     task_type: Literal["code", "html"] = "code"
     tasks: str | None = None
+    limit: int | None = None
     output_dir: str = "colbench"
     model_hostname: tuple[str, ...] = ()
     model_api_key_variable: tuple[str, ...] = ()
@@ -79,6 +83,8 @@ class ModelsAndTasks:
     estimate: Annotated[bool, UNRECORDED] = False
 
     def __post_init__(self) -> None:
+        if self.limit is not None and self.limit < 1:
+            raise UserError(f"--limit is {self.limit}; it must be at least 1.")
         names = [file_name(model) for model in self.model]
         if not names or len(set(names)) < len(names):
             raise UserError(f"--model is {','.join(self.model)!r}: give each model once, under a name of its own.")
@@ -122,7 +128,7 @@ class ColBench:
     Attributes:
         wanted: Models, human, tasks and folder.
         protocol: Protocol of the dialogues. The released one is graded by the released rules.
-        collection: Which dialogues are played; by default on as many tasks as in the paper.
+        collection: Which dialogues are played; the number of tasks is that of `wanted`.
         sampling: How the models' messages are sampled.
         env: Where the human's model runs.
         human: How the model plays the human.
@@ -149,7 +155,7 @@ class ColBench:
     @cached_property
     def limit(self) -> int:
         """Number of tasks."""
-        return self.collection.num_tasks or PAPER_TASKS[self.wanted.task_type]
+        return self.wanted.limit or PAPER_TASKS[self.wanted.task_type]
 
     @cached_property
     def folder(self) -> Path:

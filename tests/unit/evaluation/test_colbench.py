@@ -46,6 +46,7 @@ def test_without_a_server_it_is_openais_own_api(monkeypatch):
     [
         ({"model": ("org/a", "org_a")}, "once"),
         ({"model": ()}, "once"),
+        ({"model": ("a",), "limit": 0}, "--limit is 0"),
         ({"model": ("a", "b", "c"), "model_hostname": ("one", "two")}, "model_hostname has 2 values for 3"),
         ({"model": ("a",), "model_api_key_variable": ("ONE", "TWO")}, "one"),
     ],
@@ -55,10 +56,10 @@ def test_what_does_not_go_together_is_refused(given, words):
         ModelsAndTasks(human="h", **given)
 
 
-def benchmark(protocol: str = "sweet_rl", limit: int | None = None, **given) -> ColBench:
+def benchmark(protocol: str = "sweet_rl", **given) -> ColBench:
     return ColBench(
         ModelsAndTasks(model=("a",), model_hostname=("one",), human="h", **given), ProtocolSettings(protocol),
-        CollectionSettings(num_tasks=limit), Sampling(), ModelSettings(hostname="two"), HumanSettings(), CallSettings(),
+        CollectionSettings(), Sampling(), ModelSettings(hostname="two"), HumanSettings(), CallSettings(),
         CodeGrading(), PageGrading(),
     )  # fmt: skip
 
