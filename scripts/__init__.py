@@ -28,6 +28,7 @@ COMMANDS = {
     "rank": "rank_best_of_n",
     "pairs": "generate_random_pairs_from_ranks",
     "compare": "compare_runs",
+    "leaderboard": "leaderboard",
     "view": "visualize_dialogue_histories",
     "view-html": "visualize_design_dialogue_histories",
     "mini-tasks": "make_mini_tasks",

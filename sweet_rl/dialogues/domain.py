@@ -72,6 +72,7 @@ class Domain:
             preferred, to any lower one (the paper, section 4).
         protocol: Name of the protocol of the dialogues: sweet_rl, or released (`released/`). Figures of different
             protocols cannot be compared.
+        protocol_files: SHA-256 of each file of the protocol by its path; empty for the package's own.
         source: File that the domain was read from; None for the package's own.
 
     Raises:
@@ -96,6 +97,7 @@ class Domain:
     draws_pages: bool = False
     min_gap: float | None = None
     protocol: str = "sweet_rl"
+    protocol_files: Mapping[str, str] = field(default_factory=dict)
     source: Path | None = None
 
     def __post_init__(self) -> None:

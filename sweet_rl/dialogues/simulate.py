@@ -147,7 +147,8 @@ class Simulation:
             input_path: Tasks.
             output_path: Trajectories.
             step: Shard, and whether an older output is replaced.
-            cache: Open cache to use in place of that of `calls`, for runs that share a limit of calls.
+            cache: Open cache to use in place of that of `calls`, for runs that share a limit of calls. Their cost is
+                not printed.
 
         Returns:
             The summary of `collect`.
@@ -212,43 +213,58 @@ class Simulation:
 
     async def _play(self, run: Run, jobs: Sequence[Job], cache: CallCache | None) -> dict[str, Any]:
         """Play the jobs that the run lacks; return the summary of `collect`."""
-        domain, players, collection = self.domain, self.players, self.collection
-        self._print_estimate([task for task, sample in jobs if trajectory_id(task, sample) not in run.done])
+        if cache is None:
+            self._print_estimate([task for task, sample in jobs if trajectory_id(task, sample) not in run.done])
         with contextlib.ExitStack() as resources:
-            agent, human_model = self._models(resources, cache)
-            renderer = None
-            if domain.draws_pages:
-                from sweet_rl.isolation.rendering.renderer import PageRenderer
-
-                renderer = PageRenderer.from_settings(self.pages, cache=PICTURES_KEPT)
-                resources.enter_context(renderer)
-            human = vars(domain.limits(self.human))
-            setup = DialogueSetup(
-                PrefixedModel(agent, players.agent_prefix) if players.agent_prefix else agent,
-                domain.make_human(players.env_model, human_model, self.human_prompt, renderer, **human),
-                domain.begin(self.agent_prompt, collection.max_turns),
-                replace(self.sampling, seed=collection.seed),
-                None if self.selector is None else self.selector.load(),
-                domain.label_turn,
-                self.human_identity,
-                source=domain.source,
-                protocol=domain.protocol,
-            )
+            agent, human_model = self.models(resources, cache)
+            setup = self.setup(resources, agent, human_model)
             if human_model is None:
                 named = {"agent": agent}
             elif human_model is agent:
                 named = {"agent and human": agent}
             else:
                 named = {"agent": agent, "human": human_model}
-            return await collect(run, jobs, setup, collection.concurrency, named)
+            return await collect(run, jobs, setup, self.collection.concurrency, named)
 
-    def _print_estimate(self, missing: Sequence[Task]) -> None:
-        """Print what the dialogues of these tasks cost at most, if a server is called."""
+    def setup(self, resources: contextlib.ExitStack, agent: ChatModel, human_model: ChatModel | None) -> DialogueSetup:
+        """The two sides and the rules of the dialogues.
+
+        Args:
+            resources: Stack that closes the browsers, in a domain that draws pages.
+            agent: The agent's model.
+            human_model: The human's model; None for a scripted human.
+        """
+        domain, players, renderer = self.domain, self.players, None
+        if domain.draws_pages:
+            from sweet_rl.isolation.rendering.renderer import PageRenderer
+
+            renderer = PageRenderer.from_settings(self.pages, cache=PICTURES_KEPT)
+            resources.enter_context(renderer)
+        human = vars(domain.limits(self.human))
+        return DialogueSetup(
+            PrefixedModel(agent, players.agent_prefix) if players.agent_prefix else agent,
+            domain.make_human(players.env_model, human_model, self.human_prompt, renderer, **human),
+            domain.begin(self.agent_prompt, self.collection.max_turns),
+            replace(self.sampling, seed=self.collection.seed),
+            None if self.selector is None else self.selector.load(),
+            domain.label_turn,
+            self.human_identity,
+            source=domain.source,
+            protocol=domain.protocol,
+        )
+
+    def paid_prompts(self) -> dict[str, str]:
+        """The instructions of each side whose model is on a server."""
         paid = {"agent": self.agent_prompt} if on_server(self.agent) else {}
         if not self.scripted and on_server(self.env):
             paid["human"] = self.human_prompt
+        return paid
+
+    def _print_estimate(self, missing: Sequence[Task]) -> None:
+        """Print what the dialogues of these tasks cost at most, if a server is called."""
+        paid, pages = self.paid_prompts(), self.domain.draws_pages
         if paid and missing:
-            print(estimate(missing, self.collection.max_turns, paid, self.sampling.n), flush=True)
+            print(estimate(missing, self.collection.max_turns, paid, self.sampling.n, pages), flush=True)
             if not self.calls.cache:
                 print("without --cache a run that is stopped loses the calls of its dialogues in progress")
 
@@ -273,7 +289,7 @@ class Simulation:
         if failed := summary.get("endings", {}).get("failed"):
             print(f"{failed} dialogues failed and are excluded; the same command with {self._again} plays them again.")
 
-    def _models(self, resources: contextlib.ExitStack, cache: CallCache | None) -> tuple[ChatModel, ChatModel | None]:
+    def models(self, resources: contextlib.ExitStack, cache: CallCache | None) -> tuple[ChatModel, ChatModel | None]:
         """The models of agent and human, the same one if their settings are equal; None for a scripted human."""
         if cache is None and self.calls.cache:
             cache = CallCache(self.calls.cache, self.calls.max_calls)

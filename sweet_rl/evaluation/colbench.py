@@ -1,40 +1,48 @@
-"""ColBench's Backend Programming in one command, for models behind an API: tasks, dialogues, grades, table, pages."""
+"""ColBench in one command, for models behind an API: tasks, bill, dialogues, grades, table, run card, pages."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from pathlib import Path
+from typing import Annotated, Literal
 
 from sweet_rl.dialogues.backend.environment import CodeGrading
+from sweet_rl.dialogues.bill import bill
 from sweet_rl.dialogues.collect import CollectionSettings
 from sweet_rl.dialogues.domain import Domain
+from sweet_rl.dialogues.estimate import Cost, Lengths
+from sweet_rl.dialogues.frontend.encoders import CLIP
+from sweet_rl.dialogues.frontend.environment import PageGrading
 from sweet_rl.dialogues.simulate import PlayerSettings, Simulation
 from sweet_rl.dialogues.simulated_human import HumanSettings
-from sweet_rl.dialogues.task_types import load_domain
+from sweet_rl.dialogues.task_types import ProtocolSettings, load_domain
 from sweet_rl.evaluation.comparison_files import ComparisonSettings, compare_files
 from sweet_rl.evaluation.evaluate import SummarySettings, evaluate
 from sweet_rl.evaluation.grade_file import GradedDialogues
+from sweet_rl.evaluation.run_card import RunCard, make_card, sampling_facts
 from sweet_rl.evaluation.training_data import DialogueTexts, TrainingData
 from sweet_rl.isolation.rendering.settings import BrowserSettings
 from sweet_rl.models.base import ModelError, Sampling
-from sweet_rl.models.cache import CallCache
+from sweet_rl.models.cache import DATABASE, CallCache
 from sweet_rl.models.load import load_model
 from sweet_rl.models.settings import CallSettings, ModelSettings
 from sweet_rl.models.thinking import without_thinking
+from sweet_rl.runs.cli import UNRECORDED
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.manifest import hash_input, read_manifest
+from sweet_rl.runs.progress import progress_bar
 from sweet_rl.runs.records import Task, read_records
 from sweet_rl.runs.step import StepSettings
+from sweet_rl.runs.texts import write_texts
 
 GREETING = "This is a test of the connection. Please answer with the word yes."
-PAPER = (
-    "the figures of the paper are with meta-llama/Llama-3.1-70B-Instruct as the human and with other prompts; those of "
-    "another human do not compare with them"
-)
+PAPER_TASKS = {"code": 1000, "html": 500}
+PAPER_HUMANS = {"code": "meta-llama/Llama-3.1-70B-Instruct", "html": "Qwen/Qwen2-VL-72B-Instruct"}
 
 
 @dataclass(frozen=True)
@@ -44,7 +52,11 @@ class ModelsAndTasks:
     Attributes:
         model: Models that are evaluated, by the names that their servers have for them.
         human: Model that plays the human, by the name that its server has for it.
-        tasks: Tasks, JSONL: a file, or a name of one on the hub.
+        task_type: Half of the benchmark: code (Backend Programming) or html (Frontend Design).
+        tasks: Tasks, JSONL: a file, or a name of one on the hub. By default the paper's test tasks; those of html are
+            made of WebSight, which is read from the hub.
+        limit: Number of tasks, from the start of the file; by default as many as in the paper, 1,000 (code) or 500
+            (html).
         output_dir: Folder of the replies (calls), and of dialogues, grades, pages and table in a folder per --limit.
         model_hostname: Server of the models: host, host:port or URL. Several separated by commas are one for each of
             --model; those of a single model share its calls. Without one it is OpenAI's own API.
@@ -52,20 +64,27 @@ class ModelsAndTasks:
             --model. Default: OPENAI_API_KEY, which is sent to OpenAI's own API only.
         model_request: Fields of the request body that override all others; null leaves a field out:
             '{"temperature": null, "reasoning_effort": "low"}'.
+        estimate: Print calls and tokens of all models and of the human, and stop.
 
     Raises:
-        UserError: Two models whose files would have the same name, or another number of servers or keys than of models.
+        UserError: Two models whose files would have the same name, another number of servers or keys than of models,
+            or a limit below 1.
     """
 
     model: tuple[str, ...]
     human: str
-    tasks: str = "colbench/backend/test"
+    task_type: Literal["code", "html"] = "code"
+    tasks: str | None = None
+    limit: int | None = None
     output_dir: str = "colbench"
     model_hostname: tuple[str, ...] = ()
     model_api_key_variable: tuple[str, ...] = ()
     model_request: dict | None = None
+    estimate: Annotated[bool, UNRECORDED] = False
 
     def __post_init__(self) -> None:
+        if self.limit is not None and self.limit < 1:
+            raise UserError(f"--limit is {self.limit}; it must be at least 1.")
         names = [file_name(model) for model in self.model]
         if not names or len(set(names)) < len(names):
             raise UserError(f"--model is {','.join(self.model)!r}: give each model once, under a name of its own.")
@@ -102,105 +121,282 @@ def on_server(where: ModelSettings) -> ModelSettings:
     return replace(where, engine="auto" if where.hostname else "openai", tokenizer=None)
 
 
-def run_colbench(
-    wanted: ModelsAndTasks,
-    collection: CollectionSettings,
-    sampling: Sampling,
-    env: ModelSettings,
-    human: HumanSettings,
-    calls: CallSettings,
-    grading: CodeGrading,
-    write_page: Callable[[Path, Path], None],
-    overwrite: bool = False,
-) -> None:
-    """Evaluate the models: play, grade, compare with each other and with the paper, and write pages to read.
+@dataclass(frozen=True)
+class ColBench:
+    """Everything that the figures of some models depend on.
 
-    Every reply is kept in a cache in the folder when it arrives. The same call continues what was stopped.
-
-    Args:
+    Attributes:
         wanted: Models, human, tasks and folder.
-        collection: Which dialogues are played.
+        protocol: Protocol of the dialogues. The released one is graded by the released rules.
+        collection: Which dialogues are played; the number of tasks is that of `wanted`.
         sampling: How the models' messages are sampled.
         env: Where the human's model runs.
         human: How the model plays the human.
         calls: How calls are made; their cache is `calls` in the folder.
-        grading: How answers are run.
-        write_page: Function `write_page(graded, page)` that writes the page to read a model's dialogues.
-        overwrite: Whether dialogues and grades of other settings are replaced.
+        code: How answers are run.
+        pages: How pages are drawn and compared.
+    """
+
+    wanted: ModelsAndTasks
+    protocol: ProtocolSettings
+    collection: CollectionSettings
+    sampling: Sampling
+    env: ModelSettings
+    human: HumanSettings
+    calls: CallSettings
+    code: CodeGrading
+    pages: PageGrading
+
+    @cached_property
+    def domain(self) -> Domain:
+        """The domain under its protocol. Raises UserError if the protocol's files cannot be had."""
+        return load_domain(self.wanted.task_type, self.protocol)
+
+    @cached_property
+    def limit(self) -> int:
+        """Number of tasks."""
+        return self.wanted.limit or PAPER_TASKS[self.wanted.task_type]
+
+    @cached_property
+    def folder(self) -> Path:
+        """The folder of dialogues, grades, table and pages."""
+        kind = "" if self.wanted.task_type == "code" else f"{self.wanted.task_type}_"
+        kind += "" if self.protocol.protocol == "sweet_rl" else f"{self.protocol.protocol}_"
+        return Path(self.wanted.output_dir, f"{kind}first_{self.limit}")
+
+    @cached_property
+    def tasks_file(self) -> str:
+        """The file of the tasks, or its name on the hub. Those of WebSight are written if they are not there."""
+        if self.wanted.tasks or self.wanted.task_type == "code":
+            return self.wanted.tasks or "colbench/backend/test"
+        from sweet_rl.dialogues.frontend.websight import TaskCounts, prepare
+
+        count = max(self.limit, PAPER_TASKS["html"])
+        folder = Path(self.wanted.output_dir, f"websight_{count}")
+        try:
+            prepare(TaskCounts(0, count), str(folder), None, StepSettings())
+        except UserError as error:
+            raise UserError(
+                f"the tasks of Frontend Design cannot be made: {error} Here that is: make them with "
+                "prepare_websight.py, and give --tasks FILE."
+            ) from error
+        return str(folder / "test.jsonl")
+
+    @cached_property
+    def tasks(self) -> list[Task]:
+        """The tasks. Raises UserError if there are none of this domain."""
+        tasks = read_records(self.tasks_file, Task, self.limit)
+        self.domain.check(tasks, self.tasks_file, self.wanted.human)
+        return tasks
+
+    @cached_property
+    def grading(self) -> CodeGrading | PageGrading:
+        """How answers are graded."""
+        if self.domain.draws_pages:
+            return self.pages
+        return replace(self.code, paper_grader=self.protocol.protocol == "released")
+
+    @cached_property
+    def simulations(self) -> dict[str, Simulation]:
+        """The dialogues of each model by its name."""
+        calls = replace(self.calls, cache=str(Path(self.wanted.output_dir, "calls")))
+        collection = replace(self.collection, num_tasks=self.limit)
+        window = BrowserSettings(**{one.name: getattr(self.pages, one.name) for one in fields(BrowserSettings)})
+        return {
+            name: Simulation(
+                self.domain,
+                PlayerSettings(agent_model=name, env_model=self.wanted.human),
+                collection,
+                self.sampling,
+                where,
+                on_server(self.env),
+                calls,
+                self.human,
+                window,
+            )
+            for name, where in self.wanted.servers().items()
+        }
+
+    def dialogues(self, model: str) -> Path:
+        """The file of a model's dialogues."""
+        return self.folder / f"{file_name(model)}.jsonl"
+
+    def graded(self, model: str) -> Path:
+        """The file of a model's dialogues with their grades."""
+        return self.folder / f"{file_name(model)}.graded.jsonl"
+
+    def page(self, model: str) -> Path:
+        """The page to read a model's dialogues."""
+        return self.folder / f"{file_name(model)}.html"
+
+    def run(
+        self,
+        write_page: Callable[[Path, Path], None],
+        card_page: Callable[[RunCard, Mapping[str, str]], str],
+        overwrite: bool = False,
+    ) -> None:
+        """Evaluate the models: play, grade, compare with each other and with the paper; write card and pages.
+
+        Every reply is kept in a cache in the folder when it arrives. The same call continues what was stopped.
+
+        Args:
+            write_page: Function `write_page(graded, page)` that writes the page to read a model's dialogues.
+            card_page: Function `card_page(card, links)` that returns the page of the card, with links to those pages.
+            overwrite: Whether dialogues and grades of other settings are replaced.
+
+        Raises:
+            UserError: Before the first paid call: there are no tasks, the answers cannot be graded on this machine, or
+                a model does not answer. Later: as the steps.
+        """
+        simulations = self.simulations
+        print(f"{len(self.tasks):,} tasks of {self.tasks_file}")
+        print(self.bill(overwrite), flush=True)
+        if self.wanted.estimate:
+            return
+        check_grading(self.domain, self.grading, self.tasks)
+        calls = next(iter(simulations.values())).calls
+        with contextlib.closing(CallCache(str(calls.cache), calls.max_calls)) as cache:
+            asyncio.run(self._greet(cache))
+            for name, simulation in simulations.items():
+                print(f"\n{name}", flush=True)
+                played, graded = self.dialogues(name), self.graded(name)
+                simulation.run(self.tasks_file, str(played), StepSettings(overwrite=overwrite), cache)
+                dialogues = GradedDialogues(str(played), str(graded), retry_failed=self.collection.retry_failed)
+                step = StepSettings(overwrite=overwrite or _of_other_dialogues(graded, played))
+                evaluate(self.domain, dialogues, SummarySettings(), TrainingData(), DialogueTexts(), self.grading, step)
+                write_page(graded, self.page(name))
+        print()
+        card = self.card()
+        self._compare(card)
+        links = {name: self.page(name).name for name in simulations}
+        texts = {"results.json": card.text(), "results.html": card_page(card, links)}
+        write_texts({self.folder / name: text for name, text in texts.items()}, overwrite=True)
+        for name, what in {"md": "this table", "json": "the run card", "html": "the card with all models"}.items():
+            print(f"{self.folder / 'results'}.{name}: {what}")
+
+    def bill(self, overwrite: bool = False) -> str:
+        """Lines about what the dialogues cost at most, without the calls that are stored.
+
+        Args:
+            overwrite: Whether dialogues of other settings are replaced.
+        """
+        first = next(iter(self.simulations.values()))
+        lines, human = [], Cost()
+        with contextlib.ExitStack() as resources:
+            cache = None
+            if Path(str(first.calls.cache), DATABASE).exists():
+                cache = resources.enter_context(contextlib.closing(CallCache(str(first.calls.cache))))
+            for name, simulation in self.simulations.items():
+                played = None if overwrite else str(self.dialogues(name))
+                costs = bill(simulation, self.tasks, played, cache)
+                lines.append(f"estimate, {name}: {costs.get('agent', Cost())}")
+                human += costs.get("human", Cost())
+        if not first.scripted:
+            whom = f" for {len(lines)} models" if len(lines) > 1 else ""
+            lines.append(f"estimate, human {self.wanted.human}{whom}: {human}")
+        lengths = Lengths.of(self.tasks, self.domain.draws_pages)
+        stored = ", without the calls that are stored" if cache else ""
+        note = f"{len(self.tasks):,} dialogues of {self.collection.max_turns} turns per model{stored}; {lengths}"
+        more = "without reasoning; one short call to each comes first; --max_calls is a limit"
+        return "\n".join([*lines, f"({note}, {more})"])
+
+    def card(self) -> RunCard:
+        """The card of the graded dialogues."""
+        first = next(iter(self.simulations.values()))
+        return make_card(
+            self.domain,
+            {name: self.graded(name) for name in self.simulations},
+            {
+                "name": first.human_identity["name"],
+                "hash": first.human_identity["hash"],
+                "model": self.wanted.human,
+            },
+            {"agent_prompt": first.agent_prompt, "human_prompt": first.human_prompt},
+            sampling_facts(self.sampling, self.collection.max_turns, self.collection.best_of_n),
+            self.wanted.model_request,
+            self.tasks,
+            self.tasks_file,
+            {name: self._served_as(name) for name in self.simulations},
+        )
+
+    def _served_as(self, model: str) -> list[str]:
+        """Other names that the server's replies had for a model, from the manifest of its dialogues."""
+        summary = (read_manifest(self.dialogues(model)) or {}).get("summary", {})
+        return (summary.get("agent") or summary.get("agent and human") or {}).get("served_as", [])
+
+    def _compare(self, card: RunCard) -> None:
+        """Print the table of the models, and the paper's figures where its encoder was used."""
+        models = self.wanted.model
+        note = f"protocol {card.protocol['name']}, human {self.wanted.human}; the paper's human is "
+        note += PAPER_HUMANS[card.task_type]
+        if card.protocol["name"] != "released":
+            note += ", with the released prompts: its figures do not compare with these"
+        compare_files(
+            ComparisonSettings(
+                runs={name: [str(self.graded(name))] for name in models},
+                baselines=models[:1] if len(models) > 1 else (),
+                paper="table2" if card.grader.get("encoder", CLIP) == CLIP else None,
+                output_path=str(self.folder / "comparison.json"),
+                markdown_path=str(self.folder / "results.md"),
+                settings=note,
+                overwrite=True,
+            )
+        )
+        print(note[0].upper() + note[1:] + ".")
+
+    async def _greet(self, cache: CallCache) -> None:
+        """Make one call to each model, with the settings of its dialogues. Raises UserError if one gives no text."""
+        first = next(iter(self.simulations.values()))
+        human = self.domain.limits(self.human)
+        asked: list[tuple[str, str, ModelSettings, Sampling]] = [
+            ("--model", name, simulation.agent, replace(self.sampling, n=1))
+            for name, simulation in self.simulations.items()
+        ]
+        if not first.scripted:
+            said = Sampling(temperature=human.temperature, max_tokens=human.max_tokens or 1)
+            asked.append(("--human", self.wanted.human, first.env, said))
+        for flag, name, where, how in asked:
+            model = load_model(name, where, first.calls, cache)
+            try:
+                await model.check()
+                (reply,) = await model.complete([{"role": "user", "content": GREETING}], how)
+            except ModelError as error:
+                raise UserError(f"{flag} {name} does not answer a first call: {error}") from error
+            finally:
+                await model.close()
+            if not without_thinking(reply.text).strip():
+                limit = f"{'--human_max_tokens' if flag == '--human' else '--max_tokens'} {how.max_tokens}"
+                raise UserError(
+                    f"{flag} {name} answers a first call with an empty text after {reply.completion_tokens} tokens. "
+                    f"A model that reasons first needs a higher {limit}, or less reasoning (--{flag[2:]}_request)."
+                )
+            print(f"{flag} {name}: answers")
+
+
+def check_grading(domain: Domain, grading: CodeGrading | PageGrading, tasks: Sequence[Task]) -> None:
+    """Check, before anything is paid for, that this machine can grade: sandbox; or encoder, browser, reference pages.
 
     Raises:
-        UserError: Before the first dialogue: there are no tasks, or a model does not answer. Later: as the steps.
+        UserError: It cannot, or no reference page gives a picture.
     """
-    domain, servers, env = load_domain("code"), wanted.servers(), on_server(env)
-    folder = Path(wanted.output_dir, f"first_{collection.num_tasks}" if collection.num_tasks else "all")
-    calls = replace(calls, cache=str(Path(wanted.output_dir, "calls")))
-    print(f"{len(read_records(wanted.tasks, Task, collection.num_tasks)):,} tasks of {wanted.tasks}")
-    graded = {}
-    with contextlib.closing(CallCache(str(calls.cache), calls.max_calls)) as cache:
-        asyncio.run(_greet(wanted, servers, env, sampling, human, calls, cache, domain))
-        if len(servers) > 1:
-            print(f"{len(servers)} models, one after the other; each has the estimate of the first")
-        for name, where in servers.items():
-            played, graded[name] = (folder / f"{file_name(name)}{end}" for end in (".jsonl", ".graded.jsonl"))
-            print(f"\n{name}", flush=True)
-            players = PlayerSettings(agent_model=name, env_model=wanted.human)
-            simulation = Simulation(domain, players, collection, sampling, where, env, calls, human, BrowserSettings())
-            simulation.run(wanted.tasks, str(played), StepSettings(overwrite=overwrite), cache)
-            dialogues = GradedDialogues(str(played), str(graded[name]), retry_failed=collection.retry_failed)
-            step = StepSettings(overwrite=overwrite or _of_other_dialogues(graded[name], played))
-            evaluate(domain, dialogues, SummarySettings(), TrainingData(), DialogueTexts(), grading, step)
-            write_page(graded[name], folder / f"{file_name(name)}.html")
-    print()
-    compare_files(
-        ComparisonSettings(
-            runs={name: [str(path)] for name, path in graded.items()},
-            baselines=wanted.model[:1] if len(wanted.model) > 1 else (),
-            paper="table2",
-            output_path=str(folder / "results.json"),
-            markdown_path=str(folder / "results.md"),
-            settings=PAPER,
-            overwrite=True,
-        )
-    )
-    print(f"The human was {wanted.human}; {PAPER}.\n{folder / 'results.md'}: this table")
+    jobs: list[tuple[Task, str | None]] = [(tasks[0], tasks[0].ground_truth)]
+    if domain.draws_pages:
+        jobs += [(task, None) for task in tasks[1:]]  # only their reference pages are drawn, once, and kept
+    with domain.grader(grading) as grader:
+        print(grader.describe(), flush=True)
+        grades = list(grader.grade_many(progress_bar(jobs, desc="references", unit=" references")))
+    machine = next((grade.machine for grade in grades if grade.machine), None)
+    if machine is not None:
+        raise UserError(f"answers cannot be graded on this machine: {machine}")
+    faulty = [(task.id, grade.ungradable) for (task, _), grade in zip(jobs, grades, strict=True) if grade.ungradable]
+    if domain.draws_pages and faulty:
+        named = f"{len(faulty)} of {len(jobs)} reference pages give no picture (task {faulty[0][0]}: {faulty[0][1]})"
+        if len(faulty) == len(jobs):
+            raise UserError(f"{named}: check the tasks, or try another --browser.")
+        print(f"{named}; they are excluded")
 
 
 def _of_other_dialogues(graded: Path, played: Path) -> bool:
     """Whether the grades are of dialogues of which some were played again since (--retry_failed)."""
     manifest = read_manifest(graded)
     return manifest is not None and hash_input(played) not in manifest["inputs"].values()
-
-
-async def _greet(
-    wanted: ModelsAndTasks,
-    servers: dict[str, ModelSettings],
-    env: ModelSettings,
-    sampling: Sampling,
-    human: HumanSettings,
-    calls: CallSettings,
-    cache: CallCache,
-    domain: Domain,
-) -> None:
-    """Make one call to each model, with the settings of its dialogues. Raises UserError if one gives no text."""
-    said = Sampling(temperature=human.temperature, max_tokens=human.max_tokens or domain.max_reply_tokens)
-    asked: list[tuple[str, str, ModelSettings, Sampling]] = [
-        ("--model", name, where, replace(sampling, n=1)) for name, where in servers.items()
-    ]
-    if wanted.human not in domain.scripted_humans:
-        asked.append(("--human", wanted.human, env, said))
-    for flag, name, where, how in asked:
-        model = load_model(name, where, calls, cache)
-        try:
-            await model.check()
-            (reply,) = await model.complete([{"role": "user", "content": GREETING}], how)
-        except ModelError as error:
-            raise UserError(f"{flag} {name} does not answer a first call: {error}") from error
-        finally:
-            await model.close()
-        if not without_thinking(reply.text).strip():
-            limit = f"{'--human_max_tokens' if flag == '--human' else '--max_tokens'} {how.max_tokens}"
-            raise UserError(
-                f"{flag} {name} answers a first call with an empty text after {reply.completion_tokens} tokens. "
-                f"A model that reasons first needs a higher {limit}, or less reasoning (--{flag[2:]}_request)."
-            )
-        print(f"{flag} {name}: answers")

@@ -24,7 +24,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from sweet_rl.models.base import ChatModel, Completion, Sampling
+from sweet_rl.models.base import ChatModel, Completion, ModelError, Sampling
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Message, Part
 from sweet_rl.runs.records.checks import accepts
@@ -95,6 +95,12 @@ class CallCache:
             self._in_progress -= 1
             if not self._in_progress:
                 self._idle.set()
+
+    def without_calls(self, model: ChatModel) -> ChatModel:
+        """The model as this cache knows it: a reply that is not stored raises ModelError of the kind "not stored"."""
+        if not isinstance(model, CachedModel):
+            return model
+        return CachedModel(_NeverAsked(model.model), model.identity, self)
 
     def close(self) -> None:
         self._thread.shutdown()
@@ -205,3 +211,22 @@ class CachedModel:
                 found = await ask()
                 await self.cache.put(key, found)
         return found
+
+
+class _NeverAsked:
+    """Stands for a model that is not to be asked."""
+
+    def __init__(self, model: ChatModel) -> None:
+        self.model, self.chat = model, model.chat
+
+    async def check(self) -> None: ...
+
+    async def complete(self, messages: list[Message], sampling: Sampling) -> list[Completion]:
+        raise ModelError("not stored", "this reply is not in the cache.")
+
+    async def complete_parts(
+        self, parts: list[Part], sampling: Sampling, tokenizer: str | None = None
+    ) -> list[Completion]:
+        raise ModelError("not stored", "this reply is not in the cache.")
+
+    async def close(self) -> None: ...

@@ -27,6 +27,7 @@ from sweet_rl.models.servers import Server, Servers
 from sweet_rl.models.texts.chat import ChatFormat, parts_text
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Message, Part
+from sweet_rl.runs.redaction import holds_secret
 
 logger = logging.getLogger(__name__)
 DRAWS = [Sampling(temperature=1.0, top_p=1.0, max_tokens=1, n=16, seed=16 * number) for number in range(8)]
@@ -35,6 +36,7 @@ OTHER_LIMIT = (
     "(If it wants max_completion_tokens, give --agent_request, --env_request, --model_request, --human_request or "
     """--request, whichever the script has: '{"max_tokens": null, "max_completion_tokens": 1024}'.)"""
 )
+MOST_NAMES, LONGEST_NAME = 5, 200  # of a model in replies
 
 
 def sampled_otherwise(draws: Sequence[tuple[int, float]]) -> str:
@@ -104,6 +106,7 @@ class OpenAIServer:
                 "the hosted API needs a key: put it into the environment variable OPENAI_API_KEY, or name a server."
             )
         self.model, self.chat = model, chat
+        self._served_as: set[str] = set()
         self.servers = Servers(hostnames or [HOSTED], api_key, **server_settings)
         self._body = RequestBody(model, request, hosted=all(server.url == HOSTED for server in self.servers.all))
 
@@ -187,8 +190,9 @@ class OpenAIServer:
         return await self._replies(self._prompt(parts, tokenizer), sampling)
 
     def summary(self) -> dict[str, Any]:
-        """Return the calls and failures of each server, by its URL."""
-        return {"servers": self.servers.summary()}
+        """Return the calls and failures of each server by its URL, and other names that replies have for the model."""
+        names = {"served_as": sorted(self._served_as)[:MOST_NAMES]} if self._served_as else {}
+        return {"servers": self.servers.summary(), **names}
 
     def waiting(self) -> str:
         """Return what calls wait for, for a progress line; "" for nothing (`Servers.waiting`)."""
@@ -237,7 +241,11 @@ class OpenAIServer:
         """
 
         def read(answer: dict[str, Any]) -> list[Completion]:
-            return completions(answer, sampling.n, prompt.kind, self.chat)
+            found = completions(answer, sampling.n, prompt.kind, self.chat)
+            name = answer.get("model")  # hosted models have a date there
+            if isinstance(name, str) and name not in ("", self.model) and not holds_secret(name):
+                self._served_as.add(name[:LONGEST_NAME])
+            return found
 
         while True:
             sent = self._body.build(prompt.fields, sampling, prompt.text)

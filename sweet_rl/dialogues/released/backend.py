@@ -9,7 +9,7 @@ from sweet_rl.dialogues.domain import Domain
 from sweet_rl.dialogues.leaks import gives_away
 from sweet_rl.dialogues.protocols import HumanReply
 from sweet_rl.dialogues.released.environment import ReleasedEnvironment
-from sweet_rl.dialogues.released.files import BACKEND_AGENT, BACKEND_HUMAN, protocol_text
+from sweet_rl.dialogues.released.files import BACKEND_AGENT, BACKEND_HUMAN, file_hashes, protocol_text
 from sweet_rl.dialogues.released.human import MAX_REPLY_TOKENS, ReleasedHuman
 from sweet_rl.runs.records import Message, Task
 
@@ -58,4 +58,5 @@ def released_domain(folder: str | None) -> Domain:
         max_reply_tokens=MAX_REPLY_TOKENS,
         retries_leaks=False,
         protocol="released",
+        protocol_files=file_hashes([BACKEND_AGENT, BACKEND_HUMAN], folder),
     )

@@ -11,6 +11,7 @@ import hashlib
 import os
 import urllib.error
 import urllib.request
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -95,6 +96,11 @@ def protocol_text(file: ProtocolFile, folder: str | None = None) -> str:
     partial.write_bytes(content)
     partial.replace(copy)
     return text
+
+
+def file_hashes(files: Sequence[ProtocolFile], folder: str | None = None) -> dict[str, str]:
+    """The SHA-256 of each file by its path. Arguments and errors as for `protocol_text`."""
+    return {file.path: hashlib.sha256(protocol_text(file, folder).encode()).hexdigest() for file in files}
 
 
 def text_values(source: str, function: str) -> list[str]:

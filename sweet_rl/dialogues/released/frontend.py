@@ -19,6 +19,7 @@ from sweet_rl.dialogues.released.files import (
     FRONTEND_AGENT,
     FRONTEND_HUMAN,
     FRONTEND_SENTENCES,
+    file_hashes,
     protocol_text,
     text_values,
 )
@@ -83,11 +84,18 @@ class ReleasedPageHuman(ReleasedHuman):
         return await self.ask([{"role": "user", "content": parts}], seed, holds_markup)
 
     def _picture(self, png: bytes) -> dict[str, Any]:
-        kind = "image/jpeg" if "gpt" in getattr(self.model, "model", "").lower() else "image"
+        kind = "image/jpeg" if "gpt" in _name_of(self.model).lower() else "image"
         return {
             "type": "image_url",
             "image_url": {"url": f"data:{kind};base64,{base64.b64encode(png).decode('ascii')}"},
         }
+
+
+def _name_of(model: Any) -> str:
+    """The name under which a server has a model, also behind a cache; empty for another model."""
+    while not isinstance(model, str):
+        model = getattr(model, "model", "")
+    return model
 
 
 def _text(text: str) -> dict[str, Any]:
@@ -115,4 +123,5 @@ def released_domain(folder: str | None) -> Domain:
         max_reply_tokens=MAX_REPLY_TOKENS,
         retries_leaks=False,
         protocol="released",
+        protocol_files=file_hashes([FRONTEND_AGENT, FRONTEND_HUMAN, FRONTEND_SENTENCES], folder),
     )

@@ -182,3 +182,21 @@ def test_check_says_what_is_wrong_before_any_dialogue():
         port = closed.getsockname()[1]
     with pytest.raises(UserError, match=rf"127.0.0.1:{port}.*cannot be reached.*Start one \(for example `vllm serve"):
         asyncio.run(check(MODEL, [f"127.0.0.1:{port}"]))
+
+
+def test_the_names_that_replies_have_for_the_model_are_in_the_summary():
+    answers = [chat_reply("a") for _ in range(4)]
+    for answer, name in zip(answers, (MODEL, f"{MODEL}-2024-08-06", None, "x" * 500), strict=True):
+        answer.body["model"] = name
+
+    async def work(url):
+        model = OpenAIServer(MODEL, [url], **QUICK)
+        before = model.summary()
+        for _ in answers:
+            await model.complete(ASKED, Sampling())
+        await model.close()
+        return before, model.summary()
+
+    with ApiServer(in_turn(*answers)) as server:
+        before, after = asyncio.run(work(server.url))
+    assert "served_as" not in before and after["served_as"] == [f"{MODEL}-2024-08-06", "x" * 200]

@@ -87,6 +87,11 @@ def stored(cache: Path) -> int:
             return 0
 
 
+def ceilings(text: str) -> list[int]:
+    """The calls of each line of an estimate."""
+    return [int(number.replace(",", "")) for number in re.findall(r"at most ([\d,]+) calls", text)]
+
+
 def test_two_models_killed_in_the_middle_cost_what_the_estimate_says_and_nothing_is_paid_twice(folder):
     api = Api(stop=50)
     with api.server:
@@ -105,15 +110,16 @@ def test_two_models_killed_in_the_middle_cost_what_the_estimate_says_and_nothing
         api.released.set()
         done = call("colbench.py", **flags(api))
         assert done.code == 0, done.err
-        agent, human = map(int, re.findall(r"at most (\d+) calls", Path("first.out").read_text()))
-        assert (agent, human) == (40, 36)
-        assert len(api.paid) == len(set(api.paid)) == 2 * (agent + human) + 3  # a call to each model and the human
+        assert ceilings(Path("first.out").read_text()) == [40, 40, 72]
+        left = ceilings(done.out)
+        assert left[1] == 40 and sum(left) == 152 - (50 - 3)  # three were the first calls
+        assert len(api.paid) == len(set(api.paid)) == 152 + 3
         again = call("colbench.py", **flags(api))
-        assert again.code == 0 and len(api.paid) == 2 * (agent + human) + 3
-        assert again.out.count("already complete") == 4
+        assert again.code == 0 and len(api.paid) == 152 + 3
+        assert again.out.count("already complete") == 4 and ceilings(again.out) == [0, 0, 0]
     assert set(api.server.headers) == {"Bearer key-of-the-models", "Bearer key-of-the-human"}
     assert {row["ending"] for row in read_rows(folder / "out/first_4/org_model-a.jsonl")} == {"turn_limit"}
-    table = json.loads((folder / "out/first_4/results.json").read_text())
+    table = json.loads((folder / "out/first_4/comparison.json").read_text())
     assert [run["name"] for run in table["runs"]] == list(MODELS) and table["baselines"] == [MODELS[0]]
     shown = done.out.partition("paper: success %")[2]
     assert all(re.search(rf"^{name} ", shown, re.MULTILINE) for name in (*MODELS, "SWEET-RL"))
@@ -131,7 +137,7 @@ def test_the_tasks_come_from_the_hub_and_a_right_answer_is_a_success(folder, mon
         done = call("colbench.py", **flags(api, MODELS[:1], tasks=None, limit=3))
     _downloaded.cache_clear()
     assert done.code == 0, done.err
-    (run,) = json.loads((folder / "out/first_3/results.json").read_text())["runs"]
+    (run,) = json.loads((folder / "out/first_3/comparison.json").read_text())["runs"]
     assert run["success"]["mean"] == 1.0 and len(api.paid) == 2 + 3 * 3
     assert [row["human"]["name"] for row in read_rows(folder / "out/first_3/org_model-a.graded.jsonl")] == [HUMAN] * 3
 
@@ -173,4 +179,4 @@ def test_dialogues_that_failed_are_played_and_graded_again_on_request_and_the_ot
         assert again.code == 0, again.err
     rows = read_rows(folder / "out/first_4/org_model-a.graded.jsonl")
     assert [row["reward"] for row in rows] == [1.0] * 4 and len(api.paid) == len(set(api.paid)) == 2 + 4 * 3
-    assert json.loads((folder / "out/first_4/results.json").read_text())["tasks"] == 4
+    assert json.loads((folder / "out/first_4/comparison.json").read_text())["tasks"] == 4

@@ -58,7 +58,7 @@ def test_colbench_runs_from_the_tasks_to_the_page(tmp_path):
     assert done.code == 0, done.err
     folder = tmp_path / "colbench" / "first_2"
     assert [row["reward"] for row in read_rows(folder / f"{MODEL}.graded.jsonl")] == [1.0, 1.0]
-    assert json.loads((folder / "results.json").read_text())["runs"][0]["success"]["mean"] == 1.0
+    assert json.loads((folder / "results.json").read_text())["models"][0]["score"]["mean"] == 1.0
     assert (folder / f"{MODEL}.html").stat().st_size > 10_000
 
 

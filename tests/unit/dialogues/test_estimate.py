@@ -1,7 +1,16 @@
 """The estimate of a run's cost is that of dialogues which use all their turns."""
 
 from sweet_rl.dialogues import AnswerEnvironment
-from sweet_rl.dialogues.estimate import CHARS_PER_TOKEN, TOKENS_PER_MESSAGE, Cost, most
+from sweet_rl.dialogues.estimate import (
+    CHARS_PER_TOKEN,
+    TOKENS_PER_MESSAGE,
+    TOKENS_PER_PICTURE,
+    Cost,
+    Lengths,
+    estimate,
+    most,
+    rest_of_dialogue,
+)
 from sweet_rl.models.base import Completion
 from sweet_rl.runs.records import Task
 
@@ -40,3 +49,31 @@ def test_only_sides_on_servers_count_and_candidates_are_replies_of_one_prompt():
     one, four = (most([TASK], 5, {"agent": ""}, count) for count in (1, 4))
     assert one.keys() == {"agent"} and four["agent"].calls == 4 * one["agent"].calls
     assert four["agent"].prompt_tokens == one["agent"].prompt_tokens
+
+
+def test_an_answer_is_as_long_as_the_references_are_in_the_mean():
+    tasks = [Task("p", "c" * 400), Task("p", "c" * 1200)]
+    assert Lengths.of(tasks, draws_pages=False) == Lengths(answer=200)
+    # Three turns: two questions of 100 tokens and the answer.
+    cost = most(tasks, 3, {"agent": ""}, lengths=Lengths.of(tasks, False))["agent"]
+    assert cost.completion_tokens == 2 * (100 + 100 + 200)
+
+
+def test_every_message_of_a_designer_is_a_page_and_the_client_sees_two_pictures():
+    tasks = [Task("", "x" * 4000)]
+    lengths = Lengths.of(tasks, draws_pages=True)
+    costs = most(tasks, 3, {"agent": "", "human": ""}, lengths=lengths)
+    assert costs["agent"] == Cost(3, (0 + 1 + 2) * (1000 + 100), 3 * 1000)
+    # Two calls; the second reads two messages of the agent, as text without the page, and one of its own.
+    assert costs["human"] == Cost(2, 2 * 2 * TOKENS_PER_PICTURE + 100 + (2 * 100 + 100), 2 * 100)
+    assert "a page of 1,000 tokens" in estimate(tasks, 3, {"agent": ""}, draws_pages=True)
+
+
+def test_stored_messages_cost_nothing_and_those_after_them_read_them():
+    task, prompts, lengths = Task("", ""), {"agent": "", "human": ""}, Lengths(answer=500)
+    whole = rest_of_dialogue(task, 4, prompts, lengths)
+    rest = rest_of_dialogue(task, 4, prompts, lengths, stored=(2, 1))
+    assert rest["agent"] == Cost(2, 2 * 200 + 3 * 200, 100 + 500)
+    assert rest["human"] == Cost(2, (2 + 1) * 100 + (3 + 2) * 100, 2 * 100)
+    assert whole["agent"].calls - rest["agent"].calls == 2 and whole["human"].calls - rest["human"].calls == 1
+    assert rest_of_dialogue(task, 4, prompts, lengths, stored=(4, 3)) == {"agent": Cost(), "human": Cost()}

@@ -1,9 +1,18 @@
-"""Which server and key each model of one command has."""
+"""Which server and key each model of one command has; defaults of domain and protocol."""
 
 import pytest
 
-from sweet_rl.evaluation.colbench import ModelsAndTasks
+from sweet_rl.dialogues import HumanSettings
+from sweet_rl.dialogues.backend.environment import CodeGrading
+from sweet_rl.dialogues.collect import CollectionSettings
+from sweet_rl.dialogues.frontend.environment import PageGrading
+from sweet_rl.dialogues.task_types import ProtocolSettings
+from sweet_rl.evaluation.colbench import ColBench, ModelsAndTasks, check_grading
+from sweet_rl.models.base import Sampling
+from sweet_rl.models.settings import CallSettings, ModelSettings
 from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import Task
+from tests.support.command_line import write_rows
 
 
 @pytest.fixture(autouse=True)
@@ -37,6 +46,7 @@ def test_without_a_server_it_is_openais_own_api(monkeypatch):
     [
         ({"model": ("org/a", "org_a")}, "once"),
         ({"model": ()}, "once"),
+        ({"model": ("a",), "limit": 0}, "--limit is 0"),
         ({"model": ("a", "b", "c"), "model_hostname": ("one", "two")}, "model_hostname has 2 values for 3"),
         ({"model": ("a",), "model_api_key_variable": ("ONE", "TWO")}, "one"),
     ],
@@ -44,3 +54,31 @@ def test_without_a_server_it_is_openais_own_api(monkeypatch):
 def test_what_does_not_go_together_is_refused(given, words):
     with pytest.raises(UserError, match=words):
         ModelsAndTasks(human="h", **given)
+
+
+def benchmark(protocol: str = "sweet_rl", **given) -> ColBench:
+    return ColBench(
+        ModelsAndTasks(model=("a",), model_hostname=("one",), human="h", **given), ProtocolSettings(protocol),
+        CollectionSettings(), Sampling(), ModelSettings(hostname="two"), HumanSettings(), CallSettings(),
+        CodeGrading(), PageGrading(),
+    )  # fmt: skip
+
+
+def test_as_many_tasks_as_in_the_paper_and_a_folder_for_each_domain_protocol_and_limit():
+    assert benchmark().folder.as_posix() == "colbench/first_1000"
+    assert benchmark("released").folder.as_posix() == "colbench/released_first_1000"
+    assert benchmark(limit=100, task_type="html").folder.as_posix() == "colbench/html_first_100"
+    assert benchmark("released", task_type="html").folder.as_posix() == "colbench/html_released_first_500"
+
+
+def test_tasks_of_the_other_half_are_refused(tmp_path):
+    tasks = write_rows(tmp_path / "tasks.jsonl", [Task("a page", "<html></html>")])
+    with pytest.raises(UserError, match=r"tasks\.jsonl: no task has test_cases"):
+        _ = benchmark(tasks=str(tasks)).tasks
+
+
+def test_a_sandbox_that_is_not_available_is_found_before_anything_is_paid_for():
+    task = Task("Add one.", "def f(x): return x + 1", {"a": "f(1)"})
+    check_grading(benchmark().domain, CodeGrading(), [task])
+    with pytest.raises(UserError, match="sandbox"):
+        check_grading(benchmark().domain, CodeGrading(sandbox="no such level"), [task])

@@ -8,7 +8,7 @@ import sqlite3
 
 import pytest
 
-from sweet_rl.models.base import Completion, Sampling
+from sweet_rl.models.base import Completion, ModelError, Sampling
 from sweet_rl.models.cache import DATABASE, CachedModel, CallCache
 from sweet_rl.models.load import load_model
 from sweet_rl.models.settings import CallSettings
@@ -141,3 +141,14 @@ def test_a_loaded_model_is_known_by_its_weights(tiny_chat_model, tmp_path):
 def test_the_folder_in_the_settings_of_calls_is_the_cache(tiny_chat_model, tmp_path):
     model = load_model(tiny_chat_model, calls=CallSettings(cache=str(tmp_path / "cache")), device="cpu")
     assert isinstance(model, CachedModel) and (tmp_path / "cache").is_dir()
+
+
+def test_a_model_without_calls_has_the_stored_replies_only(tmp_path):
+    model = cached(tmp_path)
+    replies = reply(model)
+    without = model.cache.without_calls(model)
+    assert reply(without) == replies and model.model.calls == 1
+    with pytest.raises(ModelError) as error:
+        reply(without, seed=3)
+    assert error.value.kind == "not stored" and model.model.calls == 1
+    assert model.cache.without_calls(model.model) is model.model  # nothing is stored of a model without a cache

