@@ -42,7 +42,7 @@ def main(
     human: Annotated[HumanSettings, prefix("human_")],
     sampling: Annotated[Sampling, prefix("", n=None, seed=None)],
     code: Annotated[CodeGrading, prefix("", timeout=None, memory_mb=None, paper_grader=None)],
-    pages: PageGrading,
+    pages: Annotated[PageGrading, prefix("", paper_grader=None)],
     collection: Annotated[CollectionSettings, prefix("", num_tasks=None, best_of_n=None)],
     calls: Annotated[CallSettings, prefix("", cache=None)] = CACHED,
     overwrite: bool = False,

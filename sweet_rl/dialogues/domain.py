@@ -210,6 +210,7 @@ class Domain:
         else:
             facts |= {"model": model if folder is None else hash_input(folder), "prompt": human_prompt}
             facts |= {"request": request, **vars(self.limits(human or HumanSettings())), **(window or {})}
+            facts |= {"protocol_files": dict(self.protocol_files)} if self.protocol_files else {}
         return {"name": name or Path(model).name, "hash": content_id(facts)}
 
     def check(self, tasks: Sequence[Task], path: str, human: str | None = None) -> None:

@@ -42,7 +42,6 @@ from sweet_rl.runs.texts import write_texts
 
 GREETING = "This is a test of the connection. Please answer with the word yes."
 PAPER_TASKS = {"code": 1000, "html": 500}
-PAPER_HUMANS = {"code": "meta-llama/Llama-3.1-70B-Instruct", "html": "Qwen/Qwen2-VL-72B-Instruct"}
 
 
 @dataclass(frozen=True)
@@ -192,9 +191,10 @@ class ColBench:
     @cached_property
     def grading(self) -> CodeGrading | PageGrading:
         """How answers are graded."""
+        released = self.protocol.protocol == "released"
         if self.domain.draws_pages:
-            return self.pages
-        return replace(self.code, paper_grader=self.protocol.protocol == "released")
+            return replace(self.pages, paper_grader=released)
+        return replace(self.code, paper_grader=released)
 
     @cached_property
     def simulations(self) -> dict[str, Simulation]:
@@ -327,10 +327,6 @@ class ColBench:
     def _compare(self, card: RunCard) -> None:
         """Print the table of the models, and the paper's figures where its encoder was used."""
         models = self.wanted.model
-        note = f"protocol {card.protocol['name']}, human {self.wanted.human}; the paper's human is "
-        note += PAPER_HUMANS[card.task_type]
-        if card.protocol["name"] != "released":
-            note += ", with the released prompts: its figures do not compare with these"
         compare_files(
             ComparisonSettings(
                 runs={name: [str(self.graded(name))] for name in models},
@@ -338,11 +334,9 @@ class ColBench:
                 paper="table2" if card.grader.get("encoder", CLIP) == CLIP else None,
                 output_path=str(self.folder / "comparison.json"),
                 markdown_path=str(self.folder / "results.md"),
-                settings=note,
                 overwrite=True,
             )
         )
-        print(note[0].upper() + note[1:] + ".")
 
     async def _greet(self, cache: CallCache) -> None:
         """Make one call to each model, with the settings of its dialogues. Raises UserError if one gives no text."""

@@ -15,15 +15,13 @@ from typing import Any, TypedDict
 
 import sweet_rl
 from sweet_rl.dialogues.domain import Domain
-from sweet_rl.dialogues.leaks import gives_away, holds_markup
 from sweet_rl.evaluation.graded_file import read_graded
-from sweet_rl.evaluation.statistics import Estimate, bootstrap_interval, task_means
-from sweet_rl.evaluation.wilson import wilson_interval
+from sweet_rl.evaluation.statistics import Estimate, share_interval, task_means
 from sweet_rl.models.base import Sampling
 from sweet_rl.runs.errors import UserError, first_line
 from sweet_rl.runs.manifest import hash_input, read_manifest
 from sweet_rl.runs.names import is_on_hub
-from sweet_rl.runs.records import Task, Trajectory, TrajectoryFile, hash_rows
+from sweet_rl.runs.records import Task, TrajectoryFile, hash_rows
 from sweet_rl.runs.records.checks import read_fields
 from sweet_rl.runs.records.files import parse_row
 from sweet_rl.runs.redaction import redacted_values
@@ -198,7 +196,7 @@ def _model_row(name: str, path: Path, domain: Domain, request: dict[str, Any], s
         task = trajectory.task.id
         dialogues += 1
         turns += trajectory.turns
-        leaks += leaks_of(trajectory, domain)
+        leaks += trajectory.leaks or 0
         if trajectory.ending == "failed":
             failed += 1
             with_failed.setdefault(task, []).append(0.0)
@@ -209,12 +207,11 @@ def _model_row(name: str, path: Path, domain: Domain, request: dict[str, Any], s
             graded.setdefault(task, []).append(value)
             with_failed.setdefault(task, []).append(value)
             rewards.setdefault(task, []).append(trajectory.reward)
-    interval = bootstrap_interval if domain.draws_pages else wilson_interval
     row: ModelRow = {
         "name": name,
         "request": request,
-        "score": _figure(interval(graded)),
-        "failed_as_0": _figure(interval(with_failed)),
+        "score": _figure(share_interval(graded)),
+        "failed_as_0": _figure(share_interval(with_failed)),
         "dialogues": dialogues,
         "failed": failed,
         "excluded": excluded,
@@ -230,20 +227,6 @@ def _model_row(name: str, path: Path, domain: Domain, request: dict[str, Any], s
 
 def _figure(estimate: Estimate) -> Figure:
     return {"mean": estimate.mean, "low": estimate.low, "high": estimate.high, "tasks": estimate.tasks}
-
-
-def leaks_of(trajectory: Trajectory, domain: Domain) -> int:
-    """Number of the human's replies that gave the reference away, also where nobody looked for them in the dialogue."""
-    if domain.retries_leaks:
-        return trajectory.leaks or 0
-    shown, found = "", 0
-    for number, message in enumerate(trajectory.dialogue_history):
-        text = message["content"]
-        if message["role"] == "user" and number > 1:  # after the system message and the task
-            leak = holds_markup(text) if domain.draws_pages else gives_away(text, trajectory.task.ground_truth, shown)
-            found += leak
-        shown += text + "\n"
-    return found
 
 
 def read_card(path: str | Path) -> RunCard:

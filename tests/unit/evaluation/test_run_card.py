@@ -8,7 +8,7 @@ import pytest
 
 from sweet_rl.dialogues.domain import Domain
 from sweet_rl.dialogues.task_types import load_domain
-from sweet_rl.evaluation.run_card import leaks_of, make_card, sampling_facts
+from sweet_rl.evaluation.run_card import make_card, sampling_facts
 from sweet_rl.models.base import Sampling
 from sweet_rl.runs.records import Task, Trajectory
 from tests.support.command_line import write_rows
@@ -43,9 +43,13 @@ def test_failed_dialogues_are_a_second_figure_and_those_without_a_grade_are_excl
     assert (row["failed_as_0"]["mean"], row["failed_as_0"]["tasks"]) == (0.5, 4)
     assert row["served_as"] == ["m-2024"]
     assert row["tests_passed"] == pytest.approx(2.5 / 3) and row["turns"] == 1.0
-    # Wilson: (2/3 + z²/6 ± z √(2/27 + z²/36)) / (1 + z²/3), z = 1.959964
-    assert row["score"]["low"] == pytest.approx(0.20765, abs=1e-4)
-    assert row["score"]["high"] == pytest.approx(0.93851, abs=1e-4)
+    assert row["score"]["low"] < 2 / 3 < row["score"]["high"]
+
+
+def test_no_success_has_wilsons_interval(tmp_path):
+    (row,) = made(tmp_path, [dialogue(task, 0.0) for task in TASKS[:3]]).models
+    # z² / (3 + z²) with z = 1.959964
+    assert (row["score"]["low"], row["score"]["high"]) == (0.0, pytest.approx(0.56150, abs=1e-4))
 
 
 def test_pages_have_the_mean_similarity(tmp_path):
@@ -69,14 +73,3 @@ def test_fields_of_the_request_override_the_sampling_and_others_belong_to_the_mo
     assert card.sampling["temperature"] is None and card.sampling["max_turns"] == 10
     assert card.models[0]["request"] == {"reasoning_effort": "low"}
     assert json.loads(card.text())["models"][0]["request"] == {"reasoning_effort": "low"}
-
-
-def test_leaks_of_a_human_who_is_not_asked_again_are_counted_afterwards():
-    domain = Domain("code", grader=CODE.grader, human_prompt=CODE.human_prompt, retries_leaks=False)
-    told = ["It doubles.", "def f(x): return x * 2 + 17", "As I said: return x * 2 + 17"]
-    history = [{"role": "system", "content": "s"}, {"role": "user", "content": "Task"}]
-    for text in told:
-        history += [{"role": "assistant", "content": "?"}, {"role": "user", "content": text}]
-    # The third repeats what has been shown, so it gives nothing away.
-    assert leaks_of(Trajectory(TASKS[0], history, leaks=0), domain) == 1
-    assert leaks_of(Trajectory(TASKS[0], history, leaks=4), CODE) == 4
