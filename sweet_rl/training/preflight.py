@@ -131,7 +131,7 @@ class Preflight:
         """(what is checked, check) in order. A check is made before the next one is asked for."""
         settings = self.settings
         yield "versions", self.versions
-        if self.protocol is not None:
+        if self.protocol is not None and self.protocol.protocol == "released":  # its prompts are downloaded
             yield "protocol", self.check_protocol
         yield "GPUs", self.check_gpus
         human = None if settings.hostname else settings.env_model

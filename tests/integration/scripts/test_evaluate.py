@@ -161,7 +161,7 @@ def test_dialogues_played_earlier_are_graded_anew_by_the_release_s_rules(tmp_pat
             assert [one["reward"] for one in read_rows(again)] == paper
             assert {one["grade"]["rules"] for one in read_rows(again)} == {"paper"}
         shown = script("compare_runs", "--runs", f"zero-shot={again}", "--paper", "table2")
-        assert "- protocol: " in shown and "- grader: " not in shown
+        assert ("- protocol: " in shown) == (source == played) and "- grader: " not in shown
         assert "- grader: the rules of sweet_rl" in script("compare_runs", str(first), "--paper", "table2")
 
 
