@@ -44,7 +44,9 @@ NOTES = """What the protocol leaves open:
   that say "where open" name what was met.
 - A GPT human's pictures are named `image/jpeg`; whether they are JPEG is open. Here they are PNG, as for other models.
 - The answer of a dialogue without a page: here none. What happens if the server refuses a request of the agent, or a
-  reply is empty: not checked."""
+  reply is empty: not checked.
+
+The chat template is not in this table: the server gets messages."""
 GPT = "gpt-4o-2024-08-06"
 CODE_AGENT = "Ask “what” it {does}.\n{dialogue_history}\n"
 CODE_HUMAN = "{{It}} is {problem_description}; you wrote\n{hidden_information}\n– so far:\n{dialogue_history}"
@@ -69,7 +71,7 @@ FILES = {
     },
 }
 NEUTRAL = {"top_p": 1.0, "n": 1, "top_k": -1, "repetition_penalty": 1.0, "min_p": 0.0}
-TOO_LONG = "This model's maximum context length is 8192 tokens. However, you requested 9000 tokens."
+TOO_LONG = "'max_tokens' or 'max_completion_tokens' is too large: at most 8192 tokens of maximum context length."
 REFUSED, REFERENCE, MARKER = "(status 400)", "(the reference)", "I WANT TO ANSWER:"
 ANSWER = f"Well. {MARKER}\ndef f(x):\n    return {{x}}\n{MARKER} sure {MARKER}"
 ANY_CASE, LAST_DRAWN = "tags in capitals are a page too", "a page that is not drawn leaves the picture before it"
