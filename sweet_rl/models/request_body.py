@@ -67,6 +67,8 @@ class RequestBody:
         refusal = error.__cause__
         if not isinstance(refusal, (openai.BadRequestError, openai.UnprocessableEntityError)):
             return False
+        if error.kind == "context":  # vLLM names both parameters of the limit where a prompt is too long
+            return False
         text = str(error)
         if isinstance(sent.get("prompt"), list) and "prompt" in text and "string" in text:
             if not self._text_only:

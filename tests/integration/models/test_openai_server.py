@@ -83,6 +83,15 @@ def test_a_parameter_that_the_server_refuses_by_name_is_left_out():
     assert "temperature" not in requests[-1][1] and requests[-1][1]["max_completion_tokens"] == 1024
 
 
+def test_a_prompt_that_is_too_long_changes_no_parameter():
+    def answer(body):
+        return refusal(400, "'max_tokens' or 'max_completion_tokens' is too large, with a maximum context length of 8.")
+
+    error, requests = ask(answer)
+    assert error.kind == "context"
+    assert len(requests) == 1
+
+
 def test_a_server_that_refuses_max_tokens_without_a_word_of_the_other_name_gives_the_fields_that_work():
     def answer(body):
         return refusal(400, "Unknown parameter: max_tokens.") if "max_tokens" in body else chat_reply("Three.")
