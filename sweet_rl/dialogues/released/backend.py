@@ -14,6 +14,7 @@ from sweet_rl.dialogues.released.human import MAX_REPLY_TOKENS, ReleasedHuman
 from sweet_rl.runs.records import Message, Task
 
 SYSTEM = "You are a helpful assistant."
+MAX_REPLY_CHARS = 400
 HUMAN_VALUES = ("problem_description", "hidden_information", "dialogue_history")
 
 
@@ -55,6 +56,7 @@ def released_domain(folder: str | None) -> Domain:
         human=ReleasedCodeHuman,
         human_prompt=protocol_text(BACKEND_HUMAN, folder),
         human_prompt_values=HUMAN_VALUES,
+        max_reply_chars=MAX_REPLY_CHARS,
         max_reply_tokens=MAX_REPLY_TOKENS,
         retries_leaks=False,
         protocol="released",

@@ -29,6 +29,7 @@ from sweet_rl.models.base import ModelError
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Message, Task
 
+MAX_REPLY_CHARS = 1000
 _PAGES = (re.compile(r"<html[^>]*>.*?</html>", re.DOTALL), re.compile(r"<body[^>]*>.*?</body>", re.DOTALL))
 
 
@@ -61,7 +62,7 @@ class ReleasedPageHuman(ReleasedHuman):
         renderer: Renderer that draws both pages.
     """
 
-    max_chars: int = 1000
+    max_chars: int = MAX_REPLY_CHARS
     sentences: tuple[str, str, str] = field(kw_only=True)
     renderer: PageRenderer = field(kw_only=True)
 
@@ -120,6 +121,7 @@ def released_domain(folder: str | None) -> Domain:
         human=partial(ReleasedPageHuman, sentences=(before, without, last)),
         human_prompt=protocol_text(FRONTEND_HUMAN, folder),
         human_prompt_values=(),
+        max_reply_chars=MAX_REPLY_CHARS,
         max_reply_tokens=MAX_REPLY_TOKENS,
         retries_leaks=False,
         protocol="released",
