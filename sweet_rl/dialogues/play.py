@@ -209,12 +209,11 @@ class _Dialogue:
         environment, chat = self.environment, self.setup.agent.chat
         history: list[Message] = [] if environment is None else list(environment.dialogue)
         turns = [index for index, message in enumerate(history) if message["role"] == "assistant"]
-        parts = None if environment is None or chat is None or not turns else chat.dialogue(_seen(environment))
         ending = None if environment is None else environment.ending
         for index, word in zip(turns, self.words, strict=False):
             if word is not None:
                 history[index] = {**history[index], "oracle": word}
-        return Trajectory(
+        trajectory = Trajectory(
             task=self.task,
             dialogue_history=history,
             answer=None if environment is None else environment.answer,
@@ -222,20 +221,15 @@ class _Dialogue:
             id=self.key,
             ending="failed" if failure else ending,
             failure=failure,
-            parts=parts,
             tokenizer=None if chat is None else chat.fingerprint,
             usage=self.usage,
             leaks=self.leaks,
             human=self.setup.human_identity,
             protocol=self.setup.protocol,
         )
-
-
-def _seen(environment: Environment) -> list[Message]:
-    """The messages as the agent saw them, up to its last one."""
-    messages = environment.observe()
-    last = max(index for index, message in enumerate(messages) if message["role"] == "assistant")
-    return messages[: last + 1]
+        if chat is not None and turns:
+            trajectory.parts = chat.dialogue(trajectory.seen(turns[-1] + 1))
+        return trajectory
 
 
 async def play_all(

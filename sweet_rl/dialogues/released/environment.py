@@ -6,15 +6,15 @@ description; a reply with `OUTPUT:` is shown from there on; and the last reply i
 
 from __future__ import annotations
 
-from sweet_rl.dialogues.answer_environment import ANSWER_MARKER
+from sweet_rl.dialogues.answer_environment import ANSWER_MARKER, AnswerEnvironment
 from sweet_rl.models.base import Completion
-from sweet_rl.runs.records import Ending, Message, Task, as_shown
+from sweet_rl.runs.records import Message, Task, as_shown
 
 OUTPUT_MARKER = "OUTPUT:"
 
 
-class ReleasedEnvironment:
-    """An `Environment` of Backend Programming as it was released.
+class ReleasedEnvironment(AnswerEnvironment):
+    """An `AnswerEnvironment` of Backend Programming as it was released.
 
     Nothing is stripped from a text. The dialogue ends at a reply with ANSWER_MARKER, or at reply `max_turns`, which is
     then the whole answer.
@@ -26,21 +26,11 @@ class ReleasedEnvironment:
     """
 
     def __init__(self, task: Task, agent_prompt: str, max_turns: int = 10) -> None:
-        self.task, self.max_turns = task, max_turns
-        self.ending: Ending | None = None
-        self.answer: str | None = None
-        self.dialogue: list[Message] = [
+        super().__init__(task, agent_prompt, max_turns)
+        self.dialogue = [
             {"role": "system", "content": agent_prompt},
             {"role": "user", "content": task.problem_description},
         ]
-
-    @property
-    def over(self) -> bool:
-        return self.ending is not None
-
-    @property
-    def turns(self) -> int:
-        return sum(message["role"] == "assistant" for message in self.dialogue)
 
     def observe(self) -> list[Message]:
         """The messages as the agent sees them: of an earlier reply only what was shown of it."""
@@ -63,17 +53,11 @@ class ReleasedEnvironment:
         elif self.turns >= self.max_turns:
             self.ending = "turn_limit"
         if self.over:
-            self.answer = self.read_answer(content)
+            self.answer = self.last_answer(content)
 
-    def read_answer(self, content: str) -> str | None:
+    def last_answer(self, content: str) -> str | None:
         """The answer in the last reply: what stands between the first and the second marker, or all of it."""
         return content.split(ANSWER_MARKER)[1] if ANSWER_MARKER in content else content
-
-    def add_human_reply(self, text: str) -> None:
-        """Add the human's reply. Raises ValueError if it is not the human's turn."""
-        if self.over or self.dialogue[-1]["role"] != "assistant":
-            raise ValueError("the human replies only to a message of the agent that did not end the dialogue.")
-        self.dialogue.append({"role": "user", "content": text})
 
 
 def shown_and_sampled(text: str) -> tuple[str, str]:

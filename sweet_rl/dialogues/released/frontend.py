@@ -48,7 +48,7 @@ def newest_page(dialogue: list[Message]) -> str | None:
 class ReleasedPageEnvironment(ReleasedEnvironment):
     """A `ReleasedEnvironment` whose answer is the newest page of the dialogue."""
 
-    def read_answer(self, content: str) -> str | None:
+    def last_answer(self, content: str) -> str | None:
         return newest_page(self.dialogue)
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from sweet_rl.dialogues import AnswerEnvironment, HumanReply
 from sweet_rl.dialogues.play import DialogueSetup, play, play_all, trajectory_id
+from sweet_rl.dialogues.released.environment import ReleasedEnvironment
 from sweet_rl.models.base import Completion, ModelError, Sampling
 from sweet_rl.models.texts.chat import ChatFormat, parts_text
 from sweet_rl.models.transformers_local.model import TransformersModel
@@ -303,3 +304,20 @@ def test_the_oracle_s_word_is_recorded_with_each_turn_and_shown_to_no_side():
 
 def test_the_id_names_the_task_and_the_sample():
     assert dialogue_of(sample=7).id == f"{TASKS[0].id}-7" == trajectory_id(TASKS[0], 7)
+
+
+def test_a_failed_released_dialogue_keeps_its_last_reply_as_it_was_sampled(tiny_agent):
+    class Fails:
+        chat = ChatFormat.from_pretrained(tiny_agent)
+
+        async def complete_parts(self, parts, sampling, tokenizer=None):
+            if sum(part["train"] for part in parts):
+                raise ModelError("server", "gone")
+            return [Completion("so OUTPUT: q", None, None, "stop")]
+
+    setup = DialogueSetup(
+        Fails(), SeedHuman(), partial(begin, rules=ReleasedEnvironment), SAMPLING, protocol="released"
+    )
+    trajectory = asyncio.run(play(TASKS[0], 0, setup))
+    assert trajectory.ending == "failed" and trajectory.dialogue_history[-1]["role"] == "user"
+    assert trajectory.parts[-1]["train"] and trajectory.parts[-1]["text"].startswith("so OUTPUT: q")
