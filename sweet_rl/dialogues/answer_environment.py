@@ -49,7 +49,7 @@ class AnswerEnvironment:
         """
         if self.over:
             raise ValueError("this dialogue has ended: it takes no message of the agent.")
-        spoken = without_thinking(completion.text, prompt_text)
+        spoken = without_thinking(completion.text, prompt_text, completion.finish_reason == "stop")
         message: Message = {"role": "assistant", "content": spoken}
         if prompt_text is not None:
             message["input"] = prompt_text

@@ -142,12 +142,12 @@ class PictureValueCritic:
                 f"candidates {record.id!r}: no 'dialogue', so its messages cannot be laid out for another model. "
                 "Sample the candidates again with sample_best_of_n.py."
             )
-        prompt = [part | {"train": False} for part in self.form.chat.prompt(record.dialogue)]
         reasons = record.additional_finish_reasons or ["stop"] * len(record.additional_outputs)
         texts = []
         for number, (text, reason) in enumerate(zip(record.additional_outputs, reasons, strict=True)):
             message = {"role": "assistant", "content": text, "output": text, "finish_reason": reason}
-            parts = [*prompt, self.form.chat.dialogue([*record.dialogue, message])[-1]]
+            *prompt, reply = self.form.chat.dialogue([*record.dialogue, message])
+            parts = [*(part | {"train": False, "turn": part["train"]} for part in prompt), reply]
             where = f"candidates {record.id!r}, candidate {number}"
             texts.append(self.form.encode(parts, None, size, where, (BEFORE, AFTER)))
         return texts

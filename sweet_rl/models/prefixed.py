@@ -23,7 +23,6 @@ class PrefixedModel:
         if model.chat is None:
             raise UserError("a reply can only begin with a given text if the agent's tokenizer is available.")
         self.model, self.prefix, self.chat = model, prefix, model.chat
-        self._ids, _ = self.chat.encode([{"text": prefix, "train": False}])
 
     async def check(self) -> None:
         await self.model.check()
@@ -34,17 +33,20 @@ class PrefixedModel:
     async def complete_parts(
         self, parts: Sequence[Part], sampling: Sampling, tokenizer: str | None = None
     ) -> list[Completion]:
-        prompt: list[Part] = [*parts, {"text": self.prefix, "train": False}]
+        prompt: list[Part] = [*parts, {"text": self.chat.lead + self.prefix, "train": False}]
+        before, whole = (self.chat.encode(some, tokenizer)[0] for some in (parts, prompt))
+        begun = whole[len(before) :]
         return [
             replace(
                 completion,
-                text=self.prefix + completion.text,
-                token_ids=None if completion.token_ids is None else [*self._ids, *completion.token_ids],
+                text=self.prefix + completion.text if ids is None else self.chat.decode([*begun, *ids]),
+                token_ids=None if ids is None else [*begun, *ids],
                 logprobs=None,
-                prompt_tokens=max(completion.prompt_tokens - len(self._ids), 0),
-                completion_tokens=completion.completion_tokens + len(self._ids),
+                prompt_tokens=max(completion.prompt_tokens - len(begun), 0),
+                completion_tokens=completion.completion_tokens + len(begun),
             )
             for completion in await self.model.complete_parts(prompt, sampling, tokenizer)
+            for ids in [completion.token_ids]
         ]
 
     async def close(self) -> None:

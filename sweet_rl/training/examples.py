@@ -16,6 +16,7 @@ from sweet_rl.models.log_probs.text_store import TextStore
 from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.models.texts.parts import TextMarkup, text_markup, trajectory_parts
 from sweet_rl.models.texts.released_texts import Markup, last_reply_parts, parts_from_text
+from sweet_rl.models.thinking import CLOSE
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Part, PreferencePair, Trajectory, seed_for
 from sweet_rl.training.settings import DataSettings
@@ -23,6 +24,8 @@ from sweet_rl.training.settings import DataSettings
 log = logging.getLogger(__name__)
 DROPPED, SHORTENED = "longer than max_len, left out", "longer than max_len, oldest turns left out"
 EQUAL = "chosen equals rejected, left out (train_sft.py imitates such rows)"
+NO_REASONING = "whose earlier reasoning is left out, as the chat template does without token ids"
+REASONING = "whose earlier reasoning is trained, as the chat template keeps it"
 NO_EOS = "whose last turn has no end-of-turn token in the file, trained without one (the release appends one)"
 Hint = Callable[[Sequence[Part], str], list[Part]]
 """Function of the parts of a dialogue and of its reference solution: the parts that show it."""
@@ -260,6 +263,8 @@ def encode_trajectories(
         if fitting is not None:
             if text_markup(trajectory, markup) and encoder.ends_open(parts):
                 found.counts[NO_EOS] += 1
+            if what := _earlier_reasoning(trajectory, parts):
+                found.counts[what] += 1
             texts += fitting
             found.labels.append(float(trajectory.reward == 1.0))
             found.tasks.append(trajectory.task.id)
@@ -286,6 +291,15 @@ def encode_replies(
     if not texts:
         raise UserError(_nothing_left(path, len(pairs), "texts", found.counts, data))
     return replace(found, texts=TextStore.pack(texts))
+
+
+def _earlier_reasoning(trajectory: Trajectory, parts: list[Part]) -> str | None:
+    """What training sees of the reasoning before the agent's last turn; None if there is none."""
+    own = [message for message in trajectory.dialogue_history if message["role"] == "assistant"]
+    thought = [CLOSE in (message.get("output") or message["content"]) for message in own]
+    if not any(thought[:-1]):
+        return None
+    return REASONING if sum(CLOSE in part["text"] for part in parts if part["train"]) >= sum(thought) else NO_REASONING
 
 
 def _nothing_left(path: str, count: int, what: str, counts: Counter, data: DataSettings) -> str:

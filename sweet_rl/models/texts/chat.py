@@ -1,9 +1,17 @@
 """Messages -> parts -> token ids, with the agent's own tokens marked. No other module knows chat templates.
 
-A prompt consists of the agent's turns as they were sampled and of the text that the template writes between them
-("glue"). The glue is found by rendering the template with a placeholder for each turn, so the template cannot change
-a turn (trim it, drop its reasoning). Therefore the tokens of each prompt are a prefix of the next prompt, and of the
-dialogue that training sees.
+A prompt consists of the agent's turns and of the text that the template writes between them ("glue"). The glue is found
+by rendering the template with a placeholder for each turn, so the template cannot trim a turn.
+
+A turn that was sampled after a prompt of ours (it has token ids, or its prompt as text) follows that prompt unchanged.
+Therefore the tokens of each prompt are a prefix of the next prompt, and of the dialogue that training sees. Any other
+turn is laid out as the template writes it in its place: a template may leave out earlier reasoning, and write an empty
+reasoning before a reply that has none. What the template adds is not trained, except white space, which a model samples
+together with the first or the last token of its reply.
+
+Text is tokenised as the continuation of the text before it, because many tokenizers put a space before the beginning of
+a text, or drop white space behind a special token. `ChatFormat` compares its ids with those of the template's own text
+when it is made.
 
 An EOS is trained only if the model produced it. After a reply that was cut, the EOS belongs to the glue.
 """
@@ -11,6 +19,7 @@ An EOS is trained only if the model produced it. After a reply that was cut, the
 import contextlib
 import hashlib
 import json
+import logging
 import re
 import sys
 import time
@@ -21,16 +30,26 @@ from os.path import commonprefix
 from pathlib import Path
 from typing import Any
 
+from sweet_rl.models.thinking import CLOSE, OPEN, opens_thinking, without_thinking
 from sweet_rl.models.weights import model_path
 from sweet_rl.runs.errors import UserError, first_line, read_by_library
 from sweet_rl.runs.records import Part
 
+logger = logging.getLogger(__name__)
 # Placeholders in the rendered text: an assistant turn, and the fence around special-token text in a content.
 # If a content holds these characters itself, they are fenced as well.
 _TURN, _OPEN, _CLOSE = "\ue0f0", "\ue0f1", "\ue0f2"
 _TODAY = re.compile(r"""\bstrftime_now\(\s*(?:'([^']*)'|"([^"]*)")\s*\)""")
 _FENCED = re.compile(f"{_OPEN}([0-9a-f]+){_CLOSE}")
 _CACHED = 16384
+_CONTEXT = 200  # characters before a text that decide how it is tokenised
+_NEVER = re.compile(r"(?!)")
+_PROBE = (
+    ("user", "Which days?\nMonday, or 2 others?"),
+    ("assistant", "Either: x = 1\n\n    y = 2."),
+    ("user", "Then Tuesday. "),
+    ("assistant", "I see"),
+)
 TEMPLATE_SECONDS = 10.0
 TEMPLATE_DATE = date(2024, 7, 26)
 """What chat templates get for today's date (Llama 3.2, 3.3), so that a prompt is the same on every day. It is the date
@@ -54,9 +73,11 @@ class ChatFormat:
         eos_text: Text of the marker.
         bos_text: Text of the BOS; "" if the template writes none.
         reply_header: Markup that opens a turn of the assistant, without space around it.
+        lead: White space that the template writes between the header and a reply.
 
     Raises:
-        UserError: No chat template, or no token that ends a turn.
+        UserError: No chat template, no token that ends a turn, or a template whose own token ids for a dialogue are
+            not those that would be trained.
     """
 
     def __init__(self, tokenizer: Any, eos_ids: Sequence[int] = (), name: str = "", vocabulary: int = 0):
@@ -80,9 +101,13 @@ class ChatFormat:
         markup = {text for text in added if text.strip() and text in str(tokenizer.chat_template)}
         self._special = _any_of(special)
         self._markup = _any_of(special | markup | {_TURN, _OPEN, _CLOSE})
+        self._strips_left = {text for text, token in added.items() if token.lstrip}
+        # A tokenizer that puts a space before the beginning of a text needs another text before a continuation.
+        self._anchors = () if self._raw("\na") == self._raw("\n") + self._raw("a") else (".", "\n", "a")
 
         with _time_limit(self.name):
             opening, closing, glue, between = self._probe()
+            self._read_reasoning()
         marker = self._markup.search(closing)
         end = tokenizer.convert_tokens_to_ids(marker.group()) if marker else tokenizer.eos_token_id
         if end is None:
@@ -94,6 +119,17 @@ class ChatFormat:
         self.bos_text: str = self._find_bos(opening, glue)
         header = commonprefix([between, glue.rpartition("SecondQuestion")[2]]).strip()
         self.reply_header: str = header.removeprefix(self.eos_text).strip()
+        tail = closing.partition(self.eos_text)[0]
+        self._tail = tail if marker and not tail.strip() else ""
+        # Before another message a template can close a reply with another marker, which ends a turn or does not.
+        earlier = self._markup.match(glue.partition("FirstReply")[2].lstrip())
+        self._earlier_eos = earlier.group() if earlier else self.eos_text
+        if self._earlier_eos not in self._eos.values():
+            self._earlier_eos = ""
+        self.lead = ""
+        self._read_white_space()
+        with _time_limit(self.name):
+            self._check(bool(marker))
 
     @classmethod
     def from_pretrained(cls, path: str | Path) -> "ChatFormat":
@@ -126,41 +162,31 @@ class ChatFormat:
 
         Args:
             messages: Messages {role, content}; those of the assistant also with output (as sampled; default: content),
-                token_ids (with the EOS, if one was produced) and finish_reason. One that is `templated` is written as
-                the template writes its content, which it may trim.
+                token_ids (with the EOS, if one was produced), finish_reason, and input (the text of the prompt that
+                output continues). One that is `templated` is written as the template writes its content, which it may
+                trim.
             tokenizer: Fingerprint of the tokenizer of the token_ids. If it is not this one, they are left out and
-                the text is tokenised.
+                the text is tokenised, and input does not count.
         """
         if not messages or messages[-1]["role"] == "assistant":
             raise ValueError("a prompt ends with a message that is not the assistant's")
-        ends = [i for i, message in enumerate(messages) if message["role"] == "assistant"]
-        parts: list[Part] = []
-        for start, end in zip([None, *ends], [*ends, len(messages)], strict=True):
-            glue = self._glue(messages[:end])
-            if start is not None:
-                turn, produced = self._turn(self._as_written(messages, start), tokenizer)
-                parts.append(turn)
-                glue = self._without_marker(glue) if produced == self.eos_text else glue
-            elif self.bos_text:
-                parts.append({"text": self.bos_text, "train": False, "bos": True})
-                glue = glue.removeprefix(self.bos_text)
-            parts += _untrained(glue)
-        return parts
+        return self._layout(messages, tokenizer)
 
     def dialogue(self, messages: Sequence[Mapping[str, Any]], tokenizer: str | None = None) -> list[Part]:
-        """The prompt of all messages but the last one, and that one, which is the assistant's, with the EOS that it
+        """What training sees of messages of which the last one is the assistant's, which ends with the EOS that it
         produced. Arguments as in `prompt`."""
         if not messages or messages[-1]["role"] != "assistant":
             raise ValueError("a dialogue ends with a message of the assistant")
-        return [*self.prompt(messages[:-1], tokenizer), self._turn(messages[-1], tokenizer)[0]]
+        return self._layout(messages, tokenizer)
 
     def encode(
         self, parts: Sequence[Part], tokenizer_fingerprint: str | None = None, where: str = "a text"
     ) -> tuple[list[int], list[bool]]:
-        """Tokenise each part by itself, adding no special tokens.
+        """Tokenise each part as the continuation of the parts before it, adding no special tokens.
 
-        Special-token text becomes the token in untrained parts (it is markup there), never in `plain` parts, and in
-        trained parts only as the EOS at their end.
+        The ids of the parts so far never change: a token that would span two parts is cut. Special-token text becomes
+        the token in untrained parts (it is markup there), never in `plain` parts, and in the agent's turns only as the
+        EOS at their end. Before a finished turn without token ids, a reasoning that its prompt opens is closed.
 
         Args:
             parts: Parts of one text.
@@ -176,44 +202,128 @@ class ChatFormat:
         """
         ids: list[int] = []
         train: list[bool] = []
-        same = tokenizer_fingerprint == self.fingerprint
+        context = space = ""  # white space is tokenised together with the reply that follows it
+
+        def add(new: Sequence[int], trained: bool) -> None:
+            ids.extend(new)
+            train.extend([trained] * len(new))
+
         for part in parts:
-            sampled: Sequence[int] | None = part.get("token_ids") if same else None
-            if sampled is None:
-                sampled = self._ids_of(part["text"], part["train"], part.get("plain", False))
-            elif wrong := [token for token in sampled if not 0 <= token < self.vocabulary]:
-                raise UserError(
-                    f"{where}: the token id {wrong[0]} is outside of the vocabulary of {self.name}, whose ids are "
-                    f"below {self.vocabulary}. Was the file edited? Without 'tokenizer' in its row, a text is "
-                    "tokenised again."
-                )
-            ids += sampled
-            train += [part["train"]] * len(sampled)
+            text, own, plain = part["text"], part["train"] or part.get("turn", False), part.get("plain", False)
+            sampled = part.get("token_ids") if tokenizer_fingerprint == self.fingerprint else None
+            if sampled is not None:
+                if wrong := [token for token in sampled if not 0 <= token < self.vocabulary]:
+                    raise UserError(
+                        f"{where}: the token id {wrong[0]} is outside of the vocabulary of {self.name}, whose ids are "
+                        f"below {self.vocabulary}. Was the file edited? Without 'tokenizer' in its row, a text is "
+                        "tokenised again."
+                    )
+                add(self._ids_of(context, space, False, False)[0], False)
+                add(sampled, part["train"])
+                context, space = self._eos.get(sampled[-1], text[-1:]) if sampled else context + space, ""
+                continue
+            if own and not plain and text.endswith(tuple(self._eos.values())) and _left_open(context, text):
+                closing, context = self._ids_of(context, space + self._closing.rstrip(), False, False)
+                add(closing, False)
+                space = self._closing[len(self._closing.rstrip()) :]
+            text = space + text
+            if context and text.isspace() and not own:
+                space = text
+                continue
+            new, context = self._ids_of(context, text, own, plain)
+            white = self._count_white(new, space) if own and space else 0
+            add(new[:white], False)
+            add(new[white:], part["train"])
+            space = ""
+        add(self._ids_of(context, space, False, False)[0], False)
         return ids, train
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of sampled ids, without an EOS at the end."""
         ids = list(ids)
-        if ids and ids[-1] in self.eos_ids:
-            ids.pop()
-        return self.tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)
+        ended = bool(ids) and ids[-1] in self.eos_ids
+        text = self._decoded(ids[:-1] if ended else ids).removeprefix(self._shown_lead)
+        return text.removesuffix(self._tail) if ended else text
 
-    def _turn(self, message: Mapping[str, Any], tokenizer: str | None) -> tuple[Part, str]:
-        """An assistant turn as a trained part, and the text of its EOS ("" if it was cut)."""
+    def _count_white(self, ids: Sequence[int], space: str) -> int:
+        """The number of the first ids that are nothing but (a part of) `space`."""
+        return next((n for n in range(len(ids)) if not space.startswith(self._decoded(ids[: n + 1]))), len(ids))
+
+    def _decoded(self, ids: Sequence[int]) -> str:
+        """The text of ids behind the header of a reply, because decoders drop a space at the beginning of a text."""
+        head, whole, alone = (
+            self.tokenizer.decode(some, skip_special_tokens=False, clean_up_tokenization_spaces=False)
+            for some in (self._header_ids, [*self._header_ids, *ids], list(ids))
+        )
+        return whole.removeprefix(head) if whole.startswith(head) else alone
+
+    def _layout(self, messages: Sequence[Mapping[str, Any]], tokenizer: str | None) -> list[Part]:
+        """The turns, and before each of them and at the end the glue."""
+        parts: list[Part] = []
+        produced = ""
+        turns = [i for i, message in enumerate(messages) if message["role"] == "assistant"]
+        prompt = messages[-1]["role"] != "assistant"
+        for number, place in enumerate([*turns, len(messages)] if prompt else turns):
+            turn: Part | None = None
+            before = produced
+            if place < len(messages):
+                glue, turn, produced = self._turn(messages, place, number, tokenizer)
+            else:
+                glue = [self._glue(messages)]
+            if before:
+                glue[0] = _without_marker(glue[0], before)
+            elif number == 0 and self.bos_text:
+                parts.append({"text": self.bos_text, "train": False, "bos": True})
+                glue[0] = glue[0].removeprefix(self.bos_text)
+            parts += [part for text in glue for part in _untrained(text)]
+            if turn is not None:
+                parts.append(turn)
+        return parts
+
+    def _turn(
+        self, messages: Sequence[Mapping[str, Any]], place: int, number: int, tokenizer: str | None
+    ) -> tuple[list[str], Part, str]:
+        """The glue before the assistant's message at `place`, its turn as a trained part, and the text of the EOS that
+        ends it ("" if it was cut). `number` is that of the turn."""
+        message = self._as_written(messages, place)
         text = message["content"] if message.get("output") is None else message["output"]
-        ids = message.get("token_ids")
-        if ids is not None and tokenizer in (None, self.fingerprint):
+        ids, prompt = message.get("token_ids"), self._glue(messages[:place])
+        same = tokenizer in (None, self.fingerprint)
+        if ids is not None and same:
             produced = self._eos.get(ids[-1], "") if ids else ""
             text = text.removesuffix(produced) + produced
-            return {"text": text, "train": True, "token_ids": list(ids)}, produced
+            return [prompt], {"text": text, "train": True, "token_ids": list(ids)}, produced
         ending = next((eos for eos in self._eos.values() if text.endswith(eos)), "")
-        if message.get("finish_reason") in (None, "stop"):
-            produced = ending or self.eos_text
-            return {"text": text.removesuffix(ending) + produced, "train": True}, produced
-        cut: Part = {"text": text, "train": True}
+        finished = message.get("finish_reason") in (None, "stop")
+        said = text.removesuffix(ending) if finished else text
+        continued = same and bool(message.get("input"))
+        spoken = without_thinking(said, prompt if continued else None, finished)
+        history = place + 1 < len(messages)
+        glue, space, lead = prompt, "", ""
+        if message.get("templated") or not continued or (finished and _left_open(prompt, said)):
+            written = self._rendered(_with_placeholders(messages[: place + 2]), history)[number]
+            if spoken == said or not self._keeps_reasoning[history]:
+                if spoken != said:
+                    said = self._without_reasoning(messages[: place + 2], place, said, spoken)
+                glue, lead = written.removesuffix(self.lead), self.lead
+                if glue != prompt:  # white space at its end is not that of a prompt
+                    glue, space = glue.rstrip(), glue[len(glue.rstrip()) :]
+            elif opens_thinking(prompt):
+                said = said.removeprefix(prompt[prompt.rindex(OPEN) :]).removeprefix(OPEN)
+        if finished:
+            produced = ending or (self._earlier_eos if history else self.eos_text)
+            tail = self._tail if produced and not ending else ""
+            return [glue, space], {"text": lead + said + tail + produced, "train": True}, produced
+        cut: Part = {"text": lead + said, "train": True}
         if ending:
             cut["plain"] = True
-        return cut, ""
+        return [glue, space], cut, ""
+
+    def _without_reasoning(self, messages: Sequence[Mapping[str, Any]], place: int, said: str, spoken: str) -> str:
+        """What the template writes of a reply whose reasoning it leaves out; `spoken` if that is not clear."""
+        rows = [(m["role"], said if i == place else m["content"]) for i, m in enumerate(messages)]
+        written = self._written(tuple(rows), place)
+        return spoken if CLOSE in written else written
 
     def _as_written(self, messages: Sequence[Mapping[str, Any]], place: int) -> Mapping[str, Any]:
         """The assistant's message at `place`, with the content that the template writes of it if it is `templated`."""
@@ -224,34 +334,35 @@ class ChatFormat:
         return message if written == message["content"] else {"role": "assistant", "content": written}
 
     def _write(self, messages: tuple[tuple[str, str], ...], place: int) -> str:
-        rows = [
-            {"role": role, "content": _TURN if role == "assistant" else self._markup.sub(_fence, content)}
-            for role, content in messages
-        ]
-        pieces = self._apply(rows, add_generation_prompt=True).split(_TURN)
+        rows = self._rows((role, None if role == "assistant" else content) for role, content in messages)
+        prompt = messages[-1][0] != "assistant"
+        pieces = self._apply(rows, prompt).split(_TURN)
         number = sum(role == "assistant" for role, _ in messages[:place])
         before, after = (_TURN.join(some) for some in (pieces[: number + 1], pieces[number + 1 :]))
         content = messages[place][1]
         rows[place]["content"] = content
-        whole = self._apply(rows, add_generation_prompt=True)
+        whole = self._apply(rows, prompt)
         fits = whole.startswith(before) and whole.endswith(after) and len(whole) >= len(before) + len(after)
         return whole[len(before) : len(whole) - len(after)] if fits else content
 
     def _glue(self, messages: Sequence[Mapping[str, Any]]) -> str:
         """The markup from the end of the assistant's last turn (or from the start) to the next reply."""
-        return self._rendered(tuple((m["role"], None if m["role"] == "assistant" else m["content"]) for m in messages))
+        return self._rendered(_with_placeholders(messages), True)[-1]
 
-    def _render(self, messages: tuple[tuple[str, str | None], ...]) -> str:
-        rows = [
-            {"role": role, "content": _TURN if content is None else self._markup.sub(_fence, content)}
-            for role, content in messages
-        ]
-        pieces = self._apply(rows, add_generation_prompt=True).split(_TURN)
+    def _render(self, messages: tuple[tuple[str, str | None], ...], add_generation_prompt: bool) -> list[str]:
+        """The text before, between and after the assistant's turns, whose contents are None."""
+        pieces = self._apply(self._rows(messages), add_generation_prompt).split(_TURN)
         if len(pieces) != 1 + sum(content is None for _, content in messages):
             raise UserError(
                 f"the chat template of {self.name} does not write each assistant turn once, which is needed."
             )
-        return pieces[-1]
+        return pieces
+
+    def _rows(self, messages: Iterable[tuple[str, str | None]]) -> list[dict]:
+        return [
+            {"role": role, "content": _TURN if content is None else self._markup.sub(_fence, content)}
+            for role, content in messages
+        ]
 
     def _apply(self, rows: list[dict], add_generation_prompt: bool) -> str:
         from jinja2 import TemplateError
@@ -289,29 +400,107 @@ class ChatFormat:
         its_own = self.tokenizer("a")["input_ids"][:1] == [self.tokenizer.bos_token_id]
         return bos if its_own or glue.count(bos) == 1 else ""
 
-    def _without_marker(self, glue: str) -> str:
-        """The glue after a turn for which the model produced the marker, without it and space before it (` </s>`)."""
-        bare = glue.lstrip()
-        return bare.removeprefix(self.eos_text) if bare.startswith(self.eos_text) else glue
+    def _read_reasoning(self) -> None:
+        """Find out whether the template keeps the reasoning of replies, and how it closes one that is empty."""
+        rows = [{"role": "user", "content": "a"}, {"role": "assistant", "content": f"{OPEN}\nthought\n{CLOSE}\n\nb"}]
+        last, earlier = (self._apply([*rows, *rows[:more]], bool(more)) for more in (0, 1))
+        self._keeps_reasoning = ["thought" in last, "thought" in earlier]  # by whether a message follows
+        prompt = self._apply(rows[:1], True)
+        rows[1]["content"] = _TURN
+        written = self._apply(rows, False).partition(_TURN)[0]
+        closes = opens_thinking(prompt) and written.startswith(prompt) and written.rstrip().endswith(CLOSE)
+        self._closing = written.removeprefix(prompt) if closes else f"\n{CLOSE}\n\n"
 
-    def _tokenize(self, text: str, train: bool, plain: bool) -> tuple[int, ...]:
-        if plain:
-            return self._broken(text, self._markup)
-        if not train:
-            return self._raw(text)
-        for eos_id, eos in self._eos.items():
-            if text.endswith(eos):
-                return (*self._broken(text.removesuffix(eos), self._special), eos_id)
-        return self._broken(text, self._special)
+    def _read_white_space(self) -> None:
+        """Find the white space that the template writes before a reply, and that with which a reply is decoded."""
+        rows = (("user", "a"), ("assistant", None), ("user", "b"))
+        prompt = self._rendered(rows[:1], True)[0]
+        written = self._rendered(rows, True)[0]
+        if written.startswith(prompt) and not written.removeprefix(prompt).strip():
+            self.lead = written.removeprefix(prompt)
+        _, header = self._tokenize("", prompt, False, False)
+        self._header_ids = list(self._raw(header))
+        self._shown_lead = ""
+        shown = self._decoded(list(self._after((header, *self._anchors), self.lead + "Reply"))).partition("Reply")[0]
+        self._shown_lead = shown if not shown.strip() else ""
 
-    def _broken(self, text: str, tokens: re.Pattern[str]) -> tuple[int, ...]:
-        """The ids of text in which no special token arises: text that spells one is tokenised in two pieces."""
+    def _check(self, closes: bool) -> None:
+        """Compare the ids of a dialogue with those that the template itself gives.
+
+        Args:
+            closes: Whether the template writes a marker after a reply. Without one only a prompt is compared, because
+                here an EOS follows a reply.
+
+        Raises:
+            UserError: They differ.
+        """
+        rows = [{"role": role, "content": text} for role, text in _PROBE]
+        asked, answered = self._template_ids(rows[:1], True), self._template_ids(rows[:2], False)
+        for count in range(1, len(rows) + 1 if closes else 2):
+            prompt = count % 2 == 1
+            found, _ = self.encode(self._layout(rows[:count], None))
+            expected = self._template_ids(rows[:count], prompt)
+            if found == (expected if prompt else expected[: len(found)]):
+                continue
+            texts = [self.tokenizer.decode(ids, skip_special_tokens=False) for ids in (expected, found)]
+            tokens = [self.tokenizer.convert_ids_to_tokens(ids) for ids in (expected, found)]
+            both = f"The template: {texts[0]!r}, as tokens {tokens[0]}. Here: {texts[1]!r}, as tokens {tokens[1]}."
+            if answered[: len(asked)] == asked or not texts[0].startswith(texts[1]):
+                raise UserError(
+                    f"the chat template of {self.name} and what would be trained differ. {both} Change the template so "
+                    "that it writes a message alike in every dialogue."
+                )
+            logger.warning(
+                "the chat template of %s ends a prompt within a token of its own dialogue, so each prompt keeps its "
+                "ids, as in sampling, and a reply begins behind them. Move the white space at the end of its "
+                "add_generation_prompt to the reply. %s",
+                self.name,
+                both,
+            )
+            return
+
+    def _template_ids(self, rows: list[dict], add_generation_prompt: bool) -> list[int]:
+        return self.tokenizer.apply_chat_template(
+            rows,
+            chat_template=self._template,
+            tokenize=True,
+            return_dict=False,
+            add_generation_prompt=add_generation_prompt,
+        )
+
+    def _tokenize(self, context: str, text: str, own: bool, plain: bool) -> tuple[tuple[int, ...], str]:
+        """The ids of a text, and the context of the next one.
+
+        Args:
+            context: End of the text before it, from its last special token; "" at the beginning.
+            text: The text.
+            own: Whether it is a turn of the agent.
+            plain: Whether no special token arises in it.
+        """
+        pattern = self._markup if plain else self._special if own else _NEVER
+        end = next((i for i, eos in self._eos.items() if text.endswith(eos)), None) if own and not plain else None
+        if own and self.lead and context.endswith(self.reply_header) and not text.startswith(self.lead):
+            text = self.lead + text
+        if end is not None:
+            text = text.removesuffix(self._eos[end])
+            text = text.rstrip() if self._eos[end] in self._strips_left else text
         ids: tuple[int, ...] = ()
-        start = 0
-        while match := tokens.search(text, start):
-            ids += self._raw(text[start : match.start() + 1])
-            start = match.start() + 1
-        return ids + self._raw(text[start:])
+        contexts = (context, *self._anchors)
+        for piece in _broken(text, pattern):
+            ids += self._after(contexts, piece)
+            context, contexts = piece if contexts == self._anchors else context + piece, self._anchors
+        if end is not None:
+            return (*ids, end), self._eos[end]
+        context = context[-_CONTEXT:]
+        return ids, context[max((found.start() for found in self._markup.finditer(context)), default=0) :]
+
+    def _after(self, contexts: Sequence[str], text: str) -> tuple[int, ...]:
+        """The ids of a text behind the first of `contexts` with which it shares no token."""
+        for context in contexts:
+            head, whole = self._raw(context), self._raw(context + text)
+            if whole[: len(head)] == head:
+                return whole[len(head) :]
+        return self._raw(text)
 
     def _raw(self, text: str) -> tuple[int, ...]:
         return tuple(self.tokenizer.encode(text, add_special_tokens=False)) if text else ()
@@ -352,6 +541,29 @@ def _time_limit(name: str) -> Iterator[None]:
         yield
     finally:
         sys.settrace(before)
+
+
+def _without_marker(glue: str, produced: str) -> str:
+    """The glue after a turn for which the model produced the marker, without it and space before it (` </s>`)."""
+    bare = glue.lstrip()
+    return bare.removeprefix(produced) if bare.startswith(produced) else glue
+
+
+def _left_open(before: str, text: str) -> bool:
+    """Whether a prompt opens a reasoning and the text after it does not close it."""
+    return opens_thinking(before) and CLOSE not in text
+
+
+def _with_placeholders(messages: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, str | None], ...]:
+    return tuple((m["role"], None if m["role"] == "assistant" else m["content"]) for m in messages)
+
+
+def _broken(text: str, pattern: re.Pattern[str]) -> list[str]:
+    """The text in pieces, so that what matches the pattern is broken behind its first character."""
+    places = [0]
+    while match := pattern.search(text, places[-1]):
+        places.append(match.start() + 1)
+    return [text[start:end] for start, end in zip(places, [*places[1:], None], strict=True)]
 
 
 def _any_of(texts: Iterable[str]) -> re.Pattern[str]:

@@ -4,10 +4,12 @@ import asyncio
 
 import pytest
 
-from sweet_rl.models.base import Sampling
+from sweet_rl.models.base import Completion, Sampling
 from sweet_rl.models.prefixed import PrefixedModel
+from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.models.transformers_local.model import TransformersModel
 from sweet_rl.runs.errors import UserError
+from tests.support.field_tokenizers import field_tokenizer
 
 ASKED = [{"role": "user", "content": "Write f"}]
 
@@ -24,6 +26,22 @@ def test_the_model_goes_on_where_the_prefix_ends(tiny_chat_model):
         ids, _ = model.chat.encode([{"text": "ANSWER:\n", "train": False}])
         assert reply.token_ids == ids + continued.token_ids and model.chat.decode(reply.token_ids) == reply.text
         assert reply.logprobs is None and reply.completion_tokens == len(reply.token_ids)
+
+
+@pytest.mark.parametrize("name", ["mistral legacy", "llama2 legacy, chatml", "phi3"])
+def test_the_ids_of_the_prefix_are_those_of_a_reply_that_begins_with_it(name):
+    chat = ChatFormat(field_tokenizer(name))
+    whole, _ = chat.encode(chat.dialogue([*ASKED, {"role": "assistant", "content": "Which days"}]))
+
+    class Model:
+        async def complete_parts(self, parts, sampling, tokenizer=None):
+            assert chat.encode(parts, tokenizer)[0] == whole[: len(whole) - 2]
+            return [Completion("days", whole[-2:], None, "stop", 9, 2)]
+
+    model = Model()
+    model.chat = chat
+    (reply,) = asyncio.run(PrefixedModel(model, "Which day").complete(ASKED, Sampling()))
+    assert reply.text == "Which days" and chat.encode(chat.prompt(ASKED))[0] + reply.token_ids == whole
 
 
 def test_a_model_without_a_chat_format_cannot_continue_a_text():

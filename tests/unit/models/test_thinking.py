@@ -33,6 +33,13 @@ def test_the_reasoning_before_a_reply_is_cut(text, prompt, spoken):
     assert without_thinking(text, prompt) == spoken
 
 
+@pytest.mark.parametrize("text, spoken", [("Which?", "Which?"), ("<think>hm", ""), ("hm</think>Which?", "Which?")])
+def test_a_finished_text_that_does_not_close_the_reasoning_of_its_prompt_is_the_reply(text, spoken):
+    environment = AnswerEnvironment(TASK, "{problem_description}")
+    environment.step(Completion(text, None, None, "stop"), "<|im_start|>assistant\n<think>\n")
+    assert environment.dialogue[-1]["content"] == spoken
+
+
 @pytest.mark.parametrize("family", ["qwen3", "qwen3_thinking"])
 def test_the_human_and_the_grader_see_the_reply_and_training_sees_what_was_sampled(family):
     chat = ChatFormat(small_tokenizer(family))

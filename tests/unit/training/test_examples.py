@@ -16,6 +16,8 @@ from sweet_rl.training.examples import (
     DROPPED,
     EQUAL,
     NO_EOS,
+    NO_REASONING,
+    REASONING,
     SHORTENED,
     encode_pairs,
     encode_replies,
@@ -26,6 +28,7 @@ from sweet_rl.training.examples import (
     without_oldest_turns,
 )
 from sweet_rl.training.settings import DataSettings
+from tests.support.field_tokenizers import field_tokenizer
 from tests.support.tiny_models import EOS
 
 
@@ -256,3 +259,12 @@ def test_a_string_whose_last_turn_has_no_end_of_turn_token_is_counted_and_a_repl
     released = Trajectory(task=Task("q", "s", id="t"), dialogue_history=history, reward=1.0)
     assert encode_trajectories([released], chat, data).counts == {NO_EOS: 1}
     assert encode_trajectories([released], chat, DataSettings()).counts == {NO_EOS: 1}
+
+
+def test_it_is_counted_what_training_sees_of_earlier_reasoning():
+    thought = "<think>\nIt is Monday.\n</think>\n\nWhich?"
+    said = [{"role": role, "content": text} for role, text in [("user", "a"), ("assistant", thought)] * 2]
+    for name, count in (("qwen3", NO_REASONING), ("keeps its reasoning", REASONING)):
+        one = Trajectory(Task("a", "s"), said, answer="x", id="one", reward=1.0)
+        examples = encode_trajectories([one], ChatFormat(field_tokenizer(name)), DataSettings())
+        assert examples.counts == {count: 1}
