@@ -48,6 +48,11 @@ GLM = (  # the next message's header ends a reply
     "{% for m in messages %}{{ '<|' + m.role + '|>\n' + m.content }}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|assistant|>\n' }}{% endif %}"
 )
+TAGS = (  # a reply stands between tags
+    "{% for m in messages %}{{ '<|' + m.role + '|>' + ('<answer>\n' + m.content + '\n</answer>' if m.role == "
+    "'assistant' else m.content) + '<|end|>' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|assistant|>' }}{% endif %}"
+)
 HARMONY = (  # a channel before a reply, and another marker behind the last one
     "{% for m in messages %}{{ '<|start|>' + m.role + ('<|channel|>final' if m.role == 'assistant' else '') + "
     "'<|message|>' + m.content + ('<|return|>' if loop.last and m.role == 'assistant' else '<|end|>') }}{% endfor %}"
@@ -82,6 +87,7 @@ FIELD = {
         "<|return|>",
         "",
     ),
+    "tags": ("byte", TAGS, ["<s>", "<|user|>", "<|assistant|>", "<|end|>"], "<|end|>", ""),
     "keeps its reasoning": ("byte", KEEPS, ["<s>", *_CHATML], "<|im_end|>", ""),
 }
 

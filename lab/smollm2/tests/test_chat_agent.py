@@ -28,7 +28,7 @@ def test_a_pretrained_model_imitates_in_its_own_markup_and_learns_its_own_turns_
     assert shown.startswith(chat.bos_text + hint)
     assert all(message["content"] in shown for message in messages) and shown.count("In light that") == informed
     learned = chat.tokenizer.decode(ids[weights == 1])
-    replies = [message["content"] + chat.eos_text for message in messages if message["role"] == "assistant"]
+    replies = [chat.lead + message["content"] + chat.eos_text for message in messages if message["role"] == "assistant"]
     assert learned == "".join(replies) and set(weights.tolist()) == {0.0, 1.0}
 
 

@@ -117,10 +117,10 @@ class ChatFormat:
         self.eos_ids: tuple[int, ...] = tuple(self._eos)
         self.eos_text: str = self._eos[end]
         self.bos_text: str = self._find_bos(opening, glue)
-        header = commonprefix([between, glue.rpartition("SecondQuestion")[2]]).strip()
+        self._prompt_end = glue.rpartition("SecondQuestion")[2]
+        header = commonprefix([between, self._prompt_end]).strip()
         self.reply_header: str = header.removeprefix(self.eos_text).strip()
-        tail = closing.partition(self.eos_text)[0]
-        self._tail = tail if marker and not tail.strip() else ""
+        self._tail = closing.partition(self.eos_text)[0] if marker else ""
         # Before another message a template can close a reply with another marker, which ends a turn or does not.
         earlier = self._markup.match(glue.partition("FirstReply")[2].lstrip())
         self._earlier_eos = earlier.group() if earlier else self.eos_text
@@ -239,11 +239,11 @@ class ChatFormat:
         return ids, train
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of sampled ids, without an EOS at the end."""
+        """The text of sampled ids, without an EOS at the end and white space that the template puts around a reply."""
         ids = list(ids)
         ended = bool(ids) and ids[-1] in self.eos_ids
         text = self._decoded(ids[:-1] if ended else ids).removeprefix(self._shown_lead)
-        return text.removesuffix(self._tail) if ended else text
+        return text.removesuffix(self._tail) if ended and self._tail.isspace() else text
 
     def _count_white(self, ids: Sequence[int], space: str) -> int:
         """The number of the first ids that are nothing but (a part of) `space`."""
@@ -271,7 +271,7 @@ class ChatFormat:
             else:
                 glue = [self._glue(messages)]
             if before:
-                glue[0] = _without_marker(glue[0], before)
+                glue[0] = self._without_marker(glue[0], before)
             elif number == 0 and self.bos_text:
                 parts.append({"text": self.bos_text, "train": False, "bos": True})
                 glue[0] = glue[0].removeprefix(self.bos_text)
@@ -296,7 +296,7 @@ class ChatFormat:
         ending = next((eos for eos in self._eos.values() if text.endswith(eos)), "")
         finished = message.get("finish_reason") in (None, "stop")
         said = text.removesuffix(ending) if finished else text
-        continued = same and bool(message.get("input"))
+        continued = same and (message.get("input") or "").endswith(self._prompt_end)
         spoken = without_thinking(said, prompt if continued else None, finished)
         history = place + 1 < len(messages)
         glue, space, lead = prompt, "", ""
@@ -399,6 +399,12 @@ class ChatFormat:
             return ""
         its_own = self.tokenizer("a")["input_ids"][:1] == [self.tokenizer.bos_token_id]
         return bos if its_own or glue.count(bos) == 1 else ""
+
+    def _without_marker(self, glue: str, produced: str) -> str:
+        """The glue after a turn for which the model produced the marker, without it and what stands before it (a space
+        in ` </s>`)."""
+        bare = glue.removeprefix(self._tail).lstrip()
+        return bare.removeprefix(produced) if bare.startswith(produced) else glue
 
     def _read_reasoning(self) -> None:
         """Find out whether the template keeps the reasoning of replies, and how it closes one that is empty."""
@@ -541,12 +547,6 @@ def _time_limit(name: str) -> Iterator[None]:
         yield
     finally:
         sys.settrace(before)
-
-
-def _without_marker(glue: str, produced: str) -> str:
-    """The glue after a turn for which the model produced the marker, without it and space before it (` </s>`)."""
-    bare = glue.lstrip()
-    return bare.removeprefix(produced) if bare.startswith(produced) else glue
 
 
 def _left_open(before: str, text: str) -> bool:

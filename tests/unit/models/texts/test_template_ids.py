@@ -12,7 +12,7 @@ from tests.support.field_tokenizers import FIELD, QWEN3_OPENS, VICUNA, field_tok
 
 EVERY = pytest.mark.parametrize("name", FIELD)
 OPENING = ("qwen3 thinking", "r1", "keeps its reasoning")  # their prompts open the reasoning
-ADDING = ("qwen3", "harmony")  # their markup before a reply is longer than the prompt
+ADDING = ("qwen3", "harmony", "tags")  # their markup before a reply is longer than the prompt
 SAID = [
     {"role": "user", "content": "What fee,\n\n  per day?"},
     {"role": "assistant", "content": "Which days do you mean?"},
@@ -49,7 +49,7 @@ def test_prompts_and_replies_have_the_ids_of_the_template(name):
             continue
         if name == "glm":  # it closes the last reply with nothing
             expected.append(chat.eos_ids[0])
-        assert chat.decode(last_run(ids, train)) == SAID[count - 1]["content"]
+        assert chat.decode(last_run(ids, train)).removesuffix("\n</answer>") == SAID[count - 1]["content"]
         assert ids == expected[: len(ids)] and ids[-1] in chat.eos_ids
         if name not in OPENING + ADDING:
             assert last_run(ids, train) == expected[len(template_ids(chat, SAID[: count - 1], True)) : len(ids)]
@@ -66,7 +66,7 @@ def test_candidates_as_text_have_the_ids_of_the_template_and_tokenise_their_prom
         said = [{"role": "user", "content": "fee? " * 2000}, {"role": "assistant", "content": reply}]
         ids, train = chat.encode([*prompt, {"text": reply + chat.eos_text, "train": True}])
         assert ids[: len(before)] == before and chat.decode(last_run(ids, train)) == reply
-        if name not in (*OPENING, *ADDING, "llama2 legacy", "llama2, first", "glm"):  # Llama 2 has ` </s>`
+        if name not in (*OPENING, *ADDING, "llama2 legacy", "llama2, first", "glm"):  # Llama 2 ends with ` </s>`
             assert ids == template_ids(chat, said)[: len(ids)]
     assert sum(map(len, read)) < 5000
 
@@ -138,7 +138,7 @@ def test_what_was_sampled_after_an_open_reasoning_follows_it_unchanged():
         reply = {
             "role": "assistant",
             "content": "Yes.",
-            "input": "the prompt",
+            "input": parts_text(chat.prompt(SAID[:1])),
             "output": output,
             "finish_reason": finish,
         }
