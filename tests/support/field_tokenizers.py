@@ -48,6 +48,14 @@ GLM = (  # the next message's header ends a reply
     "{% for m in messages %}{{ '<|' + m.role + '|>\n' + m.content }}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|assistant|>\n' }}{% endif %}"
 )
+GLM_THINKING = (  # reasoning before the last reply, empty reasoning before the others
+    "{% set ns = namespace(last=0) %}{% for m in messages %}{% if m.role == 'user' %}{% set ns.last = loop.index0 %}"
+    "{% endif %}{% endfor %}{% for m in messages %}{{ '<|' + m.role + '|>\n' }}{% set c = m.content %}"
+    "{% if m.role == 'assistant' %}{% set r = '' %}{% if '</think>' in c %}"
+    "{% set r = c.split('</think>')[0].split('<think>')[-1].strip() %}{% set c = c.split('</think>')[-1].strip() %}"
+    "{% endif %}{{ '<think>' + (r if loop.index0 > ns.last else '') + '</think>\n' + c + '<|end|>' }}{% else %}{{ c }}"
+    "{% endif %}{% endfor %}{% if add_generation_prompt %}{{ '<|assistant|>' }}{% endif %}"
+)
 TAGS = (  # a reply stands between tags
     "{% for m in messages %}{{ '<|' + m.role + '|>' + ('<answer>\n' + m.content + '\n</answer>' if m.role == "
     "'assistant' else m.content) + '<|end|>' }}{% endfor %}"
@@ -87,6 +95,7 @@ FIELD = {
         "<|return|>",
         "",
     ),
+    "glm, thinking": ("byte", GLM_THINKING, ["<s>", "<|user|>", "<|assistant|>", "<|end|>"], "<|end|>", ""),
     "tags": ("byte", TAGS, ["<s>", "<|user|>", "<|assistant|>", "<|end|>"], "<|end|>", ""),
     "keeps its reasoning": ("byte", KEEPS, ["<s>", *_CHATML], "<|im_end|>", ""),
 }

@@ -285,7 +285,11 @@ class ChatFormat:
     ) -> tuple[list[str], Part, str]:
         """The glue before the assistant's message at `place`, its turn as a trained part, and the text of the EOS that
         ends it ("" if it was cut). `number` is that of the turn."""
-        message = self._as_written(messages, place)
+        message, seen = messages[place], messages[: place + 2]
+        if message.get("templated"):
+            written = self._as_written(seen, place, message["content"], self._before(seen, number))
+            if written is not None and written != message["content"]:
+                message = {"role": "assistant", "content": written, "templated": True}
         text = message["content"] if message.get("output") is None else message["output"]
         ids, prompt = message.get("token_ids"), self._glue(messages[:place])
         same = tokenizer in (None, self.fingerprint)
@@ -295,55 +299,66 @@ class ChatFormat:
             return [prompt], {"text": text, "train": True, "token_ids": list(ids)}, produced
         ending = next((eos for eos in self._eos.values() if text.endswith(eos)), "")
         finished = message.get("finish_reason") in (None, "stop")
-        said = text.removesuffix(ending) if finished else text
+        said, glue = text.removesuffix(ending) if finished else text, [prompt]
         continued = same and (message.get("input") or "").endswith(self._prompt_end)
-        spoken = without_thinking(said, prompt if continued else None, finished)
-        history = place + 1 < len(messages)
-        glue, space, lead = prompt, "", ""
         if message.get("templated") or not continued or (finished and _left_open(prompt, said)):
-            written = self._rendered(_with_placeholders(messages[: place + 2]), history)[number]
-            if spoken == said or not self._keeps_reasoning[history]:
-                if spoken != said:
-                    said = self._without_reasoning(messages[: place + 2], place, said, spoken)
-                glue, lead = written.removesuffix(self.lead), self.lead
-                if glue != prompt:  # white space at its end is not that of a prompt
-                    glue, space = glue.rstrip(), glue[len(glue.rstrip()) :]
-            elif opens_thinking(prompt):
-                said = said.removeprefix(prompt[prompt.rindex(OPEN) :]).removeprefix(OPEN)
+            spoken = without_thinking(said, prompt if continued else None, finished)
+            glue, said = self._in_place(seen, place, number, said, spoken)
         if finished:
-            produced = ending or (self._earlier_eos if history else self.eos_text)
+            produced = ending or (self.eos_text if place + 1 == len(messages) else self._earlier_eos)
             tail = self._tail if produced and not ending else ""
-            return [glue, space], {"text": lead + said + tail + produced, "train": True}, produced
-        cut: Part = {"text": lead + said, "train": True}
+            return glue, {"text": said + tail + produced, "train": True}, produced
+        cut: Part = {"text": said, "train": True}
         if ending:
             cut["plain"] = True
-        return [glue, space], cut, ""
+        return glue, cut, ""
 
-    def _without_reasoning(self, messages: Sequence[Mapping[str, Any]], place: int, said: str, spoken: str) -> str:
-        """What the template writes of a reply whose reasoning it leaves out; `spoken` if that is not clear."""
-        rows = [(m["role"], said if i == place else m["content"]) for i, m in enumerate(messages)]
-        written = self._written(tuple(rows), place)
-        return spoken if CLOSE in written else written
+    def _in_place(
+        self, messages: Sequence[Mapping[str, Any]], place: int, number: int, said: str, spoken: str
+    ) -> tuple[list[str], str]:
+        """The glue before a turn and its text, as the template writes them where the turn stands.
 
-    def _as_written(self, messages: Sequence[Mapping[str, Any]], place: int) -> Mapping[str, Any]:
-        """The assistant's message at `place`, with the content that the template writes of it if it is `templated`."""
-        message = messages[place]
-        if not message.get("templated"):
-            return message
-        written = self._written(tuple((m["role"], m["content"]) for m in messages[: place + 2]), place)
-        return message if written == message["content"] else {"role": "assistant", "content": written}
+        Args:
+            messages: The messages up to the one after the turn, if there is one.
+            place: Place of the turn.
+            number: Number of the turn.
+            said: Text of the turn.
+            spoken: The text without its reasoning.
+        """
+        prompt, before = self._glue(messages[:place]), self._before(messages, number)
+        if spoken != said and self._keeps_reasoning[place + 1 < len(messages)]:
+            opening = prompt[prompt.rindex(OPEN) :] if opens_thinking(prompt) else ""
+            said = said.removeprefix(opening).removeprefix(OPEN if opening else "")
+            written = self._as_written(messages, place, opening + said, prompt)
+            return [prompt], said if written is None else written
+        if spoken != said:
+            written = self._as_written(messages, place, said, before)
+            said = spoken if written is None or CLOSE in written else written
+        glue = before.removesuffix(self.lead)
+        bare = glue if glue == prompt else glue.rstrip()  # a prompt keeps its ids, whatever the reply
+        return [bare, glue.removeprefix(bare)], self.lead + said
 
-    def _write(self, messages: tuple[tuple[str, str], ...], place: int) -> str:
-        rows = self._rows((role, None if role == "assistant" else content) for role, content in messages)
+    def _before(self, messages: Sequence[Mapping[str, Any]], number: int) -> str:
+        """The glue before a turn in these messages, which end with the turn or with the message after it."""
+        return self._rendered(_with_placeholders(messages), messages[-1]["role"] != "assistant")[number]
+
+    def _as_written(self, messages: Sequence[Mapping[str, Any]], place: int, content: str, before: str) -> str | None:
+        """What the template writes of a content of the assistant's message at `place`, behind the glue `before`; None
+        if that is not clear."""
+        rows = tuple((m["role"], content if i == place else m["content"]) for i, m in enumerate(messages))
+        written = self._written(rows, place)
+        return written.removeprefix(before) if written and written.startswith(before) else None
+
+    def _write(self, messages: tuple[tuple[str, str], ...], place: int) -> str | None:
+        """What the template writes from the end of the turn before `place` to the end of its content."""
+        rows = [(role, None if role == "assistant" else content) for role, content in messages]
         prompt = messages[-1][0] != "assistant"
-        pieces = self._apply(rows, prompt).split(_TURN)
         number = sum(role == "assistant" for role, _ in messages[:place])
-        before, after = (_TURN.join(some) for some in (pieces[: number + 1], pieces[number + 1 :]))
-        content = messages[place][1]
-        rows[place]["content"] = content
-        whole = self._apply(rows, prompt)
-        fits = whole.startswith(before) and whole.endswith(after) and len(whole) >= len(before) + len(after)
-        return whole[len(before) : len(whole) - len(after)] if fits else content
+        after = _TURN.join(self._rendered(tuple(rows), prompt)[number + 1 :])
+        said = self._rows(rows)
+        said[place]["content"] = messages[place][1]
+        written = self._apply(said, prompt).split(_TURN, number)[-1]
+        return written.removesuffix(after) if written.endswith(after) else None
 
     def _glue(self, messages: Sequence[Mapping[str, Any]]) -> str:
         """The markup from the end of the assistant's last turn (or from the start) to the next reply."""

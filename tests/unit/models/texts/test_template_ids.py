@@ -12,7 +12,7 @@ from tests.support.field_tokenizers import FIELD, QWEN3_OPENS, VICUNA, field_tok
 
 EVERY = pytest.mark.parametrize("name", FIELD)
 OPENING = ("qwen3 thinking", "r1", "keeps its reasoning")  # their prompts open the reasoning
-ADDING = ("qwen3", "harmony", "tags")  # their markup before a reply is longer than the prompt
+ADDING = ("qwen3", "glm, thinking", "harmony", "tags")  # their markup before a reply is longer than the prompt
 SAID = [
     {"role": "user", "content": "What fee,\n\n  per day?"},
     {"role": "assistant", "content": "Which days do you mean?"},
@@ -107,7 +107,14 @@ def test_a_reply_that_begins_with_what_the_header_ends_with_is_cut_there():
     assert ids[: len(ids) - 3] == template_ids(chat, said[:1], True)
 
 
-KEPT = {"qwen3": (0, 1), "qwen3 thinking": (0, 1), "r1": (0, 0), "keeps its reasoning": (1, 1)}  # earlier, last
+# Whether the reasoning of an earlier reply and that of the last one is kept.
+KEPT = {
+    "qwen3": [False, True],
+    "qwen3 thinking": [False, True],
+    "glm, thinking": [False, True],
+    "r1": [False, False],
+    "keeps its reasoning": [True, True],
+}
 
 
 @pytest.mark.parametrize("name", KEPT)
@@ -115,11 +122,10 @@ def test_reasoning_is_kept_or_left_out_as_the_template_does(name):
     chat = chat_of(name)
     said = [m | {"content": REASON + m["content"]} if m["role"] == "assistant" else m for m in SAID[:4]]
     parts = chat.dialogue(said)
+    trained = [part["text"].removesuffix(chat.eos_text) for part in parts if part["train"]]
     assert chat.tokenizer.apply_chat_template(said, tokenize=False).startswith(parts_text(parts))
-    written = REASON.removeprefix("<think>\n") if name in OPENING else REASON
-    space = "\n\n" if name == "r1" else ""  # which R1 leaves
-    expected = [written * kept + space + reply["content"] for kept, reply in zip(KEPT[name], SAID[1:4:2], strict=True)]
-    assert [part["text"].removesuffix(chat.eos_text) for part in parts if part["train"]] == expected
+    assert ["It is Monday." in text for text in trained] == KEPT[name]
+    assert all(text.endswith(reply["content"]) for text, reply in zip(trained, SAID[1:4:2], strict=True))
 
 
 @pytest.mark.parametrize("name", KEPT)
