@@ -25,6 +25,7 @@ COMMANDS = {
     "score-turns": "score_turns",
     "sample": "sample_best_of_n",
     "grade-candidates": "grade_candidates",
+    "check-credit": "check_credit",
     "rank": "rank_best_of_n",
     "pairs": "generate_random_pairs_from_ranks",
     "compare": "compare_runs",
