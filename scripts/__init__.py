@@ -14,6 +14,7 @@ import sweet_rl
 
 COMMANDS = {
     "colbench": "colbench",
+    "chat": "chat",
     "preflight": "preflight",
     "simulate": "simulate_interactions",
     "play-best": "play_best_of_n",
