@@ -58,6 +58,7 @@ class Run:
         message, reply: Tokens of the agent's message and of the human's.
         asked: Tokens that the human reads anew for a reply; two pictures of a page have 2,560.
         lora: Rank of the adapters; None trains all weights.
+        pmi: Whether a second policy learns from turn pairs by PMI.
     """
 
     gpu: GPU
@@ -74,6 +75,7 @@ class Run:
     reply: int = 60
     asked: int = 400
     lora: int | None = None
+    pmi: bool = True
 
     @property
     def text(self) -> float:
@@ -143,26 +145,26 @@ def steps_of(one: Run) -> Iterator[tuple[str, str, float]]:
     sampling = generating(one.agent, one.gpu, one.gpus, candidates, one.text / 2 / 16, one.message)
     yield "4: candidates", f"agent {weights:.0f} GB", sampling + start
     read = turns * one.sampled * (one.text / 2 + 16 * one.message)
-    ranking = 2 * read * 2 * one.agent.parameters / (one.gpus * one.gpu.peak * ASSUMED["arithmetic"])
-    yield (
-        "5, 6: ranking (critic and reference model), turn pairs",
-        f"{2 * weights + RESERVE / 1e9:.0f} GB",
-        ranking + start,
-    )
+    passes = 3 if one.pmi else 1  # the critic; PMI with the solution and without it
+    ranking = passes * read * 2 * one.agent.parameters / (one.gpus * one.gpu.peak * ASSUMED["arithmetic"])
+    yield "5, 6: ranking, turn pairs", f"{weights + RESERVE / 1e9:.0f} GB", ranking + start
     tokens = 2 * one.text / 2 + 16 * one.message  # eight pairs of two prompts, each computed once
     policy = training(one.agent, one.gpu, one.gpus, turns * one.sampled * 4 / 8, tokens, one.lora)
-    yield "7: policy", f"{training_gb(one, one.gpus):.0f} GB", policy + start
-    yield "8: test dialogues of four agents", "as 1", 4 * (played(one.tested * ASSUMED["turns"]) + start)
+    policies = 2 if one.pmi else 1
+    yield "7: policies", f"{training_gb(one, one.gpus):.0f} GB", policies * (policy + start)
+    agents = 3 + policies
+    yield f"8: test dialogues of {agents} agents", "as 1", agents * (played(one.tested * ASSUMED["turns"]) + start)
 
 
 def disk_gb(one: Run) -> float:
-    """Models from the hub, four trained models, and two checkpoints of each training that runs at the same time."""
+    """Models from the hub, the trained models, and two checkpoints of each training that runs at the same time."""
     human = one.human_bytes * one.human.parameters if one.human else 0
     if one.lora:
         checkpoints = 4 * 12 * one.agent.adapter_parameters(one.lora)
     else:
         checkpoints = 2 * 2 * 14 * one.agent.parameters  # of ZeRO-2 (training.memory.checkpoint_bytes)
-    return (human + 5 * 2 * one.agent.parameters + checkpoints) / 1e9
+    models = 6 if one.pmi else 5
+    return (human + models * 2 * one.agent.parameters + checkpoints) / 1e9
 
 
 EVALUATOR = (
@@ -173,7 +175,7 @@ RUNS = {
         H100, 8, LLAMA_8B, LLAMA_70B, 5000, 3, 0.1, 1000
     ),
     "8 x 80 GB | `HUMAN_GPUS=0,1,2,3 bash scripts/run_frontend.sh`": Run(
-        H100, 8, LLAMA_8B, LLAMA_70B, 1000, 6, 0.1, 500, epochs=8, message=900, reply=200, asked=3000
+        H100, 8, LLAMA_8B, LLAMA_70B, 1000, 6, 0.1, 500, epochs=8, message=900, reply=200, asked=3000, pmi=False
     ),
     "24 GB | `bash scripts/run_one_gpu.sh`": Run(
         RTX_4090, 1, QWEN_1B, QWEN_7B, 1000, 3, 0.3, 300, human_bytes=0.73, lora=16
@@ -187,7 +189,7 @@ RUNS = {
 def table() -> str:
     """The table of the page, markdown: a row for each run, with the memory of its largest steps and all its hours."""
     lines = [
-        "| machine | command | dialogues | training | ranking (critic and reference model) | hours | disk |",
+        "| machine | command | dialogues | training | ranking | hours | disk |",
         "| --- " * 7 + "|",
         EVALUATOR,
     ]

@@ -60,7 +60,9 @@ if PAPER:
     SEVERAL_TURNS = f"--protocol {PROTOCOL} --protocol_files {FILES}" if FILES else f"--protocol {PROTOCOL}"
     SINGLE_TURN = "--protocol sweet_rl"  # because it has a prompt of its own, and no human replies
     RULES = "--paper_grader" if PROTOCOL == "released" else ""
-    ACT = f"--critic_reference_model_id {AGENT} --critic_bf16"
+    REFERENCE = variable("REFERENCE", "sampled")  # of the ranking; the paper's is seed
+    ACT = f"--critic_reference {REFERENCE} --critic_bf16"
+    ACT += "" if REFERENCE == "sampled" else f" --critic_reference_model_id {AGENT}"
     ACT_VALUE = critic_settings(bf16=True)
     SHARES, ALL_DIALOGUES = {3000: 1000, 9000: 3000}, 15000  # dialogues: their tasks
     BEST_OF = (2, 4, 8, 16, 32)
@@ -210,8 +212,11 @@ def method(folder, agent, dialogues, seed, grading=GRADE):
 
 
 def by_ratio(critic, agent):
-    """Flags of a critic whose scores are log-ratios; the reference of the paper is the untrained agent."""
-    return f"--model_id {critic} --reference_model_id {agent}" if PAPER else f"--model_id {critic}"
+    """Flags of a critic whose scores are log-ratios."""
+    if not PAPER:
+        return f"--model_id {critic}"
+    seed_model = "" if REFERENCE == "sampled" else f" --reference_model_id {agent}"
+    return f"--model_id {critic} --reference {REFERENCE}{seed_model}"
 
 
 def other_critics(folder, seed):
@@ -265,6 +270,9 @@ def task_steps():
         for run, (agent, _) in OTHERS.items():
             yield from evaluate(f"{folder}/single_turn_{run}", agent, seed, config="single_turn")
             yield from evaluate(f"{folder}/multi_turn_{run}", agent, seed)
+        if PAPER:
+            yield from rank(folder, "_pmi", f"--model_id {AGENT}", "pmi_ranking")
+            yield from policy(folder, "_pmi", AGENT, seed)
         yield from other_critics(folder, seed)
         yield from method(f"{folder}/strong", STRONG, dialogues, seed)
         yield from evaluate(f"{folder}/act_1", AGENT, seed, "" if PAPER else "--num_tasks 200")
@@ -315,6 +323,8 @@ def task_table2():
     for run, (_, name) in OTHERS.items():
         rows |= {f"single turn ({name})": f"single_turn_{run}", f"multi-turn ({name})": f"multi_turn_{run}"}
     rows |= METHODS
+    if PAPER:
+        rows["turn pairs by PMI"] = "sweet_pmi"
     if WORLD == "hard":
         rows["SWEET-RL (seed model as reference)"] = "sweet_seed"
     flags = "--paper", "table2", "--baselines", "zero-shot", "--chains", f"{CHAIN}>zero-shot"

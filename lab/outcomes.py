@@ -28,7 +28,7 @@ TOGETHER = {  # rows of the table of docs/results.md: study, policy
     "the same, eight epochs": ("controls", "rft-8.test"),
     "SWEET-RL": ("controls", "sweet"),
     "the same, untrained critic": ("repairs", "untrained"),
-    "candidates in the order of the hidden rules": ("repairs", "oracle"),
+    "candidates in the order of the hidden rules, ties at random": ("repairs", "oracle"),
     "candidates by two dialogues played on from each": ("repairs", "rollouts"),
     "candidates in random order": ("repairs", "random"),
     "SWEET-RL, pairs by a gap of scores": ("repairs", "release-gap"),

@@ -14,6 +14,7 @@ import sweet_rl
 
 COMMANDS = {
     "colbench": "colbench",
+    "chat": "chat",
     "preflight": "preflight",
     "simulate": "simulate_interactions",
     "play-best": "play_best_of_n",
@@ -25,6 +26,7 @@ COMMANDS = {
     "score-turns": "score_turns",
     "sample": "sample_best_of_n",
     "grade-candidates": "grade_candidates",
+    "check-credit": "check_credit",
     "rank": "rank_best_of_n",
     "pairs": "generate_random_pairs_from_ranks",
     "compare": "compare_runs",

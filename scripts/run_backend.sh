@@ -8,6 +8,10 @@
 #   HUMAN_SERVER=node1:8000 bash scripts/run_backend.sh  the same with a server elsewhere:
 #       vllm serve meta-llama/Llama-3.1-70B-Instruct --tensor-parallel-size 4
 #
+# REFERENCE=seed: the paper's reference of the ranking, to repeat the paper; by default the log-probs of sampling, with which
+# more was learned in our worlds (docs/critics.md). Turn pairs are also made by PMI, without a critic: "turn pairs by PMI" in
+# the table. If SWEET-RL is not above it, the critic has added nothing.
+#
 # TRAIN_TASKS=FILE TEST_TASKS=FILE: files of your own. DIALOGUES=colbench/backend/offline: the released dialogues, without
 # step 1. TRAIN_FLAGS, PLAY_FLAGS, RANK_FLAGS: more flags of every training, dialogue step and ranking. The variables of
 # GPUs and the human's server: gpus.sh. All tables: reproduce.sh.
@@ -23,7 +27,7 @@ records() { # a path seen from the folder of the call; a name on the hub as it i
     if [[ "$1" =~ ^(hf://|colbench/) && ! -e "$1" ]]; then echo "$1"; else realpath -m "$1"; fi
 }
 HUMAN="${HUMAN:-meta-llama/Llama-3.1-70B-Instruct}" AGENT="${AGENT:-meta-llama/Llama-3.1-8B-Instruct}"
-CONFIGS="${CONFIGS:-configs/paper/backend}" SEED="${SEED:-0}"
+CONFIGS="${CONFIGS:-configs/paper/backend}" SEED="${SEED:-0}" REFERENCE="${REFERENCE:-sampled}"
 TRAIN_TASKS="$(records "${TRAIN_TASKS:-colbench/backend/train}")"
 TEST_TASKS="$(records "${TEST_TASKS:-colbench/backend/test}")"
 PROTOCOL_FILES="${PROTOCOL_FILES:+$(realpath -m "$PROTOCOL_FILES")}"
@@ -40,6 +44,8 @@ fi
 source scripts/protocol.sh
 # shellcheck source-path=SCRIPTDIR source=gpus.sh
 source scripts/gpus.sh
+RANK="--reference $REFERENCE $RANK"
+[ "$REFERENCE" = sampled ] || RANK+=" --reference_model_id $AGENT"
 preflight "critic rejection_fine_tuning multi_turn_dpo actor"
 echo "What a step prints is in ${OUT#"$PWD"/}/logs."
 
@@ -73,19 +79,23 @@ in_turn $lane
 # 4. Sixteen candidates for each turn of a tenth of the tasks.
 step candidates python scripts/sample_best_of_n.py --config $CONFIGS/sampling.yaml --model_id "$AGENT" --seed "$SEED" \
     --input_path "$OUT/rewarded.jsonl" --output_path "$OUT/candidates.jsonl" $SAMPLE
-# 5. Their order by the critic's advantage over the untrained agent.
+# 5. Their order by the critic's advantage; and by PMI, the untrained agent's log-probs with the solution and without it.
 step ranked python scripts/rank_best_of_n.py --config $CONFIGS/ranking.yaml --model_id "$OUT/critic" \
-    --reference_model_id "$AGENT" --input_path "$OUT/candidates.jsonl" --output_path "$OUT/ranked.jsonl" $RANK
-# 6. Turn pairs: one of the better half over one of the worse half.
-step turn_pairs python scripts/generate_random_pairs_from_ranks.py --config $CONFIGS/turn_pairs.yaml --seed "$SEED" \
-    --input_path "$OUT/ranked.jsonl" --output_path "$OUT/turn_pairs.jsonl"
-# 7. The policy of SWEET-RL: DPO on the turn pairs.
-step sweet $LAUNCH scripts/train_dpo.py --config $CONFIGS/actor.yaml --pretrain "$AGENT" \
-    --dataset "$OUT/turn_pairs.jsonl" --save_path "$OUT/sweet" --seed "$SEED" $TRAIN
+    --input_path "$OUT/candidates.jsonl" --output_path "$OUT/ranked.jsonl" $RANK
+step ranked_pmi python scripts/rank_best_of_n.py --config $CONFIGS/pmi_ranking.yaml --model_id "$AGENT" \
+    --input_path "$OUT/candidates.jsonl" --output_path "$OUT/ranked_pmi.jsonl"
+for by in "" _pmi; do
+    # 6. Turn pairs: one of the better half over one of the worse half.
+    step turn_pairs$by python scripts/generate_random_pairs_from_ranks.py --config $CONFIGS/turn_pairs.yaml \
+        --seed "$SEED" --input_path "$OUT/ranked$by.jsonl" --output_path "$OUT/turn_pairs$by.jsonl"
+    # 7. The policy: DPO on the turn pairs.
+    step sweet$by $LAUNCH scripts/train_dpo.py --config $CONFIGS/actor.yaml --pretrain "$AGENT" \
+        --dataset "$OUT/turn_pairs$by.jsonl" --save_path "$OUT/sweet$by" --seed "$SEED" $TRAIN
+done
 
-# 8. Steps 1 and 2 on the test tasks, for the untrained agent (zero-shot) and the three trained ones; their comparison.
-human_on "$OUT"/{zero_shot,rft,dpo,sweet}.test.jsonl
-for run in zero_shot rft dpo sweet; do
+# 8. Steps 1 and 2 on the test tasks, for the untrained agent (zero-shot) and the trained ones; their comparison.
+human_on "$OUT"/{zero_shot,rft,dpo,sweet_pmi,sweet}.test.jsonl
+for run in zero_shot rft dpo sweet_pmi sweet; do
     if [ $run = zero_shot ]; then model="$AGENT"; else model="$OUT/$run"; fi
     step $run.test $BESIDE_HUMAN python scripts/simulate_interactions.py --config $CONFIGS/evaluation.yaml \
         --agent_model "$model" --env_model "$HUMAN" --hostname "$HUMAN_SERVER" --input_path "$TEST_TASKS" \
@@ -96,4 +106,5 @@ done
 human_off
 python scripts/compare_runs.py --baselines "zero-shot,multi-turn DPO" --output_path "$OUT/results.json" --overwrite \
     --runs "zero-shot=$OUT/zero_shot.graded.jsonl,rejection fine-tuning=$OUT/rft.graded.jsonl,\
-multi-turn DPO=$OUT/dpo.graded.jsonl,SWEET-RL=$OUT/sweet.graded.jsonl" --markdown_path "$OUT/results.md" --paper table2
+multi-turn DPO=$OUT/dpo.graded.jsonl,turn pairs by PMI=$OUT/sweet_pmi.graded.jsonl,SWEET-RL=$OUT/sweet.graded.jsonl" \
+    --markdown_path "$OUT/results.md" --paper table2

@@ -7,7 +7,8 @@ Equation 2 fits the sum over a dialogue's turns of A(o_t, a_t) = mean over token
 over the agent's actions is -KL(pi_ref || pi_theta) at o_t, and nothing keeps that at 0: where o_t tells how the
 dialogue will end, the critic can lower all actions at once. With --centre 1 A + KL is summed instead. Its mean over
 actions is 0 at every o_t, and only one split of the expected outcome among the turns has this property (Doob's
-decomposition of a martingale). With --centre 0 --kl_coef 1 the KL is a penalty beside equation 2.
+decomposition of a martingale). With --centre 0 --kl_coef 1 the KL is a penalty beside equation 2, as by train_dpo.py
+--kl_coef 1.
 The order of candidates of one turn stays that of A, so the critic is used as any other.
 """
 
@@ -20,18 +21,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sweet_rl.models.log_probs.logps import run_rows
-from sweet_rl.models.log_probs.projection import projection_replaced
-from sweet_rl.models.log_probs.rows import sum_by_text
+from sweet_rl.models.log_probs.divergence import logps_and_kl
 from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.models.weights import freeze
 from sweet_rl.runs.cli import run, to_settings
 from sweet_rl.runs.records import PreferencePair
-from sweet_rl.training.bradley_terry import preference_losses
+from sweet_rl.training.bradley_terry import kl_penalty, preference_losses
 from sweet_rl.training.dpo import preference_objective
 from sweet_rl.training.encoded_once import encoded_once
 from sweet_rl.training.examples import encode_pairs
-from sweet_rl.training.length_normalization import token_weights
 from sweet_rl.training.objective import Objective
 from sweet_rl.training.reference import frozen_logps
 from sweet_rl.training.run import Training
@@ -44,32 +42,12 @@ class CentreSettings:
 
     Attributes:
         centre: Share of the KL that is added to the log-ratio: 0 is equation 2, 1 is centred credit.
-        kl_coef: Weight in the loss of the sum over turns of the KL, a softer way to the same end.
-        imitation_coef: The same with the log-probs of the sampled tokens of both texts in place of the KL, whose mean
-            they are: the agent sampled them from pi_ref. It needs no second model.
+        imitation_coef: As kl_coef, with the log-probs of the sampled tokens of both texts in place of the KL, whose
+            mean they are: the agent sampled them from pi_ref. It needs no second model.
     """
 
     centre: float = 1.0
-    kl_coef: float = 0.0
     imitation_coef: float = 0.0
-
-
-def logps_and_kl(frozen: torch.nn.Module, model: torch.nn.Module, batch: dict[str, Any]) -> Tensor:
-    """[S, 2]: log-prob of each trained token, and KL(pi_ref || pi_theta) of the distribution that it is drawn from."""
-
-    def log_probs(which: torch.nn.Module) -> Tensor:
-        def logits(projection: Any, hidden: Tensor) -> Tensor:
-            return projection(hidden[batch["rows"], batch["columns"]])[None]
-
-        with projection_replaced(which, logits):
-            found = run_rows(which, batch)[0]
-        return (found if found.dtype == torch.float64 else found.float()).log_softmax(-1)
-
-    with torch.no_grad():
-        reference = log_probs(frozen)
-    own = log_probs(model)
-    kl = (reference.exp() * (reference - own)).sum(-1)
-    return torch.stack([own.gather(1, batch["targets"][:, None])[:, 0], kl], dim=1)
 
 
 def centred_losses(outputs: Tensor, batch: dict[str, Any], how: PreferenceSettings, centring: CentreSettings) -> tuple:
@@ -79,13 +57,9 @@ def centred_losses(outputs: Tensor, batch: dict[str, Any], how: PreferenceSettin
     # The KL enters as if the reference were lower, so that the NLL of the chosen texts is that of equation 2.
     reference = batch["reference"] - centring.centre * kl
     loss, figures = preference_losses(logps, reference, batch["text"], batch["turn"], texts, pairs, how)
-    weights = token_weights(batch["text"], batch["turn"], how.normalization, kl.dtype)
-
-    def of_pairs(values: Tensor) -> Tensor:
-        return sum_by_text(weights * values, batch["text"], texts)[pairs].sum()
-
-    total = of_pairs(kl)
-    loss = loss + centring.kl_coef * total + centring.imitation_coef * of_pairs(batch["reference"] - logps)
+    places = batch["text"], batch["turn"], texts, pairs, how.normalization
+    total = kl_penalty(kl, *places)
+    loss = loss + how.kl_coef * total + centring.imitation_coef * kl_penalty(batch["reference"] - logps, *places)
     return loss, figures | {"kl": total}
 
 

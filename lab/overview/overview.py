@@ -44,7 +44,8 @@ class Setting:
     Attributes:
         name: As it is shown.
         files: The comparisons with its runs; a run with the name of a column is taken from the first that has it.
-        series: Files whose seeds are further seeds of the multi-turn DPO and SWEET-RL of `files`, which they replace.
+        series: Files with more seeds of multi-turn DPO and SWEET-RL, for their difference. The table has the seeds of
+            `files`.
         at: Ending of the runs' names in files of curves.
         pooled: Whether it is one of the settings that are pooled: of an agent of its own, measured by success.
     """
@@ -136,7 +137,6 @@ def overview() -> dict[str, Any]:
         if setting.series:
             for name in ("SWEET-RL", "multi-turn DPO"):
                 seeds[name] = [value for file in setting.series for value in runs(file)[name][1]]
-                row["means"][name] = float(np.mean(seeds[name]))
         row["lead"] = difference(seeds["SWEET-RL"], seeds["multi-turn DPO"])
         rows.append(row)
     pooled = {}

@@ -116,6 +116,21 @@ def preference_losses(
     return (loss + how.nll_loss_coef * nll if how.nll_loss_coef else loss), figures
 
 
+def kl_penalty(kl: Tensor, text: Tensor, turn: Tensor, texts: int, pairs: Tensor, normalize: str) -> Tensor:
+    """The sum over pairs, over both of its texts, of the KL of their tokens, weighted as their log-ratios are.
+
+    Equation 2 leaves the mean of a turn's log-ratio over the agent's actions, -KL(pi_ref || pi_theta), free, so that a
+    critic can lower all actions of a turn after a reply that tells how the dialogue ends. Where the KL costs
+    something, what is left of the outcome is split nearly as by the advantage (docs/results.md). Not in the paper.
+
+    Args:
+        kl: [S], KL(pi_ref || pi_theta) of the distribution of each trained token.
+        normalize: see length_normalization.token_weights.
+    """
+    weights = token_weights(text, turn, normalize, kl.dtype)
+    return sum_by_text(weights * kl, text, texts)[pairs].sum()
+
+
 def value_preference_losses(
     values: Tensor, value_text: Tensor, texts: int, pairs: Tensor, beta: float
 ) -> tuple[Tensor, dict[str, Tensor]]:

@@ -11,13 +11,15 @@ from typing import Any
 import numpy as np
 import torch
 
+from sweet_rl.models.log_probs.divergence import logps_and_kl
 from sweet_rl.models.log_probs.logps import ROW_TOKENS
 from sweet_rl.models.log_probs.rows import lay_out
 from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.models.weights import check_loadable, model_input, model_path
 from sweet_rl.runs.cli import to_settings
+from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import PreferencePair
-from sweet_rl.training.bradley_terry import expected_first_loss, preference_losses
+from sweet_rl.training.bradley_terry import expected_first_loss, kl_penalty, preference_losses
 from sweet_rl.training.encoded_once import encoded_once
 from sweet_rl.training.examples import PreferenceExamples, encode_pairs
 from sweet_rl.training.objective import Objective
@@ -27,7 +29,11 @@ from sweet_rl.training.settings import DataSettings, PreferenceSettings, Trainin
 
 
 def preference_objective(
-    examples: PreferenceExamples, reference: Sequence[np.ndarray], how: PreferenceSettings, share: bool = True
+    examples: PreferenceExamples,
+    reference: Sequence[np.ndarray],
+    how: PreferenceSettings,
+    share: bool = True,
+    frozen: torch.nn.Module | None = None,
 ) -> Objective:
     """DPO on pairs. The distinct texts of a batch are laid out in rows, those with the same prompt in one.
 
@@ -35,7 +41,8 @@ def preference_objective(
         examples: the pairs.
         reference: [n_i] log-probs of the trained tokens of each text under the reference model.
         how: the loss.
-        share: whether the model is one that `share_prompts` has switched.
+        share: whether the model, and `frozen`, are ones that `share_prompts` has switched.
+        frozen: the reference model, which `kl_coef` needs.
     """
 
     def collate(indices: list[int]) -> dict[str, Any]:
@@ -51,7 +58,15 @@ def preference_objective(
         texts = len(batch["starts"])
         return preference_losses(logps, batch["reference"], batch["text"], batch["turn"], texts, batch["pairs"], how)
 
-    return Objective(collate, losses)
+    def losses_and_kl(outputs: torch.Tensor, batch: dict) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+        loss, figures = losses(outputs[:, 0], batch)
+        places = batch["text"], batch["turn"], len(batch["starts"]), batch["pairs"]
+        kl = kl_penalty(outputs[:, 1], *places, how.normalization)
+        return loss + how.kl_coef * kl, figures | {"kl": kl}
+
+    if frozen is None:
+        return Objective(collate, losses)
+    return Objective(collate, losses_and_kl, functools.partial(logps_and_kl, frozen))
 
 
 def train_preferences(
@@ -73,6 +88,10 @@ def train_preferences(
     weights, frozen = training.weights, model_path(ref_pretrain)
     chat = ChatFormat.from_pretrained(weights)
     accelerator = training.accelerator
+    if how.kl_coef and training.engine.divided:
+        raise UserError(
+            "--kl_coef needs the whole reference in every process: --zero_stage up to 2, or --lora_rank without one."
+        )
     examples = encoded_once(lambda: encode_pairs(training.read(PreferencePair), chat, data, dataset), accelerator)
     for path in {weights, frozen}:
         check_loadable(path)
@@ -84,7 +103,11 @@ def train_preferences(
         load = (lambda: once().to(accelerator.device).eval()) if same else None
         reference = frozen_logps(examples.texts, frozen, training, load)
         model = training.trainable(once())
-        objective = preference_objective(examples, reference, how, training.share_prompts(model))
+        share, beside = training.share_prompts(model), None
+        if how.kl_coef:
+            beside = training.engine.load_frozen(lambda: training.load_weights(frozen))
+            share = training.share_prompts(beside) and share
+        objective = preference_objective(examples, reference, how, share, beside)
         first_loss = expected_first_loss(how) if frozen == weights else None
         return model, dataclasses.replace(objective, first_loss=first_loss)
 

@@ -55,9 +55,10 @@ class FirstStep:
         self.sums = torch.zeros(4, dtype=torch.float64, device=accelerator.device)
 
     def add(self, outputs: Tensor, batch: Mapping[str, Any], figures: Mapping[str, Tensor]) -> None:
-        """Add a micro-batch: its log-probs, and the figures of its losses."""
+        """Add a micro-batch: its log-probs ([S], or the first column of [S, 2]), and the figures of its losses."""
         if self.expected is not None:
-            distance = (outputs.detach() - batch["reference"]).abs().double() * batch["counted"]
+            logps = outputs.detach() if outputs.ndim == 1 else outputs.detach()[:, 0]
+            distance = (logps - batch["reference"]).abs().double() * batch["counted"]
             tokens = distance.new_tensor(distance.numel())
             parts = figures["preference_loss"], figures["items"], distance.sum(), tokens
             self.sums += torch.stack([part.detach().double() for part in parts])

@@ -47,6 +47,8 @@ class PreferenceSettings:
         mean_log_prob: Released name of --normalize trajectory.
         label_smoothing: Probability that a pair's label is wrong (conservative DPO, Mitchell 2023).
         ipo: Take the squared loss of IPO (Azar et al. 2023, equation 17) in place of the log-sigmoid.
+        kl_coef: Weight of KL(reference || model), summed over both texts as their log-ratios are; it keeps a critic's
+            credit at the turn that earned it (docs/before_you_train.md). Loads the reference beside the model.
     """
 
     beta: float = 0.1
@@ -55,10 +57,12 @@ class PreferenceSettings:
     mean_log_prob: Annotated[bool, UNRECORDED] = False
     label_smoothing: float = 0.0
     ipo: bool = False
+    kl_coef: float = 0.0
 
     def __post_init__(self) -> None:
         check_setting("beta", self.beta, self.beta > 0, "be above 0")
         check_setting("nll_loss_coef", self.nll_loss_coef, self.nll_loss_coef >= 0, "not be negative")
+        check_setting("kl_coef", self.kl_coef, self.kl_coef >= 0, "not be negative")
         check_choice("normalize", self.normalize, (*NORMALIZE, "auto"))
         check_setting(
             "label_smoothing", self.label_smoothing, 0 <= self.label_smoothing < 0.5, "be at least 0 and below 0.5"

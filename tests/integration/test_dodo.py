@@ -63,6 +63,7 @@ def test_the_methods_have_the_papers_settings(monkeypatch):
         "seed0/critic_without_normalisation": {"normalize": "none"},
         "seed0/ranked_without_normalisation.jsonl": {"normalize": "none"},
         "seed0/critic_one_mean": {"normalize": "trajectory"},
+        "seed0/ranked_seed.jsonl": {"reference": "seed"},
     }
     played = {name: words[words.index("--agent_model") + 1] for name, words in paper().items() if "test.jsonl" in name}
     agents = {played[f"seed0/{run}.test.jsonl"] for run in ("zero_shot", "single_turn_strong", "multi_turn_gpt-4o")}
@@ -73,13 +74,21 @@ def test_the_stronger_agent_of_table_4_learns_from_the_weaker_ones_dialogues(mon
     trained = ("rft", "dpo", "critic", "sweet")
     assert departures(r"seed0/strong/.*", monkeypatch) == {
         "seed0/strong/candidates.jsonl": {"model_id": LLAMA_70B},
-        "seed0/strong/ranked.jsonl": {"reference_model_id": LLAMA_70B},
         **{f"seed0/strong/{name}": {"pretrain": LLAMA_70B} for name in trained},
     }
     stages = {name: parsed(paper()[f"seed0/{name}"], monkeypatch)["zero_stage"] for name in ("sweet", "strong/sweet")}
     assert stages == {"sweet": 2, "strong/sweet": 3}  # the weights of 70B are too many for one GPU
     graded = parsed(paper()["seed0/strong/rewarded.jsonl"], monkeypatch)
     assert graded["input_path"] == parsed(paper()["seed0/trajectories.jsonl"], monkeypatch)["output_path"]
+
+
+def test_the_papers_reference_of_the_ranking_is_the_seed_model_of_each_agent(tmp_path, monkeypatch):
+    steps = planned(tmp_path, WORLD="paper", HUMAN_SERVER="n1:8000", REFERENCE="seed")
+    ranked = {name: parsed(steps[name], monkeypatch) for name in ("seed0/ranked.jsonl", "seed0/strong/ranked.jsonl")}
+    found = [(one["reference"], one["reference_model_id"]) for one in ranked.values()]
+    assert found == [("seed", LLAMA_8B), ("seed", LLAMA_70B)]
+    played = parsed(steps["seed0/act_sweet_2.test.jsonl"], monkeypatch)
+    assert (played["critic_reference"], played["critic_reference_model_id"]) == ("seed", LLAMA_8B)
 
 
 def test_dialogues_follow_the_published_protocol_but_the_single_turn_which_has_a_prompt_of_its_own(tmp_path):

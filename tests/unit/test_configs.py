@@ -29,7 +29,8 @@ BACKEND = {
     "multi_turn_dpo": PREFERENCES | {"normalize": "none", "max_epochs": 4, "max_len": 16384},
     "critic": PREFERENCES | {"normalize": "turn", "max_epochs": 4, "max_len": 8192},
     "sampling": {"model_id": LLAMA_8B, "best_of_n": 16, "data_fraction": 0.1, "temperature": 1.0, "max_tokens": 1024},
-    "ranking": {"reference": "seed", "reference_model_id": LLAMA_8B, "normalize": "turn", "bf16": True},
+    "ranking": {"reference": "sampled", "normalize": "turn", "bf16": True},
+    "pmi_ranking": {"critic_type": "pmi", "critic_settings": {"normalize": "none"}},
     "turn_pairs": {"num_pairs": 4},
     "actor": PREFERENCES | {"normalize": "none", "max_epochs": 1, "max_len": 16384},
     "single_turn": DIALOGUES

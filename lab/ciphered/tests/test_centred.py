@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pytest
 import torch
 
-from lab.ciphered.train_centred import CentreSettings, centred_losses, logps_and_kl
+from lab.ciphered.train_centred import CentreSettings, centred_losses
+from sweet_rl.models.log_probs.divergence import logps_and_kl
 from sweet_rl.models.log_probs.logps import score_texts
 from sweet_rl.models.log_probs.rows import EncodedText
 from sweet_rl.models.log_probs.shared_prefix import share_prompts
@@ -60,9 +62,13 @@ def test_loss_and_gradient_are_those_of_each_text_by_itself(centre, kl_coef):
     reference = [own.astype(np.float64) for own in score_texts(frozen, every)]
     share = share_prompts(model) and share_prompts(frozen)
     examples = PreferenceExamples(every, np.asarray([[0, 1], [2, 1]]), ["a", "b"], Counter())
-    batch = preference_objective(examples, reference, HOW, share).collate([0, 1])
-    outputs = logps_and_kl(frozen, model, batch)
-    loss, _ = centred_losses(outputs, batch, HOW, CentreSettings(centre, kl_coef))
+    how = replace(HOW, kl_coef=kl_coef)
+    objective = preference_objective(examples, reference, how, share, frozen)
+    batch = objective.collate([0, 1])
+    outputs = objective.outputs(model, batch)
+    loss, _ = centred_losses(outputs, batch, how, CentreSettings(centre))
+    if centre == 0:
+        assert objective.losses(outputs, batch)[0].item() == loss.item()  # train_dpo.py
     loss.backward()
     fast = {name: weight.grad for name, weight in model.named_parameters()}
 

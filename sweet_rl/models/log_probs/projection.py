@@ -98,13 +98,17 @@ def token_logps(logits: Tensor, targets: Tensor) -> Tensor:
     return logits.gather(-1, targets.to(logits.device)[:, None])[:, 0] - logits.logsumexp(-1)
 
 
+def chunk_size(vocabulary: int) -> int:
+    """Number of tokens whose logits are in memory at a time."""
+    return max(CHUNK_TOKENS, CHUNK_ELEMENTS // vocabulary)
+
+
 def chunked_logps(projection: Callable[[Tensor], Tensor], hidden: Tensor, targets: Tensor, vocabulary: int) -> Tensor:
-    """hidden [S, H], targets [S] -> log-probs [S], with the logits of CHUNK_TOKENS tokens, or CHUNK_ELEMENTS logits
-    if these are more, in memory at a time.
+    """hidden [S, H], targets [S] -> log-probs [S], with the logits of `chunk_size` tokens in memory at a time.
 
     The logits of more than one chunk are not kept for the backward pass but computed again there.
     """
-    size = max(CHUNK_TOKENS, CHUNK_ELEMENTS // vocabulary)
+    size = chunk_size(vocabulary)
     if len(hidden) <= size:
         return token_logps(projection(hidden), targets)
 

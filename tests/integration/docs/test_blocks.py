@@ -10,9 +10,8 @@ import pytest
 
 from sweet_rl.dialogues import HumanSettings
 from sweet_rl.dialogues.task_types import load_domain
-from sweet_rl.method.critic_types import CriticFlags
 from sweet_rl.models.base import Completion
-from sweet_rl.runs.records import Task, TurnCandidates
+from sweet_rl.runs.records import Task
 from tests.support.browsers import renderer_or_skip
 from tests.support.command_line import ROOT, read_rows
 from tests.support.manual import blocks, commands, run_command
@@ -62,20 +61,6 @@ def file_of(folder: Path, page: str, name: str) -> str:
     return str(path)
 
 
-def test_the_examples_on_the_front_page_are_a_domain_and_a_critic(tmp_path):
-    domain, task = load_domain(file_of(tmp_path, "README.md", "DOMAIN")), Task("Five days.", "sea, museums")
-    environment = domain.begin(domain.agent_template(), max_turns=2)(task)
-    environment.step(Completion("I WANT TO ANSWER: museums by the lake", None, None, "stop"))
-    with domain.grader(None) as grader:
-        (grade,) = grader.grade_many([(task, environment.answer)])
-    assert grade.reward == 0.5
-    critic = CriticFlags(critic_type=file_of(tmp_path, "README.md", "CRITIC")).chosen.load()
-    turn = TurnCandidates(
-        id="t", task=task, turn=0, input=[], older_output="old", additional_outputs=["one two", "a b c d e f g h"]
-    )
-    assert asyncio.run(critic.scores([turn])) == [[-6, 0]]
-
-
 def test_the_human_of_ones_own_in_the_manual_asks_its_model(tmp_path):
     asked = []
 
@@ -104,7 +89,7 @@ def test_the_tutorial_and_what_reads_its_files_run(checkout):
             run_python(text)
         else:
             for _, words in commands(text):
-                if words[0] != "source":
+                if words[0] != "source" and "scripts/chat.py" not in words:  # which a person types into
                     run_command(words, SMALL)
     ranked = read_rows(Path("runs/tour/ranked_with_rewards.jsonl"))
     answered = 0

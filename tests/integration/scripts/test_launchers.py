@@ -112,9 +112,11 @@ def test_the_commands_of_a_recipe_are_valid_and_those_of_dodo_py(recipe, words, 
     scripts = [Path(script).stem for _, script, _ in found if "make_mini" not in script]
     played = ["simulate_interactions", "evaluate_html" if recipe == "run_frontend" else "evaluate_code"]
     critic = "train_value" if recipe == "run_frontend" else "train_dpo"
+    policies = 2 if recipe == "run_backend" else 1  # by PMI too
+    by_turns = ["rank_best_of_n", "generate_random_pairs_from_ranks", "train_dpo"]
     assert sorted(scripts) == sorted([
-        *played, "train_sft", "train_dpo", critic, "sample_best_of_n", "rank_best_of_n",
-        "generate_random_pairs_from_ranks", "train_dpo", *4 * played, "compare_runs",
+        *played, "train_sft", "train_dpo", critic, "sample_best_of_n", *policies * by_turns,
+        *(3 + policies) * played, "compare_runs",
     ])  # fmt: skip
 
 
@@ -167,11 +169,12 @@ def test_a_recipe_takes_tasks_by_their_names_on_the_hub_and_a_path_that_exists_i
         played = [words for words in commands if "scripts/simulate_interactions.py" in words]
         return [words[words.index("--input_path") + 1] for words in played]
 
+    tested = 5 if recipe == "run_backend" else 4
     train, test = "colbench/backend/train", "hf://datasets/owner/name@v1/test.jsonl"
-    assert tasks(TRAIN_TASKS=train, TEST_TASKS=test) == [train, *4 * [test]]
+    assert tasks(TRAIN_TASKS=train, TEST_TASKS=test) == [train, *tested * [test]]
     (tmp_path / "colbench" / "backend").mkdir(parents=True)
     (tmp_path / train).touch()
-    assert tasks(TRAIN_TASKS=train, TEST_TASKS="a.jsonl") == [f"{tmp_path}/{train}", *4 * [f"{tmp_path}/a.jsonl"]]
+    assert tasks(TRAIN_TASKS=train, TEST_TASKS="a.jsonl") == [f"{tmp_path}/{train}", *tested * [f"{tmp_path}/a.jsonl"]]
 
 
 @pytest.mark.parametrize("recipe", ["run_mini", "run_backend", "run_one_gpu", "run_frontend"])

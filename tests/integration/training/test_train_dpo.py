@@ -215,3 +215,12 @@ def test_the_reference_may_be_another_model_than_the_one_that_is_trained(
     ratio = [float((p - r).sum()) for p, r in zip(own, ref, strict=True)]
     expected = sum(0.1 * (ratio[chosen] - ratio[rejected]) for chosen, rejected in examples.pairs) / 8
     assert abs(expected) > 1e-3 and line["margin"] == pytest.approx(expected, abs=1e-4)  # before the first step
+
+
+def test_a_penalty_on_the_kl_keeps_the_model_near_its_reference(settings, tmp_path):
+    kl = []
+    for coef in (1e-6, 10.0):
+        train(**settings(tmp_path / str(coef), kl_coef=coef, normalize="turn", max_epochs=1))
+        kl.append([json.loads(line)["kl"] for line in open(tmp_path / str(coef) / "training_log.jsonl")])
+    free, kept = kl
+    assert free[0] == pytest.approx(0, abs=1e-5) and free[-1] > 1e-3 and kept[-1] < free[-1] / 2

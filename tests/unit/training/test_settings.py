@@ -128,7 +128,7 @@ def test_what_changes_the_pace_only_is_not_recorded():
 def test_the_defaults_are_those_that_are_documented():
     assert asdict(PreferenceSettings()) == {
         "beta": 0.1, "nll_loss_coef": 0.0, "normalize": "auto", "mean_log_prob": False,
-        "label_smoothing": 0.0, "ipo": False,
+        "label_smoothing": 0.0, "ipo": False, "kl_coef": 0.0,
     }  # fmt: skip
     assert asdict(ValueSettings()) == {"objective": "preference", "unit": "turn", "beta": 1.0}
     assert asdict(PictureSettings()) == {

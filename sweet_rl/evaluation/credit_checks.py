@@ -1,0 +1,286 @@
+"""Checks of turn credit before a critic is trained: the same candidates in several orders, against a person's labels.
+
+A critic's accuracy on pairs of dialogues says nothing about turns (docs/results.md). So a person compares a hundred
+pairs of candidates, and each way to score them is held to these labels.
+"""
+
+from __future__ import annotations
+
+import csv
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from sweet_rl.evaluation.comparison_table import Table
+from sweet_rl.evaluation.statistics import interval_text, share_interval
+from sweet_rl.method.critic_types import ChosenCritic
+from sweet_rl.method.ranking import rank_file
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import Task, Trajectory, TurnCandidates, read_records, seed_for
+from sweet_rl.runs.run import open_run
+from sweet_rl.runs.step import StepSettings, run_step
+
+COLUMNS = ["pair", "dialogue", "A", "B", "better"]
+OTHER_C = "other_c.jsonl"
+Label: TypeAlias = Literal["A", "B", "="]
+
+
+@dataclass(frozen=True)
+class CheckSettings:
+    """What scores the candidates, and how many pairs a person labels.
+
+    Attributes:
+        model_id: Untrained agent, which gives PMI: directory or hub name.
+        critic: Trained critic, if there is one: directory or hub name.
+        num_pairs: Number of pairs that are laid out for labels, one of each turn that is drawn.
+        seed: Random seed of the pairs, and of the tasks whose solutions are exchanged.
+    """
+
+    model_id: str
+    critic: str | None = None
+    num_pairs: int = 100
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two candidates, A and B, of the record `id`; the text of the dialogue and of both."""
+
+    id: str
+    a: int
+    b: int
+    texts: tuple[str, str, str]
+
+    @property
+    def name(self) -> str:
+        return f"{self.id}:{self.a}:{self.b}"
+
+
+def check_credit(
+    settings: CheckSettings, input_path: str, output_dir: str, dialogues_path: str | None, step: StepSettings
+) -> None:
+    """Score the candidates in every way, lay out pairs for labels, and print a table. A killed run continues.
+
+    Args:
+        settings: What scores the candidates.
+        input_path: Candidates of sample_best_of_n.py; with answer_rewards (grade_candidates.py) the table says how
+            often a right answer stands above the others.
+        output_dir: Folder of the ranked files, of `labels.csv`, which is never overwritten, and of `checks.md`.
+        dialogues_path: Graded dialogues of the untrained agent, whose failures are counted.
+        step: Part of the input.
+
+    Raises:
+        UserError: A turn without its task, or fewer than two solutions; labels of other candidates.
+    """
+    records = read_records(input_path, TurnCandidates, step.limit)
+    folder = Path(output_dir)
+    pairs = draw_pairs(records, settings.num_pairs, settings.seed)
+    write_pairs(folder / "labels.csv", pairs)
+    labels = read_labels(folder / "labels.csv", records)
+    others = with_other_solutions(records, settings.seed, input_path)
+    recorded = {"seed": settings.seed, "limit": step.limit}
+    output = open_run(folder / OTHER_C, recorded, [input_path], step.overwrite)
+
+    def write(run) -> dict:
+        run.write_missing(record.to_dict() for record in others)
+        return {"turns": len(others)}
+
+    run_step(output, write)
+    scores = {}
+    for name, (critic, path) in _ways(settings, records).items():
+        source = str(folder / OTHER_C) if path == OTHER_C else input_path
+        ranked = folder / f"{''.join(c if c.isalnum() else '_' for c in name)}.jsonl"
+        limit = None if path == OTHER_C else step.limit
+        rank_file(critic, source, str(ranked), replace(step, limit=limit, shard=None))
+        scores[name] = {record.id: record.judge_scores or [] for record in read_records(ranked, TurnCandidates)}
+    lines = [report(records, scores, labels).markdown(), "", said_of(labels, folder / "labels.csv")]
+    if dialogues_path is not None:
+        lines += ["", failures(read_records(dialogues_path, Trajectory)).markdown()]
+    (folder / "checks.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    print("\n".join(lines))
+
+
+def _ways(settings: CheckSettings, records: Sequence[TurnCandidates]) -> dict[str, tuple[ChosenCritic, str]]:
+    """The ways to score candidates by name, and the file that each reads."""
+
+    def pmi(normalize: str) -> ChosenCritic:
+        return ChosenCritic("pmi", {"model_id": settings.model_id, "normalize": normalize})
+
+    found = {
+        "PMI, sum": (pmi("none"), ""),
+        "PMI, mean": (pmi("turn"), ""),
+        "PMI, sum, c of other tasks": (pmi("none"), OTHER_C),
+    }
+    if settings.critic is not None:
+        sampled = all(record.additional_reference_logprobs is not None for record in records)
+        for reference in ("sampled" if sampled else "seed_without_c", "seed"):
+            given = {"model_id": settings.critic, "reference": reference}
+            if reference != "sampled":
+                given["reference_model_id"] = settings.model_id
+            found[f"critic, reference {reference}"] = ChosenCritic("log_ratio", given), ""
+    return found
+
+
+def with_other_solutions(records: Sequence[TurnCandidates], seed: int, path: str) -> list[TurnCandidates]:
+    """The records, each with the solution of another task; a task gets the same one in all its turns.
+
+    Raises:
+        UserError: A record without its task, or all tasks have one solution.
+    """
+    tasks: dict[str, Task] = {}
+    for record in records:
+        if record.task is None:
+            raise UserError(f"{path}: candidates {record.id!r} have no task, so their solution c is not known.")
+        tasks.setdefault(record.task.id, record.task)
+    solutions = sorted({task.ground_truth for task in tasks.values()})
+    if len(solutions) < 2:
+        raise UserError(f"{path}: all tasks have the same solution; the check with that of another task needs two.")
+    random.Random(seed_for(seed, "other_c")).shuffle(solutions)
+    following = dict(zip(solutions, [*solutions[1:], solutions[0]], strict=True))
+    swapped = {key: replace(task, ground_truth=following[task.ground_truth]) for key, task in tasks.items()}
+    return [replace(record, task=swapped[record.task.id]) for record in records if record.task is not None]
+
+
+def draw_pairs(records: Sequence[TurnCandidates], number: int, seed: int) -> list[Pair]:
+    """Pairs of different texts, one of each of `number` random turns, in random order of A and B."""
+    rng = random.Random(seed_for(seed, "labels"))
+    drawn: list[Pair] = []
+    for record in rng.sample(list(records), len(records)):
+        texts = record.additional_outputs
+        pairs = [(a, b) for a in range(len(texts)) for b in range(len(texts)) if texts[a].strip() != texts[b].strip()]
+        if not pairs or len(drawn) == number:
+            continue
+        a, b = rng.choice(pairs)
+        drawn.append(Pair(record.id, a, b, (_dialogue(record), texts[a], texts[b])))
+    return drawn
+
+
+def _dialogue(record: TurnCandidates) -> str:
+    if record.dialogue is None:
+        return record.input if isinstance(record.input, str) else "".join(part["text"] for part in record.input)
+    return "\n\n".join(f"{message['role']}: {message['content']}" for message in record.dialogue)
+
+
+def write_pairs(path: Path, pairs: Sequence[Pair]) -> None:
+    """Write the pairs with an empty column `better`, unless the file exists: it may hold a person's work."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with path.open("x", encoding="utf-8", newline="") as file:
+            rows = csv.writer(file)
+            rows.writerow(COLUMNS)
+            rows.writerows([pair.name, *map(_as_text, pair.texts), ""] for pair in pairs)
+    except FileExistsError:
+        return
+
+
+def _as_text(cell: str) -> str:
+    """The cell, which no spreadsheet takes for a formula."""
+    return f" {cell}" if cell.startswith(("=", "+", "-", "@")) else cell
+
+
+def read_labels(path: Path, records: Sequence[TurnCandidates]) -> dict[tuple[str, int, int], Label]:
+    """The labels that a person has given: for (record, A, B) which one is better, or "=".
+
+    Raises:
+        UserError: Another label, a missing column, or a pair of other candidates.
+    """
+    counts = {record.id: len(record.additional_outputs) for record in records}
+    found: dict[tuple[str, int, int], Label] = {}
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        rows = csv.DictReader(file)
+        if missing := {"pair", "better"} - set(rows.fieldnames or []):
+            raise UserError(f"{path}: there is no column {sorted(missing)[0]!r}. Its columns are {', '.join(COLUMNS)}.")
+        for row in rows:
+            where = f"{path}, line {rows.line_num}"
+            key, _, places = (row["pair"] or "").rpartition(":")
+            key, _, first = key.rpartition(":")
+            count = counts.get(key, 0)
+            if not (first.isdigit() and places.isdigit() and int(first) < count and int(places) < count):
+                raise UserError(
+                    f"{where}: {row['pair']!r} is no pair of these candidates. Were they sampled anew? Then move the "
+                    "file away, or give another --output_dir."
+                )
+            label = (row["better"] or "").strip().upper()
+            if label == "":
+                continue
+            if label not in ("A", "B", "="):
+                raise UserError(f"{where}: better is {row['better']!r}; it must be A, B, = (equal worth) or empty.")
+            found[key, int(first), int(places)] = label  # type: ignore[assignment]  # one of the three
+    return found
+
+
+def report(
+    records: Sequence[TurnCandidates],
+    scores: Mapping[str, Mapping[str, Sequence[float]]],
+    labels: Mapping[tuple[str, int, int], Label],
+) -> Table:
+    """For each way: pairs in the labels' order, and pairs of a right answer and another candidate, answer above.
+
+    Equal scores count half. Pairs that a person calls equal are left out. Intervals are over tasks.
+
+    Args:
+        records: The candidates.
+        scores: Scores by way and record.
+        labels: What `read_labels` returns.
+    """
+    by_id = {record.id: record for record in records}
+    rows = [["", "as labelled %", "95 % interval", "right answer above %", "95 % interval"]]
+    for name, own in scores.items():
+        labelled: dict[str, list[float]] = {}
+        for (key, a, b), label in labels.items():
+            if label != "=":
+                first, second = (a, b) if label == "A" else (b, a)
+                labelled.setdefault(_task(by_id[key]), []).append(_above(own[key][first], own[key][second]))
+        answers: dict[str, list[float]] = {}
+        for record in records:
+            rewards = record.answer_rewards or []
+            right = [number for number, reward in enumerate(rewards) if reward == 1.0]
+            others = [number for number in range(len(rewards)) if number not in right]
+            found = [_above(own[record.id][one], own[record.id][other]) for one in right for other in others]
+            if found:
+                answers.setdefault(_task(record), []).extend(found)
+        rows.append([name, *_cells(labelled), *_cells(answers)])
+    return Table(rows, 4)
+
+
+def _task(record: TurnCandidates) -> str:
+    return record.id if record.task is None else record.task.id
+
+
+def _above(one: float, other: float) -> float:
+    return 0.5 if one == other else float(one > other)
+
+
+def _cells(values: Mapping[str, Sequence[float]]) -> list[str]:
+    if not values:
+        return ["", ""]
+    estimate = share_interval(values)
+    return [f"{100 * estimate.mean:.1f}", interval_text(estimate.low, estimate.high)]
+
+
+def said_of(labels: Mapping[tuple[str, int, int], Label], path: Path) -> str:
+    """A sentence on how much is labelled."""
+    if not labels:
+        return (
+            f"No pair is labelled yet: write A, B or = (equal worth) into the column 'better' of {path}, then give the "
+            "same command again."
+        )
+    equal = sum(label == "=" for label in labels.values())
+    return f"{len(labels)} pairs are labelled, {equal} of them ({100 * equal / len(labels):.0f} %) as of equal worth."
+
+
+def failures(trajectories: Sequence[Trajectory]) -> Table:
+    """How the dialogues of the agent ended: number, share, and mean number of its messages."""
+    kinds: dict[str, list[int]] = {"right answer": [], "wrong answer": [], "no answer": []}
+    for trajectory in trajectories:
+        if trajectory.is_graded:
+            right = "right answer" if trajectory.reward == 1.0 else "wrong answer"
+            kinds["no answer" if trajectory.answer is None else right].append(trajectory.turns)
+    total = sum(map(len, kinds.values()))
+    rows = [["dialogues", "number", "%", "messages of the agent"]]
+    for kind, turns in kinds.items():
+        if turns:
+            rows.append([kind, str(len(turns)), f"{100 * len(turns) / total:.1f}", f"{sum(turns) / len(turns):.1f}"])
+    return Table(rows, 3)

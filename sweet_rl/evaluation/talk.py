@@ -1,0 +1,123 @@
+"""A person plays the human of a task, sees the credit of the agent's turns, and at the end the grader's verdict."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from sweet_rl.dialogues.backend.environment import CodeGrading
+from sweet_rl.dialogues.domain import Domain
+from sweet_rl.dialogues.grading import grade_trajectories
+from sweet_rl.dialogues.mini.tasks import make_tasks
+from sweet_rl.dialogues.play import DialogueSetup, play
+from sweet_rl.dialogues.protocols import HumanReply
+from sweet_rl.method.turn_credit import TurnScorer
+from sweet_rl.models.base import ChatModel, Message, Sampling
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import Task, Trajectory, content_id, read_records
+
+PERSON = {"name": "person", "hash": content_id("person")}
+
+
+@dataclass(frozen=True)
+class Talk:
+    """A dialogue between the agent and the person at the terminal.
+
+    Attributes:
+        domain: Domain of the task.
+        task: The task. The person sees its reference solution, the agent does not.
+        agent: The agent.
+        agent_prompt: Template of its instructions (`Domain.agent_template`).
+        sampling: Sampling of the agent's messages.
+        max_turns: Largest number of messages of the agent.
+        scorer: Critic whose credit the person sees; None shows none.
+        ask: Function that shows a text and returns the person's next line.
+        say: Function that shows a text.
+    """
+
+    domain: Domain
+    task: Task
+    agent: ChatModel
+    agent_prompt: str
+    sampling: Sampling
+    max_turns: int = 10
+    scorer: TurnScorer | None = None
+    ask: Callable[[str], str] = input
+    say: Callable[[str], None] = print
+
+    async def reply(self, task: Task, dialogue: list[Message], seed: int) -> HumanReply:
+        """Show the agent's message with its credit and return what the person writes (a `Human`)."""
+        await self._show(dialogue)
+        text = ""
+        while not text:
+            try:
+                text = (await asyncio.to_thread(self.ask, "you> ")).strip()
+            except EOFError:
+                raise UserError("the input has ended before the dialogue has; nothing was written.") from None
+        return HumanReply(text)
+
+    async def hold(self) -> Trajectory:
+        """The dialogue to its end, with its reward and, by a critic, its `turn_credit`.
+
+        Raises:
+            UserError: The input ends, or the agent fails.
+        """
+        self.say(
+            f"You want: {self.task.problem_description}\nYou know, and the agent does not:\n{self.task.ground_truth}\n"
+        )
+        setup = DialogueSetup(
+            self.agent,
+            self,
+            self.domain.begin(self.agent_prompt, self.max_turns),
+            self.sampling,
+            human_identity=PERSON,
+            source=self.domain.source,
+            protocol=self.domain.protocol,
+        )
+        try:
+            await self.agent.check()
+            talked = await play(self.task, 0, setup)
+        finally:
+            await self.agent.close()
+        if talked.failure is not None:
+            raise UserError(f"{talked.failure['side']}: {talked.failure['message']}")
+        await self._show(talked.dialogue_history)
+        if self.scorer is not None:
+            talked = replace(talked, turn_credit=(await self.scorer.credit([talked]))[0])
+        with self.domain.grader(CodeGrading()) as grader:
+            (graded,) = grade_trajectories([talked], grader)
+        self.say(f"reward: {'none, ' if graded.reward is None else graded.reward} {_why(graded)}".rstrip())
+        return graded
+
+    async def _show(self, dialogue: list[Message]) -> None:
+        credit = ""
+        if self.scorer is not None:
+            fingerprint = None if self.agent.chat is None else self.agent.chat.fingerprint
+            so_far = Trajectory(self.task, dialogue, tokenizer=fingerprint)
+            credit = f"   [credit {(await self.scorer.credit([so_far]))[0][-1]:+.3f}]"
+        self.say(f"agent> {dialogue[-1]['content']}{credit}")
+
+
+def _why(graded: Trajectory) -> str:
+    grade = graded.grade or {}
+    reason = grade.get("ungradable") or grade.get("failure") or grade.get("machine")
+    return f"({reason})" if reason else ""
+
+
+def chosen_task(domain: Domain, path: str | None, task: str) -> Task:
+    """The task with this id, or at this place from 0, in a file; without a file a mini task made from the number.
+
+    Raises:
+        UserError: There is no such task.
+    """
+    if path is None:
+        if domain.name != "mini" or not task.isdigit():
+            raise UserError("missing: --input_path TASKS. Only mini tasks are made here, by their number.")
+        return Task.from_dict(make_tasks(1, int(task))[0])
+    tasks = read_records(path, Task)
+    domain.check(tasks, path)
+    for number, one in enumerate(tasks):
+        if task in (one.id, str(number)):
+            return one
+    raise UserError(f"{path}: there is no task {task!r}: it has {len(tasks)}, numbered from 0.")

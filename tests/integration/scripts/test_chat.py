@@ -1,0 +1,41 @@
+"""chat.py: a person is the human, sees the credit of each turn, and gets a transcript that the viewer opens."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+
+from sweet_rl.dialogues.task_types import load_domain
+from sweet_rl.evaluation.talk import PERSON, chosen_task
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import Trajectory, read_records
+from tests.support.command_line import call
+
+
+def test_a_dialogue_with_a_person_is_scored_graded_and_written(tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO("\n" + "  I don't know.  \n" * 20))
+    written = tmp_path / "talk.jsonl"
+    done = call("chat.py", agent_model="mini", critic="mini", critic_type="pmi", task="3", output_path=written)
+    assert done.code == 0, done.err
+    (talked,) = read_records(written, Trajectory)
+    task = chosen_task(load_domain("mini"), None, "3")
+    assert talked.task == task and talked.human == PERSON and talked.reward is not None
+    replies = [message["content"] for message in talked.dialogue_history if message["role"] == "user"][1:]
+    assert set(replies) <= {"I don't know."}  # no empty line, and without the space around it
+    assert task.ground_truth in done.out and f"reward: {talked.reward}" in done.out
+    assert talked.turn_credit is not None and len(talked.turn_credit) == talked.turns
+    assert [f"{credit:+.3f}" in done.out for credit in talked.turn_credit] == [True] * talked.turns
+
+
+def test_without_tasks_only_a_mini_task_is_made_and_a_missing_one_is_named(tmp_path):
+    with pytest.raises(UserError, match="--input_path"):
+        chosen_task(load_domain("code"), None, "0")
+    tasks = tmp_path / "tasks.jsonl"
+    tasks.write_text(
+        json.dumps({"problem_description": "d", "ground_truth": "def f(): pass", "test_cases": {"1": "f()"}})
+    )
+    assert chosen_task(load_domain("code"), str(tasks), "0").problem_description == "d"
+    with pytest.raises(UserError, match="no task '1'.*1, numbered from 0"):
+        chosen_task(load_domain("code"), str(tasks), "1")

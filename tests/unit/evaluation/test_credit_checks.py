@@ -1,0 +1,106 @@
+"""Checks of credit: pairs for a person's labels, and how often scores agree with them, by hand-computed figures."""
+
+from __future__ import annotations
+
+import csv
+
+import pytest
+
+from sweet_rl.evaluation.credit_checks import (
+    draw_pairs,
+    failures,
+    read_labels,
+    report,
+    said_of,
+    with_other_solutions,
+    write_pairs,
+)
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import Task, Trajectory, TurnCandidates
+
+
+def turn(task: str, texts: list[str], rewards: list[float | None] | None = None, number: int = 0) -> TurnCandidates:
+    return TurnCandidates(
+        input="o", older_output="x", additional_outputs=texts, id=f"{task}-{number}",
+        task=Task("a wish", f"solution of {task}", id=task), answer_rewards=rewards,
+        dialogue=[{"role": "user", "content": "=1+1"}],
+    )  # fmt: skip
+
+
+RECORDS = [turn("t", ["a", "b", "c"], [1.0, None, 0.0]), turn("u", ["d", "d ", "=e"]), turn("v", ["f", "f"])]
+
+
+def labelled(path, **better: str):
+    with path.open(newline="", encoding="utf-8") as file:
+        rows = list(csv.reader(file))
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([rows[0], *[[*row[:4], better.get(row[0][0], "")] for row in rows[1:]]])
+
+
+def test_a_pair_has_different_texts_and_a_file_with_a_persons_labels_is_kept(tmp_path):
+    pairs = draw_pairs(RECORDS, 100, seed=0)
+    assert {pair.id for pair in pairs} == {"t-0", "u-0"}  # the texts of the third turn are equal
+    assert all(pair.texts[1].strip() != pair.texts[2].strip() for pair in pairs)
+    assert len(draw_pairs(RECORDS, 1, seed=0)) == 1
+    path = tmp_path / "new" / "labels.csv"
+    write_pairs(path, pairs)
+    assert "\n=" not in path.read_text() and ",=" not in path.read_text()  # no formula of a spreadsheet
+    labelled(path, t="a", u="=")
+    before = path.read_text()
+    write_pairs(path, pairs)
+    assert path.read_text() == before
+    found = read_labels(path, RECORDS)
+    assert {key[0]: label for key, label in found.items()} == {"t-0": "A", "u-0": "="}
+    assert said_of(found, path) == "2 pairs are labelled, 1 of them (50 %) as of equal worth."
+    assert "labels.csv" in said_of({}, path)
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("pair,better\nt-0:0:1,C\n", "line 2.*'C'"),
+        ("pair,better\nt-0:0:9,A\n", "line 2.*no pair"),
+        ("pair,better\nw-0:0:1,A\n", "line 2.*no pair"),
+        ("pair;better\nt-0:0:1;A\n", "no column"),
+    ],
+)
+def test_a_wrong_label_is_named_with_its_line(text, named, tmp_path):
+    path = tmp_path / "labels.csv"
+    path.write_text(text)
+    with pytest.raises(UserError, match=named):
+        read_labels(path, RECORDS)
+
+
+def test_agreement_is_the_share_of_pairs_in_the_labels_order_and_of_right_answers_above_others():
+    scores = {"way": {"t-0": [2.0, 3.0, 2.0], "u-0": [0.0, 0.0, 1.0], "v-0": [0.0, 0.0]}}
+    labels = {("t-0", 0, 1): "A", ("t-0", 1, 2): "A", ("u-0", 0, 2): "B", ("u-0", 0, 1): "="}
+    heading, row = report(RECORDS, scores, labels).cells
+    assert heading[1:4:2] == ["as labelled %", "right answer above %"]
+    # Tasks: t one of two, u one of one. The right answer a: below b, level with c.
+    assert row[1] == "75.0" and row[3] == "25.0"
+    assert report(RECORDS, scores, {}).cells[1][1:3] == ["", ""]
+
+
+def test_each_task_gets_the_solution_of_another_in_all_of_its_turns():
+    records = [*RECORDS, turn("t", ["g"], number=1)]
+    found = with_other_solutions(records, 0, "c.jsonl")
+    given = {record.id: record.task.ground_truth for record in found}
+    assert given["t-0"] == given["t-1"] and len(set(given.values())) == 3
+    assert all(given[record.id] != record.task.ground_truth for record in records)
+    with pytest.raises(UserError, match="same solution"):
+        with_other_solutions(RECORDS[:1], 0, "c.jsonl")
+
+
+def test_endings_are_counted_without_dialogues_that_failed():
+    task = Task("a wish", "s", id="t")
+    said = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]
+    dialogues = [
+        Trajectory(task, said, answer="x", reward=1.0, id="t-0"),
+        Trajectory(task, said * 3, answer="x", reward=0.0, id="t-1"),
+        Trajectory(task, said * 2, reward=0.0, id="t-2", ending="turn_limit"),
+        Trajectory(task, said * 4, answer="x", reward=0.5, id="t-3"),
+        Trajectory(task, said, reward=0.0, id="t-4", ending="failed"),
+    ]
+    assert failures(dialogues).cells[1:] == [
+        ["right answer", "1", "25.0", "1.0"], ["wrong answer", "2", "50.0", "3.5"], ["no answer", "1", "25.0", "2.0"],
+    ]  # fmt: skip
