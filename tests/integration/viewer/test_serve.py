@@ -40,7 +40,7 @@ def ask(server, path, method="GET", **headers):
 
 def answer_of(server, path, method="GET", **headers):
     """Status, body and headers of one request."""
-    connection = http.client.HTTPConnection("127.0.0.1", server.server_address[1], timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_address[1], timeout=60)
     connection.putrequest(method, path, skip_host=True)
     headers.setdefault("Host", f"127.0.0.1:{server.server_address[1]}")
     for name, value in headers.items():
