@@ -117,8 +117,7 @@ def copy_tree(tree: Path, tests: str) -> None:
 
 
 def _not_copied(folder: str, names: list[str]) -> set[str]:
-    patterns = NOT_COPIED if Path(folder) == ROOT else ()
-    return shutil.ignore_patterns("__pycache__", *patterns)(folder, names)
+    return shutil.ignore_patterns(*NOT_COPIED)(folder, names) if Path(folder) == ROOT else set()
 
 
 def _environment(tree: Path) -> dict[str, str]:
