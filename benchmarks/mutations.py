@@ -47,7 +47,7 @@ LEFT_OUT = ("BitOr", "VariableInserter", "VariableReplacer", "RemoveDecorator", 
 THE_SAME = ("_Eq_Is", "_Is_Eq", "_NotEq_IsNot", "_IsNot_NotEq")  # ends of their names
 OURS = ("sweet_rl", "scripts", "visualizers", "tests", "lab", "benchmarks", "conftest")
 HEAVY = ("torch", "transformers", "numpy", "pytest")  # imported once, before the forks
-NOT_COPIED = ".git", ".venv*", "outputs", "runs", "__pycache__"
+NOT_COPIED = ".git", ".venv*", "outputs", "runs"  # of the root: sweet_rl/runs is a room
 
 
 class _Places(Visitor):
@@ -107,6 +107,19 @@ def tests_by_line(tree: Path, tests: Iterable[str], workers: int) -> dict[tuple[
     return found
 
 
+def copy_tree(tree: Path, tests: str) -> None:
+    """Make `tree` a fresh copy of this tree, with the tests of another tree if one is named."""
+    shutil.rmtree(tree, ignore_errors=True)
+    shutil.copytree(ROOT, tree, ignore=_not_copied)
+    if tests:
+        shutil.rmtree(tree / "tests")
+        shutil.copytree(Path(tests) / "tests", tree / "tests", ignore=_not_copied)
+
+
+def _not_copied(folder: str, names: list[str]) -> set[str]:
+    return shutil.ignore_patterns(*NOT_COPIED)(folder, names) if Path(folder) == ROOT else set()
+
+
 def _environment(tree: Path) -> dict[str, str]:
     return os.environ | {"PYTHONPATH": str(tree), "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
 
@@ -143,11 +156,15 @@ def passes(tree: Path, tests: list[str], timeout: float) -> bool:
     return False
 
 
-def try_mutants(tree: Path, jobs: Iterator[tuple[dict, list[str]]], timeout: float) -> Iterator[dict]:
-    """Yield every mutant with `tests` (how many were tried), `caught`, and its `diff`. The tree is restored."""
+def try_mutants(tree: Path, jobs: Iterator[tuple[dict, list[str]]], other: str, timeout: float) -> Iterator[dict]:
+    """Yield every mutant with `tests` (how many were tried), `caught`, and its `diff`.
+
+    Each has a fresh copy of the tree, because a mutant may delete or write files there.
+    """
     for name in HEAVY:
         __import__(name)
     for mutant, tests in jobs:
+        copy_tree(tree, other)
         path = tree / mutant["file"]
         code = path.read_text(encoding="utf-8")
         changed = mutate_code(code, get_operator(mutant["operator"])(), mutant["occurrence"])
@@ -155,15 +172,12 @@ def try_mutants(tree: Path, jobs: Iterator[tuple[dict, list[str]]], timeout: flo
         unit = [name for name in tests if name.startswith("tests/unit")]
         others = [name for name in tests if name not in unit]
         path.write_text(changed, encoding="utf-8")
-        try:
-            caught = any(not passes(tree, chosen, timeout) for chosen in (unit, others) if chosen)
-        finally:
-            path.write_text(code, encoding="utf-8")
+        caught = any(not passes(tree, chosen, timeout) for chosen in (unit, others) if chosen)
         yield mutant | {"tests": len(tests), "caught": caught, "diff": "".join(lines)}
 
 
-def _work(tree: Path, jobs, results, timeout: float) -> None:
-    for result in try_mutants(tree, iter(jobs.get, None), timeout):
+def _work(tree: Path, jobs, results, other: str, timeout: float) -> None:
+    for result in try_mutants(tree, iter(jobs.get, None), other, timeout):
         results.put(result)
 
 
@@ -216,18 +230,14 @@ def main(
     context = get_context("fork")
     with tempfile.TemporaryDirectory() as folder:
         trees = [Path(folder) / str(number) for number in range(workers)]
-        for tree in trees:
-            shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(*NOT_COPIED))
-            if tests:
-                shutil.rmtree(tree / "tests")
-                shutil.copytree(Path(tests) / "tests", tree / "tests", ignore=shutil.ignore_patterns(*NOT_COPIED))
+        copy_tree(trees[0], tests)
         by_line = tests_by_line(trees[0], folders.split(","), workers)
         last = trees[0] / ".pytest_cache/v/cache/lastfailed"
         failing = set(json.loads(last.read_text(encoding="utf-8"))) if last.exists() else set()
         print(f"{len(set().union(*by_line.values()))} tests, {len(failing)} fail without a mutation", flush=True)
         jobs, results = context.Queue(), context.SimpleQueue()
         for tree in trees:
-            context.Process(target=_work, args=(tree, jobs, results, timeout)).start()
+            context.Process(target=_work, args=(tree, jobs, results, tests, timeout)).start()
         for mutant in drawn:
             jobs.put((mutant, _chosen(mutant, by_line, failing)))
         for _ in trees:

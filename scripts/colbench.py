@@ -43,7 +43,7 @@ def main(
     sampling: Annotated[Sampling, prefix("", n=None, seed=None)],
     code: Annotated[CodeGrading, prefix("", timeout=None, memory_mb=None, paper_grader=None)],
     pages: Annotated[PageGrading, prefix("", paper_grader=None)],
-    collection: Annotated[CollectionSettings, prefix("", num_tasks=None, best_of_n=None)],
+    collection: Annotated[CollectionSettings, prefix("", num_tasks=None, dialogues_per_task=None)],
     calls: Annotated[CallSettings, prefix("", cache=None)] = CACHED,
     overwrite: bool = False,
 ) -> None:

@@ -26,7 +26,7 @@ def main(
     step: Annotated[StepSettings, prefix("", shard=None)],
     task_type: str = "code",
 ) -> None:
-    """Grade answers among candidates.
+    """Grade the candidates that end the dialogue, by the answer that the dialogue then has.
 
     Args:
         input_path: Candidates of sample_best_of_n.py.

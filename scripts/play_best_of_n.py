@@ -33,7 +33,7 @@ def main(
     output_path: str,
     critic: Annotated[CriticFlags, CRITIC_FLAGS],
     players: PlayerSettings,
-    collection: CollectionSettings,
+    collection: Annotated[CollectionSettings, prefix("", dialogues_per_task="best_of_n")],
     agent: Annotated[ModelSettings, prefix("agent_")],
     env: Annotated[ModelSettings, ENV_FLAGS],
     calls: CallSettings,

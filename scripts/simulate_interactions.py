@@ -49,7 +49,7 @@ def main(
     input_path: str,
     output_path: str,
     players: PlayerSettings,
-    collection: CollectionSettings,
+    collection: Annotated[CollectionSettings, prefix("", dialogues_per_task="best_of_n")],
     sampling: Annotated[Sampling, prefix("", n=None, seed=None)],
     agent: Annotated[ModelSettings, prefix("agent_")],
     env: Annotated[ModelSettings, ENV_FLAGS],

@@ -23,8 +23,6 @@ RESAMPLES = 1000
 MARKUP = re.compile(r"<\|[a-z]+\|>")
 Verdicts = Mapping[tuple[str, str], bool]
 """(id of the task, text of an answer) -> whether the answer is right."""
-OracleWord = Callable[[list[Message], str], str]
-"""(the agent's earlier messages, a candidate) -> the oracle's word on the candidate."""
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import dropwhile
 from typing import Any
 
 from sweet_rl.dialogues.domain import Domain
 from sweet_rl.dialogues.protocols import Grade, Grader
-from sweet_rl.models.base import Completion
+from sweet_rl.models.base import Completion, Message
 from sweet_rl.runs.cli import to_settings
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.progress import progress_bar
@@ -73,21 +74,22 @@ def rewarded(
 ) -> Iterator[tuple[TurnCandidates, str | None]]:
     """Yield each record with its `answer_rewards`, and what the machine did to one of its answers if it failed.
 
-    A text is graded once for each task.
+    An answer is graded once for each task.
+
+    Raises:
+        UserError: A record has no task, or its dialogue is not possible by the rules of the domain.
     """
-    answers: dict[tuple[str, str], tuple[Task, str]] = {}
-    for record in records:
+    answers = [[answer_of(domain, record, text) for text in record.additional_outputs] for record in records]
+    jobs: dict[tuple[str, str], tuple[Task, str]] = {}
+    for record, own in zip(records, answers, strict=True):
         task = _task(record, "the candidates")
-        for text in dict.fromkeys(record.additional_outputs):
-            answer = answer_of(domain, task, text)
-            if answer is not None:
-                answers[task.id, text] = task, answer
-    grades = zip(answers, grader.grade_many(answers.values()), strict=True)
-    known: dict[tuple[str, str], Grade] = {}
-    for record in records:
-        keys = [(_task(record, "the candidates").id, text) for text in record.additional_outputs]
+        jobs |= {(task.id, answer): (task, answer) for answer in own if answer is not None}
+    grades = zip(jobs, grader.grade_many(jobs.values()), strict=True)
+    known: dict[tuple[str, str | None], Grade] = {}
+    for record, own in zip(records, answers, strict=True):
+        keys = [(_task(record, "the candidates").id, answer) for answer in own]
         for key in keys:
-            while key in answers and key not in known:
+            while key in jobs and key not in known:
                 next_key, grade = next(grades)
                 known[next_key] = grade
         found = [known.get(key) for key in keys]
@@ -95,10 +97,27 @@ def rewarded(
         yield replace(record, answer_rewards=[None if grade is None else grade.reward for grade in found]), failure
 
 
-def answer_of(domain: Domain, task: Task, text: str) -> str | None:
-    """The answer in a message of the agent that ends a dialogue; None if the message does not end one."""
-    environment = domain.begin(domain.agent_template(), max_turns=2)(task)
-    environment.step(Completion(text, None, None, "stop"))
+def answer_of(domain: Domain, record: TurnCandidates, text: str) -> str | None:
+    """The answer of the dialogue if `text` is the agent's next message; None if that does not end it.
+
+    The messages before it are played again, because a domain's answer may be made of the whole dialogue.
+    """
+    before = record.dialogue or []
+    environment = domain.begin(domain.agent_template(), max_turns=len(before) + 2)(_task(record, "the candidates"))
+    candidate: Message = {"role": "assistant", "content": text}
+    try:
+        for message in (*dropwhile(lambda message: message["role"] != "assistant", before), candidate):
+            if environment.over:
+                raise ValueError("it had ended before them.")
+            if message["role"] == "assistant":
+                environment.step(Completion(message["content"], None, None, "stop"))
+            else:
+                environment.add_human_reply(message["content"])
+    except ValueError as error:
+        raise UserError(
+            f"candidates {record.id!r}: by the rules of the domain {domain.name!r} their dialogue is not possible: "
+            f"{error} Give the --task_type that it was played with."
+        ) from error
     return environment.answer if environment.ending == "answered" else None
 
 

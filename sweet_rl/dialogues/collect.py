@@ -29,7 +29,7 @@ class CollectionSettings:
 
     Attributes:
         num_tasks: Number of tasks that are played, from the start of the file; all by default.
-        best_of_n: Number of dialogues per task.
+        dialogues_per_task: Number of dialogues per task.
         max_turns: Largest number of messages of the agent in one dialogue.
         exclude: List of tasks to leave out, JSONL, with a field `id` per row.
         retry_failed: Play the dialogues again that are recorded as failed.
@@ -38,7 +38,7 @@ class CollectionSettings:
     """
 
     num_tasks: int | None = None
-    best_of_n: int = 1
+    dialogues_per_task: int = 1
     max_turns: int = 10
     exclude: Annotated[str | None, UNRECORDED] = None  # an input, recorded by its hash
     retry_failed: Annotated[bool, UNRECORDED] = False
@@ -46,14 +46,14 @@ class CollectionSettings:
     concurrency: Annotated[int, UNRECORDED] = 256
 
     def __post_init__(self) -> None:
-        for name in ("num_tasks", "best_of_n", "max_turns", "concurrency"):
+        for name in ("num_tasks", "dialogues_per_task", "max_turns", "concurrency"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise UserError(f"--{name} is {value}; it must be at least 1.")
 
     def jobs(self, tasks: Sequence[Task]) -> list[Job]:
         """The dialogues of these tasks."""
-        return [(task, sample) for task in tasks for sample in range(self.best_of_n)]
+        return [(task, sample) for task in tasks for sample in range(self.dialogues_per_task)]
 
 
 async def collect(

@@ -312,7 +312,7 @@ class ColBench:
                 "model": self.wanted.human,
             },
             {"agent_prompt": first.agent_prompt, "human_prompt": first.human_prompt},
-            sampling_facts(self.sampling, self.collection.max_turns, self.collection.best_of_n),
+            sampling_facts(self.sampling, self.collection.max_turns, self.collection.dialogues_per_task),
             self.wanted.model_request,
             self.tasks,
             self.tasks_file,

@@ -178,12 +178,12 @@ def make_card(
     )
 
 
-def sampling_facts(sampling: Sampling, max_turns: int, best_of_n: int) -> dict[str, Any]:
+def sampling_facts(sampling: Sampling, max_turns: int, dialogues_per_task: int) -> dict[str, Any]:
     """The field `sampling` of a card. Seeds are not in it: a figure does not compare worse for another one."""
     facts = asdict(sampling)
     return {name: facts[name] for name in ("temperature", "top_p", "max_tokens")} | {
         "max_turns": max_turns,
-        "dialogues_per_task": best_of_n,
+        "dialogues_per_task": dialogues_per_task,
     }
 
 

@@ -50,7 +50,7 @@ class ValueHeadCritic:
         hint: Whether the texts begin with the reference solution.
     """
 
-    def __init__(self, chat: ChatFormat, value: Value, hint: bool = True):
+    def __init__(self, chat: ChatFormat, value: Value, hint: bool):
         self.chat, self.eos_text = chat, chat.eos_text
         self._value, self._hint = value, hint
 

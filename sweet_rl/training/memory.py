@@ -74,7 +74,6 @@ class ModelShape:
         return self.layers * rank * sum(inputs + outputs for inputs, outputs in self.linears)
 
 
-LLAMA_1B = ModelShape(2048, 16, 32, 8, 8192, 128256, 64, tied=True)
 LLAMA_8B = ModelShape(4096, 32, 32, 8, 14336, 128256, 128)
 LLAMA_70B = ModelShape(8192, 80, 64, 8, 28672, 128256, 128)
 

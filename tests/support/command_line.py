@@ -92,7 +92,7 @@ def kill_when(holds: Callable[[], bool], script: str, **flags) -> None:
     finally:
         running.kill()
         running.join()
-    until = time.monotonic() + 20
+    until = time.monotonic() + 60
     while alive := _alive_in_session(running.pid):
         assert time.monotonic() < until, f"children outlive the killed script: {alive}"
         time.sleep(0.02)

@@ -1,8 +1,9 @@
 '''Command lines: the parameters of a script's `main` are its flags and the keys of `--config FILE.yaml`.
 
 A parameter annotated with a dataclass is a group of settings, shared by scripts: each field becomes a flag, with
-the field's type, default and help text (its line under `Attributes:` in the dataclass docstring). `--help` shows the
-first sentence of each text, under the first sentence of the dataclass docstring. For example:
+the field's type, default and help text (its line under `Attributes:` in the dataclass docstring). `--help` names
+the flags of each group under the first sentence of the dataclass docstring; `--help all` adds the first sentence of
+each text. For example:
 
     @dataclass(frozen=True)
     class Sampling:

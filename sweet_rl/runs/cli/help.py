@@ -1,4 +1,4 @@
-"""The text that `--help` prints: one line per flag, required flags first, then each group of settings."""
+"""The text that `--help` prints: the script's own flags, then the names of the flags of each group of settings."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ COLUMN = 34
 
 
 def help_text(main: Callable[..., Any], asked: Sequence[str] = ()) -> str:
-    """The purpose of a script and its flags, each with the first sentence of its text, or a few flags in full.
+    """The purpose of a script and its flags, or a few flags in full.
 
     Args:
         main: Function of the script.
-        asked: Names of the flags to explain in full. Default: all flags, in short.
+        asked: Names of the flags to explain in full; `all` for all flags with the first sentence of each text. Default:
+            the same of the script's own flags, and of each group of settings the names and defaults.
     """
     flags = [*flags_of(main).values(), CONFIG]
     names = {name.lstrip("-").replace("-", "_") for name in asked}
@@ -36,10 +37,14 @@ def help_text(main: Callable[..., Any], asked: Sequence[str] = ()) -> str:
         heading = "Required" if flag.default is MISSING else flag.heading or "Settings"
         groups.setdefault(heading, []).append(flag)
     purpose = inspect.cleandoc(main.__doc__ or "").partition("\nArgs:")[0].strip()
-    parts = [f"{purpose}\n\nUsage: {Path(sys.argv[0]).name} FLAGS; `--help FLAG` explains one flag in full."]
+    usage = f"Usage: {Path(sys.argv[0]).name} FLAGS; `--help FLAG` explains one flag, `--help all` each in a sentence."
+    parts = [f"{purpose}\n\n{usage}"]
     for heading, members in groups.items():
-        if members:
+        if heading in ("Required", "Settings") or "all" in names:
             lines = [line for flag in members for line in _lines(flag, _first_sentence(flag.help))]
+        else:
+            lines = _wrap(" ".join(f"--{flag.name}={_default(flag)}".rstrip("=") for flag in members), 2)
+        if lines:
             parts.append("\n".join([f"{heading}:", *lines]))
     return "\n\n".join(parts)
 
@@ -52,17 +57,27 @@ def _lines(flag: Flag, text: str) -> list[str]:
     """The name and the values of a flag, and beside it its text, default and other names."""
     if flag.default is True:
         text += f" [on; --no{flag.name}]"
-    elif flag.default not in (MISSING, None, "", ()) and flag.default is not False:
-        text += f" [{','.join(map(str, flag.default)) if isinstance(flag.default, tuple | list) else flag.default}]"
+    elif default := _default(flag):
+        text += f" [{default}]"
     for name in flag.aliases:
         text += f" Also --{name}."
     left = f"  --{flag.name} {_values(flag.kind)}".rstrip()
-    width = max(80, shutil.get_terminal_size((120, 24)).columns)
-    indent = " " * COLUMN
-    lines = textwrap.wrap(text, width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False)
+    lines = _wrap(text, COLUMN)
     if len(left) >= COLUMN - 1 or not lines:
         return [left, *lines]
     return [left.ljust(COLUMN) + lines[0].strip(), *lines[1:]]
+
+
+def _default(flag: Flag) -> str:
+    """The default of a flag as text; nothing if it has none, or an empty one."""
+    if flag.default in (MISSING, None, "", ()) or flag.default is False:
+        return ""
+    return ",".join(map(str, flag.default)) if isinstance(flag.default, tuple | list) else str(flag.default)
+
+
+def _wrap(text: str, column: int) -> list[str]:
+    width, indent = max(80, shutil.get_terminal_size((120, 24)).columns), " " * column
+    return textwrap.wrap(text, width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False)
 
 
 def _values(kind: Any) -> str:

@@ -41,9 +41,9 @@ def test_the_command_serves_until_it_is_interrupted(tmp_path):
     )  # fmt: skip
     try:
         address = re.match(r"http://127\.0\.0\.1:\d+/", process.stdout.readline())[0]
-        with urllib.request.urlopen(address, timeout=30) as page:
+        with urllib.request.urlopen(address, timeout=120) as page:
             assert b'data-mode="served"' in page.read()
         process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 0
+        assert process.wait(120) == 0
     finally:
         process.kill()

@@ -40,7 +40,7 @@ def ask(server, path, method="GET", **headers):
 
 def answer_of(server, path, method="GET", **headers):
     """Status, body and headers of one request."""
-    connection = http.client.HTTPConnection("127.0.0.1", server.server_address[1], timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_address[1], timeout=60)
     connection.putrequest(method, path, skip_host=True)
     headers.setdefault("Host", f"127.0.0.1:{server.server_address[1]}")
     for name, value in headers.items():
@@ -172,7 +172,7 @@ def test_rows_are_there_while_the_scan_goes_on(tmp_path):
     def slowly():
         for number, entry in enumerate(scan()):
             if number == 5:
-                go.wait(10)
+                go.wait(60)
             yield entry
 
     collection.scan = slowly
@@ -181,7 +181,7 @@ def test_rows_are_there_while_the_scan_goes_on(tmp_path):
         assert len(index["rows"]) == 5 and not index["done"]
         assert json.loads(ask(server, "/entry/4")[1])["id"] == graded()[4].id
         go.set()
-        end = time.monotonic() + 10
+        end = time.monotonic() + 60
         while not index["done"]:
             assert time.monotonic() < end
             index = json.loads(ask(server, "/index?from=5")[1])

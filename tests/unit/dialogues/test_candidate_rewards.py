@@ -11,7 +11,7 @@ from sweet_rl.dialogues.backend.environment import CodeGrading
 from sweet_rl.dialogues.candidate_rewards import answer_of, grade_candidates, rewarded
 from sweet_rl.dialogues.task_types import load_domain
 from sweet_rl.runs.errors import UserError
-from sweet_rl.runs.records import Task, TurnCandidates, read_records
+from sweet_rl.runs.records import TurnCandidates, read_records
 from sweet_rl.runs.step import StepSettings
 from tests.support.command_line import write_rows
 
@@ -35,10 +35,35 @@ def graded(tmp_path, rows, domain="code"):
     return summary, read_records(target, TurnCandidates)
 
 
+def candidates(dialogue=None) -> TurnCandidates:
+    return TurnCandidates.from_dict(row(dialogue=dialogue))
+
+
+def said(*texts):
+    """A dialogue of these texts; the human begins."""
+    return [{"role": ("user", "assistant")[number % 2], "content": text} for number, text in enumerate(texts)]
+
+
 def test_what_answers_is_asked_of_the_domain():
-    task = Task("A function.", "def f(): pass", {"one": "f()"})
-    assert answer_of(load_domain("code"), task, QUESTION) is None
-    assert "return x + x" in (answer_of(load_domain("code"), task, RIGHT) or "")
+    assert answer_of(load_domain("code"), candidates(), QUESTION) is None
+    assert "return x + x" in (answer_of(load_domain("code"), candidates(), RIGHT) or "")
+
+
+def test_the_answer_is_that_of_the_dialogue_which_the_candidate_ends():
+    domain = load_domain("docs/examples/interview.py")  # its answer is all that the agent has said
+    system = [{"role": "system", "content": "..."}]
+    for before in (said("task", "One?", "a", "Two?", "b"), system + said("task", "One?", "a", "Two?", "b")):
+        assert answer_of(domain, candidates(before), RIGHT) == f"One?\nTwo?\n{RIGHT}"
+        assert answer_of(domain, candidates(before), QUESTION) is None
+    assert answer_of(domain, candidates(said("task")), RIGHT) == answer_of(domain, candidates(), RIGHT) == RIGHT
+
+
+@pytest.mark.parametrize(
+    "before", [said("task", RIGHT, "a"), said("task", RIGHT), said("task", "One?", "a") + said("b")]
+)
+def test_a_dialogue_that_the_domain_does_not_allow_is_refused(before):
+    with pytest.raises(UserError, match="'t-0'.*'code'.*--task_type"):
+        answer_of(load_domain("code"), candidates(before), RIGHT)
 
 
 def test_answers_get_their_reward_and_questions_none(tmp_path, capsys):

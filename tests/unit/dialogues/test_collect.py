@@ -58,7 +58,7 @@ def collected(path, jobs):
 
 
 def test_a_continued_run_plays_only_what_is_missing_and_summarises_all(tmp_path):
-    jobs = CollectionSettings(best_of_n=2).jobs(TASKS)
+    jobs = CollectionSettings(dialogues_per_task=2).jobs(TASKS)
     first, done, _, _ = collected(tmp_path / "t.jsonl", jobs[:4])
     assert first["dialogues"] == 4 and done == ["t0-0", "t0-1", "t1-0", "t1-1"]
     second, done, agent, human = collected(tmp_path / "t.jsonl", jobs)
@@ -68,12 +68,12 @@ def test_a_continued_run_plays_only_what_is_missing_and_summarises_all(tmp_path)
 
 
 def test_the_dialogues_of_a_run_are_the_samples_of_each_task():
-    assert CollectionSettings(best_of_n=2).jobs(TASKS[:2]) == [
+    assert CollectionSettings(dialogues_per_task=2).jobs(TASKS[:2]) == [
         (TASKS[0], 0), (TASKS[0], 1), (TASKS[1], 0), (TASKS[1], 1),
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["num_tasks", "best_of_n", "max_turns", "concurrency"])
+@pytest.mark.parametrize("name", ["num_tasks", "dialogues_per_task", "max_turns", "concurrency"])
 def test_a_number_below_one_is_refused(name):
     with pytest.raises(UserError, match=f"--{name}"):
         CollectionSettings(**{name: 0})
@@ -91,7 +91,7 @@ ROWS = [
 
 
 def test_without_settings_each_task_is_played_once_in_the_ten_turns_of_the_paper():
-    assert (CollectionSettings().best_of_n, CollectionSettings().max_turns) == (1, 10)
+    assert (CollectionSettings().dialogues_per_task, CollectionSettings().max_turns) == (1, 10)
 
 
 def test_the_summary_counts_endings_failures_turns_tokens_and_leaks():

@@ -4,12 +4,23 @@ import asyncio
 
 import pytest
 
-from sweet_rl.method.candidates import sample_candidates, sample_tasks, sample_turns, turns_of, with_candidates
+from sweet_rl.method.candidates import (
+    CandidateSettings,
+    sample_candidates,
+    sample_file,
+    sample_tasks,
+    sample_turns,
+    turns_of,
+    with_candidates,
+)
 from sweet_rl.models.base import Completion, ModelError, Sampling
+from sweet_rl.models.settings import CallSettings, ModelSettings
 from sweet_rl.models.transformers_local.model import TransformersModel
-from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.errors import NothingMade, UserError
 from sweet_rl.runs.records import Task, Trajectory, TurnCandidates, read_records
 from sweet_rl.runs.run import open_run
+from sweet_rl.runs.step import StepSettings
+from tests.support.command_line import write_rows
 from tests.support.tiny_models import BOS
 
 TASK = Task("Write f", "def f(): return 'secret'")
@@ -129,6 +140,18 @@ def test_turns_that_failed_are_counted_and_the_next_run_samples_only_them(tmp_pa
     again = Scripted()
     assert sampled_file(tmp_path / "c.jsonl", again, rows)["turns"] == 2
     assert again.seeds == model.seeds[1:]
+
+
+def test_an_empty_shard_is_finished_and_a_file_of_failed_dialogues_is_not(tmp_path):
+    def write(shard, **changes):
+        rows = write_rows(tmp_path / "rows.jsonl", [trajectory(id="t-0", **changes).to_dict()])
+        paths = str(rows), str(tmp_path / f"{shard[0]}of{shard[-1]}.jsonl")
+        call = CandidateSettings("mini"), Sampling(n=2, max_tokens=4), ModelSettings(), CallSettings()
+        return sample_file(*call, *paths, StepSettings(shard=shard))
+
+    assert {write("1/2")["turns"], write("2/2")["turns"]} == {0, 2}
+    with pytest.raises(NothingMade):
+        write("1/1", ending="failed")
 
 
 def test_a_refused_key_stops_the_run(tmp_path):

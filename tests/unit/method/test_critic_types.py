@@ -69,7 +69,7 @@ def candidates(tmp_path):
     ({"model_id": "m", "token_budget": 0}, "--token_budget"),
     ({"model_id": "m", "critic_settings": {"model_id": "n"}}, "--model_id.*once"),
     ({"critic_type": "pmi"}, "missing: --model_id"),
-    ({"critic_type": "pmi", "model_id": "m", "no_prompt": True}, "pmi has no no_prompt"),
+    ({"critic_type": "pmi", "model_id": "m", "no_prompt": True}, "pmi has no no_prompt. It has: .*model_id"),
     ({"critic_type": "pmi", "model_id": "m", "reference": "sampled"}, "pmi has no reference"),
     ({"critic_type": "pmi", "model_id": "m", "normalize": "none"}, """--critic_settings '{"normalize": "none"}'"""),
     ({"critic_type": "value", "model_id": "m", "bf16": True}, """--critic_settings '{"bf16": true}'"""),

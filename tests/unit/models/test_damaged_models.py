@@ -3,7 +3,6 @@
 import json
 import shutil
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -67,9 +66,8 @@ def test_a_template_without_end_is_stopped_in_every_thread(template, good, tmp_p
             ChatFormat.from_pretrained(folder)
         found.append(str(error.value))
 
-    began = time.monotonic()
     load()
     thread = threading.Thread(target=load)
     thread.start()
     thread.join()
-    assert len(found) == 2 and all(str(folder) in text for text in found) and time.monotonic() - began < 60
+    assert len(found) == 2 and all(str(folder) in text for text in found)

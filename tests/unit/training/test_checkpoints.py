@@ -15,6 +15,7 @@ from sweet_rl.runs.errors import UserError
 from sweet_rl.training.checkpoints import (
     COMPLETE,
     Checkpoints,
+    check_files,
     full_disk_named,
     last_checkpoint,
     mark_complete,
@@ -95,6 +96,17 @@ def test_the_best_checkpoint_is_that_of_the_lowest_evaluation():
     last = Checkpoints(None, TrainingSettings(), engine=None)
     last.evaluated(2, 0.5)
     assert last.best is None
+
+
+def test_a_file_of_a_checkpoint_that_is_missing_or_cut_is_named(tmp_path):
+    (tmp_path / COMPLETE).write_text('{"files": {"state.json": 3}}')
+    with pytest.raises(UserError, match="state.json is missing"):
+        check_files(tmp_path)
+    (tmp_path / "state.json").write_text("{}")
+    with pytest.raises(UserError, match="state.json has 2 bytes instead of 3"):
+        check_files(tmp_path)
+    (tmp_path / "state.json").write_text("{ }")
+    check_files(tmp_path)
 
 
 def torch_save(path):

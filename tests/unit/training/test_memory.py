@@ -14,7 +14,6 @@ from sweet_rl.models.log_probs.rows import EncodedText, lay_out
 from sweet_rl.models.log_probs.shared_prefix import share_prompts
 from sweet_rl.training.lora import with_adapter
 from sweet_rl.training.memory import (
-    LLAMA_1B,
     LLAMA_8B,
     LLAMA_70B,
     RESERVE,
@@ -46,7 +45,7 @@ def test_parameters_are_those_of_the_model_and_of_its_adapter(tied):
 
 
 def test_the_shapes_of_llama_have_the_parameters_of_their_model_cards():
-    assert LLAMA_1B.parameters == 1_235_814_400
+    assert ModelShape(2048, 16, 32, 8, 8192, 128256, 64, tied=True).parameters == 1_235_814_400
     assert LLAMA_8B.parameters == 8_030_261_248
     assert LLAMA_70B.parameters == 70_553_706_496
 

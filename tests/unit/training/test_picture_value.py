@@ -11,9 +11,9 @@ from sweet_rl.method.privileged_information import AFTER, BEFORE
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Task, Trajectory
 from sweet_rl.training.examples import DROPPED, EQUAL
-from sweet_rl.training.picture_value import NO_PICTURE, encode_picture_pairs, picture_objective
+from sweet_rl.training.picture_value import NO_PICTURE, encode_picture_pairs, picture_objective, train_picture_value
 from sweet_rl.training.reference_pages import PictureSettings, draw_pages, picture_file, pictures_folder
-from sweet_rl.training.settings import ValueSettings
+from sweet_rl.training.settings import DataSettings, TrainingSettings, ValueSettings
 
 pytest.importorskip("PIL.Image", reason="needs: pip install -e '.[frontend]'")
 from tests.unit.models.log_probs.test_vision import dialogue, png  # noqa: E402
@@ -28,6 +28,22 @@ def folder_with(tmp_path: Path, **pages: str) -> Path:
     for page, color in pages.items():
         picture_file(tmp_path, page).write_bytes(png(color, (56, 56)))
     return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("how", "settings", "data", "cause"),
+    [
+        ({}, {}, {}, "nowhere"),  # read after the settings
+        ({"objective": "classification"}, {}, {}, "leave out --objective"),
+        ({}, {"lora_rank": 4}, {}, "leave out --objective"),
+        ({}, {}, {"too_long": "oldest_turns"}, "leave out --objective"),
+        ({}, {}, {"response_template": "agent:"}, "leave out --objective"),
+    ],
+)
+def test_settings_that_pictures_do_not_go_with_are_refused(how, settings, data, cause, tmp_path):
+    settings = ValueSettings(**how), TrainingSettings(**settings), DataSettings(**data), PictureSettings()
+    with pytest.raises(UserError, match=cause):
+        train_picture_value(str(tmp_path / "nowhere"), "pages.jsonl", str(tmp_path / "out"), *settings, (BEFORE, AFTER))
 
 
 def test_pairs_have_the_picture_of_their_page_and_equal_texts_behind_other_pictures_are_others(tiny_vision, tmp_path):

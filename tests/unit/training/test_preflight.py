@@ -100,6 +100,11 @@ def test_a_gpu_that_the_driver_has_and_torch_cannot_use_is_refused(tmp_path, mon
         checks().check_gpus()
 
 
+def test_without_a_driver_there_are_no_gpus_of_a_driver(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert preflight.driver_gpus() == ""
+
+
 def test_every_process_of_a_training_needs_a_gpu(monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     monkeypatch.setattr("torch.cuda.get_device_name", lambda _: "H100")

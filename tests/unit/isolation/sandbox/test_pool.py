@@ -116,7 +116,7 @@ def test_a_job_alone_waits_for_the_others_and_they_wait_for_it():
     def first():
         with turns.beside_others():
             beside.set()
-            may_end.wait(10)
+            may_end.wait(60)
             order.append("first ends")
 
     def alone():
@@ -129,7 +129,7 @@ def test_a_job_alone_waits_for_the_others_and_they_wait_for_it():
 
     threads = [threading.Thread(target=first)]
     threads[0].start()
-    beside.wait(10)
+    beside.wait(60)
     threads.append(threading.Thread(target=alone))
     threads[1].start()
     while not turns._want_alone:  # the thread is on its way
@@ -138,7 +138,7 @@ def test_a_job_alone_waits_for_the_others_and_they_wait_for_it():
     threads[2].start()
     may_end.set()
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
     assert order == ["first ends", "alone", "second"]
 
 

@@ -181,21 +181,31 @@ def helped(source: Annotated[str, alias("data_path")], sampling: Sampling = Samp
     """
 
 
-def test_help_shows_required_flags_first_then_a_line_per_flag_under_the_heading_of_its_group(capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "120")
+def shown_help(capsys, *words: str) -> str:
     with pytest.raises(SystemExit) as end:
-        run(helped, ["--help"])
+        run(helped, ["--help", *words])
     assert end.value.code == 0
-    purpose, _, required, settings, group = capsys.readouterr().out.strip().split("\n\n")
+    return capsys.readouterr().out.strip()
+
+
+def test_help_explains_required_flags_first_and_names_those_of_each_group_with_their_defaults(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
+    purpose, _, required, settings, group = shown_help(capsys).split("\n\n")
     assert purpose == "Samples replies."
     assert required.splitlines()[1].split() == "--source TEXT The tasks. Also --data_path.".split()
     assert "--config" in settings
     heading, *lines = group.splitlines()
+    assert heading == "How replies are sampled:"
+    assert lines == ["  --temperature=1.0 --top_p=0.625 --concurrency=64 --stop"]
+
+
+def test_help_all_has_a_line_for_each_flag_and_help_flag_its_whole_text(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
+    heading, *lines = shown_help(capsys, "all").split("\n\n")[-1].splitlines()
     assert heading == "How replies are sampled:" and len(lines) == 4
     assert lines[1].split() == "--top_p NUMBER share of the probability that is kept. [0.625]".split()
-    with pytest.raises(SystemExit):  # one flag in full, by any of its names
-        run(helped, ["--help", "data_path"])
-    assert capsys.readouterr().out.split() == "--source TEXT The tasks. One per line. Also --data_path.".split()
+    for name in ("source", "data_path"):  # by any of its names
+        assert shown_help(capsys, name).split() == "--source TEXT The tasks. One per line. Also --data_path.".split()
 
 
 def test_documented_arguments_are_read_from_both_kinds_of_docstring():
