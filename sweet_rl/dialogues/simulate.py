@@ -23,13 +23,14 @@ from sweet_rl.models.prefixed import PrefixedModel
 from sweet_rl.models.settings import CallSettings, ModelSettings
 from sweet_rl.models.weights import model_input
 from sweet_rl.runs.cli import UNRECORDED, print_summary, to_settings
-from sweet_rl.runs.errors import NothingMade, UserError
+from sweet_rl.runs.errors import NothingMade, TooManyFailed, UserError
 from sweet_rl.runs.paths import check_paths
 from sweet_rl.runs.records import RELEASED, Task, hash_rows, read_records, without_excluded
 from sweet_rl.runs.run import Run, open_run
 from sweet_rl.runs.shards import shard_of
 from sweet_rl.runs.step import StepSettings, run_step
 
+FAILED_SHARE = 0.1  # of the dialogues, above which their figures are those of a selection
 PICTURES_KEPT = 1024  # because a reference page would otherwise be drawn again at every turn
 
 
@@ -171,6 +172,12 @@ class Simulation:
                     f"{output_path}: all {summary['dialogues']} dialogues failed, for the reasons above. Mend these, "
                     f"then give the same command with {self._again}."
                 )
+            if summary["dialogues_too_long_for_the_agent"] == summary["turns"] == summary["dialogues"] > 0:
+                print_summary(summary)
+                raise NothingMade(
+                    f"{output_path}: no task fits the agent's context together with --max_tokens "
+                    f"{self.sampling.max_tokens}. Give the agent a longer context, or fewer tokens, and --overwrite."
+                )
             return summary
 
         return run_step(output, play, self._show, may_be_empty=not jobs)  # with more shards than dialogues
@@ -302,6 +309,15 @@ class Simulation:
         if one_name and replace(self.agent, tokenizer=None) == env and not self.domain.draws_pages:
             return agent, agent
         return agent, load_model(self.players.env_model, env, self.calls, cache)
+
+
+def check_failed(failed: int, dialogues: int, where: str) -> None:
+    """Raise TooManyFailed if more than `FAILED_SHARE` of the dialogues at a place failed."""
+    if failed > FAILED_SHARE * dialogues:
+        raise TooManyFailed(
+            f"{where}: {failed} of {dialogues} dialogues failed, and every figure is without them. See the failures "
+            "above; --retry_failed plays them again."
+        )
 
 
 def _failed(row: dict) -> bool:

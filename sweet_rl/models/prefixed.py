@@ -41,11 +41,15 @@ class PrefixedModel:
                 text=self.prefix + completion.text,
                 token_ids=None if completion.token_ids is None else [*self._ids, *completion.token_ids],
                 logprobs=None,
-                prompt_tokens=max(completion.prompt_tokens - len(self._ids), 0),
-                completion_tokens=completion.completion_tokens + len(self._ids),
+                prompt_tokens=_more(completion.prompt_tokens, -len(self._ids)),
+                completion_tokens=_more(completion.completion_tokens, len(self._ids)),
             )
             for completion in await self.model.complete_parts(prompt, sampling, tokenizer)
         ]
 
     async def close(self) -> None:
         await self.model.close()
+
+
+def _more(count: int | None, number: int) -> int | None:
+    return None if count is None else max(count + number, 0)
