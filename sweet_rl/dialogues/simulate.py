@@ -30,7 +30,7 @@ from sweet_rl.runs.run import Run, open_run
 from sweet_rl.runs.shards import shard_of
 from sweet_rl.runs.step import StepSettings, run_step
 
-FAILED_SHARE = 0.1  # of the dialogues, above which their figures are those of a selection
+FAILED_SHARE = 0.2  # of the dialogues, above which their figures are those of a selection
 PICTURES_KEPT = 1024  # because a reference page would otherwise be drawn again at every turn
 
 

@@ -132,7 +132,7 @@ def _error(status: int, body: Any) -> ModelError:
     fields = [*_objects(body)]
     message = next((text for one in fields for text in map(_text, _messages(one)) if text), None) or _text(body)
     raw = next((one["raw"] for one in fields if isinstance(one.get("raw"), str)), "")  # of OpenRouter's provider
-    text = f"HTTP {status}: {message or '(no message)'}{' ' * bool(raw)}{raw}"
+    text = f"HTTP {status}: {message or '(no message)'} {raw}".rstrip()
     text = redacted(without_surrogates(text))[:2000]
     names = ("code", "type", "status", "error_type", "reason")
     codes = {str(one.get(name)).lower() for one in fields for name in names}

@@ -17,7 +17,10 @@ FILTERED = {
     "refusal", "sensitive", "guardrail_intervened",
 }  # fmt: skip
 BROKEN = {"error", "abort", "aborted", "cancelled", "canceled", "insufficient_system_resource", "network_error"}
-ENDED = {"stop", "tool_calls", "function_call", "end_turn", "tool_use", "eos", "eos_token", *CUT}  # with no text, too
+ENDED = {  # by the model, with a text or without one
+    "stop", "tool_calls", "function_call", "end_turn", "tool_use", "eos", "eos_token", "malformed_function_call",
+    "function_call_filter", *CUT,
+}  # fmt: skip
 
 
 def completions(answer: dict[str, Any], count: int, kind: str, chat: ChatFormat | None = None) -> list[Completion]:

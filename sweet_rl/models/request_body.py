@@ -135,8 +135,12 @@ class RequestBody:
 
     def changes(self) -> list[str]:
         """Return what is left out, or sent in another form, because a server refused it."""
-        found = sorted(self.form.left_out) + ["token ids of prompts"] * self.form.text_only
-        return found + [f"max_tokens (sent as {self.form.token_limit})"] * (self.form.token_limit != "max_tokens")
+        found = sorted(self.form.left_out)
+        if self.form.text_only:
+            found.append("token ids of prompts")
+        if self.form.token_limit != "max_tokens":
+            found.append(f"max_tokens (sent as {self.form.token_limit})")
+        return found
 
     def _named(self, sentences: list[str], param: str | None, sent: dict[str, Any]) -> tuple[set[str], set[str]]:
         """Return the names of sent fields that the server does not take, and of all that its refusal names."""
