@@ -13,7 +13,7 @@ from typing import Annotated
 
 from sweet_rl.dialogues import HumanSettings
 from sweet_rl.dialogues.collect import CollectionSettings
-from sweet_rl.dialogues.simulate import PlayerSettings, Simulation, check_failed
+from sweet_rl.dialogues.simulate import PlayerSettings, Simulation
 from sweet_rl.dialogues.task_types import ProtocolSettings, load_domain
 from sweet_rl.isolation.rendering.settings import BrowserSettings
 from sweet_rl.method.best_of_n import best_of_n
@@ -54,8 +54,7 @@ def main(
     selector = best_of_n(critic.chosen.seeded(collection.seed))
     domain = load_domain(task_type, protocol)
     simulation = Simulation(domain, players, collection, sampling, agent, env, calls, human, pages, selector)
-    summary = simulation.run(input_path, output_path, step)
-    check_failed(summary.get("endings", {}).get("failed", 0), summary.get("dialogues", 0), output_path)
+    simulation.run(input_path, output_path, step)
 
 
 if __name__ == "__main__":

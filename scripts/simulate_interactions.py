@@ -33,7 +33,7 @@ from typing import Annotated
 
 from sweet_rl.dialogues import HumanSettings
 from sweet_rl.dialogues.collect import CollectionSettings
-from sweet_rl.dialogues.simulate import PlayerSettings, Simulation, check_failed
+from sweet_rl.dialogues.simulate import PlayerSettings, Simulation
 from sweet_rl.dialogues.task_types import ProtocolSettings, load_domain
 from sweet_rl.isolation.rendering.settings import BrowserSettings
 from sweet_rl.models.base import Sampling
@@ -70,8 +70,7 @@ def main(
     """
     domain = load_domain(task_type, protocol)
     simulation = Simulation(domain, players, collection, sampling, agent, env, calls, human, pages)
-    summary = simulation.run(input_path, output_path, step)
-    check_failed(summary.get("endings", {}).get("failed", 0), summary.get("dialogues", 0), output_path)
+    simulation.run(input_path, output_path, step)
 
 
 if __name__ == "__main__":

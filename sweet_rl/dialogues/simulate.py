@@ -23,14 +23,13 @@ from sweet_rl.models.prefixed import PrefixedModel
 from sweet_rl.models.settings import CallSettings, ModelSettings
 from sweet_rl.models.weights import model_input
 from sweet_rl.runs.cli import UNRECORDED, print_summary, to_settings
-from sweet_rl.runs.errors import NothingMade, TooManyFailed, UserError
+from sweet_rl.runs.errors import NothingMade, UserError
 from sweet_rl.runs.paths import check_paths
 from sweet_rl.runs.records import RELEASED, Task, hash_rows, read_records, without_excluded
 from sweet_rl.runs.run import Run, open_run
 from sweet_rl.runs.shards import shard_of
 from sweet_rl.runs.step import StepSettings, run_step
 
-FAILED_SHARE = 0.2  # of the dialogues, above which their figures are those of a selection
 PICTURES_KEPT = 1024  # because a reference page would otherwise be drawn again at every turn
 
 
@@ -309,15 +308,6 @@ class Simulation:
         if one_name and replace(self.agent, tokenizer=None) == env and not self.domain.draws_pages:
             return agent, agent
         return agent, load_model(self.players.env_model, env, self.calls, cache)
-
-
-def check_failed(failed: int, dialogues: int, where: str) -> None:
-    """Raise TooManyFailed if more than `FAILED_SHARE` of the dialogues at a place failed."""
-    if failed > FAILED_SHARE * dialogues:
-        raise TooManyFailed(
-            f"{where}: {failed} of {dialogues} dialogues failed, and every figure is without them. See the failures "
-            "above; --retry_failed plays them again."
-        )
 
 
 def _failed(row: dict) -> bool:
