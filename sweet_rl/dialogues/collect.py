@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from tqdm.contrib.logging import logging_redirect_tqdm
 
-from sweet_rl.dialogues.play import DialogueSetup, play_all, trajectory_id
+from sweet_rl.dialogues.play import OUTGROWN, DialogueSetup, play_all, trajectory_id
 from sweet_rl.models.base import ChatModel
 from sweet_rl.runs.cli import UNRECORDED
 from sweet_rl.runs.errors import UserError
@@ -176,7 +176,7 @@ def summarise_dialogues(rows: Iterable[dict], seconds: float | None = None, befo
     fresh: Counter[str] = Counter()
     humans: Counter[str] = Counter()
     messages: dict[str, str] = {}
-    dialogues = turns = leaks = with_leaks = empty = cut = with_empty_or_cut = 0
+    dialogues = turns = leaks = with_leaks = empty = cut = with_empty_or_cut = outgrown = 0
     for row in rows:
         dialogues += 1
         endings[row.get("ending") or "unknown"] += 1
@@ -191,10 +191,16 @@ def summarise_dialogues(rows: Iterable[dict], seconds: float | None = None, befo
             is_empty, is_cut = not message["content"].strip(), message.get("finish_reason") == "length"
             empty, cut, faulty = empty + is_empty, cut + is_cut, faulty + (is_empty or is_cut)
         with_empty_or_cut += faulty > 0
+        outgrown += bool(spoken) and spoken[-1].get("finish_reason") == OUTGROWN
         turns += own_turns
         leaks += row.get("leaks", 0)
         with_leaks += row.get("leaks", 0) > 0
-        used_tokens = {f"{side}_{name}": n for side, used in row.get("usage", {}).items() for name, n in used.items()}
+        used_tokens = {
+            f"{side}_{name}": n
+            for side, used in row.get("usage", {}).items()
+            for name, n in used.items()
+            if n is not None
+        }
         tokens.update(used_tokens)
         if dialogues > before:
             fresh.update({"dialogues": 1, "turns": own_turns, **used_tokens})
@@ -208,6 +214,7 @@ def summarise_dialogues(rows: Iterable[dict], seconds: float | None = None, befo
         "empty_messages": empty,
         "cut_messages": cut,
         "dialogues_with_empty_or_cut_messages": with_empty_or_cut,
+        "dialogues_too_long_for_the_agent": outgrown,
         "simulator_leaks": leaks,
         "dialogues_with_leaks": with_leaks,
         "tokens": dict(sorted(tokens.items())),

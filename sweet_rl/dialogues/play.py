@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
-from sweet_rl.dialogues.protocols import Environment, Human, HumanReply
+from sweet_rl.dialogues.protocols import Environment, Human, HumanReply, sum_or_none
 from sweet_rl.models.base import ChatModel, Completion, Message, ModelError, Part, Sampling
 from sweet_rl.models.texts.chat import parts_text
 from sweet_rl.runs.errors import UserError
@@ -18,6 +18,8 @@ from sweet_rl.runs.records.schema import Failure
 from sweet_rl.runs.redaction import redacted
 from sweet_rl.runs.step import as_they_finish
 from sweet_rl.runs.user_file import line_of
+
+OUTGROWN = "context"  # finish_reason of the empty message with which a dialogue that is too long for its agent ends
 
 
 class CandidateSelector(Protocol):
@@ -154,8 +156,11 @@ class _Dialogue:
         self.task, self.key, self.setup = task, key, setup
         self.environment: Environment | None = None
         self.words: list[str | None] = []  # of the oracle, which no side of the dialogue sees
-        self.usage = {side: {"prompt_tokens": 0, "completion_tokens": 0} for side in ("agent", "human")}
+        self.usage: dict[str, dict[str, int | None]] = {
+            side: {"prompt_tokens": 0, "completion_tokens": 0} for side in ("agent", "human")
+        }
         self.leaks = 0
+        self.too_long = False  # for the agent's context
 
     async def play(self) -> None:
         """Let the two sides speak in turns until the rules end the dialogue. Raises as `blamed` does."""
@@ -170,6 +175,9 @@ class _Dialogue:
                     parts, completions = await self._candidates(messages, turn_seed)
                     self._count("agent", completions)
                 completion = completions[0]
+                if self.too_long:
+                    environment.step(completion)
+                    return
                 if setup.choose is not None:
                     with blamed("critic", source):
                         tokenizer = None if parts is None or setup.agent.chat is None else setup.agent.chat.fingerprint
@@ -190,19 +198,29 @@ class _Dialogue:
                 environment.add_human_reply(reply.text)
 
     async def _candidates(self, messages: list[Message], seed: int) -> tuple[list[Part] | None, list[Completion]]:
-        """The agent's prompt as parts, if its chat format is known, and its candidates."""
+        """The agent's prompt as parts, if its chat format is known, and its candidates.
+
+        If the dialogue is too long for the agent's context, the agent says nothing, and the dialogue ends.
+        """
         agent, sampling = self.setup.agent, replace(self.setup.sampling, seed=seed)
-        if agent.chat is None:
-            return None, await agent.complete(messages, sampling)
-        parts = agent.chat.prompt(messages)
-        return parts, await agent.complete_parts(parts, sampling, agent.chat.fingerprint)
+        parts = None if agent.chat is None else agent.chat.prompt(messages)
+        try:
+            if parts is None or agent.chat is None:
+                return None, await agent.complete(messages, sampling)
+            return parts, await agent.complete_parts(parts, sampling, agent.chat.fingerprint)
+        except ModelError as error:
+            if error.kind != "context":
+                raise
+            self.too_long = True
+            return parts, [Completion("", None, None, OUTGROWN, 0, 0)]
 
     def _count(self, side: str, replies: Sequence[Completion | HumanReply]) -> None:
-        written = sum(reply.completion_tokens for reply in replies)
-        self.usage[side]["prompt_tokens"] += replies[0].prompt_tokens  # candidates share one prompt
-        self.usage[side]["completion_tokens"] += written
+        read, written = replies[0].prompt_tokens, sum_or_none(reply.completion_tokens for reply in replies)
+        usage = self.usage[side]
+        usage["prompt_tokens"] = sum_or_none([usage["prompt_tokens"], read])  # candidates share one prompt
+        usage["completion_tokens"] = sum_or_none([usage["completion_tokens"], written])
         if self.setup.on_message is not None:
-            self.setup.on_message(side, written)
+            self.setup.on_message(side, written or 0)
 
     def record(self, failure: Failure | None = None) -> Trajectory:
         """The dialogue as it stands."""
@@ -210,6 +228,8 @@ class _Dialogue:
         history: list[Message] = [] if environment is None else list(environment.dialogue)
         turns = [index for index, message in enumerate(history) if message["role"] == "assistant"]
         ending = None if environment is None else environment.ending
+        if self.too_long:
+            ending, turns = ending or "turn_limit", turns[:-1]  # no model saw the last turn
         for index, word in zip(turns, self.words, strict=False):
             if word is not None:
                 history[index] = {**history[index], "oracle": word}

@@ -62,14 +62,24 @@ class HumanReply:
         text: The reply.
         leaks: Number of its versions that gave the reference solution away. They were rejected, or let through if the
             human does not retry them.
-        prompt_tokens: Number of tokens read for it, in all calls of a model.
-        completion_tokens: Number of tokens written for it, in all calls of a model.
+        prompt_tokens: Number of tokens read for it, in all calls of a model; None if not known.
+        completion_tokens: Number of tokens written for it, in all calls of a model; None if not known.
     """
 
     text: str
     leaks: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
+    prompt_tokens: int | None = 0
+    completion_tokens: int | None = 0
+
+
+def sum_or_none(counts: Iterable[int | None]) -> int | None:
+    """The sum of counts; None if one of them is not known."""
+    total = 0
+    for count in counts:
+        if count is None:
+            return None
+        total += count
+    return total
 
 
 class Human(Protocol):

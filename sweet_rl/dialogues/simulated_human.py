@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from sweet_rl.dialogues.leaks import gives_away
-from sweet_rl.dialogues.protocols import HumanReply
-from sweet_rl.models.base import ChatModel, Message, ModelError, Sampling
+from sweet_rl.dialogues.protocols import HumanReply, sum_or_none
+from sweet_rl.models.base import ChatModel, Completion, Message, ModelError, Sampling
 from sweet_rl.models.prompts import fill
 from sweet_rl.models.thinking import without_thinking
 from sweet_rl.runs.records import Task
@@ -84,14 +84,14 @@ class ModelHuman:
         Raises:
             ModelError: The model cannot be called, or its reply is empty twice (kind "malformed").
         """
-        leaks = empty = prompt_tokens = completion_tokens = 0
+        leaks = empty = 0
+        calls: list[Completion] = []
         while True:
             attempt = leaks + empty
             temperature = max(self.temperature, _RETRY_TEMPERATURE) if attempt else self.temperature
             sampling = Sampling(temperature=temperature, max_tokens=self.max_tokens, seed=seed + attempt)
             (completion,) = await self.model.complete([{"role": "user", "content": content(leaks > 0)}], sampling)
-            prompt_tokens += completion.prompt_tokens
-            completion_tokens += completion.completion_tokens
+            calls.append(completion)
             finished = completion.finish_reason != "length"
             text = cut_at_sentence(without_thinking(completion.text), self.max_chars, finished)
             if not text:
@@ -107,7 +107,9 @@ class ModelHuman:
             if leaks == self.leak_attempts:
                 text = fallback
                 break
-        return HumanReply(text, leaks, prompt_tokens, completion_tokens)
+        read = sum_or_none(call.prompt_tokens for call in calls)
+        written = sum_or_none(call.completion_tokens for call in calls)
+        return HumanReply(text, leaks, read, written)
 
 
 @dataclass

@@ -33,7 +33,7 @@ from sweet_rl.models.load import load_model
 from sweet_rl.models.settings import CallSettings, ModelSettings
 from sweet_rl.models.thinking import without_thinking
 from sweet_rl.runs.cli import UNRECORDED
-from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.errors import TooManyFailed, UserError
 from sweet_rl.runs.manifest import hash_input, read_manifest
 from sweet_rl.runs.progress import progress_bar
 from sweet_rl.runs.records import Task, read_records
@@ -41,6 +41,7 @@ from sweet_rl.runs.step import StepSettings
 from sweet_rl.runs.texts import write_texts
 
 GREETING = "This is a test of the connection. Please answer with the word yes."
+FAILED_SHARE = 0.2  # of the dialogues, above which a figure is that of a selection
 PAPER_TASKS = {"code": 1000, "html": 500}
 
 
@@ -246,7 +247,7 @@ class ColBench:
 
         Raises:
             UserError: Before the first paid call: there are no tasks, the answers cannot be graded on this machine, or
-                a model does not answer. Later: as the steps.
+                a model does not answer. Later: as the steps, and, when all is written, if too many dialogues failed.
         """
         simulations = self.simulations
         print(f"{len(self.tasks):,} tasks of {self.tasks_file}")
@@ -273,6 +274,12 @@ class ColBench:
         write_texts({self.folder / name: text for name, text in texts.items()}, overwrite=True)
         for name, what in {"md": "this table", "json": "the run card", "html": "the card with all models"}.items():
             print(f"{self.folder / 'results'}.{name}: {what}")
+        for row in card.models:
+            if row["failed"] > FAILED_SHARE * row["dialogues"]:
+                raise TooManyFailed(
+                    f"{row['name']}: {row['failed']} of {row['dialogues']} dialogues failed, and its figures "
+                    "are without them. See the failures above; the same command with --retry_failed plays them again."
+                )
 
     def bill(self, overwrite: bool = False) -> str:
         """Lines about what the dialogues cost at most, without the calls that are stored.
@@ -316,17 +323,24 @@ class ColBench:
             self.wanted.model_request,
             self.tasks,
             self.tasks_file,
-            {name: self._served_as(name) for name in self.simulations},
+            {name: self._serving(name) for name in self.simulations},
         )
 
-    def _served_as(self, model: str) -> list[str]:
-        """Other names that the server's replies had for a model, from the manifest of its dialogues."""
+    def _serving(self, model: str) -> dict[str, list[str]]:
+        """Other names that replies had for a model, and what its server refused, from the manifest of its dialogues."""
         summary = (read_manifest(self.dialogues(model)) or {}).get("summary", {})
-        return (summary.get("agent") or summary.get("agent and human") or {}).get("served_as", [])
+        found = summary.get("agent") or summary.get("agent and human") or {}
+        return {name: found[name] for name in ("served_as", "left_out") if name in found}
 
     def _compare(self, card: RunCard) -> None:
         """Print the table of the models, and the paper's figures where its encoder was used."""
         models = self.wanted.model
+        notes = []
+        for row in card.models:
+            if "served_as" in row:
+                notes.append(f"{row['name']}: replies are by {', '.join(row['served_as'])}")
+            if "left_out" in row:
+                notes.append(f"{row['name']}: not sent, because refused: {', '.join(row['left_out'])}")
         compare_files(
             ComparisonSettings(
                 runs={name: [str(self.graded(name))] for name in models},
@@ -334,6 +348,7 @@ class ColBench:
                 paper="table2" if card.grader.get("encoder", CLIP) == CLIP else None,
                 output_path=str(self.folder / "comparison.json"),
                 markdown_path=str(self.folder / "results.md"),
+                settings="; ".join(notes) or None,
                 overwrite=True,
             )
         )

@@ -14,7 +14,6 @@ from sweet_rl.evaluation.statistics import (
     paired_difference,
     task_means,
     win_share,
-    with_width,
 )
 from sweet_rl.evaluation.two_level import two_level_interval, two_level_p
 from sweet_rl.runs.errors import UserError
@@ -70,6 +69,8 @@ class Row:
         by_seed: Main measure of each seed.
         tests_by_seed: Share of tests passed of each seed, for code only.
         spread: Standard deviation of `by_seed`; None for one seed.
+        dialogues: Number of dialogues.
+        failed: Number of dialogues that failed, which are in no figure.
         turns: Mean number of the agent's messages per dialogue.
         tokens: Mean number of the agent's tokens per dialogue; None if a seed's file does not hold them.
         humans: The simulated humans who replied, "name (hash)".
@@ -83,6 +84,8 @@ class Row:
     by_seed: list[float]
     tests_by_seed: list[float] | None
     spread: float | None
+    dialogues: int
+    failed: int
     turns: float
     tokens: float | None
     humans: list[str]
@@ -134,6 +137,8 @@ class Comparison:
             self.measure: row.main.to_dict(),
             f"{self.measure}_by_seed": row.by_seed,
             f"{self.measure}_spread": row.spread,
+            "dialogues": row.dialogues,
+            "failed": row.failed,
             "turns": row.turns,
             "tokens": row.tokens,
             "difference_to": {
@@ -206,14 +211,17 @@ def compare(
 def _row(name: str, seeds: list[dict], measure: str, seed: int, files: Sequence[GradedFile]) -> Row:
     main, tests = _matrix(seeds, "main"), _matrix(seeds, "reward") if measure == "success" else None
     tokens = [task_means(values["tokens"]) for values in seeds]
+    dialogues = [trajectory for file in files for trajectory in file.trajectories]
     return Row(
         name=name,
         seeds=len(seeds),
-        main=_share(main, seed),
-        tests_passed=None if tests is None else _share(tests, seed),
+        main=_interval(main, seed),
+        tests_passed=None if tests is None else _interval(tests, seed),
         by_seed=main.mean(1).tolist(),
         tests_by_seed=None if tests is None else tests.mean(1).tolist(),
         spread=float(np.std(main.mean(1), ddof=1)) if len(seeds) > 1 else None,
+        dialogues=len(dialogues),
+        failed=sum(trajectory.ending == "failed" for trajectory in dialogues),
         turns=float(_matrix(seeds, "turns").mean()),
         tokens=float(np.mean([np.mean(list(t.values())) for t in tokens])) if all(tokens) else None,
         humans=sorted({human for file in files for human in file.humans}),
@@ -225,21 +233,16 @@ def _difference(better: str, worse: str, one: np.ndarray, other: np.ndarray, win
     over_tasks = paired_difference(_by_number(one.mean(0)), _by_number(other.mean(0)), seed=seed)
     if len(one) != len(other) or len(one) == 1 or one.shape[1] == 1:
         p = over_tasks.p
-        return Difference(better, worse, 1, over_tasks, _share(wins.mean(0, keepdims=True), seed), p, p)
-    estimate = DifferenceEstimate(**asdict(_interval(one - other, seed)), p=two_level_p(one - other))
-    return Difference(better, worse, len(one), estimate, _share(wins, seed), over_tasks.p, estimate.p)
+        return Difference(better, worse, 1, over_tasks, _interval(wins.mean(0, keepdims=True), seed), p, p)
+    estimate = DifferenceEstimate(**asdict(_interval(one - other, seed, lowest=-1.0)), p=two_level_p(one - other))
+    return Difference(better, worse, len(one), estimate, _interval(wins, seed), over_tasks.p, estimate.p)
 
 
-def _interval(values: np.ndarray, seed: int) -> Estimate:
-    """The interval of values [S, T]: over tasks if there is one seed, else over seeds and tasks."""
+def _interval(values: np.ndarray, seed: int, lowest: float = 0.0) -> Estimate:
+    """The interval of values [S, T] from `lowest` to 1: over tasks if there is one seed, else over seeds and tasks."""
     if len(values) > 1:
-        return two_level_interval(values, seed=seed)
-    return bootstrap_interval(_by_number(values[0]), seed=seed)
-
-
-def _share(values: np.ndarray, seed: int) -> Estimate:
-    """The interval of values [S, T] from 0 to 1, which has width also if all are 0 or all are 1."""
-    return with_width(_interval(values, seed))
+        return two_level_interval(values, seed=seed, lowest=lowest)
+    return bootstrap_interval(_by_number(values[0]), seed=seed, lowest=lowest)
 
 
 def _by_number(values: np.ndarray) -> dict[str, float]:

@@ -70,9 +70,10 @@ def compare_files(wanted: ComparisonSettings) -> None:
         check_paper(content)
         content |= {"differences_from_paper": differences_from_paper(content)}
     content |= {"paper": figures, "files": paths, "seed": wanted.seed}
-    markdown = as_markdown(comparison, figures)
+    text, markdown = as_text(comparison, figures), as_markdown(comparison, figures)
     if wanted.settings is not None:
         content |= {"settings": wanted.settings}
+        text += f"\nSettings: {wanted.settings}."
         markdown += f"\nSettings: {wanted.settings}.\n"
     texts = {
         wanted.output_path: json.dumps(content, indent=2, ensure_ascii=False) + "\n",
@@ -80,7 +81,7 @@ def compare_files(wanted: ComparisonSettings) -> None:
         wanted.latex_path: as_latex(comparison, figures),
     }
     write_texts({path: text for path, text in texts.items() if path is not None}, wanted.overwrite)
-    print(as_text(comparison, figures))
+    print(text)
 
 
 def _parse_chain(chain: str) -> list[str]:

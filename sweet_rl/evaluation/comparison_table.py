@@ -133,7 +133,13 @@ def _runs(comparison: Comparison, paper: Mapping[str, Mapping[str, Any]]) -> Tab
     spread = any(row.spread is not None for row in comparison.rows)
     tokens = any(row.tokens is not None for row in comparison.rows)
     heading = ["run", "seeds", *(heading for _, heading in names), *(["±"] if spread else []), "95 % interval"]
-    heading += ["turns", *(["agent tokens"] if tokens else []), *(f"paper: {text}" for _, text in shown)]
+    failed = any(row.failed for row in comparison.rows)
+    heading += [
+        *(["failed"] if failed else []),
+        "turns",
+        *(["agent tokens"] if tokens else []),
+        *(f"paper: {text}" for _, text in shown),
+    ]
     numbers = len(heading) - 1
     models = bool(shown) and any("model" in figures for figures in paper.values())
     heading += ["paper: model"] if models else []
@@ -149,7 +155,9 @@ def _runs(comparison: Comparison, paper: Mapping[str, Mapping[str, Any]]) -> Tab
         ]
         line += [f"{100 * row.main.mean:.1f}"]
         line += [("" if row.spread is None else f"{100 * row.spread:.1f}")] if spread else []
-        line += [interval_text(row.main.low, row.main.high), f"{row.turns:.2f}"]
+        line += [interval_text(row.main.low, row.main.high)]
+        line += [f"{row.failed} of {row.dialogues}"] if failed else []
+        line += [f"{row.turns:.2f}"]
         line += [("" if row.tokens is None else f"{row.tokens:.0f}")] if tokens else []
         line += _of_paper(paper.get(row.name, {}), [key for key, _ in shown], models)
         line += [_difference(comparison.against.get((row.name, baseline))) for baseline in comparison.baselines]

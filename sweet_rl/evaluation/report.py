@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from sweet_rl.evaluation.statistics import best_of_k, percent_text, share_interval
+from sweet_rl.evaluation.statistics import best_of_k, bootstrap_interval, percent_text
 from sweet_rl.runs.records import Trajectory
 
 MEASURES = {
@@ -59,7 +59,7 @@ def summarise_rewards(trajectories: Iterable[Trajectory], k: int = 1, seed: int 
         summary["encoder"] = run.encoder
     if run.turns:
         measures = run.measures()
-        summary |= {key: share_interval(values, seed=seed).to_dict() for key, values in measures.items()}
+        summary |= {key: bootstrap_interval(values, seed=seed).to_dict() for key, values in measures.items()}
         summary["turns"] = float(np.mean(run.turns))
         if k > 1:
             summary["best_of_k"] = _best_of_k(measures, k, seed)
@@ -166,5 +166,5 @@ def _best_of_k(measures: Mapping[str, Mapping[str, list[float]]], k: int, seed: 
     if enough:
         for key, by_task in measures.items():
             best = {task: best_of_k(by_task[task], k) for task in enough}
-            found[key] = share_interval(best, seed=seed).to_dict()
+            found[key] = bootstrap_interval(best, seed=seed).to_dict()
     return found

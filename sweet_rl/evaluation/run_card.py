@@ -16,7 +16,7 @@ from typing import Any, TypedDict
 import sweet_rl
 from sweet_rl.dialogues.domain import Domain
 from sweet_rl.evaluation.graded_file import read_graded
-from sweet_rl.evaluation.statistics import Estimate, share_interval, task_means
+from sweet_rl.evaluation.statistics import Estimate, bootstrap_interval, task_means
 from sweet_rl.models.base import Sampling
 from sweet_rl.runs.errors import UserError, first_line
 from sweet_rl.runs.manifest import hash_input, read_manifest
@@ -56,11 +56,13 @@ class ModelRow(_ModelRow, total=False):
 
     `score` is over the graded dialogues; in `failed_as_0` a failed dialogue counts as a reward of 0. `excluded` are
     those that cannot be graded: the reference fails, or the machine did. `tests_passed` is the mean share of tests.
-    `served_as` are other names that the server's replies had for the model.
+    `served_as` are names that the server's replies had for the model, if one is another name; `left_out` is what was
+    not sent because the server refused it.
     """
 
     tests_passed: float
     served_as: list[str]
+    left_out: list[str]
 
 
 class Tasks(TypedDict):
@@ -133,7 +135,7 @@ def make_card(
     request: Mapping[str, Any] | None,
     tasks: Sequence[Task],
     tasks_file: str,
-    served_as: Mapping[str, list[str]],
+    serving: Mapping[str, Mapping[str, list[str]]],
 ) -> RunCard:
     """Return the card of models that were evaluated together.
 
@@ -146,7 +148,7 @@ def make_card(
         request: Fields of the request body of the models.
         tasks: Tasks that were used.
         tasks_file: File or name on the hub that they come from.
-        served_as: Other names that servers' replies had for a model, by its name.
+        serving: Fields `served_as` and `left_out` of a model, if it has them, by its name.
 
     Raises:
         UserError: A file cannot be read, or none of its dialogues has a reward.
@@ -174,7 +176,7 @@ def make_card(
             "number": len(tasks),
             "content": content[:16],
         },
-        models=[_model_row(name, path, domain, others, served_as.get(name)) for name, path in graded.items()],
+        models=[_model_row(name, path, domain, others, serving.get(name, {})) for name, path in graded.items()],
     )
 
 
@@ -187,7 +189,9 @@ def sampling_facts(sampling: Sampling, max_turns: int, dialogues_per_task: int) 
     }
 
 
-def _model_row(name: str, path: Path, domain: Domain, request: dict[str, Any], served_as: list[str] | None) -> ModelRow:
+def _model_row(
+    name: str, path: Path, domain: Domain, request: dict[str, Any], serving: Mapping[str, list[str]]
+) -> ModelRow:
     graded: dict[str, list[float]] = {}
     with_failed: dict[str, list[float]] = {}
     rewards: dict[str, list[float]] = {}
@@ -210,16 +214,18 @@ def _model_row(name: str, path: Path, domain: Domain, request: dict[str, Any], s
     row: ModelRow = {
         "name": name,
         "request": request,
-        "score": _figure(share_interval(graded)),
-        "failed_as_0": _figure(share_interval(with_failed)),
+        "score": _figure(bootstrap_interval(graded)),
+        "failed_as_0": _figure(bootstrap_interval(with_failed)),
         "dialogues": dialogues,
         "failed": failed,
         "excluded": excluded,
         "turns": turns / dialogues,
         "leaks_per_dialogue": leaks / dialogues,
     }
-    if served_as:
-        row["served_as"] = served_as
+    if "served_as" in serving:
+        row["served_as"] = serving["served_as"]
+    if "left_out" in serving:
+        row["left_out"] = serving["left_out"]
     if not domain.draws_pages:
         row["tests_passed"] = fmean(task_means(rewards).values())
     return row

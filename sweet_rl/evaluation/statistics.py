@@ -3,15 +3,15 @@
 Dialogues of the same task are not independent. Every interval and test therefore averages the values of each task
 first and resamples tasks, never dialogues. Pure functions; the same seed gives the same numbers.
 
-A bootstrap of values that are all 0, or all 1, has no width, whatever their number. There the interval of a share
-(success, tests passed, similarity, wins: values from 0 to 1) is Wilson's: with n tasks up to z^2 / (n + z^2), or down
-to n / (n + z^2). It is that of the proportion of tasks with a value other than 0 (or 1), and a mean of such values is
-never further from 0 (or 1) than that proportion. n counts tasks, not dialogues and not seeds: more of either narrow
-nothing, and nothing is said about another training. Differences keep the bootstrap, without width if all are equal.
+A bootstrap of equal values has no width, whatever their number. There the interval is that of Wilson for a share that
+no task has: at most z^2 / (n + z^2) of the tasks have another value, and that may be the lowest or the highest one
+possible. Of a share (success, tests passed, similarity, wins) it reaches from 0 up to z^2 / (n + z^2), or from 1 down
+to n / (n + z^2); a difference may be anything from -1 to 1. n counts tasks, not dialogues and not seeds: more of either
+narrow nothing, and nothing is said about another training.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from math import comb
 from statistics import NormalDist
 
@@ -63,27 +63,36 @@ def task_means(values_by_task: ValuesByTask) -> dict[str, float]:
 
 
 def bootstrap_interval(
-    values_by_task: ValuesByTask, level: float = 0.95, resamples: int = RESAMPLES, seed: int = 0
+    values_by_task: ValuesByTask,
+    level: float = 0.95,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+    lowest: float = 0.0,
 ) -> Estimate:
-    """The mean over tasks and its percentile bootstrap interval, resampled over tasks.
+    """The mean over tasks and its percentile bootstrap interval, resampled over tasks; `with_width` if all are equal.
 
     Args:
         values_by_task: One value for each task, or the values of its dialogues.
         level: Confidence level of the interval.
         resamples: Number of bootstrap resamples.
         seed: Seed of the resampling.
+        lowest: Lowest possible value; the highest is 1.
 
     Raises:
-        UserError: no task has a value.
+        UserError: No task has a value, or one is not a finite number.
     """
     from scipy.stats import bootstrap  # about a second to import
 
-    means = np.array(list(task_means(values_by_task).values()), dtype=np.float64)
+    by_task = task_means(values_by_task)
+    means = np.array(list(by_task.values()), dtype=np.float64)
     if not len(means):
         raise UserError("There is no graded task to compute an interval over: was any dialogue graded?")
+    if not np.isfinite(means).all():
+        task = next(task for task, mean in by_task.items() if not np.isfinite(mean))
+        raise UserError(f"task {task} has the value {by_task[task]}, which is no number: grade its dialogues again.")
     mean = float(means.mean())
-    if len(means) == 1:
-        return Estimate(mean, mean, mean, 1)
+    if means.min() == means.max():
+        return with_width(float(means[0]), len(means), level, lowest)
     interval = bootstrap(
         (means,),
         np.mean,
@@ -96,21 +105,18 @@ def bootstrap_interval(
     return Estimate(mean, float(interval.low), float(interval.high), len(means))
 
 
-def share_interval(
-    values_by_task: ValuesByTask, level: float = 0.95, resamples: int = RESAMPLES, seed: int = 0
-) -> Estimate:
-    """As `bootstrap_interval`, for values from 0 to 1: where all are 0, or all are 1, the interval is Wilson's."""
-    return with_width(bootstrap_interval(values_by_task, level, resamples, seed), level)
+def with_width(value: float, tasks: int, level: float = 0.95, lowest: float = 0.0) -> Estimate:
+    """The estimate of tasks that all have the same value; its interval is Wilson's (see the module).
 
-
-def with_width(share: Estimate, level: float = 0.95) -> Estimate:
-    """The estimate of a share of tasks; at 0 or 1 its interval is Wilson's over the tasks."""
+    Args:
+        value: Value of every task.
+        tasks: Number of tasks.
+        level: Confidence level of the interval.
+        lowest: Lowest possible value; the highest is 1.
+    """
     squared = NormalDist().inv_cdf((1 + level) / 2) ** 2
-    if share.mean == 0:
-        return replace(share, low=0.0, high=squared / (share.tasks + squared))
-    if share.mean == 1:
-        return replace(share, low=share.tasks / (share.tasks + squared), high=1.0)
-    return share
+    others = squared / (tasks + squared)  # largest share of tasks with another value
+    return Estimate(value, value - others * (value - lowest), value + others * (1 - value), tasks)
 
 
 def paired_difference(
@@ -137,7 +143,7 @@ def paired_difference(
             "Evaluate both on the same tasks file."
         )
     differences = {task: a[task] - b[task] for task in a}
-    estimate = bootstrap_interval(differences, level, resamples, seed)
+    estimate = bootstrap_interval(differences, level, resamples, seed, lowest=-1.0)
     p = _sign_flip_p(np.array(list(differences.values())), resamples, seed)
     return DifferenceEstimate(**asdict(estimate), p=p)
 

@@ -6,30 +6,49 @@ statement about a method. Values are matrices [S, T]: one row per seed, one colu
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from sweet_rl.evaluation.statistics import RESAMPLES, Estimate
+from sweet_rl.evaluation.statistics import RESAMPLES, Estimate, with_width
+from sweet_rl.runs.errors import UserError
 
 
-def two_level_interval(values: np.ndarray, level: float = 0.95, resamples: int = RESAMPLES, seed: int = 0) -> Estimate:
+def two_level_interval(
+    values: np.ndarray, level: float = 0.95, resamples: int = RESAMPLES, seed: int = 0, lowest: float = 0.0
+) -> Estimate:
     """The mean and its percentile bootstrap interval; seeds and tasks are resampled independently.
 
     This is the bootstrap of Owen (2007, "The pigeonhole bootstrap") for crossed random effects. With S seeds it
     counts the variance between seeds only (S - 1)/S times, so that few seeds give a slightly narrow interval.
-    `level`, `resamples` and `seed` are those of `statistics.bootstrap_interval`; `values` is [S, T].
+    The arguments are those of `statistics.bootstrap_interval`, as is the interval of equal values; `values` is [S, T].
     """
-    return two_level_ratio(values, np.ones_like(values), level, resamples, seed)
+    return two_level_ratio(values, np.ones_like(values), level, resamples, seed, lowest)
 
 
 def two_level_ratio(
-    parts: np.ndarray, wholes: np.ndarray, level: float = 0.95, resamples: int = RESAMPLES, seed: int = 0
+    parts: np.ndarray,
+    wholes: np.ndarray,
+    level: float = 0.95,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+    lowest: float = 0.0,
 ) -> Estimate:
     """The ratio of two sums, for example of right pairs to pairs, and its interval as in `two_level_interval`.
 
     `parts` and `wholes` are [S, T], 0 and 0 for a seed that says nothing about a task. Resamples without any whole are
     left out.
+
+    Raises:
+        UserError: A value is not a finite number.
     """
     seeds, tasks = parts.shape
+    known = wholes != 0
+    if not np.isfinite(parts).all() or not np.isfinite(wholes).all():
+        raise UserError("a value of a seed and a task is no number: grade its dialogues again.")
+    ratios = parts[known] / wholes[known]
+    if len(ratios) and ratios.min() == ratios.max():
+        return replace(with_width(float(ratios[0]), int(known.any(0).sum()), level, lowest), tasks=tasks)
     draw = np.random.default_rng(seed)
     by_seed = draw.multinomial(seeds, np.full(seeds, 1 / seeds), resamples)
     by_task = draw.multinomial(tasks, np.full(tasks, 1 / tasks), resamples)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from sweet_rl.evaluation.graded_file import GradedFile, check_comparable, grader_of
-from sweet_rl.evaluation.statistics import Estimate, share_interval, win_share
+from sweet_rl.evaluation.statistics import Estimate, bootstrap_interval, win_share
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Trajectory
 
@@ -48,7 +48,7 @@ def win_rate(graded: GradedFile, baseline: GradedFile, seed: int, mix_humans: bo
     shared = sorted(own.keys() & other.keys())
     if not shared:
         raise UserError(f"{baseline.path}: no task has a graded dialogue in it and in {graded.path}.")
-    return share_interval({task: win_share(own[task], other[task]) for task in shared}, seed=seed)
+    return bootstrap_interval({task: win_share(own[task], other[task]) for task in shared}, seed=seed)
 
 
 def _rewards(file: GradedFile) -> dict[str, list[float]]:

@@ -204,6 +204,6 @@ def completion_of(output: ModelOutput) -> Completion:
         kind = "context" if output.stop_reason == "model_length" else "refused"
         raise ModelError(kind, f"{output.model} gave no reply: {reason}")
     usage = output.usage
-    tokens = (usage.input_tokens, usage.output_tokens) if usage else (0, 0)
+    tokens = (usage.input_tokens, usage.output_tokens) if usage else (None, None)
     reason = "length" if output.stop_reason == "max_tokens" else "stop"
     return Completion(output.completion, None, None, reason, *tokens)

@@ -252,7 +252,7 @@ def model_of(interaction: vf.Interaction, omit: Collection[str] = (), name: str 
         last = trace.calls[-1]
         text = segment.messages[-1].content or ""
         reason = "length" if last.finish_reason == "length" else "stop"
-        usage = (last.usage.prompt_tokens, last.usage.completion_tokens) if last.usage else (0, 0)
+        usage = (last.usage.prompt_tokens, last.usage.completion_tokens) if last.usage else (None, None)
         return Completion(text, None, None, reason, *usage)
 
     return CalledModel(call, name or "")

@@ -6,6 +6,7 @@ answers a list of messages.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -13,15 +14,16 @@ from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.runs.errors import ItemError, UserError
 from sweet_rl.runs.records import Message, Part
 
-CONTEXT_WORDS = (
-    "context length",
-    "context_length",
-    "max_model_len",
-    "too long",
-    "maximum context",
-    "context window",
+TOO_LONG = re.compile(
+    r"maximum context (length|size|window)|exceed\w*[^.;]{0,60}\bcontext[ _]?(length|size|window|limit)"
+    r"|longer than [^.;]{0,40}(context|model) length|context[ _]?(length|window)[ _]?exceeded"
+    r"|maximum (prompt|input) length|\b(prompts?|inputs?|messages)\b[^.;]{0,30} too long|prompt exceeds"
+    r"|input (token count|length)\b[^.;]{0,40} exceeds|`inputs`[^.;]{0,40} must (be <=|have less than)"
+    r"|reduce the length of (the|your) (input )?(messages|prompt)|max_(completion_)?tokens must be at least 1, got -"
+    r"|range of input length|too many (input |prompt )?tokens|maximum number of (input )?tokens allowed",
+    re.IGNORECASE,
 )
-"""Words by which the error message of an engine shows that a prompt is too long."""
+"""What servers and engines write if a prompt, with the room for its reply, is longer than the model's context."""
 
 
 @dataclass(frozen=True)
@@ -69,16 +71,16 @@ class Completion:
         logprobs: One log-probability per token id, under the distribution that was sampled from (under the
             model's own, if greedy); None if not known.
         finish_reason: "stop" if the model ended its reply, "length" if a token limit cut it.
-        prompt_tokens: Number of prompt tokens, for throughput and cost.
-        completion_tokens: Number of sampled tokens.
+        prompt_tokens: Number of prompt tokens, for throughput and cost; None if not known.
+        completion_tokens: Number of sampled tokens; None if not known.
     """
 
     text: str
     token_ids: list[int] | None
     logprobs: list[float] | None
     finish_reason: str
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
 
     @classmethod
     def of_ids(
@@ -93,14 +95,17 @@ class ModelError(ItemError):
 
     Attributes:
         kind: One word, counted in summaries: timeout, connection, overloaded, server, malformed; context (the prompt
-            is too long), filtered, refused, auth (the key, or a model that is not served), engine.
+            is too long), filtered, refused, auth (the key, the account's credit, or a model that is not served),
+            forbidden (403: the key or this dialogue), engine.
         retryable: Whether the same call may succeed later.
         fatal: Reason for which every other call would fail too, if the kind is auth.
+        param: Name of the field of the request that the server refuses, if it says so in a field of its own.
     """
 
-    def __init__(self, kind: str, message: str, retryable: bool = False) -> None:
-        fatal = "the server refuses the key or the model" if kind == "auth" else None
+    def __init__(self, kind: str, message: str, retryable: bool = False, param: str | None = None) -> None:
+        fatal = "the server refuses the key, the account or the model" if kind == "auth" else None
         super().__init__(kind, message, retryable, fatal)
+        self.param = param
 
 
 @runtime_checkable

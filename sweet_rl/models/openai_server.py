@@ -20,6 +20,7 @@ from typing import Any
 import openai
 
 from sweet_rl.models.base import Completion, ModelError, Sampling
+from sweet_rl.models.failures import SERVER_FAULTS, without_surrogates
 from sweet_rl.models.hostnames import HOSTED
 from sweet_rl.models.replies import completions
 from sweet_rl.models.request_body import RequestBody
@@ -37,6 +38,8 @@ OTHER_LIMIT = (
     """--request, whichever the script has: '{"max_tokens": null, "max_completion_tokens": 1024}'.)"""
 )
 MOST_NAMES, LONGEST_NAME = 5, 200  # of a model in replies
+NO_TEXT = "(no text)"
+OUTPUT_LIMIT = "max_tokens or model output limit was reached"  # OpenAI's refusal of a reply that was reasoning only
 
 
 def sampled_otherwise(draws: Sequence[tuple[int, float]]) -> str:
@@ -75,9 +78,10 @@ class _Prompt:
 class OpenAIServer:
     """One model on one or several servers (`Servers`).
 
-    A feature that a server lacks is given up from then on, with a warning: a parameter that the server refuses by name
-    (hosted reasoning models refuse temperature) is left out, `max_tokens` becomes `max_completion_tokens`, token ids as
-    the prompt become the same text, and `n` replies become n calls. Seeds are sent modulo 2**31.
+    A feature that a server lacks is given up once a call without it is answered, with a warning: a parameter that the
+    server refuses by name (hosted reasoning models refuse temperature) is left out, `max_tokens` becomes
+    `max_completion_tokens`, token ids as the prompt become the same text, and `n` replies become n calls. Seeds are
+    sent modulo 2**31.
 
     Args:
         model: The name under which the servers know it.
@@ -114,28 +118,21 @@ class OpenAIServer:
         """Ask every server for its models, and whether the log-probs that it returns are those of what it samples.
 
         A server that does not answer is named in a warning, and gets one call at a time until it answers. A server
-        that does not list the model, as a gateway with aliases, gets a call as a trial.
+        that does not list the model, as a gateway with aliases or a key that may not list, gets a call as a trial.
 
         Raises:
             UserError: No server answers, one refuses the key or the model, or its log-probs are those of another
                 distribution.
         """
         servers = self.servers.all
-        results = await asyncio.gather(*map(self.servers.models, servers), return_exceptions=True)
+        results = await asyncio.gather(*map(self._check_server, servers), return_exceptions=True)
         failures = []
         for server, result in zip(servers, results, strict=True):
-            if isinstance(result, ModelError) and result.kind != "auth":
+            if isinstance(result, ModelError):
                 failures.append(result)
                 server.record_failure(result)
-            elif isinstance(result, ModelError):
-                raise UserError(
-                    f"the server at {server.url} refuses the key, or that there is none. OPENAI_API_KEY is sent to "
-                    f"OpenAI's own API only: for others name a variable with --api_key_variable. {result}"
-                ) from result
             elif isinstance(result, BaseException):
                 raise result
-            elif result and self.model not in result:
-                await self._try(server, result)
         if len(failures) == len(servers):
             raise UserError(
                 f"no server answers at {', '.join(server.url for server in servers)} ({failures[0]}). "
@@ -161,22 +158,38 @@ class OpenAIServer:
                 "start it with --generation-config vllm."
             )
 
-    async def _try(self, server: Server, listed: Sequence[str]) -> None:
-        """Make one call to a server that lists other models only. Raises UserError if it refuses this one."""
+    async def _check_server(self, server: Server) -> None:
+        """Make a trial call to a server that does not list the model: it may have no list, or forbid or limit it.
+
+        Raises:
+            ModelError: The server does not answer.
+            UserError: It refuses the key or the model.
+        """
+        listed = await self.servers.models(server)
+        if self.model in listed:
+            return
         messages: list[Message] = [{"role": "user", "content": "Hello."}]
         prompt = _Prompt("chat", {"messages": messages})
         if self.chat is not None:
             prompt = self._prompt(self.chat.prompt(messages))
-        send = partial(self.servers.request, server)
-        text = f"{server.url} does not list {self.model!r} among its models ({', '.join(listed[:5])})"
+        names = f"{self.model!r} among its models ({', '.join(listed[:5])})" if listed else "its models"
         try:
-            await self._ask(prompt, Sampling(max_tokens=16), send)
+            await self._ask(prompt, Sampling(max_tokens=16), partial(self.servers.request, server))
         except ModelError as error:
-            if error.kind in ("auth", "refused"):
-                raise UserError(f"{text}, and refused a call to it: {error}") from error
-            logger.warning("%s, and a trial call failed: %s", text, error)
+            if error.kind in ("auth", "forbidden"):
+                raise UserError(
+                    f"{server.url} does not list {names}, and refuses a call to {self.model!r}, the key, or that there "
+                    f"is none: {error} OPENAI_API_KEY is sent to OpenAI's own API only: for others name a variable "
+                    "with --api_key_variable."
+                ) from error
+            if error.kind in SERVER_FAULTS and error.kind != "overloaded":
+                raise
+            if error.kind == "refused":
+                raise UserError(f"{server.url} does not list {names}, and refused a call: {error}") from error
+            logger.warning("%s does not list %s, and a trial call failed: %s", server.url, names, error)
         else:
-            logger.warning("%s, but answered a call to it.", text)
+            if listed:
+                logger.warning("%s does not list %s, but answered a call to it.", server.url, names)
 
     async def complete(self, messages: list[Message], sampling: Sampling) -> list[Completion]:
         if self.chat is not None:
@@ -190,9 +203,17 @@ class OpenAIServer:
         return await self._replies(self._prompt(parts, tokenizer), sampling)
 
     def summary(self) -> dict[str, Any]:
-        """Return the calls and failures of each server by its URL, and other names that replies have for the model."""
-        names = {"served_as": sorted(self._served_as)[:MOST_NAMES]} if self._served_as else {}
-        return {"servers": self.servers.summary(), **names}
+        """Return the calls and failures of each server by its URL, what servers refused, and who answered.
+
+        `left_out` is `RequestBody.changes`. `served_as` are the names that replies have for the model, if one of them
+        is another one.
+        """
+        found: dict[str, Any] = {"servers": self.servers.summary()}
+        if changes := self._body.changes():
+            found["left_out"] = changes
+        if self._served_as - {self.model}:
+            found["served_as"] = sorted(self._served_as)[:MOST_NAMES]
+        return found
 
     def waiting(self) -> str:
         """Return what calls wait for, for a progress line; "" for nothing (`Servers.waiting`)."""
@@ -213,6 +234,13 @@ class OpenAIServer:
             if own("a")["input_ids"][:1] == [own.bos_token_id]:
                 text = text.removeprefix(self.chat.bos_text)
         return _Prompt("text", {"prompt": prompt, "logprobs": 0, "return_token_ids": True}, text)
+
+    def _note_name(self, name: str) -> None:
+        """Note the name that a reply has for the model, with a warning if it is not the asked one with a date or so."""
+        if name not in self._served_as and len(self._served_as) < MOST_NAMES:
+            self._served_as.add(name)
+            if self.model.rpartition("/")[2].lower() not in name.lower():
+                logger.warning("%s: replies are by %r; is that the model that was meant?", self.model, name)
 
     async def _replies(self, prompt: _Prompt, sampling: Sampling) -> list[Completion]:
         """Return `sampling.n` replies from one call, or from n calls if the server gives one reply per call."""
@@ -243,18 +271,37 @@ class OpenAIServer:
         def read(answer: dict[str, Any]) -> list[Completion]:
             found = completions(answer, sampling.n, prompt.kind, self.chat)
             name = answer.get("model")  # hosted models have a date there
-            if isinstance(name, str) and name not in ("", self.model) and not holds_secret(name):
-                self._served_as.add(name[:LONGEST_NAME])
+            if isinstance(name, str) and name and not holds_secret(name):
+                self._note_name(without_surrogates(name)[:LONGEST_NAME])
             return found
 
+        form, last = self._body.form, None
         while True:
-            sent = self._body.build(prompt.fields, sampling, prompt.text)
+            sent = self._body.build(prompt.fields, sampling, prompt.text, form)
             try:
-                return await (send or self.servers.call)(PATHS[prompt.kind], sent, read)
+                found = await (send or self.servers.call)(PATHS[prompt.kind], sent, read)
             except ModelError as error:
+                if OUTPUT_LIMIT in str(error):
+                    return [Completion("", None, None, "length")] * sampling.n
                 if isinstance(error.__cause__, openai.NotFoundError) and prompt.kind == "text":
                     error.args = (f"{error} (A server that has no {PATHS['text']} needs the tokenizer `none`.)",)
-                if not self._body.adapt(error, sent):
+                adapted = self._body.adapted(error, sent, form)
+                shown = None if adapted or error.kind != "refused" else _without_empty_messages(prompt)
+                if adapted is None and shown is None:
                     if error.kind == "refused" and "max_tokens" in sent and re.search(r"\bmax_tokens\b", str(error)):
                         error.args = (f"{error} {OTHER_LIMIT}",)
                     raise
+                form, prompt, last = adapted or form, shown or prompt, error
+            else:
+                self._body.accept(form, last)
+                return found
+
+
+def _without_empty_messages(prompt: _Prompt) -> _Prompt | None:
+    """Return the prompt with a text in place of empty messages, which some servers refuse; None if none is empty."""
+    messages = prompt.fields.get("messages", ())
+    empty = [isinstance(message["content"], str) and not message["content"].strip() for message in messages]
+    if not any(empty):
+        return None
+    shown = [message | {"content": NO_TEXT} if none else message for message, none in zip(messages, empty, strict=True)]
+    return replace(prompt, fields=prompt.fields | {"messages": shown})

@@ -42,8 +42,8 @@ class PrefixedModel:
                 text=self.prefix + completion.text if ids is None else self.chat.decode([*begun, *ids]),
                 token_ids=None if ids is None else [*begun, *ids],
                 logprobs=None,
-                prompt_tokens=max(completion.prompt_tokens - len(begun), 0),
-                completion_tokens=completion.completion_tokens + len(begun),
+                prompt_tokens=_more(completion.prompt_tokens, -len(begun)),
+                completion_tokens=_more(completion.completion_tokens, len(begun)),
             )
             for completion in await self.model.complete_parts(prompt, sampling, tokenizer)
             for ids in [completion.token_ids]
@@ -51,3 +51,7 @@ class PrefixedModel:
 
     async def close(self) -> None:
         await self.model.close()
+
+
+def _more(count: int | None, number: int) -> int | None:
+    return None if count is None else max(count + number, 0)

@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from sweet_rl.models.base import Completion, ModelError
+from sweet_rl.models.failures import error_in_answer, without_surrogates
 from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.runs.redaction import holds_secret
+
+# Reasons for which a generation ended, in lower case. Any other is the server's own word for "stop".
+CUT = {"length", "max_tokens", "max_output_tokens", "model_length", "model_context_window_exceeded"}
+FILTERED = {
+    "content_filter", "content_filtered", "safety", "recitation", "blocklist", "prohibited_content", "spii",
+    "refusal", "sensitive", "guardrail_intervened",
+}  # fmt: skip
+BROKEN = {"error", "abort", "aborted", "cancelled", "canceled", "insufficient_system_resource", "network_error"}
+ENDED = {  # by the model, with a text or without one
+    "stop", "tool_calls", "function_call", "end_turn", "tool_use", "eos", "eos_token", "malformed_function_call",
+    "function_call_filter", *CUT,
+}  # fmt: skip
 
 
 def completions(answer: dict[str, Any], count: int, kind: str, chat: ChatFormat | None = None) -> list[Completion]:
     """Return the `count` replies in a response, in order, each with its share of the completion tokens.
 
-    One choice is accepted if more were requested: some servers give one reply per call.
+    One choice is accepted if more were requested: some servers give one reply per call. A reply without text (null, a
+    call of a tool, reasoning only) is the model's empty message.
 
     Args:
         answer: The response.
@@ -21,8 +36,11 @@ def completions(answer: dict[str, Any], count: int, kind: str, chat: ChatFormat 
         chat: The model's chat format, to decode token ids that the server reports; None ignores them.
 
     Raises:
-        ModelError: The response is malformed or holds a key, or the content filter refused the dialogue.
+        ModelError: The response is an error, is malformed, holds a key or log-probs that are no numbers; the server
+            broke the generation off; or the content filter refused the dialogue.
     """
+    if error := error_in_answer(answer):
+        raise error
     choices, usage = answer.get("choices"), answer.get("usage")
     if not isinstance(choices, list) or not all(isinstance(choice, dict) for choice in choices):
         raise _malformed("no choices in the server's reply")
@@ -31,9 +49,10 @@ def completions(answer: dict[str, Any], count: int, kind: str, chat: ChatFormat 
     usage = usage if isinstance(usage, dict) else {}
     prompt, made = (_count(usage.get(name)) for name in ("prompt_tokens", "completion_tokens"))
     found = []
-    for place, choice in enumerate(sorted(choices, key=lambda choice: _count(choice.get("index")))):
-        share = made // len(choices) + (place < made % len(choices))
-        text, reason = _text(choice, kind), choice.get("finish_reason")
+    for place, choice in enumerate(sorted(choices, key=lambda choice: _count(choice.get("index")) or 0)):
+        share = None if made is None else made // len(choices) + (place < made % len(choices))
+        reason = _reason(choice)
+        text = without_surrogates(_text(choice, kind, reason))
         ids = None if chat is None else _token_ids(choice)
         if ids is not None and chat is not None:
             if not all(0 <= token < chat.vocabulary for token in ids):
@@ -44,22 +63,40 @@ def completions(answer: dict[str, Any], count: int, kind: str, chat: ChatFormat 
                 "the server's reply holds an API key or token of this machine, which must reach no record and no other "
                 "server: see what stands before the model, for example a proxy that repeats headers"
             )
-        reason = "length" if reason == "length" else "stop"
-        found.append(Completion(text, ids, _logprobs(choice, ids), reason, prompt, share))
+        if text and not share:
+            share = None  # some servers count nothing and say 0
+        ending = "length" if reason in CUT else "stop"
+        found.append(Completion(text, ids, _logprobs(choice, ids), ending, prompt or None, share))
     return found
 
 
-def _text(choice: dict, kind: str) -> str:
+def _reason(choice: dict) -> str:
+    """Return the reason for which a generation ended, in lower case. Raises ModelError if the model did not end it."""
+    given = choice.get("finish_reason")
+    given = given.get("type") if isinstance(given, dict) else given
+    reason = str(given).lower().removeprefix("finish_reason_").partition(":")[0].strip()
+    if reason in BROKEN:
+        raise ModelError("server", f"the server broke the generation off: its finish_reason is {given!r}.", True)
+    if reason in FILTERED:
+        raise ModelError("filtered", f"the server's content filter refused this dialogue (finish_reason {given!r}).")
+    return reason
+
+
+def _text(choice: dict, kind: str, reason: str) -> str:
     message = choice.get("message") if kind == "chat" else choice
-    message = message if isinstance(message, dict) else {}
-    if choice.get("finish_reason") == "content_filter" or message.get("refusal"):
+    if not isinstance(message, dict):
+        raise _malformed("the server's reply has no message")
+    if message.get("refusal"):
         raise ModelError("filtered", "the server's content filter refused this dialogue.")
     text = message.get("content" if kind == "chat" else "text")
-    if text is None and kind == "chat" and message and choice.get("finish_reason") == "length":
-        return ""  # a reasoning model that thought until its limit
+    if isinstance(text, list) and all(isinstance(part, dict | str) for part in text):
+        parts = [{"text": part} if isinstance(part, str) else part for part in text]
+        said = [part.get("text") for part in parts if part.get("type") in (None, "text", "output_text")]
+        text = "".join(part for part in said if isinstance(part, str))
+    if text is None and reason in ENDED:
+        return ""
     if not isinstance(text, str):
         found = "null" if text is None else type(text).__name__
-        reason = choice.get("finish_reason")
         raise _malformed(f"the server's reply has no text: its content is {found}, its finish_reason {reason!r}")
     return text
 
@@ -71,16 +108,18 @@ def _token_ids(choice: dict) -> list[int] | None:
 
 
 def _logprobs(choice: dict, ids: list[int] | None) -> list[float] | None:
-    """Return the log-probs of a text completion, if there is one for each token."""
+    """Return the log-probs of a text completion, if there is one for each token. Raises ModelError for null and NaN."""
     reported = choice.get("logprobs")
     logprobs = reported.get("token_logprobs") if isinstance(reported, dict) else None
-    if not isinstance(logprobs, list) or any(type(value) not in (int, float) for value in logprobs):
+    if not isinstance(logprobs, list):
         return None
+    if not all(type(value) in (int, float) and math.isfinite(value) for value in logprobs):
+        raise _malformed("a log-prob in the server's reply is no number")
     return logprobs if logprobs and (ids is None or len(logprobs) == len(ids)) else None
 
 
-def _count(value: Any) -> int:
-    return value if type(value) is int and value > 0 else 0
+def _count(value: Any) -> int | None:
+    return value if type(value) is int and value >= 0 else None
 
 
 def _malformed(what: str) -> ModelError:

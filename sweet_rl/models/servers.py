@@ -12,6 +12,7 @@ import asyncio
 import json
 import logging
 import random
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -22,7 +23,15 @@ import aiohttp
 import openai
 
 from sweet_rl.models.base import ModelError
-from sweet_rl.models.failures import CONNECT_SECONDS, RETRIES, SERVER_FAULTS, CannotConnect, refusal, transport_error
+from sweet_rl.models.failures import (
+    CONNECT_SECONDS,
+    RETRIES,
+    SERVER_FAULTS,
+    CannotConnect,
+    refusal,
+    settled,
+    transport_error,
+)
 from sweet_rl.models.hostnames import base_url
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.redaction import note_secret
@@ -75,6 +84,19 @@ class Server:
         return found
 
 
+class _TimedClient(openai.DefaultAioHttpClient):
+    """An HTTP client whose limit of time holds for a whole request, and not only for each wait for the next bytes."""
+
+    async def send(self, request: Any, **options: Any) -> Any:
+        seconds = request.extensions["timeout"]["read"]
+        try:
+            async with asyncio.timeout(seconds):
+                return await super().send(request, **options)
+        except TimeoutError as error:
+            package = sys.modules[type(request).__module__.partition(".")[0]]  # httpx or httpx2, by openai's version
+            raise package.ReadTimeout(f"no whole answer within {seconds:g} s", request=request) from error
+
+
 class Servers:
     """The servers of one model. A call goes to the server with the fewest calls, and to another one if it fails.
 
@@ -108,7 +130,7 @@ class Servers:
         self._timeout, self._patience, self._pause = timeout, patience, pause
         limits = type(openai.DEFAULT_CONNECTION_LIMITS)(max_connections=0)  # 0: aiohttp sets no limit
         hooks: Any = {"response": [self._note_limit]}
-        self._connections = openai.DefaultAioHttpClient(limits=limits, event_hooks=hooks, follow_redirects=False)
+        self._connections = _TimedClient(limits=limits, event_hooks=hooks, follow_redirects=False)
         self.all: list[Server] = []
         for url in dict.fromkeys(map(base_url, hostnames)):
             client = openai.AsyncOpenAI(
@@ -153,7 +175,7 @@ class Servers:
                 waits = error.kind == "overloaded" or isinstance(error, CannotConnect)
                 attempts += not (waits and now - fails_since <= self._patience)
                 if attempts == ATTEMPTS:
-                    raise
+                    raise settled(error, False) from error.__cause__
             failed_on.add(server)
             if len(failed_on) == len(self.all):
                 failed_on.clear()
@@ -161,21 +183,20 @@ class Servers:
                 pause = min(2 * pause, LONGEST_PAUSE)
 
     async def models(self, server: Server) -> list[str]:
-        """Return the names of the models that the server lists; none if it has no such list.
+        """Return the names of the models that the server lists; none if it has no such list, or forbids it.
 
         Raises:
-            ModelError: The server does not answer, or refuses the key.
+            ModelError: The server does not answer at all.
         """
         try:
             options: Any = {**self._options, "timeout": LIST_SECONDS}
             request = server.client.get("/models", cast_to=object, options=options)
-            answer = await self._json_object(server, request, LIST_SECONDS)
+            answer = await self._answer(server, request, LIST_SECONDS)
         except ModelError as error:
-            status = getattr(error.__cause__, "status_code", None)
-            if status in (None, 401, 403) or (error.retryable and status != 500):
-                raise  # `transformers serve` without a cache folder of the hub answers 500
+            if error.kind in ("timeout", "connection"):
+                raise
             return []
-        listed = answer.get("data")
+        listed = answer.get("data") if isinstance(answer, dict) else answer  # Together's list is bare
         return [str(one.get("id")) for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
 
     async def request(self, server: Server, path: str, body: dict[str, Any], read: Callable[[dict], T]) -> T:
@@ -185,14 +206,19 @@ class Servers:
             async with server.places:
                 await asyncio.sleep(server.limited_until - time.monotonic())
                 post = server.client.post(path, cast_to=object, body=body, options=self._options)
-                found = read(await self._json_object(server, post, self._timeout))
-        except ModelError as error:
+                answer = await self._answer(server, post, self._timeout)
+                if not isinstance(answer, dict):
+                    text = f"the answer of {server.url} is {type(answer).__name__}, expected a JSON object."
+                    raise ModelError("malformed", text, True)
+                found = read(answer)
+        except ModelError as raised:
+            error = settled(raised, True) if server.answered else raised
             if error.kind in SERVER_FAULTS:
                 server.record_failure(error)
             else:
                 self._record_answer(server)
             server.failed[error.kind] += 1
-            raise
+            raise error from raised.__cause__
         finally:
             server.calls -= 1
         server.answered += 1
@@ -255,19 +281,15 @@ class Servers:
         """Return whether another attempt may succeed after the server refused the key or the model."""
         return server.answered > 0 or len(self.all) > 1
 
-    async def _json_object(self, server: Server, request: Any, seconds: float) -> dict[str, Any]:
-        """Return the JSON object of the response to a request of the client, which has a time limit of `seconds`."""
+    async def _answer(self, server: Server, request: Any, seconds: float) -> object:
+        """Return the JSON value of the response to a request of the client, which has a time limit of `seconds`."""
         try:
             answer: object = await request
-            if isinstance(answer, str):  # what the client returns of a response that does not call itself JSON
-                answer = json.loads(answer)
-            found = type(answer).__name__
+            # The client returns the text of a response that does not call itself JSON.
+            return json.loads(answer) if isinstance(answer, str) else answer
         except (ValueError, RecursionError) as error:
-            answer, found = None, f"no JSON ({error})"
+            raise ModelError("malformed", f"the answer of {server.url} is no JSON ({error}).", True) from error
         except openai.APIStatusError as error:
             raise refusal(error) from error
         except (openai.OpenAIError, aiohttp.ClientError, OSError) as error:
             raise transport_error(error, server.url, seconds) from error
-        if not isinstance(answer, dict):
-            raise ModelError("malformed", f"the answer of {server.url} is {found}, expected a JSON object.", True)
-        return answer

@@ -60,7 +60,7 @@ class CallSettings:
     """How calls are made, the same for all models of a run. No reply depends on these settings.
 
     Attributes:
-        timeout: Seconds within which a server must answer a request; then the request is made again.
+        timeout: Seconds within which a server must have answered a request whole; then the request is made again.
         patience: Seconds without any server that answers after which the run stops; the same command continues it.
         endpoint_concurrency: Largest number of calls that one server has in progress.
         cache: Folder in which model calls are stored and looked up.

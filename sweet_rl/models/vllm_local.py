@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from sweet_rl.models.base import CONTEXT_WORDS, Completion, ModelError, Sampling
+from sweet_rl.models.base import TOO_LONG, Completion, ModelError, Sampling
 from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.models.weights import gpu_memory, gpus_for, parameter_count
 from sweet_rl.runs.errors import UserError, first_line
@@ -133,7 +133,7 @@ class VLLMModel:
             ):
                 final = output
         except Exception as error:  # the classes of the engine's errors differ between versions
-            kind = "context" if any(words in str(error).lower() for words in CONTEXT_WORDS) else "engine"
+            kind = "context" if TOO_LONG.search(str(error)) else "engine"
             raise ModelError(kind, f"{type(error).__name__}: {error}") from error
         if final is None or len(final.outputs) != sampling.n:
             raise ModelError("malformed", f"vLLM gave no {sampling.n} replies.")

@@ -40,6 +40,12 @@ class NothingMade(UserError):
     exit_status = 1
 
 
+class TooManyFailed(UserError):
+    """A step whose output is finished, but of whose items too many failed for its figures."""
+
+    exit_status = 1
+
+
 def first_line(error: Exception) -> str:
     """The first line of an error of a library, for the message of a UserError; of odd errors with their type."""
     line = str(error).strip().partition("\n")[0]

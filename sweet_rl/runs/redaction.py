@@ -16,12 +16,15 @@ from typing import Any
 from urllib.parse import quote
 
 SHORTEST = 6  # characters of a secret; what stands for "no key" (none, EMPTY) is shorter
-_SECRET_VARIABLE = re.compile(r"((^|_|API|ACCESS)KEY|TOKEN|SECRET|PASSWORD)$")
+# Keys that libraries of this process send by themselves: to the hub and to wandb. No other variable is read: a
+# POSTGRES_PASSWORD=password would make a secret of a common word.
+SENT = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "WANDB_API_KEY")
+_A_WORD = re.compile(r"[a-z]+|[A-Z]+|[A-Z][a-z]+")
 _noted: set[str] = set()
 
 
 def note_secret(secret: str) -> None:
-    """Take this text out from now on, as the values of OPENAI_API_KEY, HF_TOKEN and the like always are."""
+    """Take a key that this process sends out of all text from now on, as those of `SENT` always are."""
     _noted.add(secret)
 
 
@@ -32,8 +35,11 @@ def redacted(text: str) -> str:
 
 
 def holds_secret(text: str) -> bool:
-    """Whether a secret is in the text; addresses with a password or a query do not count."""
-    return _without_secrets(text) != text
+    """Whether a secret is in the text that no text has by chance, as it may have the key "ollama" of a local server.
+
+    Addresses with a password or a query do not count.
+    """
+    return _without_secrets(text, _A_WORD) != text
 
 
 def redacted_values(value: Any) -> Any:
@@ -45,10 +51,10 @@ def redacted_values(value: Any) -> Any:
     return redacted(value) if isinstance(value, str) else value
 
 
-def _without_secrets(text: str) -> str:
-    of_environment = {os.environ[name].strip() for name in os.environ if _is_secret(name)}
+def _without_secrets(text: str, but: re.Pattern[str] | None = None) -> str:
+    of_environment = {os.environ.get(name, "").strip() for name in SENT}
     for secret in sorted(_noted | of_environment, key=len, reverse=True):
-        if len(secret) >= SHORTEST:
+        if len(secret) >= SHORTEST and not (but and but.fullmatch(secret)):
             for spelling in _spellings(secret):
                 text = text.replace(spelling, "***")
     return text
@@ -64,11 +70,6 @@ def _plain_address(word: str) -> str:
     if at and (":" in login or "/" not in login):
         address = host
     return scheme + separator + re.sub(r"[?#][^\s\"'<>)]*", "", address)
-
-
-@cache
-def _is_secret(variable: str) -> bool:
-    return _SECRET_VARIABLE.search(variable.upper()) is not None
 
 
 @cache

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from sweet_rl.evaluation.statistics import paired_difference, share_interval
+from sweet_rl.evaluation.statistics import bootstrap_interval, paired_difference
 from sweet_rl.runs.records import Trajectory
 
 RESAMPLES = 2000
@@ -56,8 +56,8 @@ class Tally:
         if self.rewards:
             successes = {task: [float(reward == 1) for reward in values] for task, values in self.rewards.items()}
             found["graded"] = sum(map(len, self.rewards.values()))
-            found["success"] = share_interval(successes, resamples=RESAMPLES).to_dict()
-            found["reward"] = share_interval(dict(self.rewards), resamples=RESAMPLES).to_dict()
+            found["success"] = bootstrap_interval(successes, resamples=RESAMPLES).to_dict()
+            found["reward"] = bootstrap_interval(dict(self.rewards), resamples=RESAMPLES).to_dict()
         if self._advantages:
             found["advantage_by_turn"] = _spreads("turn", self._advantages)
         if self._by_word:

@@ -64,6 +64,7 @@ class ApiServer:
         requests: (path, body) of each request.
         headers: The Authorization header of each request.
         models: Names of the models that it lists.
+        listing: What it answers in place of that list.
     """
 
     def __init__(self, answer: Callable[[dict], Reply], port: int = 0) -> None:
@@ -71,13 +72,15 @@ class ApiServer:
         self.requests: list[tuple[str, dict]] = []
         self.headers: list[str | None] = []  # Authorization of every call
         self.models = [MODEL]
+        self.listing: Reply | None = None
         self.lock = threading.Lock()
         server = self
 
         class Handler(ReplyHandler):
             def do_GET(self) -> None:
                 facts = {"object": "model", "created": 1, "owned_by": "us"}
-                self._send(Reply({"object": "list", "data": [{"id": name, **facts} for name in server.models]}))
+                listed = Reply({"object": "list", "data": [{"id": name, **facts} for name in server.models]})
+                self._send(server.listing or listed)
 
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["content-length"])))

@@ -70,7 +70,7 @@ SERVER_FAULTS = [
     answers(lambda: refusal(408, "request timeout")),
     answers(lambda: refusal(401, "the gate has forgotten your key")),
     answers(lambda: refusal(404, "no such model at the moment")),
-    answers(lambda: refusal(400, "This model's maximum context length is 7 tokens.")),
+    answers(lambda: web.json_response({"error": {"message": "Upstream overloaded", "code": 502}})),
     answers(lambda: refusal(400, "obscene", code="content_filter")),
     answers(lambda: web.json_response({"choices": []})),
     answers(lambda: web.json_response({"choices": [{"index": 0, "message": {"content": None}}]})),

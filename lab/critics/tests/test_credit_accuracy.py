@@ -59,6 +59,9 @@ def test_accuracy_over_records_is_that_of_the_question_pairs():
     assert result["smallest"] == pytest.approx(0.5)
 
 
+ALWAYS = [pytest.approx(0.20655, abs=1e-5), 1.0]  # on one task: 1 / (1 + z^2) with z = 1.96 (Wilson)
+
+
 def test_seeds_and_tasks_are_both_resampled():
     right, wrong = turns([3.0, 1.0, 2.0, 0.0])[0], turns([1.0, 3.0, 2.0, 9.0])[0]
     same = credit_accuracy([[right, wrong._replace(task="2")]] * 2)["groups"]["question over early answer"]
@@ -66,14 +69,14 @@ def test_seeds_and_tasks_are_both_resampled():
     apart = credit_accuracy([[right], [wrong]])["groups"]["question over early answer"]
     assert apart["by_seed"] == [1.0, 0.0] and apart["interval"] == [0.0, 1.0]  # one task: the two seeds differ
     alone = credit_accuracy([[right]])["groups"]["question over early answer"]
-    assert alone["interval"] == [1.0, 1.0] and alone["accuracy"] == 1.0
+    assert alone["interval"] == ALWAYS and alone["accuracy"] == 1.0
 
 
 def test_a_seed_without_pairs_of_a_decision_has_no_accuracy_there():
     asked = turns([3.0, 1.0, 2.0, 0.0])[0]
     early = asked._replace(words=["early", "useful"], scores=[1.0, 0.0])
     questions = credit_accuracy([[asked], [early]])["groups"]["useful over useless question"]
-    assert questions["by_seed"] == [1.0, None] and questions["interval"] == [1.0, 1.0]
+    assert questions["by_seed"] == [1.0, None] and questions["interval"] == ALWAYS
 
 
 def test_unranked_candidates_are_refused():
@@ -102,11 +105,11 @@ def test_an_answer_after_every_rule_was_told_is_complete_if_it_is_right():
 def test_the_summary_is_sorted_by_the_smallest_and_each_decision_has_a_table_with_a_column_for_each_turn():
     worse, better = (credit_accuracy([turns(scores)]) for scores in ([3.0, 1.0, 2.0, 9.0], [3.0, 1.0, 2.0, 0.0]))
     text = credit_markdown({"worse": worse | {"flags": "--critic_type pmi"}, "better": better})
-    assert text.count("turn 2") == 3 and "| better | 100.0 | 100.0 to 100.0 | 2 | 100.0 |" in text
+    assert text.count("turn 2") == 3 and "| better | 100.0 | 20.7 to 100.0 | 2 | 100.0 |" in text
     assert "| better |  |  | 0 |  |" in text
     table = text.splitlines()
-    assert table[2] == "| better | 100.0 (100.0 to 100.0) | 100.0 (100.0 to 100.0) |  | 100.0 | `` |"
-    assert table[3] == "| worse | 100.0 (100.0 to 100.0) | 0.0 (0.0 to 0.0) |  | 0.0 | `--critic_type pmi` |"
+    assert table[2] == "| better | 100.0 (20.7 to 100.0) | 100.0 (20.7 to 100.0) |  | 100.0 | `` |"
+    assert table[3] == "| worse | 100.0 (20.7 to 100.0) | 0.0 (0.0 to 79.3) |  | 0.0 | `--critic_type pmi` |"
 
 
 def test_an_answer_that_passes_only_some_tests_is_wrong(tmp_path):

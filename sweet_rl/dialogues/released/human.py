@@ -53,7 +53,8 @@ class ReleasedHuman:
             (completion,) = await self.model.complete(messages, sampling)
         except ModelError as error:
             status = getattr(error.__cause__, "status_code", None)
-            if status != BAD_REQUEST and not (status is None and error.kind == "context"):  # a model in this process
+            bad = status == BAD_REQUEST or (status is None and error.kind == "context")  # a model in this process
+            if error.fatal or not bad:
                 raise
             if not self._warned:
                 self._warned = True

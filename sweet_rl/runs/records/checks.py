@@ -123,7 +123,7 @@ def _words(hint: Any, several: bool = False) -> str:
     """A type in words."""
     origin, items = typing.get_origin(hint), typing.get_args(hint)
     if origin in _UNIONS:
-        return " or ".join(_words(one) for one in items)
+        return " or ".join(_words(one, several) for one in items)
     if origin is Literal:
         return f"one of {', '.join(items)}"
     if origin is list:

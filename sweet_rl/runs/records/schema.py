@@ -144,12 +144,13 @@ class Trajectory(_Record):
     Attributes:
         dialogue_history: all messages, those of the agent with their samples.
         reward: A number from 0 to 1; None until the dialogue is graded.
-        ending: answered, turn_limit, failed, or None (unknown, released files).
+        ending: answered, turn_limit (also if the dialogue outgrew the agent's context), failed, or None (unknown,
+            released files).
         failure: {kind, message, side} of a dialogue that failed.
         parts: the dialogue as the model saw it.
         tokenizer: fingerprint of the tokenizer of all token ids.
         grade: evidence for the reward (`protocols.Grade.as_dict`).
-        usage: tokens by side: {"agent": {"prompt_tokens", "completion_tokens"}, "human": ...}.
+        usage: tokens by side: {"agent": {"prompt_tokens", "completion_tokens"}, "human": ...}; null if not known.
         leaks: number of the human's replies that gave the reference solution away.
         human: {name, hash} of the simulated human (`Domain.human_identity`).
         protocol: Name of the protocol of the dialogue (`Domain.protocol`); None if it is not known.
@@ -166,7 +167,7 @@ class Trajectory(_Record):
     parts: list[Part] | None = None
     tokenizer: str | None = None
     grade: dict | None = None
-    usage: dict[str, dict[str, int]] | None = None
+    usage: dict[str, dict[str, int | None]] | None = None
     leaks: int | None = None
     human: dict[str, str] | None = None
     protocol: str | None = None

@@ -142,9 +142,10 @@ def test_a_server_that_gives_one_reply_a_call_is_called_for_each_with_its_own_se
         Reply(b"<html>not json</html>"),
         Reply({"choices": []}),
         Reply(wait=1.0),
-        chat_reply(None),
+        Reply({"error": {"message": "Upstream crashed", "code": 502}}),
+        chat_reply("Thr", reason="abort"),
     ],
-    ids=["503", "drop", "html", "no choices", "stall", "null"],
+    ids=["503", "drop", "html", "no choices", "stall", "error in 200", "abort"],
 )
 def test_passing_trouble_is_retried(trouble):
     result, requests = ask(in_turn(trouble, chat_reply("Three.")), timeout=0.3 if trouble.wait else 20)
@@ -193,6 +194,71 @@ def test_check_says_what_is_wrong_before_any_dialogue():
         asyncio.run(check(MODEL, [f"127.0.0.1:{port}"]))
 
 
+@pytest.mark.parametrize(
+    "listing",
+    [
+        Reply([{"id": "another", "object": "model"}]),
+        refusal(403, "Missing scopes: api.model.read"),
+        refusal(401, "not for you"),
+        refusal(501, "not implemented"),
+        Reply(b"<html></html>", headers={"content-type": "text/html"}),
+        Reply({"data": None}),
+    ],
+    ids=["bare", "403", "401", "501", "page", "null"],
+)
+def test_a_list_of_models_without_the_model_is_no_reason_not_to_call_it(listing):
+    with ApiServer(in_turn(chat_reply("x"))) as server:
+        server.listing = listing
+        asyncio.run(check(MODEL, [server.url]))
+        assert len(server.requests) == 1
+
+
+def test_a_bare_list_with_the_model_needs_no_call_and_a_refused_one_is_about_the_key():
+    with ApiServer(in_turn(refusal(401, "who are you?"))) as server:
+        server.listing = Reply([{"id": MODEL}])
+        asyncio.run(check(MODEL, [server.url]))
+        assert not server.requests
+        server.listing = refusal(403, "forbidden")
+        with pytest.raises(UserError, match="the key.*who are you.*--api_key_variable"):
+            asyncio.run(check(MODEL, [server.url]))
+
+
+def test_a_server_that_refuses_an_empty_message_of_the_history_gets_one_with_a_text():
+    def answer(body):
+        empty = any(not message["content"] for message in body["messages"])
+        return refusal(400, "messages.1: all messages must have non-empty content") if empty else chat_reply("Three.")
+
+    messages = [*ASKED, {"role": "assistant", "content": ""}, ASKED[0]]
+    (reply,), requests = ask(answer, messages=messages)
+    assert reply.text == "Three." and [len(body["messages"]) for _, body in requests] == [3, 3]
+    assert requests[1][1]["messages"][::2] == messages[::2]
+
+
+def test_a_model_that_only_reasoned_until_its_limit_has_said_nothing():
+    text = "Could not finish the message because max_tokens or model output limit was reached. Please try again."
+    (reply,), requests = ask(lambda _: refusal(400, text))
+    assert (reply.text, reply.finish_reason, len(requests)) == ("", "length", 1)
+
+
+def test_one_refusal_that_names_every_field_costs_the_other_calls_nothing():
+    refused = []
+    echo = "bad request: unknown 'temperature', 'top_p', 'seed', 'top_k', 'min_p', 'repetition_penalty', 'max_tokens'"
+
+    async def work(url):
+        model = OpenAIServer(MODEL, [url], **QUICK)
+        with pytest.raises(ModelError):
+            await model.complete(ASKED, Sampling(0.5))
+        refused.append(True)
+        await model.complete(ASKED, Sampling(0.5))
+        await model.close()
+        return model.summary()
+
+    with ApiServer(lambda body: chat_reply("x") if refused else refusal(400, echo)) as server:
+        summary = asyncio.run(work(server.url))
+        assert server.requests[-1][1].keys() == server.requests[0][1].keys()
+    assert "left_out" not in summary
+
+
 def test_the_names_that_replies_have_for_the_model_are_in_the_summary():
     answers = [chat_reply("a") for _ in range(4)]
     for answer, name in zip(answers, (MODEL, f"{MODEL}-2024-08-06", None, "x" * 500), strict=True):
@@ -208,4 +274,4 @@ def test_the_names_that_replies_have_for_the_model_are_in_the_summary():
 
     with ApiServer(in_turn(*answers)) as server:
         before, after = asyncio.run(work(server.url))
-    assert "served_as" not in before and after["served_as"] == [f"{MODEL}-2024-08-06", "x" * 200]
+    assert "served_as" not in before and after["served_as"] == [MODEL, f"{MODEL}-2024-08-06", "x" * 200]

@@ -79,11 +79,12 @@ def test_a_run_does_not_start_if_the_log_probs_are_not_those_of_the_draws(tiny_c
 
 def test_the_hosted_api_is_not_sent_what_it_does_not_know_and_a_setting_of_the_user_wins():
     def sent(request=None, hosted=False):
-        body = RequestBody("m", request, hosted).build({}, Sampling(), None)
+        bodies = RequestBody("m", request, hosted)
+        body = bodies.build({}, Sampling(), None, bodies.form)
         return {name: body[name] for name in PLAIN_SAMPLING if name in body}
 
     assert sent() == PLAIN_SAMPLING and sent(hosted=True) == {}
     assert sent({"top_k": 5, "min_p": None}) == {"top_k": 5, "repetition_penalty": 1.0}
     model = OpenAIServer("m", [], "key")
-    assert [server.url for server in model.servers.all] == [HOSTED] and "top_k" in model._body._left_out
+    assert [server.url for server in model.servers.all] == [HOSTED] and "top_k" in model._body._unknown
     asyncio.run(model.close())

@@ -116,6 +116,38 @@ def test_connections_that_are_refused_dropped_or_silent_are_told_apart():
     assert all(error.retryable for error in (*nowhere, *dropped, garbage, silent))
 
 
+def test_a_server_that_sends_a_byte_now_and_then_is_late_all_the_same():
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+    error = talk([head, *[b"1\r\n\n\r\n"] * 100], pause=0.1, timeout=0.4)
+    assert (error.kind, error.retryable) == ("timeout", True) and "within 0.4 s" in str(error)
+
+
+def test_a_403_after_other_answers_is_about_one_dialogue_and_the_first_one_about_the_key():
+    async def kinds(url):
+        servers, found = Servers([url], pause=0.01), []
+        for _ in range(3):
+            try:
+                found.append(await servers.call("/chat/completions", {}, lambda answer: "answered"))
+            except ModelError as error:
+                found.append(error.kind)
+        await servers.close()
+        return found
+
+    blocked = Reply(b"<html>Sorry, you have been blocked</html>", 403)
+    with ApiServer(in_turn(*[blocked] * 3, chat_reply("x"), blocked)) as server:
+        assert asyncio.run(kinds(server.url)) == ["auth", "answered", "refused"]
+
+
+def test_an_empty_account_is_not_asked_again_and_a_rate_limit_inside_a_success_is_waited_for():
+    empty = Reply({"error": {"message": "Insufficient credits", "code": 402}})
+    with ApiServer(lambda _: empty) as server, pytest.raises(ModelError, match="Insufficient credits") as caught:
+        asyncio.run(replies(OpenAIServer(MODEL, [server.url]), 1))
+    assert caught.value.fatal and len(server.requests) == 1
+    limited = Reply({"error": {"message": "free-models-per-min", "code": 429}})
+    with ApiServer(in_turn(*[limited] * 5, chat_reply("x"))) as server:
+        assert asyncio.run(replies(OpenAIServer(MODEL, [server.url], pause=0.01), 1)) == ["x"]
+
+
 def test_a_response_that_is_no_json_object_is_malformed_whatever_it_calls_itself():
     html = {"content-type": "text/html"}
     bodies = [Reply(b"<html>"), Reply(b"<html>", headers=html), Reply(b'{"choices": ['), Reply(b"[1]"), Reply(b"")]

@@ -188,7 +188,7 @@ def test_runs_are_compared_as_text_json_and_markdown(graded, tmp_path):
     flags = ["--runs", f"zero-shot={path},new={path}+{other}", "--baselines", "zero-shot",
              "--output_path", tmp_path / "r.json", "--markdown_path", tmp_path / "r.md"]  # fmt: skip
     out = script("compare_runs", *flags)
-    assert "success vs zero-shot" in out and "+0.0 (+0.0 to +0.0), p = 1.000" in out
+    assert "success vs zero-shot" in out and "+0.0 (-65.8 to +65.8), p = 1.000" in out
     result = json.loads((tmp_path / "r.json").read_text())
     assert result["runs"][1]["seeds"] == 2 and result["runs"][1]["success"]["mean"] == 0.25
     assert (tmp_path / "r.md").read_text().startswith("| run |")

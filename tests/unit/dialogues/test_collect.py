@@ -105,6 +105,7 @@ def test_the_summary_counts_endings_failures_turns_tokens_and_leaks():
         "empty_messages": 0,
         "cut_messages": 0,
         "dialogues_with_empty_or_cut_messages": 0,
+        "dialogues_too_long_for_the_agent": 0,
         "simulator_leaks": 5,
         "dialogues_with_leaks": 2,
         "tokens": {"agent_completion_tokens": 40, "human_completion_tokens": 3},

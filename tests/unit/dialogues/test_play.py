@@ -153,12 +153,21 @@ def test_a_refused_key_ends_the_run_with_a_message(tiny_agent):
         played(tiny_agent, BrokenHuman(ModelError("auth", "wrong")))
 
 
-def test_a_prompt_that_outgrows_the_context_is_the_agents_failure(tmp_path):
+def test_a_dialogue_that_outgrows_the_context_ends_with_a_turn_in_which_the_agent_says_nothing(tmp_path):
     path = save_tiny_chat_model(tmp_path, initializer_range=0.2, max_position_embeddings=80)
     trajectories = played(path, ModestHuman())
-    assert {t.ending for t in trajectories.values()} == {"failed"}
-    assert {(t.failure["side"], t.failure["kind"]) for t in trajectories.values()} == {("agent", "context")}
-    assert all(t.parts for t in trajectories.values())
+    assert {t.ending for t in trajectories.values()} == {"turn_limit"} and not any(
+        t.failure for t in trajectories.values()
+    )
+    for trajectory in trajectories.values():
+        last = trajectory.dialogue_history[-1]
+        assert (last["role"], last["content"], last["finish_reason"]) == ("assistant", "", "context")
+        assert sum(part["train"] for part in trajectory.parts) == trajectory.turns - 1
+
+
+def test_a_human_whose_context_is_too_short_is_no_fault_of_the_agent():
+    trajectory = dialogue_of(human=BrokenHuman(ModelError("context", "too long")), task=TASKS[3])
+    assert (trajectory.ending, trajectory.failure["side"]) == ("failed", "human")
 
 
 def test_who_chooses_gets_the_prompt_and_the_tokenizer_of_the_candidates(tiny_agent):
@@ -239,6 +248,17 @@ def test_tokens_and_leaks_are_counted_by_side_and_reported():
     assert reported == [("agent", 3), ("human", 2), ("agent", 3), ("human", 2), ("agent", 3)]
 
 
+def test_tokens_that_one_reply_did_not_count_are_not_known_for_the_dialogue():
+    class Human(SeedHuman):
+        async def reply(self, task, dialogue, seed):
+            counted = len(dialogue) > 2
+            return HumanReply("h", prompt_tokens=4 if counted else None, completion_tokens=2)
+
+    usage = dialogue_of(human=Human()).usage
+    assert usage["human"] == {"prompt_tokens": None, "completion_tokens": 4}
+    assert Trajectory.from_dict(dialogue_of(human=Human()).to_dict()).usage == usage
+
+
 def test_the_candidate_that_is_chosen_is_played_and_the_tokens_of_all_are_counted():
     seen = []
 
@@ -265,7 +285,7 @@ def test_a_failing_critic_fails_the_dialogue_on_its_own_side():
 
 
 def test_a_failure_in_a_users_file_names_its_last_line_and_no_secret(tmp_path, monkeypatch):
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-of-mine")
+    monkeypatch.setenv("HF_TOKEN", "sk-secret-of-mine")
     path = tmp_path / "travel.py"
     path.write_text("class Human:\n    async def reply(self, task, dialogue, seed):\n        return int(task.id)\n")
     human = load_from_file(path, "Human", "--task_type")()

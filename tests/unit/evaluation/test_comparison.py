@@ -325,7 +325,9 @@ def test_success_on_no_task_or_on_every_task_has_an_interval_with_width():
     assert (every.main.low, every.main.high) == (pytest.approx(0.7575, abs=1e-4), 1.0)
     assert every.tests_passed == every.main and comparison.against["all", "none"].wins == every.main
     assert "0.0 to 24.2" in as_text(comparison) and "Wilson's over tasks at 0 and 100 %" in as_text(comparison)
-    assert 0 < half.main.low < half.main.high < 1 and "Wilson" not in note(dataclasses.replace(comparison, rows=[half]))
+    assert 0 < half.main.low < half.main.high < 1
+    assert comparison.against["all", "none"].difference.low == pytest.approx(1 - 2 * 0.2425, abs=1e-4)
+    assert "Wilson" not in note(dataclasses.replace(comparison, rows=[half]))
 
 
 def test_a_table_of_a_handful_of_tasks_says_that_it_shows_nothing_about_the_methods():

@@ -29,7 +29,7 @@ def made(folder: Path, trajectories: list[Trajectory], domain: Domain = CODE, re
     return make_card(
         domain, {"m": graded}, {"name": "h", "hash": "0" * 16, "model": "h"},
         {"agent_prompt": "be nice", "human_prompt": ""}, sampling_facts(Sampling(), 10, 1), request, TASKS,
-        str(tasks), {"m": ["m-2024"]},
+        str(tasks), {"m": {"served_as": ["m-2024"]}},
     )  # fmt: skip
 
 

@@ -11,7 +11,6 @@ from sweet_rl.evaluation.statistics import (
     check_k,
     holm,
     paired_difference,
-    share_interval,
     win_share,
     with_width,
 )
@@ -70,30 +69,47 @@ def test_k_that_does_not_divide_names_the_task(k):
 def test_a_share_of_0_or_100_percent_has_the_interval_of_wilson():
     # z = 1.96, z^2 = 3.8415: up to 3.8415 / 13.8415 of 10 tasks, 3.8415 / 103.8415 of 100, 3.8415 / 4.8415 of one
     for tasks, far in ((1, 0.79346), (10, 0.27753), (100, 0.03699)):
-        none = share_interval({str(i): 0.0 for i in range(tasks)})
+        none = bootstrap_interval({str(i): 0.0 for i in range(tasks)})
         assert (none.mean, none.low, none.high, none.tasks) == (0.0, 0.0, pytest.approx(far, abs=1e-5), tasks)
-        every = share_interval({str(i): 1.0 for i in range(tasks)})
+        every = bootstrap_interval({str(i): 1.0 for i in range(tasks)})
         assert (every.mean, every.low, every.high) == (1.0, pytest.approx(1 - far, abs=1e-5), 1.0)
     # at level 0.9 z is 1.6449
-    assert share_interval({str(i): 0.0 for i in range(10)}, level=0.9).high == pytest.approx(2.7055 / 12.7055, abs=1e-5)
+    assert bootstrap_interval({str(i): 0.0 for i in range(10)}, level=0.9).high == pytest.approx(
+        2.7055 / 12.7055, abs=1e-5
+    )
 
 
 def test_the_interval_of_wilson_counts_tasks_and_not_their_dialogues():
     many, one = {str(i): [0.0] * 50 for i in range(10)}, {str(i): 0.0 for i in range(10)}
-    assert share_interval(many) == share_interval(one)
+    assert bootstrap_interval(many) == bootstrap_interval(one)
 
 
-def test_every_other_share_keeps_its_bootstrap():
-    values = {str(i): float(i == 0) for i in range(50)}
-    assert share_interval(values, seed=3) == bootstrap_interval(values, seed=3)
-    half = Estimate(0.5, 0.5, 0.5, 4)  # as of wins that are all ties
-    assert with_width(half) == half
+def test_equal_values_between_0_and_1_have_a_width_on_both_sides():
+    # 4 tasks: at most 3.8415 / 7.8415 = 0.4899 of them have another value, which is 0 or 1
+    half = bootstrap_interval({str(i): 0.5 for i in range(4)})
+    assert (half.low, half.high) == (pytest.approx(0.5 - 0.24495, abs=1e-5), pytest.approx(0.5 + 0.24495, abs=1e-5))
+    assert with_width(0.5, 4) == half
+
+
+def test_equal_differences_have_a_width_within_minus_1_and_1():
+    ones, nones = ({str(i): float(value) for i in range(10)} for value in (1, 0))
+    none, every = paired_difference(ones, ones), paired_difference(ones, nones)
+    assert (none.low, none.high) == (pytest.approx(-0.27753, abs=1e-5), pytest.approx(0.27753, abs=1e-5))
+    assert (every.low, every.high) == (pytest.approx(1 - 2 * 0.27753, abs=1e-5), 1.0)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_value_that_is_no_number_is_refused_with_its_task(value):
+    with pytest.raises(UserError, match="task b has the value"):
+        bootstrap_interval({"a": 1.0, "b": [0.0, value]})
+    with pytest.raises(UserError, match="task b"):
+        paired_difference({"a": 1.0, "b": value}, {"a": 1.0, "b": 0.0})
 
 
 def test_paired_difference_by_hand():
     # differences 1, 1, 1: of 8 sign patterns two reach |mean| 1
     estimate = paired_difference({"a": 1.0, "b": 1.0, "c": [1.0, 1.0]}, {"a": 0.0, "b": 0.0, "c": 0.0})
-    assert (estimate.mean, estimate.low, estimate.high, estimate.p) == (1.0, 1.0, 1.0, 0.25)
+    assert (estimate.mean, estimate.high, estimate.p) == (1.0, 1.0, 0.25)
 
 
 def test_paired_difference_ignores_ties_in_its_test():
@@ -138,12 +154,14 @@ def test_tasks_are_resampled_not_their_dialogues():
     assert bootstrap_interval(many) == bootstrap_interval(one)
     assert (bootstrap_interval(many).low, bootstrap_interval(many).high) == (0.0, 1.0)
     halves = {"a": [1.0, 0.0], "b": [0.0, 1.0], "c": [0.5]}  # all tasks have the mean 0.5
-    assert (bootstrap_interval(halves).low, bootstrap_interval(halves).high) == (0.5, 0.5)
+    assert bootstrap_interval(halves) == bootstrap_interval(dict.fromkeys("abc", 0.5))
 
 
-def test_a_single_task_has_an_interval_without_width_and_p_one():
+def test_a_single_task_says_next_to_nothing():
     estimate = paired_difference({"a": [1.0, 0.5]}, {"a": 0.25})
-    assert (estimate.mean, estimate.low, estimate.high, estimate.tasks, estimate.p) == (0.5, 0.5, 0.5, 1, 1.0)
+    assert (estimate.mean, estimate.tasks, estimate.p) == (0.5, 1, 1.0)
+    # 3.8415 / 4.8415 = 0.79346 of 1.5 down to -1, and of 0.5 up to 1
+    assert (estimate.low, estimate.high) == (pytest.approx(0.5 - 1.19018, abs=1e-5), pytest.approx(0.89673, abs=1e-5))
 
 
 def test_no_p_value_is_0_however_clear_the_difference():

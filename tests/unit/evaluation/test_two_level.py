@@ -5,6 +5,7 @@ import pytest
 from scipy import stats
 
 from sweet_rl.evaluation.two_level import two_level_interval, two_level_p, two_level_ratio
+from sweet_rl.runs.errors import UserError
 
 
 def simulated(draw, seeds=5, tasks=60, between_seeds=0.05, between_tasks=0.2, noise=0.3, mean=0.0):
@@ -34,6 +35,15 @@ def test_seeds_that_differ_widen_the_interval_and_equal_seeds_do_not():
     # the variance of the mean of five seeds, as the bootstrap has it: 0.02 / 5
     assert (apart.high - apart.low) / 2 == pytest.approx(np.hypot(half, 1.96 * np.sqrt(0.02 / 5)), rel=0.1)
     assert apart.mean == pytest.approx(same.mean)
+
+
+def test_equal_values_of_all_seeds_have_wilsons_interval_over_the_tasks():
+    found = two_level_interval(np.zeros((5, 10)))
+    assert (found.low, found.high, found.tasks) == (0.0, pytest.approx(0.27753, abs=1e-5), 10)
+    found = two_level_interval(np.zeros((5, 10)), lowest=-1.0)
+    assert (found.low, found.high) == (pytest.approx(-0.27753, abs=1e-5), pytest.approx(0.27753, abs=1e-5))
+    with pytest.raises(UserError, match="no number"):
+        two_level_interval(np.array([[0.0, np.nan]]))
 
 
 def test_the_same_seed_gives_the_same_interval():
@@ -125,4 +135,5 @@ def test_equal_wholes_are_a_mean_and_resamples_without_a_whole_are_left_out():
     values = simulated(np.random.default_rng(1))
     assert two_level_ratio(2 * values, np.full(values.shape, 2.0)) == pytest.approx(two_level_interval(values))
     found = two_level_ratio(np.array([[2.0, 0.0, 0.0]]), np.array([[4.0, 0.0, 0.0]]))
-    assert (found.mean, found.low, found.high) == (0.5, 0.5, 0.5)
+    # one task: 0.79346 of the way to 0 and to 1 (Wilson)
+    assert (found.mean, found.low, found.high) == pytest.approx((0.5, 0.10327, 0.89673), abs=1e-5)

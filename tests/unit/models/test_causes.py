@@ -28,7 +28,7 @@ def test_a_time_out_names_the_limit_that_ended_the_call(cause, limit, named):
     assert f"within {named:g} s" in str(transport_error(error, "http://a", limit))
 
 
-@pytest.mark.parametrize(("content", "found"), [(None, "null"), (7, "int"), ([], "list")])
+@pytest.mark.parametrize(("content", "found"), [({"text": "x"}, "dict"), (7, "int"), ([7], "list")])
 def test_a_reply_without_text_is_an_answer(content, found):
     answer = {"choices": [{"message": {"content": content}, "finish_reason": "tool_calls"}]}
     with pytest.raises(ModelError, match=f"{found}.*'tool_calls'") as error:

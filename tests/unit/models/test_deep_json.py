@@ -16,6 +16,6 @@ def test_json_that_is_nested_too_deeply_is_malformed(as_json):
         return '{"data": ' + "[" * 200_000
 
     servers = Servers(["127.0.0.1:9"])
-    with pytest.raises(ModelError, match="expected a JSON object") as error:
-        asyncio.run(servers._json_object(servers.all[0], answer(), 1.0))
+    with pytest.raises(ModelError, match="is no JSON") as error:
+        asyncio.run(servers._answer(servers.all[0], answer(), 1.0))
     assert error.value.kind == "malformed" and error.value.retryable

@@ -37,7 +37,7 @@ SPELLINGS = {
 @pytest.mark.parametrize("key", KEYS)
 @pytest.mark.parametrize("spell", SPELLINGS.values(), ids=SPELLINGS)
 def test_a_key_is_found_as_json_python_addresses_and_html_spell_it(monkeypatch, key, spell):
-    monkeypatch.setenv("SOME_API_KEY", key)
+    monkeypatch.setenv("HF_TOKEN", key)
 
     left = redacted(f"before {spell(key)} after")
     assert left.startswith("before ") and left.endswith(" after") and "***" in left
@@ -53,6 +53,17 @@ def test_a_reply_with_the_key_of_a_named_variable_is_malformed_and_the_error_is_
     with pytest.raises(ModelError, match="holds an API key") as error:
         completions({"choices": [{"message": {"content": "fine"}, "text": "fine"}, choice]}, 2, kind)
     assert error.value.kind == "malformed" and "mine" not in str(error.value)
+
+
+def test_only_keys_that_this_process_sends_are_secrets(monkeypatch):
+    monkeypatch.setenv("POSTGRES_PASSWORD", "password")
+    monkeypatch.setenv("OPENAI_API_KEY", "function")
+    monkeypatch.setenv("LOCAL_KEY", "ollama")
+    ModelSettings(hostname="localhost:8000")  # gets no key
+    ModelSettings(hostname="localhost:8000", api_key_variable="LOCAL_KEY")
+    text = "Should a password make the function of ollama fail?"
+    (reply,) = completions({"choices": [{"message": {"content": text}}]}, 1, "chat")
+    assert reply.text == text and "password" in redacted(text) and "function" in redacted(text)
 
 
 def test_an_address_with_a_query_in_a_reply_stays_as_it_is():
@@ -85,7 +96,7 @@ def test_an_address_loses_user_password_and_query_and_other_texts_stay(text, lef
 
 
 def test_errors_and_commands_and_manifests_hold_no_key(monkeypatch, tmp_path):
-    monkeypatch.setenv("OPENAI_API_KEY", KEYS[1])
+    monkeypatch.setenv("HF_TOKEN", KEYS[1])
     assert str(UserError(f"bad {KEYS[1]}")) == "bad ***" == str(ItemError("kind", f"bad {KEYS[1]}"))
     note_command_line("x.py", ["--agent_request", json.dumps({"user": KEYS[1]}), "--hostname", "http://me:pass@h"])
     try:
@@ -101,7 +112,7 @@ def test_errors_and_commands_and_manifests_hold_no_key(monkeypatch, tmp_path):
 
 
 def test_log_records_and_tracebacks_hold_no_key(monkeypatch, caplog):
-    monkeypatch.setenv("OPENAI_API_KEY", KEYS[0])
+    monkeypatch.setenv("HF_TOKEN", KEYS[0])
     before = logging.getLogRecordFactory()
     monkeypatch.setattr(sys, "excepthook", None)
     try:
@@ -117,12 +128,12 @@ def test_log_records_and_tracebacks_hold_no_key(monkeypatch, caplog):
 
 @pytest.mark.parametrize("where", ["raise", "threading.Thread(target=lambda: fail()).start"])
 def test_an_unexpected_error_of_a_script_is_printed_without_the_key(where, monkeypatch):
-    monkeypatch.setenv("OPENAI_API_KEY", KEYS[0])
+    monkeypatch.setenv("HF_TOKEN", KEYS[0])
     code = f"""import os, threading
 from sweet_rl.runs.cli.process import redact_output
 redact_output()
 def fail():
-    raise ValueError("with " + os.environ["OPENAI_API_KEY"]) from KeyError(os.environ["OPENAI_API_KEY"])
+    raise ValueError("with " + os.environ["HF_TOKEN"]) from KeyError(os.environ["HF_TOKEN"])
 {"fail()" if where == "raise" else where + "()"}
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from sweet_rl.evaluation.statistics import share_interval
+from sweet_rl.evaluation.statistics import bootstrap_interval
 from sweet_rl.method.critic_types import ChosenCritic, CriticFlags
 from sweet_rl.method.ranking import ranked
 from sweet_rl.method.turn_pairs import turn_pairs
@@ -57,7 +57,7 @@ def test_the_summary_has_success_over_tasks_with_its_interval(files):
     for t in graded():
         if t.reward is not None and t.ending != "failed":
             successes.setdefault(t.task.id, []).append(float(t.reward == 1))
-    expected = share_interval(successes, resamples=2000).to_dict()
+    expected = bootstrap_interval(successes, resamples=2000).to_dict()
     assert collection.summary()["success"] == expected
     assert len(rows) == 12 and rows[0]["turns"] == collection.view(0)["messages"][-1]["turn"] + 1
 

@@ -82,7 +82,9 @@ def test_a_bad_request_has_no_response_and_is_said_once(kind, status, caplog):
     assert len(caplog.records) == 1
 
 
-@pytest.mark.parametrize(("kind", "status"), [("server", 500), ("filtered", None), ("refused", 422), ("auth", 401)])
+@pytest.mark.parametrize(
+    ("kind", "status"), [("server", 500), ("filtered", None), ("refused", 422), ("auth", 401), ("auth", 400)]
+)
 def test_any_other_error_fails_the_dialogue(kind, status):
     with pytest.raises(ModelError):
         reply(Model(refused(kind, status)))
