@@ -5,6 +5,7 @@ They are made between steps 4 and 5; the ranking reads them if it is given `--pl
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -47,7 +48,7 @@ def grade_candidates(
     def grade(run: Run) -> dict[str, Any]:
         missing = [record for record in records if record.id not in run.done]
         failures = []
-        with domain.grader(grading) as grader, progress_bar(total=len(records), initial=len(run.done)) as bar:
+        with domain.make_grader(grading) as grader, progress_bar(total=len(records), initial=len(run.done)) as bar:
             print(grader.describe())
             for record, failure in rewarded(missing, domain, grader):
                 if failure is None:
@@ -97,9 +98,10 @@ def rewarded(
 
 def answer_of(domain: Domain, task: Task, text: str) -> str | None:
     """The answer in a message of the agent that ends a dialogue; None if the message does not end one."""
-    environment = domain.begin(domain.agent_template(), max_turns=2)(task)
-    environment.step(Completion(text, None, None, "stop"))
-    return environment.answer if environment.ending == "answered" else None
+    with domain.errors_named():
+        environment = domain.begin(domain.agent_template(), max_turns=2)(copy.deepcopy(task))
+        environment.step(Completion(text, None, None, "stop"))
+        return environment.answer if environment.ending == "answered" else None
 
 
 def _task(record: TurnCandidates, where: str) -> Task:

@@ -6,8 +6,7 @@ import asyncio
 import contextlib
 import copy
 import inspect
-import math
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, is_dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,7 +16,7 @@ import numpy as np
 from sweet_rl.models.base import ModelError
 from sweet_rl.runs.errors import ItemError, UserError
 from sweet_rl.runs.records import TurnCandidates
-from sweet_rl.runs.user_file import error_in
+from sweet_rl.runs.user_file import error_in, finite_number, shown
 
 
 class Critic(Protocol):
@@ -106,10 +105,22 @@ class CheckedCritic:
         self.turns_per_call: int = getattr(critic, "turns_per_call", 64)
         self.calls_at_once: int = getattr(critic, "calls_at_once", 1)
         self.chat = getattr(critic, "chat", None)
+        for setting in ("turns_per_call", "calls_at_once"):
+            if not isinstance(getattr(self, setting), int) or getattr(self, setting) < 1:
+                raise UserError(
+                    f"--critic_type {name}: {setting} is {shown(getattr(self, setting))}; it must be a whole number "
+                    "above 0."
+                )
 
     async def scores(self, records: Sequence[TurnCandidates]) -> list[list[float]]:
         """Return the critic's scores. Raises UserError unless there is one finite number per candidate."""
-        return self._checked(records, await self._called(self.critic.scores, self._handed(records)))
+        handed = self._handed(records)
+        found = await self._called(self.critic.scores, handed)
+        if _texts(handed) != _texts(records):  # its scores might be in another order
+            raise UserError(
+                f"--critic_type {self.name}: scores(records) changed the records or their order; sort a copy."
+            )
+        return self._checked(records, found)
 
     async def token_credit(self, records: Sequence[TurnCandidates]) -> list[list[TokenCredit]] | None:
         """Return what the scores are made of; None if the critic does not offer it."""
@@ -152,15 +163,20 @@ class CheckedCritic:
             raise UserError(f"{where} gave {_counted(found)} for {len(records)} records; expected a list for each.")
         for record, own in zip(records, found, strict=True):
             count = len(record.additional_outputs)
-            if not hasattr(own, "__len__") or isinstance(own, str) or len(own) != count:
+            if not hasattr(own, "__len__") or isinstance(own, str | Mapping | Set) or len(own) != count:
                 raise UserError(f"{where} gave {_counted(own)} for the {count} candidates of {record.id!r}.")
             for number, score in enumerate(own):
-                if not hasattr(type(score), "__float__") or not math.isfinite(score):
+                if finite_number(score) is None:
                     raise UserError(
-                        f"{where} gave {score!r} for candidate {number} of {record.id!r}; expected a finite number."
+                        f"{where} gave {shown(score)} for candidate {number} of {record.id!r}; expected a finite "
+                        "number."
                     )
         return [[float(score) for score in own] for own in found]
 
 
+def _texts(records: Sequence[TurnCandidates]) -> list[tuple[str, list[str]]]:
+    return [(record.id, record.additional_outputs) for record in records]
+
+
 def _counted(found: Any) -> str:
-    return f"{len(found)} values" if hasattr(found, "__len__") and not isinstance(found, str) else repr(found)
+    return f"{len(found)} values" if hasattr(found, "__len__") and not isinstance(found, str) else shown(found)

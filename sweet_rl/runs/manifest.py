@@ -20,6 +20,7 @@ from sweet_rl.runs.names import local_path
 from sweet_rl.runs.records.checks import accepts
 from sweet_rl.runs.redaction import redacted_values
 from sweet_rl.runs.texts import replace_text
+from sweet_rl.runs.user_file import hash_user_file
 
 DIRECTORY_MANIFEST = "manifest.json"
 _PACKAGES = ("torch", "transformers", "tokenizers", "datasets", "openai", "accelerate", "vllm", "deepspeed", "numpy")
@@ -201,10 +202,13 @@ def replace_source(output: Path, source: Path) -> None:
 def hash_input(path: str | Path) -> str:
     """The SHA-256 of a file, or of the files of a model directory without its manifest and sub-folders.
 
+    That of a Python file covers the files beside it that it imports (`hash_user_file`).
     Of files above 64 MB in a directory only the size and the first and last MB are hashed: hashing a large model would
     take minutes. Raises UserError if there is nothing at the path.
     """
     path, digest = local_path(path), hashlib.sha256()
+    if path.suffix == ".py" and path.is_file():
+        return hash_user_file(path)
     if path.is_file():
         with open(path, "rb") as file:
             while chunk := file.read(_END):

@@ -206,16 +206,29 @@ def test_what_a_file_raises_is_named_with_its_line(tmp_path, begins, error):
         rank_file(ChosenCritic(str(path)), candidates(tmp_path), str(tmp_path / "out.jsonl"))
 
 
-def test_a_file_cannot_change_the_records_that_it_scores(tmp_path):
+def rank_after(tmp_path, changes: str) -> tuple[list, list]:
+    """The candidates and those that a critic has ranked that changes its records first."""
     path = tmp_path / "changes.py"
-    changes = "for record in records: record.additional_outputs.sort(); record.task = None"
     path.write_text(
         SHORT.replace("    def scores(self, records):", f"    def scores(self, records):\n        {changes}")
     )
     source, out = candidates(tmp_path), tmp_path / "ranked.jsonl"
     rank_file(ChosenCritic(str(path)), source, str(out))
-    texts = [record.additional_outputs for record in read_records(out, TurnCandidates)]
-    assert texts == [record.additional_outputs for record in read_records(source, TurnCandidates)]
+    return read_records(source, TurnCandidates), read_records(out, TurnCandidates)
+
+
+def test_a_file_cannot_change_the_records_that_it_scores(tmp_path):
+    before, after = rank_after(tmp_path, "for record in records: record.task = None; record.extra['x'] = 1")
+    assert [(one.task, one.extra) for one in after] == [(one.task, one.extra) for one in before]
+
+
+@pytest.mark.parametrize(
+    "sorts", ["for record in records: record.additional_outputs.sort()", "records.sort(key=lambda one: -int(one.id))",
+              "records.reverse()"]
+)  # fmt: skip
+def test_scores_of_records_that_the_critic_has_sorted_are_refused(tmp_path, sorts):
+    with pytest.raises(UserError, match="changed the records or their order; sort a copy"):
+        rank_after(tmp_path, sorts)
 
 
 def test_a_coroutine_that_scores_and_closes_is_awaited(tmp_path):
