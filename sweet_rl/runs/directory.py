@@ -11,6 +11,7 @@ from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.manifest import DIRECTORY_MANIFEST, Manifest, check_unchanged, read_manifest
 from sweet_rl.runs.output import Output, give_up, missing_folders, open_locked
 from sweet_rl.runs.paths import check_paths
+from sweet_rl.runs.texts import make_durable
 
 
 class DirectoryRun(Output):
@@ -27,6 +28,10 @@ class DirectoryRun(Output):
     @property
     def empty(self) -> bool:
         return all(entry.is_dir() or entry == self.manifest.path for entry in self.path.rglob("*"))
+
+    def finish(self, summary: dict | None = None) -> None:
+        make_durable(self.path)
+        super().finish(summary)
 
     def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
         if kind is not None and self._made:
