@@ -17,6 +17,7 @@ import sweet_rl
 from sweet_rl.runs.cli.process import command_line
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.names import local_path
+from sweet_rl.runs.read_files import forget, hash_as_read
 from sweet_rl.runs.records.checks import accepts
 from sweet_rl.runs.redaction import redacted_values
 from sweet_rl.runs.texts import replace_text
@@ -194,6 +195,7 @@ def replace_source(output: Path, source: Path) -> None:
     if manifest is not None:
         _write(manifest_of(source), manifest | {"sha256": None})
     os.replace(output, os.path.realpath(source))
+    forget(source)
     manifest_of(output).unlink()
     if manifest is not None:
         _write(manifest_of(source), manifest | {"sha256": digest})
@@ -228,7 +230,8 @@ def hash_input(path: str | Path) -> str:
 
 
 def _checked_hash(name: str | Path) -> str:
-    digest = hash_input(name)
+    path = local_path(name)
+    digest = hash_as_read(path) if path.is_file() and path.suffix != ".py" else hash_input(name)
     check_finished(name, digest)
     return digest
 

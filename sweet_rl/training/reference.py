@@ -106,7 +106,7 @@ def _holds(path: Path, count: int) -> bool:
 
 
 def _digest(values: np.ndarray) -> bytes:
-    return hashlib.sha256(np.ascontiguousarray(values)).digest()
+    return hashlib.sha256(values.tobytes()).digest()
 
 
 def frozen_logps(
