@@ -52,12 +52,13 @@ class Manifest:
 
     def __init__(self, path: Path, settings: dict, inputs: Sequence[str | Path | None]):
         self.path = path
+        self.inputs = {str(name): _checked_hash(name) for name in inputs if name is not None}
         self.content: dict[str, Any] = {
             "status": "running",
             "command": command_line(),
             "settings": _as_json(settings),
             "seed": settings.get("seed"),
-            "inputs": {str(name): _checked_hash(name) for name in inputs if name is not None},
+            "inputs": self.inputs,
             "versions": dict(_versions()),
             "started": _now(),
         }
@@ -92,6 +93,12 @@ class Manifest:
 
     def write(self) -> None:
         _write(self.path, self.content)
+
+    def check_models(self) -> None:
+        """Check after the models were loaded that they are those of the manifest. Raises UserError."""
+        for name, digest in self.inputs.items():
+            if os.path.isdir(name) and hash_input(name) != digest:
+                raise UserError(f"{name} was changed or replaced while it was loaded. Give the same command again.")
 
     def reopen(self) -> None:
         """Mark a finished run as running again."""

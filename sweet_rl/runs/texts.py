@@ -24,7 +24,7 @@ def write_texts(texts: Mapping[str | Path, str], overwrite: bool = False) -> Non
     check_paths(by_path)
     for path, text in by_path.items():
         check_writable(path)
-        if not overwrite and path.exists() and path.read_bytes() != text.encode("utf-8"):
+        if not overwrite and path.exists() and path.read_bytes() != text.encode("utf-8", "backslashreplace"):
             raise UserError(f"{path} exists and holds something else. Choose another path, or give --overwrite.")
     for path, text in by_path.items():
         path.parent.mkdir(parents=True, exist_ok=True)
