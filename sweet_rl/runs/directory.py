@@ -45,9 +45,16 @@ def directory_manifest(
 ) -> DirectoryRun:
     """Open a model directory as `open_run` opens a file. Of several processes only rank 0 opens it.
 
-    `overwrite` empties a directory only if it holds a manifest: a mistyped path must not cost a home directory.
+    `overwrite` empties a directory only if it holds a manifest: a mistyped path must not cost a home directory. A path
+    that is not UTF-8 is refused.
     """
     path = Path(path)
+    try:
+        str(path.absolute()).encode()
+    except UnicodeEncodeError as error:
+        raise UserError(
+            f"{path.absolute()} is no path in UTF-8, which the libraries that write models need: choose another."
+        ) from error
     check_paths([path], inputs)
     manifest = Manifest(path / DIRECTORY_MANIFEST, settings, inputs)
     folders, lock = missing_folders(path), -1

@@ -227,7 +227,7 @@ def hash_input(path: str | Path) -> str:
         raise UserError(f"{path} does not exist. An input of this run was expected there: check the path.")
     for entry in sorted(p for p in path.iterdir() if p.is_file() and p.name != DIRECTORY_MANIFEST):
         size = entry.stat().st_size
-        digest.update(f"{entry.name}\0{size}\0".encode())
+        digest.update(os.fsencode(f"{entry.name}\0{size}\0"))
         with open(entry, "rb") as file:
             if size > _BIG:
                 digest.update(file.read(_END))
