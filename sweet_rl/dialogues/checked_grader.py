@@ -47,7 +47,7 @@ class CheckedGrader(AbstractContextManager):
     def to_settings(self) -> dict[str, Any]:
         """What the grader has found, for the manifest."""
         with errors_named(self.name, self.source):
-            return getattr(self.grader, "to_settings", dict)()
+            return dict(getattr(self.grader, "to_settings", dict)())
 
     def grade_many(self, jobs: Iterable[tuple[Task, str | None]]) -> Iterator[Grade]:
         """See `Grader.grade_many`. Raises UserError unless there is one `Grade` for each job."""

@@ -18,6 +18,7 @@ from sweet_rl.runs.records import Task, content_id
 from sweet_rl.runs.user_file import errors_named, finite_number, hash_user_file, shown
 
 LONGEST = 60  # characters of arguments in a name
+PLAIN = (str, int, float, bool, tuple, type(None))
 
 
 @dataclass(frozen=True)
@@ -48,13 +49,20 @@ class FunctionGrader(AbstractContextManager):
 
     @cached_property
     def _given(self) -> str:
-        """The arguments of a partial and the fields of an object, in brackets; long ones as a hash."""
+        """What else decides a reward, in brackets; long texts as a hash.
+
+        These are the arguments of a partial, and the plain values that a function of a function has kept, or the object
+        that is called or whose method it is.
+        """
         given, function = [], self.reward
         while isinstance(function, partial):
             given += [*map(repr, function.args), *(f"{name}={value!r}" for name, value in function.keywords.items())]
             function = function.func
-        if not hasattr(function, "__qualname__"):
-            given += [f"{name}={value!r}" for name, value in getattr(function, "__dict__", {}).items()]
+        if inspect.isfunction(function):
+            kept = dict(inspect.getclosurevars(function).nonlocals)
+        else:
+            kept = dict(getattr(getattr(function, "__self__", function), "__dict__", {}))
+        given += [f"{name}={value!r}" for name, value in kept.items() if isinstance(value, PLAIN)]
         text = re.sub(" at 0x[0-9a-f]+", "", ", ".join(given))
         return f"({text if len(text) <= LONGEST else content_id(text)})" if given else ""
 

@@ -19,7 +19,7 @@ from sweet_rl.runs.records import Task, Trajectory, seed_for
 from sweet_rl.runs.records.schema import Failure
 from sweet_rl.runs.redaction import redacted
 from sweet_rl.runs.step import as_they_finish
-from sweet_rl.runs.user_file import place_of, shown
+from sweet_rl.runs.user_file import USER_ERRORS, is_cancelled, place_of, shown
 
 
 class CandidateSelector(Protocol):
@@ -116,7 +116,9 @@ def blamed(side: str, source: Path | None = None) -> Iterator[None]:
         if error.fatal:
             raise UserError(f"{side}: {error.fatal}: {error}") from error
         raise SideFailed({"kind": error.kind, "message": str(error)[:1000], "side": side}) from error
-    except (Exception, SystemExit) as error:  # because a user's `sys.exit()` would end all dialogues in silence
+    except USER_ERRORS as error:
+        if is_cancelled(error):
+            raise
         place = None if source is None else place_of(error, source)
         message = redacted(str(error))[:1000] + (f" ({place[0].name}:{place[1]})" if place else "")
         raise SideFailed({"kind": type(error).__name__, "message": message, "side": side}) from error

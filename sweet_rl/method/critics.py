@@ -16,7 +16,7 @@ import numpy as np
 from sweet_rl.models.base import ModelError
 from sweet_rl.runs.errors import ItemError, UserError
 from sweet_rl.runs.records import TurnCandidates
-from sweet_rl.runs.user_file import error_in, finite_number, shown
+from sweet_rl.runs.user_file import USER_ERRORS, error_in, finite_number, is_cancelled, shown
 
 
 class Critic(Protocol):
@@ -152,8 +152,8 @@ class CheckedCritic:
             yield
         except (ItemError, UserError):
             raise
-        except (Exception, SystemExit) as error:
-            if self._source is None:
+        except USER_ERRORS as error:
+            if self._source is None or is_cancelled(error):
                 raise
             raise ModelError("critic", error_in(self._source, error)) from error
 
@@ -179,4 +179,5 @@ def _texts(records: Sequence[TurnCandidates]) -> list[tuple[str, list[str]]]:
 
 
 def _counted(found: Any) -> str:
-    return f"{len(found)} values" if hasattr(found, "__len__") and not isinstance(found, str) else shown(found)
+    is_list = hasattr(found, "__len__") and not isinstance(found, str | Mapping | Set)
+    return f"{len(found)} values" if is_list else shown(found)

@@ -6,6 +6,7 @@ The files beside it that it imports belong to it: they are run from the bytes th
 from __future__ import annotations
 
 import ast
+import asyncio
 import contextlib
 import hashlib
 import importlib.util
@@ -20,6 +21,9 @@ from types import CodeType, ModuleType
 from typing import Any
 
 from sweet_rl.runs.errors import ItemError, UserError
+
+# What a user's code may raise. SystemExit would end the command in silence, CancelledError all dialogues.
+USER_ERRORS = (Exception, SystemExit, asyncio.CancelledError)
 
 _read: dict[Path, bytes] = {}  # content of the users' files as they were run
 _neighbours: dict[str, Path] = {}  # the file of a module that lies beside a user's file
@@ -172,6 +176,17 @@ class _Finder:
 sys.meta_path.insert(0, _Finder)  # type: ignore[arg-type]
 
 
+def is_cancelled(error: BaseException) -> bool:
+    """Whether the error is the end of a task that this program cancels; a user's code may raise the same error."""
+    if not isinstance(error, asyncio.CancelledError):
+        return False
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # in a thread
+        return False
+    return task is not None and task.cancelling() > 0
+
+
 @contextlib.contextmanager
 def errors_named(
     flag: str, path: Path | None, passed: tuple[type[Exception], ...] = (ItemError, UserError)
@@ -187,7 +202,9 @@ def errors_named(
         yield
     except passed:
         raise
-    except (Exception, SystemExit) as error:
+    except USER_ERRORS as error:
+        if is_cancelled(error):
+            raise
         raise UserError(f"{flag}: {error_in(path, error)}") from error
 
 

@@ -166,14 +166,21 @@ class Share:
         task.extra["seen"] = True
         return self.share
 
+    def of(self, task, answer):
+        return self(task, answer)
+
 
 def part(task, answer, share):
     return share
 
 
-def test_partials_and_objects_are_rewards_and_others_with_other_values():
-    rewards = [Share(0.1), Share(0.2), partial(part, share=0.1), partial(part, share=0.2)]
-    graders = [FunctionGrader(reward) for reward in rewards]
-    assert [next(grader.grade_many([(TASK, "")])).reward for grader in graders] == [0.1, 0.2] * 2
-    assert len({grader.name for grader in graders}) == 4 and "Share(share=0.1) (" in graders[0].name
+def made(share):
+    return lambda task, answer: share
+
+
+def test_partials_objects_methods_and_made_functions_are_rewards_and_others_with_other_values():
+    kinds = [Share, lambda share: Share(share).of, lambda share: partial(part, share=share), made]
+    graders = [FunctionGrader(kind(share)) for kind in kinds for share in (0.1, 0.2)]
+    assert [next(grader.grade_many([(TASK, "")])).reward for grader in graders] == [0.1, 0.2] * 4
+    assert len({grader.name for grader in graders}) == 8 and "Share(share=0.1) (" in graders[0].name
     assert TASK.extra == {}, "a reward gets a copy"

@@ -292,7 +292,7 @@ def test_a_reply_without_async_ends_the_run_with_what_to_write():
         dialogue_of(human=Human())
 
 
-@pytest.mark.parametrize("raised", [SystemExit(0), StopIteration()])
+@pytest.mark.parametrize("raised", [SystemExit(0), StopIteration(), asyncio.CancelledError()])
 def test_a_users_code_that_would_end_the_command_or_hang_it_fails_its_dialogue(raised, tmp_path):
     path = tmp_path / "travel.py"
     path.write_text(

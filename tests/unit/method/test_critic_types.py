@@ -183,6 +183,11 @@ def test_a_users_settings_are_checked_as_flags_are(short, settings, named):
     (("for text in record.additional_outputs]", "for text in record.additional_outputs[1:]]"), "2 values.*'0'"),
     (("-abs(", "float('nan') * abs("), "nan for candidate 0 of '0'"),
     (("-abs(len(text.split()) - self.words)", "text"), "'a b c' for candidate 0 of '0'"),
+    (("-abs(len(text.split()) - self.words)", "10**400"), "1000.* for candidate 0 of '0'"),
+    (("-abs(len(text.split()) - self.words)", "text == ''"), "False for candidate 0 of '0'"),
+    (("-abs(len(text.split()) - self.words)", "next(iter([]))"), "bad.py, line .*StopIteration"),
+    (("[-abs(len(text.split()) - self.words) for text in record.additional_outputs]", "{text for text in 'abc'}"),
+     r"gave \{'.* for the 3 candidates of '0'"),
 ])  # fmt: skip
 def test_a_file_that_is_no_critic_is_refused_by_what_is_wrong_in_it(tmp_path, changed, named):
     path = tmp_path / "bad.py"
