@@ -89,7 +89,8 @@ class CriticType:
 class CheckedCritic:
     """A critic with defaults for the parts that it does not have, and with scores that are checked.
 
-    A critic of a user's file gets copies of the records, and what it raises is a ModelError that names the line.
+    A critic that is not of this package gets copies of the records, and what one of a user's file raises is a ModelError
+    that names the line.
 
     Args:
         critic: The critic.
@@ -114,18 +115,15 @@ class CheckedCritic:
 
     async def scores(self, records: Sequence[TurnCandidates]) -> list[list[float]]:
         """Return the critic's scores. Raises UserError unless there is one finite number per candidate."""
-        handed = self._handed(records)
-        found = await self._called(self.critic.scores, handed)
-        if _texts(handed) != _texts(records):  # its scores might be in another order
-            raise UserError(
-                f"--critic_type {self.name}: scores(records) changed the records or their order; sort a copy."
-            )
-        return self._checked(records, found)
+        found = await self._asked("scores", records, lambda score: finite_number(score) is not None, "a finite number")
+        return [[float(score) for score in own] for own in found]
 
     async def token_credit(self, records: Sequence[TurnCandidates]) -> list[list[TokenCredit]] | None:
         """Return what the scores are made of; None if the critic does not offer it."""
-        method = getattr(self.critic, "token_credit", None)
-        return None if method is None else await self._called(method, self._handed(records))
+        if not hasattr(self.critic, "token_credit"):
+            return None
+        found = await self._asked("token_credit", records, lambda one: isinstance(one, TokenCredit), "a TokenCredit")
+        return [list(own) for own in found]
 
     async def close(self) -> None:
         """Release what the critic holds."""
@@ -133,7 +131,8 @@ class CheckedCritic:
             await self._called(self.critic.close)
 
     def _handed(self, records: Sequence[TurnCandidates]) -> Sequence[TurnCandidates]:
-        return records if self._source is None else copy.deepcopy(records)
+        own = type(self.critic).__module__.startswith("sweet_rl.")
+        return records if own else copy.deepcopy(records)
 
     async def _called(self, method: Callable[..., Any], *arguments: Any) -> Any:
         """Call a coroutine function, or a plain function in a thread."""
@@ -157,27 +156,35 @@ class CheckedCritic:
                 raise
             raise ModelError("critic", error_in(self._source, error)) from error
 
-    def _checked(self, records: Sequence[TurnCandidates], found: Any) -> list[list[float]]:
-        where = f"--critic_type {self.name}: scores(records)"
-        if not hasattr(found, "__len__") or len(found) != len(records):
+    async def _asked(
+        self, method: str, records: Sequence[TurnCandidates], valid: Callable[[Any], bool], kind: str
+    ) -> Sequence[Sequence[Any]]:
+        """What a method of the critic gives for each candidate. Raises UserError unless there is one valid value."""
+        where, handed = f"--critic_type {self.name}: {method}(records)", self._handed(records)
+        found = await self._called(getattr(self.critic, method), handed)
+        if _texts(handed) != _texts(records):  # its values might be in another order
+            raise UserError(f"{where} changed the records or their order; sort a copy.")
+        if not _is_list(found, len(records)):
             raise UserError(f"{where} gave {_counted(found)} for {len(records)} records; expected a list for each.")
         for record, own in zip(records, found, strict=True):
             count = len(record.additional_outputs)
-            if not hasattr(own, "__len__") or isinstance(own, str | Mapping | Set) or len(own) != count:
+            if not _is_list(own, count):
                 raise UserError(f"{where} gave {_counted(own)} for the {count} candidates of {record.id!r}.")
-            for number, score in enumerate(own):
-                if finite_number(score) is None:
+            for number, value in enumerate(own):
+                if not valid(value):
                     raise UserError(
-                        f"{where} gave {shown(score)} for candidate {number} of {record.id!r}; expected a finite "
-                        "number."
+                        f"{where} gave {shown(value)} for candidate {number} of {record.id!r}; expected {kind}."
                     )
-        return [[float(score) for score in own] for own in found]
+        return found
 
 
 def _texts(records: Sequence[TurnCandidates]) -> list[tuple[str, list[str]]]:
     return [(record.id, record.additional_outputs) for record in records]
 
 
+def _is_list(found: Any, length: int) -> bool:
+    return hasattr(found, "__len__") and not isinstance(found, str | Mapping | Set) and len(found) == length
+
+
 def _counted(found: Any) -> str:
-    is_list = hasattr(found, "__len__") and not isinstance(found, str | Mapping | Set)
-    return f"{len(found)} values" if is_list else shown(found)
+    return f"{len(found)} values" if hasattr(found, "__len__") and _is_list(found, len(found)) else shown(found)

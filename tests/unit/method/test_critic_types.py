@@ -257,3 +257,12 @@ def test_the_manual_names_settings_that_each_critic_has(name):
     (row,) = (line for line in page.splitlines() if line.startswith(f"| `{name}` | `model_id`"))
     named = set(re.findall(r"`(\w+)`", row)) - {name}
     assert named and named <= {field.name for field in fields(CRITICS[name].settings)}
+
+
+@pytest.mark.parametrize("body", ["return []", "return [[] for _ in records]", "return [[0.5] for _ in records]"])
+def test_the_credit_of_tokens_is_counted_as_scores_are(body, tmp_path):
+    path = tmp_path / "tokens.py"
+    path.write_text(f"{SHORT}\n\ndef token_credit(self, records):\n    {body}\n\n\nShort.token_credit = token_credit\n")
+    critic = ChosenCritic(str(path)).load()
+    with pytest.raises(UserError, match="tokens.py: token_credit.* gave "):
+        asyncio.run(critic.token_credit([TurnCandidates("o", "", ["a b"], id="1")]))
