@@ -89,8 +89,8 @@ class CriticType:
 class CheckedCritic:
     """A critic with defaults for the parts that it does not have, and with scores that are checked.
 
-    A critic that is not of this package gets copies of the records, and what one of a user's file raises is a ModelError
-    that names the line.
+    A critic that is not of this package gets copies of the records. What a critic of a user's file raises is a
+    ModelError that names the line.
 
     Args:
         critic: The critic.
