@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import copy
 import inspect
+import json
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any, Protocol
 from sweet_rl.dialogues.protocols import Environment, Human, HumanReply
 from sweet_rl.models.base import ChatModel, Completion, Message, ModelError, Part, Sampling
 from sweet_rl.models.texts.chat import parts_text
-from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.errors import RecordError, UserError
 from sweet_rl.runs.records import Task, Trajectory, seed_for
 from sweet_rl.runs.records.schema import Failure
 from sweet_rl.runs.redaction import redacted
@@ -142,6 +143,8 @@ async def play(task: Task, sample: int, dialogue_setup: DialogueSetup) -> Trajec
     try:
         await dialogue.play()
     except SideFailed as failed:
+        with contextlib.suppress(TypeError):  # of a user's environment, which may be why the dialogue failed
+            dialogue.check_environment()
         return dialogue.record(failed.failure)
     except asyncio.CancelledError:
         if dialogue_setup.on_cancel is not None:
@@ -183,7 +186,7 @@ class _Dialogue:
                     _check(word, str | None, "label_turn returned")
                     self.words.append(word)
                 if environment.over:
-                    _check(environment.answer, str | None, "the environment has the answer")
+                    self.check_environment()
                     return
                 dialogue = copy.deepcopy(environment.observe())
                 with blamed("human", source):
@@ -197,6 +200,17 @@ class _Dialogue:
                     self._count("human", [reply])
                 self.leaks += reply.leaks
                 environment.add_human_reply(reply.text)
+
+    def check_environment(self) -> None:
+        """Raise TypeError, and forget the dialogue, if a user's environment has made one that cannot be written."""
+        kind = type(self.environment)
+        if self.environment is not None and not kind.__module__.startswith("sweet_rl."):
+            try:
+                row = json.dumps(self.record().to_dict(), allow_nan=False)
+                Trajectory.from_dict(json.loads(row), kind.__name__)
+            except (KeyError, RecordError, TypeError, ValueError) as error:
+                self.environment = None  # so that the failure can be written
+                raise TypeError(str(error)) from error
 
     async def _candidates(self, messages: list[Message], seed: int) -> tuple[list[Part] | None, list[Completion]]:
         """The agent's prompt as parts, if its chat format is known, and its candidates."""

@@ -1,6 +1,7 @@
 """Many dialogues, of a real tiny model and of agents whose messages are their seeds."""
 
 import asyncio
+import json
 from dataclasses import replace
 from functools import partial
 
@@ -198,9 +199,11 @@ class SeedHuman:
         return HumanReply(f"human {seed}", leaks=1, prompt_tokens=4, completion_tokens=2)
 
 
-def dialogue_of(task=TASKS[0], sample=0, seed=3, n=1, agent=None, human=None, **fields) -> Trajectory:
+def dialogue_of(
+    task=TASKS[0], sample=0, seed=3, n=1, agent=None, human=None, rules=AnswerEnvironment, **fields
+) -> Trajectory:
     sampling = Sampling(0.5, 0.9, 7, seed=seed, n=n)
-    setup = DialogueSetup(agent or SeedAgent(), human or SeedHuman(), begin, sampling, **fields)
+    setup = DialogueSetup(agent or SeedAgent(), human or SeedHuman(), partial(begin, rules=rules), sampling, **fields)
     return asyncio.run(play(task, sample, setup))
 
 
@@ -305,6 +308,22 @@ def test_a_users_code_that_would_end_the_command_or_hang_it_fails_its_dialogue(r
     labels = dialogue_of(task, label_turn=label, source=path).failure
     assert (replies["side"], labels["side"]) == ("human", "domain")
     assert replies["message"].endswith("(travel.py:3)") and labels["message"].endswith("(travel.py:6)")
+
+
+@pytest.mark.parametrize("fields, named", [
+    ({"answer": 5, "ending": "answered"}, "'answer' is a number 5"), ({"ending": "won"}, "'ending' is text \"won\""),
+    ({"ending": "answered", "dialogue": [{"role": "assistant", "content": {1}}]}, "set is not JSON"),
+    ({"dialogue": [{"role": "assistant", "content": {1}}]}, ""),  # the next side fails
+])  # fmt: skip
+def test_a_dialogue_that_a_users_environment_has_made_unreadable_fails(fields, named):
+    class Odd(AnswerEnvironment):
+        def step(self, completion, prompt_text=None):
+            super().step(completion, prompt_text)
+            vars(self).update(fields)
+
+    trajectory = dialogue_of(rules=Odd)
+    assert trajectory.failure["side"] == "domain" and named in trajectory.failure["message"]
+    json.dumps(trajectory.to_dict())
 
 
 def test_users_code_gets_copies_of_task_and_dialogue():
