@@ -108,7 +108,7 @@ def _summary(results: Mapping[str, dict]) -> str:
             for group in groups
         ]
         smallest = f"{100 * result['smallest']:.1f}"
-        cells.append([name, *figures, smallest, *[f"`{result.get('flags', '')}`"] * with_flags])
+        cells.append([name, *figures, smallest, *[result.get("flags", "")] * with_flags])
     return Table(cells, len(names) + 1).markdown()
 
 

@@ -79,7 +79,7 @@ class Rollouts:
             for number in range(self.settings.rollouts)
         ]
         played = await asyncio.gather(*(self._play(*job) for job in jobs))
-        with MINI.grader(CodeGrading()) as grader:
+        with MINI.make_grader(CodeGrading()) as grader:
             grades = list(grader.grade_many((one.task, one.answer) for one in played))
         rewards: dict[tuple[str, str], list[float]] = {}
         for (record, text, _), grade in zip(jobs, grades, strict=True):

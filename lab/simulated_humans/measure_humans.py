@@ -75,7 +75,7 @@ def main(
 
     def check(output: Run, rows: list[dict]) -> None:
         """Check the rows with a claim in the sandbox."""
-        with domain.grader(grading) as grader:
+        with domain.make_grader(grading) as grader:
             for start in progress_bar(range(0, len(rows), CHUNK), desc="claims", unit=f" {CHUNK} claims"):
                 chunk = rows[start : start + CHUNK]
                 jobs = [(trajectories[row["dialogue"]].task, row["claim"]) for row in chunk]

@@ -68,7 +68,7 @@ def main(
 
     def audit(output: Run) -> dict:
         with contextlib.ExitStack() as resources:
-            graders = [resources.enter_context(domain.grader(grading)) for _ in range(repeats)]
+            graders = [resources.enter_context(domain.make_grader(grading)) for _ in range(repeats)]
             print(graders[0].describe())
             bar = resources.enter_context(
                 progress_bar(total=sum(map(len, files.values())), initial=len(output.done), unit=" tasks")

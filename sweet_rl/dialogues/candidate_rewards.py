@@ -5,6 +5,7 @@ They are made between steps 4 and 5; the ranking reads them if it is given `--pl
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import dropwhile
@@ -48,7 +49,7 @@ def grade_candidates(
     def grade(run: Run) -> dict[str, Any]:
         missing = [record for record in records if record.id not in run.done]
         failures = []
-        with domain.grader(grading) as grader, progress_bar(total=len(records), initial=len(run.done)) as bar:
+        with domain.make_grader(grading) as grader, progress_bar(total=len(records), initial=len(run.done)) as bar:
             print(grader.describe())
             for record, failure in rewarded(missing, domain, grader):
                 if failure is None:
@@ -103,22 +104,24 @@ def answer_of(domain: Domain, record: TurnCandidates, text: str) -> str | None:
     The messages before it are played again, because a domain's answer may be made of the whole dialogue.
     """
     before = record.dialogue or []
-    environment = domain.begin(domain.agent_template(), max_turns=len(before) + 2)(_task(record, "the candidates"))
     candidate: Message = {"role": "assistant", "content": text}
-    try:
-        for message in (*dropwhile(lambda message: message["role"] != "assistant", before), candidate):
-            if environment.over:
-                raise ValueError("it had ended before them.")
-            if message["role"] == "assistant":
-                environment.step(Completion(message["content"], None, None, "stop"))
-            else:
-                environment.add_human_reply(message["content"])
-    except ValueError as error:
-        raise UserError(
-            f"candidates {record.id!r}: by the rules of the domain {domain.name!r} their dialogue is not possible: "
-            f"{error} Give the --task_type that it was played with."
-        ) from error
-    return environment.answer if environment.ending == "answered" else None
+    task = copy.deepcopy(_task(record, "the candidates"))
+    with domain.errors_named():
+        environment = domain.begin(domain.agent_template(), max_turns=len(before) + 2)(task)
+        try:
+            for message in (*dropwhile(lambda message: message["role"] != "assistant", before), candidate):
+                if environment.over:
+                    raise ValueError("it had ended before them.")
+                if message["role"] == "assistant":
+                    environment.step(Completion(message["content"], None, None, "stop"))
+                else:
+                    environment.add_human_reply(message["content"])
+        except ValueError as error:
+            raise UserError(
+                f"candidates {record.id!r}: by the rules of the domain {domain.name!r} their dialogue is not possible: "
+                f"{error} Give the --task_type that it was played with."
+            ) from error
+        return environment.answer if environment.ending == "answered" else None
 
 
 def _task(record: TurnCandidates, where: str) -> Task:

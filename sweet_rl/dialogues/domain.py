@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from sweet_rl.dialogues.answer_environment import AnswerEnvironment
+from sweet_rl.dialogues.checked_grader import checked
 from sweet_rl.dialogues.protocols import Environment, Grader, Human
 from sweet_rl.dialogues.simulated_human import PROMPT_VALUES, HumanSettings, LLMHuman
 from sweet_rl.models.base import ChatModel, Message
@@ -17,8 +21,10 @@ from sweet_rl.models.prompts import load_prompt
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.manifest import hash_input
 from sweet_rl.runs.records import RELEASED, Task, content_id
+from sweet_rl.runs.user_file import errors_named
 
 TASK_VALUE = "problem_description"
+FLAG = "--task_type"
 
 
 @dataclass(frozen=True)
@@ -166,9 +172,19 @@ class Domain:
     ) -> Human:
         """The scripted human called `name`, or else a human that `model` plays with `settings`."""
         pages = {"renderer": renderer} if self.draws_pages else {}
-        if name in self.scripted_humans:
-            return self.scripted_humans[name].make(**pages)
-        return self.human(model, human_prompt, **pages, **settings)
+        with self.errors_named():
+            if name in self.scripted_humans:
+                return self.scripted_humans[name].make(**pages)
+            return self.human(model, human_prompt, **pages, **settings)
+
+    def make_grader(self, settings: Any) -> Grader:
+        """The grader with these settings. One that is not of this package is checked (`CheckedGrader`)."""
+        with self.errors_named():
+            return checked(self.grader(settings), self.source)
+
+    def errors_named(self) -> AbstractContextManager[None]:
+        """Errors of a user's domain raised inside become a UserError with file and line."""
+        return contextlib.nullcontext() if self.source is None else errors_named(FLAG, self.source)
 
     def limits(self, human: HumanSettings) -> HumanSettings:
         """The settings, with the domain's lengths of replies if they have none."""
@@ -215,11 +231,12 @@ class Domain:
 
     def check(self, tasks: Sequence[Task], path: str, human: str | None = None) -> None:
         """Check the tasks of the file `path`, also for the scripted human `human`. Raises UserError."""
-        if self.check_tasks is not None:
-            self.check_tasks(tasks, path)
         scripted = self.scripted_humans.get(human) if human is not None else None
-        if scripted is not None and scripted.check_tasks is not None:
-            scripted.check_tasks(tasks, path)
+        checks = (self.check_tasks, None if scripted is None else scripted.check_tasks)
+        with self.errors_named():
+            for check in checks:
+                if check is not None:
+                    check(tasks if self.source is None else copy.deepcopy(tasks), path)
 
 
 def _template(prompt: str, needed: Sequence[str], known: Sequence[str]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from sweet_rl.dialogues.domain import Domain
+from sweet_rl.dialogues.domain import FLAG, Domain
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.user_file import load_from_file
 
@@ -29,7 +29,7 @@ def named_domain(name: str, packaged: Mapping[str, Domain]) -> Domain:
             "DOMAIN (docs/your_own_domain.md)."
         )
     path = Path(name)
-    domain = load_from_file(path, "DOMAIN", "--task_type")
+    domain = load_from_file(path, "DOMAIN", FLAG)
     if not isinstance(domain, Domain):
         raise UserError(
             f"--task_type: {path} has a DOMAIN that is a {type(domain).__name__}; it must end with DOMAIN = Domain(...)"

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import copy
+import inspect
+import json
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from sweet_rl.dialogues.protocols import Environment, Human, HumanReply, sum_or_none
 from sweet_rl.models.base import ChatModel, Completion, Message, ModelError, Part, Sampling
 from sweet_rl.models.texts.chat import parts_text
-from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.errors import RecordError, UserError
 from sweet_rl.runs.records import Task, Trajectory, seed_for
 from sweet_rl.runs.records.schema import Failure
 from sweet_rl.runs.redaction import redacted
 from sweet_rl.runs.step import as_they_finish
-from sweet_rl.runs.user_file import line_of
+from sweet_rl.runs.user_file import USER_ERRORS, is_cancelled, place_of, shown
 
 OUTGROWN = "context"  # finish_reason of the empty message with which a dialogue that is too long for its agent ends
 
@@ -116,10 +119,11 @@ def blamed(side: str, source: Path | None = None) -> Iterator[None]:
         if error.fatal:
             raise UserError(f"{side}: {error.fatal}: {error}") from error
         raise SideFailed({"kind": error.kind, "message": str(error)[:1000], "side": side}) from error
-    except Exception as error:
-        line = None if source is None else line_of(error, source)
-        place = f" ({source.name}:{line})" if source and line else ""
-        message = redacted(str(error))[:1000] + place
+    except USER_ERRORS as error:
+        if is_cancelled(error):
+            raise
+        place = None if source is None else place_of(error, source)
+        message = redacted(str(error))[:1000] + (f" ({place[0].name}:{place[1]})" if place else "")
         raise SideFailed({"kind": type(error).__name__, "message": message, "side": side}) from error
 
 
@@ -141,6 +145,8 @@ async def play(task: Task, sample: int, dialogue_setup: DialogueSetup) -> Trajec
     try:
         await dialogue.play()
     except SideFailed as failed:
+        with contextlib.suppress(TypeError):  # of a user's environment, which may be why the dialogue failed
+            dialogue.check_environment()
         return dialogue.record(failed.failure)
     except asyncio.CancelledError:
         if dialogue_setup.on_cancel is not None:
@@ -164,7 +170,7 @@ class _Dialogue:
 
     async def play(self) -> None:
         """Let the two sides speak in turns until the rules end the dialogue. Raises as `blamed` does."""
-        task, setup, source = self.task, self.setup, self.setup.source
+        task, setup, source = copy.deepcopy(self.task), self.setup, self.setup.source  # users' code may change its own
         seed = seed_for(setup.sampling.seed, self.key)
         with blamed("domain", source):
             environment = self.environment = setup.begin(task)
@@ -184,18 +190,35 @@ class _Dialogue:
                         completion = completions[await setup.choose(task, messages, parts, completions, tokenizer)]
                 environment.step(completion, None if parts is None else parts_text(parts))
                 if setup.label_turn is not None:
-                    self.words.append(setup.label_turn(task, messages, environment.dialogue[-1]["content"]))
+                    word = setup.label_turn(task, copy.deepcopy(messages), environment.dialogue[-1]["content"])
+                    _check(word, str | None, "label_turn returned")
+                    self.words.append(word)
                 if environment.over:
+                    self.check_environment()
                     return
-                dialogue = environment.observe()
+                dialogue = copy.deepcopy(environment.observe())
                 with blamed("human", source):
-                    reply = await setup.human.reply(task, dialogue, seed_for(turn_seed, "human"))
-                    if not isinstance(reply, HumanReply):
-                        name = type(setup.human).__name__
-                        raise TypeError(f"{name}.reply returned a {type(reply).__name__}; it must return a HumanReply")
+                    name = f"{type(setup.human).__name__}.reply"
+                    replying = setup.human.reply(copy.deepcopy(self.task), dialogue, seed_for(turn_seed, "human"))
+                    if not inspect.isawaitable(replying):
+                        raise UserError(f"{name} is no coroutine function: write `async def reply(...)`.")
+                    reply = await replying
+                    _check(reply, HumanReply, f"{name} returned")
+                    _check(reply.text, str, f"{name} returned the text")
                     self._count("human", [reply])
                 self.leaks += reply.leaks
                 environment.add_human_reply(reply.text)
+
+    def check_environment(self) -> None:
+        """Raise TypeError, and forget the dialogue, if a user's environment has made one that cannot be written."""
+        kind = type(self.environment)
+        if self.environment is not None and not kind.__module__.startswith("sweet_rl."):
+            try:
+                row = json.dumps(self.record().to_dict(), allow_nan=False)
+                Trajectory.from_dict(json.loads(row), kind.__name__)
+            except (KeyError, RecordError, TypeError, ValueError) as error:
+                self.environment = None  # so that the failure can be written
+                raise TypeError(str(error)) from error
 
     async def _candidates(self, messages: list[Message], seed: int) -> tuple[list[Part] | None, list[Completion]]:
         """The agent's prompt as parts, if its chat format is known, and its candidates.
@@ -250,6 +273,12 @@ class _Dialogue:
         if chat is not None and turns:
             trajectory.parts = chat.dialogue(trajectory.seen(turns[-1] + 1))
         return trajectory
+
+
+def _check(value: Any, kind: Any, what: str) -> None:
+    if not isinstance(value, kind):
+        expected = "a text or None" if kind == str | None else "a text" if kind is str else f"a {kind.__name__}"
+        raise TypeError(f"{what} {shown(value)}; it must be {expected}")
 
 
 async def play_all(

@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from sweet_rl.models.base import Completion, Message
+from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Ending, Task
+from sweet_rl.runs.user_file import finite_number, shown
 
 # ------------------------------------------------------------------------------------------------ the rules
 
@@ -113,6 +115,9 @@ class Grade:
         machine: What the machine did to the answer, also when it was tried again alone (for example "ran out of
             wall time: 0.2 of 1.0 s of CPU time in 3.0 s"). Such an answer is not judged; grading it again may work.
         evidence: What the grader saw, as JSON values: tests and sandbox level; similarity and encoder.
+
+    Raises:
+        UserError: The reward is no number in [0, 1], or another field has a value of another form.
     """
 
     reward: float | None
@@ -120,6 +125,16 @@ class Grade:
     ungradable: str | None = None
     machine: str | None = None
     evidence: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.reward is not None:
+            reward = finite_number(self.reward)
+            if reward is None or not 0 <= reward <= 1:
+                raise UserError(f"Grade: the reward is {shown(self.reward)}; it must be a number in [0, 1], or None.")
+            object.__setattr__(self, "reward", reward)  # numpy's numbers too
+        for name in ("failure", "ungradable", "machine"):
+            if not isinstance(getattr(self, name), str | None):
+                raise UserError(f"Grade: {name} is {shown(getattr(self, name))}; it must be a text, or None.")
 
     def as_dict(self) -> dict[str, Any]:
         """The value of the field `grade` in a graded trajectory."""

@@ -391,7 +391,7 @@ def check_grading(domain: Domain, grading: CodeGrading | PageGrading, tasks: Seq
     jobs: list[tuple[Task, str | None]] = [(tasks[0], tasks[0].ground_truth)]
     if domain.draws_pages:
         jobs += [(task, None) for task in tasks[1:]]  # only their reference pages are drawn, once, and kept
-    with domain.grader(grading) as grader:
+    with domain.make_grader(grading) as grader:
         print(grader.describe(), flush=True)
         grades = list(grader.grade_many(progress_bar(jobs, desc="references", unit=" references")))
     machine = next((grade.machine for grade in grades if grade.machine), None)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from sweet_rl.evaluation.comparison import compare
 from sweet_rl.evaluation.comparison_table import as_latex, as_markdown, as_text
+from sweet_rl.evaluation.escaped import in_markdown
 from sweet_rl.evaluation.graded_file import read_graded
 from sweet_rl.evaluation.paper import check_paper, differences_from_paper, paper_results
 from sweet_rl.evaluation.seeds import check_seeds, parse_runs
@@ -74,7 +75,7 @@ def compare_files(wanted: ComparisonSettings) -> None:
     if wanted.settings is not None:
         content |= {"settings": wanted.settings}
         text += f"\nSettings: {wanted.settings}."
-        markdown += f"\nSettings: {wanted.settings}.\n"
+        markdown += f"\nSettings: {in_markdown(wanted.settings)}.\n"
     texts = {
         wanted.output_path: json.dumps(content, indent=2, ensure_ascii=False) + "\n",
         wanted.markdown_path: markdown,

@@ -5,26 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from sweet_rl.evaluation.comparison import Comparison, Difference
+from sweet_rl.evaluation.escaped import in_latex, in_markdown, one_line
 from sweet_rl.evaluation.paper import paper_lines
 from sweet_rl.evaluation.statistics import interval_text
-
-_LATEX = str.maketrans(
-    {
-        "%": r"\%",
-        "&": r"\&",
-        "_": r"\_",
-        "#": r"\#",
-        "$": r"\$",
-        "{": r"\{",
-        "}": r"\}",
-        "~": r"\textasciitilde{}",
-        "^": r"\textasciicircum{}",
-        "\\": r"\textbackslash{}",
-        "<": r"\textless{}",
-        ">": r"\textgreater{}",
-    }
-)
-
 
 FEW_TASKS = 30
 SEEDS_AND_TASKS = "quasi-F test over seeds and tasks, at least that of a t test over either"
@@ -33,24 +16,28 @@ TASKS_ONLY = "sign-flip test over tasks"
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of cells, the heading first. The `numbers` columns after the first are right-aligned."""
+    """Rows of cells, the heading first. The `numbers` columns after the first are right-aligned.
+
+    The cells are plain text in every form.
+    """
 
     cells: list[list[str]]
     numbers: int
 
     def text(self) -> str:
-        widths = [max(len(line[i]) for line in self.cells) for i in range(len(self.cells[0]))]
-        lines = ["  ".join(self._aligned(line, widths)).rstrip() for line in self.cells]
+        cells = [list(map(one_line, line)) for line in self.cells]
+        widths = [max(len(line[i]) for line in cells) for i in range(len(cells[0]))]
+        lines = ["  ".join(self._aligned(line, widths)).rstrip() for line in cells]
         return "\n".join([lines[0], "-" * max(map(len, lines)), *lines[1:]])
 
     def markdown(self) -> str:
-        heading, *body = ["| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in self.cells]
+        heading, *body = ["| " + " | ".join(map(in_markdown, line)) + " |" for line in self.cells]
         rule = "| --- |" + " ---: |" * self.numbers + " --- |" * (len(self.cells[0]) - 1 - self.numbers)
         return "\n".join([heading, rule, *body])
 
     def latex(self) -> str:
         """A tabular for the package booktabs."""
-        heading, *body = [" & ".join(cell.translate(_LATEX) for cell in line) + r" \\" for line in self.cells]
+        heading, *body = [" & ".join(map(in_latex, line)) + r" \\" for line in self.cells]
         columns = "l" + "r" * self.numbers + "l" * (len(self.cells[0]) - 1 - self.numbers)
         lines = [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", heading, r"\midrule", *body, r"\bottomrule"]
         return "\n".join([*lines, r"\end{tabular}"])
@@ -106,19 +93,20 @@ def note(comparison: Comparison) -> str:
 
 def as_text(comparison: Comparison, paper: Mapping | None = None) -> str:
     made = "\n\n".join([table.text() for table in tables(comparison, paper)])
-    return "\n".join([made, note(comparison), *_paper_lines(comparison, paper)])
+    return "\n".join([made, *map(one_line, [note(comparison), *_paper_lines(comparison, paper)])])
 
 
 def as_markdown(comparison: Comparison, paper: Mapping | None = None) -> str:
-    made = [*(table.markdown() for table in tables(comparison, paper)), note(comparison)]
+    made = [*(table.markdown() for table in tables(comparison, paper)), in_markdown(note(comparison))]
     if lines := _paper_lines(comparison, paper):
-        made += [lines[0], *(["\n".join(lines[1:])] if lines[1:] else [])]
-    return "\n\n".join(made) + "\n"
+        first, *items = lines
+        made += [in_markdown(first), "\n".join(f"- {in_markdown(item.removeprefix('- '))}" for item in items)]
+    return "\n\n".join(filter(None, made)) + "\n"
 
 
 def as_latex(comparison: Comparison, paper: Mapping | None = None) -> str:
     made = "\n\n".join(table.latex() for table in tables(comparison, paper))
-    comments = "".join(f"% {line}\n" for line in [note(comparison), *_paper_lines(comparison, paper)])
+    comments = "".join(f"% {one_line(line)}\n" for line in [note(comparison), *_paper_lines(comparison, paper)])
     return f"{comments}{made}\n"
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from sweet_rl.evaluation.comparison_table import Table
-from sweet_rl.evaluation.statistics import interval_text, share_interval
+from sweet_rl.evaluation.statistics import bootstrap_interval, interval_text
 from sweet_rl.method.critic_types import ChosenCritic
 from sweet_rl.method.ranking import rank_file
 from sweet_rl.runs.errors import UserError
@@ -256,7 +256,7 @@ def _above(one: float, other: float) -> float:
 def _cells(values: Mapping[str, Sequence[float]]) -> list[str]:
     if not values:
         return ["", ""]
-    estimate = share_interval(values)
+    estimate = bootstrap_interval(values)
     return [f"{100 * estimate.mean:.1f}", interval_text(estimate.low, estimate.high)]
 
 

@@ -85,7 +85,7 @@ def evaluate(
     baseline = None if wanted.baseline is None else read_graded(wanted.baseline)
 
     summarise = partial(summarise_rewards, k=wanted.k, seed=wanted.seed)
-    with domain.grader(grading) as grader:
+    with domain.make_grader(grading) as grader:
         print(grader.describe())
         settings = grading_settings(domain, dialogues, grading, grader)
         if baseline is not None:

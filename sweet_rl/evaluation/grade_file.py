@@ -13,12 +13,14 @@ from sweet_rl.dialogues.grading import first_tasks, grade_trajectories, referenc
 from sweet_rl.dialogues.protocols import Grader
 from sweet_rl.runs.cli import alias, to_settings
 from sweet_rl.runs.errors import UserError
-from sweet_rl.runs.manifest import replace_source
+from sweet_rl.runs.manifest import read_manifest, replace_source
 from sweet_rl.runs.names import local_path
 from sweet_rl.runs.progress import progress_bar
 from sweet_rl.runs.records import Task, Trajectory, TrajectoryFile, read_records, without_excluded
 from sweet_rl.runs.run import Run, open_run
 from sweet_rl.runs.step import run_step
+
+PACKAGED = ("code", "html", "mini")
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,7 @@ class Answers:
 def read_answers(domain: Domain, dialogues: GradedDialogues) -> Answers:
     """The trajectories to grade. Raises UserError if the file cannot be read or its tasks are of another domain."""
     path = dialogues.input_path
+    _check_played(domain, path)
     if dialogues.grade_references:
         trajectories = reference_answers(read_records(path, Task))
         answers = Answers(trajectories, lambda answer: answer)
@@ -96,6 +99,18 @@ def read_answers(domain: Domain, dialogues: GradedDialogues) -> Answers:
     light = without_excluded(first_tasks(answers.light, dialogues.num_tasks), dialogues.exclude)
     domain.check([trajectory.task for trajectory in light], path)
     return Answers(light, answers.whole)
+
+
+def _check_played(domain: Domain, path: str) -> None:
+    """Refuse dialogues of a user's domain for one of the package, whose grader knows nothing of their rewards."""
+    manifest = read_manifest(local_path(path)) or {"settings": {}, "inputs": {}}
+    played = manifest["settings"].get("gathered", manifest["settings"]).get("task_type")
+    if domain.source is None and isinstance(played, str) and played not in {*PACKAGED, domain.name}:
+        file = next((name for name in manifest["inputs"] if name.endswith(".py")), "FILE")
+        raise UserError(
+            f"{path}: the dialogues are of the domain {played!r}, not of {domain.name!r}: give --task_type {file}, the "
+            "file of their domain."
+        )
 
 
 def grading_settings(domain: Domain, dialogues: GradedDialogues, grading: Any, grader: Grader) -> dict[str, Any]:

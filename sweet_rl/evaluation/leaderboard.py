@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import html
 import json
 import re
-import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from sweet_rl.evaluation.escaped import in_markdown
 from sweet_rl.evaluation.run_card import ModelRow, RunCard
 from sweet_rl.evaluation.statistics import interval_text
 from sweet_rl.runs.records import content_id
@@ -29,7 +28,6 @@ HEADING = (
     "date",
     "card",
 )
-_MARKS = re.compile(r"([\\`*_\[\]|~#])")
 
 
 @dataclass(frozen=True)
@@ -167,12 +165,6 @@ EXPLANATION = (
     "equal there. Failed dialogues are left out of the first figure. Excluded ones cannot be graded."
 )
 NOT_COMPARABLE = "Not to be compared with the first table of this domain, because these differ:"
-
-
-def in_markdown(text: str) -> str:
-    """A text of somebody else in one line of Markdown, as it is: no markup, link, table cell or HTML in it counts."""
-    visible = "".join(" " if unicodedata.category(one) in ("Cc", "Cf", "Zl", "Zp") else one for one in text)
-    return _MARKS.sub(r"\\\1", html.escape(" ".join(visible.split()), quote=False))
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -5,7 +5,9 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
+from sweet_rl.evaluation.escaped import one_line
 from sweet_rl.evaluation.statistics import best_of_k, bootstrap_interval, percent_text
+from sweet_rl.runs.printable import printable
 from sweet_rl.runs.records import Trajectory
 
 MEASURES = {
@@ -154,8 +156,8 @@ def summary_text(summary: Mapping) -> str:
             lines.append(f"{label}: " + ", ".join(f"{kind} {count}" for kind, count in summary[key].items()))
     if summary["ungradable_tasks"]:
         lines.append(f"ungradable tasks, not counted: {len(summary['ungradable_tasks'])}")
-        lines += [f"  {task}: {reason}" for task, reason in summary["ungradable_tasks"].items()]
-    return "\n".join(lines)
+        lines += [f"  {one_line(task)}: {one_line(reason)}" for task, reason in summary["ungradable_tasks"].items()]
+    return printable("\n".join(lines))
 
 
 def _best_of_k(measures: Mapping[str, Mapping[str, list[float]]], k: int, seed: int) -> dict:

@@ -216,7 +216,7 @@ class Benchmark:
     @cached_property
     def _grader(self) -> tuple[Grader, ThreadPoolExecutor]:
         """The grader, and the threads that call it: as many as it has workers, or one."""
-        grader = self.domain.grader(self._grading)
+        grader = self.domain.make_grader(self._grading)
         atexit.register(grader.close)
         return grader, ThreadPoolExecutor(getattr(grader, "workers", 1))
 

@@ -13,6 +13,7 @@ from sweet_rl.dialogues.play import trajectory_id
 from sweet_rl.integrations.benchmark import DIALOGUE, TASK
 from sweet_rl.runs.cli import to_settings
 from sweet_rl.runs.errors import NothingMade, UserError, extras_named, first_line, read_by_library
+from sweet_rl.runs.read_files import lines_of
 from sweet_rl.runs.records import Trajectory, parse_row
 from sweet_rl.runs.run import Run, open_run
 from sweet_rl.runs.step import StepSettings, run_step
@@ -77,14 +78,13 @@ def read_dialogues(path: str | Path) -> tuple[list[Trajectory], int]:
 
 def _traces(path: Path) -> Iterator[tuple[str, Any]]:
     """(place, dialogue) of each episode of verifiers; None for one that is not `ok`, or whose agent's trace is not."""
-    with open(path, "rb") as lines:
-        for number, line in enumerate(lines, start=1):
-            where = f"{path}, line {number}"
-            with _log_named(where):
-                episode = parse_row(line, where)
-                agent = next((trace for trace in episode.get("traces", []) if trace["agent"]["name"] == "agent"), None)
-                good = all(one.get("ok", True) for one in (episode, agent or {}))
-                yield where, agent["info"][DIALOGUE] if agent is not None and good else None
+    for number, line in enumerate(lines_of(path), start=1):
+        where = f"{path}, line {number}"
+        with _log_named(where):
+            episode = parse_row(line, where)
+            agent = next((trace for trace in episode.get("traces", []) if trace["agent"]["name"] == "agent"), None)
+            good = all(one.get("ok", True) for one in (episode, agent or {}))
+            yield where, agent["info"][DIALOGUE] if agent is not None and good else None
 
 
 def _samples(path: Path) -> Iterator[tuple[str, Any]]:

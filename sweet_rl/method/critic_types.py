@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,8 +15,8 @@ from sweet_rl.method.critics import CheckedCritic, CriticType
 from sweet_rl.method.sweet_critic import SweetSettings
 from sweet_rl.models.weights import check_loadable, model_input
 from sweet_rl.runs.cli import build, to_settings
-from sweet_rl.runs.errors import ItemError, UserError
-from sweet_rl.runs.user_file import error_in, load_from_file
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.user_file import errors_named, load_from_file
 
 CRITICS = {
     "log_ratio": sweet_critic.CRITIC,
@@ -48,20 +49,15 @@ class ChosenCritic:
     @cached_property
     def settings(self) -> Any:
         """The critic's own settings. Raises UserError if one is unknown, missing, or of another type."""
-        return build(self.kind.settings, self.given, f"--critic_type {self.critic_type}")
+        kind = self.kind
+        with self._errors_named():
+            return build(kind.settings, self.given, f"--critic_type {self.critic_type}")
 
     def load(self) -> CheckedCritic:
         """Load the critic. Raises UserError if a model is not there, the critic has no `scores`, or its file fails."""
-        if self.critic_type in CRITICS:
-            return CheckedCritic(self.kind.load(self.settings), self.critic_type)
-        source = Path(self.critic_type).resolve()
-        try:
-            critic = self.kind.load(self.settings)
-        except (ItemError, UserError):
-            raise
-        except (Exception, SystemExit) as error:
-            raise UserError(f"--critic_type: {error_in(source, error)}") from error
-        return CheckedCritic(critic, self.critic_type, source)
+        kind, settings = self.kind, self.settings
+        with self._errors_named():
+            return CheckedCritic(kind.load(settings), self.critic_type, self._source)
 
     def seeded(self, seed: int) -> ChosenCritic:
         """The same with this random seed, if it has such a setting that is not given."""
@@ -71,14 +67,18 @@ class ChosenCritic:
 
     def to_settings(self) -> dict[str, Any]:
         """What the scores depend on, for a manifest. The content of a user's file is one of `inputs`."""
-        own = self.settings.to_settings() if hasattr(self.settings, "to_settings") else to_settings(self.settings)
+        settings = self.settings
+        with self._errors_named():
+            own = settings.to_settings() if hasattr(settings, "to_settings") else to_settings(settings)
         if self.critic_type in CRITICS:
             return {"critic_type": self.critic_type, **own}
         return {"critic_type": Path(self.critic_type).name, "critic_settings": own}
 
     def models(self) -> list[str]:
         """Names of the language models that the critic loads in its process."""
-        return self.settings.models() if hasattr(self.settings, "models") else []
+        settings = self.settings
+        with self._errors_named():
+            return settings.models() if hasattr(settings, "models") else []
 
     def check_models(self) -> None:
         """Raise UserError if a model cannot be loaded."""
@@ -88,8 +88,18 @@ class ChosenCritic:
     def inputs(self) -> list[str]:
         """Paths of all files and folders that are read: the critic's own file, its models, and what it names."""
         own = [] if self.critic_type in CRITICS else [self.critic_type]
-        folders = [path for model in self.models() if (path := model_input(model))]
-        return own + folders + (self.settings.inputs() if hasattr(self.settings, "inputs") else [])
+        folders, settings = [path for model in self.models() if (path := model_input(model))], self.settings
+        with self._errors_named():
+            return own + folders + (settings.inputs() if hasattr(settings, "inputs") else [])
+
+    @property
+    def _source(self) -> Path | None:
+        """The user's file, resolved; None for a built-in critic."""
+        return None if self.critic_type in CRITICS else Path(self.critic_type).resolve()
+
+    def _errors_named(self) -> AbstractContextManager[None]:
+        """Errors of a user's file raised inside become a UserError with file and line."""
+        return nullcontext() if self._source is None else errors_named("--critic_type", self._source)
 
 
 def load_critic_type(name: str) -> CriticType:

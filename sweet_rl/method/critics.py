@@ -6,8 +6,7 @@ import asyncio
 import contextlib
 import copy
 import inspect
-import math
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, is_dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,7 +16,7 @@ import numpy as np
 from sweet_rl.models.base import ModelError
 from sweet_rl.runs.errors import ItemError, UserError
 from sweet_rl.runs.records import TurnCandidates
-from sweet_rl.runs.user_file import error_in
+from sweet_rl.runs.user_file import USER_ERRORS, error_in, finite_number, is_cancelled, shown
 
 
 class Critic(Protocol):
@@ -90,7 +89,8 @@ class CriticType:
 class CheckedCritic:
     """A critic with defaults for the parts that it does not have, and with scores that are checked.
 
-    A critic of a user's file gets copies of the records, and what it raises is a ModelError that names the line.
+    A critic that is not of this package gets copies of the records. What a critic of a user's file raises is a
+    ModelError that names the line.
 
     Args:
         critic: The critic.
@@ -106,15 +106,24 @@ class CheckedCritic:
         self.turns_per_call: int = getattr(critic, "turns_per_call", 64)
         self.calls_at_once: int = getattr(critic, "calls_at_once", 1)
         self.chat = getattr(critic, "chat", None)
+        for setting in ("turns_per_call", "calls_at_once"):
+            if not isinstance(getattr(self, setting), int) or getattr(self, setting) < 1:
+                raise UserError(
+                    f"--critic_type {name}: {setting} is {shown(getattr(self, setting))}; it must be a whole number "
+                    "above 0."
+                )
 
     async def scores(self, records: Sequence[TurnCandidates]) -> list[list[float]]:
         """Return the critic's scores. Raises UserError unless there is one finite number per candidate."""
-        return self._checked(records, await self._called(self.critic.scores, self._handed(records)))
+        found = await self._asked("scores", records, lambda score: finite_number(score) is not None, "a finite number")
+        return [[float(score) for score in own] for own in found]
 
     async def token_credit(self, records: Sequence[TurnCandidates]) -> list[list[TokenCredit]] | None:
         """Return what the scores are made of; None if the critic does not offer it."""
-        method = getattr(self.critic, "token_credit", None)
-        return None if method is None else await self._called(method, self._handed(records))
+        if not hasattr(self.critic, "token_credit"):
+            return None
+        found = await self._asked("token_credit", records, lambda one: isinstance(one, TokenCredit), "a TokenCredit")
+        return [list(own) for own in found]
 
     async def close(self) -> None:
         """Release what the critic holds."""
@@ -122,7 +131,8 @@ class CheckedCritic:
             await self._called(self.critic.close)
 
     def _handed(self, records: Sequence[TurnCandidates]) -> Sequence[TurnCandidates]:
-        return records if self._source is None else copy.deepcopy(records)
+        own = type(self.critic).__module__.startswith("sweet_rl.")
+        return records if own else copy.deepcopy(records)
 
     async def _called(self, method: Callable[..., Any], *arguments: Any) -> Any:
         """Call a coroutine function, or a plain function in a thread."""
@@ -141,26 +151,40 @@ class CheckedCritic:
             yield
         except (ItemError, UserError):
             raise
-        except (Exception, SystemExit) as error:
-            if self._source is None:
+        except USER_ERRORS as error:
+            if self._source is None or is_cancelled(error):
                 raise
             raise ModelError("critic", error_in(self._source, error)) from error
 
-    def _checked(self, records: Sequence[TurnCandidates], found: Any) -> list[list[float]]:
-        where = f"--critic_type {self.name}: scores(records)"
-        if not hasattr(found, "__len__") or len(found) != len(records):
+    async def _asked(
+        self, method: str, records: Sequence[TurnCandidates], valid: Callable[[Any], bool], kind: str
+    ) -> Sequence[Sequence[Any]]:
+        """What a method of the critic gives for each candidate. Raises UserError unless there is one valid value."""
+        where, handed = f"--critic_type {self.name}: {method}(records)", self._handed(records)
+        found = await self._called(getattr(self.critic, method), handed)
+        if _texts(handed) != _texts(records):  # its values might be in another order
+            raise UserError(f"{where} changed the records or their order; sort a copy.")
+        if not _is_list(found, len(records)):
             raise UserError(f"{where} gave {_counted(found)} for {len(records)} records; expected a list for each.")
         for record, own in zip(records, found, strict=True):
             count = len(record.additional_outputs)
-            if not hasattr(own, "__len__") or isinstance(own, str) or len(own) != count:
+            if not _is_list(own, count):
                 raise UserError(f"{where} gave {_counted(own)} for the {count} candidates of {record.id!r}.")
-            for number, score in enumerate(own):
-                if not hasattr(type(score), "__float__") or not math.isfinite(score):
+            for number, value in enumerate(own):
+                if not valid(value):
                     raise UserError(
-                        f"{where} gave {score!r} for candidate {number} of {record.id!r}; expected a finite number."
+                        f"{where} gave {shown(value)} for candidate {number} of {record.id!r}; expected {kind}."
                     )
-        return [[float(score) for score in own] for own in found]
+        return found
+
+
+def _texts(records: Sequence[TurnCandidates]) -> list[tuple[str, list[str]]]:
+    return [(record.id, record.additional_outputs) for record in records]
+
+
+def _is_list(found: Any, length: int) -> bool:
+    return hasattr(found, "__len__") and not isinstance(found, str | Mapping | Set) and len(found) == length
 
 
 def _counted(found: Any) -> str:
-    return f"{len(found)} values" if hasattr(found, "__len__") and not isinstance(found, str) else repr(found)
+    return f"{len(found)} values" if hasattr(found, "__len__") and _is_list(found, len(found)) else shown(found)

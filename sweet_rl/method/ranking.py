@@ -57,7 +57,9 @@ def rank_file(
     summary = {"turns": len(records), "candidates": sum(len(record.additional_outputs) for record in records)}
 
     async def here(run: Run, missing: list[TurnCandidates]) -> dict:
-        await rank(run, critic.load(), missing, place_answers)
+        loaded = critic.load()
+        run.manifest.check_models()
+        await rank(run, loaded, missing, place_answers)
         return summary
 
     def work(run: Run) -> dict | Coroutine[Any, Any, dict]:

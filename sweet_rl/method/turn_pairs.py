@@ -62,7 +62,7 @@ def turn_pairs(
     Chosen candidates come from the top half of judge_result, rejected ones from the bottom half (`halves`). The middle
     one of an odd number is in neither. Equal texts are never paired, and no pair of texts is drawn twice. The prompt is
     o_t without the reference solution; only the candidate is trained. The draw depends on `seed` and the record's id
-    only.
+    only. A turn whose scores are all equal gives no pair: its halves are an accident of the order (`is_unordered`).
 
     Args:
         record: Ranked candidates of the turn.
@@ -77,7 +77,7 @@ def turn_pairs(
     if record.judge_result is None:
         raise _not_ranked(record, "judge_result")
     eos_text = _eos_text(record) if eos_text is None else eos_text
-    top, bottom = halves(record.judge_result)
+    top, bottom = ([], []) if is_unordered(record) else halves(record.judge_result)
     outputs = record.additional_outputs
     combinations: dict[tuple[str, str], list[tuple[int, int]]] = {}
     for chosen in top:
@@ -90,6 +90,11 @@ def turn_pairs(
     for chosen, rejected in shuffled:
         drawn.setdefault((outputs[chosen], outputs[rejected]), (chosen, rejected))
     return make_pairs(record, list(drawn.values())[:num_pairs], eos_text)
+
+
+def is_unordered(record: TurnCandidates) -> bool:
+    """Whether a critic gave all candidates of the turn one score, as an untrained one does with the seed reference."""
+    return len(record.judge_scores or ()) > 1 and len(set(record.judge_scores or ())) == 1
 
 
 def spread(record: TurnCandidates) -> float:
@@ -177,7 +182,7 @@ def pair_file(settings: PairSettings, input_path: str, output_path: str, step: S
         step: Number of records that are read, and whether an older output is replaced.
 
     Returns:
-        The summary: pairs, turns, turns_with_fewer.
+        The summary: pairs, turns, turns_with_fewer, and turns_with_equal_scores if there are some.
 
     Raises:
         UserError: A record gives no pairs for a reason of `turn_pairs`, or no record has two candidates to pair.
@@ -187,13 +192,16 @@ def pair_file(settings: PairSettings, input_path: str, output_path: str, step: S
     if settings.rule == "gap":
         draw = partial(gap_pairs, typical=float(np.median([spread(record) for record in records])))
     drawn = [draw(record, settings.num_pairs, settings.seed, settings.eos_text) for record in records]
+    equal = 0 if settings.get_sft else sum(map(is_unordered, records))
     if not any(drawn):
-        raise UserError(f"{input_path}: no turn has two candidates that can be paired.")
+        why = f" In {equal} of {len(records)} turns all candidates have the same score: is the critic trained?"
+        raise UserError(f"{input_path}: no turn has two candidates that can be paired.{why if equal else ''}")
 
     def write(run: Run) -> dict:
         found = progress_bar([pair for pairs in drawn for pair in pairs], desc="turn pairs")
         run.write_missing(pair.to_dict() for pair in found)
         fewer = sum(len(pairs) < settings.num_pairs for pairs in drawn)
-        return {"pairs": len(run.done), "turns": len(records), "turns_with_fewer": fewer}
+        summary = {"pairs": len(run.done), "turns": len(records), "turns_with_fewer": fewer}
+        return summary | ({"turns_with_equal_scores": equal} if equal else {})
 
     return run_step(open_run(output_path, to_settings(settings, step), [input_path], step.overwrite), write)

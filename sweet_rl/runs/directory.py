@@ -11,6 +11,7 @@ from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.manifest import DIRECTORY_MANIFEST, Manifest, check_unchanged, read_manifest
 from sweet_rl.runs.output import Output, give_up, missing_folders, open_locked
 from sweet_rl.runs.paths import check_paths
+from sweet_rl.runs.texts import make_durable
 
 
 class DirectoryRun(Output):
@@ -28,6 +29,10 @@ class DirectoryRun(Output):
     def empty(self) -> bool:
         return all(entry.is_dir() or entry == self.manifest.path for entry in self.path.rglob("*"))
 
+    def finish(self, summary: dict | None = None) -> None:
+        make_durable(self.path)
+        super().finish(summary)
+
     def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
         if kind is not None and self._made:
             inside = sorted((entry for entry in self.path.rglob("*") if entry.is_dir()), reverse=True)
@@ -40,9 +45,16 @@ def directory_manifest(
 ) -> DirectoryRun:
     """Open a model directory as `open_run` opens a file. Of several processes only rank 0 opens it.
 
-    `overwrite` empties a directory only if it holds a manifest: a mistyped path must not cost a home directory.
+    `overwrite` empties a directory only if it holds a manifest: a mistyped path must not cost a home directory. A path
+    that is not UTF-8 is refused.
     """
     path = Path(path)
+    try:
+        str(path.absolute()).encode()
+    except UnicodeEncodeError as error:
+        raise UserError(
+            f"{path.absolute()} is no path in UTF-8, which the libraries that write models need: choose another."
+        ) from error
     check_paths([path], inputs)
     manifest = Manifest(path / DIRECTORY_MANIFEST, settings, inputs)
     folders, lock = missing_folders(path), -1

@@ -9,6 +9,7 @@ import contextlib
 import errno
 from collections.abc import Callable, Iterator
 
+from sweet_rl.runs.printable import printable
 from sweet_rl.runs.redaction import redacted
 
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
@@ -31,7 +32,7 @@ class UserError(Exception):
     exit_status = 2
 
     def __init__(self, message: str) -> None:
-        super().__init__(redacted(message))
+        super().__init__(printable(redacted(message)))
 
 
 class NothingMade(UserError):

@@ -17,9 +17,11 @@ import sweet_rl
 from sweet_rl.runs.cli.process import command_line
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.names import local_path
+from sweet_rl.runs.read_files import forget, hash_as_read
 from sweet_rl.runs.records.checks import accepts
 from sweet_rl.runs.redaction import redacted_values
 from sweet_rl.runs.texts import replace_text
+from sweet_rl.runs.user_file import hash_user_file
 
 DIRECTORY_MANIFEST = "manifest.json"
 _PACKAGES = ("torch", "transformers", "tokenizers", "datasets", "openai", "accelerate", "vllm", "deepspeed", "numpy")
@@ -50,12 +52,13 @@ class Manifest:
 
     def __init__(self, path: Path, settings: dict, inputs: Sequence[str | Path | None]):
         self.path = path
+        self.inputs = {str(name): _checked_hash(name) for name in inputs if name is not None}
         self.content: dict[str, Any] = {
             "status": "running",
             "command": command_line(),
             "settings": _as_json(settings),
             "seed": settings.get("seed"),
-            "inputs": {str(name): _checked_hash(name) for name in inputs if name is not None},
+            "inputs": self.inputs,
             "versions": dict(_versions()),
             "started": _now(),
         }
@@ -90,6 +93,12 @@ class Manifest:
 
     def write(self) -> None:
         _write(self.path, self.content)
+
+    def check_models(self) -> None:
+        """Check after the models were loaded that they are those of the manifest. Raises UserError."""
+        for name, digest in self.inputs.items():
+            if os.path.isdir(name) and hash_input(name) != digest:
+                raise UserError(f"{name} was changed or replaced while it was loaded. Give the same command again.")
 
     def reopen(self) -> None:
         """Mark a finished run as running again."""
@@ -193,6 +202,7 @@ def replace_source(output: Path, source: Path) -> None:
     if manifest is not None:
         _write(manifest_of(source), manifest | {"sha256": None})
     os.replace(output, os.path.realpath(source))
+    forget(source)
     manifest_of(output).unlink()
     if manifest is not None:
         _write(manifest_of(source), manifest | {"sha256": digest})
@@ -201,10 +211,13 @@ def replace_source(output: Path, source: Path) -> None:
 def hash_input(path: str | Path) -> str:
     """The SHA-256 of a file, or of the files of a model directory without its manifest and sub-folders.
 
+    That of a Python file covers the files beside it that it imports (`hash_user_file`).
     Of files above 64 MB in a directory only the size and the first and last MB are hashed: hashing a large model would
     take minutes. Raises UserError if there is nothing at the path.
     """
     path, digest = local_path(path), hashlib.sha256()
+    if path.suffix == ".py" and path.is_file():
+        return hash_user_file(path)
     if path.is_file():
         with open(path, "rb") as file:
             while chunk := file.read(_END):
@@ -214,7 +227,7 @@ def hash_input(path: str | Path) -> str:
         raise UserError(f"{path} does not exist. An input of this run was expected there: check the path.")
     for entry in sorted(p for p in path.iterdir() if p.is_file() and p.name != DIRECTORY_MANIFEST):
         size = entry.stat().st_size
-        digest.update(f"{entry.name}\0{size}\0".encode())
+        digest.update(os.fsencode(f"{entry.name}\0{size}\0"))
         with open(entry, "rb") as file:
             if size > _BIG:
                 digest.update(file.read(_END))
@@ -224,7 +237,8 @@ def hash_input(path: str | Path) -> str:
 
 
 def _checked_hash(name: str | Path) -> str:
-    digest = hash_input(name)
+    path = local_path(name)
+    digest = hash_as_read(path) if path.is_file() and path.suffix != ".py" else hash_input(name)
     check_finished(name, digest)
     return digest
 

@@ -15,6 +15,7 @@ from multiprocessing.process import BaseProcess
 
 from sweet_rl.runs.cli.process import redact_output
 from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.manifest import read_manifest
 from sweet_rl.runs.records import scan_rows
 from sweet_rl.runs.run import Run
 
@@ -57,6 +58,9 @@ def run_parts(run: Run, work: Work, environments: Sequence[Mapping[str, str]]) -
             f"{run.path}: the processes of the parts {', '.join(failed)} failed (see above); the others are complete. "
             "Give the same command again to continue."
         )
+    inputs = sorted(run.manifest.content["inputs"].values())
+    if any(sorted((read_manifest(path) or {"inputs": {}})["inputs"].values()) != inputs for path in outputs):
+        raise UserError(f"{run.path}: an input was replaced while its parts read it. Give --overwrite.")
     run.write_missing(row for path in outputs for _, _, row in scan_rows(path))
     for path in run.path.parent.glob(f"{glob.escape(run.path.name)}.part-*"):
         path.unlink()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,7 +24,7 @@ def write_texts(texts: Mapping[str | Path, str], overwrite: bool = False) -> Non
     check_paths(by_path)
     for path, text in by_path.items():
         check_writable(path)
-        if not overwrite and path.exists() and path.read_bytes() != text.encode("utf-8"):
+        if not overwrite and path.exists() and path.read_bytes() != text.encode("utf-8", "backslashreplace"):
             raise UserError(f"{path} exists and holds something else. Choose another path, or give --overwrite.")
     for path, text in by_path.items():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -35,12 +36,30 @@ def replace_text(path: Path, text: str) -> None:
     real = Path(os.path.realpath(path))
     partial = real.with_name(real.name + ".partial")
     try:
-        partial.write_text(text, encoding="utf-8")
+        partial.write_text(text, encoding="utf-8", errors="backslashreplace")  # JSON's escape for a path's odd bytes
+        _sync(partial)
         os.replace(partial, real)
+        _sync(real.parent)
     except OSError as error:
         partial.unlink(missing_ok=True)
         error.filename = str(path)  # a write to a full disk names none
         raise
+
+
+def make_durable(folder: Path) -> None:
+    """Return when the disk holds all that is in a folder, so that a power cut afterwards takes nothing of it away."""
+    for path in (*folder.rglob("*"), folder, folder.parent):
+        if path.exists():  # not a link that leads nowhere
+            _sync(path)
+
+
+def _sync(path: Path) -> None:
+    number = os.open(path, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError) if path.is_dir() else contextlib.nullcontext():  # some disks sync files only
+            os.fsync(number)
+    finally:
+        os.close(number)
 
 
 def check_writable(path: Path) -> None:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from accelerate.utils import broadcast_object_list
 
 from sweet_rl.runs.errors import FULL_DISK, UserError, first_line
+from sweet_rl.runs.texts import make_durable, replace_text
 from sweet_rl.training.engine import Engine
 from sweet_rl.training.log import Log
 from sweet_rl.training.settings import TrainingSettings
@@ -106,13 +109,16 @@ class Checkpoints:
         """Put the weights with the lowest evaluation loss into the model; returns their step."""
         if self.best is None:
             raise ValueError("no evaluation has been made")
-        with damage_named(path := self.folder / f"checkpoint-{self.best['step']}"):
+        path = self.folder / f"checkpoint-{self.best['step']}"
+        if self.engine.accelerator.is_main_process:
+            check_files(path)
+        with damage_named(path):
             self.engine.load(path)
         return self.best["step"]
 
 
 def mark_complete(folder: Path, step: int, best: int | None, processes: int) -> None:
-    """Declare the checkpoint of `step` complete and remove older ones, all but `best`.
+    """Declare the checkpoint of `step` complete, once the disk holds it, and remove older ones, all but `best`.
 
     Called by the first process after all processes have written their parts; until then the older checkpoint stays.
 
@@ -123,10 +129,10 @@ def mark_complete(folder: Path, step: int, best: int | None, processes: int) -> 
         processes: Number of processes that wrote it.
     """
     checkpoint = folder / f"checkpoint-{step}"
+    make_durable(checkpoint)
     sizes = {str(p.relative_to(checkpoint)): p.stat().st_size for p in checkpoint.rglob("*") if p.is_file()}
-    partial = checkpoint / f"{COMPLETE}.partial"
-    partial.write_text(json.dumps({"processes": processes, "files": sizes}))
-    partial.replace(checkpoint / COMPLETE)
+    content = {"processes": processes, "files": sizes, "sha256": _digests(checkpoint, sizes)}
+    replace_text(checkpoint / COMPLETE, json.dumps(content))
     for path in folder.glob("checkpoint-*"):
         if path.name not in (checkpoint.name, f"checkpoint-{best}"):
             shutil.rmtree(path)
@@ -149,12 +155,14 @@ def step_of(checkpoint: Path) -> int:
 
 
 def check_files(checkpoint: Path) -> None:
-    """Raise UserError naming a file of the checkpoint that is missing or has another size than when it was complete.
+    """Raise UserError naming a file of the checkpoint that is missing, or not as it was when it was complete.
 
-    Without its optimiser's state, for example, a training would go on with a new one.
+    Without its optimiser's state, for example, a training would go on with a new one. Checkpoints of earlier versions
+    have sizes and no checksums.
     """
     with damage_named(checkpoint):
-        sizes = json.loads((checkpoint / COMPLETE).read_text()).get("files", {})
+        content = json.loads((checkpoint / COMPLETE).read_text())
+        sizes, digests = dict(content.get("files", {})), dict(content.get("sha256", {}))
     for name, size in sizes.items():
         path = checkpoint / name
         found = path.stat().st_size if path.is_file() else None
@@ -162,6 +170,23 @@ def check_files(checkpoint: Path) -> None:
             raise UserError(
                 f"{path} {'is missing' if found is None else f'has {found} bytes instead of {size}'}. {BEGIN_AGAIN}"
             )
+    for name, digest in _digests(checkpoint, digests).items():
+        if digest != digests[name]:
+            raise UserError(
+                f"{checkpoint / name} is damaged: it has its size, but not the content that was written (sha256). "
+                f"{BEGIN_AGAIN}"
+            )
+
+
+def _digests(checkpoint: Path, names: Iterable[str]) -> dict[str, str]:
+    """The SHA-256 of files of a checkpoint, of several at the same time."""
+
+    def digest(name: str) -> str:
+        with open(checkpoint / name, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+
+    with ThreadPoolExecutor() as threads:
+        return dict(zip(names, threads.map(digest, names), strict=True))
 
 
 def processes_of(checkpoint: Path) -> int:

@@ -78,7 +78,11 @@ def reference_logps(
         if shares[process]:
             partial = paths[process].with_suffix(".partial")
             with open(partial, "wb") as file:
-                np.save(file, np.concatenate(values))
+                stored = np.concatenate(values)
+                np.save(file, stored)
+                file.write(_digest(stored))  # after the array, where numpy does not look
+                file.flush()
+                os.fsync(file.fileno())
             os.replace(partial, paths[process])
     wait()
 
@@ -92,11 +96,17 @@ def reference_logps(
 
 
 def _holds(path: Path, count: int) -> bool:
-    """Whether a share is on disk, with its number of log-probs."""
+    """Whether a share is on disk, with its number of log-probs and undamaged."""
     try:
-        return len(np.load(path, mmap_mode="r")) == count
+        with open(path, "rb") as file:
+            stored = np.load(file)
+            return len(stored) == count and file.read() == _digest(stored)
     except (OSError, ValueError, TypeError, EOFError):
         return False
+
+
+def _digest(values: np.ndarray) -> bytes:
+    return hashlib.sha256(values.tobytes()).digest()
 
 
 def frozen_logps(

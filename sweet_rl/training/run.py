@@ -179,6 +179,8 @@ class Training:
             if self.is_first:
                 self._announce(run, checkpoint)
             model, objective = make()
+            if run is not None:
+                run.manifest.check_models()
             log = Log(self.accelerator, self.trackers, self.save_path)
             checkpoints = Checkpoints(self.checkpoints, how, self.engine, checkpoint)
             began = time.perf_counter()

@@ -19,7 +19,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 from sweet_rl.runs.errors import UserError
 from sweet_rl.viewer.entries import Collection
@@ -230,12 +230,15 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         if refusal := self._refusal():
             return self._send(403, "text/plain", refusal.encode())
-        url = urlsplit(self.path if self.path.startswith("/") else "")
+        path, _, query = self.path.partition("?")  # urlsplit refuses some addresses: http://[::1/
         self.scanned.answering += 1
         try:
-            status, kind, body = self._answer(url.path, parse_qs(url.query, errors="replace"))
+            status, kind, body = self._answer(path, parse_qs(query, errors="replace"))
         except UserError as error:
             status, kind, body = 409, "application/json", json_text({"error": str(error)}).encode()
+        except Exception as error:  # answered, because a browser would wait
+            traceback.print_exc()
+            status, kind, body = 500, "application/json", json_text({"error": type(error).__name__}).encode()
         finally:
             self.scanned.answering -= 1
         self._send(status, kind, body)
@@ -268,7 +271,7 @@ class _Handler(BaseHTTPRequestHandler):
         if origin is not None and origin != f"http://{host}":
             return "this viewer answers its own page only"
         own = self.headers.get("Sec-Fetch-Site", "none") in ("none", "same-origin")
-        followed = urlsplit(self.path).path == "/" and self.headers.get("Sec-Fetch-Dest") == "document"  # a link
+        followed = self.path.partition("?")[0] == "/" and self.headers.get("Sec-Fetch-Dest") == "document"  # a link
         if not own and not followed:
             return "this viewer answers its own page only"
         return None

@@ -108,8 +108,8 @@ def test_the_summary_is_sorted_by_the_smallest_and_each_decision_has_a_table_wit
     assert text.count("turn 2") == 3 and "| better | 100.0 | 20.7 to 100.0 | 2 | 100.0 |" in text
     assert "| better |  |  | 0 |  |" in text
     table = text.splitlines()
-    assert table[2] == "| better | 100.0 (20.7 to 100.0) | 100.0 (20.7 to 100.0) |  | 100.0 | `` |"
-    assert table[3] == "| worse | 100.0 (20.7 to 100.0) | 0.0 (0.0 to 79.3) |  | 0.0 | `--critic_type pmi` |"
+    assert table[2] == "| better | 100.0 (20.7 to 100.0) | 100.0 (20.7 to 100.0) |  | 100.0 |  |"
+    assert table[3] == "| worse | 100.0 (20.7 to 100.0) | 0.0 (0.0 to 79.3) |  | 0.0 | --critic_type pmi |"
 
 
 def test_an_answer_that_passes_only_some_tests_is_wrong(tmp_path):

@@ -23,6 +23,7 @@ from sweet_rl.runs.cli.process import hide_word, leave_process_group, note_comma
 from sweet_rl.runs.cli.released import Released
 from sweet_rl.runs.cli.values import coerce, is_bool_word, name_of, read_yaml, takes_bool
 from sweet_rl.runs.errors import UserError, extras_named, os_error_text
+from sweet_rl.runs.printable import printable
 
 
 def run(main: Callable[..., Any], command: Sequence[str] | None = None, released: Released | None = None) -> None:
@@ -59,7 +60,7 @@ def run(main: Callable[..., Any], command: Sequence[str] | None = None, released
     except OSError as error:
         if error.errno is None:  # of a library, with a message of its own
             raise
-        print(f"error: {os_error_text(error)}", file=sys.stderr)
+        print(printable(f"error: {os_error_text(error)}"), file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
         print("\ninterrupted: run the same command again to continue", file=sys.stderr)
@@ -234,4 +235,4 @@ def _without_local_rank(command: Sequence[str]) -> list[str]:
 def print_summary(summary: Mapping[str, Any]) -> None:
     """Print a run's summary, one line per figure; groups of figures as JSON."""
     for name, value in summary.items():
-        print(f"{name}: {json.dumps(value) if isinstance(value, dict) else value}")
+        print(printable(f"{name}: {json.dumps(value) if isinstance(value, dict) else value}"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import io
 import logging
 import os
 import re
@@ -16,6 +17,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
+from sweet_rl.runs.printable import printable
 from sweet_rl.runs.redaction import redacted
 
 
@@ -26,6 +28,9 @@ def set_environment() -> None:
     if not sys.stderr.isatty():  # progress of long work is in `progress.py`; these write a line for every update
         os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # transformers' bars too
         os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
+    for stream in (sys.stdout, sys.stderr):  # a path of other bytes, or a terminal that knows ASCII only
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     # Waiting OpenMP threads give up their core soon. By default they keep it, so that two trainings side by side take
     # many times as long.
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")
@@ -76,7 +81,7 @@ def redact_output() -> None:
 def _redacted_record(*arguments: Any, **named: Any) -> logging.LogRecord:
     record = logging.LogRecord(*arguments, **named)
     with contextlib.suppress(TypeError, ValueError):  # of values that do not fit the text, which logging reports
-        record.msg, record.args = redacted(record.getMessage()), None
+        record.msg, record.args = printable(redacted(record.getMessage())), None
     if record.exc_info and record.exc_info[0]:
         record.exc_text = redacted("".join(traceback.format_exception(*record.exc_info)).rstrip())
     return record

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from sweet_rl.runs.errors import RecordError
+from sweet_rl.runs.read_files import lines_of
 from sweet_rl.runs.records.files import parse_row
 from sweet_rl.runs.records.schema import Task, Trajectory
 
@@ -36,7 +37,7 @@ def _read_ids(path: str) -> set[str]:
     if not Path(path).is_file():
         raise RecordError(f"--exclude {path}: there is no such file. docs/files.md describes such a list.")
     ids = set()
-    for number, line in enumerate(Path(path).read_bytes().splitlines(), start=1):
+    for number, line in enumerate(lines_of(Path(path)), start=1):
         if line.strip():
             row = parse_row(line, f"{path}, line {number}")
             if not isinstance(row.get("id"), str):

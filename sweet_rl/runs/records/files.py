@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from sweet_rl.runs.errors import RecordError
 from sweet_rl.runs.names import local_path
+from sweet_rl.runs.read_files import lines_of
 from sweet_rl.runs.records.checks import shown
 from sweet_rl.runs.records.schema import PreferencePair, Task, Trajectory, TurnCandidates
 
@@ -85,6 +86,8 @@ def parse_row(line: bytes | str, where: str) -> dict:
         row = json.loads(line, parse_constant=_refuse_constant, parse_float=_finite)
     except (ValueError, RecursionError) as error:
         found = f"{error.msg} at column {error.colno}" if isinstance(error, json.JSONDecodeError) else str(error)
+        if (b"\0" if isinstance(line, bytes) else "\0") in line:  # type: ignore[operator]
+            found = "it holds NUL bytes, as after a power cut or a full disk"
         raise RecordError(
             f"{where}: not a line of JSON ({found}). Each line must be one JSON object: repair or remove it."
         ) from error
@@ -100,12 +103,11 @@ def scan_rows(path: str | Path) -> Iterator[tuple[int, int, dict]]:
         found = "is a directory" if local.is_dir() else "does not exist"
         raise RecordError(f"{path} {found}. A JSONL file of records was expected: check the path.")
     end = 0
-    with open(local, "rb") as file:
-        for number, line in enumerate(file, start=1):
-            start, end = end, end + len(line)
-            line = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
-            if line.strip():
-                yield number, start, parse_row(line, f"{path}, line {number}")
+    for number, line in enumerate(lines_of(local), start=1):
+        start, end = end, end + len(line)
+        line = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
+        if line.strip():
+            yield number, start, parse_row(line, f"{path}, line {number}")
 
 
 def _refuse_constant(name: str) -> None:

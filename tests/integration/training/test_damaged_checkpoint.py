@@ -65,7 +65,7 @@ def test_a_checkpoint_has_the_calculated_size(stopped):
 
 
 @pytest.mark.parametrize("name", ["__0_0.distcp", ".metadata", "state.json"])
-@pytest.mark.parametrize("damage", ["gone", "cut", "same size"])
+@pytest.mark.parametrize("damage", ["gone", "cut", "zeroed", "one bit"])
 def test_a_damaged_file_is_named_and_nothing_is_trained_with_it(name, damage, stopped, tmp_path):
     shutil.copytree(stopped / "run", tmp_path / "run")
     file = tmp_path / "run" / "checkpoints" / "checkpoint-2" / name
@@ -73,9 +73,10 @@ def test_a_damaged_file_is_named_and_nothing_is_trained_with_it(name, damage, st
     if damage == "gone":
         file.unlink()
     else:
-        file.write_bytes(content[:-9] if damage == "cut" else b"\x80" * len(content))
-    said = f"{file.parent} is damaged" if damage == "same size" else str(file)
-    with pytest.raises(UserError, match=f"{said}.*Remove the checkpoint"):
+        half = len(content) // 2
+        flipped = content[:half] + bytes([content[half] ^ 1]) + content[half + 1 :]
+        file.write_bytes({"cut": content[:-9], "zeroed": bytes(len(content)), "one bit": flipped}[damage])
+    with pytest.raises(UserError, match=f"{file} .*Remove the checkpoint"):
         train(stopped, tmp_path / "run")
     assert not (tmp_path / "run" / "model.safetensors").exists()
 

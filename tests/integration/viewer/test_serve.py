@@ -106,6 +106,7 @@ def test_no_other_address_leads_anywhere(served):
         "/../graded.jsonl", "/graded.jsonl", "//etc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "/entry/../../x",
         "/entry/-1", "/entry/99", "/entry/1e3", "/entry/0x1", "/index?from=../x", "/index?from=-1", "/picture/../x",
         "/picture/0123456789abcdef", "/entry/%30", "http://evil.example/",
+        "http://[::1/", "//[::1/", "//[x]/?from=0", "*",
     ):  # fmt: skip
         status, body = ask(served[0], path)
         assert status == 404 and len(body) < 100, path

@@ -1,6 +1,7 @@
 """Many dialogues, of a real tiny model and of agents whose messages are their seeds."""
 
 import asyncio
+import json
 from dataclasses import replace
 from functools import partial
 
@@ -207,9 +208,11 @@ class SeedHuman:
         return HumanReply(f"human {seed}", leaks=1, prompt_tokens=4, completion_tokens=2)
 
 
-def dialogue_of(task=TASKS[0], sample=0, seed=3, n=1, agent=None, human=None, **fields) -> Trajectory:
+def dialogue_of(
+    task=TASKS[0], sample=0, seed=3, n=1, agent=None, human=None, rules=AnswerEnvironment, **fields
+) -> Trajectory:
     sampling = Sampling(0.5, 0.9, 7, seed=seed, n=n)
-    setup = DialogueSetup(agent or SeedAgent(), human or SeedHuman(), begin, sampling, **fields)
+    setup = DialogueSetup(agent or SeedAgent(), human or SeedHuman(), partial(begin, rules=rules), sampling, **fields)
     return asyncio.run(play(task, sample, setup))
 
 
@@ -300,7 +303,61 @@ def test_a_reply_that_is_no_human_reply_is_named():
             return "Yes."
 
     message = dialogue_of(human=Human()).failure["message"]
-    assert message == "Human.reply returned a str; it must return a HumanReply"
+    assert message == "Human.reply returned 'Yes.'; it must be a HumanReply"
+
+
+def test_a_reply_without_async_ends_the_run_with_what_to_write():
+    class Human:
+        def reply(self, task, dialogue, seed):
+            return HumanReply("Yes.")
+
+    with pytest.raises(UserError, match="Human.reply is no coroutine function: write `async def reply"):
+        dialogue_of(human=Human())
+
+
+@pytest.mark.parametrize("raised", [SystemExit(0), StopIteration(), asyncio.CancelledError()])
+def test_a_users_code_that_would_end_the_command_or_hang_it_fails_its_dialogue(raised, tmp_path):
+    path = tmp_path / "travel.py"
+    path.write_text(
+        "class Human:\n    async def reply(self, task, dialogue, seed):\n        raise task.extra['raised']\n"
+        "\ndef label(task, messages, text):\n    raise task.extra['raised']\n"
+    )
+    task = replace(TASKS[0], extra={"raised": raised})
+    human, label = (load_from_file(path, name, "--task_type") for name in ("Human", "label"))
+    replies = dialogue_of(task, human=human(), source=path).failure
+    labels = dialogue_of(task, label_turn=label, source=path).failure
+    assert (replies["side"], labels["side"]) == ("human", "domain")
+    assert replies["message"].endswith("(travel.py:3)") and labels["message"].endswith("(travel.py:6)")
+
+
+@pytest.mark.parametrize("fields, named", [
+    ({"answer": 5, "ending": "answered"}, "'answer' is a number 5"), ({"ending": "won"}, "'ending' is text \"won\""),
+    ({"ending": "answered", "dialogue": [{"role": "assistant", "content": {1}}]}, "set is not JSON"),
+    ({"dialogue": [{"role": "assistant", "content": {1}}]}, ""),  # the next side fails
+])  # fmt: skip
+def test_a_dialogue_that_a_users_environment_has_made_unreadable_fails(fields, named):
+    class Odd(AnswerEnvironment):
+        def step(self, completion, prompt_text=None):
+            super().step(completion, prompt_text)
+            vars(self).update(fields)
+
+    trajectory = dialogue_of(rules=Odd)
+    assert trajectory.failure["side"] == "domain" and named in trajectory.failure["message"]
+    json.dumps(trajectory.to_dict())
+
+
+def test_users_code_gets_copies_of_task_and_dialogue():
+    class Human(SeedHuman):
+        async def reply(self, task, dialogue, seed):
+            task.ground_truth, dialogue[0]["content"] = "changed", "changed"
+            dialogue.clear()
+            return await super().reply(task, [{"role": "assistant", "content": ""}], seed)
+
+    def label(task, messages, text):
+        task.ground_truth, messages[0]["content"] = "changed", "changed"
+
+    trajectory = dialogue_of(human=Human(), label_turn=label)
+    assert "changed" not in str(trajectory.to_dict()) and trajectory.task == TASKS[0]
 
 
 def test_the_oracle_s_word_is_recorded_with_each_turn_and_shown_to_no_side():

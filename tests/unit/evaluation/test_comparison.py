@@ -195,7 +195,7 @@ def test_names_that_are_none_of_the_runs_are_refused():
 def test_a_table_is_aligned_as_text_and_escaped_in_markdown_and_latex():
     made = Table([["name", "number", "word"], ["a_|", "1", "f"]], 1)
     assert made.text() == "name  number  word\n------------------\na_|        1  f"
-    assert made.markdown() == "| name | number | word |\n| --- | ---: | --- |\n| a_\\| | 1 | f |"
+    assert made.markdown() == "| name | number | word |\n| --- | ---: | --- |\n| a\\_\\| | 1 | f |"
     first, *_, last = made.latex().splitlines()
     assert (first, last) == (r"\begin{tabular}{lrl}", r"\end{tabular}") and r"a\_| & 1 & f \\" in made.latex()
 

@@ -49,6 +49,16 @@ def run(source: Path, of: Domain | None = None, grading: Grading = Grading(), **
     return source.with_name("out.jsonl")
 
 
+@pytest.mark.parametrize("gathered", [False, True])
+def test_dialogues_of_a_users_domain_are_not_graded_by_another(source, gathered):
+    settings = {"task_type": "interview"}
+    manifest = {"status": "finished", "settings": {"gathered": settings} if gathered else settings}
+    Path(f"{source}.manifest.json").write_text(json.dumps(manifest | {"inputs": {"my/interview.py": "0"}}))
+    with pytest.raises(UserError, match="the domain 'interview', not of 'mine': give --task_type my/interview.py"):
+        run(source)
+    assert run(source, replace(domain(), name="interview")).exists()
+
+
 def test_every_answer_is_graded_anew_and_the_summary_is_printed_and_kept(source, capsys):
     out = run(source)
     assert [row["reward"] for row in read_rows(out)] == [0.5, 0.3, None, 0.2]

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from sweet_rl.evaluation.leaderboard import as_markdown, grouped, in_markdown
+from sweet_rl.evaluation.escaped import in_markdown
+from sweet_rl.evaluation.leaderboard import as_markdown, grouped
 from sweet_rl.evaluation.run_card import FORM, ModelRow, RunCard, read_card
 from sweet_rl.runs.errors import UserError
 from tests.support.command_line import call
@@ -117,7 +118,7 @@ def test_the_markdown_has_a_line_per_model():
     lines = as_markdown(grouped({"one.json": card(*models)})).splitlines()
     figures = "50.0 | 25.0 to 75.0 | 50.0 (25.0 to 75.0) | 62.5 | 0 | 0 | 0.25 | 4.0 | 1.2.3 | 2026-01-02 | one.json |"
     assert rf"| a\|b | {figures}" in lines
-    assert any(line.startswith(r'| c (c-2024) {"reasoning\_effort": "low"} | 0.0 | 0.0 to 50.0 |') for line in lines)
+    assert any(line.startswith(r'| c (c-2024) {"reasoning_effort": "low"} | 0.0 | 0.0 to 50.0 |') for line in lines)
 
 
 def test_a_card_is_read_as_it_was_written(tmp_path):

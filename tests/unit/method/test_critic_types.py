@@ -183,6 +183,11 @@ def test_a_users_settings_are_checked_as_flags_are(short, settings, named):
     (("for text in record.additional_outputs]", "for text in record.additional_outputs[1:]]"), "2 values.*'0'"),
     (("-abs(", "float('nan') * abs("), "nan for candidate 0 of '0'"),
     (("-abs(len(text.split()) - self.words)", "text"), "'a b c' for candidate 0 of '0'"),
+    (("-abs(len(text.split()) - self.words)", "10**400"), "1000.* for candidate 0 of '0'"),
+    (("-abs(len(text.split()) - self.words)", "text == ''"), "False for candidate 0 of '0'"),
+    (("-abs(len(text.split()) - self.words)", "next(iter([]))"), "bad.py, line .*StopIteration"),
+    (("[-abs(len(text.split()) - self.words) for text in record.additional_outputs]", "{text for text in 'abc'}"),
+     r"gave \{'.* for the 3 candidates of '0'"),
 ])  # fmt: skip
 def test_a_file_that_is_no_critic_is_refused_by_what_is_wrong_in_it(tmp_path, changed, named):
     path = tmp_path / "bad.py"
@@ -206,16 +211,29 @@ def test_what_a_file_raises_is_named_with_its_line(tmp_path, begins, error):
         rank_file(ChosenCritic(str(path)), candidates(tmp_path), str(tmp_path / "out.jsonl"))
 
 
-def test_a_file_cannot_change_the_records_that_it_scores(tmp_path):
+def rank_after(tmp_path, changes: str) -> tuple[list, list]:
+    """The candidates and those that a critic has ranked that changes its records first."""
     path = tmp_path / "changes.py"
-    changes = "for record in records: record.additional_outputs.sort(); record.task = None"
     path.write_text(
         SHORT.replace("    def scores(self, records):", f"    def scores(self, records):\n        {changes}")
     )
     source, out = candidates(tmp_path), tmp_path / "ranked.jsonl"
     rank_file(ChosenCritic(str(path)), source, str(out))
-    texts = [record.additional_outputs for record in read_records(out, TurnCandidates)]
-    assert texts == [record.additional_outputs for record in read_records(source, TurnCandidates)]
+    return read_records(source, TurnCandidates), read_records(out, TurnCandidates)
+
+
+def test_a_file_cannot_change_the_records_that_it_scores(tmp_path):
+    before, after = rank_after(tmp_path, "for record in records: record.task = None; record.extra['x'] = 1")
+    assert [(one.task, one.extra) for one in after] == [(one.task, one.extra) for one in before]
+
+
+@pytest.mark.parametrize(
+    "sorts", ["for record in records: record.additional_outputs.sort()", "records.sort(key=lambda one: -int(one.id))",
+              "records.reverse()"]
+)  # fmt: skip
+def test_scores_of_records_that_the_critic_has_sorted_are_refused(tmp_path, sorts):
+    with pytest.raises(UserError, match="changed the records or their order; sort a copy"):
+        rank_after(tmp_path, sorts)
 
 
 def test_a_coroutine_that_scores_and_closes_is_awaited(tmp_path):
@@ -239,3 +257,12 @@ def test_the_manual_names_settings_that_each_critic_has(name):
     (row,) = (line for line in page.splitlines() if line.startswith(f"| `{name}` | `model_id`"))
     named = set(re.findall(r"`(\w+)`", row)) - {name}
     assert named and named <= {field.name for field in fields(CRITICS[name].settings)}
+
+
+@pytest.mark.parametrize("body", ["return []", "return [[] for _ in records]", "return [[0.5] for _ in records]"])
+def test_the_credit_of_tokens_is_counted_as_scores_are(body, tmp_path):
+    path = tmp_path / "tokens.py"
+    path.write_text(f"{SHORT}\n\ndef token_credit(self, records):\n    {body}\n\n\nShort.token_credit = token_credit\n")
+    critic = ChosenCritic(str(path)).load()
+    with pytest.raises(UserError, match="tokens.py: token_credit.* gave "):
+        asyncio.run(critic.token_credit([TurnCandidates("o", "", ["a b"], id="1")]))

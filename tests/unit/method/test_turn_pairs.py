@@ -138,3 +138,17 @@ def test_the_typical_gap_of_a_file_is_that_of_its_median_turn(tmp_path):
     assert found == [("r4-0", "a", "b"), ("r6-0", "a", "b")]
     with pytest.raises(UserError, match="--get_sft"):
         PairSettings(rule="gap", get_sft=True)
+
+
+def test_a_turn_whose_scores_are_all_equal_gives_no_pair_and_is_counted(tmp_path):
+    rows = [
+        TurnCandidates("o", "", ["a", "b", "c"], id=name, judge_scores=scores, judge_result=[2, 0, 1], eos_text="<e>")
+        for name, scores in (("equal", [0.0] * 3), ("differ", [0.0, 0.0, 1.0]))
+    ]
+    assert turn_pairs(rows[0]) == [] and len(turn_pairs(rows[1])) == 1
+    source = write_rows(tmp_path / "ranked.jsonl", [row.to_dict() for row in rows])
+    summary = pair_file(PairSettings(), str(source), str(tmp_path / "pairs.jsonl"), StepSettings())
+    assert (summary["pairs"], summary["turns_with_equal_scores"]) == (1, 1)
+    write_rows(source, [rows[0].to_dict()])
+    with pytest.raises(UserError, match="In 1 of 1 turns all candidates have the same score"):
+        pair_file(PairSettings(), str(source), str(tmp_path / "none.jsonl"), StepSettings())

@@ -1,5 +1,6 @@
 import json
 import os
+from pathlib import Path
 
 import pytest
 
@@ -282,3 +283,23 @@ def test_sorted_records_do_not_tell_which_was_made_first(tmp_path):
         run.write({"id": "e"})
         run.finish({})
     assert [json.loads(line)["id"] for line in path.read_text().splitlines()] == ["a", "b", "c", "d", "e"]
+
+
+def test_paths_that_are_not_utf_8_are_outputs_and_inputs_but_no_folders_of_models(tmp_path):
+    odd = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9"))
+    odd.mkdir()
+    for count in (1, 2):  # begun, then continued
+        with open_run(odd / "in.jsonl", {"folder": str(odd)}) as run:
+            run.write({"id": str(count)})
+    with open_run(odd / "in.jsonl", {"folder": str(odd)}) as run:
+        run.finish()
+    with open_run(tmp_path / "out.jsonl", {}, [odd / "in.jsonl"]) as run:
+        run.write({"id": "1"})
+        run.finish({"input": str(odd)})
+    with open_run(tmp_path / "out.jsonl", {}, [odd / "in.jsonl"]) as run:
+        assert run.complete and run.summary == {"input": str(odd)} and str(odd / "in.jsonl") in run.manifest.inputs
+    write_texts({odd / "a.md": str(odd)})
+    write_texts({odd / "a.md": str(odd)})  # the same content is no other one
+    with pytest.raises(UserError, match="caf.*is no path in UTF-8"):
+        directory_manifest(odd / "model", {})
+    assert not (odd / "model").exists()

@@ -50,6 +50,18 @@ def test_an_older_checkpoint_stays_until_the_newer_one_is_complete_and_the_best_
     assert not (path / f"{COMPLETE}.partial").exists()
 
 
+@pytest.mark.parametrize("name", ["state.json", "parts/weights"])
+def test_a_file_of_another_content_and_the_same_size_is_named(name, tmp_path):
+    path = write_checkpoint(tmp_path, 3, complete=False)
+    (path / "parts").mkdir()
+    (path / "parts" / "weights").write_bytes(b"abc")
+    mark_complete(tmp_path, 3, best=None, processes=1)
+    check_files(path)
+    (path / name).write_bytes((path / name).read_bytes()[:-1] + b"\0")
+    with pytest.raises(UserError, match=f"{path / name} is damaged: .*Remove the checkpoint"):
+        check_files(path)
+
+
 def saved_steps(steps: int, steps_in_epoch: int, **settings) -> tuple[list[int], list[int]]:
     """The steps after which checkpoints are written, and after which the model is evaluated."""
     checkpoints = Checkpoints(None, TrainingSettings(**{"save_minutes": None, **settings}), engine=None)

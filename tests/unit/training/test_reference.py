@@ -69,6 +69,22 @@ def test_processes_compute_shares_of_their_own_and_give_the_same(model, tmp_path
         assert_same(reference_logps(tmp_path, texts, "key", refuse, process, processes), expected)
 
 
+@pytest.mark.parametrize("damage", ["zeroed", "one bit", "cut", "of an earlier version"])
+def test_a_damaged_share_is_computed_anew(damage, model, tmp_path):
+    texts = shuffled_texts()
+    expected = [logps.copy() for logps in reference_logps(tmp_path, texts, "key", lambda: model)]
+    (path,) = tmp_path.iterdir()
+    content = bytearray(path.read_bytes())
+    if damage == "zeroed":
+        content[200:216] = bytes(16)
+    elif damage == "one bit":
+        content[200] ^= 1
+    path.write_bytes(content[: {"cut": -40, "of an earlier version": -32}.get(damage)])
+    computed = []
+    assert_same(reference_logps(tmp_path, texts, "key", lambda: computed.append(1) or model), expected)
+    assert computed
+
+
 def test_another_model_or_other_texts_are_computed_anew(model, tmp_path):
     texts = shuffled_texts()
     for own, key in ((model, "one model"), (tiny_model("llama", seed=1), "another model")):
