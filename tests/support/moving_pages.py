@@ -155,7 +155,8 @@ PAGES = {
     "what is not on the screen": _unseen(""),
     "what is not on the screen, said in an attribute": _unseen("content-visibility:auto!important"),
     "closed details": "<details><summary>s</summary><p>hidden</details><p style='content-visibility:hidden'>p",
-    "fonts": f"<style>{_font('swap')} p{{font:40px f,monospace}}</style><p>font",
+    "font that may come too late": f"<style>{_font('optional')} p{{font:40px f;content-visibility:auto}}</style>"
+    f"{'<p>font</p>' * 40}<iframe srcdoc='<style>{_font('fallback')} p{{font:40px f}}</style><p>font'></iframe>",
     "view transitions": f"<style>@view-transition{{navigation:auto}}{_KEYS}"
     f"::view-transition-group(root){{{_FAST}}}</style><p>p",
     "random numbers": "<style>p{width:random(10px,300px);background:rgb(random(0,255) 0 0)}"
@@ -191,8 +192,6 @@ BY_THE_MOMENT = {
     "timeline of a pseudo-element": f"<style>{_KEYS} p::before{{content:'text';animation:k;animation-timeline:view()}}"
     f"</style><p>p</p>{_LONG}<p>p",
     "drawing at the end of an animation": _at_the_end(data(_STYLED)),
-    "optional font": f"<style>{_font('optional')} p{{font:40px f,monospace}}</style><p>font",
-    "font of a frame": f"<iframe srcdoc='<style>{_font('fallback')} p{{font:40px f}}</style><p>font'></iframe>",
 }
 # Pages that show what they can see of earlier pages: of each, one that leaves something and one that would show it.
 _PICTURE = data(_svg(_RECT))
@@ -203,7 +202,7 @@ LEFT_BEHIND = {
     ),
     "font": (
         f"<style>{_font('block')} p{{font-family:f}}</style><p>p",
-        f"<style>{_font('auto')} p{{font:40px f,monospace}}</style><p>font",
+        f"<style>{_font('optional')} p{{font:40px f,monospace}}</style><p>font",
     ),
     "place": (
         f"{_LONG}<i style='scroll-initial-target:nearest'>here</i>{_LONG}",
@@ -227,7 +226,9 @@ SCRIPTED = {
         "show(performance.now(),performance.timeOrigin,JSON.stringify(performance.getEntriesByType('navigation')),"
         "performance.memory?.usedJSHeapSize,new Event('x').timeStamp,document.timeline.currentTime);"
         "new PerformanceObserver((l)=>show(l.getEntries().length)).observe({entryTypes:['paint','resource']});"
-        "show(navigation.currentEntry?.key,navigation.entries().map((e)=>e.id),history.length)"
+        "setInterval(()=>{document.title=c.textContent=new Date().toLocaleTimeString()},100);"
+        "show(navigation.currentEntry?.key,navigation.entries().map((e)=>e.id),history.length)",
+        "<b id=c></b>",
     ),
     "caret": "<input autofocus style='font-size:90px;caret-color:red!important'>",
 }

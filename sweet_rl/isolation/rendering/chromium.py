@@ -1,7 +1,8 @@
 """One Chromium that draws one page after another, over the DevTools protocol.
 
-Pages without scripts share a tab: none of their code runs, so nothing of one is left when the next one opens. A page
-with scripts gets a profile of its own, which is deleted after it. A page is the response to an intercepted request
+Pages without scripts share a tab without a cache: none of their code runs, so nothing of one is left when the next one
+opens. A page with scripts gets a profile of its own, which is deleted after it; where its own scripts run, it is drawn
+twice and refused if the pictures differ. A page is the response to an intercepted request
 (`Fetch`) for an address that does not exist; every other request gets a response from `outside` or fails inside the
 browser. Behind this stand the page's Content-Security-Policy (`scripts.policy`), and names that resolve to nothing and
 a proxy that does not exist (`driver.CHROMIUM_FLAGS`).
@@ -26,7 +27,9 @@ from sweet_rl.isolation.rendering.connection import Connection
 from sweet_rl.isolation.rendering.driver import START_SECONDS, Driver
 from sweet_rl.isolation.rendering.outside import ADDRESS, Serving
 
-SCRIPT_TIME = 3000  # milliseconds of virtual time that a page's scripts run before the picture is taken
+SCRIPT_TIME = (
+    3001  # milliseconds of virtual time that a page's scripts run; a prime, so no interval of a page ends with it
+)
 PAUSES = 12  # of the virtual clock in the second drawing of a page with scripts, which must give the same picture
 PAUSE_SECONDS = 0.02  # of real time, more than a frame of the screen
 MAX_WAITS = 3  # times SCRIPT_TIME, for a page that has not loaded by then
@@ -147,6 +150,7 @@ class _Tab:
         self._open(page, pauses)
         if self._scripted:  # no script sees what follows
             devtools.send("Emulation.setScriptExecutionDisabled", value=True)
+            devtools.send("Page.stopLoading")  # a refresh that still waits
         steady_fonts = self._settle()
         devtools.wait(lambda: not self._loading)  # for what the end of an animation shows
         if not steady_fonts or not self._stands_still():

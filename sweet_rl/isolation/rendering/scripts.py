@@ -133,36 +133,46 @@ STILL = {
 
 # Runs before the picture, in a world that a page's scripts cannot reach. Fonts are waited for, nothing has the focus (a
 # caret blinks), the properties of STILL have their values, animations are set to their end, those without an end to
-# their start. The result is false if a font is drawn or not by the moment.
+# their start. The result is false if a font is still drawn or not by the moment.
 SETTLE = """(async () => {
-  stop();  // a refresh that still waits
   document.activeElement?.blur();
-  await Promise.allSettled([...document.fonts].map((face) => face.load()));
-  for (let round = 0, moves = true; moves && round < 10; round++) {
-    moves = false;
-    for (const element of document.querySelectorAll("*")) {
-      const style = getComputedStyle(element);
-      for (const [name, values] of Object.entries(STILL)) {
-        if ([...values, ""].includes(style.getPropertyValue(name))) continue;
-        element.style?.setProperty(name, values[0], "important");  // above all rules, also those of layers
+  const settle = () => {
+    for (let round = 0, moves = true; moves && round < 10; round++) {
+      moves = false;
+      for (const element of document.querySelectorAll("*")) {
+        const style = getComputedStyle(element);
+        for (const [name, values] of Object.entries(STILL)) {
+          if ([...values, ""].includes(style.getPropertyValue(name))) continue;
+          element.style?.setProperty(name, values[0], "important");  // above all rules, also those of layers
+          moves = true;
+        }
+      }
+      for (const animation of document.getAnimations({subtree: true})) {
+        if (animation.playState === "finished") continue;
+        if (animation.effect && animation.effect.getComputedTiming().endTime !== Infinity) animation.finish();
+        else animation.cancel();
         moves = true;
       }
     }
-    for (const animation of document.getAnimations({subtree: true})) {
-      if (animation.playState === "finished") continue;
-      if (animation.effect && animation.effect.getComputedTiming().endTime !== Infinity) animation.finish();
-      else animation.cancel();
-      moves = true;
-    }
+  };
+  const hasty = () => [...document.fonts].filter(({display}) => /optional|fallback/.test(display));
+  if (hasty().length) {  // drawn only if it came within 0.1 s, unless this is changed before it comes: it comes again
+    settle();  // a font that comes does not reach what is not on the screen
+    const sheets = [...document.styleSheets, ...document.adoptedStyleSheets].filter(({disabled}) => !disabled);
+    for (const sheet of sheets) sheet.disabled = true;
+    document.documentElement.getBoundingClientRect();
+    for (const sheet of sheets) sheet.disabled = false;
+    for (const face of hasty()) face.display = "block";
   }
+  await Promise.allSettled([...document.fonts].map((face) => face.load()));
+  settle();
   for (const drawing of document.querySelectorAll("svg")) {
     drawing.pauseAnimations();
     drawing.setCurrentTime(0);
   }
   for (const bar of document.querySelectorAll("progress:indeterminate")) bar.value = 0;
   for (const text of document.querySelectorAll("marquee")) text.style.visibility = "hidden";  // not yet run in
-  // Such a font is drawn only if it came within 0.1 s.
-  return ![...document.fonts].some(({display, status}) => status === "loaded" && /optional|fallback/.test(display));
+  return !hasty().length;
 })()""".replace("STILL", json.dumps(STILL))
 
 
