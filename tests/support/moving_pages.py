@@ -1,8 +1,10 @@
 """Pages that could look different each time that they are drawn: movement, chance, the clock."""
 
 import base64
+import os
 import struct
 import zlib
+from pathlib import Path
 from urllib.parse import quote
 
 _KEYS = "@keyframes k{0%{background:#000;fill:#000}100%{background:#fff;fill:#fff;transform:translateX(80px)}}"
@@ -52,6 +54,19 @@ def _apng() -> str:
     first = control(0) + chunk(b"IDAT", zlib.compress(b"\0\0\0\0"))
     second = control(1) + chunk(b"fdAT", struct.pack(">I", 2) + zlib.compress(b"\0\xff\xff\xff"))
     return _encoded("image/png", b"\x89PNG\r\n\x1a\n" + header + first + second + chunk(b"IEND", b""))
+
+
+def _font(display: str) -> str:
+    """The rule of a font `f`: the smallest one where `driver.INSTALL` puts fonts."""
+    path = min(Path("/usr/share/fonts").rglob("*.ttf"), key=os.path.getsize, default=None)
+    address = _encoded("font/ttf", path.read_bytes() if path else b"")
+    return f"@font-face{{font-family:f;src:url({address});font-display:{display}}}"
+
+
+def _unseen(style: str) -> str:
+    """A long page whose boxes are drawn only where the browser believes them to be on the screen."""
+    boxes = "".join(f"<div style='contain-intrinsic-size:300px;{style}'><p>{i}</div>" for i in range(40))
+    return f"<style>@layer a{{div{{content-visibility:auto!important}}}} p{{height:80px}}</style>{boxes}"
 
 
 _STYLED = _styled(f"rect{{{_FAST}}}")
@@ -112,8 +127,6 @@ PLACES = {
     "poster": '<video width=200 height=100 poster="@"></video>',
     "button": '<input type=image src="@">',
     "frame": "<iframe srcdoc='<img src=\"@\">'></iframe>",
-    "animation of the page": "<style>@keyframes c{to{background:url(@)}}p{height:90px;animation:c .05s forwards}"
-    "</style><p>p",
     "style sheet": "<link rel=stylesheet href='data:text/css,p{height:90px;background:url(%22@@%22)}'><p>p",
     "object": '<object data="@"></object><embed src="@"><iframe src="@"></iframe>',
 }
@@ -136,6 +149,14 @@ PAGES = {
     "</style><img alt=a src='data:,'><p>p",
     "scroll and view timelines": f"<style>{_KEYS} p{{animation:k linear;animation-timeline:view()}}"
     "div{animation:k linear;animation-timeline:scroll()}</style><p>p<div>d</div><p style='margin-top:2000px'>low",
+    "timelines above all rules": f"<style>{_KEYS} @layer a{{p{{animation:k linear!important;animation-timeline:view()"
+    "!important}div{animation:k linear!important}}</style><div style='animation-timeline:scroll()!important'>d"
+    "<p>p</div><p style='margin-top:2000px'>low",
+    "what is not on the screen": _unseen(""),
+    "what is not on the screen, said in an attribute": _unseen("content-visibility:auto!important"),
+    "closed details": "<details><summary>s</summary><p>hidden</details><p style='content-visibility:hidden'>p",
+    "font that may come too late": f"<style>{_font('optional')} p{{font:40px f;content-visibility:auto}}</style>"
+    f"{'<p>font</p>' * 40}<iframe srcdoc='<style>{_font('fallback')} p{{font:40px f}}</style><p>font'></iframe>",
     "view transitions": f"<style>@view-transition{{navigation:auto}}{_KEYS}"
     f"::view-transition-group(root){{{_FAST}}}</style><p>p",
     "random numbers": "<style>p{width:random(10px,300px);background:rgb(random(0,255) 0 0)}"
@@ -152,6 +173,71 @@ PAGES = {
     "counter": "<style>@keyframes c{to{counter-increment:n 999}} p{counter-reset:n;animation:c .037s infinite"
     " steps(99)}p::after{content:counter(n)}</style><p>p",
     "frame": f"<iframe srcdoc='<style>{_KEYS} p{{{_FAST}}}</style><p>p<marquee>m</marquee><progress></progress>'>",
+}
+_LONG = "<p style='height:2000px'>long</p>"
+
+
+def _at_the_end(address: str) -> str:
+    """A page that asks for a picture at the end of an animation."""
+    return (
+        f"<style>@keyframes c{{to{{background:url('{address}')}}}}p{{height:90px;animation:c 9s forwards}}</style><p>p"
+    )
+
+
+# Pages that are refused: what the browser draws or not by the moment, where no style of an element reaches it.
+BY_THE_MOMENT = {
+    "pseudo-element": "<style>p::before{display:block;content:'text';content-visibility:auto}</style>" + "<p>p" * 99,
+    "inside a control": "<style>details::details-content{display:block;content-visibility:auto!important;"
+    "contain-intrinsic-size:90px}</style>" + "<details><summary>s</summary>inner</details>" * 99,
+    "timeline of a pseudo-element": f"<style>{_KEYS} p::before{{content:'text';animation:k;animation-timeline:view()}}"
+    f"</style><p>p</p>{_LONG}<p>p",
+    "drawing at the end of an animation": _at_the_end(data(_STYLED)),
+}
+# Pages that show what they can see of earlier pages: of each, one that leaves something and one that would show it.
+_PICTURE = data(_svg(_RECT))
+LEFT_BEHIND = {
+    "picture": (
+        f'<img src="{_PICTURE}">',
+        _at_the_end(_PICTURE),
+    ),
+    "font": (
+        f"<style>{_font('block')} p{{font-family:f}}</style><p>p",
+        f"<style>{_font('optional')} p{{font:40px f,monospace}}</style><p>font",
+    ),
+    "place": (
+        f"{_LONG}<i style='scroll-initial-target:nearest'>here</i>{_LONG}",
+        f"<b style='position:fixed;top:0'>fixed</b>{_LONG}{_LONG}",
+    ),
+}
+
+
+def _shows(script: str, html: str = "") -> str:
+    return f"{html}<pre id=o></pre><script>const show=(...a)=>o.append(a.join(' ')+'\\n');{script}</script>"
+
+
+# Pages whose scripts ask for the time, for chance and for the focus, and are drawn.
+SCRIPTED = {
+    "clocks": _shows(
+        "const seen=(e)=>show(Date.now(),e[0].isIntersecting,e[0].intersectionRatio,e[0].contentRect?.width,e[0].time);"
+        "new IntersectionObserver(seen,{threshold:[0,.5,1]}).observe(o);"
+        "let n=0;new ResizeObserver((e)=>{seen(e);if(n++<9)o.style.width=300-n+'px'}).observe(o);"
+        "setTimeout(()=>{o.style.marginTop='150px'},500);"
+        "const f=(d)=>{show(Date.now(),d.timeRemaining());if(n++<9)requestIdleCallback(f)};requestIdleCallback(f);"
+        "show(performance.now(),performance.timeOrigin,JSON.stringify(performance.getEntriesByType('navigation')),"
+        "performance.memory?.usedJSHeapSize,new Event('x').timeStamp,document.timeline.currentTime);"
+        "new PerformanceObserver((l)=>show(l.getEntries().length)).observe({entryTypes:['paint','resource']});"
+        "setInterval(()=>{document.title=c.textContent=new Date().toLocaleTimeString()},100);"
+        "show(navigation.currentEntry?.key,navigation.entries().map((e)=>e.id),history.length)",
+        "<b id=c></b>",
+    ),
+    "caret": "<input autofocus style='font-size:90px;caret-color:red!important'>",
+}
+# Pages with scripts that are refused.
+UNSTEADY = {
+    "address of an object": _shows("show(URL.createObjectURL(new Blob(['x'])))"),
+    "shadow tree": _shows(
+        "document.body.attachShadow({mode:'closed'}).innerHTML='<marquee>m</marquee><progress></progress>'"
+    ),
 }
 _SHADOW = "<div><template {}=closed><marquee>m</marquee><progress></progress></template></div>".format
 # Pages that are refused.

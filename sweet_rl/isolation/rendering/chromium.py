@@ -1,7 +1,8 @@
 """One Chromium that draws one page after another, over the DevTools protocol.
 
-Pages without scripts share a tab: none of their code runs, so nothing of one is left when the next one opens. A page
-with scripts gets a profile of its own, which is deleted after it. A page is the response to an intercepted request
+Pages without scripts share a tab without a cache: none of their code runs, so nothing of one is left when the next one
+opens. A page with scripts gets a profile of its own, which is deleted after it; where its own scripts run, it is drawn
+twice and refused if the pictures differ. A page is the response to an intercepted request
 (`Fetch`) for an address that does not exist; every other request gets a response from `outside` or fails inside the
 browser. Behind this stand the page's Content-Security-Policy (`scripts.policy`), and names that resolve to nothing and
 a proxy that does not exist (`driver.CHROMIUM_FLAGS`).
@@ -26,8 +27,13 @@ from sweet_rl.isolation.rendering.connection import Connection
 from sweet_rl.isolation.rendering.driver import START_SECONDS, Driver
 from sweet_rl.isolation.rendering.outside import ADDRESS, Serving
 
-SCRIPT_TIME = 3000  # milliseconds of virtual time that a page's scripts run before the picture is taken
+SCRIPT_TIME = (
+    3001  # milliseconds of virtual time that a page's scripts run; a prime, so no interval of a page ends with it
+)
+PAUSES = 12  # of the virtual clock in the second drawing of a page with scripts, which must give the same picture
+PAUSE_SECONDS = 0.02  # of real time, more than a frame of the screen
 MAX_WAITS = 3  # times SCRIPT_TIME, for a page that has not loaded by then
+ELEMENT = 1  # type of a node of the DOM
 MAX_NODES = 100_000  # elements and texts of a page whose layout is asked for
 LAYOUT_STYLES = ("visibility", "opacity", "color", "background-color", "background-image", "font-size")
 ICON = f"{ADDRESS}favicon.ico"  # which the browser asks for when a page has loaded
@@ -70,15 +76,20 @@ class Chromium(Driver):
         if not self._icon_refused:  # an icon's request moves a page's clock by 10 ms; a browser refused once never asks
             self._draw_with_scripts("<title>", False, self.start_page(START_SECONDS, 1.0))
             self._icon_refused = True
-        return self._draw_with_scripts(page, with_layout, self.start_page(limit, patience))
+        drawing = self._draw_with_scripts(page, with_layout, self.start_page(limit, patience))
+        if self.settings.javascript and drawing.png is not None:
+            again = self._draw_with_scripts(page, False, self.start_page(limit, patience), pauses=PAUSES)
+            if again.png != drawing.png:
+                return moving.refusal("the page's scripts do not draw the same picture twice")
+        return drawing
 
-    def _draw_with_scripts(self, page: str, with_layout: bool, deadline: float) -> Rendered:
+    def _draw_with_scripts(self, page: str, with_layout: bool, deadline: float, pauses: int = 0) -> Rendered:
         self._devtools.start(deadline)
         profile = self._devtools.call("Target.createBrowserContext", disposeOnDetach=True)["browserContextId"]
         self._devtools.call("Browser.setDownloadBehavior", behavior="deny", browserContextId=profile)
         target = self._devtools.call("Target.createTarget", url="about:blank", browserContextId=profile)["targetId"]
         tab = self._tab(target, scripted=True, deadline=deadline)
-        drawing = tab.draw(page, with_layout, deadline)
+        drawing = tab.draw(page, with_layout, deadline, pauses)
         tab.close()
         self._devtools.call("Target.disposeBrowserContext", browserContextId=profile)
         return drawing
@@ -96,6 +107,7 @@ class _Tab:
         self.settings, self._scripted = settings, scripted
         self._serving = Serving(settings.javascript)
         self._loaded: set[str] = set()
+        self._loading: set[str] = set()  # requests without an end
         self._drawings: list[dict] = []  # SVG pictures of the page: the events of their responses
         self._frames = False  # whether the page holds other pages
         self._time_is_up = False
@@ -108,7 +120,9 @@ class _Tab:
             call(f"{domain}.enable")
         call("Page.setLifecycleEventsEnabled", enabled=True)
         call("Fetch.enable", patterns=[{"urlPattern": "*"}])
+        call("Network.setCacheDisabled", cacheDisabled=True)  # what an earlier page loaded would be there sooner
         call("Animation.setPlaybackRate", playbackRate=0)
+        call("Emulation.setFocusEmulationEnabled", enabled=True)
         call(
             "Emulation.setDeviceMetricsOverride",
             width=self.settings.width,
@@ -122,15 +136,27 @@ class _Tab:
         else:
             call("Emulation.setScriptExecutionDisabled", value=True)
 
-    def draw(self, page: str, with_layout: bool, deadline: float) -> Rendered:
-        """The page's picture (and layout). Raises DrawingFailed, after which the tab must not be used again."""
+    def draw(self, page: str, with_layout: bool, deadline: float, pauses: int = 0) -> Rendered:
+        """The page's picture (and layout). Raises DrawingFailed, after which the tab must not be used again.
+
+        Args:
+            page: HTML.
+            with_layout: Whether the layout is wanted.
+            deadline: Time limit (of time.monotonic()).
+            pauses: Number of times that the virtual clock stands for `PAUSE_SECONDS` while real time goes on.
+        """
         devtools = self._devtools
         devtools.start(deadline)
-        self._open(page)
-        self._settle()
-        size = devtools.call("Page.getLayoutMetrics")["cssContentSize"]
-        if self._scripted:  # no script sees the picture being taken; with a clock that stands it sometimes never comes
+        self._open(page, pauses)
+        if self._scripted:  # no script sees what follows
             devtools.send("Emulation.setScriptExecutionDisabled", value=True)
+            devtools.send("Page.stopLoading")  # a refresh that still waits
+        steady_fonts = self._settle()
+        devtools.wait(lambda: not self._loading)  # for what the end of an animation shows
+        if not steady_fonts or not self._stands_still():
+            return moving.refusal("the page has a style or a font that is drawn or not by the moment")
+        size = devtools.call("Page.getLayoutMetrics")["cssContentSize"]
+        if self._scripted:  # with a clock that stands the picture sometimes never comes
             devtools.send("Emulation.setVirtualTimePolicy", policy="advance")
         width = self.settings.width
         height = min(max(math.ceil(size["height"]), self.settings.height), self.settings.max_height)
@@ -142,8 +168,7 @@ class _Tab:
             clip={"x": 0, "y": 0, "width": width, "height": height, "scale": 1},
         )
         if self._may_have_moved():
-            message = "the page has an SVG picture that may move, so that each drawing of it may look different"
-            return Rendered(None, 0, 0, {"kind": "moving", "message": message}, None)
+            return moving.refusal("the page has an SVG picture that may move")
         layout = None
         if with_layout:
             layout = devtools.call("DOMSnapshot.captureSnapshot", computedStyles=LAYOUT_STYLES)
@@ -151,9 +176,10 @@ class _Tab:
                 raise DrawingFailed("too_large", f"the page has more than {MAX_NODES:,} elements and texts", True)
         return Rendered(base64.b64decode(shot["data"]), width, height, None, layout)
 
-    def _open(self, page: str) -> None:
+    def _open(self, page: str, pauses: int) -> None:
         self._serving.open(page)
         self._loaded.clear()
+        self._loading.clear()
         self._drawings.clear()
         self._frames = False
         opened = self._devtools.call("Page.navigate", url=ADDRESS)
@@ -163,24 +189,53 @@ class _Tab:
             self._devtools.wait(lambda: opened["loaderId"] in self._loaded)
             return
         for _ in range(MAX_WAITS):  # a page whose script tries to leave may never have loaded
-            self._time_is_up = False
-            self._devtools.send(
-                "Emulation.setVirtualTimePolicy", policy="pauseIfNetworkFetchesPending", budget=SCRIPT_TIME
-            )
-            self._devtools.wait(lambda: self._time_is_up)
+            for _ in range(pauses + 1):
+                self._time_is_up = False
+                budget = SCRIPT_TIME / (pauses + 1)
+                self._devtools.send(
+                    "Emulation.setVirtualTimePolicy", policy="pauseIfNetworkFetchesPending", budget=budget
+                )
+                self._devtools.wait(lambda: self._time_is_up)
+                time.sleep(PAUSE_SECONDS if pauses else 0)
             if opened["loaderId"] in self._loaded:
                 return
 
-    def _settle(self) -> None:
-        """Stops all movement, in every frame. An isolated world is needed only if scripts of the page ran."""
+    def _settle(self) -> bool:
+        """Stops all movement, in every frame; returns whether all fonts are drawn in any case.
+
+        An isolated world is needed only if scripts of the page ran.
+        """
         if not self._scripted and not self._frames:
-            self._devtools.send("Runtime.evaluate", expression=scripts.SETTLE, silent=True)
-            return
-        frames = [self._devtools.call("Page.getFrameTree")["frameTree"]]
+            return self._run_settle()
+        frames, steady = [self._devtools.call("Page.getFrameTree")["frameTree"]], True
         for frame in frames:
             frames.extend(frame.get("childFrames", []))
             world = self._devtools.call("Page.createIsolatedWorld", frameId=frame["frame"]["id"])["executionContextId"]
-            self._devtools.send("Runtime.evaluate", expression=scripts.SETTLE, contextId=world, silent=True)
+            steady &= self._run_settle(contextId=world)
+        return steady
+
+    def _run_settle(self, **where: int) -> bool:
+        answer = self._devtools.call(
+            "Runtime.evaluate", expression=scripts.SETTLE, awaitPromise=True, silent=True, **where
+        )
+        return answer["result"].get("value") is True
+
+    def _stands_still(self) -> bool:
+        """Whether the properties of `scripts.STILL` have its values, also in pseudo-elements and inside controls."""
+        snapshot = self._devtools.call(  # deprecated; its successor leaves out what is inside controls
+            "DOMSnapshot.getSnapshot", computedStyleWhitelist=list(scripts.STILL), includeUserAgentShadowTree=True
+        )
+        nodes, styles = snapshot["domNodes"], snapshot["computedStyles"]
+        if any(node.get("shadowRootType") in ("open", "closed") for node in nodes):
+            return False  # `scripts.SETTLE` does not reach into it
+        used = {  # not those of texts, which keep what does not concern them
+            drawn["styleIndex"]
+            for drawn in snapshot["layoutTreeNodes"]
+            if "styleIndex" in drawn and nodes[drawn["domNodeIndex"]]["nodeType"] == ELEMENT
+        }
+        return all(
+            style["value"] in scripts.STILL[style["name"]] for number in used for style in styles[number]["properties"]
+        )
 
     def _may_have_moved(self) -> bool:
         """Whether an SVG picture of the page may move: it is a document of its own, which nothing here can stop."""
@@ -198,6 +253,10 @@ class _Tab:
         elif method == "Network.responseReceived" and event["response"]["mimeType"] == "image/svg+xml":
             if not event["response"]["url"].startswith("http"):  # these are of `outside`
                 self._drawings.append(event)
+        elif method == "Network.requestWillBeSent":
+            self._loading.add(event["requestId"])
+        elif method in ("Network.loadingFinished", "Network.loadingFailed"):
+            self._loading.discard(event["requestId"])
         elif method == "Page.lifecycleEvent" and event["name"] == "load":
             self._loaded.add(event["loaderId"])
         elif method == "Page.frameAttached":

@@ -68,6 +68,7 @@ CHROMIUM_FLAGS = (
     "--force-color-profile=srgb",
     "--force-device-scale-factor=1",
     "--hide-scrollbars",
+    "--lang=en-US",
     "--mute-audio",
     "--no-default-browser-check",
     "--no-first-run",
@@ -228,8 +229,11 @@ class Driver:
         return webdriver.Firefox(options=options, service=service)
 
     def _environment(self) -> dict[str, str]:
-        """That of the browser: a killed one leaves its temporary files, which go with the folder."""
-        return {**os.environ, "TMPDIR": self._folder}
+        """That of the browser: no place and language of the machine.
+
+        A killed browser leaves its temporary files, which go with the folder.
+        """
+        return {**os.environ, "TMPDIR": self._folder, "TZ": "UTC", "LANGUAGE": "en_US", "LC_ALL": "C.UTF-8"}
 
     def processes(self) -> list[psutil.Process]:
         """The processes that are alive now: the driver, the browser and its children, and those of an earlier call."""

@@ -10,7 +10,7 @@ import base64
 import math
 import time
 
-from sweet_rl.isolation.rendering import scripts
+from sweet_rl.isolation.rendering import moving, scripts
 from sweet_rl.isolation.rendering.browser import Rendered, Settings
 from sweet_rl.isolation.rendering.connection import Connection
 from sweet_rl.isolation.rendering.driver import START_SECONDS, Driver
@@ -64,8 +64,9 @@ class Firefox(Driver):
         if wait:
             ready = time.monotonic() + wait
             self._bidi.wait(lambda: time.monotonic() >= ready)
-        for frame in self._frames(call("browsingContext.getTree", root=tab)["contexts"]):
-            self._evaluate(frame, scripts.SETTLE)
+        frames = self._frames(call("browsingContext.getTree", root=tab)["contexts"])
+        if any([self._evaluate(frame, scripts.SETTLE) is False for frame in frames]):
+            return moving.refusal("the page has a font that is drawn or not by the moment")
         width, content = self.settings.width, self._evaluate(tab, _HEIGHT)
         height = min(max(math.ceil(content), self.settings.height), self.settings.max_height)
         clip = {"type": "box", "x": 0, "y": 0, "width": width, "height": height}
@@ -79,9 +80,9 @@ class Firefox(Driver):
         return [name for tree in trees for name in (tree["context"], *self._frames(tree.get("children") or []))]
 
     def _evaluate(self, tab: str, expression: str) -> float:
-        """The value of a numeric expression, in a world that the page's scripts cannot reach; 0 if it is no number."""
+        """The value of an expression, in a world that the page's scripts cannot reach; 0 if it is no number or bool."""
         target = {"context": tab, "sandbox": "renderer"}
-        answer = self._bidi.call("script.evaluate", expression=expression, target=target, awaitPromise=False)
+        answer = self._bidi.call("script.evaluate", expression=expression, target=target, awaitPromise=True)
         value = answer.get("result", {}).get("value", 0)
         return value if isinstance(value, int | float) else 0
 

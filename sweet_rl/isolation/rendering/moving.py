@@ -7,12 +7,19 @@ page, which have clocks of their own, nor shadow trees. Pages with such a thing 
 import re
 from xml.parsers import expat
 
+from sweet_rl.isolation.rendering.browser import Rendered
 from sweet_rl.isolation.rendering.unescaped import unescaped
 
 _MOVES = re.compile(r"animation|transition|@import", re.IGNORECASE)
 _PICTURE_INSIDE = re.compile(
     r"data:(?!image/jpe?g\b|(?:application|font)/[\w.+-]*(?:font|woff|ttf|otf))", re.IGNORECASE
 )
+
+
+def refusal(what: str) -> Rendered:
+    """The result for a page of which each drawing may look different, and what in it is the cause."""
+    message = f"{what}, so that each drawing of it may look different"
+    return Rendered(None, 0, 0, {"kind": "moving", "message": message}, None)
 
 
 def has_shadow_tree(page: str) -> bool:

@@ -180,7 +180,7 @@ class PageRenderer(AbstractContextManager):
         if len(html) > MAX_CHARACTERS:
             return _failed("too_large", f"the page has {len(html):,} characters; at most {MAX_CHARACTERS:,} are drawn")
         if moving.has_shadow_tree(html):
-            return _failed("moving", "the page has a shadow tree, in which movement cannot be stopped")
+            return moving.refusal("the page has a shadow tree, in which movement cannot be stopped")
         worker = self._free.get()
         try:
             return worker.draw(html, layout, self.timeout)

@@ -5,9 +5,20 @@ import time
 import pytest
 
 from tests.support.browsers import renderer_or_skip
-from tests.support.moving_pages import DRAWINGS, PAGES, PLACES, SHADOWS, STILL, placed
+from tests.support.moving_pages import (
+    BY_THE_MOMENT,
+    DRAWINGS,
+    LEFT_BEHIND,
+    PAGES,
+    PLACES,
+    SCRIPTED,
+    SHADOWS,
+    STILL,
+    UNSTEADY,
+    placed,
+)
 
-SHOWS_NOTHING = {"object", "animation of the page"}
+SHOWS_NOTHING = {"object"}
 
 
 @pytest.fixture(scope="module")
@@ -51,3 +62,32 @@ def test_every_kind_of_moving_drawing_is_refused_or_not_shown_and_the_next_page_
     assert {name for name, failure in found.items() if failure is None} == {"cut"}  # no browser shows it
     assert {chromium.render(page).failure["kind"] for page in SHADOWS.values()} == {"moving"}
     assert pictures(chromium, "<p>plain", 1) == plain
+
+
+def test_what_is_drawn_or_not_by_the_moment_is_refused(chromium):
+    found = {name: chromium.render(page).failure for name, page in BY_THE_MOMENT.items()}
+    assert {name for name, failure in found.items() if failure is None or failure["kind"] != "moving"} == set()
+
+
+def test_pages_are_drawn_the_same_before_and_after_pages_that_leave_something():
+    with renderer_or_skip(
+        workers=1, browser="chromium", width=300, height=200, max_height=600, timeout=60, cache=0
+    ) as fresh:
+        before = [pictures(fresh, shows, 1) for _, shows in LEFT_BEHIND.values()]
+        for leaves, _ in LEFT_BEHIND.values():
+            fresh.render(leaves)
+        assert [pictures(fresh, shows, 1) for _, shows in LEFT_BEHIND.values()] == before
+
+
+def test_scripts_see_no_time_chance_focus_or_machine_that_is_not_fixed():
+    with renderer_or_skip(
+        workers=1, browser="chromium", width=900, height=200, timeout=60, cache=0, javascript=True
+    ) as scripted:
+        assert [name for name, page in SCRIPTED.items() if len(pictures(scripted, page, 2)) > 1] == []
+        machine = "<script>document.write(navigator.hardwareConcurrency,navigator.connection,new Date(0))</script>"
+        constants = (
+            "<script>document.write(4,undefined,'Thu Jan 01 1970 00:00:00 GMT+0000 (Coordinated Universal Time)')"
+        )
+        assert pictures(scripted, machine, 1) == pictures(scripted, f"{constants}</script>", 1)
+        found = {name: scripted.render(page).failure for name, page in UNSTEADY.items()}
+        assert {name for name, failure in found.items() if failure is None or failure["kind"] != "moving"} == set()
