@@ -24,6 +24,7 @@ from sweet_rl.runs.records import Trajectory, TurnCandidates, read_records
 from tests.support.api_server import ApiServer, Reply, refusal
 from tests.support.command_line import ROOT, read_rows, write_rows
 from tests.support.dialogues import graded
+from tests.support.launched import free_port, served
 
 BROKEN = "a text that has no log-probs"
 # The packages are not found, as if they were not installed; transformers is there for its tokenizers.
@@ -67,6 +68,17 @@ def server() -> Iterator[str]:
         yield one.url
 
 
+@pytest.fixture(scope="module")
+def vllm(tmp_path_factory) -> Iterator[str]:
+    """A real vLLM server, where vLLM is installed (`benchmarks/vllm_cpu.sh`)."""
+    pytest.importorskip("vllm")
+    port, log = free_port(), tmp_path_factory.mktemp("vllm") / "log"
+    words = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", model_path("mini"), "--port", port]
+    words += ["--served-model-name", "mini", "--host", "127.0.0.1", "--dtype", "float32", "--enforce-eager"]
+    with served(words, port, log) as host:
+        yield host
+
+
 def candidates(count: int = 3) -> list[TurnCandidates]:
     """Turns with three candidates each: a question, a question that was cut, and an answer."""
     chat, rows = ChatFormat.from_pretrained("mini"), []
@@ -98,6 +110,12 @@ def test_candidates_have_the_scores_of_the_local_critic(kind, settings, server, 
     for key, scores in found["local"].items():
         np.testing.assert_allclose(found["served"][key], scores, atol=1e-4)
         assert len(set(np.round(scores, 3))) == 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "settings"), CRITICS)
+def test_vllm_itself_gives_the_scores_of_the_local_critic(kind, settings, vllm, tmp_path):
+    test_candidates_have_the_scores_of_the_local_critic(kind, settings, vllm, tmp_path)
 
 
 def test_the_turns_of_a_dialogue_have_the_credit_and_the_tokens_of_the_local_critic(server):
