@@ -176,6 +176,11 @@ def _trajectory_rows(trajectory: Trajectory, to: To, number: int, counts: Counte
         return
     task, credit, reward = trajectory.task, trajectory.turn_credit, trajectory.reward
     turns = list(_dialogues(trajectory))
+    if credit is not None and len(credit) != len(turns):
+        raise UserError(
+            f"trajectory {trajectory.id!r}: turn_credit has {len(credit)} numbers for {len(turns)} turns of the agent. "
+            "Run score_turns.py again."
+        )
     facts = {"task_id": task.id, "reward": reward, "turn_credit": credit}
     if to == "trl":
         for turn, (prompt, completion) in enumerate(turns):
@@ -210,7 +215,11 @@ def _dialogues(trajectory: Trajectory) -> Iterator[tuple[Messages, Message]]:
 
 def _candidate_rows(record: TurnCandidates, to: To) -> Iterator[Row]:
     where = f"candidates {record.id!r}"
-    prompt = text_messages(record.input, where) if record.dialogue is None else list(map(_plain, record.dialogue))
+    text = record.input
+    if record.dialogue is None or (isinstance(text, str) and family_of(text)):  # a released text has the instructions
+        prompt = text_messages(text, where)
+    else:
+        prompt = list(map(_plain, record.dialogue))
     facts = {"task_id": record.task and record.task.id, "turn": record.turn}
     texts, scores, rewards = record.additional_outputs, record.judge_scores, record.answer_rewards
     if to == "parquet":

@@ -152,7 +152,10 @@ def _messages(row: Row, name: str, where: str) -> list[Message]:
     found = row.get(name) or []
     found = [found] if isinstance(found, dict) else found
     if not isinstance(found, list):
-        raise RecordError(f"{where}: {name!r} is {shown(found)}; it must be a list of messages {{role, content}}.")
+        raise RecordError(
+            f"{where}: {name!r} is {shown(found)}; it must be a list of messages {{role, content}}. "
+            "(train_dpo.py takes rows of plain texts as they are.)"
+        )
     messages: list[Message] = []
     if name in ("conversations", "messages") and isinstance(row.get("system"), str) and row["system"]:
         messages.append({"role": "system", "content": row["system"]})

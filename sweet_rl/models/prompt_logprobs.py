@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -50,7 +50,7 @@ class PromptLogprobs:
             self._checked = asyncio.ensure_future(self._check())
         await asyncio.shield(self._checked)
         asked = {text.key: text for text in texts}
-        calls = [asyncio.ensure_future(self._ask(text)) for text in asked.values()]
+        calls = [asyncio.ensure_future(self._ask(text, _read)) for text in asked.values()]
         try:
             found = dict(zip(asked, await asyncio.gather(*calls), strict=True))
         finally:
@@ -71,7 +71,7 @@ class PromptLogprobs:
             found = "; ".join(f"{one.url}: {names}" for one, names in zip(servers, lists, strict=True))
             raise UserError(f"no server has the model {self.model!r} ({found}). Start one: `vllm serve {self.model}`.")
         try:
-            await self._ask(TRIAL)
+            await self._ask(TRIAL, _entries)
         except ModelError as error:
             if error.kind in ("auth", "refused", "logprobs"):
                 raise UserError(f"{self.servers.all[0].url} gives no log-probs of a prompt: {error}") from error
@@ -84,20 +84,26 @@ class PromptLogprobs:
             return str(error)
         return names if not names or self.model in names else f"it has {', '.join(names[:5])}"
 
-    async def _ask(self, text: EncodedText) -> np.ndarray:
+    async def _ask(self, text: EncodedText, read: Callable[[dict[str, Any], EncodedText], Any]) -> Any:
         body = {"model": self.model, "prompt": text.ids.tolist(), "max_tokens": 1, "temperature": 0.0}
         body["prompt_logprobs"] = 0  # that of the token alone
-        return await self.servers.call("/completions", body, lambda answer: _read(answer, text))
+        return await self.servers.call("/completions", body, lambda answer: read(answer, text))
 
 
-def _read(answer: dict[str, Any], text: EncodedText) -> np.ndarray:
-    """The log-probs of a text's trained tokens. A ModelError of kind `logprobs` is of this text, not of the server."""
+def _entries(answer: dict[str, Any], text: EncodedText) -> list[Any]:
+    """The entry of each token of a text. Raises ModelError if there is not one for each."""
     choices = answer.get("choices")
     choice = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
     tokens = choice.get("prompt_logprobs")
     if not isinstance(tokens, list) or len(tokens) != len(text):
         found = f"{len(tokens)} for {len(text)} tokens" if isinstance(tokens, list) else "none"
         raise ModelError("logprobs", f"prompt_logprobs: {found}. Only vLLM is known to return them.")
+    return tokens
+
+
+def _read(answer: dict[str, Any], text: EncodedText) -> np.ndarray:
+    """The log-probs of a text's trained tokens. A ModelError of kind `logprobs` is of this text, not of the server."""
+    tokens = _entries(answer, text)
     values = [_value(tokens[place], text.ids[place]) for place in text.targets]
     for place, value in zip(text.targets, values, strict=True):
         if isinstance(value, float) and LEAST < value <= ROUNDING:  # NaN is not

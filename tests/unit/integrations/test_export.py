@@ -25,9 +25,13 @@ from sweet_rl.models.texts.parts import TextMarkup
 from sweet_rl.runs.errors import NothingMade, UserError
 from sweet_rl.runs.records import PreferencePair, Task, Trajectory, TurnCandidates, read_records
 from sweet_rl.runs.step import StepSettings
+from sweet_rl.training.examples import encode_trajectories
+from sweet_rl.training.settings import DataSettings
+from tests.support import released_files
 from tests.support.chat_families import FAMILIES, small_tokenizer
 from tests.support.command_line import read_rows, write_rows
 from tests.support.dialogues import graded
+from tests.support.released_files import CHATML, LLAMA
 
 STEP = StepSettings()
 DIALOGUE = [
@@ -165,6 +169,21 @@ def test_candidates_and_tasks_become_rows_and_what_has_none_is_refused_with_a_re
         exported(tmp_path, [graded()[-1]], "verl")
 
 
+@pytest.mark.parametrize("markup", [LLAMA, CHATML])
+def test_released_files_have_the_instructions_that_their_texts_begin_with(tmp_path, markup):
+    pairs = [released_files.turn_pairs(markup, kind) for kind in ("no_prompt", "prompt")]
+    for made in (released_files.trajectories(markup), released_files.candidates(markup, ranked=True), *pairs):
+        row = exported(tmp_path, made, "trl")[0][0]
+        assert [one["role"] for one in row["prompt"]] == ["system", "user"]
+        assert row["prompt"][1]["content"] == released_files.TASKS[0]["problem_description"]
+        assert row.get("completion", row.get("chosen"))[0]["content"].startswith(released_files.QUESTION)
+
+
+def test_a_credit_of_another_number_of_turns_is_refused(tmp_path):
+    with pytest.raises(UserError, match="turn_credit has 1 numbers for"):
+        exported(tmp_path, [replace(graded()[0], turn_credit=[0.5])], "trl")
+
+
 @pytest.mark.parametrize("to", ["trl", "sharegpt", "parquet"])
 def test_pairs_come_back_as_they_were(tmp_path, mini, to):
     pairs = [turn_pair(mini), replace(turn_pair(mini), id="other", task_id="t2")]
@@ -191,6 +210,17 @@ def test_dialogues_come_back_with_their_messages_rewards_and_credit(tmp_path, to
             other.turn_credit,
         )
         assert one.task.id == other.task.id and (to != "parquet" or one.task.content == other.task.content)
+
+
+def test_a_dialogue_in_sharegpt_is_trained_on_as_it_was_here(tmp_path, mini):
+    given = list(graded()[:4])
+    exported(tmp_path, given, "sharegpt")
+    path = (tmp_path / "out.sharegpt").rename(tmp_path / "rows.jsonl")
+    import_rows(str(path), str(tmp_path / "back.jsonl"), STEP)
+    back = read_records(tmp_path / "back.jsonl", Trajectory)
+    one, other = (encode_trajectories(records, mini, DataSettings()) for records in (given, back))
+    for text, same in zip(one.texts, other.texts, strict=True):
+        assert text.ids.tolist() == same.ids.tolist() and text.train.tolist() == same.train.tolist()
 
 
 def imported(tmp_path, rows, tokenizer=None) -> list[dict]:
