@@ -64,7 +64,7 @@ def export_file(
     kind, counts = kind_of(input_path), Counter[str]()
     rows_of = _rows_of(kind, to, input_path, counts, tokenizer, task_type)
     records = enumerate(record for _, record in scan_records(input_path, cast(Any, kind), step.limit))
-    rows = (row for number, record in records for row in rows_of(record, number))
+    rows = [row for number, record in records for row in rows_of(record, number)]  # all, before anything is written
     if to in ("parquet", "verl"):
         check_paths([output_path], [input_path])
         counts["rows"] = write_parquet(rows, output_path, step.overwrite)
@@ -80,7 +80,7 @@ def export_file(
     return Counter(run_step(output, write, lambda summary: _show(output_path, summary)))
 
 
-def write_parquet(rows: Iterator[Row], output_path: str, overwrite: bool) -> int:
+def write_parquet(rows: Sequence[Row], output_path: str, overwrite: bool) -> int:
     """Write rows with equal keys as a parquet file, and return their number; a column of None alone is left out.
 
     Raises:
@@ -94,10 +94,9 @@ def write_parquet(rows: Iterator[Row], output_path: str, overwrite: bool) -> int
     check_writable(path)
     if path.exists() and not overwrite:
         raise UserError(f"{path} exists. Choose another path, or give --overwrite.")
-    table = list(rows)
-    if not table:
+    if not rows:
         raise NothingMade(f"{path}: not a single row came out: no dialogue was played to its end.")
-    columns = {name: [row[name] for row in table] for name in table[0]}
+    columns = {name: [row[name] for row in rows] for name in rows[0]}
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(path.name + ".partial")
     try:
@@ -106,7 +105,7 @@ def write_parquet(rows: Iterator[Row], output_path: str, overwrite: bool) -> int
         os.replace(partial, path)
     finally:
         partial.unlink(missing_ok=True)
-    return len(table)
+    return len(rows)
 
 
 def _show(path: str, summary: dict[str, Any]) -> None:
