@@ -34,6 +34,7 @@ EXTRAS = {
     "docs": ["mkdocs-material>=9.5", "mkdocstrings[python]>=0.26"],
     "inspect": ["inspect_ai>=0.3.285", "openai>=3.4"],
     "lora": [*TRAIN, "peft>=0.18"],
+    "parquet": ["pyarrow>=15"],
     "plots": ["matplotlib>=3.9"],
     "workflow": [*TRAIN, "doit>=0.37", "matplotlib>=3.9"],
 }

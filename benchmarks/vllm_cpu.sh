@@ -17,4 +17,4 @@ if [ ! -f "$venv/complete" ]; then
 fi
 export VLLM_CPU_KVCACHE_SPACE=1 HF_HUB_OFFLINE=1 OMP_NUM_THREADS=2
 exec "$venv/bin/python" -m pytest -q -p no:cacheprovider -m "slow or not slow" \
-    tests/integration/models/test_vllm_local.py
+    tests/integration/models/test_vllm_local.py tests/integration/method/test_served_critic.py -k vllm

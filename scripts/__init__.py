@@ -29,6 +29,8 @@ COMMANDS = {
     "check-credit": "check_credit",
     "rank": "rank_best_of_n",
     "pairs": "generate_random_pairs_from_ranks",
+    "export": "export",
+    "import": "import_dialogues",
     "compare": "compare_runs",
     "leaderboard": "leaderboard",
     "view": "visualize_dialogue_histories",

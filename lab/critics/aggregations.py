@@ -7,8 +7,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
@@ -119,7 +117,8 @@ class AggregatedCritic:
             raise UserError(f"critic_type {settings.critic_type}: it compares no log-probs of tokens.")
         self._aggregation = settings
         self.chat, self.eos_text = self._checked.chat, self._checked.eos_text
-        self.turns_per_call, self.close = self._checked.turns_per_call, self._checked.close
+        self.turns_per_call, self.calls_at_once = self._checked.turns_per_call, self._checked.calls_at_once
+        self.close = self._checked.close
 
     async def scores(self, records: Sequence[TurnCandidates]) -> list[list[float]]:
         """The score of each candidate of each record."""
@@ -138,10 +137,7 @@ async def scores_by(
         UserError: An aggregation needs the log-prob of each token under the reference, and a record has only means or
             those of other tokens.
     """
-    if inspect.iscoroutinefunction(critic.logps):
-        found = await critic.logps(records)
-    else:
-        found = await asyncio.to_thread(critic.logps, records)
+    found = await critic.logps(records)
     if any(aggregation.by_token for aggregation in aggregations):
         for record, group in zip(records, found, strict=True):
             check_same_tokens(record, group, critic.chat)

@@ -15,9 +15,8 @@ from dataclasses import dataclass, replace
 
 from sweet_rl.method.advantage import TurnNormalize
 from sweet_rl.method.critics import CriticType
-from sweet_rl.method.sweet_critic import LogRatioCritic, Score, TokenCriticSettings, TokenLogps, load_scorers
+from sweet_rl.method.sweet_critic import LogRatioCritic, Score, TokenCriticSettings, TokenLogps, load_models, scored
 from sweet_rl.models.texts.chat import ChatFormat
-from sweet_rl.models.weights import model_path
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import TurnCandidates
 
@@ -57,19 +56,18 @@ class PurifiedCritic(LogRatioCritic):
     @classmethod
     def load(cls, settings: PurifiedSettings) -> PurifiedCritic:
         """Load the model, on the GPU if there is one. Raises UserError if it cannot be loaded."""
-        (score,) = load_scorers([settings.model_id], settings)
-        chat = ChatFormat.from_pretrained(model_path(settings.model_id))
-        return cls(chat, score, settings.purification, settings.normalize)
+        chat, (model,) = load_models(settings)
+        return cls(chat, model, settings.purification, settings.normalize)
 
-    def logps(self, records: Sequence[TurnCandidates]) -> list[list[TokenLogps]]:
+    async def logps(self, records: Sequence[TurnCandidates]) -> list[list[TokenLogps]]:
         """For each record and candidate the log-probs with c, purified token by token, and those without c."""
         prompt = self.chat.prompt([{"role": "user", "content": ""}])
         alone = [replace(record, input=prompt) for record in records]
         with_c = [text for group in self._texts(alone, True) for text in group]
         without_c = [text for group in self._texts(alone, False) for text in group]
-        found = self._score([*with_c, *without_c])
+        found = await scored(self._score, [*with_c, *without_c])
         by_c = zip(found[: len(with_c)], found[len(with_c) :], strict=True)
-        pairs = super().logps(records)
+        pairs = await super().logps(records)
         return [
             [
                 (own - self._purification * (told - untold), other)

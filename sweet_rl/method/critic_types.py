@@ -1,4 +1,4 @@
-"""The critics that `--critic_type` names: four built-in ones, or a user's file; and the flags that choose one."""
+"""The critics that `--critic_type` names: five built-in ones, or a user's file; and the flags that choose one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from sweet_rl.method import judge, pmi, sweet_critic, value_critic
+from sweet_rl.method import belief_gain, judge, pmi, sweet_critic, value_critic
 from sweet_rl.method.critics import CheckedCritic, CriticType
 from sweet_rl.method.sweet_critic import SweetSettings
 from sweet_rl.models.weights import check_loadable, model_input
@@ -21,9 +21,14 @@ from sweet_rl.runs.user_file import errors_named, load_from_file
 CRITICS = {
     "log_ratio": sweet_critic.CRITIC,
     "pmi": pmi.CRITIC,
+    "belief_gain": belief_gain.CRITIC,
     "value": value_critic.CRITIC,
     "judge": judge.CRITIC,
 }
+
+
+SHARED = ("model_id", "hostname", "tokenizer", "api_key_variable")
+"""Flags of the SWEET critic that other critics take too, if they have such a setting."""
 
 
 @dataclass(frozen=True)
@@ -131,13 +136,14 @@ def load_critic_type(name: str) -> CriticType:
 class CriticFlags(SweetSettings):
     """The critic: the SWEET critic with these settings, or one of another type with `critic_settings`.
 
-    Of the SWEET critic's flags a critic of another type takes `model_id` alone, if it has such a setting.
+    Of the SWEET critic's flags a critic of another type takes those of SHARED, if it has such settings.
 
     Attributes:
-        model_id: Model of the critic, which every built-in one needs: directory or hub name; a server's name for it if
-            a judge has a `hostname`.
+        model_id: Model of the critic, which every built-in one needs: directory or hub name; a server's name for it
+            if it is on a server (`hostname`).
         critic_type: Critic: log_ratio (the SWEET critic: advantage, equation 3 of the paper), pmi (one language model
-            with and without the reference solution, untrained), value (model of train_value.py), judge (language model
+            with and without the reference solution, untrained), belief_gain (the same model's log-prob of the reference
+            solution before and after the turn), value (model of train_value.py), judge (language model
             that compares candidates, knockout), or the path of a Python file with a CRITIC (docs/critics.md).
         critic_settings: Settings of the critic by name, as JSON, or a mapping in a config; for every critic but
             log_ratio, whose settings are flags.
@@ -166,7 +172,7 @@ class CriticFlags(SweetSettings):
         for name, value in flags.items():
             if name not in known:
                 raise UserError(f"{kind} has no {name}. It has: {', '.join(known) or 'none'}.")
-            if self.critic_type != "log_ratio" and name != "model_id":
+            if self.critic_type != "log_ratio" and name not in SHARED:
                 raise UserError(
                     f"--{name} is a flag of --critic_type log_ratio. For {kind} give it as "
                     f"--critic_settings '{json.dumps({name: value})}'."

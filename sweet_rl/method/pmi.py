@@ -9,9 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sweet_rl.method.critics import CriticType
-from sweet_rl.method.sweet_critic import LogRatioCritic, TokenCriticSettings, load_scorers
-from sweet_rl.models.texts.chat import ChatFormat
-from sweet_rl.models.weights import model_path
+from sweet_rl.method.sweet_critic import LogRatioCritic, TokenCriticSettings, load_models
 
 
 @dataclass(frozen=True)
@@ -20,10 +18,9 @@ class PmiSettings(TokenCriticSettings):
 
 
 def load_pmi(settings: PmiSettings) -> LogRatioCritic:
-    """Load the model, on the GPU if there is one. Raises UserError if it cannot be loaded."""
-    (score,) = load_scorers([settings.model_id], settings)
-    chat = ChatFormat.from_pretrained(model_path(settings.model_id))
-    return LogRatioCritic(chat, score, score, hint=True, reference_hint=False, normalize=settings.normalize)
+    """Load the model, on the GPU if there is one, or connect to its server. Raises UserError if it cannot be loaded."""
+    chat, (model,) = load_models(settings)
+    return LogRatioCritic(chat, model, model, hint=True, reference_hint=False, normalize=settings.normalize)
 
 
 CRITIC = CriticType(PmiSettings, load_pmi)

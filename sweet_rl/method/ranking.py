@@ -60,6 +60,7 @@ def rank_file(
         loaded = critic.load()
         run.manifest.check_models()
         await rank(run, loaded, missing, place_answers)
+        run.sort(record.id for record in records)
         return summary
 
     def work(run: Run) -> dict | Coroutine[Any, Any, dict]:
@@ -106,8 +107,9 @@ def processes_of(critic: ChosenCritic, processes: int | None, shard: str | None)
     """The environment of each process that ranks; one is this process."""
     if shard is not None:
         return [{}]
-    models, memory = critic.models(), gpu_memory()
-    if not memory or not models:  # a judge in this process takes the GPUs that it needs
+    models = critic.models()
+    memory = gpu_memory() if models else []  # a judge in this process takes the GPUs that it needs
+    if not memory:
         return [{}] * (processes or 1)
     reduced = getattr(critic.settings, "reduced", False)
     weights = sum(parameter_count(model) for model in models) * (2 if reduced else 4)

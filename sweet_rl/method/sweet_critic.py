@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 
@@ -14,9 +15,12 @@ from sweet_rl.method.advantage import TurnNormalize, advantage
 from sweet_rl.method.candidate_texts import encoded_candidates, sampling_logprobs
 from sweet_rl.method.critics import CriticType, TokenCredit
 from sweet_rl.method.local_model import LocalModel
+from sweet_rl.models.hostnames import api_key, base_url, split_hostnames
 from sweet_rl.models.log_probs.attention import Attention
+from sweet_rl.models.prompt_logprobs import PromptLogprobs
 from sweet_rl.models.texts.chat import ChatFormat
-from sweet_rl.models.weights import model_path
+from sweet_rl.models.weights import model_input, model_path
+from sweet_rl.runs.cli import UNRECORDED, to_settings
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.manifest import DIRECTORY_MANIFEST, read_manifest
 from sweet_rl.runs.records import TurnCandidates
@@ -25,8 +29,9 @@ if TYPE_CHECKING:
     from sweet_rl.models.log_probs.rows import EncodedText
 
 logger = logging.getLogger(__name__)
-Score = Callable[[Sequence["EncodedText"]], list[np.ndarray]]
-"""Texts -> for each text the log-probs [L] of its L trained tokens."""
+SERVED_TURNS = 32  # in progress under a critic on a server
+Score = Callable[[Sequence["EncodedText"]], list[np.ndarray]] | PromptLogprobs
+"""Texts -> for each text the log-probs [L] of its L trained tokens: a model in this process, or one on a server."""
 TokenLogps = tuple[np.ndarray, "np.ndarray | Sequence[float] | float"]
 """What `advantage` compares: log-probs [L], and those of the reference."""
 
@@ -37,9 +42,48 @@ class TokenCriticSettings(LocalModel):
 
     Attributes:
         normalize: Score of a turn from the log-ratios of its tokens: turn (mean) or none (sum).
+        hostname: vLLM server of the critic, which gives the log-probs: host, host:port or URL; several separated by
+            commas, of which each model is asked where it is listed. Without one the critic runs in this process.
+        tokenizer: Tokenizer of a critic on a server: folder or hub name; by default the model's.
+        api_key_variable: Environment variable that holds the key of the critic's server. Default: OPENAI_API_KEY, which
+            is sent to OpenAI's own API only.
+
+    Raises:
+        UserError: Settings of a model in this process for one on a server, or the other way round.
     """
 
     normalize: TurnNormalize = "turn"
+    hostname: Annotated[str | None, UNRECORDED] = None
+    tokenizer: Annotated[str | None, UNRECORDED] = None
+    api_key_variable: Annotated[str | None, UNRECORDED] = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.hostname and self.bf16 is not None:
+            raise UserError("bf16 is for a critic in this process; a server has the number format it was started with.")
+        if self.tokenizer and not self.hostname:
+            raise UserError("a tokenizer is for a critic on a server: give its hostname, or leave the tokenizer out.")
+        self.server()
+
+    def server(self) -> tuple[list[str], str | None]:
+        """The base URLs of the servers, and their key. Raises UserError if one cannot be used."""
+        urls = [base_url(name) for name in split_hostnames(self.hostname)]
+        return urls, api_key(self.api_key_variable, urls) if urls else None
+
+    def scored_by(self) -> list[str]:
+        """Names of all models that give log-probs."""
+        return [self.model_id]
+
+    def models(self) -> list[str]:
+        return [] if self.hostname else self.scored_by()
+
+    def inputs(self) -> list[str]:
+        """The folders of models on a server that are on this machine too."""
+        found = map(model_input, self.scored_by() if self.hostname else [])
+        return [path for path in found if path]
+
+    def to_settings(self) -> dict[str, Any]:
+        return to_settings(self) if self.hostname else super().to_settings()
 
 
 @dataclass(frozen=True)
@@ -88,7 +132,7 @@ class SweetSettings(TokenCriticSettings):
             )
         return found
 
-    def models(self) -> list[str]:
+    def scored_by(self) -> list[str]:
         return [name for name in (self.model_id, self.seed_model) if name]
 
     def to_settings(self) -> dict[str, Any]:
@@ -97,8 +141,43 @@ class SweetSettings(TokenCriticSettings):
         return super().to_settings() | {"reference": reference, "reference_model_id": seed_model}
 
 
-class LogRatioCritic:
-    """Scores candidates by the log-ratio of their tokens (a `critics.Critic`).
+class TokenCritic:
+    """Scores candidates by log-probs of tokens under one or two models (a `critics.Critic`).
+
+    Subclasses have `logps(records)`: for each record and candidate the log-probs that `advantage` compares.
+
+    Args:
+        chat: Chat format of the models' tokenizer.
+        models: Log-probs under each model.
+        normalize: As in `advantage`.
+    """
+
+    turns_per_call = 64
+    calls_at_once = 1
+
+    def __init__(self, chat: ChatFormat, models: Sequence[Score], normalize: TurnNormalize = "turn") -> None:
+        self.chat, self.eos_text = chat, chat.eos_text
+        self._served = [model for model in models if isinstance(model, PromptLogprobs)]
+        self._normalize = normalize
+        if self._served:  # a turn that fails is then the only one
+            self.turns_per_call, self.calls_at_once = 1, SERVED_TURNS
+
+    async def scores(self, records: Sequence[TurnCandidates]) -> list[list[float]]:
+        """The score of each candidate of each record."""
+        return [[advantage(*pair, self._normalize) for pair in group] for group in await self.logps(records)]
+
+    async def logps(self, records: Sequence[TurnCandidates]) -> list[list[TokenLogps]]:
+        """For each record and candidate the log-probs that `advantage` compares."""
+        raise NotImplementedError
+
+    async def close(self) -> None:
+        """Close the connections to servers."""
+        for model in self._served:
+            await model.close()
+
+
+class LogRatioCritic(TokenCritic):
+    """Scores candidates by the log-ratio of their tokens, their advantage.
 
     Args:
         chat: Chat format of the critic's tokenizer.
@@ -110,8 +189,6 @@ class LogRatioCritic:
         normalize: As in `advantage`.
     """
 
-    turns_per_call = 64
-
     def __init__(
         self,
         chat: ChatFormat,
@@ -122,16 +199,11 @@ class LogRatioCritic:
         reference_hint: bool | None = None,
         normalize: TurnNormalize = "turn",
     ):
-        self.chat, self.eos_text = chat, chat.eos_text
-        self._critic, self._reference = critic, reference
-        self._hint, self._normalize = hint, normalize
+        super().__init__(chat, [model for model in (critic, reference) if model is not None], normalize)
+        self._critic, self._reference, self._hint = critic, reference, hint
         self._reference_hint = hint if reference_hint is None else reference_hint
 
-    def scores(self, records: Sequence[TurnCandidates]) -> list[list[float]]:
-        """The advantage of each candidate of each record."""
-        return [[advantage(*pair, self._normalize) for pair in group] for group in self.logps(records)]
-
-    def logps(self, records: Sequence[TurnCandidates]) -> list[list[TokenLogps]]:
+    async def logps(self, records: Sequence[TurnCandidates]) -> list[list[TokenLogps]]:
         """For each record and candidate the log-probs that `advantage` compares."""
         shown = self._texts(records, self._hint)
         if self._reference is None:
@@ -139,15 +211,15 @@ class LogRatioCritic:
         else:
             same = self._reference_hint == self._hint
             other = shown if same else self._texts(records, self._reference_hint)
-            reference = self._reference([text for group in other for text in group])
-        critic = self._critic([text for group in shown for text in group])
+            reference = await scored(self._reference, [text for group in other for text in group])
+        critic = await scored(self._critic, [text for group in shown for text in group])
         pairs = zip(critic, reference, strict=True)
         return [[next(pairs) for _ in group] for group in shown]
 
-    def token_credit(self, records: Sequence[TurnCandidates]) -> list[list[TokenCredit]]:
+    async def token_credit(self, records: Sequence[TurnCandidates]) -> list[list[TokenCredit]]:
         """The advantage of each candidate with its tokens and their log-probs."""
         found = []
-        for record, logps in zip(records, self.logps(records), strict=True):
+        for record, logps in zip(records, await self.logps(records), strict=True):
             texts = encoded_candidates(record, self.chat, self._hint)
             credit = []
             for text, (own, other) in zip(texts, logps, strict=True):
@@ -169,12 +241,12 @@ def load_sweet_critic(settings: SweetSettings) -> LogRatioCritic:
             "is the stored log-probs of sampling",
             settings.model_id,
         )
-    scorers = load_scorers(settings.models(), settings)
+    chat, models = load_models(settings)
     hint = not settings.no_prompt
     return LogRatioCritic(
-        ChatFormat.from_pretrained(model_path(settings.model_id)),
-        scorers[0],
-        scorers[1] if settings.seed_model else None,
+        chat,
+        models[0],
+        models[1] if settings.seed_model else None,
         hint=hint,
         reference_hint=hint and settings.reference != "seed_without_c",
         normalize=settings.normalize,
@@ -190,17 +262,34 @@ def seed_of(model_id: str) -> str | None:
     return manifest["settings"].get("ref_pretrain") if manifest else None
 
 
-def load_scorers(models: Sequence[str], settings: TokenCriticSettings) -> list[Score]:
-    """A function from texts to log-probs for each model; equal names share one."""
-    paths = [model_path(model) for model in models]
-    loaded = {
-        path: load_scorer(path, settings.reduced, settings.token_budget, settings.attention)
-        for path in dict.fromkeys(paths)
-    }
-    return [loaded[path] for path in paths]
+def load_models(settings: TokenCriticSettings) -> tuple[ChatFormat, list[Score]]:
+    """The chat format of a critic, and the log-probs under each of its models; equal names share one.
+
+    Raises:
+        UserError: A tokenizer or model cannot be loaded.
+    """
+    chat = ChatFormat.from_pretrained(model_path(settings.tokenizer or settings.model_id))
+    urls, key = settings.server()
+
+    def load(name: str) -> Score:
+        if urls:
+            return PromptLogprobs(name, urls, key)
+        return load_scorer(model_path(name), settings.reduced, settings.token_budget, settings.attention)
+
+    loaded = {name: load(name) for name in dict.fromkeys(settings.scored_by())}
+    return chat, [loaded[name] for name in settings.scored_by()]
 
 
-def load_scorer(path: str, bf16: bool, token_budget: int, attention: Attention | None = None) -> Score:
+async def scored(model: Score, texts: Sequence[EncodedText]) -> list[np.ndarray]:
+    """The log-probs of texts. A model in this process computes in a thread."""
+    if isinstance(model, PromptLogprobs):
+        return await model.score(texts)
+    return await asyncio.to_thread(model, texts)
+
+
+def load_scorer(
+    path: str, bf16: bool, token_budget: int, attention: Attention | None = None
+) -> Callable[[Sequence[EncodedText]], list[np.ndarray]]:
     """Load a frozen model, on the GPU if there is one, as a function from texts to log-probs.
 
     Args:

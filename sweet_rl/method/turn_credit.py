@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from sweet_rl.method.candidate_texts import REPLIES
 from sweet_rl.method.candidates import turns_of
 from sweet_rl.method.critic_types import ChosenCritic
 from sweet_rl.method.critics import CheckedCritic, TokenCredit
@@ -29,10 +30,12 @@ def taken_turns(trajectory: Trajectory, chat: ChatFormat | None) -> list[TurnCan
         trajectory: The dialogue.
         chat: Chat format that lays out the prompts; None leaves them empty, unless the dialogue has their texts.
     """
-    taken = [message for message in trajectory.dialogue_history if message["role"] == "assistant"]
+    history = trajectory.dialogue_history
+    taken = [place for place, message in enumerate(history) if message["role"] == "assistant"]
     turns = turns_of(trajectory, SimpleNamespace(chat=NO_LAYOUT if chat is None else chat))
     records = []
-    for turn, message in zip(turns, taken, strict=False):  # none in a failed dialogue
+    for turn, place in zip(turns, taken, strict=False):  # none in a failed dialogue
+        message, replies = history[place], [one["content"] for one in history[place + 1 : place + 2]]
         ids, logprobs = message.get("token_ids"), message.get("logprobs")
         same_tokenizer = turn.tokenizer is not None and turn.tokenizer == trajectory.tokenizer
         records.append(
@@ -42,6 +45,7 @@ def taken_turns(trajectory: Trajectory, chat: ChatFormat | None) -> list[TurnCan
                 additional_finish_reasons=[message.get("finish_reason") or "stop"],
                 additional_token_ids=[ids] if ids is not None and same_tokenizer else None,
                 additional_reference_logprobs=[logprobs] if logprobs else None,
+                extra={REPLIES: replies or [""]},
             )
         )
     return records
@@ -154,9 +158,10 @@ def score_turns_file(critic: ChosenCritic, input_path: str, output_path: str, st
 
         groups = _groups([one for one in file.light if one.id not in run.done], scorer.critic.turns_per_call)
         try:
-            await write_results(run, groups, credited, 1, len(file.light), "dialogue")  # 1 keeps the order
+            await write_results(run, groups, credited, scorer.critic.calls_at_once, len(file.light), "dialogue")
         finally:
             await scorer.critic.close()
+        run.sort(one.id for one in file.light)
         turns = sum(len(row.get("turn_credit") or ()) for row in run.records())
         return {"dialogues": len(file.light), "turns": turns}
 

@@ -42,9 +42,10 @@ def write_credit(critic: ChosenCritic, records: RecordFile, path: str | Path, ov
 
         total = sum(1 for _ in records.scan())
         missing = (record for _, record in records.scan() if record.id not in run.done)
-        groups = iter(lambda: list(islice(missing, RECORDS_AT_ONCE)), [])
+        size, at_once = min(RECORDS_AT_ONCE, scorer.critic.turns_per_call), scorer.critic.calls_at_once
+        groups = iter(lambda: list(islice(missing, size)), [])
         try:
-            await write_results(run, groups, credited, 1, total, "record")
+            await write_results(run, groups, credited, at_once, total, "record", size=len)
         finally:
             await scorer.critic.close()
         return {"records": total}

@@ -134,6 +134,11 @@ SCRIPTS = (
         {"num_pairs": "1", "get_sft": "True", "seed": "1"},
     ),
     Script(
+        "export.py",
+        {"input_path": "{place}/graded.jsonl", "to": "trl", "output_path": "{out}/made.jsonl"},
+        ("output_path",), "limit", "input_path", "dialogue_history", "no list", (), {"to": "sft", "limit": "1"},
+    ),
+    Script(
         "compare_runs.py",
         {"runs": "a={place}/graded.jsonl,b={place}/graded.jsonl", "baselines": "a", "output_path": "{out}/made.json",
          "markdown_path": "{out}/made.md"},

@@ -9,13 +9,19 @@ from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
-from sweet_rl.runs.errors import RecordError
+from sweet_rl.runs.errors import RecordError, UserError
 from sweet_rl.runs.names import local_path
 from sweet_rl.runs.read_files import lines_of
 from sweet_rl.runs.records.checks import shown
 from sweet_rl.runs.records.schema import PreferencePair, Task, Trajectory, TurnCandidates
 
 Record = TypeVar("Record", Task, Trajectory, TurnCandidates, PreferencePair)
+MARKS: dict[str, type[Task | Trajectory | TurnCandidates | PreferencePair]] = {
+    "dialogue_history": Trajectory,
+    "additional_outputs": TurnCandidates,
+    "chosen": PreferencePair,
+    "problem_description": Task,
+}
 
 
 def read_records(path: str | Path, kind: type[Record], limit: int | None = None) -> list[Record]:
@@ -74,6 +80,24 @@ def scan_records(path: str | Path, kind: type[Record], limit: int | None = None)
 def holds_pairs(path: str | Path) -> bool:
     """Whether the first row of a file is a preference pair. Raises RecordError as `read_records` does."""
     return "chosen" in next((row for _, _, row in scan_rows(path)), {})
+
+
+def kind_of(path: str | Path) -> type[Task | Trajectory | TurnCandidates | PreferencePair]:
+    """The kind of records in a file, by the fields of its first row.
+
+    Raises:
+        UserError: The file is missing, empty or holds something else.
+    """
+    number, _, row = next(scan_rows(path), (0, 0, None))
+    if row is None:
+        raise UserError(f"{path} has no records. Was the step that writes it finished?")
+    for mark, kind in MARKS.items():
+        if mark in row:
+            return kind
+    raise UserError(
+        f"{path}, line {number}: neither a trajectory ('dialogue_history'), nor candidates ('additional_outputs'), nor "
+        f"a preference pair ('chosen'), nor a task. Fields found: {', '.join(map(repr, row)) or 'none'}."
+    )
 
 
 def parse_row(line: bytes | str, where: str) -> dict:

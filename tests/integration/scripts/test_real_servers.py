@@ -12,15 +12,11 @@ cores engines take minutes to start, and so does every step. A small model solve
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 import os
 import subprocess
 import sys
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,13 +25,12 @@ import pytest
 from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.runs.records import Trajectory, TurnCandidates, read_records
 from tests.support.command_line import ROOT, call
-from tests.support.launched import free_port
+from tests.support.launched import START_SECONDS, free_port, served
 
 MODEL = os.environ.get("SWEET_RL_REAL_MODEL")
 SHARED = Path(__file__).resolve().parents[4] / "shared" / "data" / "colbench"
 TASKS = Path(os.environ.get("SWEET_RL_COLBENCH", SHARED)) / "backend_dev.jsonl"
 PYTHON = os.environ.get("SWEET_RL_SERVERS_PYTHON", sys.executable)
-START_SECONDS = 900
 SHORT = {"num_tasks": 2, "max_turns": 2, "max_tokens": 32, "env_max_tokens": 16}
 
 
@@ -57,34 +52,6 @@ pytestmark = [
 ]
 
 
-@contextlib.contextmanager
-def running(words: list[str], port: str, log: Path) -> Iterator[str]:
-    """Yield host:port of a server once it answers; end it and its children afterwards."""
-    environment = {**os.environ, "VLLM_CPU_KVCACHE_SPACE": "2", "HF_HUB_OFFLINE": "1"}
-    environment.pop("PYTHONPATH", None)
-    with open(log, "wb") as output:
-        process = subprocess.Popen(words, env=environment, stdout=output, stderr=output, start_new_session=True)
-        try:
-            until = time.monotonic() + START_SECONDS
-            while True:
-                assert process.poll() is None and time.monotonic() < until, log.read_text()[-3000:]
-                try:
-                    with urllib.request.urlopen(f"http://127.0.0.1:{port}/v1/models", timeout=5):
-                        break
-                except urllib.error.HTTPError:
-                    break  # transformers serve cannot list its models where there is no cache folder of the hub
-                except OSError:
-                    time.sleep(1.0)
-            yield f"127.0.0.1:{port}"
-        finally:
-            process.terminate()
-            try:
-                process.wait(timeout=60)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, 9)
-                process.wait()
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
     return tmp_path_factory.mktemp("servers")
@@ -95,7 +62,7 @@ def vllm_server(folder) -> Iterator[str]:
     port = free_port()
     words = [PYTHON, "-m", "vllm.entrypoints.openai.api_server", "--model", MODEL, "--host", "127.0.0.1", "--port",
              port, "--max-model-len", "2048", "--dtype", "float32"]  # fmt: skip
-    with running(words, port, folder / "vllm.log") as host:
+    with served(words, port, folder / "vllm.log") as host:
         yield host
 
 
@@ -103,7 +70,7 @@ def vllm_server(folder) -> Iterator[str]:
 def transformers_server(folder) -> Iterator[str]:
     port, program = free_port(), Path(PYTHON).parent / "transformers"
     words = [str(program), "serve", MODEL, "--host", "127.0.0.1", "--port", port, "--device", "cpu"]
-    with running(words, port, folder / "transformers.log") as host:
+    with served(words, port, folder / "transformers.log") as host:
         yield host
 
 

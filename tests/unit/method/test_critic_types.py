@@ -59,10 +59,10 @@ def candidates(tmp_path):
 
 
 @pytest.mark.parametrize("flags, named", [
-    ({"critic_type": "oracle"}, "'oracle'.*log_ratio, pmi, value, judge"),
+    ({"critic_type": "oracle"}, "'oracle'.*log_ratio, pmi, belief_gain, value, judge"),
     ({}, "missing: --model_id"),
     ({"critic_type": "nowhere.py"}, "nowhere.py"),
-    ({"model_id": "m", "critic_settings": {"hostname": "localhost"}}, "log_ratio: unknown setting 'hostname'"),
+    ({"model_id": "m", "critic_settings": {"words": 3}}, "log_ratio: unknown setting 'words'"),
     ({"model_id": "m", "normalize": "sum"}, "normalize.*'sum'"),
     ({"model_id": "m", "reference": "sampled", "reference_model_id": "n"}, "--reference_model_id"),
     ({"model_id": "m", "reference": "seed_without_c", "no_prompt": True}, "--no_prompt"),

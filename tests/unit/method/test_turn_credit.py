@@ -91,7 +91,7 @@ def test_candidates_have_the_scores_that_ranking_gives_them(scorer):
     for reference in (scorer, None):
         critic = LogRatioCritic(CHAT, scorer, reference)
         (credit,) = rows_of(critic, [record])
-        (scores,) = critic.scores([record])
+        (scores,) = asyncio.run(critic.scores([record]))
         assert [row["advantage"] for row in credit] == pytest.approx(scores, abs=1e-4)
         assert ["".join(row["tokens"]) for row in credit] == [t + CHAT.eos_text for t in record.additional_outputs]
     assert ["reference" in row for row in credit] == [True, True, False]  # the last one's log-probs are of other tokens
@@ -124,7 +124,7 @@ def test_sums_of_released_candidates_are_those_that_ranking_takes():
 
     critic = LogRatioCritic(CHAT, scorer, None, normalize="none")
 
-    (credit,), (scores,) = rows_of(critic, [released]), critic.scores([released])
+    (credit,), (scores,) = rows_of(critic, [released]), asyncio.run(critic.scores([released]))
     assert [row["advantage"] for row in credit] == pytest.approx(scores, abs=1e-4)
 
 

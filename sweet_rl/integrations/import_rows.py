@@ -1,0 +1,177 @@
+"""Rows of other trainers as records: TRL's conversational preference and SFT `messages`, and ShareGPT."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from sweet_rl.integrations.export import SIDES, shared_messages
+from sweet_rl.models.texts.chat import ChatFormat
+from sweet_rl.models.weights import model_input
+from sweet_rl.runs.cli import to_settings
+from sweet_rl.runs.errors import RecordError, UserError, first_line, read_by_library
+from sweet_rl.runs.records import Message, Part, PreferencePair, Trajectory, content_id, parse_row, scan_rows
+from sweet_rl.runs.records.checks import shown
+from sweet_rl.runs.records.schema import Role
+from sweet_rl.runs.run import Run, open_run
+from sweet_rl.runs.step import StepSettings, run_step
+
+ROLES: dict[Any, Role] = {
+    "human": "user",
+    "user": "user",
+    "gpt": "assistant",
+    "assistant": "assistant",
+    "system": "system",
+}
+DIALOGUES = ("messages", "conversations")
+Row = dict[str, Any]
+
+
+def holds_rows(path: str | Path) -> bool:
+    """Whether a file has rows of other trainers; the other ones are logs of verifiers or inspect_ai."""
+    suffix, file = Path(path).suffix, Path(path)
+    if suffix == ".json" and file.is_file():
+        with open(file, "rb") as text:
+            return text.read(1024).lstrip()[:1] == b"["
+    row = next((row for _, _, row in scan_rows(path)), {}) if suffix == ".jsonl" and file.is_file() else {}
+    return suffix == ".parquet" or "chosen" in row or any(name in row for name in DIALOGUES)
+
+
+def import_rows(input_path: str, output_path: str, step: StepSettings, tokenizer: str | None = None) -> dict:
+    """Write the rows of another trainer as pairs, if they have `chosen`, else as trajectories.
+
+    Args:
+        input_path: Rows, JSONL or parquet.
+        output_path: The records.
+        step: Whether an older output is replaced.
+        tokenizer: Model whose chat template lays out the texts of pairs.
+
+    Returns:
+        The summary: records, demonstrations (dialogues without a reward, which get reward 1).
+
+    Raises:
+        UserError: A row that is of none of these kinds, named by its place; or pairs without a tokenizer.
+    """
+    rows = list(_read(input_path))
+    pairs = bool(rows) and "chosen" in rows[0][1]
+    if pairs and tokenizer is None:
+        raise UserError(
+            f"{input_path} holds pairs, whose texts have the markup of a chat template: give --tokenizer MODEL, the "
+            "model that is trained on them."
+        )
+    chat = ChatFormat.from_pretrained(tokenizer) if tokenizer and pairs else None
+    records: dict[str, dict] = {}
+    for where, row in rows:
+        row |= {name: str(row[name]) for name in ("id", "task_id") if row.get(name) is not None}
+        record = _trajectory(row, where) if chat is None else _pair(row, where, chat)
+        copies = (number for number in itertools.count() if f"{record.id}-{number}" not in records)
+        if not row.get("id"):
+            record.id = f"{record.id}-{next(copies)}"
+        elif record.id in records:
+            raise RecordError(f"{where}: the id {record.id!r} was in an earlier row. Remove 'id' from all rows.")
+        records[record.id] = record.to_dict()
+
+    def write(run: Run) -> dict:
+        run.write_missing(records.values())
+        demonstrations = 0 if pairs else sum(row.get("reward") is None for _, row in rows)
+        return {"records": len(records), "demonstrations": demonstrations}
+
+    def show(summary: dict) -> None:
+        print(f"{output_path}: {summary['records']} {'pairs' if pairs else 'dialogues'}")
+        if count := summary["demonstrations"]:
+            print(f"{count} dialogues have no reward: they are taken for demonstrations, with reward 1.")
+
+    inputs = [input_path, tokenizer and model_input(tokenizer)]
+    return run_step(open_run(output_path, to_settings(tokenizer=tokenizer), inputs, step.overwrite), write, show)
+
+
+def _read(path: str) -> Iterator[tuple[str, Row]]:
+    suffix = Path(path).suffix
+    if suffix not in (".json", ".parquet"):
+        yield from ((f"{path}, line {number}", row) for number, _, row in scan_rows(path))
+        return
+    with read_by_library(lambda error: UserError(f"{path} is no {suffix[1:]} file of rows ({first_line(error)}).")):
+        if suffix == ".json":
+            table = json.loads(Path(path).read_text(encoding="utf-8"))
+        else:
+            from pyarrow import parquet
+
+            table = parquet.read_table(path).to_pylist()
+    for number, row in enumerate(table):
+        if not isinstance(row, dict):
+            raise RecordError(f"{path}, row {number}: found {shown(row)}, expected an object with named fields.")
+        yield f"{path}, row {number}", row
+
+
+def _pair(row: Row, where: str, chat: ChatFormat) -> PreferencePair:
+    prompt = _messages(row, "prompt", where) or _messages(row, "conversations", where)
+    texts = [[*prompt, *_messages(row, side, where)] for side in SIDES]
+    for side, messages in zip(SIDES, texts, strict=True):
+        if len(messages) < 2 or messages[-1]["role"] != "assistant":
+            raise RecordError(
+                f"{where}: {side!r} with its prompt must be a dialogue that ends with a message of the assistant."
+            )
+    start = len(prompt) or shared_messages(*texts)
+    chosen, rejected = (_parts(messages, start, chat) for messages in texts)
+    task = row.get("task_id") or content_id(texts[0][:start])
+    return PreferencePair(chosen, rejected, id=row.get("id") or "", task_id=task)
+
+
+def _parts(messages: list[Message], start: int, chat: ChatFormat) -> list[Part]:
+    """The parts of a dialogue, of which the turns of the assistant from message `start` on are trained."""
+    earlier = sum(message["role"] == "assistant" for message in messages[:start])
+    parts = chat.dialogue(messages)
+    for part in [part for part in parts if part["train"]][:earlier]:
+        part |= {"train": False, "turn": True}
+    return parts
+
+
+def _trajectory(row: Row, where: str) -> Trajectory:
+    name = next((name for name in DIALOGUES if row.get(name)), DIALOGUES[0])
+    messages = _messages(row, name, where)
+    if not any(message["role"] == "assistant" for message in messages):
+        raise RecordError(f"{where}: {name!r} has no message of the assistant, so there is nothing to train on.")
+    first = next((message["content"] for message in messages if message["role"] == "user"), "")
+    tests = row.get("test_cases")
+    task = {
+        "problem_description": row.get("problem_description") or first,
+        "ground_truth": row.get("ground_truth") or "",
+        "test_cases": parse_row(tests, f"{where}, 'test_cases'") if isinstance(tests, str) else tests or {},
+        "id": row.get("task_id") or content_id(first),
+    }
+    reward = 1.0 if row.get("reward") is None else row["reward"]
+    known = {"task": task, "dialogue_history": messages, "reward": reward, "id": row.get("id") or task["id"]}
+    return Trajectory.from_dict(known | {"turn_credit": row.get("turn_credit"), "answer": row.get("answer")}, where)
+
+
+def _messages(row: Row, name: str, where: str) -> list[Message]:
+    """The messages of a field, {role, content} or {from, value}; none if the field is missing."""
+    found = row.get(name) or []
+    found = [found] if isinstance(found, dict) else found
+    if not isinstance(found, list):
+        raise RecordError(
+            f"{where}: {name!r} is {shown(found)}; it must be a list of messages {{role, content}}. "
+            "(train_dpo.py takes rows of plain texts as they are.)"
+        )
+    messages: list[Message] = []
+    if name in ("conversations", "messages") and isinstance(row.get("system"), str) and row["system"]:
+        messages.append({"role": "system", "content": row["system"]})
+    for number, one in enumerate(found):
+        place = f"{where}, {name}[{number}]"
+        one = one if isinstance(one, dict) else {}
+        role = ROLES.get(one.get("role", one.get("from")))
+        content = one.get("content", one.get("value"))
+        if isinstance(content, list) and all(isinstance(piece, dict) and "text" in piece for piece in content):
+            content = "".join(piece["text"] for piece in content)
+        if role is None or not isinstance(content, str):
+            raise RecordError(
+                f"{place}: {shown(found[number])}; it must be {{role, content}} or {{from, value}} with a text "
+                f"and one of the roles {', '.join(ROLES)}. Leave dialogues with tools or pictures out."
+            )
+        if messages and role == messages[-1]["role"] == "assistant":
+            raise RecordError(f"{place}: a second message of the assistant in a row. Join the two, or leave it out.")
+        messages.append({"role": role, "content": content})
+    return messages

@@ -1,0 +1,215 @@
+"""A critic behind a server: a stand-in that computes `prompt_logprobs` by the model of this process."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+import torch
+
+from sweet_rl.method.critic_types import ChosenCritic, CriticFlags
+from sweet_rl.method.ranking import rank_file
+from sweet_rl.method.turn_credit import TurnScorer, score_turns_file
+from sweet_rl.models.texts.chat import ChatFormat
+from sweet_rl.models.weights import load_frozen, model_path
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import Trajectory, TurnCandidates, read_records
+from tests.support.api_server import ApiServer, Reply, refusal
+from tests.support.command_line import ROOT, read_rows, write_rows
+from tests.support.dialogues import graded
+from tests.support.launched import free_port, served
+
+BROKEN = "a text that has no log-probs"
+# The packages are not found, as if they were not installed; transformers is there for its tokenizers.
+WITHOUT_TORCH = """
+import importlib.machinery, sys
+
+class Finder(importlib.machinery.PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        if name.partition(".")[0] not in ("torch", "accelerate", "safetensors"):
+            return super().find_spec(name, path, target)
+
+sys.meta_path = [Finder if one is importlib.machinery.PathFinder else one for one in sys.meta_path]
+import scripts; sys.argv[0] = 'sweet-rl'; scripts.main()
+"""
+
+
+def scoring(path: str, broken: Callable[[list], list] = lambda found: found) -> Callable[[dict], Reply]:
+    """Answers of a vLLM server; `broken` changes the log-probs of texts that say BROKEN."""
+    model, chat = load_frozen(path, torch.float32, "cpu"), ChatFormat.from_pretrained(path)
+
+    def answer(body: dict) -> Reply:
+        ids = body["prompt"]
+        if body["prompt_logprobs"] != 0 or body["max_tokens"] != 1:
+            return refusal(400, "unexpected fields")
+        with torch.no_grad():
+            logps = model(torch.tensor([ids])).logits[0].log_softmax(-1)
+        values = [logps[place, token].item() for place, token in enumerate(ids[1:])]
+        found = [None, *({str(token): {"logprob": value}} for token, value in zip(ids[1:], values, strict=True))]
+        if BROKEN in chat.tokenizer.decode(ids):
+            found = broken(found)
+        return Reply({"choices": [{"index": 0, "text": "", "prompt_logprobs": found}]})
+
+    return answer
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    with ApiServer(scoring(model_path("mini"))) as one:
+        one.models = ["mini"]
+        yield one.url
+
+
+@pytest.fixture(scope="module")
+def vllm(tmp_path_factory) -> Iterator[str]:
+    """A real vLLM server, where vLLM is installed (`benchmarks/vllm_cpu.sh`)."""
+    pytest.importorskip("vllm")
+    port, log = free_port(), tmp_path_factory.mktemp("vllm") / "log"
+    words = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", model_path("mini"), "--port", port]
+    words += ["--served-model-name", "mini", "--host", "127.0.0.1", "--dtype", "float32", "--enforce-eager"]
+    with served(words, port, log) as host:
+        yield host
+
+
+def candidates(count: int = 3) -> list[TurnCandidates]:
+    """Turns with three candidates each: a question, a question that was cut, and an answer."""
+    chat, rows = ChatFormat.from_pretrained("mini"), []
+    for number, one in enumerate(graded()[:count]):
+        messages = one.dialogue_history[: 1 + 2 * (number % 2)]
+        texts = ["Is there a maximum?", "How soon should I", f"I WANT TO ANSWER:\n{one.task.ground_truth}"]
+        rows.append(TurnCandidates(
+            chat.prompt(messages), "", texts, id=f"turn-{number}", task=one.task, turn=number, dialogue=messages,
+            additional_finish_reasons=["stop", "length", "stop"], tokenizer=chat.fingerprint,
+        ))  # fmt: skip
+    return rows
+
+
+CRITICS = [
+    ("pmi", {"normalize": "none"}),
+    ("belief_gain", {}),
+    ("log_ratio", {"reference": "seed_without_c", "reference_model_id": "mini", "normalize": "none"}),
+]
+
+
+@pytest.mark.parametrize(("kind", "settings"), CRITICS)
+def test_candidates_have_the_scores_of_the_local_critic(kind, settings, server, tmp_path):
+    source, found = write_rows(tmp_path / "in.jsonl", candidates()), {}
+    for name, where in (("local", {"bf16": False}), ("served", {"hostname": server})):
+        output = tmp_path / f"{name}.jsonl"
+        rank_file(ChosenCritic(kind, {"model_id": "mini", **settings, **where}), str(source), str(output), processes=1)
+        found[name] = {row["id"]: row["judge_scores"] for row in read_rows(output)}
+    assert list(found["served"]) == list(found["local"])  # whichever was done first
+    for key, scores in found["local"].items():
+        np.testing.assert_allclose(found["served"][key], scores, atol=1e-4)
+        assert len(set(np.round(scores, 3))) == 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "settings"), CRITICS)
+def test_vllm_itself_gives_the_scores_of_the_local_critic(kind, settings, vllm, tmp_path):
+    test_candidates_have_the_scores_of_the_local_critic(kind, settings, vllm, tmp_path)
+
+
+def test_the_turns_of_a_dialogue_have_the_credit_and_the_tokens_of_the_local_critic(server):
+    async def rows(**where) -> list:
+        scorer = TurnScorer(CriticFlags(model_id="mini", critic_type="pmi", **where).chosen)
+        try:
+            return await scorer.rows(graded()[:2])
+        finally:
+            await scorer.critic.close()
+
+    local, served = asyncio.run(rows()), asyncio.run(rows(hostname=server))
+    for one, other in zip(local, served, strict=True):
+        for turn, same in zip(one, other, strict=True):
+            assert turn["tokens"] == same["tokens"] and turn["advantage"] == pytest.approx(same["advantage"], abs=2e-4)
+            np.testing.assert_allclose(turn["critic"], same["critic"], atol=2e-3)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        lambda found: [None] * len(found),
+        lambda found: [one and {key: {"logprob": float("nan")} for key in one} for one in found],
+        lambda found: found[:-1],
+    ],
+)
+def test_log_probs_that_are_none_cost_their_own_dialogue_alone_and_it_is_done_again(broken, tmp_path):
+    good = copy.deepcopy(graded()[:3])
+    good[1].dialogue_history[1]["content"] = BROKEN
+    good[1].dialogue_history[1].pop("output", None)
+    source, output = write_rows(tmp_path / "in.jsonl", good), tmp_path / "out.jsonl"
+    answer = scoring(model_path("mini"), broken)
+    with ApiServer(answer) as one:
+        one.models = ["mini"]
+        critic = ChosenCritic("pmi", {"model_id": "mini", "hostname": one.url})
+        with pytest.raises(UserError, match=r"1 of the dialogues failed \(1 logprobs"):
+            score_turns_file(critic, str(source), str(output))
+        assert {row["id"] for row in read_rows(output)} == {good[0].id, good[2].id}
+        one.answer = scoring(model_path("mini"))
+        score_turns_file(critic, str(source), str(output))
+    assert [row.id for row in read_records(output, Trajectory)] == [row.id for row in good]
+
+
+def test_each_model_is_asked_where_it_is_listed(perturbed_mini, tmp_path):
+    settings = {"model_id": perturbed_mini, "reference_model_id": "mini"}
+    with ApiServer(scoring(perturbed_mini)) as critic, ApiServer(scoring(model_path("mini"))) as seed:
+        critic.models, seed.models = [perturbed_mini], ["mini"]
+        where = {"hostname": f"{seed.url},{critic.url}"}
+
+        async def scores(**where) -> list:
+            loaded = ChosenCritic("log_ratio", {**settings, **where}).load()
+            try:
+                return [(await loaded.scores([record]))[0] for record in candidates(1)]
+            finally:
+                await loaded.close()
+
+        np.testing.assert_allclose(asyncio.run(scores(**where)), asyncio.run(scores(bf16=False)), atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("models", "answer", "message"),
+    [
+        (["other"], None, "no server has the model 'mini'.*it has other"),
+        (["mini"], Reply({"choices": [{"text": "x"}]}), "no log-probs of a prompt.*Only vLLM"),
+        (["mini"], refusal(400, "prompt_logprobs is not known"), "prompt_logprobs is not known"),
+    ],
+)
+def test_a_server_that_cannot_score_is_one_error_before_anything_is_written(models, answer, message, tmp_path):
+    source = write_rows(tmp_path / "in.jsonl", candidates(1))
+    with ApiServer(lambda body: answer) as one:
+        one.models = models
+        critic = ChosenCritic("pmi", {"model_id": "mini", "hostname": one.url})
+        with pytest.raises(UserError, match=message):
+            rank_file(critic, str(source), str(tmp_path / "out.jsonl"))
+    assert not (tmp_path / "out.jsonl").exists()
+
+
+def test_ranking_and_the_viewer_do_without_torch(server, tmp_path):
+    write_rows(tmp_path / "in.jsonl", candidates(1))
+    write_rows(tmp_path / "played.jsonl", graded()[:1])
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
+    critic = ["--critic_type", "pmi", "--hostname", server]
+    for words in (
+        ["rank", "--model_id", "mini", *critic, "--input_path", "in.jsonl", "--output_path", "ranked.jsonl"],
+        ["view", "--critic", "mini", *critic, "--input_path", "played.jsonl", "--output", "page.html"],
+    ):
+        words = [sys.executable, "-c", WITHOUT_TORCH, *words]
+        done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr
+    assert json.loads((tmp_path / "ranked.jsonl").read_text())["judge_result"][0] in (0, 1, 2)
+    assert (tmp_path / "page.html").is_file()
+
+
+def test_settings_of_a_model_in_this_process_are_refused_for_one_on_a_server():
+    with pytest.raises(UserError, match="bf16"):
+        CriticFlags(model_id="mini", hostname="localhost", bf16=True)
+    with pytest.raises(UserError, match="tokenizer"):
+        CriticFlags(model_id="mini", tokenizer="mini")
