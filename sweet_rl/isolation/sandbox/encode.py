@@ -261,6 +261,7 @@ _BY_NAME = {
     ("datetime", "time"): _time,
     ("datetime", "timedelta"): _timedelta,
     ("enum", "Enum"): _member,
+    ("numpy", "dtype"): lambda e, v, n: f'["u","dtype",{quote(str(v))}]',
     ("uuid", "UUID"): lambda e, v, n: f'["u","UUID",{quote(str(v))}]',
     ("pathlib", "PurePath"): lambda e, v, n: f'["u",{quote(type(v).__name__)},{quote(str(v))}]',
 }

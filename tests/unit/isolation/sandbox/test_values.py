@@ -231,6 +231,7 @@ def test_numpy_values_compare_by_shape_and_items():
     assert not equal(np.datetime64("2020-01-01"), np.datetime64("2020-01-02"))
     assert equal(np.ma.array([1, 2], mask=[0, 1]), np.ma.array([1, 5], mask=[0, 1])) and equal([np.int8(1)], [1])
     assert equal(np.array([1 + 2j]), np.array([1 + 2j])) and equal({"a": np.array([np.nan])}, {"a": np.array([np.nan])})
+    assert equal(np.dtype("i4"), np.dtype("int32")) and not equal(np.dtype("i4"), np.dtype("i8"))
     assert equal(np.float64(0.5), 0.5) and equal(np.int64(3), 3) and equal(np.bool_(True), True)
 
 
