@@ -3,54 +3,63 @@
 The answer is any text, and no limit of the sandbox holds here: every pattern and loop takes time linear in its length.
 """
 
+import html
 import re
-from collections.abc import Generator, Iterable, Iterator, Set
+from collections.abc import Generator, Iterator, Set
 from itertools import dropwhile, islice
 
 ANSWER_MARKER = re.compile(r"^[ \t]*I WANT TO ANSWER:", re.MULTILINE)
 INVISIBLE = re.compile(r"^[\ufeff\u200b]+", re.MULTILINE)
 FENCE = re.compile(r"([ \t]*)(```+|~~~+)(.*)$")
+FENCE_LINE = re.compile(r"^[ \t]*(?:```|~~~)", re.MULTILINE)
 LOOSE_OPENING = re.compile(r"((?:(?!```|~~~).)*)(```+|~~~+)[ \t]*(?:[\w+.-]+[ \t]*)?$")
 IMPORTS = r"import[ \t]+[\w.]+[ \t]*(?:[,;#\\]|as\b|$)|from[ \t]+[\w.]+[ \t]+import\b"
 CODE_START = re.compile(rf"(?:{IMPORTS}|def |async def |class[ \t]+\w+[ \t]*[:(]|@\w)")
-ASSIGNMENT = re.compile(r"[A-Za-z_]\w*[ \t]*(?::[^=\n]*)?=(?!=)")
+ASSIGNMENT = re.compile(r"[^\W\d]\w*[ \t]*(?::[^=\n]*)?=(?!=)")
 CODE_LINE = re.compile(
     rf"\s|[#@)\]}}]|\"\"\"|\'\'\'|{IMPORTS}|class[ \t]+\w+[ \t]*[:(]"
     r"|(?:def|if|elif|else|for|while|try|except|finally|with|async)\b"
-    r"|[A-Za-z_][\w.]*\(|[A-Za-z_][\w.\[\]'\", ]*[-+*/|&]?=|(?:pass|assert)\b"
+    r"|[^\W\d][\w.]*\(|[^\W\d][\w.\[\]'\", ]*[-+*/|&]?=|(?:pass|assert)\b"
 )
-LONE_WORD = re.compile(r"[ \t]*[A-Za-z]+[ \t]*$")
+HTML_CODE = re.compile(r"</?code[^<>]*>")
+LONE_WORD = re.compile(r"[ \t]*[^\W\d_]+[ \t]*$")
 IMPORT = re.compile(r"(?:^|[;:])[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import\b|import[ \t]+([\w., \t]+))", re.MULTILINE)
-IMPORT_LINE = re.compile(r"^(?:import|from)[ \t][^\n(\\]+$", re.MULTILINE)
+IMPORT_STATEMENT = re.compile(r"^(?:import|from)[ \t](?:[^\n(\\]|\\\n|\([^()]*\))+", re.MULTILINE)
+TARGETS = re.compile(r"(?:^|;)[ \t]*((?:[(\[*]*[^\W\d][\w \t,*)\]]*(?::[^=\n;]*)?=(?!=)[ \t]*)+)", re.MULTILINE)
+ANNOTATION = re.compile(r":[^=]*")
 DEFINITION = re.compile(r"^(?:async[ \t]+def|def|class)[ \t]+(\w+)", re.MULTILINE)
-CONSTANT = re.compile(r"^([A-Za-z_]\w*)[ \t]*=(?!=)[^\n]*(?:\n(?:[ \t)\]}][^\n]*)?)*", re.MULTILINE)
+CONSTANT = re.compile(r"^([^\W\d]\w*)[ \t]*=(?!=)[^\n]*(?:\n(?:[ \t)\]}][^\n]*)?)*", re.MULTILINE)
 STRING = re.compile(r"'[^'\\\n]*'|\"[^\"\\\n]*\"")
 DOCSTRING = re.compile(r'[rRuU]?(?:"""[\s\S]*?"""|\'\'\'[\s\S]*?\'\'\')')
 STUB = re.compile(r"(?:\.\.\.|pass|raise[ \t]+NotImplementedError\b.*|'[^']*'|\"[^\"]*\")[ \t]*(?:#.*)?$")
 HEADER = re.compile(r":[ \t]*(?:#.*)?$")
 ONE_LINE = re.compile(r"(?<!`)(`+)(?:(?:python\d?|py)[ \t]+)?([^`\n]+)\1(?!`)")
-WORD = re.compile(r"[A-Za-z_]\w*")
+WORD = re.compile(r"[^\W\d]\w*")
+TRIPLE_QUOTE = re.compile("\"\"\"|'''")
+# Of Markdown, and of Python's prompt.
+QUOTE_MARK = re.compile(r"^ {0,3}(?:>(?!>>)[ \t]?|(?:>>>|\.\.\.)(?:[ \t]|$))", re.MULTILINE)
 KEYWORDS = {"import", "from", "as"}
 MAX_TRIED = 6  # first lines that may be code, and last blocks that may need others
+MAX_NESTED = 3  # fences in fences, quotes in quotes
 
 
 def function_name(reference: str, test_cases: dict[str, str]) -> str:
     """The name of the function under test: the last one that the reference defines and a test call calls; or ''."""
     called = set()
     for call in test_cases.values():
-        called.update(re.findall(r"\b([A-Za-z_]\w*)\s*\(", call))
+        called.update(re.findall(r"\b([^\W\d]\w*)\s*\(", call))
     defined = re.findall(r"^(?:async[ \t]+)?def[ \t]+(\w+)", reference, re.MULTILINE)
     return next((name for name in reversed(defined) if name in called), "")
 
 
 def code_candidates(answer: str, function: str) -> list[str]:
-    """Texts in an answer that may be its code, best first. The first that is Python should be run.
+    """Texts in an answer that may be its code, best first. The first that is Python and lacks no name should be run.
 
     The part after the last answer marker counts; if it defines nothing, the part before it, and so on. In that part:
-    the last closed fence that defines the function, with earlier fences that import or define what it uses; a fence
-    that is never closed; fences by a laxer rule. Without fences: the whole text (prose is not Python), fences by the
-    laxer rule, then from a first line of code on, without and with the prose after it. Last: code within a line. The
-    text is not executed or parsed as Python.
+    the last closed fence that defines the function, with the fences that import or define what it uses; a fence that is
+    never closed; fences with a fence in a docstring, in quotes, or by a laxer rule. Without fences: the whole text
+    (prose is not Python), fences by the laxer rule, then from a first line of code on, without and with the prose after
+    it. Last: code within a line. The text is not executed or parsed as Python.
 
     Args:
         answer: Text of the agent.
@@ -76,10 +85,10 @@ def imported_names(code: str) -> set[str]:
 
 
 def call_prelude(reference: str, names: Set[str]) -> str:
-    """Top-level imports of one line and literal constants of the reference that have one of the names; '' if none."""
-    imports = (part.strip() for line in IMPORT_LINE.findall(reference) for part in line.split(";"))
-    imports = (part for part in imports if part.startswith(("import", "from")))
-    wanted = [part for part in imports if names & (set(WORD.findall(part)) - KEYWORDS)]
+    """Top-level imports and literal constants of the reference that have one of the names; '' if none."""
+    imports = (part.strip() for text in IMPORT_STATEMENT.findall(reference) for part in text.split(";"))
+    imports = (part for part in imports if re.match(r"(?s)import|from\b.*\bimport\b", part))
+    wanted = [part for part in imports if names & (set(WORD.findall(part)) - KEYWORDS) or names and part[-1] == "*"]
     constants = [match.group(0) for match in CONSTANT.finditer(reference) if match.group(1) in names]
     return "\n".join(wanted + [text.strip("\n") for text in constants if _is_literal(text)])
 
@@ -91,11 +100,12 @@ def _is_literal(assignment: str) -> bool:
 
 
 def _defines(text: str, function: str) -> bool:
-    """Whether it defines the function anywhere, also as a method or a variable."""
+    """Whether it defines the function anywhere, also as a method, a variable or an import."""
     name = re.escape(function) if function else r"\w+"
-    return (
+    return function in _provided(text) or (
         re.search(
-            rf"(?:^|[;\n])[ \t]*(?:(?:async[ \t]+)?def[ \t]+{name}\b|class[ \t]+{name}\b|{name}[ \t]*[:=])",
+            rf"(?:^|[;\n])[ \t]*(?:(?:async[ \t]+)?def[ \t]+{name}\b|class[ \t]+{name}\b|{name}[ \t]*[:=])"
+            rf"|\b(?:{name}[ \t]*:=|for[ \t]+{name}[ \t]+in\b)|\[['\"]{name}['\"]\][ \t]*=",
             text,
         )
         is not None
@@ -107,6 +117,8 @@ def _solves(text: str, function: str) -> bool:
     name = re.escape(function) if function else r"\w+"
     other_than_itself = rf"(?!=)(?![ \t]*{name}[ \t]*$)"
     if re.search(rf"^(?:class[ \t]+{name}\b|{name}[ \t]*(?::[^=\n]*)?={other_than_itself})", text, re.MULTILINE):
+        return True
+    if any(function in targets and len(targets) > 1 for targets in _targets(text)):
         return True
     chunks = re.split(rf"^(?=(?:async[ \t]+)?def[ \t]+{name}\b)", text, flags=re.MULTILINE)[1:]
     return not all(map(_is_signature, chunks)) if chunks else False
@@ -124,12 +136,22 @@ def _is_signature(text: str) -> bool:
     return all(map(STUB.match, lines[end + 1 :]))
 
 
-def _texts(text: str, function: str) -> Iterator[str]:
+def _texts(text: str, function: str, nested: int = 0) -> Iterator[str]:
     closed, rest = _fenced_blocks(text)
     solved = yield from _blocks(closed, function)
     if rest is not None:
         yield rest
         yield _until_prose(rest)
+    if TRIPLE_QUOTE.search(text):
+        blocks, unclosed = _fenced_blocks(text, keep_strings=True)
+        yield from _blocks(blocks if unclosed is None else [*blocks, unclosed], function)
+    if nested < MAX_NESTED:
+        if rest is not None and FENCE_LINE.search(rest):
+            yield from _texts(rest, function, nested + 1)
+        if not solved and QUOTE_MARK.search(text):
+            yield from _texts(QUOTE_MARK.sub("", text), function, nested + 1)
+        if not solved and "<pre" in text:
+            yield from _html_blocks(text)
     if not closed:
         yield from islice(_unfenced(text), 1)
     if not solved:
@@ -140,51 +162,87 @@ def _texts(text: str, function: str) -> Iterator[str]:
 
 def _blocks(closed: list[str], function: str) -> Generator[str, None, bool]:
     """Yield the blocks, last first: first those that define the function at the top level, also with the blocks that
-    they need before them, then all. Returns whether a block defines the function."""
-    blocks = [_dedent(block) for block in closed]
+    they need, then all. Returns whether a block defines the function."""
+    blocks = [_dedent(inner) for block in closed for inner in _with_inner_blocks(block)]
     solving = [number for number in reversed(range(len(blocks))) if _solves(blocks[number], function)]
     for place, number in enumerate(solving):
         if place < MAX_TRIED:
-            earlier = (block for block in blocks[:number] if not _defines(block, function))
-            needed = "".join(_needed(earlier, blocks[number]))
-            if needed:
-                yield needed + blocks[number]
+            yield "".join(_with_needed(blocks, number, function))
         yield blocks[number]
     yield from reversed(blocks)
     return bool(solving)
 
 
-def _needed(earlier: Iterable[str], block: str) -> Iterator[str]:
-    """The earlier blocks that import or define, at the top level, a name that the block uses and does not define."""
-    lacking = set(WORD.findall(block)) - _provided(block)
-    for text in earlier:
-        if _provided(text) & lacking:
-            yield text
+def _with_inner_blocks(block: str, nested: int = 0) -> Iterator[str]:
+    """The blocks in a block of Markdown, then the block itself, which may be code all the same."""
+    if nested < MAX_NESTED and FENCE_LINE.search(block):
+        closed, rest = _fenced_blocks(block)
+        for inner in closed if rest is None else [*closed, rest]:
+            yield from _with_inner_blocks(inner, nested + 1)
+    yield block
+
+
+def _html_blocks(text: str) -> Iterator[str]:
+    """The texts of HTML's `<pre>`, last first."""
+    for part in reversed(text.split("<pre")[1:]):
+        yield html.unescape(HTML_CODE.sub("", part.partition(">")[2].partition("</pre>")[0]))
+
+
+def _with_needed(blocks: list[str], number: int, function: str) -> Iterator[str]:
+    """A block and those before and after it that import or define, at the top level, a name that is used and not
+    defined. A block that defines the function is another solution, one that calls it at the top level an example."""
+    lacking, needed = set(WORD.findall(blocks[number])) - _provided(blocks[number]), {number}
+    example = re.compile(rf"^(?=\S)[^\n]*\b{re.escape(function)}[ \t]*\(", re.MULTILINE)
+    for other in [*range(len(blocks) - 1, number, -1), *range(number - 1, -1, -1)]:
+        text = blocks[other]
+        provided = _provided(text)
+        other_solution = _defines(text, function) or FENCE_LINE.search(text) or example.search(text)
+        if provided & (lacking | {"*"}) and not other_solution:
+            needed.add(other)
+            lacking = (lacking | set(WORD.findall(text))) - provided
+    return (blocks[one] for one in sorted(needed))
 
 
 def _provided(block: str) -> set[str]:
-    names = set(DEFINITION.findall(block))
-    for line in IMPORT_LINE.findall(block):
-        names |= set(WORD.findall(line)) - KEYWORDS
+    """The names that a block imports, defines or assigns at the top level; "*" for an import of all names."""
+    names = set(DEFINITION.findall(block)).union(*_targets(block))
+    for statement in IMPORT_STATEMENT.findall(block):
+        names |= set(WORD.findall(statement)) - KEYWORDS
+        if statement.rstrip().endswith("*"):
+            names.add("*")
     return names
 
 
-def _fenced_blocks(text: str) -> tuple[list[str], str | None]:
+def _targets(text: str) -> Iterator[set[str]]:
+    """The names that each assignment at the top level binds."""
+    for match in TARGETS.finditer(text):
+        if not match[0][0].isspace():
+            yield set(WORD.findall(ANNOTATION.sub("", match[1])))
+
+
+def _fenced_blocks(text: str, keep_strings: bool = False) -> tuple[list[str], str | None]:
     """(texts of the closed fences, text of a last fence that is never closed or None). The closing fence is at most
-    three columns further right than the opening one, so a fence in a docstring does not close."""
+    three columns further right than the opening one, so a fence in a docstring does not close.
+
+    Args:
+        text: Text of Markdown.
+        keep_strings: Whether no fence in a string of several lines closes, wherever on its line it is.
+    """
     closed: list[str] = []
     current: list[str] | None = None
-    mark, margin = "", 0
+    mark, margin, quote = "", 0, ""
     for line in text.split("\n"):
         fence = FENCE.match(line)
         if current is None:
             if fence:
-                margin, mark, current = len(fence.group(1).expandtabs(4)), fence.group(2), []
-        elif fence and _closes(fence, mark, margin):
+                margin, mark, current, quote = len(fence.group(1).expandtabs(4)), fence.group(2), [], ""
+        elif fence and not quote and _closes(fence, mark, margin):
             closed.append("\n".join(current) + "\n")
             current = None
         else:
             current.append(line)
+            for found in TRIPLE_QUOTE.findall(line) if keep_strings else ():
+                quote = "" if found == quote else quote or found
     return closed, None if current is None else "\n".join(current) + "\n"
 
 

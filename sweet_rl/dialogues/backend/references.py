@@ -28,8 +28,9 @@ CHANCE = re.compile(
 )
 NO_TESTS = "the task has no test cases"
 CACHED_REFERENCES = 20_000
-# The text of an equal value cannot be so much longer than the reference's: longer ones are not even read.
-MAX_LONGER_BYTES, MAX_TIMES_LONGER = 1 << 16, 30
+# The text of an equal value cannot be so much longer than the reference's: longer ones are not even read. The text of
+# 10**308 is 44 times as long as that of 1e308.
+MAX_LONGER_BYTES, MAX_TIMES_LONGER = 1 << 16, 64
 
 
 @dataclass

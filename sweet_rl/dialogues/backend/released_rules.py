@@ -104,6 +104,8 @@ def _value(tree):
         return DICTS[tag](dict(pairs))
     if tag == "td":
         return timedelta(microseconds=items[0])
+    if tag in ("sl", "ar"):
+        return (tag, *map(_value, items))
     if tag in ("dt", "da", "ti", "y", "u", "sp", "q", "r"):
         return _Flat(tree)
     raise ValueError(f"{tag!r} values are never equal")

@@ -26,16 +26,18 @@ What holds on every level:
 4. Limits per test: CPU time of all threads, time by the clock. Limits per child: memory, threads (64 with the main one,
    each other with a stack of 2 MB), open files (32), file size (16 MB), size of a result (8 MB). A child that exceeds a
    time limit is killed. After two such tests the other tests of the answer are not run.
-5. The environment, the command line and inherited descriptors are gone. The only connection of a child leads to the
-   grading process.
+5. The environment (but for constants of `sandbox.ENVIRONMENT`), the command line and inherited descriptors are gone.
+   The only connection of a child leads to the grading process.
 
 What each level adds:
 
-strict (Linux with user namespaces): own user, mount, pid, network, IPC and host-name namespaces. The root is an empty
-    read-only tmpfs with one scratch folder of 16 MB, which is replaced by a new one if a child leaves anything in it. A
-    child has no capability (the warm process keeps the one to mount that folder), and a system-call filter allows only
-    the calls listed in `confine.py`: no new process, no signal, no socket but a local pair. The child cannot outlive
-    its tests.
+strict (Linux with user namespaces): own user, mount, pid, network, IPC and host-name namespaces. The root is a
+    read-only tmpfs. In it are, read-only and at their own paths, the folders that an import reads: the standard
+    library, the folders of `sys.path` named site-packages or dist-packages, the time zones. Nothing beside or above
+    them is there, and no link leads out. A scratch folder of 16 MB is replaced by a new one if a child leaves anything
+    in it. A child has no capability (the warm process keeps the one to mount that folder), and a system-call filter
+    allows only the calls listed in `confine.py`: no new process, no signal, no socket but a local pair. The child
+    cannot outlive its tests.
 seccomp (Linux without user namespaces, for example in default Docker): no namespaces, but the filter also refuses every
     call that takes a path, so there are no files at all.
 limits (macOS and others): nothing. The answer CAN read and write files (the file of tasks with its reference solutions
@@ -60,7 +62,7 @@ Not covered:
   the answer nothing about expected results. If a test leaves a file or a new name in a loaded module, the tests after
   it run in a new child.
 - Side channels: timing, CPU load, addresses of objects. Faults of the kernel.
-- Modules of the installed Python that are in memory: an answer may read and call them.
+- Modules of the installed Python: an answer may read and call them, at strict those on the disk too.
 - Memory of the machine: it must hold `workers` answers of `memory_mb` each. An answer that the kernel kills for want of
   memory has failed.
 """

@@ -1,4 +1,4 @@
-"""Confine this process: namespaces with an empty root, resource limits, a system-call filter.
+"""Confine this process: namespaces with a root of their own, resource limits, a system-call filter.
 
 Loaded by the warm process (`warm.py`), which knows nothing of the package: standard library and ctypes only. The
 docstring of the package says what the levels strict, seccomp and limits promise.
@@ -17,7 +17,17 @@ NOBODY = 65534
 
 CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC = 0x00020000, 0x04000000, 0x08000000
 CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET, CLONE_THREAD = 0x10000000, 0x20000000, 0x40000000, 0x00010000
-MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_REC, MS_PRIVATE = 1, 2, 4, 8, 32, 16384, 1 << 18
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = (
+    1,
+    2,
+    4,
+    8,
+    32,
+    4096,
+    16384,
+    1 << 18,
+)
+QUIET = MS_NOSUID | MS_NODEV | MS_NOEXEC
 MNT_DETACH = 2
 CAP_SYS_ADMIN = 1 << 21
 PR_SET_PDEATHSIG, PR_GET_DUMPABLE, PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS = 1, 3, 4, 22, 38
@@ -41,7 +51,7 @@ PURE_CALLS = {
     "sysinfo": (99, 179), "getrusage": (98, 165), "times": (100, 153), "sched_getaffinity": (204, 123),
     "getcpu": (309, 168), "setitimer": (38, 103), "getitimer": (36, 102), "alarm": (37, -1),
 }  # fmt: skip
-# Added only at strict, in the empty root: the only folder that can be written is the scratch folder.
+# Added only at strict, where the root holds the interpreter's folders, read-only, and the scratch folder.
 FILE_CALLS = {
     "openat": (257, 56), "open": (2, -1), "newfstatat": (262, 79), "stat": (4, -1), "lstat": (6, -1),
     "statx": (332, 291), "getdents64": (217, 61), "getcwd": (79, 17), "chdir": (80, 49), "fchdir": (81, 50),
@@ -82,9 +92,24 @@ def drop_root() -> None:
         _libc().prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)  # or /proc/self/uid_map stays root's
 
 
-def enter_namespaces() -> None:
+def keep_folders_for_nobody(folders: list[str]) -> None:
+    """If started by root, show folders below a new current folder, because `nobody` may not pass /root, for example.
+    Without the right to do so, `nobody` sees what all may see."""
+    if os.geteuid() == 0:
+        try:
+            libc = _libc()
+            _call(libc, "unshare", CLONE_NEWNS)
+            _show_folders(libc, folders)
+        except OSError:
+            return
+
+
+def enter_namespaces(folders: list[str]) -> None:
     """Enter new namespaces and fork pid 1 of the new pid namespace. Returns in that process only: the calling process
     waits for it and exits with its status.
+
+    Args:
+        folders: absolute paths, below the current folder, of what can be read afterwards, at the same paths.
 
     Raises:
         Unavailable: the system forbids it. The process is then half confined and must end.
@@ -110,29 +135,54 @@ def enter_namespaces() -> None:
         _, status = os.waitpid(child, 0)
         os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
     die_with_parent()
-    _empty_root(libc)
+    _enter_new_root(libc, folders)
     libc.sethostname(b"sandbox", 7)
 
 
-def _empty_root(libc) -> None:
-    """Replace the root by an empty, read-only tmpfs with one small writable folder, and unmount the old root."""
-    folder = b"/tmp" if os.path.isdir("/tmp") else b"/dev"
-    quiet = MS_NOSUID | MS_NODEV | MS_NOEXEC
-    _call(libc, "mount", b"none", b"/", None, ctypes.c_ulong(MS_REC | MS_PRIVATE), None)
-    _call(libc, "mount", b"tmpfs", folder, b"tmpfs", ctypes.c_ulong(quiet), b"size=64k,nr_inodes=8,mode=755")
-    os.chdir(folder)
+def _enter_new_root(libc, folders: list[str]) -> None:
+    """Replace the root by a read-only tmpfs with the folders and a small writable one, and unmount the old root."""
+    _show_folders(libc, folders)
     os.mkdir(SCRATCH[1:])
     _call(libc, "pivot_root", b".", b".")
     _call(libc, "umount2", b".", MNT_DETACH)
     os.chdir("/")
-    _call(libc, "mount", b"none", b"/", None, ctypes.c_ulong(MS_REMOUNT | MS_RDONLY | quiet), None)
+    _call(libc, "mount", b"none", b"/", None, ctypes.c_ulong(MS_REMOUNT | MS_RDONLY | QUIET), None)
     _mount_scratch(libc)
+
+
+def _show_folders(libc, folders: list[str]) -> None:
+    """Change to a new tmpfs where the folders are, read-only, at their paths; those that cannot be had are left out."""
+    _call(libc, "mount", b"none", b"/", None, ctypes.c_ulong(MS_REC | MS_PRIVATE), None)
+    descriptors: dict[str, int] = {}
+    for path in sorted(folders):  # opened before the tmpfs covers some of them
+        if path.startswith(tuple(f"{outer}/" for outer in descriptors)):
+            continue
+        try:
+            descriptors[path] = os.open(f".{path}", os.O_PATH | os.O_DIRECTORY)
+        except OSError:
+            continue
+    base = b"/tmp" if os.path.isdir("/tmp") else b"/dev"
+    _call(libc, "mount", b"tmpfs", base, b"tmpfs", ctypes.c_ulong(QUIET), b"size=64k,nr_inodes=4k,mode=755")
+    os.chdir(base)
+    os.umask(0o022)
+    for path, descriptor in descriptors.items():
+        os.makedirs(f".{path}", exist_ok=True)
+        _bind_read_only(libc, b"/proc/self/fd/%d" % descriptor, os.fsencode(f".{path}"))
+        os.close(descriptor)
+
+
+def _bind_read_only(libc, source: bytes, target: bytes) -> None:
+    """Show a folder at `target`, without what is mounted below it; if it cannot be made read-only, not at all."""
+    if libc.mount(source, target, None, ctypes.c_ulong(MS_BIND), None) != 0:
+        return
+    kept = MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV | os.statvfs(target).f_flag & MS_NOEXEC
+    if libc.mount(None, target, None, ctypes.c_ulong(kept), None) != 0:
+        _call(libc, "umount2", target, MNT_DETACH)
 
 
 def _mount_scratch(libc) -> None:
     options = b"size=16m,nr_inodes=512,mode=777"
-    quiet = ctypes.c_ulong(MS_NOSUID | MS_NODEV | MS_NOEXEC)
-    _call(libc, "mount", b"tmpfs", SCRATCH.encode(), b"tmpfs", quiet, options)
+    _call(libc, "mount", b"tmpfs", SCRATCH.encode(), b"tmpfs", ctypes.c_ulong(QUIET), options)
     os.chdir(SCRATCH)
 
 
@@ -203,7 +253,7 @@ class SystemCallFilter:
     Built once in the warm process; `install()` in a child holds until the child ends.
 
     Args:
-        files: whether calls that take a path are allowed, which is safe only inside the empty root.
+        files: whether calls that take a path are allowed, which is safe only inside the new root.
 
     Raises:
         Unavailable: there is no filter for this system or processor.

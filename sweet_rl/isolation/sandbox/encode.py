@@ -7,8 +7,9 @@ need a module (Decimal, datetime, ...) are recognised by name: their values exis
 
 import sys
 
-MAX_NODES, MAX_DEPTH = 200_000, 80
+MAX_NODES, MAX_DEPTH = 1_000_000, 200
 PLAIN_INT = 1 << 60
+_MODULES_OF_CLASSES = {*sys.stdlib_module_names, "numpy", "pandas"} - {"__main__"}
 _ESCAPES = {code: f"\\u{code:04x}" for code in (*range(32), ord('"'), ord("\\"))}
 
 
@@ -66,12 +67,14 @@ def _float(e, value, depth) -> str:
 def _encoder_of(kind):
     """The encoder of a type that is not one of the plain ones."""
     module = str(getattr(kind, "__module__", None)).split(".")[0]
-    if module == "pandas" and kind.__name__ in _PANDAS:
-        return _PANDAS[kind.__name__]
     for base in kind.__mro__[:-1]:
         encoder = _BY_TYPE.get(base) or _by_name(base)
+        if module == "pandas":
+            encoder = _PANDAS.get(base.__name__, encoder)
         if encoder is not None:
             return encoder
+    if module == "sympy":
+        return _expression
     if module == "numpy":
         return _array if any(base.__name__ == "ndarray" for base in kind.__mro__) else _numpy_scalar
     if hasattr(kind, "__next__") and hasattr(kind, "__iter__"):
@@ -143,9 +146,9 @@ def _member(e, value, depth):
 
 
 def _class(e, value, depth):
-    if value.__module__ != "builtins":
+    if str(value.__module__).partition(".")[0] not in _MODULES_OF_CLASSES:
         raise Unserialisable(f"the class {value.__qualname__} cannot be compared")
-    return f'["u","type",{quote(value.__qualname__)}]'
+    return f'["u","type",{quote(f"{value.__module__}.{value.__qualname__}")}]'
 
 
 def _array(e, value, depth):
@@ -159,11 +162,31 @@ def _array(e, value, depth):
 
 
 def _numpy_scalar(e, value, depth):
-    if getattr(getattr(value, "dtype", None), "kind", "") in "mM":
+    if getattr(getattr(value, "dtype", None), "kind", None) in ("m", "M"):
         return f'["u",{quote(value.dtype.str)},{quote(str(value))}]'
-    if not hasattr(value, "item") or type(value.item()) is type(value):
-        raise Unserialisable(f"a value of type {type(value).__qualname__} cannot be compared")
-    return e.text(value.item(), depth)
+    if not hasattr(value, "item"):  # no scalar
+        return _object(e, value, depth)
+    plain = value.item()
+    if type(plain) is type(value):  # of more digits than Python's
+        plain = complex(value) if value.dtype.kind == "c" else float(value)
+    return e.text(plain, depth)
+
+
+def _view(e, value, depth):
+    """A memoryview: of bytes equal to them, of numbers to an array of them."""
+    return f'["y","{value.tobytes().hex()}"]' if value.format == "B" else e.items("ar", value.tolist(), depth)
+
+
+def _expression(e, value, depth):
+    """What sympy writes: a number as one, all else by its structure."""
+    for kind, plain in (("Integer", int), ("Float", float), ("BooleanAtom", bool)):
+        if any(base.__name__ == kind for base in type(value).__mro__):
+            return e.text(plain(value), depth)
+    if getattr(value, "is_Rational", False):
+        return f'["fr",{e.text(int(value.p), depth)},{e.text(int(value.q), depth)}]'
+    if hasattr(value, "tolist"):
+        return e.items("l", [[*map(int, value.shape)], value.tolist()], depth)
+    return f'["u","sympy",{quote(sys.modules["sympy"].srepr(value))}]'
 
 
 def _frame(e, value, depth):
@@ -182,11 +205,16 @@ def _index(e, value, depth):
 
 
 _PANDAS = {
+    "_Timestamp": _datetime,
+    "_Timedelta": _timedelta,
+    "ExtensionArray": lambda e, v, n: e.items("ar", v.tolist(), n),
+    "_Period": lambda e, v, n: f'["u",{quote(v.freqstr)},{quote(str(v))}]',
+    "Interval": lambda e, v, n: e.items(f"{v.closed} interval", (v.left, v.right), n),
+    "Index": _index,
     "DataFrame": _frame,
     "Series": _series,
     "NAType": lambda e, v, n: '["na"]',
     "NaTType": lambda e, v, n: '["na"]',
-    **dict.fromkeys(("Index", "RangeIndex", "DatetimeIndex", "MultiIndex", "CategoricalIndex"), _index),
 }
 _BY_TYPE = {
     type(None): lambda e, v, n: "null",
@@ -206,6 +234,11 @@ _BY_TYPE = {
     type({}.items()): lambda e, v, n: e.items("S", v, n),
     type({}.values()): lambda e, v, n: e.items("it", v, n),
     range: lambda e, v, n: e.items("r", v if len(v) < 2 else (v[0], v[1], v[-1]), n),
+    slice: lambda e, v, n: e.items("sl", (v.start, v.stop, v.step), n),
+    memoryview: _view,
+    type(type.__dict__): lambda e, v, n: e.pairs('"d"', v.items(), n),
+    type(...): lambda e, v, n: '["u","singleton","Ellipsis"]',
+    type(NotImplemented): lambda e, v, n: '["u","singleton","NotImplemented"]',
     type: _class,
     BaseException: lambda e, v, n: _named(e, type(v), "args", v.args, n),
 }
@@ -215,11 +248,20 @@ _BY_NAME = {
     ("collections", "OrderedDict"): lambda e, v, n: e.pairs('"od"', dict.items(v), n),
     ("collections", "Counter"): lambda e, v, n: e.pairs('"Counter"', dict.items(v), n),
     ("collections", "deque"): lambda e, v, n: e.items("q", v, n),
+    ("collections", "UserDict"): lambda e, v, n: e.pairs('"d"', v.items(), n),
+    ("collections", "ChainMap"): lambda e, v, n: e.pairs('"d"', v.items(), n),
+    ("collections", "UserList"): lambda e, v, n: e.items("l", v, n),
+    ("collections", "UserString"): lambda e, v, n: e.text(str(v), n),
+    ("array", "array"): lambda e, v, n: e.items("ar", v, n),
+    ("re", "Pattern"): lambda e, v, n: e.items("re", (v.pattern, v.flags), n),
+    ("zoneinfo", "ZoneInfo"): lambda e, v, n: f'["u","ZoneInfo",{quote(str(v))}]',
+    ("datetime", "timezone"): lambda e, v, n: f'["u","timezone",{quote(str(v.utcoffset(None)))}]',
     ("datetime", "datetime"): _datetime,
     ("datetime", "date"): lambda e, v, n: f'["da",{v.year},{v.month},{v.day}]',
     ("datetime", "time"): _time,
     ("datetime", "timedelta"): _timedelta,
     ("enum", "Enum"): _member,
+    ("numpy", "dtype"): lambda e, v, n: f'["u","dtype",{quote(str(v))}]',
     ("uuid", "UUID"): lambda e, v, n: f'["u","UUID",{quote(str(v))}]',
     ("pathlib", "PurePath"): lambda e, v, n: f'["u",{quote(type(v).__name__)},{quote(str(v))}]',
 }

@@ -6,7 +6,7 @@ import threading
 from collections import OrderedDict, defaultdict
 from contextlib import contextmanager
 
-from sweet_rl.isolation.sandbox.modules import ENCODINGS, STANDARD_MODULES, modules_for
+from sweet_rl.isolation.sandbox.modules import ENCODINGS, EVERYTHING, modules_for
 from sweet_rl.isolation.sandbox.sandbox import Job, Outcome, Sandbox, SandboxUnavailable, pack_tests
 
 logger = logging.getLogger(__name__)
@@ -14,6 +14,8 @@ logger = logging.getLogger(__name__)
 ENDED = "ended"  # the warm process, while it ran a job; never returned
 NO_ANSWER = Job([""], pack_tests([compile("0", "test", "eval")]), 1)
 NO_MODULE = re.compile(r"No module named '([\w.]+)'")
+NO_SUBMODULE = re.compile(r"cannot import name '(\w+)' from '([\w.]+)'")
+MAX_MORE_RUNS = 4  # each with the modules that the run before lacked
 NO_ENCODING = "LookupError: unknown encoding"
 LACKS_A_MODULE = ("ModuleNotFoundError", "ImportError", NO_ENCODING)
 
@@ -40,7 +42,7 @@ class Pool:
         self._closed = False
 
     def run(self, role: str, seed: int, job: Job, imports: set[str]) -> list[Outcome]:
-        """Run a job in a process that holds what its texts import; if that lacks a module, with all modules.
+        """Run a job in a process that holds what its texts import; if that lacks a module, again with that module.
 
         If the machine fails the job, or its warm process ends, it is run again in a new process while no other job
         runs. A machine outcome of that second run is returned. If the process ends again, a job without an answer
@@ -57,18 +59,22 @@ class Pool:
         """
         modules = modules_for(imports, "\n".join(job.texts))
         outcomes = self._run_or_retry((role, seed, modules), job)
-        lacking = [
-            message
-            for reason, message in outcomes
-            if reason == "exception" and isinstance(message, str) and message.startswith(LACKS_A_MODULE)
-        ]
-        if lacking:
-            named = {name for message in lacking for name in NO_MODULE.findall(message)}
+        for _ in range(MAX_MORE_RUNS):
+            lacking = [
+                message
+                for reason, message in outcomes
+                if reason == "exception" and isinstance(message, str) and message.startswith(LACKS_A_MODULE)
+            ]
+            if not lacking:
+                break
+            imports = imports | {"os"} | {name for message in lacking for name in NO_MODULE.findall(message)}
+            imports |= {f"{package}.{name}" for message in lacking for name, package in NO_SUBMODULE.findall(message)}
             if any(message.startswith(NO_ENCODING) for message in lacking):
-                named.update(ENCODINGS)
-            everything = modules_for(imports | {"os"} | named)
-            if everything != modules:
-                outcomes = self._run_or_retry((role, seed, everything), job)
+                imports.update(ENCODINGS)
+            modules, before = modules_for(imports), modules
+            if modules == before:
+                break
+            outcomes = self._run_or_retry((role, seed, modules), job)
         return outcomes
 
     def _run_or_retry(self, key: tuple, job: Job) -> list[Outcome]:
@@ -93,12 +99,12 @@ class Pool:
         try:
             sandbox = self._start(key) if fresh else self._take(key)
         except SandboxUnavailable as error:  # a module that was loaded keeps its process from confining itself
-            more = set(key[2]) - set(STANDARD_MODULES)
+            more = set(key[2]) - set(EVERYTHING)
             if not more:
                 raise
             logger.warning("%s Code that imports %s has none of these.", error, ", ".join(sorted(more)))
-            self._not_loaded[key[2]] = STANDARD_MODULES
-            return self._run_once((*key[:2], STANDARD_MODULES), job, fresh)
+            self._not_loaded[key[2]] = EVERYTHING
+            return self._run_once((*key[:2], EVERYTHING), job, fresh)
         try:
             outcomes = sandbox.run(job)
         except (EOFError, OSError):

@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import time
+import zoneinfo
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +32,7 @@ ENVIRONMENT = {
     "MALLOC_ARENA_MAX": "1",
     "JE_ARROW_MALLOC_CONF": "background_thread:false",
 }
+LIBRARIES = ("site-packages", "dist-packages")  # folders of installed packages, which an answer may read
 REASONS = {"exception", "memory", "unserialisable", "forbidden", "syntax error"}
 # Polling interval for results, in seconds. The parent is notified only when the child exits.
 POLL_SECONDS = 0.02
@@ -53,7 +55,7 @@ class Job:
     """The tests of one answer.
 
     Attributes:
-        texts: texts that may be the code, best first; the first that is Python is run.
+        texts: texts that may be the code, best first; the first that is Python and lacks no name is run.
         tests: what `pack_tests` makes of the test calls.
         count: how many outcomes there are: one per test.
         own: the names that the calls must take from the answer, not from the prelude.
@@ -109,7 +111,14 @@ class Sandbox:
                 stderr=subprocess.DEVNULL,
             )
         path = [os.path.abspath(folder) for folder in sys.path if folder]
-        settings = {"level": level, "memory_mb": memory_mb, "modules": list(modules), "path": path}
+        settings = {
+            "level": level,
+            "memory_mb": memory_mb,
+            "modules": list(modules),
+            "path": path,
+            "libraries": [folder for folder in path if Path(folder).name in LIBRARIES],
+            "time_zones": [*zoneinfo.TZPATH],
+        }
         try:
             send_frame(self._control, marshal.dumps(settings))
             problem = self._receive(int.from_bytes(self._receive(4), "little")).decode()

@@ -6,10 +6,11 @@ compared here; no method of an answer's object is ever called in the process tha
 The tree: None, bools, strings, finite floats and ints of up to 60 bits stand for themselves; everything else is a
 list whose first item is a tag: i (hexadecimal int), f (nan, inf, -inf), sp (string with lone surrogates), c complex,
 dec Decimal, fr Fraction, y bytes, l list, t tuple, S set, d dict, od ordered dict, Counter, q deque, it iterator, r
-range (its first, second and last number), dt datetime, da date, ti time, td timedelta, nd array, df frame, se series,
-ix index, na missing, u text-like (UUID, path, dates of numpy), o object.
+range (its first, second and last number), sl slice, ar array of one type, dt datetime, da date, ti time, td timedelta,
+nd array of numpy, df frame, se series, ix index, na missing, u text-like (UUID, path, dates of numpy), o object.
 """
 
+import cmath
 import json
 import math
 from collections import Counter
@@ -17,7 +18,8 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 
-REL_TOLERANCE, ABS_TOLERANCE = 1e-9, 1e-12
+REL_TOLERANCE = 1e-9
+EXACT_WHOLE = 10**15  # whole numbers below are exact as floats, so no rounding makes one of them another
 DICTS = {"d", "od", "Counter"}
 MICROSECOND = timedelta(microseconds=1)
 MAX_FRACTION_DIGITS, MAX_INT_BITS, MAX_OF_ONE_HASH = 10_000, 40_000, 256
@@ -38,9 +40,9 @@ def _refuse_object(_):
 def same(expected, got) -> bool:
     """Whether two trees stand for values that are equal by `==`, with these differences.
 
-    NaN equals NaN. If the reference's number is a float, a relative difference of 1e-9 (or an absolute one of 1e-12) is
-    allowed. Objects are compared by class name and attributes, iterators by their items, arrays by shape and items; a
-    class's own `__eq__` is never called.
+    NaN equals NaN. If the reference's number is a float or complex, a relative difference of 1e-9 is allowed, but not
+    between two whole numbers below 10**15. Objects are compared by class name and attributes, iterators by their items,
+    arrays by shape and items; a class's own `__eq__` is never called.
 
     Args:
         expected: tree of the reference. It leads the walk, so the cost is bounded by its size.
@@ -68,7 +70,7 @@ def _same(expected, got) -> bool:
         return False
     if tag != got[0]:  # the order counts only between two ordered dicts
         return {tag, got[0]} <= DICTS and _same_dict(expected[1:], got[1:])
-    if tag in ("l", "t", "q", "it", "r"):
+    if tag in ("l", "t", "q", "it", "r", "sl", "ar"):
         return all(_same(a, b) for a, b in zip(expected[1:], got[1:], strict=True))
     if tag == "S":
         return _same_set(expected[1:], got[1:])
@@ -124,12 +126,19 @@ def _same_number(expected, got) -> bool:
         return expected.is_nan() and got.is_nan()
     if type(expected) is complex and type(got) in (complex, float, int, bool):
         got = complex(got)
-        return _same_number(expected.real, got.real) and _same_number(expected.imag, got.imag)
+        parts = [(expected.real, got.real), (expected.imag, got.imag)]
+        if any(_other_whole_number(*pair) for pair in parts):
+            return False
+        return all(_same_number(*pair) for pair in parts) or cmath.isclose(expected, got, rel_tol=REL_TOLERANCE)
     if type(expected) is not float or type(got) not in (float, int, bool):
         return False
     if math.isnan(expected):
         return type(got) is float and math.isnan(got)
-    return math.isclose(expected, got, rel_tol=REL_TOLERANCE, abs_tol=ABS_TOLERANCE)
+    return not _other_whole_number(expected, got) and math.isclose(expected, got, rel_tol=REL_TOLERANCE)
+
+
+def _other_whole_number(expected: float, got) -> bool:
+    return expected != got and expected.is_integer() and abs(expected) < EXACT_WHOLE and got == int(got)
 
 
 def _key(tree):

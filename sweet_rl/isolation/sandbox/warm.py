@@ -10,12 +10,15 @@ seconds of the child), K (kill and reap it, clear up after it, then reply its wa
 
 import _socket
 import _thread
+import ctypes
 import gc
 import marshal
 import os
 import posix
+import site
 import sys
 import time
+import unicodedata  # noqa: F401 - what `compile` needs for a name that is not ASCII
 
 import confine
 import encode
@@ -58,14 +61,16 @@ def run_job(system_call_filter, level: str, trace_dicts: list[dict]) -> None:
         system_call_filter.install()
     calls, prelude = marshal.loads(tests)
     traces = Traces(trace_dicts, scratch_folder=level == "strict")
-    code, fault = compile_first(texts)
+    faults: list[bytes] = []
+    codes = compiled(texts, faults)
+    code = next(codes, None)
     for number in range(first, len(calls)):
-        if code is None:
-            frame = fault
-        else:
-            frame = run_test(code, prelude, own, scope, calls[number])
-            if number > first and frame.startswith(b"Ememory"):
-                leave(0)
+        frame, loaded = (faults[0], True) if code is None else run_test(code, prelude, own, scope, calls[number])
+        while not loaded and (other := next(codes, None)) is not None:
+            code = other
+            frame, loaded = run_test(code, prelude, own, scope, calls[number])
+        if number > first and frame.startswith(b"Ememory"):
+            leave(0)
         write(CHILD_FD, frame)
         if traces.found():
             break
@@ -73,32 +78,39 @@ def run_job(system_call_filter, level: str, trace_dicts: list[dict]) -> None:
 
 
 class Traces:
-    """Detects what tests of honest code leave behind: files in the scratch folder, names added to loaded modules."""
+    """Detects what tests of honest code leave behind: files in the scratch folder, names added to the modules that the
+    warm process loaded, but for the names of submodules that a test imported."""
 
     def __init__(self, dicts: list[dict], scratch_folder: bool):
         self._dicts, self._sizes = dicts, [*map(len, dicts)]
+        self._modules, self._loaded = sys.modules, len(sys.modules)
         self._listdir = posix.listdir if scratch_folder else None  # kept here, because an answer may replace it
 
     def found(self) -> bool:
-        if [*map(len, self._dicts)] != self._sizes:
+        sizes = [*map(len, self._dicts)]
+        if sizes != self._sizes and sizes != self._sizes_with_submodules():
             return True
         return self._listdir is not None and bool(self._listdir("."))
 
+    def _sizes_with_submodules(self) -> list[int]:
+        packages = [name.rpartition(".")[0] for name in [*self._modules][self._loaded :]]
+        return [size + packages.count(names["__name__"]) for names, size in zip(self._dicts, self._sizes, strict=True)]
 
-def compile_first(texts: list[str]):
-    """(code, None) of the first text that is Python, or (None, frame that names the fault of the first text)."""
-    fault = ""
+
+def compiled(texts: list[str], faults: list[bytes]):
+    """Yield the code of each text that is Python. Frames that name the faults of the others are added to `faults`."""
     for text in texts:
         try:
-            return compile(text, "answer.py", "exec", dont_inherit=True), None
-        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            fault = fault or f"Esyntax error\n{type(error).__name__}: {error}"[:300]
-    return None, fault.encode("utf-8", "backslashreplace")
+            yield compile(text, "answer.py", "exec", dont_inherit=True)
+        except Exception as error:  # noqa: BLE001 - also an ImportError, of a module that names need
+            fault = f"Esyntax error\n{type(error).__name__}: {error}"[:300]
+            faults.append(fault.encode("utf-8", "backslashreplace"))
 
 
-def run_test(code, prelude, own: list, scope: str, call) -> bytes:
+def run_test(code, prelude, own: list, scope: str, call) -> tuple[bytes, bool]:
     """Run the call of a test in a fresh module: b"V" and the text of the value, or b"E", the reason, a line end, the
-    message."""
+    message. The second value is False if the module cannot be loaded for want of a name."""
+    loaded = scope == "function"
     try:
         module = ModuleType("answer")
         sys.modules["answer"] = module
@@ -107,17 +119,18 @@ def run_test(code, prelude, own: list, scope: str, call) -> bytes:
         if scope == "function":
             local: dict = {}
             exec(code, names, local)
-            return b"V" + encode.encode(eval(call, names, local)).encode()
+            return b"V" + encode.encode(eval(call, names, local)).encode(), True
         exec(code, names)
+        loaded = True
         if prelude is not None:
             names = dict(names)
             given: dict = {}
             exec(prelude, given)
             names.update({name: value for name, value in given.items() if name not in (*own, "__builtins__")})
-        return b"V" + encode.encode(eval(call, names)).encode()
+        return b"V" + encode.encode(eval(call, names)).encode(), True
     except BaseException as error:  # noqa: BLE001 - an answer may raise SystemExit and KeyboardInterrupt too
         reason, message = describe_exception(error)
-        return f"E{reason}\n{message}".encode("utf-8", "backslashreplace")
+        return f"E{reason}\n{message}".encode("utf-8", "backslashreplace"), loaded or not isinstance(error, NameError)
 
 
 def describe_exception(error: BaseException) -> tuple[str, str]:
@@ -199,18 +212,17 @@ def serve(control: _socket.socket, system_call_filter, level: str) -> None:
 
 
 def preload(names) -> None:
-    """Import what answers may import: after confinement no module can be read from disk."""
+    """Load modules and shared libraries."""
     for name in names:
         try:
-            __import__(name)
+            load = ctypes.CDLL if ".so." in name else __import__
+            load(name)
         except BaseException:  # noqa: BLE001 - an answer that imports this module fails with the module's name
             continue
-    if "zoneinfo" in sys.modules:
-        keep_time_zones()
 
 
 def keep_time_zones() -> None:
-    """Let `zoneinfo` read the machine's time zones from memory."""
+    """Let `zoneinfo` read the machine's time zones from memory, where no file can be read."""
     import io
     import zoneinfo
 
@@ -229,6 +241,7 @@ def keep_time_zones() -> None:
         return io.BytesIO(files[key])
 
     zoneinfo._common.load_tzdata = load_tzdata
+    zoneinfo.available_timezones = lambda: set(files)
 
 
 def main() -> None:
@@ -240,18 +253,26 @@ def main() -> None:
     settings = marshal.loads(read_frame(control.fileno()))
     sys.argv[:] = sys.orig_argv[:] = [""]
     del sys.path[0], sys.modules["confine"], sys.modules["encode"]  # this folder
-    own_path, sys.path[:] = sys.path[:], sys.path + settings["path"]
+    libraries = sys.path + settings["libraries"]
+    folders = libraries + settings["time_zones"]
+    sys.path += settings["path"]
     preload(settings["modules"])
-    sys.path[:] = own_path
+    sys.path[:] = libraries
+    site.setquit()
+    site.sethelper()
     _thread.stack_size(STACK_BYTES)
     level, problem, system_call_filter = settings["level"], "", None
+    if level == "seccomp" and "zoneinfo" in sys.modules:
+        keep_time_zones()
     try:
         if level != "limits":
             system_call_filter = confine.SystemCallFilter(files=level == "strict")
+        if level == "strict":
+            confine.keep_folders_for_nobody(folders)
         confine.drop_root()
         address_bytes = confine.address_space() + (settings["memory_mb"] << 20)
         if level == "strict":
-            confine.enter_namespaces()
+            confine.enter_namespaces(folders)
             confine.limit_threads()
         confine.limit_memory_and_files(address_bytes)
         if level != "limits":
@@ -261,8 +282,11 @@ def main() -> None:
     write_frame(control.fileno(), problem.encode())
     if problem:
         return
+    constants = dict(posix.environ)  # for libraries that are loaded later; Python does not show them
     os.environ.clear()
     posix.environ.clear()
+    for name, value in constants.items():
+        posix.putenv(name, value)
     gc.collect()
     gc.freeze()
     serve(control, system_call_filter, level)

@@ -92,6 +92,30 @@ def test_keyword_arguments_mutation_generators_and_none(grader):
     assert grade(grader, "def f(a):\n    a.sort()", "def f(a):\n    a.reverse()", {"test1": "f([2, 1])"}).reward == 1.0
 
 
+def test_names_and_prose_need_not_be_ascii(grader):
+    for answer in (
+        "def f(größe):\n    return 1 + größe",
+        "函数如下\n\n" + ADD,
+        "Voilà, la fonction\n\n" + ADD + "\nÇa ajoute un.",
+    ):
+        assert grade(grader, "def f(größe):\n    return größe + 1", answer, {"t": "f(1)"}).reward == 1.0
+    named = "def f(größe):\n    return größe + 1"
+    assert grade(grader, named, named, {"t": "f(größe=1)"}).reward == 1.0
+
+
+def test_a_call_may_use_what_the_reference_imports_in_many_lines_or_whole(grader):
+    for statement in ("from datetime import (\n    date,\n    datetime,\n)", "from datetime import *"):
+        reference = f"{statement}\ndef f(day):\n    return day.year"
+        answer = "def f(day):\n    return int(day.strftime('%Y'))"
+        assert grade(grader, reference, answer, {"t": "f(datetime(2020, 1, 2))"}).reward == 1.0
+
+
+def test_the_next_text_is_run_if_the_first_lacks_a_name_and_only_then(grader):
+    draft, final = "```python\ndef f(x):\n    return x + 1\n```\n", "```python\n{}\ndef f(x):\n    return 7\n```\n"
+    rewards = [grade(grader, ADD, draft + final.format(line), CALLS).reward for line in ("lacking", "1 / 0", "pass")]
+    assert rewards == [1.0, 0.0, 0.0]
+
+
 def test_arrays_are_compared_by_their_numbers(grader):
     pytest.importorskip("numpy")
     reference = "import numpy as np\ndef f(x):\n    return np.array(x) * 2.0"
@@ -100,7 +124,8 @@ def test_arrays_are_compared_by_their_numbers(grader):
 
 
 def test_modules_that_keep_a_process_from_shutting_itself_in_are_not_loaded(monkeypatch):
-    """No answer ends the run of all: it has to do without."""
+    """No answer ends the run of all."""
+    pytest.importorskip("networkx")
     started = Sandbox.__init__
 
     def refuse(self, *settings, **more):
@@ -112,7 +137,9 @@ def test_modules_that_keep_a_process_from_shutting_itself_in_are_not_loaded(monk
     with CodeGrader(workers=1) as grader:
         answer = "try: import networkx\nexcept ImportError: pass\n" + ADD
         assert [grade(grader, ADD, answer, CALLS).reward for _ in range(2)] == [1.0, 1.0]
-        assert grade(grader, ADD, "import networkx\n" + ADD, CALLS).failure == "exception"
+        # At strict the answer itself reads the module from the disk.
+        failure = None if grader.level == "strict" else "exception"
+        assert grade(grader, ADD, "import networkx\n" + ADD, CALLS).failure == failure
 
 
 def test_a_call_that_is_compared_with_a_literal_is_compared_here(grader):

@@ -9,6 +9,8 @@ from importlib.util import find_spec
 
 import pytest
 
+from sweet_rl.dialogues.backend.extract_code import imported_names
+from sweet_rl.isolation.sandbox.encode import encode
 from sweet_rl.isolation.sandbox.modules import COMMON_MODULES, STANDARD_MODULES, STANDARD_SUBMODULES
 from sweet_rl.isolation.sandbox.pool import Pool
 from sweet_rl.isolation.sandbox.sandbox import Job, available_level, pack_tests
@@ -97,6 +99,33 @@ def test_every_listed_module_is_there(run):
     for names in (COMMON_MODULES, STANDARD_MODULES, more):
         names = [name for name in names if find_spec(name)]  # some are not in every Python
         assert run(IMPORTED, names, set(STANDARD_SUBMODULES)) == dict.fromkeys(names, True)
+
+
+LAZY = {
+    "names that are not ASCII": "def f(größe):\n    return [größe, '\\N{BULLET}']",
+    "a submodule of a package": "from unittest import mock\nfrom logging import handlers\nfrom wsgiref import util\n"
+    "def f(x):\n    return [x, type(mock.Mock()).__name__, handlers.SysLogHandler.__name__, util.guess_scheme({})]",
+    "a parser": "import xml.sax, plistlib\ndef f(x):\n    xml.sax.parseString(b'<a/>', xml.sax.ContentHandler())\n"
+    "    return [x, plistlib.loads(plistlib.dumps({'a': 1})), exit.__class__.__name__]",
+    "a database": "import sqlite3\ndef f(x):\n    return sqlite3.connect(':memory:').execute('select 3').fetchall()",
+}
+NUMPY = "import numpy as np\ndef f(x):\n    return [np.strings.upper(['a']).tolist(), np.rec.array([(1,)]).tolist()]"
+PANDAS = (
+    "import pandas as pd\ndef f(x):\n    frame = pd.DataFrame({'a': [1, 2], 'b': ['x', 'y']})\n    print(frame)\n"
+    "    return [frame.to_csv(), frame.melt().shape, frame.to_markdown and frame.to_latex.__name__, frame.to_json(),\n"
+    "            frame.pivot(index='a', columns='b', values='a').shape, frame.style.__class__.__name__[:0]]"
+)
+
+
+@pytest.mark.parametrize("name", LAZY)
+def test_what_is_imported_at_first_use_is_there(run, name):
+    assert run(LAZY[name], [1], imported_names(LAZY[name])) == {1: decode(encode(outside(LAZY[name], [1])[1]).encode())}
+
+
+@pytest.mark.parametrize(("package", "code"), [("numpy", NUMPY), ("pandas", PANDAS)])
+def test_what_a_package_loads_at_first_use_is_there(run, package, code):
+    pytest.importorskip(package)
+    assert run(code, [1], imported_names(code)) == {1: decode(encode(outside(code, [1])[1]).encode())}
 
 
 @pytest.mark.skipif(os.uname().sysname != "Linux", reason="memory is limited on Linux")

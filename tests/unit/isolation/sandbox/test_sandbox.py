@@ -5,6 +5,7 @@ import socket
 import struct
 import subprocess
 import sys
+import zoneinfo
 from pathlib import Path
 
 import pytest
@@ -54,14 +55,17 @@ def run(sandbox):
 
 FORBIDDEN = {
     "read a file": "return open('/etc/passwd').read()",
-    "list the root": "import os\nassert not [n for n in os.listdir('/') if n != 'scratch']\nraise OSError",
     "list the process's folder": "import os\nreturn os.listdir('/proc/self')",
     "read the command line": "return open('/proc/self/cmdline').read()",
     "read its own memory's file": "return open('/proc/self/mem', 'rb').read(1)",
     "leave by dot dot": "return open('../../../../../../etc/passwd').read()",
     "write outside": "return open('/tmp/escaped', 'w').write('x')",
     "write to the root": "return open('/escaped', 'w').write('x')",
-    "read the interpreter": "import os\nreturn open(os.__file__).read()",
+    "change the interpreter": "import os\nreturn open(os.__file__, 'r+').fileno()",
+    "remove a module": "import os\nos.rename(os.__file__, os.__file__ + '.old')",
+    "put a module beside them": "import os\nopen(os.path.dirname(os.__file__) + '/escaped.py', 'w')",
+    "leave the interpreter": "import os\nreturn open(os.path.dirname(os.__file__) + '/..' * 9 + '/etc/passwd').read()",
+    "run the interpreter's programs": "import os\nos.execv(os.path.dirname(os.__file__) + '/../../bin/python3', ['x'])",
     "connect": "import socket\nreturn socket.create_connection(('127.0.0.1', PORT)).fileno()",
     "a datagram": "import socket as s\nreturn s.socket(s.AF_INET, s.SOCK_DGRAM).sendto(b'x', ('127.0.0.1', 9))",
     "a unix socket": "import socket\nreturn socket.socket(socket.AF_UNIX).connect('/tmp/x')",
@@ -103,6 +107,61 @@ def test_what_is_forbidden_fails(run, sandbox, name):
     assert not Path("/tmp/escaped").exists() and not Path("/escaped").exists()
 
 
+WALK = """
+import os, sys, zoneinfo
+def f():
+    shown, files = [*sys.path, *zoneinfo.TZPATH, os.getcwd()], []
+    for folder, folders, names in os.walk('/'):
+        if folder in shown:
+            folders.clear()
+        else:
+            files += [f'{folder}/{name}' for name in names]
+    return files, sorted(os.path.basename(folder) for folder in os.listdir('/'))
+"""
+
+
+@pytest.mark.parametrize("sandbox", [level for level in levels() if level == "strict"], indirect=True)
+def test_at_strict_no_file_is_there_outside_of_the_interpreter_s_folders(sandbox):
+    (outcome,) = sandbox.run(job(WALK, ["f()"]))
+    _, files, root = decode(outcome[1])
+    tops = {path.split("/")[1] for path in [*sys.path, *zoneinfo.TZPATH] if path.startswith("/")}
+    assert files == ["l"] and "scratch" in root and set(root[1:]) <= {"scratch", *tops}
+
+
+NEIGHBOURS = """
+import importlib, os, sys
+def f():
+    package = importlib.import_module('installed_beside')
+    folder = os.path.dirname(package.__file__)
+    found = [os.listdir(folder + '/../..' * n) for n in (1, 2)]
+    for path in ('/../../../../runs/canary.txt', '/../link'):
+        try: found.append(open(folder + path).read())
+        except OSError as error: found.append(type(error).__name__)
+    return package.VALUE, found
+"""
+
+
+@pytest.mark.parametrize("level", [level for level in levels() if level == "strict"])
+def test_of_an_environment_in_a_project_only_the_packages_are_there(level, tmp_path, monkeypatch):
+    """Also in a folder that `nobody` may not pass, and that the new root covers."""
+    packages = tmp_path / "project" / ".venv" / "lib" / "site-packages"
+    (packages / "installed_beside").mkdir(parents=True)
+    (packages / "installed_beside" / "__init__.py").write_text("VALUE = 7\n")
+    (tmp_path / "project" / "runs").mkdir()
+    (tmp_path / "project" / "runs" / "canary.txt").write_text("CANARY")
+    (packages / "link").symlink_to(tmp_path / "project" / "runs" / "canary.txt")
+    (tmp_path / "project").chmod(0o700)
+    monkeypatch.setattr(sys, "path", [*sys.path, str(packages), str(tmp_path / "project")])
+    sandbox = Sandbox(level, 0.5, 128, EVERYTHING)
+    try:
+        (outcome,) = sandbox.run(job(NEIGHBOURS, ["f()"]))
+    finally:
+        sandbox.close()
+    no_file = "FileNotFoundError"
+    found = ["l", ["l", "site-packages"], ["l", ".venv"], no_file, no_file]
+    assert outcome[0] == "value" and decode(outcome[1]) == ["t", 7, found], outcome
+
+
 def test_the_environment_and_the_command_line_are_empty(run):
     os.environ["SWEET_RL_TEST_SECRET"] = "hidden"
     body = "import os, sys\nreturn [dict(os.environ), sys.argv, sys.orig_argv, str(os.environb)]"
@@ -122,6 +181,18 @@ LEAKED = "import builtins, random, sys\ndef f():\n    return [hasattr(m, 'leak')
 def test_one_answer_leaves_nothing_for_the_next(sandbox):
     assert sandbox.run(job(LEAK, ["f()"])) == [("value", b"1")]
     assert sandbox.run(job(LEAKED, ["f()"])) == [("value", b'["l",false,false,false]')]
+
+
+IMPORTS = (
+    "def f(x):\n    import email.mime.text, xml.dom.minidom\n    xml.dom.minidom.parseString('<a/>')\n    return x"
+)
+
+
+@pytest.mark.parametrize("sandbox", [level for level in levels() if level == "strict"], indirect=True)
+def test_importing_a_submodule_is_no_trace_that_needs_a_new_child(sandbox, monkeypatch):
+    forks, fork = [], Sandbox._fork
+    monkeypatch.setattr(Sandbox, "_fork", lambda self: forks.append(1) or fork(self))
+    assert sandbox.run(job(IMPORTS, ["f(1)", "f(2)"])) == [("value", b"1"), ("value", b"2")] and len(forks) == 1
 
 
 COUNTER = "seen = []\ndef f(x=1):\n    seen.append(x)\n    return len(seen) + 3 // x"

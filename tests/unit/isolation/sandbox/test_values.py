@@ -1,13 +1,17 @@
 """Values as data: what is equal, what is not, what cannot be told."""
 
 import json
-from collections import Counter, OrderedDict, defaultdict, deque, namedtuple
+import re
+from array import array
+from collections import ChainMap, Counter, OrderedDict, UserDict, UserList, UserString, defaultdict, deque, namedtuple
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum, IntEnum
 from fractions import Fraction
 from itertools import product
+from types import MappingProxyType
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -74,7 +78,12 @@ EQUAL = [
     (timedelta(hours=1), timedelta(minutes=60)), (Colour.RED, Colour.RED), (Level.LOW, 1), (Point(1, 2.0), Point(1, 2)),
     (Plain([1]), Plain([1])), (float("inf"), float("inf")), ("\ud800", "\ud800"), (1 + 2j, 1 + 2j), (int, int),
     (ValueError("a"), ValueError("a")), ({"b": 1, "a": 2}, OrderedDict(a=2, b=1)),
-    (OrderedDict(a=1, b=2), OrderedDict(a=1.0, b=2)), (1.0, 1.0 + 0.9e-9), (0.0, 0.9e-12),
+    (OrderedDict(a=1, b=2), OrderedDict(a=1.0, b=2)), (1.0, 1.0 + 0.9e-9), (1e-19, 1.0000000001e-19),
+    (-1 + 1e-16j, -1 + 0j), (1e15, 1e15 + 1), (1e300, 10**300), (b"ab", memoryview(b"ab")),
+    (array("i", [1]), memoryview(array("h", [1]))), (array("d", [0.3]), array("d", [0.1 + 0.2])),
+    ({"a": 1}, MappingProxyType({"a": 1})), ({"a": 1}, UserDict(a=1)), ({"a": 1}, ChainMap({}, {"a": 1})),
+    ([1], UserList([1])), ("a", UserString("a")), (slice(1, None), slice(1.0, None)), (..., ...), (date, date),
+    (re.compile("a", re.I), re.compile("a", re.IGNORECASE)), (ZoneInfo("UTC"), ZoneInfo("UTC")), (EAST, EAST),
     ({"a": [0.3, (1.5, None)]}, {"a": [0.1 + 0.2, (1.5, None)]}),
 ]  # fmt: skip
 DIFFERENT = [
@@ -86,7 +95,11 @@ DIFFERENT = [
     (Point(1, 2), Point(1, 3)), (Point(1, 2), Plain(1)), ([], None), ("", []), (float("inf"), -float("inf")),
     (AlwaysEqual(), Plain(1)), (3, AlwaysEqual()), (iter([1]), [1]), ({1: [1]}, {1: (1,)}), (True, "True"),
     (OrderedDict(a=1, b=2), OrderedDict(b=2, a=1)), (Colour.RED, Enum("Colour", {"RED": 7}).RED),
-    (1.0, 1.0 + 2e-9), (0.0, 2e-12), (1, 1.0 + 0.9e-9), ({"a": [0.3]}, {"a": [0.3000001]}),
+    (1.0, 1.0 + 2e-9), (0.0, 1e-300), (1.6e-19, 0.0), (6.6e-34, -9e-13),
+    (1704067200.0, 1704067201.0), (5e9, 5000000004), (5e9 + 0j, 5e9 + 4), (1e-19 + 0j, 0j), (1 + 1e-19j, 1 + 1e-8j),
+    (b"ab", array("b", b"ab")), (array("i", [1]), [1]), (slice(1, 2), slice(1, 3)), (..., NotImplemented),
+    (re.compile("a"), re.compile("a", re.I)), (EAST, UTC), (date, datetime), (ZoneInfo("UTC"), UTC),
+    (1, 1.0 + 0.9e-9), ({"a": [0.3]}, {"a": [0.3000001]}),
 ]  # fmt: skip
 
 
@@ -241,6 +254,7 @@ def test_numpy_values_compare_by_shape_and_items():
     assert not equal(np.datetime64("2020-01-01"), np.datetime64("2020-01-02"))
     assert equal(np.ma.array([1, 2], mask=[0, 1]), np.ma.array([1, 5], mask=[0, 1])) and equal([np.int8(1)], [1])
     assert equal(np.array([1 + 2j]), np.array([1 + 2j])) and equal({"a": np.array([np.nan])}, {"a": np.array([np.nan])})
+    assert equal(np.dtype("i4"), np.dtype("int32")) and not equal(np.dtype("i4"), np.dtype("i8"))
     assert equal(np.float64(0.5), 0.5) and equal(np.int64(3), 3) and equal(np.bool_(True), True)
 
 
@@ -257,6 +271,43 @@ def test_pandas_values_compare_by_labels_and_items():
     assert equal(pd.Timedelta(hours=1), timedelta(hours=1)) and not equal(pd.Timedelta(1), pd.Timedelta(2))
     assert equal(pd.Index([1, 2]), pd.Index([1, 2])) and not equal(pd.Index([1, 2]), pd.Index([2, 1]))
     assert equal(frame.groupby("a").size(), frame.groupby("a").size())
+
+
+def test_the_values_of_pandas_own_types_compare():
+    pd = pytest.importorskip("pandas")
+    for one, other in [
+        (pd.Period("2020-01"), pd.Period("2020-02")), (pd.Interval(0, 1), pd.Interval(0, 1, closed="left")),
+        (pd.Categorical(["a"]), pd.Categorical(["b"])), (pd.period_range("2020", periods=2, freq="D"), pd.Index([1])),
+        (pd.timedelta_range("1h", periods=2), pd.timedelta_range("2h", periods=2)),
+        (pd.array([1, None], dtype="Int64"), pd.array([1, 2], dtype="Int64")),
+    ]:  # fmt: skip
+        assert equal(one, one.copy() if hasattr(one, "copy") else one) and not equal(one, other)
+
+
+def test_what_sympy_writes_compares_by_structure_and_as_numbers():
+    sympy = pytest.importorskip("sympy")
+    x = sympy.Symbol("x")
+    {hash(x), hash(x**2 + 1)}  # which a hash makes a part of the object
+    assert equal(x**2 + 1, 1 + sympy.Symbol("x") ** 2) and not equal(x**2 + 1, x**2) and not equal(x, sympy.Symbol("y"))
+    assert equal(sympy.Integer(3), 3) and equal(sympy.Rational(1, 2), 0.5) and equal([sympy.true], [True])
+    matrix = sympy.Matrix([[1, x]])
+    assert equal(matrix, sympy.ImmutableMatrix(matrix)) and not equal(matrix, matrix.T)
+
+
+@pytest.mark.parametrize("depth", [100, 180])
+def test_long_chains_are_told_and_compared(depth):
+    for link in (lambda n, rest: {"value": n, "next": rest}, lambda n, rest: Plain((n, rest)), lambda n, rest: (rest,)):
+        chains = []
+        for last in (1, 1.0, 2):
+            chain = [last]
+            for number in range(depth // 2):
+                chain = link(number, chain)
+            chains.append(chain)
+        assert equal(chains[0], chains[1]) and not equal(chains[0], chains[2])
+
+
+def test_a_list_of_a_quarter_of_a_million_numbers_is_told():
+    assert equal(list(range(250_000)), list(range(250_000)))
 
 
 def test_previews_are_short_and_readable():

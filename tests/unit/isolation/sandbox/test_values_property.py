@@ -88,7 +88,8 @@ def test_only_a_float_of_the_reference_has_a_tolerance(a, b, n):
     import math
 
     both_nan = math.isnan(a) and math.isnan(b)
-    near = math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-12)
+    whole = a.is_integer() and b.is_integer() and abs(a) < 1e15
+    near = a == b if whole else math.isclose(a, b, rel_tol=1e-9)
     assert same(arrived([a]), arrived([b])) == (both_nan or near)
     assert same(arrived(n), arrived(a)) == (n == a)
 
