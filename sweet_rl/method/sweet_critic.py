@@ -16,6 +16,7 @@ from sweet_rl.method.critics import CriticType, TokenCredit
 from sweet_rl.method.local_model import LocalModel
 from sweet_rl.models.log_probs.attention import Attention
 from sweet_rl.models.texts.chat import ChatFormat
+from sweet_rl.models.texts.vocabulary import check_vocabulary
 from sweet_rl.models.weights import model_path
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.manifest import DIRECTORY_MANIFEST, read_manifest
@@ -162,17 +163,24 @@ class LogRatioCritic:
 
 
 def load_sweet_critic(settings: SweetSettings) -> LogRatioCritic:
-    """Load the models, on the GPU if there is one. Raises UserError if one cannot be loaded."""
+    """Load the models, on the GPU if there is one.
+
+    Raises:
+        UserError: A model cannot be loaded, or the reference has another vocabulary.
+    """
     if settings.seed_model is None and settings.reference is None:
         logger.warning(
             "which model %s was trained from is not known (no manifest, no --reference_model_id), so the reference "
             "is the stored log-probs of sampling",
             settings.model_id,
         )
+    chat = ChatFormat.from_pretrained(model_path(settings.model_id))
+    if settings.seed_model and model_path(settings.seed_model) != model_path(settings.model_id):
+        check_vocabulary(chat, settings.seed_model, "--reference_model_id")
     scorers = load_scorers(settings.models(), settings)
     hint = not settings.no_prompt
     return LogRatioCritic(
-        ChatFormat.from_pretrained(model_path(settings.model_id)),
+        chat,
         scorers[0],
         scorers[1] if settings.seed_model else None,
         hint=hint,

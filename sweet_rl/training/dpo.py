@@ -14,6 +14,7 @@ import torch
 from sweet_rl.models.log_probs.logps import ROW_TOKENS
 from sweet_rl.models.log_probs.rows import lay_out
 from sweet_rl.models.texts.chat import ChatFormat
+from sweet_rl.models.texts.vocabulary import check_vocabulary
 from sweet_rl.models.weights import check_loadable, model_input, model_path
 from sweet_rl.runs.cli import to_settings
 from sweet_rl.runs.records import PreferencePair
@@ -72,6 +73,8 @@ def train_preferences(
     ref_pretrain = ref_pretrain or pretrain
     weights, frozen = training.weights, model_path(ref_pretrain)
     chat = ChatFormat.from_pretrained(weights)
+    if frozen != weights:
+        check_vocabulary(chat, frozen, "--ref_pretrain")
     accelerator = training.accelerator
     examples = encoded_once(lambda: encode_pairs(training.read(PreferencePair), chat, data, dataset), accelerator)
     for path in {weights, frozen}:

@@ -79,7 +79,7 @@ def encode_picture_pairs(
             sizes[picture] = open_picture(picture.read_bytes()).size
         for trajectory in pair:
             if trajectory.id not in encoded:
-                where = f"{path}, trajectory {trajectory.id!r}"
+                where = trajectory.place("trajectory", path)
                 encoded[trajectory.id] = form.encode(_parts(trajectory, form), None, sizes[picture], where, around)
         both = [encoded[trajectory.id] for trajectory in pair]
         if max_len is not None and max(map(len, both)) > max_len:

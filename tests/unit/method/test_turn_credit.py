@@ -172,7 +172,8 @@ def test_a_file_gets_the_advantage_of_every_turn_and_keeps_all_else(tmp_path, sc
         else:
             assert credit == pytest.approx([turn["advantage"] for turn in turns], abs=1e-3)
             assert any(abs(value) > 0.01 for value in credit)
-    assert summary == {"dialogues": len(lines), "turns": sum(t.turns for t in given if t.ending != "failed")}
+    turns = sum(t.turns for t in given if t.ending != "failed")
+    assert summary == {"dialogues": len(lines), "turns": turns, "dialogues_without_credit": 1}
 
 
 def test_a_judge_is_refused(tmp_path):
