@@ -47,7 +47,6 @@ from sweet_rl.training.objective import Objective
 from sweet_rl.training.optimizer import learning_rates
 from sweet_rl.training.settings import DataSettings, TrainingSettings
 
-
 COMPARED = 4  # texts on which a merged model is compared with its adapter
 
 

@@ -183,3 +183,13 @@ def test_a_judge_is_refused(tmp_path):
     assert not (tmp_path / "out.jsonl").exists()
     with pytest.raises(UserError, match="a judge compares candidates"):
         TurnScorer(judge)
+
+
+def test_a_dialogue_with_a_turn_that_was_cut_before_its_first_token_is_kept_without_credit(tmp_path, perturbed_mini):
+    rows = [trajectory.to_dict() for trajectory in graded() if trajectory.ending != "failed"][:2]
+    turn = next(message for message in rows[0]["dialogue_history"] if message["role"] == "assistant")
+    turn |= {"content": "", "output": "", "token_ids": [], "logprobs": [], "finish_reason": "length"}
+    source, output = write_rows(tmp_path / "in.jsonl", rows), tmp_path / "out.jsonl"
+    chosen = CriticFlags(model_id=perturbed_mini, reference_model_id=MINI, bf16=False).chosen
+    assert score_turns_file(chosen, source, str(output))["dialogues_without_credit"] == 1
+    assert ["turn_credit" in row for row in read_rows(output)] == [False, True]
