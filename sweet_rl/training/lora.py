@@ -48,7 +48,7 @@ def with_adapter(
         rank: Rank of the adapter.
         alpha: Scale of the adapter times its rank; default: twice the rank.
         seed: Random seed of the adapter's first weights.
-        target_modules: Names of the layers that get one; all-linear: all but the vocabulary projection.
+        target_modules: Names of the layers that get one; all-linear: all but the vocabulary projection and routers.
         dropout: Probability that an input of the adapter is dropped in training.
         autocast: Whether the model will run under autocast. Then peft need not cast the adapter's inputs to float32,
             from which autocast would cast them back; without dropout the numbers are the same.
@@ -61,13 +61,21 @@ def with_adapter(
 
     torch.manual_seed(seed)
     has_head = hasattr(model, HEAD)
+    # Routers of experts are linear layers that return more than one tensor (Llama 4, Phi-3.5-MoE).
+    routers = [
+        name
+        for name, module in model.named_modules()
+        if isinstance(module, torch.nn.Linear)
+        and type(module).__module__.startswith("transformers.models.")
+        and type(module).forward is not torch.nn.Linear.forward
+    ]
     scale: Any = 2 * rank if alpha is None else alpha  # peft takes a float too, though its type says int
     config = LoraConfig(
         r=rank,
         lora_alpha=scale,
         target_modules="all-linear" if "all-linear" in target_modules else list(target_modules),
         lora_dropout=dropout,
-        exclude_modules=[HEAD] if has_head else None,
+        exclude_modules=[*routers, *([HEAD] if has_head else [])] or None,
         modules_to_save=[HEAD] if has_head else None,
         task_type="CAUSAL_LM",
     )
