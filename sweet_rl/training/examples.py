@@ -172,11 +172,6 @@ class Encoder:
             return None
         return EncodedText.build(ids, train, where)
 
-    def count_open(self, texts: Sequence[EncodedText], counts: Counter) -> None:
-        """Count an example with a text that does not end with an end-of-turn token."""
-        if any(text.ids[-1] not in self.chat.eos_ids for text in texts):
-            counts[NO_EOS] += 1
-
     def _length(self, tokenizer: str | None, where: str, parts: list[Part]) -> int:
         text = self.encode(parts, tokenizer, where)
         return 0 if text is None else len(text)
@@ -230,6 +225,11 @@ class Encoder:
         return [without_oldest_turns(parts, count) for parts, count in zip(texts, out, strict=True)]
 
 
+def ends_open(texts: Iterable[EncodedText], chat: ChatFormat) -> bool:
+    """Whether one of the texts does not end with an end-of-turn token."""
+    return any(text.ids[-1] not in chat.eos_ids for text in texts)
+
+
 def encode_pairs(
     pairs: Sequence[PreferencePair], chat: ChatFormat, data: DataSettings, path: str = "the dataset"
 ) -> PreferenceExamples:
@@ -250,7 +250,8 @@ def encode_pairs(
         if both[0].key == both[1].key:
             counts[EQUAL] += 1
             continue
-        encoder.count_open(both, counts)
+        if ends_open(both, chat):
+            counts[NO_EOS] += 1
         kept.append([texts.setdefault(text.key, (len(texts), text))[0] for text in both])
         tasks.append(pair.task_id)
     if not kept:
@@ -285,7 +286,8 @@ def encode_trajectories(
             parts = hint(parts, trajectory.task.ground_truth)
         fitting = encoder.fitting([parts], trajectory.tokenizer, [where], found.counts)
         if fitting is not None:
-            encoder.count_open(fitting, found.counts)
+            if ends_open(fitting, chat):
+                found.counts[NO_EOS] += 1
             texts += fitting
             found.labels.append(float(trajectory.reward == 1.0))
             found.tasks.append(trajectory.task.id)
@@ -306,7 +308,8 @@ def encode_replies(
         fitting = encoder.fitting(encoder.pair_parts(pair, places)[:1], pair.tokenizer, places[:1], found.counts)
         if fitting is not None and fitting[0].key not in seen:
             seen.add(fitting[0].key)
-            encoder.count_open(fitting, found.counts)
+            if ends_open(fitting, chat):
+                found.counts[NO_EOS] += 1
             texts += fitting
             found.labels.append(1.0)
             found.tasks.append(pair.task_id)

@@ -43,7 +43,7 @@ def run_rows(model: torch.nn.Module, batch: dict[str, Any]) -> Tensor:
     config = unwrapped(model).config
     layout = batch["layout"]
     tokens = batch["blocks"].shape[1] if layout is None else max(block.longest for block in layout)
-    check_length(tokens, context_length(config), "a text")
+    check_length(tokens, context_length(config), f"a text for {config._name_or_path or config.model_type}")
     forget_lengths(unwrapped(model))
     inputs = dict(batch.get("model_inputs", {}), input_ids=batch["input_ids"])
     if "inputs_embeds" in batch:

@@ -13,7 +13,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sweet_rl.models.context import check_length
 from sweet_rl.models.log_probs.logps import batches_by_tokens, on_device
 from sweet_rl.models.log_probs.projection import unwrapped
 from sweet_rl.models.log_probs.rows import EncodedText, group_indices
@@ -105,7 +104,7 @@ class VisionFormat:
             around: Text before and text after the picture.
 
         Raises:
-            UserError: There is nothing to train on, or the text is longer than the model's context.
+            UserError: There is nothing to train on.
         """
         width, height = size
         patches = self.processor.get_number_of_image_patches(height, width, {})
@@ -115,9 +114,7 @@ class VisionFormat:
         shown = [*before, self._opening, *picture, self._closing, *after]
         bos, _ = self.chat.encode(parts[:start], tokenizer, where)
         ids, train = self.chat.encode(parts[start:], tokenizer, where)
-        text = EncodedText.build([*bos, *shown, *ids], [False] * (len(bos) + len(shown)) + train, where)
-        check_length(len(text), self.chat.context, where)
-        return text
+        return EncodedText.build([*bos, *shown, *ids], [False] * (len(bos) + len(shown)) + train, where)
 
     def model_inputs(self, pictures: Sequence[bytes], input_ids: Tensor) -> dict[str, Tensor]:
         """The model's inputs beside `input_ids` [R, L]: the pixels of one PNG per row, and their places."""

@@ -71,7 +71,6 @@ class ChatFormat:
         context: int | None = None,
     ):
         self.tokenizer, self.context = tokenizer, context
-        self.vocabulary = vocabulary or len(tokenizer)
         self.name = name or getattr(tokenizer, "name_or_path", "") or "the tokenizer"
         if not getattr(tokenizer, "chat_template", None):
             raise UserError(
@@ -83,6 +82,7 @@ class ChatFormat:
         self._written = lru_cache(maxsize=_CACHED)(self._write)
         self._ids_of = lru_cache(maxsize=_CACHED)(self._tokenize)
         ids = tokenizer.get_vocab()
+        self.vocabulary = vocabulary or max(ids.values()) + 1
         self.fingerprint = hashlib.sha256(json.dumps(sorted(ids.items())).encode()).hexdigest()[:16]
 
         added = {token.content: token for token in tokenizer.added_tokens_decoder.values()}

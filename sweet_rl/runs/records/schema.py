@@ -319,10 +319,13 @@ class TurnCandidates(_Record):
         return record
 
     def produced(self, number: int) -> bool:
-        """Whether candidate `number` has a token: not if it is empty and was cut before an end-of-turn token."""
-        reasons, ids = self.additional_finish_reasons, self.additional_token_ids
-        cut = reasons is not None and reasons[number] != "stop"
-        return bool(self.additional_outputs[number] or not cut or (ids and ids[number]))
+        """Whether candidate `number` has a token: not if it is empty and was cut, or is stored without tokens."""
+        if self.additional_outputs[number]:
+            return True
+        stored = (self.additional_token_ids, self.additional_reference_logprobs)
+        known = [values[number] for values in stored if values is not None and isinstance(values[number], list)]
+        reasons = self.additional_finish_reasons
+        return all(known) if known else reasons is None or reasons[number] == "stop"
 
     def without_empty(self) -> Self:
         """The record with the candidates that have a token; unranked if one has none."""

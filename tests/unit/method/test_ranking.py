@@ -230,6 +230,7 @@ def test_candidates_that_were_cut_before_their_first_token_are_left_out_and_coun
         row["additional_reference_logprobs"].insert(1, [])
         row["additional_finish_reasons"].insert(1, "length")
         row["answer_rewards"] = [None, 0.0, None, None, None, None]
+    rows[1]["additional_finish_reasons"][1] = "stop"  # of a server that gives the end-of-turn token no id
     none = {name: value[1:2] if name.startswith("additional_") else value for name, value in rows[0].items()}
     none |= {"id": "none", "answer_rewards": [None]}
     given = write_rows(tmp_path / "given.jsonl", [*rows, none])

@@ -215,7 +215,7 @@ def test_a_text_is_rotated_by_its_own_length_whatever_is_beside_it_or_came_befor
 def test_a_text_beyond_the_context_is_refused_and_one_that_fills_it_is_not(family):
     model = tiny_model(family, max_position_embeddings=64)
     assert len(score_texts(model, texts_of(64))[0]) == 7
-    with pytest.raises(UserError, match="a text: .* tokens, but the context of the model has 64"):
+    with pytest.raises(UserError, match=f"a text for {family}: .* tokens, but the context of the model has 64"):
         score_texts(model, texts_of(70, 20))
 
 
