@@ -202,7 +202,7 @@ class Trajectory(_Record):
         Args:
             tasks: Task by id; dialogues of a task share one object, which is added if it is missing.
         """
-        return replace(
+        light = replace(
             self,
             task=tasks.setdefault(self.task.id, self.task),
             dialogue_history=[_SPOKEN[message["role"]] for message in self.dialogue_history],
@@ -213,6 +213,8 @@ class Trajectory(_Record):
             turn_credit=None,
             extra={},
         )
+        light.where = self.where
+        return light
 
     def seen(self, count: int) -> list[Message]:
         """The first `count` messages as the agent saw them; a reply that is the last of them as it was sampled."""
