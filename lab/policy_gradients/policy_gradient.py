@@ -14,6 +14,7 @@ from lab.policy_gradients.settings import PolicyGradientSettings
 from sweet_rl.models.log_probs.logps import ROW_TOKENS
 from sweet_rl.models.log_probs.rows import lay_out
 from sweet_rl.models.texts.chat import ChatFormat
+from sweet_rl.models.texts.vocabulary import check_vocabulary
 from sweet_rl.models.weights import check_loadable, model_input, model_path
 from sweet_rl.runs.cli import to_settings
 from sweet_rl.runs.errors import UserError
@@ -103,6 +104,8 @@ def train_policy_gradient(
     training = Training(pretrain, dataset, save_path, settings, data, overwrite)
     weights, frozen = training.weights, model_path(ref_pretrain or pretrain)
     chat = ChatFormat.from_pretrained(weights)
+    if how.kl_coef and frozen != weights:
+        check_vocabulary(chat, frozen, "--ref_pretrain")
     examples = encoded_once(
         lambda: encode_policy_examples(training.read(Trajectory), chat, data, how, dataset), training.accelerator
     )

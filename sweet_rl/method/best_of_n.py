@@ -49,11 +49,15 @@ class BestCandidate:
             ModelError: The critic failed; of kind "engine" for any error that is not its server's.
             UserError: The critic cannot score the turn.
         """
+        whole = self._turn(task, messages, prompt, completions, tokenizer)
+        places = [number for number in range(len(completions)) if whole.produced(number)]
+        if not places:  # all were cut before their first token
+            return 0
         chosen: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self._waiting.append((self._turn(task, messages, prompt, completions, tokenizer), chosen))
+        self._waiting.append((whole.without_empty(), chosen))
         if len(self._workers) < self._critic.calls_at_once:
             self._workers.add(asyncio.ensure_future(self._work()))
-        return await chosen
+        return places[await chosen]
 
     async def close(self) -> None:
         await self._critic.close()

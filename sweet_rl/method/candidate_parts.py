@@ -32,6 +32,6 @@ def completion_part(record: TurnCandidates, index: int, eos_text: str) -> Part:
     finished = reasons is None or reasons[index] == "stop"
     text = record.additional_outputs[index].removesuffix(eos_text) + (eos_text if finished else "")
     part: Part = {"text": text, "train": True}
-    if record.additional_token_ids is not None:
+    if record.additional_token_ids is not None and record.additional_token_ids[index]:
         part["token_ids"] = record.additional_token_ids[index]
     return part

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from sweet_rl.method.candidate_parts import completion_part, prompt_parts
 from sweet_rl.method.privileged_information import with_hint
+from sweet_rl.models.context import check_length
 from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import TurnCandidates
@@ -27,7 +28,8 @@ def encoded_candidates(record: TurnCandidates, chat: ChatFormat, hint: bool) -> 
         hint: Whether the prompt shows the reference solution.
 
     Raises:
-        UserError: The record has no candidates, no task to take the solution from, or an empty candidate.
+        UserError: The record has no candidates, no task to take the solution from, or a candidate that is empty or too
+            long for the model.
     """
     from sweet_rl.models.log_probs.rows import EncodedText
 
@@ -37,9 +39,11 @@ def encoded_candidates(record: TurnCandidates, chat: ChatFormat, hint: bool) -> 
         prompt = with_hint(prompt, reference_solution(record))
     texts = []
     for i in range(len(record.additional_outputs)):
-        where = f"candidates {record.id!r}, candidate {i}"
+        where = f"{record.place('candidates')}, candidate {i}"
         parts = [*prompt, completion_part(record, i, chat.eos_text)]
-        texts.append(EncodedText.build(*chat.encode(parts, record.tokenizer, where), where))
+        text = EncodedText.build(*chat.encode(parts, record.tokenizer, where), where)
+        check_length(len(text), chat.context, where, "Remove the record, or rank with a model that has a longer one.")
+        texts.append(text)
     return texts
 
 

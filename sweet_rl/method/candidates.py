@@ -114,6 +114,7 @@ def turns_of(trajectory: Trajectory, model: ChatModel) -> list[TurnCandidates]:
                 dialogue=dialogue,
             )
         )
+        turns[-1].where = trajectory.where
     return turns
 
 
@@ -122,8 +123,11 @@ async def sample_candidates(turn: TurnCandidates, model: ChatModel, sampling: Sa
 
     Raises:
         ModelError: The call failed.
+        UserError: The prompt cannot be tokenised.
     """
     parts: list[Part] = [{"text": turn.input, "train": False}] if isinstance(turn.input, str) else turn.input
+    if model.chat is not None:
+        model.chat.encode(parts, turn.tokenizer, turn.place("turn"))
     completions = await model.complete_parts(
         parts, replace(sampling, seed=seed_for(sampling.seed, turn.id)), turn.tokenizer
     )

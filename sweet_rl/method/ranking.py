@@ -39,7 +39,8 @@ def rank_file(
         place_answers: Whether candidates that answer stand where `answer_rewards` puts them (`placed`).
 
     Returns:
-        The summary: turns, candidates.
+        The summary: turns, candidates, and the numbers of empty candidates, and of turns without another one, that
+        were left out.
 
     Raises:
         UserError: Before anything is written; or, after the other records were written, because a server failed.
@@ -47,14 +48,20 @@ def rank_file(
     step = step or StepSettings()
     if processes is not None and processes < 1:
         raise UserError(f"--processes is {processes}; it must be at least 1.")
-    records = list(shard_of(read_records(input_path, TurnCandidates, step.limit), step.shard))
-    if not records:
+    read = list(shard_of(read_records(input_path, TurnCandidates, step.limit), step.shard))
+    if not read:
         raise UserError(f"--shard {step.shard}: there are fewer records in {input_path} than shards. Use fewer.")
     if place_answers:
-        _check_rewards(records, input_path)
+        _check_rewards(read, input_path)
+    shorter = [record.without_empty() for record in read]
+    records = [kept for kept, whole in zip(shorter, read, strict=True) if kept is whole or kept.additional_outputs]
+    if not records:
+        raise UserError(f"{input_path}: no candidate has a single token, so there is nothing to rank.")
     critic.check_models()
     environments = processes_of(critic, processes, step.shard)[: len(records)]
     summary = {"turns": len(records), "candidates": sum(len(record.additional_outputs) for record in records)}
+    if empty := sum(len(record.additional_outputs) for record in read) - summary["candidates"]:
+        summary |= {"empty_candidates_left_out": empty, "turns_left_out": len(read) - len(records)}
 
     async def here(run: Run, missing: list[TurnCandidates]) -> dict:
         loaded = critic.load()

@@ -19,6 +19,7 @@ from sweet_rl.models.hostnames import api_key, base_url, split_hostnames
 from sweet_rl.models.log_probs.attention import Attention
 from sweet_rl.models.prompt_logprobs import PromptLogprobs
 from sweet_rl.models.texts.chat import ChatFormat
+from sweet_rl.models.texts.vocabulary import check_vocabulary
 from sweet_rl.models.weights import model_input, model_path
 from sweet_rl.runs.cli import UNRECORDED, to_settings
 from sweet_rl.runs.errors import UserError
@@ -234,7 +235,11 @@ class LogRatioCritic(TokenCritic):
 
 
 def load_sweet_critic(settings: SweetSettings) -> LogRatioCritic:
-    """Load the models, on the GPU if there is one. Raises UserError if one cannot be loaded."""
+    """Load the models, on the GPU if there is one.
+
+    Raises:
+        UserError: A model cannot be loaded, or the reference has another vocabulary.
+    """
     if settings.seed_model is None and settings.reference is None:
         logger.warning(
             "which model %s was trained from is not known (no manifest, no --reference_model_id), so the reference "
@@ -242,6 +247,8 @@ def load_sweet_critic(settings: SweetSettings) -> LogRatioCritic:
             settings.model_id,
         )
     chat, models = load_models(settings)
+    if settings.seed_model and model_path(settings.seed_model) != model_path(settings.model_id):
+        check_vocabulary(chat, settings.seed_model, "--reference_model_id")
     hint = not settings.no_prompt
     return LogRatioCritic(
         chat,

@@ -38,16 +38,16 @@ def taken_turns(trajectory: Trajectory, chat: ChatFormat | None) -> list[TurnCan
         message, replies = history[place], [one["content"] for one in history[place + 1 : place + 2]]
         ids, logprobs = message.get("token_ids"), message.get("logprobs")
         same_tokenizer = turn.tokenizer is not None and turn.tokenizer == trajectory.tokenizer
-        records.append(
-            dataclasses.replace(
-                turn,
-                additional_outputs=[turn.older_output],
-                additional_finish_reasons=[message.get("finish_reason") or "stop"],
-                additional_token_ids=[ids] if ids is not None and same_tokenizer else None,
-                additional_reference_logprobs=[logprobs] if logprobs else None,
-                extra={REPLIES: replies or [""]},
-            )
+        record = dataclasses.replace(
+            turn,
+            additional_outputs=[turn.older_output],
+            additional_finish_reasons=[message.get("finish_reason") or "stop"],
+            additional_token_ids=[ids] if ids is not None and same_tokenizer else None,
+            additional_reference_logprobs=[logprobs] if logprobs else None,
+            extra={REPLIES: replies or [""]},
         )
+        record.where = turn.where
+        records.append(record)
     return records
 
 
@@ -68,12 +68,13 @@ class TurnScorer:
         self._calls = asyncio.Semaphore(self.critic.calls_at_once)
 
     async def credit(self, trajectories: Sequence[Trajectory]) -> list[list[float]]:
-        """For each dialogue one score per turn of the agent.
+        """For each dialogue one score per turn of the agent; none if a turn was cut before its first token.
 
         Raises:
-            UserError: The critic cannot score a turn, for example an empty message.
+            UserError: The critic cannot score a turn.
         """
-        groups = [taken_turns(trajectory, self.critic.chat) for trajectory in trajectories]
+        taken = [taken_turns(trajectory, self.critic.chat) for trajectory in trajectories]
+        groups = [group if all(record.produced(0) for record in group) else [] for group in taken]
         async with self._calls:
             scores = iter(await self.critic.scores([record for group in groups for record in group]))
         return [[next(scores)[0] for _ in group] for group in groups]
@@ -124,7 +125,7 @@ def check_scores_turns(chosen: ChosenCritic) -> None:
 def score_turns_file(critic: ChosenCritic, input_path: str, output_path: str, step: StepSettings | None = None) -> dict:
     """Write every trajectory of a file with `turn_credit`, in its order. A killed run continues with the same call.
 
-    A failed dialogue is written as it is.
+    A failed dialogue, and one with a turn that was cut before its first token, is written as it is.
 
     Args:
         critic: The critic.
@@ -133,10 +134,10 @@ def score_turns_file(critic: ChosenCritic, input_path: str, output_path: str, st
         step: Part of the input.
 
     Returns:
-        The summary: dialogues, turns.
+        The summary: dialogues, turns, dialogues_without_credit.
 
     Raises:
-        UserError: Before anything is written; or a turn cannot be scored, for example an empty message.
+        UserError: Before anything is written; or a turn cannot be scored.
     """
     step = step or StepSettings()
     check_scores_turns(critic)
@@ -162,8 +163,8 @@ def score_turns_file(critic: ChosenCritic, input_path: str, output_path: str, st
         finally:
             await scorer.critic.close()
         run.sort(one.id for one in file.light)
-        turns = sum(len(row.get("turn_credit") or ()) for row in run.records())
-        return {"dialogues": len(file.light), "turns": turns}
+        turns = [len(row.get("turn_credit") or ()) for row in run.records()]
+        return {"dialogues": len(file.light), "turns": sum(turns), "dialogues_without_credit": turns.count(0)}
 
     settings = {**critic.to_settings(), "limit": step.limit}
     return run_step(open_run(output_path, settings, [input_path, *critic.inputs()], step.overwrite), work)

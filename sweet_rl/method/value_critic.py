@@ -14,6 +14,7 @@ from sweet_rl.method.candidate_texts import check_candidates, encoded_candidates
 from sweet_rl.method.critics import CriticType
 from sweet_rl.method.local_model import LocalModel
 from sweet_rl.method.privileged_information import AFTER, BEFORE
+from sweet_rl.models.context import check_length
 from sweet_rl.models.picture import open_picture
 from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.models.weights import model_path
@@ -148,8 +149,9 @@ class PictureValueCritic:
             message = {"role": "assistant", "content": text, "output": text, "finish_reason": reason}
             *prompt, reply = self.form.chat.dialogue([*record.dialogue, message])
             parts = [*(part | {"train": False, "turn": part["train"]} for part in prompt), reply]
-            where = f"candidates {record.id!r}, candidate {number}"
+            where = f"{record.place('candidates')}, candidate {number}"
             texts.append(self.form.encode(parts, None, size, where, (BEFORE, AFTER)))
+            check_length(len(texts[-1]), self.chat.context, where)
         return texts
 
     def close(self) -> None:

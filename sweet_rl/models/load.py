@@ -15,7 +15,7 @@ from sweet_rl.models.base import ChatModel
 from sweet_rl.models.cache import CachedModel, CallCache
 from sweet_rl.models.settings import CallSettings, ModelSettings
 from sweet_rl.models.texts.chat import ChatFormat
-from sweet_rl.models.weights import model_input, model_path
+from sweet_rl.models.weights import check_loadable, model_input, model_path
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.manifest import hash_input
 
@@ -100,6 +100,7 @@ def _load(name: str, settings: ModelSettings, calls: CallSettings, engine_settin
     if engine == "vllm" or (engine == "auto" and _gpus() and find_spec("vllm")):
         from sweet_rl.models.vllm_local import VLLMModel
 
+        check_loadable(path)
         return VLLMModel(path, **engine_settings)
     from sweet_rl.models.transformers_local.model import TransformersModel
 

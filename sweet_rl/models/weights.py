@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 PACKAGED = Path(__file__).parent / "packaged"
 GPU_SHARE = 0.8  # of a GPU that weights may take; the rest is for what is computed with them
+_ADAPTER = "adapter_config.json"
 _WEIGHT_FILES = ("model.safetensors", "pytorch_model.bin")
 
 
@@ -39,10 +40,12 @@ def load_config(name: str | Path) -> Any:
     """Return the model's configuration (a `PretrainedConfig`).
 
     Raises:
-        UserError: It cannot be read.
+        UserError: It cannot be read, or the folder holds an adapter.
     """
     if str(name).endswith(".py"):
         raise UserError(f"{name} is a Python file, not a model. Give a critic of your own as --critic_type {name}.")
+    if (Path(model_path(str(name))) / _ADAPTER).is_file():
+        raise _is_adapter(name)
     with read_by_library(lambda error: _cannot_load(name, first_line(error))):
         from transformers import AutoConfig
 
@@ -80,7 +83,7 @@ def load_weights(
         from_pretrained: Further arguments of its `from_pretrained`.
 
     Raises:
-        UserError: The model cannot be loaded, or a weight is NaN or infinite.
+        UserError: The model cannot be loaded, a weight is missing, NaN or infinite, or it is an adapter.
     """
     import torch
     from transformers import AutoModelForCausalLM, BitsAndBytesConfig
@@ -93,7 +96,17 @@ def load_weights(
         )
     with read_by_library(lambda error: _cannot_load(name, str(error) or first_line(error))):
         kind = auto_class or AutoModelForCausalLM
-        model = kind.from_pretrained(model_path(str(name)), dtype=dtype, **from_pretrained)
+        model, found = kind.from_pretrained(
+            model_path(str(name)), dtype=dtype, output_loading_info=True, **from_pretrained
+        )
+    if getattr(model, "_hf_peft_config_loaded", False):  # of the hub: transformers loads the model that it names
+        raise _is_adapter(name)
+    if missing := sorted(found["missing_keys"]):
+        raise _cannot_load(
+            name,
+            f"The checkpoint lacks {len(missing)} of its weights, the first of them {missing[0]}, and random numbers "
+            "would take their place. Copy or save it again, whole.",
+        )
     check_finite(name, model)
     for module in model.modules():
         if hasattr(module, "support_avx512bf16_for_cpu"):  # scoring would pack 4-bit layers, without gradients
@@ -247,3 +260,12 @@ def _check_weights(file: Path) -> None:
                 pass
         except SafetensorError as error:
             raise _cannot_load(file.parent, f"{file.name} is damaged or was not copied whole ({error}).") from error
+
+
+def _is_adapter(name: str | Path) -> UserError:
+    return _cannot_load(
+        name,
+        f"It holds an adapter ({_ADAPTER}), which is not loaded here. If train_dpo.py wrote it, give the folder above "
+        "it, which holds the merged model. Otherwise merge it by merge_and_unload() of peft, or take the file out of "
+        "the folder of a whole model.",
+    )

@@ -15,6 +15,7 @@ from sweet_rl.models.log_probs.divergence import logps_and_kl
 from sweet_rl.models.log_probs.logps import ROW_TOKENS
 from sweet_rl.models.log_probs.rows import lay_out
 from sweet_rl.models.texts.chat import ChatFormat
+from sweet_rl.models.texts.vocabulary import check_vocabulary
 from sweet_rl.models.weights import check_loadable, model_input, model_path
 from sweet_rl.runs.cli import to_settings
 from sweet_rl.runs.errors import UserError
@@ -87,6 +88,8 @@ def train_preferences(
     ref_pretrain = ref_pretrain or pretrain
     weights, frozen = training.weights, model_path(ref_pretrain)
     chat = ChatFormat.from_pretrained(weights)
+    if frozen != weights:
+        check_vocabulary(chat, frozen, "--ref_pretrain")
     accelerator = training.accelerator
     if how.kl_coef and training.engine.divided:
         raise UserError(

@@ -52,7 +52,9 @@ class Engine:
 
     def make_accelerator(self) -> Accelerator:
         """The processes of this training."""
-        how = [DistributedDataParallelKwargs(find_unused_parameters=False), InitProcessGroupKwargs(timeout=TIMEOUT)]
+        # Buffers are not sent in each forward pass: processes may have different numbers of them (`logps.by_rope`).
+        parallel = DistributedDataParallelKwargs(find_unused_parameters=False, broadcast_buffers=False)
+        how = [parallel, InitProcessGroupKwargs(timeout=TIMEOUT)]
         return Accelerator(cpu=not torch.cuda.is_available(), kwargs_handlers=how)
 
     def prepare(self, model: torch.nn.Module) -> torch.nn.Module:

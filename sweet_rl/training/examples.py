@@ -11,10 +11,11 @@ from functools import partial
 
 import numpy as np
 
+from sweet_rl.models.context import check_length
 from sweet_rl.models.log_probs.rows import EncodedText
 from sweet_rl.models.log_probs.text_store import TextStore
 from sweet_rl.models.texts.chat import ChatFormat
-from sweet_rl.models.texts.parts import TextMarkup, text_markup, trajectory_parts
+from sweet_rl.models.texts.parts import TextMarkup, trajectory_parts
 from sweet_rl.models.texts.released_texts import Markup, last_reply_parts, parts_from_text
 from sweet_rl.models.thinking import CLOSE
 from sweet_rl.runs.errors import UserError
@@ -26,7 +27,9 @@ DROPPED, SHORTENED = "longer than max_len, left out", "longer than max_len, olde
 EQUAL = "chosen equals rejected, left out (train_sft.py imitates such rows)"
 NO_REASONING = "whose earlier reasoning is left out, as the chat template does without token ids"
 REASONING = "whose earlier reasoning is trained, as the chat template keeps it"
-NO_EOS = "whose last turn has no end-of-turn token in the file, trained without one (the release appends one)"
+EMPTY = "with a text in which the agent says nothing (cut before its first token), left out"
+NO_EOS = "whose last turn has no end-of-turn token, trained without one (it was cut, or the file has none; the release "
+NO_EOS += "appends one)"
 Hint = Callable[[Sequence[Part], str], list[Part]]
 """Function of the parts of a dialogue and of its reference solution: the parts that show it."""
 
@@ -136,7 +139,8 @@ class Encoder:
                 "--response_template, the markup that opens the agent's turns."
             )
         try:
-            return parts_from_text(text, Markup(self.data.response_template, self.chat.eos_text, self.chat.bos_text))
+            own = Markup(self.data.response_template, self.chat.eos_text, self.chat.bos_text)
+            return _with_reply(parts_from_text(text, own))
         except UserError as error:
             raise UserError(f"{where}: {error}") from error
 
@@ -158,18 +162,22 @@ class Encoder:
                 self.chat.name,
             )
         own = Markup(self.chat.reply_header, self.chat.eos_text, self.chat.bos_text)
-        return last_reply_parts(strings, own, places[0])
+        return [_with_reply(parts) for parts in last_reply_parts(strings, own, places[0])]
 
-    def ends_open(self, parts: list[Part]) -> bool:
-        """Whether the last part is a turn without an end-of-turn token."""
-        return parts[-1]["train"] and not parts[-1]["text"].endswith(self.chat.eos_text)
+    def encode(self, parts: list[Part], tokenizer: str | None, where: str) -> EncodedText | None:
+        """The ids and the mask of trained tokens; None if the agent's turns have no token.
 
-    def encode(self, parts: list[Part], tokenizer: str | None, where: str) -> EncodedText:
-        """The ids and the mask of trained tokens. Raises UserError naming `where` if there is nothing to train on."""
-        return EncodedText.build(*self.chat.encode(parts, tokenizer, where), where)
+        Raises:
+            UserError: No part is trained. It names `where`.
+        """
+        ids, train = self.chat.encode(parts, tokenizer, where)
+        if not any(train) and any(part["train"] for part in parts):
+            return None
+        return EncodedText.build(ids, train, where)
 
     def _length(self, tokenizer: str | None, where: str, parts: list[Part]) -> int:
-        return len(self.encode(parts, tokenizer, where))
+        text = self.encode(parts, tokenizer, where)
+        return 0 if text is None else len(text)
 
     def fitting(
         self, texts: list[list[Part]], tokenizer: str | None, places: list[str], counts: Counter
@@ -183,26 +191,46 @@ class Encoder:
             tokenizer: fingerprint of the tokenizer of their token ids.
             places: name of each text for errors.
             counts: is updated with what happened.
+
+        Raises:
+            UserError: There is nothing to train on, or a text that max_len allows is longer than the model's context.
         """
         encoded = [self.encode(parts, tokenizer, place) for parts, place in zip(texts, places, strict=True)]
         most = self.data.max_len
-        if most is None or max(map(len, encoded)) <= most:
-            return encoded
-        if self.data.too_long == "drop":
-            counts[DROPPED] += 1
+        if most is not None and None not in encoded and max(map(len, filter(None, encoded))) > most:
+            shorter = None if self.data.too_long == "drop" else self._shortened(texts, tokenizer, places, most)
+            counts[DROPPED if shorter is None else SHORTENED] += 1
+            if shorter is None:
+                return None
+            encoded = [self.encode(parts, tokenizer, place) for parts, place in zip(shorter, places, strict=True)]
+        found = [text for text in encoded if text is not None]
+        if len(found) < len(encoded):
+            counts[EMPTY] += 1
             return None
+        context = self.chat.context
+        remedy = f"Give --max_len {context}: such examples are left out, or shortened by --too_long oldest_turns."
+        for text, place in zip(found, places, strict=True):
+            check_length(len(text), context, place, remedy)
+        return found
+
+    def _shortened(
+        self, texts: list[list[Part]], tokenizer: str | None, places: list[str], most: int
+    ) -> list[list[Part]] | None:
+        """The texts without their oldest turns; None if that is not enough. Arguments as in `fitting`."""
         out = []
         for parts, place in zip(texts, places, strict=True):
             left_out = turns_to_leave_out(parts, partial(self._length, tokenizer, place), most)
             if left_out is None:
-                counts[DROPPED] += 1
                 return None
             out.append(left_out)
         if all(sum(part["train"] for part in parts) == 1 for parts in texts):
             out = [min(max(out), len(turn_starts(parts)) - 1) for parts in texts]
-        counts[SHORTENED] += 1
-        shorter = [without_oldest_turns(parts, count) for parts, count in zip(texts, out, strict=True)]
-        return [self.encode(parts, tokenizer, place) for parts, place in zip(shorter, places, strict=True)]
+        return [without_oldest_turns(parts, count) for parts, count in zip(texts, out, strict=True)]
+
+
+def ends_open(texts: Iterable[EncodedText], chat: ChatFormat) -> bool:
+    """Whether one of the texts does not end with an end-of-turn token."""
+    return any(text.ids[-1] not in chat.eos_ids for text in texts)
 
 
 def encode_pairs(
@@ -217,7 +245,7 @@ def encode_pairs(
     texts: dict[bytes, tuple[int, EncodedText]] = {}
     kept, tasks = [], []
     for pair in pairs:
-        places = [f"{path}, pair {pair.id!r}, {name!r}" for name in ("chosen", "rejected")]
+        places = [f"{pair.place('pair', path)}, {name!r}" for name in ("chosen", "rejected")]
         parts = encoder.pair_parts(pair, places)
         both = encoder.fitting(parts, pair.tokenizer, places, counts)
         if both is None:
@@ -225,7 +253,7 @@ def encode_pairs(
         if both[0].key == both[1].key:
             counts[EQUAL] += 1
             continue
-        if any(isinstance(text, str) for text in (pair.chosen, pair.rejected)) and any(map(encoder.ends_open, parts)):
+        if ends_open(both, chat):
             counts[NO_EOS] += 1
         kept.append([texts.setdefault(text.key, (len(texts), text))[0] for text in both])
         tasks.append(pair.task_id)
@@ -253,7 +281,7 @@ def encode_trajectories(
     markup = TextMarkup(chat, data.response_template)
     for trajectory in trajectories:
         seen += 1
-        where = f"{path}, trajectory {trajectory.id!r}"
+        where = trajectory.place("trajectory", path)
         if not any(message["role"] == "assistant" for message in trajectory.dialogue_history):
             raise UserError(f"{where}: nothing to train on, the agent never speaks in it.")
         parts = trajectory_parts(trajectory, markup)
@@ -261,7 +289,7 @@ def encode_trajectories(
             parts = hint(parts, trajectory.task.ground_truth)
         fitting = encoder.fitting([parts], trajectory.tokenizer, [where], found.counts)
         if fitting is not None:
-            if text_markup(trajectory, markup) and encoder.ends_open(parts):
+            if ends_open(fitting, chat):
                 found.counts[NO_EOS] += 1
             if what := _earlier_reasoning(trajectory, parts):
                 found.counts[what] += 1
@@ -281,10 +309,12 @@ def encode_replies(
     texts: list[EncodedText] = []
     seen: set[bytes] = set()
     for pair in pairs:
-        places = [f"{path}, pair {pair.id!r}, {name!r}" for name in ("chosen", "rejected")]
+        places = [f"{pair.place('pair', path)}, {name!r}" for name in ("chosen", "rejected")]
         fitting = encoder.fitting(encoder.pair_parts(pair, places)[:1], pair.tokenizer, places[:1], found.counts)
         if fitting is not None and fitting[0].key not in seen:
             seen.add(fitting[0].key)
+            if ends_open(fitting, chat):
+                found.counts[NO_EOS] += 1
             texts += fitting
             found.labels.append(1.0)
             found.tasks.append(pair.task_id)
@@ -300,6 +330,11 @@ def _earlier_reasoning(trajectory: Trajectory, parts: list[Part]) -> str | None:
     if not any(thought[:-1]):
         return None
     return REASONING if sum(CLOSE in part["text"] for part in parts if part["train"]) >= sum(thought) else NO_REASONING
+
+
+def _with_reply(parts: list[Part]) -> list[Part]:
+    """The parts of a plain text; one that ends with the header of a reply has an empty reply."""
+    return parts if any(part["train"] for part in parts) else [*parts, {"text": "", "train": True}]
 
 
 def _nothing_left(path: str, count: int, what: str, counts: Counter, data: DataSettings) -> str:

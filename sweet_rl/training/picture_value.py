@@ -15,13 +15,14 @@ import numpy as np
 import torch
 
 from sweet_rl.dialogues.sibling_pairs import sibling_pairs
+from sweet_rl.models.context import check_length
 from sweet_rl.models.log_probs.rows import EncodedText
 from sweet_rl.models.log_probs.vision import VisionFormat, load_vision_weights, picture_batch
 from sweet_rl.models.picture import open_picture
 from sweet_rl.runs.cli import to_settings
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Trajectory
-from sweet_rl.training.examples import DROPPED, EQUAL, PreferenceExamples, successful
+from sweet_rl.training.examples import DROPPED, EQUAL, NO_EOS, PreferenceExamples, ends_open, successful
 from sweet_rl.training.objective import Objective
 from sweet_rl.training.reference_pages import PictureSettings, draw_pages, picture_file, pictures_folder
 from sweet_rl.training.run import Training
@@ -79,7 +80,7 @@ def encode_picture_pairs(
             sizes[picture] = open_picture(picture.read_bytes()).size
         for trajectory in pair:
             if trajectory.id not in encoded:
-                where = f"{path}, trajectory {trajectory.id!r}"
+                where = trajectory.place("trajectory", path)
                 encoded[trajectory.id] = form.encode(_parts(trajectory, form), None, sizes[picture], where, around)
         both = [encoded[trajectory.id] for trajectory in pair]
         if max_len is not None and max(map(len, both)) > max_len:
@@ -87,6 +88,11 @@ def encode_picture_pairs(
         elif both[0].key == both[1].key:
             dropped[EQUAL] += 1
         else:
+            for trajectory, text in zip(pair, both, strict=True):
+                place = trajectory.place("trajectory", path)
+                check_length(len(text), form.chat.context, place, f"Give --max_len {form.chat.context}.")
+            if ends_open(both, form.chat):
+                dropped[NO_EOS] += 1
             places = [texts.setdefault((picture.name, text.key), (len(texts), text, picture)) for text in both]
             kept.append([place[0] for place in places])
             tasks.append(pair[0].task.id)

@@ -15,11 +15,13 @@ import torch
 from accelerate.utils import broadcast_object_list
 from tqdm import tqdm
 
+from sweet_rl.models.context import rope_group
 from sweet_rl.models.log_probs.projection import unwrapped
+from sweet_rl.models.log_probs.rows import EncodedText
 from sweet_rl.models.log_probs.shared_prefix import share_prompts
 from sweet_rl.models.log_probs.value_head import attach_value_head
 from sweet_rl.models.texts.chat import ChatFormat
-from sweet_rl.models.weights import load_weights, model_input, model_path, require_bitsandbytes
+from sweet_rl.models.weights import load_config, load_weights, model_input, model_path, require_bitsandbytes
 from sweet_rl.runs.cli import to_settings
 from sweet_rl.runs.directory import DirectoryRun, directory_manifest
 from sweet_rl.runs.errors import UserError
@@ -44,6 +46,8 @@ from sweet_rl.training.lora import FOLDER, merge_adapter, require_peft, with_ada
 from sweet_rl.training.objective import Objective
 from sweet_rl.training.optimizer import learning_rates
 from sweet_rl.training.settings import DataSettings, TrainingSettings
+
+COMPARED = 4  # texts on which a merged model is compared with its adapter
 
 
 def make_engine(settings: TrainingSettings) -> Engine:
@@ -175,6 +179,7 @@ class Training:
                 if self.is_first:
                     print(f"{self.save_path}: already complete")
                 return None
+            self._check_rope(examples.texts)
             checkpoint = self._checkpoint(run)
             if self.is_first:
                 self._announce(run, checkpoint)
@@ -191,7 +196,7 @@ class Training:
             summary |= {"train_loss": mean_loss(log.history), "last": last_figures(log.history)}
             if how.keep == "best":
                 summary["best_step"] = checkpoints.load_best()
-            self._save(model, chat)
+            self._save(model, chat, examples.texts)
             if run is not None:
                 self._finish(run, log.history, summary)
                 for why, count in examples.counts.items():
@@ -199,6 +204,18 @@ class Training:
                 figures = ", ".join(f"{k} {v:.4g}" for k, v in summary["last"].items() if isinstance(v, int | float))
                 print(f"{self.save_path}: {steps} steps in {summary['seconds']} s; last logged: {figures}")
             return summary
+
+    def _check_rope(self, texts: Sequence[EncodedText]) -> None:
+        """Raise UserError if processes that divide the model would need different numbers of forward passes."""
+        if not self.engine.divided:
+            return
+        config = load_config(self.weights)
+        if len({rope_group(config, length) for length in {len(text) for text in texts}}) > 1:
+            raise UserError(
+                f"{self.pretrain}: its rotary embedding depends on the length of a text, so that texts on both sides "
+                "of its original context need forward passes of their own, which processes that divide a model cannot "
+                "make. Leave out --zero_stage 3 and --sharding, or give the original context as --max_len."
+            )
 
     def _from_first(self, value: Any) -> Any:
         """The value that the first process has; called in all processes."""
@@ -223,8 +240,11 @@ class Training:
         if not torch.cuda.is_available():
             print(f"CPU threads: {torch.get_num_threads()} (OMP_NUM_THREADS sets their number)")
 
-    def _save(self, model: torch.nn.Module, chat: ChatFormat) -> None:
-        """Save model and tokenizer. An adapter is saved twice: in `adapter/`, and merged into the whole model."""
+    def _save(self, model: torch.nn.Module, chat: ChatFormat, texts: Sequence[EncodedText]) -> None:
+        """Save model and tokenizer. An adapter is saved twice: in `adapter/`, and merged into the whole model.
+
+        The two are compared on the shortest of the texts.
+        """
         state = self.engine.whole_state()
         if not self.is_first:
             return
@@ -232,7 +252,7 @@ class Training:
             adapter = Path(self.save_path) / FOLDER
             unwrapped(model).save_pretrained(str(adapter), state_dict=state)
             with self.engine.whole_weights():
-                merge_adapter(self.weights, adapter, self.save_path, self.dtype)
+                merge_adapter(self.weights, adapter, self.save_path, self.dtype, sorted(texts, key=len)[:COMPARED])
         else:
             unwrapped(model).save_pretrained(self.save_path, state_dict=state)
         chat.tokenizer.save_pretrained(self.save_path)

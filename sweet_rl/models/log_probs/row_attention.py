@@ -56,7 +56,7 @@ class RowAttention:
 
     def longest(self) -> int:
         """Tokens of the longest text."""
-        return max(block.prompt + max(block.completions, default=0) for block in self.layout)
+        return max(block.longest for block in self.layout)
 
     def visible(self, window: int | None = None) -> Tensor:
         """Bool [R, 1, L, L]: whether token q may see token k. Padding sees padding: no softmax is empty."""

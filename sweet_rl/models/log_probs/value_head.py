@@ -20,7 +20,7 @@ from safetensors import safe_open
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from sweet_rl.models.log_probs.logps import ROW_TOKENS, in_batches, run_rows
+from sweet_rl.models.log_probs.logps import ROW_TOKENS, by_rope, in_batches, run_rows
 from sweet_rl.models.log_probs.projection import projection_replaced, unwrapped
 from sweet_rl.models.log_probs.rows import EncodedText, lay_out
 from sweet_rl.models.log_probs.shared_prefix import share_prompts
@@ -169,6 +169,11 @@ def _ends(text: EncodedText, unit: str) -> list[int]:
 
 def turn_values(model: nn.Module, batch: dict[str, Any]) -> Tensor:
     """The values of a `value_batch`: [T] float32, or float64 if the model is."""
+    rows = batch["starts"][batch["value_text"], 0]
+    return by_rope(model, batch, rows, ("members", "tokens"), lambda part: _values(model, part))
+
+
+def _values(model: nn.Module, batch: dict[str, Any]) -> Tensor:
     head = unwrapped(model).get_submodule(HEAD)
 
     def value(_, hidden: Tensor) -> Tensor:

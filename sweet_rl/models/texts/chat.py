@@ -30,8 +30,9 @@ from os.path import commonprefix
 from pathlib import Path
 from typing import Any
 
+from sweet_rl.models.context import context_length
 from sweet_rl.models.thinking import CLOSE, OPEN, opens_thinking, without_thinking
-from sweet_rl.models.weights import model_path
+from sweet_rl.models.weights import load_config, model_path
 from sweet_rl.runs.errors import UserError, first_line, read_by_library
 from sweet_rl.runs.records import Part
 
@@ -64,9 +65,11 @@ class ChatFormat:
         eos_ids: Further ids that end a turn (from the generation config).
         name: Name of the model, for errors.
         vocabulary: Number of token ids that the model knows; default: those of the tokenizer.
+        context: Number of tokens that a text of the model may have; None if it is not known.
 
     Attributes:
         vocabulary: Number of token ids.
+        context: Number of tokens that a text may have.
         fingerprint: Hash of the vocabulary, 16 hex digits; equal fingerprints mean equal ids.
         eos_ids: All ids that end a turn: first the marker that the template writes after an assistant turn
             (`<|eot_id|>`, `<end_of_turn>`), then the tokenizer's EOS and those given.
@@ -80,9 +83,15 @@ class ChatFormat:
             not those that would be trained.
     """
 
-    def __init__(self, tokenizer: Any, eos_ids: Sequence[int] = (), name: str = "", vocabulary: int = 0):
-        self.tokenizer = tokenizer
-        self.vocabulary = max(vocabulary, len(tokenizer))
+    def __init__(
+        self,
+        tokenizer: Any,
+        eos_ids: Sequence[int] = (),
+        name: str = "",
+        vocabulary: int = 0,
+        context: int | None = None,
+    ):
+        self.tokenizer, self.context = tokenizer, context
         self.name = name or getattr(tokenizer, "name_or_path", "") or "the tokenizer"
         if not getattr(tokenizer, "chat_template", None):
             raise UserError(
@@ -94,6 +103,7 @@ class ChatFormat:
         self._written = lru_cache(maxsize=_CACHED)(self._write)
         self._ids_of = lru_cache(maxsize=_CACHED)(self._tokenize)
         ids = tokenizer.get_vocab()
+        self.vocabulary = vocabulary or max(ids.values()) + 1
         self.fingerprint = hashlib.sha256(json.dumps(sorted(ids.items())).encode()).hexdigest()[:16]
 
         added = {token.content: token for token in tokenizer.added_tokens_decoder.values()}
@@ -128,6 +138,8 @@ class ChatFormat:
             self._earlier_eos = ""
         self.lead = ""
         self._read_white_space()
+        written: Part = {"text": opening + glue + self.eos_text, "train": False}
+        self.encode([written], where=f"the chat template of {self.name}")
         with _time_limit(self.name):
             self._check(bool(marker))
 
@@ -140,7 +152,7 @@ class ChatFormat:
 
     @classmethod
     def _from_files(cls, path: str) -> "ChatFormat":
-        from transformers import AutoTokenizer, GenerationConfig, PretrainedConfig
+        from transformers import AutoTokenizer, GenerationConfig
 
         tokenizer = AutoTokenizer.from_pretrained(path)
         try:
@@ -148,11 +160,11 @@ class ChatFormat:
         except (OSError, ValueError):  # a model directory need not have one
             eos = None
         try:  # models often have a few ids more than their tokenizer
-            config, _ = PretrainedConfig.get_config_dict(path)
-            vocabulary = max(part.get("vocab_size") or 0 for part in (config, config.get("text_config") or {}))
-        except (OSError, ValueError):
-            vocabulary = 0
-        return cls(tokenizer, [eos] if isinstance(eos, int) else list(eos or ()), path, vocabulary)
+            text = load_config(path).get_text_config()
+            vocabulary, context = text.vocab_size, context_length(text)
+        except (UserError, AttributeError):  # a folder with a tokenizer alone, or a model of another library
+            vocabulary, context = 0, None
+        return cls(tokenizer, [eos] if isinstance(eos, int) else list(eos or ()), path, vocabulary, context)
 
     def prompt(self, messages: Sequence[Mapping[str, Any]], tokenizer: str | None = None) -> list[Part]:
         """What the model sees before its next reply: BOS once, all turns so far, the header of the reply.
@@ -198,7 +210,7 @@ class ChatFormat:
             Token ids [S], and for each whether it is trained [S].
 
         Raises:
-            UserError: a token id that the vocabulary does not have.
+            UserError: a token id that the model does not have, or a text with half of a surrogate pair.
         """
         ids: list[int] = []
         train: list[bool] = []
@@ -212,16 +224,12 @@ class ChatFormat:
             text, own, plain = part["text"], part["train"] or part.get("turn", False), part.get("plain", False)
             sampled = part.get("token_ids") if tokenizer_fingerprint == self.fingerprint else None
             if sampled is not None:
-                if wrong := [token for token in sampled if not 0 <= token < self.vocabulary]:
-                    raise UserError(
-                        f"{where}: the token id {wrong[0]} is outside of the vocabulary of {self.name}, whose ids are "
-                        f"below {self.vocabulary}. Was the file edited? Without 'tokenizer' in its row, a text is "
-                        "tokenised again."
-                    )
+                self._check_ids(sampled, where, stored=True)
                 add(self._ids_of(context, space, False, False)[0], False)
                 add(sampled, part["train"])
                 context, space = self._eos.get(sampled[-1], text[-1:]) if sampled else context + space, ""
                 continue
+            check_characters(text, where)
             if own and not plain and text.endswith(tuple(self._eos.values())) and _left_open(context, text):
                 closing, context = self._ids_of(context, space + self._closing.rstrip(), False, False)
                 add(closing, False)
@@ -231,12 +239,26 @@ class ChatFormat:
                 space = text
                 continue
             new, context = self._ids_of(context, text, own, plain)
+            self._check_ids(new, where, stored=False)
             white = self._count_white(new, space) if own and space else 0
             add(new[:white], False)
             add(new[white:], part["train"])
             space = ""
         add(self._ids_of(context, space, False, False)[0], False)
         return ids, train
+
+    def _check_ids(self, ids: Sequence[int], where: str, stored: bool) -> None:
+        """Raise UserError for an id that the model does not have; `stored` ids stand in a file."""
+        if wrong := [token for token in ids if not 0 <= token < self.vocabulary]:
+            reason = "Was the file edited? Without 'tokenizer' in its row, a text is tokenised again."
+            if not stored:
+                text = self.tokenizer.convert_ids_to_tokens(wrong[0])
+                reason = f"Its tokenizer has a token for it, {text!r}: add a row to the embedding of the model "
+                reason += "(resize_token_embeddings), or take the tokenizer that the model was trained with."
+            raise UserError(
+                f"{where}: the token id {wrong[0]} is outside of the vocabulary of {self.name}, whose ids are "
+                f"below {self.vocabulary}. {reason}"
+            )
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of sampled ids, without an EOS at the end and white space that the template puts around a reply."""
@@ -525,6 +547,17 @@ class ChatFormat:
 
     def _raw(self, text: str) -> tuple[int, ...]:
         return tuple(self.tokenizer.encode(text, add_special_tokens=False)) if text else ()
+
+
+def check_characters(text: str, where: str) -> None:
+    """Raise UserError naming `where` for a text with half of a surrogate pair, which no tokenizer reads."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise UserError(
+            f"{where}: character {error.start} of a text is {text[error.start]!r}, half of a surrogate pair, which is "
+            "no character. Replace it in the file (\\ufffd stands for a character that is lost), or remove the row."
+        ) from error
 
 
 def parts_text(parts: Sequence[Part]) -> str:

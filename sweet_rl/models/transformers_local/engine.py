@@ -9,9 +9,13 @@ import numpy as np
 import torch
 
 from sweet_rl.models.base import ModelError
-from sweet_rl.models.transformers_local.kv_arena import KVArena
+from sweet_rl.models.context import context_length, forget_lengths, rope_group
+from sweet_rl.models.log_probs.rows import group_indices
+from sweet_rl.models.transformers_local.kv_arena import KVArena, cannot_sample
 from sweet_rl.models.transformers_local.requests import Generated, Request, Row
 from sweet_rl.models.transformers_local.sample_tokens import sample_tokens
+
+TOLERANCE = 0.2  # of the largest logit, between a row of a batch and itself alone; a wrong mask is off by far more
 
 
 class GenerationEngine:
@@ -26,7 +30,7 @@ class GenerationEngine:
             runs, even if it needs more.
 
     Raises:
-        UserError: The model has no plain key-value cache in each layer.
+        UserError: The model has no plain key-value cache in each layer that rows of different lengths can share.
     """
 
     def __init__(
@@ -43,11 +47,30 @@ class GenerationEngine:
         self.prefill_tokens = prefill_tokens
         self.arena = KVArena(model, cache_bytes)
         self.device = self.arena.device
-        self.context = context_length(model)
+        self.context = _sampled_context(model)
+        self.masks = _layer_masks(model)
+        self.fixed_rope = not rope_group(model.config, 0)
         self.waiting: list[Request] = []
         self.joining: list[Request] = []
         self.lock = threading.Lock()
         self.rows: list[Row] = []
+        self._check()
+
+    @torch.inference_mode()
+    def _check(self) -> None:
+        """Raise UserError if rows of different lengths do not give the logits that each gives by itself."""
+        prompts, more = [[0, 1, 2, 3, 4], [3, 0]], [[1], [4]]
+        try:
+            self.arena.reserve(2, 6, used=0)
+            places = slice(0, 2)
+            found = [self._forward(places, prompts, [5, 2]), self._forward(places, more, [6, 3])]
+            texts = [*prompts, *(first + then for first, then in zip(prompts, more, strict=True))]
+            plain = [self.model(torch.tensor([ids], device=self.device)).logits[0, -1] for ids in texts]
+        except Exception as error:  # of a model that wants other masks, positions or caches
+            raise cannot_sample(self.model) from error
+        expected = torch.stack(plain).float()
+        if (torch.cat(found).float() - expected).abs().max() > TOLERANCE * expected.abs().max():
+            raise cannot_sample(self.model)
 
     def submit(self, request: Request) -> None:
         """Add a request to the queue, from any thread.
@@ -77,10 +100,30 @@ class GenerationEngine:
             self._prefill(group)
         self.joining = []
         if self.rows:
-            lengths = [row.length for row in self.rows]
-            self.arena.reserve(len(self.rows), max(lengths), used=len(self.rows))
-            logits = self._forward(0, [[row.token_ids[-1]] for row in self.rows], lengths)
-            self._draw(0, logits)
+            self.arena.reserve(len(self.rows), max(row.length for row in self.rows), used=len(self.rows))
+            self._draw(0, self._next_logits())
+
+    def _next_logits(self) -> torch.Tensor:
+        """Logits of the last token of every row, [rows, vocabulary].
+
+        Rows that may not share a forward pass have passes of their own. A row whose length moves it into another group
+        is computed again as a whole, because its keys were rotated as the old group's.
+        """
+        kinds = []
+        for row in self.rows:
+            group = self._rope_group(row.length)
+            kinds.append((group, group != row.group))
+            row.group = group
+        groups = group_indices(kinds)
+        parts = []
+        for places in groups:
+            rows = [self.rows[place] for place in places]
+            again = kinds[places[0]][1]
+            new = [[*row.request.ids, *row.token_ids] if again else row.token_ids[-1:] for row in rows]
+            chosen = slice(0, len(rows)) if len(groups) == 1 else torch.tensor(places, device=self.device)
+            parts.append(self._forward(chosen, new, [row.length for row in rows]))
+        order = torch.tensor([place for places in groups for place in places], device=self.device)
+        return torch.cat(parts)[order.argsort()] if len(groups) > 1 else parts[0]
 
     def fail_all(self, error: Exception) -> None:
         """Deliver the error to every request that is waiting or in progress; empty the batch."""
@@ -91,6 +134,9 @@ class GenerationEngine:
         for request in {id(request): request for request in requests}.values():
             if len(request.done) < request.sampling.n:
                 request.deliver(error)
+
+    def _rope_group(self, tokens: int) -> tuple[int, ...]:
+        return () if self.fixed_rope else rope_group(self.model.config, tokens)
 
     def _limit(self, request: Request) -> int:
         room = request.sampling.max_tokens
@@ -114,10 +160,13 @@ class GenerationEngine:
     def _groups(self, requests: list[Request]) -> list[list[Request]]:
         """Requests in groups of similar lengths, each of at most `prefill_tokens` with padding."""
         groups: list[list[Request]] = []
+        last = None
         for request in sorted(requests, key=lambda one: len(one.ids)):
-            if not groups or (len(groups[-1]) + 1) * len(request.ids) > self.prefill_tokens:
+            rope = self._rope_group(len(request.ids))
+            if not groups or rope != last or (len(groups[-1]) + 1) * len(request.ids) > self.prefill_tokens:
                 groups.append([])
             groups[-1].append(request)
+            last = rope
         return groups
 
     def _prefill(self, group: list[Request]) -> None:
@@ -125,18 +174,22 @@ class GenerationEngine:
         low, samples = len(self.rows), sum(request.sampling.n for request in group)
         width = max(len(request.ids) for request in group)
         self.arena.reserve(low + samples, max(width, *(row.length for row in self.rows), 0), used=low)
-        logits = self._forward(low, [request.ids for request in group], [len(request.ids) for request in group])
+        places = slice(low, low + len(group))
+        logits = self._forward(places, [request.ids for request in group], [len(request.ids) for request in group])
         source = [place for place, request in enumerate(group) for _ in range(request.sampling.n)]
         if samples > len(group):
             self.arena.copy_rows([low + place for place in source], list(range(low, low + samples)), width)
-        self.rows += [Row(one, number, self._limit(one)) for one in group for number in range(one.sampling.n)]
+        rows = [Row(one, number, self._limit(one)) for one in group for number in range(one.sampling.n)]
+        for row in rows:
+            row.group = self._rope_group(row.length)
+        self.rows += rows
         self._draw(low, logits[torch.tensor(source, device=self.device)])
 
-    def _forward(self, low: int, new_ids: list[list[int]], lengths: list[int]) -> torch.Tensor:
+    def _forward(self, places: slice | torch.Tensor, new_ids: list[list[int]], lengths: list[int]) -> torch.Tensor:
         """Run the model on the newest tokens of some rows.
 
         Args:
-            low: Place of the first row in the arena.
+            places: Places of the rows in the arena.
             new_ids: The new token ids of each row.
             lengths: Tokens of each row, new ones included.
 
@@ -149,23 +202,40 @@ class GenerationEngine:
         positions = np.zeros_like(ids)  # padding sees column 0: a position that sees nothing could give NaN
         for row, (tokens, length) in enumerate(zip(new_ids, lengths, strict=True)):
             ids[row, new - len(tokens) :] = tokens
-            places = np.arange(length - len(tokens), length)
-            columns[row, new - len(tokens) :] = positions[row, new - len(tokens) :] = places
+            own = np.arange(length - len(tokens), length)
+            columns[row, new - len(tokens) :] = positions[row, new - len(tokens) :] = own
         to_device = (torch.from_numpy(one).to(self.device) for one in (ids, columns, positions))
         input_ids, to_columns, position_ids = to_device
-        hidden = torch.arange(width, device=self.device) > position_ids[:, None, :, None]
-        mask = torch.zeros(hidden.shape, dtype=self.model.dtype, device=self.device)
-        mask.masked_fill_(hidden, torch.finfo(self.model.dtype).min)
-        self.arena.look_at(low, low + len(new_ids), to_columns, width)
+        masks = {kind: self._mask(position_ids, width, *limits) for kind, limits in self.masks.items()}
+        self.arena.look_at(places, to_columns, width)
+        forget_lengths(self.model)
         output = self.model(
             input_ids=input_ids,
-            attention_mask=mask,
+            attention_mask=masks if len(masks) > 1 else next(iter(masks.values())),
             position_ids=position_ids,
             past_key_values=self.arena,
             use_cache=True,
             logits_to_keep=1,
         )
         return output.logits[:, -1]
+
+    def _mask(self, positions: torch.Tensor, width: int, window: int | None, chunk: int | None) -> torch.Tensor:
+        """What the tokens at `positions` [rows, new tokens] may see of columns 0..width-1, to be added to scores.
+
+        Args:
+            positions: Positions of the new tokens: int64 [rows, new tokens].
+            width: Number of columns.
+            window: Number of tokens that a token sees, itself included; None for all.
+            chunk: Length of the chunks whose tokens see only their own chunk; None for no chunks.
+        """
+        at, own = torch.arange(width, device=self.device), positions[:, None, :, None]
+        hidden = at > own
+        if window is not None:
+            hidden |= own - at >= window
+        if chunk is not None:
+            hidden |= own // chunk != at // chunk
+        mask = torch.zeros(hidden.shape, dtype=self.model.dtype, device=self.device)
+        return mask.masked_fill_(hidden, torch.finfo(self.model.dtype).min)
 
     def _draw(self, low: int, logits: torch.Tensor) -> None:
         """Add a token to the rows from `low` on, from their logits [rows, vocabulary], and remove those that end."""
@@ -212,15 +282,22 @@ class GenerationEngine:
         return torch.tensor(values, dtype=torch.float32, device=self.device)
 
 
-def context_length(model: Any) -> int | None:
-    """Return the number of positions that the model was made for, or None if its configuration does not tell.
+def _layer_masks(model: Any) -> dict[str, tuple[int | None, int | None]]:
+    """Window and chunk of each type of layer that the model has, by the name under which it takes their mask."""
+    text = model.config.get_text_config()
+    window, chunk = getattr(text, "sliding_window", None), getattr(text, "attention_chunk_size", None)
+    known = {"full_attention": (None, None), "sliding_attention": (window, None), "chunked_attention": (None, chunk)}
+    kinds = set(getattr(text, "layer_types", None) or ())
+    if not kinds:  # all layers are of one type
+        kinds = {"sliding_attention" if window else "chunked_attention" if chunk else "full_attention"}
+    if not kinds <= known.keys():
+        raise cannot_sample(model)
+    return {kind: known[kind] for kind in sorted(kinds)}
 
-    A sliding attention window counts as the end of the context.
-    """
-    config = model.config.get_text_config()
-    limits = [getattr(config, "max_position_embeddings", None)]
-    sliding = "sliding_attention" in (getattr(config, "layer_types", None) or [])
-    if sliding or (getattr(config, "layer_types", None) is None and getattr(config, "sliding_window", None)):
-        limits.append(getattr(config, "sliding_window", None))
-    known = [limit for limit in limits if limit]
-    return min(known) if known else None
+
+def _sampled_context(model: Any) -> int | None:
+    """The number of tokens that a text may have; GPT-Neo finds its local windows by the place in the cache."""
+    text = model.config.get_text_config()
+    local = text.window_size if "local" in getattr(text, "attention_layers", ()) else None
+    limits = [limit for limit in (context_length(model.config), local) if limit is not None]
+    return min(limits, default=None)

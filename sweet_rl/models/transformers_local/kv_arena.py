@@ -30,20 +30,19 @@ class KVArena(Cache):
         super().__init__(layers=[])
         self.device = model.get_input_embeddings().weight.device
         probe = DynamicCache()
-        with torch.inference_mode():
-            model(torch.zeros(1, 1, dtype=torch.long, device=self.device), past_key_values=probe, use_cache=True)
+        try:
+            with torch.inference_mode():
+                model(torch.zeros(1, 1, dtype=torch.long, device=self.device), past_key_values=probe, use_cache=True)
+        except Exception as error:  # of a model that wants a cache of its own
+            raise cannot_sample(model) from error
         pairs: list[tuple[Any, Any]] = [
             (getattr(layer, "keys", None), getattr(layer, "values", None)) for layer in probe.layers
         ]
         if not pairs or any(not torch.is_tensor(one) or one.dim() != 4 for pair in pairs for one in pair):
-            raise UserError(
-                f"{type(model).__name__} does not keep one plain key-value cache per layer (recurrent or mixed "
-                "layers), which sampling in this process needs. Serve it instead (vllm serve, transformers serve) and "
-                "give --hostname."
-            )
+            raise cannot_sample(model)
         self._layers = [tuple(one[:0, :, :0] for one in pair) for pair in pairs]
         self.capacity = budget_bytes // sum(one.numel() * one.element_size() for pair in pairs for one in pair)
-        self._window: tuple | None = None
+        self._window: tuple = ()
 
     @property
     def scratch(self) -> int:
@@ -71,23 +70,26 @@ class KVArena(Cache):
                     new[:used, :, :kept] = old[:used, :, :kept]
             self._layers[place] = grown
 
-    def look_at(self, low: int, high: int, columns: torch.Tensor, width: int) -> None:
+    def look_at(self, rows: slice | torch.Tensor, columns: torch.Tensor, width: int) -> None:
         """Set what the next forward pass writes and reads.
 
-        Rows low..high-1 write their new tokens to `columns`, [rows, new tokens] int64, and read columns 0..width-1.
+        Args:
+            rows: Rows of the pass; a slice is read without a copy.
+            columns: Columns that their new tokens are written to: int64 [rows, new tokens].
+            width: Number of columns that are read.
         """
-        rows = torch.arange(low, high, device=self.device)[:, None].expand_as(columns)
-        self._window = (low, high, rows, columns, width)
+        places = torch.arange(rows.start, rows.stop, device=self.device) if isinstance(rows, slice) else rows
+        self._window = (rows, places[:, None].expand_as(columns), columns, width)
 
     def update(self, key_states, value_states, layer_idx, *args, **kwargs):  # noqa: ANN001, ANN002, ANN003
-        low, high, rows, columns, width = self._window
+        rows, places, columns, width = self._window
         keys, values = self._layers[layer_idx]
-        keys[rows, :, columns] = key_states.transpose(1, 2)
-        values[rows, :, columns] = value_states.transpose(1, 2)
-        return keys[low:high, :, :width], values[low:high, :, :width]
+        keys[places, :, columns] = key_states.transpose(1, 2)
+        values[places, :, columns] = value_states.transpose(1, 2)
+        return keys[rows, :, :width], values[rows, :, :width]
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
-        return 0 if self._window is None else self._window[4]
+        return self._window[-1] if self._window else 0
 
     def copy_rows(self, source: list[int], target: list[int], width: int) -> None:
         """Copy columns 0..width-1 of the rows `source` onto the rows `target`."""
@@ -95,3 +97,12 @@ class KVArena(Cache):
         for pair in self._layers:
             for one in pair:
                 one[to, :, :width] = one[of, :, :width]
+
+
+def cannot_sample(model: Any) -> UserError:
+    """The error for a model that cannot be sampled from in this process."""
+    return UserError(
+        f"{type(model).__name__} does not keep one plain key-value cache per layer that rows of different lengths can "
+        "share, which sampling in this process needs. Serve it instead (vllm serve, transformers serve) and give "
+        "--hostname."
+    )

@@ -43,7 +43,12 @@ class Request:
 
 
 class Row:
-    """One continuation in progress. `uniforms` holds one random number per token."""
+    """One continuation in progress.
+
+    `uniforms` holds one random number per token, `group` the `context.rope_group` that its keys were computed in.
+    """
+
+    group: tuple[int, ...] = ()
 
     def __init__(self, request: Request, number: int, limit: int) -> None:
         self.request, self.number, self.limit = request, number, limit

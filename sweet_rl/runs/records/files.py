@@ -72,6 +72,7 @@ def scan_records(path: str | Path, kind: type[Record], limit: int | None = None)
                 "when a run is continued: give each row its own, or remove the field 'id' from all rows."
             )
         line_of[record.id] = number
+        record.where = where
         yield start, record
     if not line_of:
         raise RecordError(f"{path}: the file has no records. {kind.why_none}")

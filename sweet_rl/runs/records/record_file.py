@@ -81,4 +81,6 @@ class TrajectoryFile:
 
     def whole(self, light: Trajectory) -> Trajectory:
         """A trajectory again, with all that the file holds of it."""
-        return self._file.read(self._places[light.id])
+        record = self._file.read(self._places[light.id])
+        record.where = light.where
+        return record

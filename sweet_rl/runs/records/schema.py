@@ -83,6 +83,7 @@ _SPOKEN: dict[Role, Message] = {role: {"role": role, "content": ""} for role in 
 class _Record:
     _always_written: ClassVar[tuple[str, ...]] = ()
     why_none: ClassVar[str] = "Was the step that writes it finished?"
+    where = ""  # file and line, of a record that was read from one
 
     @classmethod
     def from_dict(cls, row: dict, where: str = "a record") -> Self:
@@ -99,6 +100,10 @@ class _Record:
         known = {one.name for one in fields(cls)} - {"extra"}
         values["extra"] = {name: value for name, value in row.items() if name not in known}
         return cls(**values)
+
+    def place(self, name: str, path: str | None = None) -> str:
+        """Where the record is, for an error: file and line, or else `path`; then `name` and its id."""
+        return ", ".join([*filter(None, [self.where or path]), f"{name} {getattr(self, 'id')!r}"])  # noqa: B009
 
     def to_dict(self) -> dict:
         """The row of the record: `id` first, no field that is None, and the unknown fields as they were read."""
@@ -198,7 +203,7 @@ class Trajectory(_Record):
         Args:
             tasks: Task by id; dialogues of a task share one object, which is added if it is missing.
         """
-        return replace(
+        light = replace(
             self,
             task=tasks.setdefault(self.task.id, self.task),
             dialogue_history=[_SPOKEN[message["role"]] for message in self.dialogue_history],
@@ -209,6 +214,8 @@ class Trajectory(_Record):
             turn_credit=None,
             extra={},
         )
+        light.where = self.where
+        return light
 
     def seen(self, count: int) -> list[Message]:
         """The first `count` messages as the agent saw them; a reply that is the last of them as it was sampled."""
@@ -312,6 +319,28 @@ class TurnCandidates(_Record):
                 refuse(where, "answer_rewards", reward, "numbers from 0 to 1, or null")
         if record.judge_result is not None and sorted(record.judge_result) != list(range(count)):
             refuse(where, "judge_result", record.judge_result, f"each of 0..{count - 1} once, best first")
+        return record
+
+    def produced(self, number: int) -> bool:
+        """Whether candidate `number` has a token: not if it is empty and was cut, or is stored without tokens."""
+        if self.additional_outputs[number]:
+            return True
+        stored = (self.additional_token_ids, self.additional_reference_logprobs)
+        known = [values[number] for values in stored if values is not None and isinstance(values[number], list)]
+        reasons = self.additional_finish_reasons
+        return all(known) if known else reasons is None or reasons[number] == "stop"
+
+    def without_empty(self) -> Self:
+        """The record with the candidates that have a token; unranked if one has none."""
+        kept = [number for number in range(len(self.additional_outputs)) if self.produced(number)]
+        if len(kept) == len(self.additional_outputs):
+            return self
+        record = replace(self)
+        record.where = self.where
+        for name in ("additional_outputs", *self._per_candidate):
+            values = getattr(self, name)
+            setattr(record, name, values and [values[number] for number in kept])
+        record.judge_scores = record.judge_result = None
         return record
 
     def check_logprobs(self, where: str) -> None:

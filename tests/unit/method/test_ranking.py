@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from functools import cache
 
 import numpy as np
@@ -21,7 +22,7 @@ from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import PreferencePair, TurnCandidates, read_records
 from sweet_rl.runs.step import StepSettings
 from tests.support.command_line import ROOT, write_rows
-from tests.support.tiny_models import EOS
+from tests.support.tiny_models import EOS, save_tiny_chat_model
 
 TASK = {"problem_description": "fee", "ground_truth": "def fee(x): return 2 * x", "test_cases": {}}
 
@@ -218,3 +219,47 @@ def test_answers_cannot_be_placed_without_rewards(tmp_path):
     source = str(write_rows(tmp_path / "candidates.jsonl", [row]))
     with pytest.raises(UserError, match="t-0.*grade_candidates.py"):
         rank_file(ChosenCritic(str(ROOT / "docs/examples/short_turns.py")), source, "out.jsonl", place_answers=True)
+
+
+def test_candidates_that_were_cut_before_their_first_token_are_left_out_and_counted(world, tmp_path):
+    whole = [json.loads(line) for line in open(world["path"])][:2]
+    rows = json.loads(json.dumps(whole))
+    for row in rows:
+        row["additional_outputs"].insert(1, "")
+        row["additional_token_ids"].insert(1, [])
+        row["additional_reference_logprobs"].insert(1, [])
+        row["additional_finish_reasons"].insert(1, "length")
+        row["answer_rewards"] = [None, 0.0, None, None, None, None]
+    rows[1]["additional_finish_reasons"][1] = "stop"  # of a server that gives the end-of-turn token no id
+    none = {name: value[1:2] if name.startswith("additional_") else value for name, value in rows[0].items()}
+    none |= {"id": "none", "answer_rewards": [None]}
+    given = write_rows(tmp_path / "given.jsonl", [*rows, none])
+    flags = {"model_id": world["critic"], "reference_model_id": world["seed"]}
+    for reference in ("seed", "sampled"):
+        out, plain = tmp_path / f"{reference}.jsonl", tmp_path / f"{reference}-plain.jsonl"
+        own = flags if reference == "seed" else {"model_id": world["critic"], "reference": "sampled"}
+        summary = rank(given, out, **own)
+        rank(write_rows(tmp_path / "whole.jsonl", whole), plain, **own)
+        assert summary == {"turns": 2, "candidates": 10, "empty_candidates_left_out": 3, "turns_left_out": 1}
+        for found, expected in zip(read_records(out, TurnCandidates), read_records(plain, TurnCandidates), strict=True):
+            assert found.additional_outputs == expected.additional_outputs and found.answer_rewards == [None] * 5
+            np.testing.assert_allclose(found.judge_scores, expected.judge_scores, atol=1e-4)
+    with pytest.raises(UserError, match="no candidate has a single token"):
+        rank(write_rows(tmp_path / "none.jsonl", [none]), tmp_path / "no.jsonl", **flags)
+
+
+def test_a_candidate_beyond_the_context_of_the_critic_is_refused_with_its_line(world, tmp_path):
+    small = save_tiny_chat_model(tmp_path / "small", max_position_embeddings=90)
+    with pytest.raises(
+        UserError, match=r"candidates.jsonl, line 1, candidates 't-0', candidate 2: 93 tokens, .* has 90"
+    ):
+        rank(world["path"], tmp_path / "out.jsonl", model_id=small, reference="sampled")
+
+
+def test_a_reference_of_another_vocabulary_is_refused(world, tmp_path):
+    other = shutil.copytree(world["seed"], tmp_path / "other")
+    words = json.loads((other / "tokenizer.json").read_text())
+    words["model"]["vocab"]["a"], words["model"]["vocab"]["b"] = (words["model"]["vocab"][w] for w in "ba")
+    (other / "tokenizer.json").write_text(json.dumps(words))
+    with pytest.raises(UserError, match="--reference_model_id .* another vocabulary"):
+        rank(world["path"], tmp_path / "out.jsonl", model_id=world["critic"], reference_model_id=str(other))

@@ -1,6 +1,7 @@
 """The credit of turns that were taken, against one plain forward pass per turn and against ranking."""
 
 import asyncio
+import copy
 from dataclasses import replace
 
 import numpy as np
@@ -172,7 +173,8 @@ def test_a_file_gets_the_advantage_of_every_turn_and_keeps_all_else(tmp_path, sc
         else:
             assert credit == pytest.approx([turn["advantage"] for turn in turns], abs=1e-3)
             assert any(abs(value) > 0.01 for value in credit)
-    assert summary == {"dialogues": len(lines), "turns": sum(t.turns for t in given if t.ending != "failed")}
+    turns = sum(t.turns for t in given if t.ending != "failed")
+    assert summary == {"dialogues": len(lines), "turns": turns, "dialogues_without_credit": 1}
 
 
 def test_a_judge_is_refused(tmp_path):
@@ -182,3 +184,23 @@ def test_a_judge_is_refused(tmp_path):
     assert not (tmp_path / "out.jsonl").exists()
     with pytest.raises(UserError, match="a judge compares candidates"):
         TurnScorer(judge)
+
+
+def test_a_dialogue_with_a_turn_that_was_cut_before_its_first_token_is_kept_without_credit(tmp_path, perturbed_mini):
+    rows = [copy.deepcopy(one.to_dict()) for one in graded() if one.ending != "failed"][:2]
+    turn = next(message for message in rows[0]["dialogue_history"] if message["role"] == "assistant")
+    turn |= {"content": "", "output": "", "token_ids": [], "logprobs": [], "finish_reason": "length"}
+    source, output = write_rows(tmp_path / "in.jsonl", rows), tmp_path / "out.jsonl"
+    chosen = CriticFlags(model_id=perturbed_mini, reference_model_id=MINI, bf16=False).chosen
+    assert score_turns_file(chosen, source, str(output))["dialogues_without_credit"] == 1
+    assert ["turn_credit" in row for row in read_rows(output)] == [False, True]
+
+
+def test_a_turn_that_cannot_be_tokenised_is_named_with_file_and_line(tmp_path, perturbed_mini):
+    rows = [copy.deepcopy(one.to_dict()) for one in graded() if one.ending != "failed"][:2]
+    turn = next(message for message in rows[1]["dialogue_history"] if message["role"] == "assistant")
+    turn |= {"content": "a\ud83d", "output": "a\ud83d"}
+    source = write_rows(tmp_path / "in.jsonl", rows)
+    chosen = CriticFlags(model_id=perturbed_mini, reference_model_id=MINI, bf16=False).chosen
+    with pytest.raises(UserError, match="in.jsonl, line 2, .*surrogate"):
+        score_turns_file(chosen, source, str(tmp_path / "out.jsonl"))

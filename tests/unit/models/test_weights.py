@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM
 
 from sweet_rl.models import vllm_local, weights
 from sweet_rl.models.vllm_local import parallel_sizes
 from sweet_rl.models.weights import check_loadable, gpus_for, load_frozen, load_weights, parameter_count, visible_groups
 from sweet_rl.runs.errors import UserError
+from tests.support.tiny_models import save_tiny_chat_model
 
 GIB = 2**30
 NODE = [80 * GIB] * 8
@@ -141,3 +143,43 @@ def test_a_model_is_divided_if_one_gpu_of_several_is_too_small(monkeypatch, free
 def test_a_critic_file_in_the_place_of_a_model_is_told_its_flag():
     with pytest.raises(UserError, match="--critic_type docs/examples/short_turns.py"):
         check_loadable("docs/examples/short_turns.py")
+
+
+@pytest.mark.parametrize("load", [load_weights, load_frozen])
+def test_a_checkpoint_that_lacks_a_weight_is_refused_naming_it_in_one_file_or_in_several(load, model, shards):
+    gone = "model.layers.1.mlp.down_proj.weight"
+    weights = load_file(model / "model.safetensors")
+    save_file({name: weight for name, weight in weights.items() if name != gone}, model / "model.safetensors")
+    index = json.loads((shards / "model.safetensors.index.json").read_text())
+    shard = shards / index["weight_map"].pop(gone)
+    save_file({name: weight for name, weight in load_file(shard).items() if name != gone}, shard)
+    (shards / "model.safetensors.index.json").write_text(json.dumps(index))
+    for folder in (model, shards):
+        with pytest.raises(UserError, match=f"{folder}: .* lacks .* {gone}"):
+            load(folder)
+
+
+def test_a_tied_projection_is_no_missing_weight_and_an_untied_one_is(tmp_path):
+    for tied in (True, False):
+        folder = save_tiny_chat_model(tmp_path / str(tied), tie_word_embeddings=tied)
+        weights = load_file(f"{folder}/model.safetensors")
+        assert ("lm_head.weight" in weights) == (not tied)
+        if tied:
+            load_weights(folder)
+            continue
+        del weights["lm_head.weight"]
+        save_file(weights, f"{folder}/model.safetensors")
+        with pytest.raises(UserError, match="lacks 1 of its weights, the first of them lm_head.weight"):
+            load_weights(folder)
+
+
+@pytest.mark.parametrize("check", [check_loadable, load_weights, parameter_count])
+def test_an_adapter_is_no_model_neither_alone_nor_beside_weights(check, model, tmp_path):
+    peft = pytest.importorskip("peft")
+    base = AutoModelForCausalLM.from_pretrained(model)
+    peft.get_peft_model(base, peft.LoraConfig(target_modules=["q_proj"])).save_pretrained(tmp_path / "adapter")
+    with pytest.raises(UserError, match=f"{tmp_path / 'adapter'}: .* adapter .*merge"):
+        check(tmp_path / "adapter")
+    shutil.copy(tmp_path / "adapter" / "adapter_config.json", model)
+    with pytest.raises(UserError, match=f"{model}: .* adapter"):
+        check(model)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,9 +13,10 @@ from sweet_rl.method.candidate_parts import prompt_parts
 from sweet_rl.method.privileged_information import with_hint
 from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.runs.errors import UserError
-from sweet_rl.runs.records import PreferencePair, Task, Trajectory, TurnCandidates
+from sweet_rl.runs.records import PreferencePair, Task, Trajectory, TurnCandidates, read_records
 from sweet_rl.training.examples import (
     DROPPED,
+    EMPTY,
     EQUAL,
     NO_EOS,
     NO_REASONING,
@@ -29,7 +32,7 @@ from sweet_rl.training.examples import (
 )
 from sweet_rl.training.settings import DataSettings
 from tests.support.field_tokenizers import field_tokenizer
-from tests.support.tiny_models import EOS
+from tests.support.tiny_models import EOS, save_tiny_chat_model
 
 
 @pytest.fixture
@@ -86,7 +89,7 @@ def test_a_dialogue_loses_its_oldest_turns_never_its_answer_and_no_eos_is_forged
     pairs = [PreferencePair(long, conversation(chat, "short"), id="p")]
     most = len(chat.encode(long)[0]) - 1
     examples = encode_pairs(pairs, chat, DataSettings(max_len=most, too_long="oldest_turns"))
-    assert examples.counts == {SHORTENED: 1}
+    assert examples.counts == {SHORTENED: 1, NO_EOS: 1}
     chosen, rejected = (text_of(chat, examples.texts[i]) for i in examples.pairs[0])
     assert chosen == "<|bos|><|user|>task<|end|><|assistant|>the answer"
     assert rejected == "<|bos|><|user|>task<|end|><|assistant|>short<|end|>"
@@ -247,18 +250,62 @@ def test_rows_of_equal_texts_are_imitated_once_each(chat):
         encode_pairs([PreferencePair.from_dict(row) for row in rows], chat, DataSettings())
 
 
-def test_a_string_whose_last_turn_has_no_end_of_turn_token_is_counted_and_a_reply_that_was_cut_is_not(chat):
+def test_a_text_without_an_end_of_turn_token_at_its_end_is_counted_whatever_its_form(chat):
     asked = "<|bos|><|user|>q<|end|><|assistant|>"
     closed, open_end = asked + "yes<|end|>", asked + "no"
     pairs = [PreferencePair(closed, open_end, id="a"), PreferencePair(closed, asked + "no<|end|>", id="b")]
     data = DataSettings(response_template="<|assistant|>")
     assert encode_pairs(pairs, chat, data).counts == {NO_EOS: 1}
-    cut = PreferencePair(conversation(chat, "yes"), conversation(chat, "no", cut=True), id="c")
-    assert encode_pairs([cut], chat, data).counts == {}
+    assert encode_replies([PreferencePair(open_end, closed, id="a")], chat, data).counts == {NO_EOS: 1}
+    cut = conversation(chat, "no", cut=True)
+    glued = [*cut, {"text": chat.eos_text, "train": False}]
+    sampled = [*conversation(chat, "")[:-1], {"text": "no", "train": True, "token_ids": [5, 6]}]
+    for text in (cut, glued, sampled):
+        pair = PreferencePair(conversation(chat, "yes"), text, id="c", tokenizer=chat.fingerprint)
+        assert encode_pairs([pair], chat, data).counts == {NO_EOS: 1}
     history = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "no", "input": asked, "output": "no"}]
     released = Trajectory(task=Task("q", "s", id="t"), dialogue_history=history, reward=1.0)
     assert encode_trajectories([released], chat, data).counts == {NO_EOS: 1}
     assert encode_trajectories([released], chat, DataSettings()).counts == {NO_EOS: 1}
+    history[1] = {"role": "assistant", "content": "no", "finish_reason": "length"}
+    own = Trajectory(task=Task("q", "s", id="t"), dialogue_history=history, reward=1.0)
+    assert encode_trajectories([own], chat, DataSettings()).counts == {NO_EOS: 1}
+
+
+def test_texts_in_which_the_agent_says_nothing_are_left_out_and_counted_and_unmarked_ones_are_refused(chat):
+    good = PreferencePair(conversation(chat, "yes"), conversation(chat, "no"), id="a")
+    asked = "<|bos|><|user|>q<|end|><|assistant|>"
+    nothing = conversation(chat, "", cut=True)
+    sampled = [*nothing[:-1], {"text": "", "train": True, "token_ids": []}]
+    empty = [
+        PreferencePair(conversation(chat, "yes"), nothing, id="b"),
+        PreferencePair(nothing, conversation(chat, "yes"), id="c"),
+        PreferencePair(conversation(chat, "yes"), sampled, id="d", tokenizer=chat.fingerprint),
+        PreferencePair(asked + "yes<|end|>", asked, id="e"),
+    ]
+    for data in (DataSettings(response_template="<|assistant|>"), DataSettings()):
+        examples = encode_pairs([good, *empty], chat, data)
+        assert len(examples) == 1 and examples.counts == {EMPTY: 4}
+    assert encode_replies([good, empty[1]], chat, DataSettings()).counts == {EMPTY: 1}
+    history = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "", "finish_reason": "length"}]
+    rows = [Trajectory(task=Task("q", "s", id="t"), dialogue_history=history, reward=1.0), trajectory(1, 1.0)]
+    assert encode_trajectories(rows, chat, DataSettings()).counts == {EMPTY: 1}
+    unmarked = PreferencePair(good.chosen, [{"text": "no", "train": False}], id="f")
+    with pytest.raises(UserError, match="pair 'f', 'rejected': nothing to train on"):
+        encode_pairs([unmarked], chat, DataSettings())
+
+
+def test_a_text_beyond_the_context_is_refused_with_its_line_unless_it_is_left_out(tmp_path):
+    chat = ChatFormat.from_pretrained(save_tiny_chat_model(tmp_path, max_position_embeddings=64))
+    pairs = [
+        PreferencePair(conversation(chat, "a" * length), conversation(chat, "b"), id=str(length)) for length in (30, 80)
+    ]
+    (tmp_path / "pairs.jsonl").write_text("".join(json.dumps(pair.to_dict()) + "\n" for pair in pairs))
+    read = read_records(tmp_path / "pairs.jsonl", PreferencePair)
+    for most in (None, 100):
+        with pytest.raises(UserError, match=r"pairs.jsonl, line 2, pair '80', 'chosen': .* has 64. Give --max_len 64"):
+            encode_pairs(read, chat, DataSettings(max_len=most))
+    assert encode_pairs(read, chat, DataSettings(max_len=64)).counts == {DROPPED: 1}
 
 
 def test_it_is_counted_what_training_sees_of_earlier_reasoning():

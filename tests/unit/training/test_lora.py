@@ -12,7 +12,7 @@ from sweet_rl.models.log_probs.value_head import attach_value_head, load_value_m
 from sweet_rl.models.weights import load_weights
 from sweet_rl.runs.errors import UserError
 from sweet_rl.training.lora import merge_adapter, with_adapter
-from tests.support.tiny_models import tiny_model
+from tests.support.tiny_models import save_tiny_chat_model, tiny_model
 from tests.unit.models.log_probs.test_logps import dialogue_texts
 
 pytest.importorskip("peft")
@@ -92,3 +92,31 @@ def test_a_merged_value_head_keeps_what_bfloat16_would_round_away(tiny_chat_mode
     merged = load_value_model(str(tmp_path / "merged"), torch.bfloat16, "cpu")
     torch.testing.assert_close(merged.value_head.weight, trained.weight, rtol=0, atol=0)
     assert merged.dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("names", [("lm_head",), ("q_proj", "lm_head"), ("embed_tokens",)])
+def test_an_adapter_on_one_of_two_tied_layers_is_refused_and_on_untied_ones_merged(names, tmp_path):
+    with pytest.raises(UserError, match=f"--target_modules {','.join(names)}: .*{names[-1]} shares its weights"):
+        with_adapter(tiny_model("llama", tie_word_embeddings=True), 2, target_modules=names)
+    folder = save_tiny_chat_model(tmp_path / "base")
+    model = with_adapter(load_weights(folder), 2, target_modules=names)
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if "lora_" in name:
+                weight.normal_()
+    model.save_pretrained(tmp_path / "adapter")
+    merge_adapter(folder, tmp_path / "adapter", tmp_path / "merged", texts=dialogue_texts())
+
+
+def test_a_merged_model_that_is_not_base_and_adapter_is_refused(tmp_path):
+    from peft import LoraConfig, get_peft_model
+
+    folder = save_tiny_chat_model(tmp_path / "base", tie_word_embeddings=True)
+    model = get_peft_model(load_weights(folder), LoraConfig(target_modules=["lm_head"], task_type="CAUSAL_LM"))
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if "lora_" in name:
+                weight.normal_()
+    model.save_pretrained(tmp_path / "adapter")
+    with pytest.raises(UserError, match="merged model is not the one that was trained. .* differ by"):
+        merge_adapter(folder, tmp_path / "adapter", tmp_path / "merged", texts=dialogue_texts())

@@ -1,13 +1,19 @@
 """Token ids that the model does not have are a message with their place, not an error inside the model."""
 
+import asyncio
+import json
+from types import SimpleNamespace
+
 import pytest
+from transformers import AutoTokenizer
 
 from sweet_rl.method.candidate_texts import encoded_candidates
-from sweet_rl.models.base import ModelError
+from sweet_rl.method.candidates import sample_candidates, turns_of
+from sweet_rl.models.base import ModelError, Sampling
 from sweet_rl.models.replies import completions
 from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.runs.errors import UserError
-from sweet_rl.runs.records import PreferencePair, Trajectory, TurnCandidates
+from sweet_rl.runs.records import PreferencePair, Trajectory, TurnCandidates, read_records
 from sweet_rl.training.examples import encode_pairs, encode_trajectories
 from sweet_rl.training.settings import DataSettings
 from tests.support.tiny_models import save_tiny_chat_model
@@ -48,3 +54,61 @@ def test_an_id_that_only_the_model_has_is_taken_and_ids_of_another_tokenizer_are
     assert len(chat.tokenizer) < 299 and chat.encode(parts, chat.fingerprint)[0] == [299]
     parts[0]["token_ids"] = [300]
     assert chat.encode(parts, "another")[0] == chat.tokenizer.encode("x", add_special_tokens=False)
+
+
+def test_a_tokenizer_with_more_tokens_than_the_model_is_named_at_the_first_that_is_used(tmp_path):
+    folder = save_tiny_chat_model(tmp_path)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer.add_tokens(["<extra>"])
+    tokenizer.save_pretrained(folder)
+    chat = ChatFormat.from_pretrained(folder)
+    chat.encode([{"text": "plain", "train": True}])
+    pair = PreferencePair([{"text": "q", "train": False}, {"text": "a", "train": True}],
+                          [{"text": "q", "train": False}, {"text": "<extra>", "train": True}], id="odd")  # fmt: skip
+    with pytest.raises(UserError, match="file, pair 'odd', 'rejected': .* token for it, '<extra>': add a row"):
+        encode_pairs([pair], chat, DataSettings(), "file")
+    tokenizer.chat_template = tokenizer.chat_template.replace("<|user|>", "<extra>").replace(
+        "<|{{ m.role }}|>", "<extra>"
+    )
+    tokenizer.save_pretrained(folder)
+    with pytest.raises(UserError, match="the chat template of .*'<extra>'"):
+        ChatFormat.from_pretrained(folder)
+
+
+ODD = "a\ud83d b"
+
+
+def test_half_of_a_surrogate_pair_is_named_with_file_and_line(chat, tmp_path):
+    task = {"problem_description": "a", "ground_truth": "b"}
+    prompt, reply = {"text": "Hello", "train": False}, {"text": "x", "train": True}
+    rows = {
+        PreferencePair: {"chosen": [prompt, reply], "rejected": [prompt, {"text": ODD, "train": True}]},
+        TurnCandidates: {"task": task, "input": [prompt], "older_output": "a", "additional_outputs": ["b", ODD]},
+        Trajectory: {
+            "task": task, "answer": None, "reward": 1.0,
+            "dialogue_history": [{"role": "user", "content": "a"}, {"role": "assistant", "content": ODD}],
+        },
+    }  # fmt: skip
+    for kind, row in rows.items():
+        path = tmp_path / f"{kind.__name__}.jsonl"
+        good = json.dumps(row).replace(json.dumps(ODD), '"good"')
+        path.write_text(good + "\n" + json.dumps(row) + "\n")
+        records = read_records(path, kind)
+        encode = {
+            PreferencePair: lambda rows: encode_pairs(rows, chat, DataSettings(), "the file"),
+            TurnCandidates: lambda rows: [encoded_candidates(row, chat, hint=True) for row in rows],
+            Trajectory: lambda rows: encode_trajectories(rows, chat, DataSettings(), "the file"),
+        }[kind]
+        encode(records[:1])
+        with pytest.raises(UserError, match=f"{path.name}, line 2, .*surrogate"):
+            encode(records)
+
+
+def test_a_prompt_that_cannot_be_sampled_is_named_with_file_and_line(chat, tmp_path):
+    history = [{"role": "user", "content": ODD}, {"role": "assistant", "content": "x"}]
+    row = {"task": {"problem_description": "a", "ground_truth": "b"}, "dialogue_history": history, "answer": None}
+    (tmp_path / "rows.jsonl").write_text(json.dumps(row | {"reward": 1.0}) + "\n")
+    model = SimpleNamespace(chat=chat)
+    (turn,) = turns_of(read_records(tmp_path / "rows.jsonl", Trajectory)[0], model)
+    with pytest.raises(UserError, match="rows.jsonl, line 1, turn .*surrogate"):
+        asyncio.run(sample_candidates(turn, model, Sampling()))

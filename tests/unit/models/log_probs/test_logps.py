@@ -7,12 +7,15 @@ import logging
 import numpy as np
 import pytest
 import torch
+from transformers import AutoConfig, AutoModelForCausalLM
 
 from sweet_rl.models.log_probs import projection
 from sweet_rl.models.log_probs.logps import batches_by_tokens, completion_logps, score_texts
 from sweet_rl.models.log_probs.rows import EncodedText, lay_out
 from sweet_rl.models.log_probs.shared_prefix import FAMILIES, share_prompts
-from tests.support.tiny_models import VOCABULARY, tiny_model
+from sweet_rl.runs.errors import UserError
+from tests.support.tiny_models import SHAPE, VOCABULARY, tiny_model
+from tests.unit.models.test_context import DYNAMIC, LONGROPE
 
 
 def dialogue_texts(seed: int = 0) -> list[EncodedText]:
@@ -166,3 +169,64 @@ def test_more_batches_than_needed_change_no_result():
         for one, other in zip(score_texts(model, chosen, budget), again, strict=True):
             np.testing.assert_array_equal(one, other)
     np.testing.assert_allclose(again[0], alone[0], atol=1e-5)
+
+
+def texts_of(*lengths: int) -> list[EncodedText]:
+    """A text of each length, of which the last seven tokens are trained."""
+    rng = np.random.default_rng(1)
+    return [
+        EncodedText.build(rng.integers(3, VOCABULARY, length), [False] * (length - 7) + [True] * 7, "text")
+        for length in lengths
+    ]
+
+
+def model_of_lengths(kind: str) -> torch.nn.Module:
+    """A model that rotates a whole batch as its longest text needs it; its original context has 64 tokens."""
+    if kind == "dynamic":
+        return tiny_model("llama", max_position_embeddings=64, rope_parameters=DYNAMIC)
+    changes = {"num_local_experts": 2} if kind == "phimoe" else {"original_max_position_embeddings": 64}
+    rope = LONGROPE | ({"short_mscale": 1.1, "long_mscale": 1.4} if kind == "phimoe" else {})
+    return tiny_model(kind, torch.float32, max_position_embeddings=256, rope_parameters=rope, **changes)
+
+
+@pytest.mark.parametrize("kind", ["phi3", "phimoe", "dynamic"])
+def test_a_text_is_rotated_by_its_own_length_whatever_is_beside_it_or_came_before(kind):
+    texts = texts_of(30, 90, 64, 65, 200, 33, 90)
+    with torch.no_grad():
+        expected = torch.cat([plain_logps(model_of_lengths(kind), [text]) for text in texts])
+    model = model_of_lengths(kind)
+    for budget in (1, 10_000):
+        for order in (texts, texts[::-1]):
+            found = {text.key: logps for text, logps in zip(order, score_texts(model, order, budget), strict=True)}
+            np.testing.assert_allclose(np.concatenate([found[text.key] for text in texts]), expected, atol=1e-5)
+    batch = lay_out(texts, share_prompts=False)
+    together = completion_logps(model, batch)
+    torch.testing.assert_close(together.detach(), expected, rtol=0, atol=1e-5)
+    together.sum().backward()
+    whole = [p.grad.clone() for p in model.parameters()]
+    model.zero_grad()
+    for text in texts:
+        completion_logps(model, lay_out([text], share_prompts=False)).sum().backward()
+    for gradient, parameter in zip(whole, model.parameters(), strict=True):
+        torch.testing.assert_close(gradient, parameter.grad, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("family", ["llama", "gpt2"])
+def test_a_text_beyond_the_context_is_refused_and_one_that_fills_it_is_not(family):
+    model = tiny_model(family, max_position_embeddings=64)
+    assert len(score_texts(model, texts_of(64))[0]) == 7
+    with pytest.raises(UserError, match=f"a text for {family}: .* tokens, but the context of the model has 64"):
+        score_texts(model, texts_of(70, 20))
+
+
+def test_a_model_whose_text_settings_are_nested_is_scored_as_in_the_plain_way():
+    vision = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    config = AutoConfig.for_model(
+        "gemma3", text_config=SHAPE | {"head_dim": 8, "sliding_window": 8}, vision_config=vision | {"image_size": 28}
+    )
+    torch.manual_seed(0)
+    model = AutoModelForCausalLM.from_config(config, dtype=torch.float32).train()
+    texts = dialogue_texts()
+    expected = plain_logps(model.eval(), texts)
+    found = completion_logps(model.train(), lay_out(texts, share_prompts(model)))
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-4)

@@ -7,6 +7,9 @@ from transformers import AutoModelForCausalLM
 from sweet_rl.models.base import ModelError, Sampling
 from sweet_rl.models.transformers_local.engine import GenerationEngine
 from sweet_rl.models.transformers_local.requests import Request
+from sweet_rl.runs.errors import UserError
+from tests.support.tiny_models import tiny_model
+from tests.unit.models.log_probs.test_logps import model_of_lengths
 
 PROMPTS = [[5, 6, 7], [8] * 20, [9, 10], [11] * 7]
 
@@ -85,3 +88,52 @@ def test_an_error_is_delivered_once_to_every_request_in_progress_or_waiting(mode
     engine.fail_all(error)
     assert results.count(error) == 3 - sum(isinstance(one, list) for one in results) and len(results) == 3
     assert not engine.busy
+
+
+def plain_logps(made, prompt, ids):
+    """The log-prob of each sampled token after a forward pass over all that stands before it, by a model of its own."""
+    found = []
+    for place, token in enumerate(ids):
+        with torch.no_grad():
+            logits = made()(torch.tensor([[*prompt, *ids[:place]]])).logits[0, -1]
+        found.append(logits.float().log_softmax(-1)[token].item())
+    return torch.tensor(found)
+
+
+@pytest.mark.parametrize("kind", ["phi3", "dynamic"])
+def test_rows_that_cross_the_original_context_disturb_no_other_and_are_computed_again(kind):
+    lengths = (20, 58, 64, 100, 61)
+    asked = [(list(range(3, 3 + n % 50)) + [7] * (n - n % 50), Sampling(max_tokens=10, seed=n)) for n in lengths]
+    for (ids, _), (own,) in zip(asked, generate(model_of_lengths(kind).float(), asked, eos_ids=()), strict=True):
+        expected = plain_logps(lambda: model_of_lengths(kind).float(), ids, own.token_ids)
+        assert torch.allclose(torch.tensor(own.logprobs), expected, atol=1e-4)
+
+
+WINDOWS = {
+    "mistral": {"sliding_window": 6},
+    "phi3": {"sliding_window": 6},
+    "qwen2": {"use_sliding_window": True, "sliding_window": 6, "max_window_layers": 1},
+    "gemma3_text": {"head_dim": 8, "sliding_window": 6},
+    "llama4_text": {"head_dim": 8, "attention_chunk_size": 6, "num_local_experts": 2, "intermediate_size_mlp": 48},
+}
+
+
+@pytest.mark.parametrize("family", WINDOWS)
+def test_a_window_is_no_end_of_the_context_and_is_kept(family):
+    made = tiny_model(family, torch.float32, **WINDOWS[family])
+    asked = [([5, 9, 11, 8] * n, Sampling(max_tokens=8, seed=n)) for n in (1, 4, 9)]
+    for (ids, _), (own,) in zip(asked, generate(made, asked, eos_ids=()), strict=True):
+        assert torch.allclose(torch.tensor(own.logprobs), plain_logps(lambda: made, ids, own.token_ids), atol=1e-4)
+
+
+@pytest.mark.parametrize("family, changes", [
+    ("bloom", {"n_head": 4, "attn_implementation": "eager"}),  # positions by a mask of two dimensions
+    ("mamba", {"attn_implementation": "eager"}),
+    ("qwen3_next", {"head_dim": 8, "num_experts": 2, "moe_intermediate_size": 16, "num_hidden_layers": 4,
+                    "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 8,
+                    "linear_value_head_dim": 8, "shared_expert_intermediate_size": 16}),
+    ("minimax", {"head_dim": 8, "num_local_experts": 2, "layer_types": ["linear_attention", "full_attention"]}),
+])  # fmt: skip
+def test_a_model_whose_rows_cannot_share_a_batch_is_refused_with_the_way_out(family, changes):
+    with pytest.raises(UserError, match="ForCausalLM .* Serve it instead .* --hostname"):
+        GenerationEngine(tiny_model(family, torch.float32, **changes), {2})
