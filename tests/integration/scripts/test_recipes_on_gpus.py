@@ -142,20 +142,24 @@ def test_the_human_has_its_gpus_during_dialogues_and_two_trainings_share_all_of_
     assert sorted(order[4:7]) == sorted([
         (critic, "0,1,2,3"), ("train_sft.py", "4,5,6,7"), ("train_dpo.py", "4,5,6,7"),
     ])  # fmt: skip
-    assert order[7:11] == [
-        ("sample_best_of_n.py", "all"), ("rank_best_of_n.py", "all"),
-        ("generate_random_pairs_from_ranks.py", "all"), ("train_dpo.py", "all"),
+    policies = 2 if name == "run_backend" else 1  # by PMI too
+    by_turns = [
+        ("sample_best_of_n.py", "all"), *policies * [("rank_best_of_n.py", "all")],
+        *policies * [("generate_random_pairs_from_ranks.py", "all"), ("train_dpo.py", "all")],
     ]  # fmt: skip
-    played = 4 * [("simulate_interactions.py", "4,5,6,7"), (graded, "all")]
-    assert order[11:] == [("server_on", "0,1,2,3"), *played, ("server_off", "0,1,2,3"), ("compare_runs.py", "all")]
+    end = 7 + len(by_turns)
+    assert order[7:end] == by_turns
+    played = (3 + policies) * [("simulate_interactions.py", "4,5,6,7"), (graded, "all")]
+    assert order[end:] == [("server_on", "0,1,2,3"), *played, ("server_off", "0,1,2,3"), ("compare_runs.py", "all")]
     served = {command for script, _, command in events if script == "server_on"}
     assert all(command.startswith("serve some/human") for command in served)
     assert all("--tensor-parallel-size 4" in command for command in served)
     ports = [command.split()[-1] for script, _, command in events if script == "server_on"]
     asked = [command.split("--hostname ")[1].split()[0] for script, _, command in events if "simulate" in script]
-    assert asked == [f"127.0.0.1:{port}" for port in (ports[0], *4 * ports[1:])]
+    assert asked == [f"127.0.0.1:{port}" for port in (ports[0], *(3 + policies) * ports[1:])]
     launched = [command for script, _, command in events if script in TRAINED]
-    assert [command.split("--nproc_per_node ")[1].split()[0] for command in launched] == ["4", "4", "4", "gpu"]
+    processes = [command.split("--nproc_per_node ")[1].split()[0] for command in launched]
+    assert processes == ["4", "4", "4", *policies * ["gpu"]]
     assert recipe.server_is_gone()
     if name == "run_frontend":
         assert '--limit-mm-per-prompt {"image":2}' in served.pop()
@@ -170,7 +174,7 @@ def test_a_server_elsewhere_takes_no_gpu_and_a_launcher_of_ones_own_trains_one_m
     assert {gpus for _, gpus, _ in events} == {"all", "-"}
     assert all("--hostname node1:8000" in command for script, _, command in events if "simulate" in script)
     trained = [script for script, *_ in events if script in (*TRAINED, "critic_ended")]
-    assert trained == ["train_dpo.py", "critic_ended", "train_sft.py", "train_dpo.py", "train_dpo.py"]
+    assert trained == ["train_dpo.py", "critic_ended", "train_sft.py", *3 * ["train_dpo.py"]]
     launched = [command for script, _, command in events if script in TRAINED]
     assert all(c.startswith("torchrun --nnodes 2 ") and c.endswith(" --zero_stage 3") for c in launched)
 
@@ -179,7 +183,7 @@ def test_a_try_on_a_few_tasks_takes_as_many_for_training_grading_and_the_test(tm
     recipe = Recipe(tmp_path)
     assert recipe.run(HUMAN_SERVER="n:1", NUM_TASKS="16", DIALOGUES="colbench/backend/offline")[0] == 0
     limited = [script for script, _, command in recipe.events() if "--num_tasks 16" in command]
-    assert limited == ["evaluate_code.py", *4 * ["simulate_interactions.py"]]
+    assert limited == ["evaluate_code.py", *5 * ["simulate_interactions.py"]]
 
 
 @pytest.mark.parametrize("name", ["run_backend", "run_frontend"])
@@ -193,7 +197,8 @@ def test_the_recipes_of_the_paper_follow_the_published_protocol_unless_another_o
         assert code == 0, errors
         played = [command for script, _, command in recipe.everything() if script.startswith(("simulate", "preflight"))]
         graded = [command for script, _, command in recipe.events() if script.startswith("evaluate")]
-        assert len(played) == 6 and len(graded) == 5
+        agents = 5 if name == "run_backend" else 4
+        assert len(played) == 2 + agents and len(graded) == 1 + agents
         assert all(flags in command for command in played), played[0]
         assert {"--paper_grader" in command for command in graded} == {"PROTOCOL" not in variables}
 
@@ -201,11 +206,11 @@ def test_the_recipes_of_the_paper_follow_the_published_protocol_unless_another_o
 def test_the_server_is_not_started_for_dialogues_that_are_complete(tmp_path):
     recipe = Recipe(tmp_path)
     recipe.out.mkdir()
-    for run in ("trajectories", "zero_shot.test", "rft.test", "dpo.test", "sweet.test"):
+    for run in ("trajectories", "zero_shot.test", "rft.test", "dpo.test", "sweet_pmi.test", "sweet.test"):
         (recipe.out / f"{run}.jsonl.manifest.json").write_text(json.dumps({"status": "finished"}, indent=2))
     code, _, errors = recipe.run(HUMAN_GPUS="0")
     assert code == 0, errors
-    assert len(recipe.events()) == 18 and not (tmp_path / "child").exists()
+    assert len(recipe.events()) == 23 and not (tmp_path / "child").exists()
     (recipe.out / "dpo.test.jsonl.manifest.json").write_text(json.dumps({"status": "running"}, indent=2))
     (tmp_path / "events").unlink()
     assert recipe.run(HUMAN_GPUS="0")[0] == 0
@@ -222,7 +227,7 @@ def test_on_one_gpu_the_human_has_half_of_the_memory_during_dialogues_and_adapte
     assert {gpus for script, gpus, _ in events if script == "server_on"} == {"0"}
     assert {gpus for script, gpus, _ in events if not script.startswith("server")} == {"all"}
     trained = [command for script, _, command in events if script in TRAINED]
-    assert len(trained) == 4 and all(c.startswith("python scripts/") and "configs/one_gpu/" in c for c in trained)
+    assert len(trained) == 5 and all(c.startswith("python scripts/") and "configs/one_gpu/" in c for c in trained)
 
 
 def test_on_one_gpu_the_human_may_be_behind_an_api_with_a_key(tmp_path):
@@ -233,7 +238,7 @@ def test_on_one_gpu_the_human_may_be_behind_an_api_with_a_key(tmp_path):
     code, _, errors = recipe.run(**url, HUMAN="some/human")
     assert code == 0, errors
     played = [command for script, _, command in recipe.events() if "simulate" in script]
-    assert len(played) == 5 and not (tmp_path / "child").exists()
+    assert len(played) == 6 and not (tmp_path / "child").exists()
     for command in played:
         assert f"--env_model some/human --hostname {url['HUMAN_SERVER']} " in command
         assert command.endswith("--api_key_variable MY_KEY")

@@ -14,6 +14,7 @@ from unittest import mock
 import pytest
 import torch
 
+from sweet_rl.training.examples import NO_EOS
 from tests.support.api_server import MODEL, ApiServer, chat_reply
 from tests.support.browsers import renderer_or_skip
 from tests.support.chat_families import small_tokenizer
@@ -121,7 +122,7 @@ def test_the_offline_file_becomes_a_critic_candidates_ranks_pairs_and_a_policy(p
 
     out = done("train_dpo.py --save_path C " + CRITIC.format("g.jsonl", HEADER))
     assert "--flash_attn is not needed: " in out and ("pip install wandb" in out) == (find_spec("wandb") is None)
-    assert (finished("C")["pairs"], finished("C")["dropped"]) == (4, {})
+    assert (finished("C")["pairs"], finished("C")["dropped"]) == (4, {NO_EOS: 4})
 
     out = done("sample_best_of_n.py data.jsonl sampled.jsonl --data_fraction 0.1 --max_tokens 4")
     assert "meta-llama/Llama-3.1-8B-Instruct, as in the release" in out
