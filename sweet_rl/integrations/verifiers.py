@@ -21,12 +21,16 @@ from openai import AsyncOpenAI
 from pydantic import Field
 
 from sweet_rl.dialogues.play import trajectory_id
-from sweet_rl.integrations.benchmark import DIALOGUE, Benchmark, CalledModel, DialogueFailed, LimitReached
-from sweet_rl.method.critic_types import CriticFlags
-from sweet_rl.method.sweet_critic import SweetSettings
+from sweet_rl.integrations.benchmark import (
+    DIALOGUE,
+    Benchmark,
+    CalledModel,
+    DialogueFailed,
+    LimitReached,
+    load_critic,
+)
 from sweet_rl.method.turn_credit import TurnScorer
 from sweet_rl.models.base import Completion, Message, ModelError, Sampling
-from sweet_rl.runs.cli import build
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Task, Trajectory
 
@@ -158,7 +162,7 @@ class ColBenchEnv(vf.Env[ColBenchEnvConfig]):
             )
         self._critic = None
         if config.critic is not None:
-            self._critic = load_critic(config.critic)
+            self._critic = critic_of(config.critic)
         self._taken: set[str] = set()  # ids of dialogues, so that each of a task has a number and seeds of its own
 
     async def setup(self, agents: vf.Agents) -> None:
@@ -209,22 +213,10 @@ class ColBenchEnv(vf.Env[ColBenchEnvConfig]):
                     trace.metrics.pop("success", None)
 
 
-def load_critic(settings: dict[str, Any]) -> TurnScorer:
-    """The critic with the settings of `--env.critic`.
-
-    Raises:
-        UserError: It cannot be loaded, or cannot score these turns. The message has the flags of vf-eval.
-    """
+def critic_of(settings: dict[str, Any]) -> TurnScorer:
+    """The critic with the settings of `--env.critic`. Raises UserError as `load_critic`, with the flags of vf-eval."""
     try:
-        chosen = build(CriticFlags, settings, "--env.critic").chosen
-        if isinstance(chosen.settings, SweetSettings) and chosen.settings.seed_model is None:
-            raise UserError(
-                "--env.critic: a log-ratio needs a reference model, because the log-probs of sampling are not in these "
-                "dialogues: give --reference_model_id MODEL, the model that the critic was trained from; or "
-                "--critic_type pmi, which needs one model only."
-            )
-        chosen.check_models()
-        return TurnScorer(chosen)
+        return load_critic(settings, "--env.critic")
     except UserError as error:
         flags = re.sub(r"--(?!env\b)(\w+)", lambda flag: f"--env.critic.{flag[1].replace('_', '-')}", str(error))
         raise UserError(flags) from error

@@ -18,6 +18,7 @@ EXTRAS = {
     "frontend": ("PIL", "datasets", "psutil", "selenium", "websocket"),
     "inspect": ("inspect_ai",),
     "lora": ("peft",),
+    "openenv": ("openenv",),
     "plots": ("matplotlib",),
     "qlora": ("bitsandbytes",),
     "vllm": ("vllm",),
