@@ -20,6 +20,9 @@ from sweet_rl.dialogues.protocols import Grader
 from sweet_rl.dialogues.simulated_human import HumanSettings
 from sweet_rl.dialogues.task_types import ProtocolSettings, load_domain
 from sweet_rl.isolation.rendering.renderer import PageRenderer
+from sweet_rl.method.critic_types import CriticFlags
+from sweet_rl.method.sweet_critic import SweetSettings
+from sweet_rl.method.turn_credit import TurnScorer
 from sweet_rl.models.base import ChatModel, Completion, Message, Sampling
 from sweet_rl.runs.cli import build
 from sweet_rl.runs.errors import UserError
@@ -65,6 +68,15 @@ class CalledModel:
         except Exception as error:
             self.error = error
             raise
+
+    @classmethod
+    def of(cls, model: ChatModel, name: str) -> CalledModel:
+        """The same for one dialogue with a model of this package."""
+
+        async def call(messages: list[Message], sampling: Sampling) -> Completion:
+            return (await model.complete(messages, sampling))[0]
+
+        return cls(call, name)
 
 
 @dataclass(eq=False)
@@ -219,6 +231,27 @@ class Benchmark:
         grader = self.domain.make_grader(self._grading)
         atexit.register(grader.close)
         return grader, ThreadPoolExecutor(getattr(grader, "workers", 1))
+
+
+def load_critic(settings: dict, where: str) -> TurnScorer:
+    """The critic that gives the turns of dialogues without log-probs their credit.
+
+    Args:
+        settings: Flags of score_turns.py.
+        where: Place of the settings, for errors.
+
+    Raises:
+        UserError: It cannot be loaded, or cannot score these turns.
+    """
+    chosen = build(CriticFlags, settings, where).chosen
+    if isinstance(chosen.settings, SweetSettings) and chosen.settings.seed_model is None:
+        raise UserError(
+            f"{where}: a log-ratio needs a reference model, because the log-probs of sampling are not in these "
+            "dialogues: give --reference_model_id MODEL, the model that the critic was trained from; or "
+            "--critic_type pmi, which needs one model only."
+        )
+    chosen.check_models()
+    return TurnScorer(chosen)
 
 
 def _ended_by_limit(trajectory: Trajectory) -> Trajectory:

@@ -25,7 +25,7 @@ from verl.trainer.ppo.core_algos import register_adv_est
 from sweet_rl.integrations.benchmark import Benchmark, CalledModel, DialogueFailed
 from sweet_rl.method.critic_types import CriticFlags
 from sweet_rl.method.turn_credit import TurnScorer
-from sweet_rl.models.base import Completion, Message, Sampling
+from sweet_rl.models.base import ChatModel, Completion, Sampling
 from sweet_rl.models.load import load_model
 from sweet_rl.models.settings import CallSettings, ModelSettings
 from sweet_rl.models.texts.chat import ChatFormat
@@ -149,7 +149,9 @@ class ColBenchLoop(AgentLoopBase):
     ) -> None:
         super().__init__(*args, **kwargs)
         self.benchmark = _benchmark(json.dumps(dict(benchmark or {"task_type": "mini"}), sort_keys=True))
-        self.human = None if human_model is None else _human(human_model, human_hostname)
+        self.human = None
+        if human_model is not None:
+            self.human = CalledModel.of(_human(human_model, human_hostname), human_model)
         self.scorer = None if critic is None else _scorer(json.dumps(dict(critic), sort_keys=True))
 
     async def run(self, sampling_params: dict[str, Any], **kwargs: Any) -> AgentLoopOutput:
@@ -197,13 +199,8 @@ def _scorer(settings: str) -> TurnScorer:
 
 
 @lru_cache
-def _human(model: str, hostname: str | None) -> CalledModel:
-    served = load_model(model, ModelSettings(hostname=hostname), CallSettings())
-
-    async def call(messages: list[Message], sampling: Sampling) -> Completion:
-        return (await served.complete(messages, sampling))[0]
-
-    return CalledModel(call, model)
+def _human(model: str, hostname: str | None) -> ChatModel:
+    return load_model(model, ModelSettings(hostname=hostname), CallSettings())
 
 
 @lru_cache

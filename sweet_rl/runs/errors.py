@@ -19,6 +19,7 @@ EXTRAS = {
     "frontend": ("PIL", "datasets", "psutil", "selenium", "websocket"),
     "inspect": ("inspect_ai",),
     "lora": ("peft",),
+    "openenv": ("openenv",),
     "parquet": ("pyarrow",),
     "plots": ("matplotlib",),
     "qlora": ("bitsandbytes",),

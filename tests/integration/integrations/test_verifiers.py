@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from sweet_rl.dialogues.mini.tasks import make_tasks
@@ -143,22 +144,59 @@ def test_a_human_whose_server_is_dead_leaves_the_agent_without_a_reward(served, 
     assert not any(trace["ok"] or trace["rewards"] for trace in episode["traces"])
 
 
-def test_the_training_client_gets_the_credit_of_each_turn_as_advantages_of_its_tokens(served, folder):
-    critic = save_perturbed_mini(folder / "critic")
-    settings = {"model_id": critic, "reference_model_id": "mini"}
+@pytest.fixture(scope="module")
+def credited(served, tmp_path_factory) -> tuple[dict, list[dict]]:
+    """The settings of a critic, and the episodes of the training client with its credit: two of one task."""
+    folder = tmp_path_factory.mktemp("credited")
+    write_rows(folder / "tasks.jsonl", make_tasks(1, seed=4))
+    settings = {"model_id": save_perturbed_mini(folder / "critic"), "reference_model_id": "mini"}
     done = evaluate(
-        folder, served.url, "-n", "1", "--client.type", "train", "--client.renderer-model-name", model_path("mini"),
-        "--env.critic", json.dumps(settings),
+        folder, served.url, "-r", "2", "--client.type", "train", "--client.renderer-model-name", model_path("mini"),
+        "--env.taskset.agent-prompt-path", "mini_agent.txt", "--env.critic", json.dumps(settings),
     )  # fmt: skip
     assert done.code == 0, done.err
-    (episode,) = read_rows(traces_of(folder))
-    (trace,) = episode["traces"]
-    turns = [node for node in trace["nodes"] if node["sampled"]]
-    dialogue = Trajectory.from_dict(trace["info"]["dialogue"])
-    (credit,) = asyncio.run(TurnScorer(CriticFlags(**settings).chosen).credit([dialogue]))
-    assert trace["info"]["turn_credit"] == pytest.approx(credit, abs=1e-3) and any(credit)
-    for node, value in zip(turns, trace["info"]["turn_credit"], strict=True):
-        assert node["advantages"] == pytest.approx([value] * sum(node["mask"]), abs=1e-4) and any(node["mask"])
+    return settings, read_rows(traces_of(folder))
+
+
+def test_the_training_client_gets_the_credit_of_each_turn_as_advantages_of_its_tokens(credited):
+    settings, episodes = credited
+    for episode in episodes:
+        (trace,) = episode["traces"]
+        turns = [node for node in trace["nodes"] if node["sampled"]]
+        dialogue = Trajectory.from_dict(trace["info"]["dialogue"])
+        (credit,) = asyncio.run(TurnScorer(CriticFlags(**settings).chosen).credit([dialogue]))
+        assert trace["info"]["turn_credit"] == pytest.approx(credit, abs=1e-3) and any(credit)
+        for node, value in zip(turns, trace["info"]["turn_credit"], strict=True):
+            assert node["advantages"] == pytest.approx([value] * sum(node["mask"]), abs=1e-4) and any(node["mask"])
+
+
+def test_scores_of_states_differ_from_turn_to_turn_by_the_credit_relative_to_the_first_turns(credited):
+    for episode in credited[1]:
+        info = episode["traces"][0]["info"]
+        differences = 1e6 * np.diff(info["turn_rewards"], prepend=0.0)
+        assert differences == pytest.approx(np.subtract(info["turn_credit"], info["turn_credit"][0]), abs=1e-9)
+        assert len(set(differences)) > 1
+
+
+def test_prime_rl_gives_each_turn_its_reward_minus_the_groups_and_its_credit_minus_the_dialogues(credited):
+    theirs = pytest.importorskip(
+        "prime_rl.orchestrator.algo.turn_credit", reason="needs prime-rl with its pull request 3282, from its sources"
+    )
+    from prime_rl.configs.algorithm import TurnCreditAlgoConfig
+    from verifiers.v1 import WireEpisode
+
+    from sweet_rl.integrations.verifiers import PRIME_RL_BETA
+
+    episodes = [WireEpisode.model_validate(row) for row in credited[1]]
+    algorithm = theirs.TurnCreditAlgorithm(TurnCreditAlgoConfig(gamma=0.0, beta=PRIME_RL_BETA), None)
+    asyncio.run(algorithm.score_group(episodes))
+    level = np.mean([episode.traces[0].reward for episode in episodes])
+    for (trace,) in (episode.traces for episode in episodes):
+        turns = [node for node in trace.nodes if node.sampled]
+        credit, lengths = trace.info["turn_credit"], [sum(node.mask) for node in turns]
+        expected = trace.reward - level + np.array(credit) - np.average(credit, weights=lengths)
+        for node, value in zip(turns, expected, strict=True):
+            assert node.advantages == pytest.approx([value] * sum(node.mask), abs=1e-4)
 
 
 @pytest.mark.parametrize(
