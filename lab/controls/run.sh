@@ -41,7 +41,7 @@ for control in $CONTROLS; do
             epochs="${EPOCHS:-16}" model="$RUN/distillation-$epochs"
             python -m lab.controls.informed agent --model_id "$AGENT" --save_path "$OUT/informed_agent"
             play informed 4 --task_type lab/controls/informed.py --agent_model "$OUT/informed_agent"
-            python scripts/evaluate_code.py --input_path "$RUN/informed.jsonl" --output_path "$RUN/informed.graded.jsonl" |
+            python scripts/evaluate_code.py --task_type lab/controls/informed.py --input_path "$RUN/informed.jsonl" --output_path "$RUN/informed.graded.jsonl" |
                 grep '^success' | sed "s/^/with the solution in sight: /"
             python -m lab.controls.informed forget --input_path "$RUN/informed.graded.jsonl" \
                 --output_path "$RUN/forgetful.jsonl"

@@ -105,8 +105,8 @@ def _check_played(domain: Domain, path: str) -> None:
     """Refuse dialogues of a user's domain for one of the package, whose grader knows nothing of their rewards."""
     manifest = read_manifest(local_path(path)) or {"settings": {}, "inputs": {}}
     played = manifest["settings"].get("gathered", manifest["settings"]).get("task_type")
-    if domain.source is None and isinstance(played, str) and played not in {*PACKAGED, domain.name}:
-        file = next((name for name in manifest["inputs"] if name.endswith(".py")), "FILE")
+    file = next((name for name in manifest["inputs"] if name.endswith(".py")), None)
+    if file and domain.source is None and isinstance(played, str) and played not in {*PACKAGED, domain.name}:
         raise UserError(
             f"{path}: the dialogues are of the domain {played!r}, not of {domain.name!r}: give --task_type {file}, the "
             "file of their domain."

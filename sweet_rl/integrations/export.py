@@ -158,6 +158,10 @@ def _content(task: Task) -> Row:
     }
 
 
+def _whole(task: Task) -> str:
+    return json.dumps(task.to_dict())
+
+
 def _verl_row(task: Task, record_id: str, number: int, prompt: Messages) -> Row:
     """A row as verl's RLHFDataset reads it."""
     return {
@@ -165,7 +169,8 @@ def _verl_row(task: Task, record_id: str, number: int, prompt: Messages) -> Row:
         "prompt": prompt,
         "ability": "collaboration",
         "reward_model": {"style": "rule", "ground_truth": task.ground_truth},
-        "extra_info": {"index": number, "id": record_id, "task_id": task.id, **_content(task)},
+        "agent_name": "sweet_rl_colbench",
+        "extra_info": {"index": number, "id": record_id, "task_id": task.id, "task": _whole(task), **_content(task)},
     }
 
 
