@@ -158,10 +158,6 @@ def _content(task: Task) -> Row:
     }
 
 
-def _whole(task: Task) -> str:
-    return json.dumps(task.to_dict())
-
-
 def _verl_row(task: Task, record_id: str, number: int, prompt: Messages) -> Row:
     """A row as verl's RLHFDataset reads it."""
     return {
@@ -170,7 +166,13 @@ def _verl_row(task: Task, record_id: str, number: int, prompt: Messages) -> Row:
         "ability": "collaboration",
         "reward_model": {"style": "rule", "ground_truth": task.ground_truth},
         "agent_name": "sweet_rl_colbench",
-        "extra_info": {"index": number, "id": record_id, "task_id": task.id, "task": _whole(task), **_content(task)},
+        "extra_info": {
+            "index": number,
+            "id": record_id,
+            "task_id": task.id,
+            "task": json.dumps(task.to_dict()),  # whole, for the agent loop
+            **_content(task),
+        },
     }
 
 

@@ -81,7 +81,12 @@ class ColBenchRollouts:
         critic: dict[str, Any] | None = None,
     ) -> None:
         self.benchmark = Benchmark(**{"task_type": "mini", **(benchmark or {})})
-        self._human = None if human_model is None else _called(human_model, human_hostname)
+        self._human_name = human_model or ""
+        self._human = (
+            None
+            if human_model is None
+            else load_model(human_model, ModelSettings(hostname=human_hostname), CallSettings())
+        )
         self._scorer = None if critic is None else load_critic(critic, "critic")
 
     async def rollout(self, task: Task, sample: int, chat: ChatFormat, generate: Generate) -> TokenRollout:
@@ -97,7 +102,10 @@ class ColBenchRollouts:
             DialogueFailed: A side failed or the task cannot be graded.
         """
         policy = TokenPolicy(chat, generate)
-        played = await self.benchmark.play(task, sample, policy, self._human)  # type: ignore[arg-type]  # a ChatModel
+        human = (
+            None if self._human is None else CalledModel.of(self._human, self._human_name)
+        )  # errors are a dialogue's
+        played = await self.benchmark.play(task, sample, policy, human)  # type: ignore[arg-type]  # a ChatModel
         graded = await self.benchmark.grade(played)
         if graded.reward is None:
             raise DialogueFailed(f"{played.id} cannot be graded: {(graded.grade or {}).get('ungradable')}")
@@ -108,7 +116,3 @@ class ColBenchRollouts:
         given, mask = iter(known), own[start:]
         logprobs = [next(given) if one else 0.0 for one in mask] if len(known) == sum(mask) else None
         return TokenRollout(ids[:start], ids[start:], [int(one) for one in mask], logprobs, graded, credit)
-
-
-def _called(model: str, hostname: str | None) -> CalledModel:
-    return CalledModel.of(load_model(model, ModelSettings(hostname=hostname), CallSettings()), model)
