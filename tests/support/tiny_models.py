@@ -34,6 +34,15 @@ def tiny_model(family: str, dtype: torch.dtype = torch.float64, seed: int = 0, *
     return model
 
 
+def moved(model: torch.nn.Module) -> torch.nn.Module:
+    """The model with all weights a little off, always in the same way: as after some training."""
+    draw = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight += 0.05 * torch.randn(weight.shape, generator=draw, dtype=weight.dtype)
+    return model
+
+
 ROUNDING_NORMS = (
     "GemmaRMSNorm", "Gemma3RMSNorm", "GraniteRMSNorm", "LlamaRMSNorm", "MistralRMSNorm", "Olmo2RMSNorm",
     "Phi3RMSNorm", "Qwen2RMSNorm", "Qwen3RMSNorm",

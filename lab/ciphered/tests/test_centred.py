@@ -18,7 +18,7 @@ from sweet_rl.models.log_probs.shared_prefix import share_prompts
 from sweet_rl.training.dpo import preference_objective
 from sweet_rl.training.examples import PreferenceExamples
 from sweet_rl.training.settings import PreferenceSettings
-from tests.support.tiny_models import tiny_model
+from tests.support.tiny_models import moved, tiny_model
 
 HOW = PreferenceSettings(beta=0.7, normalize="turn", nll_loss_coef=0.01)
 
@@ -28,14 +28,6 @@ def texts() -> list[EncodedText]:
     ids = [[5, 6, 7, 8, 20, 9], [5, 8, 9, 3, 20, 4], [6, 3, 21, 4]]
     trained = [[0, 1, 1, 0, 0, 1], [0, 1, 1, 0, 0, 1], [0, 1, 0, 1]]
     return [EncodedText.build(*one, "") for one in zip(ids, trained, strict=True)]
-
-
-def moved(model: torch.nn.Module) -> torch.nn.Module:
-    draw = torch.Generator().manual_seed(1)
-    with torch.no_grad():
-        for weight in model.parameters():
-            weight += 0.05 * torch.randn(weight.shape, generator=draw, dtype=weight.dtype)
-    return model
 
 
 def distributions(model: torch.nn.Module, text: EncodedText) -> torch.Tensor:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from sweet_rl.models.log_probs.logps import run_rows
+from sweet_rl.models.log_probs.logps import run_rows, scored_positions
 from sweet_rl.models.log_probs.projection import (
     chunk_size,
     has_plain_head,
@@ -32,9 +32,6 @@ def logps_and_kl(frozen: torch.nn.Module, model: torch.nn.Module, batch: dict[st
     targets = batch["targets"]
     plain = has_plain_head(model) and has_plain_head(frozen)
 
-    def scored(hidden: Tensor) -> Tensor:
-        return hidden[batch["rows"].to(hidden.device), batch["columns"].to(hidden.device)]
-
     def compared(own: Tensor, reference: Tensor, wanted: Tensor) -> Tensor:
         own, reference = (
             (one if one.dtype == torch.float64 else one.float()).log_softmax(-1) for one in (own, reference)
@@ -43,7 +40,8 @@ def logps_and_kl(frozen: torch.nn.Module, model: torch.nn.Module, batch: dict[st
         return torch.stack([own.gather(1, wanted[:, None])[:, 0], kl], dim=1)
 
     def seen(projection: Callable[[Tensor], Tensor], hidden: Tensor) -> Tensor:
-        return (scored(hidden) if plain else projection(scored(hidden)))[None]
+        states = scored_positions(hidden, batch)
+        return (states if plain else projection(states))[None]
 
     with torch.no_grad(), projection_replaced(frozen, seen):
         reference = run_rows(frozen, batch)[0]  # hidden states, or logits if the head is not plain
@@ -62,7 +60,7 @@ def logps_and_kl(frozen: torch.nn.Module, model: torch.nn.Module, batch: dict[st
                 known = of_frozen(other)
             return compared(project(part), known, wanted)
 
-        own, size = scored(hidden), chunk_size(unwrapped(model).config.vocab_size)
+        own, size = scored_positions(hidden, batch), chunk_size(unwrapped(model).config.vocab_size)
         chunks = zip(own.split(size), reference.split(size), targets.split(size), strict=True)
         parts = [checkpoint(chunk, *one, use_reentrant=False, preserve_rng_state=False) for one in chunks]
         return torch.cat(parts)[None]

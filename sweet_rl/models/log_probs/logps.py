@@ -94,6 +94,14 @@ def by_rope(
     return torch.cat(results)[torch.cat(places).argsort()]
 
 
+def scored_positions(hidden: Tensor, batch: dict[str, Any]) -> Tensor:
+    """hidden [R, L, H] -> [S, H], the hidden states that predict the trained tokens of a batch of `rows.lay_out`.
+
+    A model on several GPUs ends on another one than it begins.
+    """
+    return hidden[batch["rows"].to(hidden.device), batch["columns"].to(hidden.device)]
+
+
 def completion_logps(model: torch.nn.Module, batch: dict[str, Any]) -> Tensor:
     """Log-prob of every trained token of a batch of `rows.lay_out`: [S], float32, or float64 if the model is.
 
@@ -108,15 +116,12 @@ def _logps(model: torch.nn.Module, batch: dict[str, Any]) -> Tensor:
     inner = unwrapped(model)
     head, vocabulary = inner.get_output_embeddings(), inner.config.get_text_config().vocab_size
 
-    def scored(hidden: Tensor) -> Tensor:  # a model on several GPUs ends on another one than it begins
-        return hidden[batch["rows"].to(hidden.device), batch["columns"].to(hidden.device)]
-
     def logits(projection: Callable[[Tensor], Tensor], hidden: Tensor) -> Tensor:
-        return wide_projection(head, projection)(scored(hidden))[None]
+        return wide_projection(head, projection)(scored_positions(hidden, batch))[None]
 
     def score(projection: Callable[[Tensor], Tensor], hidden: Tensor) -> Tensor:
         project = wide_projection(head, projection)
-        return chunked_logps(project, scored(hidden), targets, vocabulary)[None, :, None]
+        return chunked_logps(project, scored_positions(hidden, batch), targets, vocabulary)[None, :, None]
 
     if not has_plain_head(model):
         with projection_replaced(model, logits):

@@ -10,18 +10,10 @@ from sweet_rl.models.log_probs import divergence, projection
 from sweet_rl.models.log_probs.divergence import logps_and_kl
 from sweet_rl.models.log_probs.rows import EncodedText, lay_out
 from sweet_rl.models.log_probs.shared_prefix import share_prompts
-from tests.support.tiny_models import tiny_model
+from tests.support.tiny_models import moved, tiny_model
 
 IDS = [[5, 6, 7, 8, 20, 9], [5, 6, 9, 3, 20, 4], [6, 3, 21, 4]]
 TRAINED = [[0, 0, 1, 0, 0, 1], [0, 0, 1, 1, 0, 1], [0, 1, 0, 1]]
-
-
-def moved(model: torch.nn.Module) -> torch.nn.Module:
-    draw = torch.Generator().manual_seed(1)
-    with torch.no_grad():
-        for weight in model.parameters():
-            weight += 0.05 * torch.randn(weight.shape, generator=draw, dtype=weight.dtype)
-    return model
 
 
 @pytest.mark.parametrize(("family", "tokens_at_a_time"), [("llama", 1024), ("llama", 2), ("granite", 1024)])
