@@ -14,16 +14,17 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from sweet_rl.evaluation.comparison_table import Table
-from sweet_rl.evaluation.statistics import bootstrap_interval, interval_text
+from sweet_rl.evaluation.statistics import bootstrap_interval, interval_text, win_share
 from sweet_rl.method.critic_types import ChosenCritic
 from sweet_rl.method.ranking import rank_file
+from sweet_rl.models.texts.chat import parts_text
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Task, Trajectory, TurnCandidates, read_records, seed_for
 from sweet_rl.runs.run import open_run
 from sweet_rl.runs.step import StepSettings, run_step
+from sweet_rl.runs.texts import write_texts
 
 COLUMNS = ["pair", "dialogue", "A", "B", "better"]
-OTHER_C = "other_c.jsonl"
 Label: TypeAlias = Literal["A", "B", "="]
 
 
@@ -75,13 +76,13 @@ def check_credit(
         UserError: A turn without its task, or fewer than two solutions; labels of other candidates.
     """
     records = read_records(input_path, TurnCandidates, step.limit)
-    folder = Path(output_dir)
+    folder, other_c = Path(output_dir), str(Path(output_dir) / "other_c.jsonl")
+    others = with_other_solutions(records, settings.seed, input_path)
     pairs = draw_pairs(records, settings.num_pairs, settings.seed)
     write_pairs(folder / "labels.csv", pairs)
     labels = read_labels(folder / "labels.csv", records)
-    others = with_other_solutions(records, settings.seed, input_path)
     recorded = {"seed": settings.seed, "limit": step.limit}
-    output = open_run(folder / OTHER_C, recorded, [input_path], step.overwrite)
+    output = open_run(other_c, recorded, [input_path], step.overwrite)
 
     def write(run) -> dict:
         run.write_missing(record.to_dict() for record in others)
@@ -89,29 +90,29 @@ def check_credit(
 
     run_step(output, write)
     scores = {}
-    for name, (critic, path) in _ways(settings, records).items():
-        source = str(folder / OTHER_C) if path == OTHER_C else input_path
+    for name, (critic, source) in _ways(settings, records, input_path, other_c).items():
         ranked = folder / f"{''.join(c if c.isalnum() else '_' for c in name)}.jsonl"
-        limit = None if path == OTHER_C else step.limit
-        rank_file(critic, source, str(ranked), replace(step, limit=limit, shard=None))
+        rank_file(critic, source, str(ranked), step)
         scores[name] = {record.id: record.judge_scores or [] for record in read_records(ranked, TurnCandidates)}
     lines = [report(records, scores, labels).markdown(), "", said_of(labels, folder / "labels.csv")]
     if dialogues_path is not None:
         lines += ["", failures(read_records(dialogues_path, Trajectory)).markdown()]
-    (folder / "checks.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    write_texts({folder / "checks.md": "\n".join(lines) + "\n"}, overwrite=True)
     print("\n".join(lines))
 
 
-def _ways(settings: CheckSettings, records: Sequence[TurnCandidates]) -> dict[str, tuple[ChosenCritic, str]]:
-    """The ways to score candidates by name, and the file that each reads."""
+def _ways(
+    settings: CheckSettings, records: Sequence[TurnCandidates], path: str, other_c: str
+) -> dict[str, tuple[ChosenCritic, str]]:
+    """The ways to score candidates by name, and the file that each reads: the candidates, or those with other c."""
 
     def pmi(normalize: str) -> ChosenCritic:
         return ChosenCritic("pmi", {"model_id": settings.model_id, "normalize": normalize})
 
     found = {
-        "PMI, sum": (pmi("none"), ""),
-        "PMI, mean": (pmi("turn"), ""),
-        "PMI, sum, c of other tasks": (pmi("none"), OTHER_C),
+        "PMI, sum": (pmi("none"), path),
+        "PMI, mean": (pmi("turn"), path),
+        "PMI, sum, c of other tasks": (pmi("none"), other_c),
     }
     if settings.critic is not None:
         sampled = all(record.additional_reference_logprobs is not None for record in records)
@@ -119,7 +120,7 @@ def _ways(settings: CheckSettings, records: Sequence[TurnCandidates]) -> dict[st
             given = {"model_id": settings.critic, "reference": reference}
             if reference != "sampled":
                 given["reference_model_id"] = settings.model_id
-            found[f"critic, reference {reference}"] = ChosenCritic("log_ratio", given), ""
+            found[f"critic, reference {reference}"] = ChosenCritic("log_ratio", given), path
     return found
 
 
@@ -159,7 +160,7 @@ def draw_pairs(records: Sequence[TurnCandidates], number: int, seed: int) -> lis
 
 def _dialogue(record: TurnCandidates) -> str:
     if record.dialogue is None:
-        return record.input if isinstance(record.input, str) else "".join(part["text"] for part in record.input)
+        return record.input if isinstance(record.input, str) else parts_text(record.input)
     return "\n\n".join(f"{message['role']}: {message['content']}" for message in record.dialogue)
 
 
@@ -232,13 +233,14 @@ def report(
         for (key, a, b), label in labels.items():
             if label != "=":
                 first, second = (a, b) if label == "A" else (b, a)
-                labelled.setdefault(_task(by_id[key]), []).append(_above(own[key][first], own[key][second]))
+                labelled.setdefault(_task(by_id[key]), []).append(win_share([own[key][first]], [own[key][second]]))
         answers: dict[str, list[float]] = {}
         for record in records:
             rewards = record.answer_rewards or []
             right = [number for number, reward in enumerate(rewards) if reward == 1.0]
             others = [number for number in range(len(rewards)) if number not in right]
-            found = [_above(own[record.id][one], own[record.id][other]) for one in right for other in others]
+            given = own[record.id]
+            found = [win_share([given[one]], [given[other]]) for one in right for other in others]
             if found:
                 answers.setdefault(_task(record), []).extend(found)
         rows.append([name, *_cells(labelled), *_cells(answers)])
@@ -247,10 +249,6 @@ def report(
 
 def _task(record: TurnCandidates) -> str:
     return record.id if record.task is None else record.task.id
-
-
-def _above(one: float, other: float) -> float:
-    return 0.5 if one == other else float(one > other)
 
 
 def _cells(values: Mapping[str, Sequence[float]]) -> list[str]:
