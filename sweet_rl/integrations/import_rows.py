@@ -57,6 +57,12 @@ def import_rows(input_path: str, output_path: str, step: StepSettings, tokenizer
     """
     rows = list(_read(input_path))
     pairs = bool(rows) and "chosen" in rows[0][1]
+    for where, row in rows:
+        if ("chosen" in row) != pairs:
+            raise RecordError(
+                f"{where}: this row has {'no' if pairs else 'a'} 'chosen', unlike the first one. Split the file "
+                "into pairs and dialogues."
+            )
     if pairs and tokenizer is None:
         raise UserError(
             f"{input_path} holds pairs, whose texts have the markup of a chat template: give --tokenizer MODEL, the "
@@ -76,7 +82,7 @@ def import_rows(input_path: str, output_path: str, step: StepSettings, tokenizer
 
     def write(run: Run) -> dict:
         run.write_missing(records.values())
-        demonstrations = 0 if pairs else sum(row.get("reward") is None for _, row in rows)
+        demonstrations = 0 if pairs else sum(_reward(row) is None for _, row in rows)
         return {"records": len(records), "demonstrations": demonstrations}
 
     def show(summary: dict) -> None:
@@ -108,9 +114,10 @@ def _read(path: str) -> Iterator[tuple[str, Row]]:
 
 def _pair(row: Row, where: str, chat: ChatFormat) -> PreferencePair:
     prompt = _messages(row, "prompt", where) or _messages(row, "conversations", where)
-    texts = [[*prompt, *_messages(row, side, where)] for side in SIDES]
-    for side, messages in zip(SIDES, texts, strict=True):
-        if len(messages) < 2 or messages[-1]["role"] != "assistant":
+    sides = [_messages(row, side, where) for side in SIDES]
+    texts = [[*prompt, *own] for own in sides]
+    for side, own, messages in zip(SIDES, sides, texts, strict=True):
+        if not own or len(messages) < 2 or messages[-1]["role"] != "assistant":
             raise RecordError(
                 f"{where}: {side!r} with its prompt must be a dialogue that ends with a message of the assistant."
             )
@@ -142,9 +149,25 @@ def _trajectory(row: Row, where: str) -> Trajectory:
         "test_cases": parse_row(tests, f"{where}, 'test_cases'") if isinstance(tests, str) else tests or {},
         "id": row.get("task_id") or content_id(first),
     }
-    reward = 1.0 if row.get("reward") is None else row["reward"]
-    known = {"task": task, "dialogue_history": messages, "reward": reward, "id": row.get("id") or task["id"]}
+    reward = _reward(row)
+    known = {"task": task, "dialogue_history": messages, "reward": 1.0 if reward is None else reward}
+    known["id"] = row.get("id") or task["id"]
     return Trajectory.from_dict(known | {"turn_credit": row.get("turn_credit"), "answer": row.get("answer")}, where)
+
+
+def _reward(row: Row) -> Any:
+    """The reward of a dialogue, or KTO's label of it; None if it has neither."""
+    found = (row.get(name) for name in ("reward", "label", "kto_tag"))
+    reward = next((one for one in found if one is not None), None)
+    return float(reward) if isinstance(reward, bool) else reward
+
+
+def _joined(content: Any) -> Any:
+    """The text of a content in parts of text alone; any other content as it is."""
+    if not isinstance(content, list):
+        return content
+    texts = [piece["text"] for piece in content if isinstance(piece, dict) and isinstance(piece.get("text"), str)]
+    return "".join(texts) if len(texts) == len(content) else content
 
 
 def _messages(row: Row, name: str, where: str) -> list[Message]:
@@ -162,15 +185,21 @@ def _messages(row: Row, name: str, where: str) -> list[Message]:
     for number, one in enumerate(found):
         place = f"{where}, {name}[{number}]"
         one = one if isinstance(one, dict) else {}
-        role = ROLES.get(one.get("role", one.get("from")))
-        content = one.get("content", one.get("value"))
-        if isinstance(content, list) and all(isinstance(piece, dict) and "text" in piece for piece in content):
-            content = "".join(piece["text"] for piece in content)
+        given, content = (
+            one[name] if one.get(name) is not None else one.get(other)
+            for name, other in (("role", "from"), ("content", "value"))
+        )
+        role = ROLES.get(given) if isinstance(given, str) else None
+        content = _joined(content)
         if role is None or not isinstance(content, str):
             raise RecordError(
                 f"{place}: {shown(found[number])}; it must be {{role, content}} or {{from, value}} with a text "
                 f"and one of the roles {', '.join(ROLES)}. Leave dialogues with tools or pictures out."
             )
+        if one.get("weight") == 0 or one.get("train") is False:
+            raise RecordError(f"{place} is marked as not trained, which has no place here. Leave the dialogue out.")
+        if lost := [name for name in ("tool_calls", "reasoning_content", "function_call") if one.get(name)]:
+            raise RecordError(f"{place} has {lost[0]!r} beside its text, which would be lost. Leave the dialogue out.")
         if messages and role == messages[-1]["role"] == "assistant":
             raise RecordError(f"{place}: a second message of the assistant in a row. Join the two, or leave it out.")
         messages.append({"role": role, "content": content})

@@ -266,3 +266,39 @@ def test_a_pair_without_a_prompt_has_the_messages_that_both_share_as_its_prompt(
 def test_a_row_that_cannot_be_used_is_named_by_its_place(tmp_path, row, message):
     with pytest.raises(UserError, match=message):
         imported(tmp_path, [row], "mini")
+
+
+ASKED = {"role": "user", "content": "q"}
+
+
+@pytest.mark.parametrize("more", [{"weight": 0}, {"train": False}, {"tool_calls": [{}]}, {"reasoning_content": "hm"}])
+def test_what_would_be_trained_or_lost_in_silence_is_refused(more, tmp_path):
+    with pytest.raises(UserError, match=r"row 0, messages\[1\]"):
+        imported(tmp_path, [{"messages": [ASKED, {"role": "assistant", "content": "a", **more}]}])
+
+
+def test_a_label_of_kto_is_the_reward(tmp_path):
+    said = [ASKED, {"role": "assistant", "content": "a"}]
+    rows = [{"messages": said, "label": False}, {"messages": said, "kto_tag": True}, {"messages": said}]
+    assert [row["reward"] for row in imported(tmp_path, rows)] == [0.0, 1.0, 1.0]
+
+
+def test_names_and_contents_that_are_null_or_of_other_types_are_read_or_named(tmp_path):
+    rows = [
+        {"messages": [{"role": None, "from": "human", "content": None, "value": "q"}, {"from": "gpt", "value": "a"}]}
+    ]
+    (row,) = imported(tmp_path, rows)
+    assert [message["content"] for message in row["dialogue_history"]] == ["q", "a"]
+    for wrong in ({"role": ["user"], "content": "q"}, {"role": "user", "content": [{"type": "image", "text": None}]}):
+        with pytest.raises(UserError, match="messages"):
+            imported(tmp_path, [{"messages": [wrong, {"role": "assistant", "content": "a"}]}])
+
+
+def test_pairs_and_dialogues_in_one_file_and_a_pair_without_a_side_are_refused(tmp_path):
+    said = [ASKED, {"role": "assistant", "content": "a"}]
+    pair = {"prompt": [ASKED], "chosen": said[1:], "rejected": [{"role": "assistant", "content": "b"}]}
+    for rows in ([{"messages": said}, pair | {"messages": said}], [pair, {"conversations": said}]):
+        with pytest.raises(UserError, match="row 1.*Split the file"):
+            imported(tmp_path, rows, "mini")
+    with pytest.raises(UserError, match="row 0.*'rejected'"):
+        imported(tmp_path, [pair | {"conversations": said, "prompt": None, "rejected": []}], "mini")
