@@ -7,6 +7,7 @@ pairs of candidates, and each way to score them is held to these labels.
 from __future__ import annotations
 
 import csv
+import io
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -168,17 +169,17 @@ def write_pairs(path: Path, pairs: Sequence[Pair]) -> None:
     """Write the pairs with an empty column `better`, unless the file exists: it may hold a person's work."""
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with path.open("x", encoding="utf-8", newline="") as file:
+        with path.open("x", encoding="utf-8", errors="backslashreplace", newline="") as file:
             rows = csv.writer(file)
             rows.writerow(COLUMNS)
-            rows.writerows([pair.name, *map(_as_text, pair.texts), ""] for pair in pairs)
+            rows.writerows([*map(_as_text, (pair.name, *pair.texts)), ""] for pair in pairs)
     except FileExistsError:
         return
 
 
 def _as_text(cell: str) -> str:
     """The cell, which no spreadsheet takes for a formula."""
-    return f" {cell}" if cell.startswith(("=", "+", "-", "@")) else cell
+    return f" {cell}" if cell.startswith(("=", "+", "-", "@", "\t", "\r")) else cell
 
 
 def read_labels(path: Path, records: Sequence[TurnCandidates]) -> dict[tuple[str, int, int], Label]:
@@ -189,26 +190,31 @@ def read_labels(path: Path, records: Sequence[TurnCandidates]) -> dict[tuple[str
     """
     counts = {record.id: len(record.additional_outputs) for record in records}
     found: dict[tuple[str, int, int], Label] = {}
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        rows = csv.DictReader(file)
-        if missing := {"pair", "better"} - set(rows.fieldnames or []):
-            raise UserError(f"{path}: there is no column {sorted(missing)[0]!r}. Its columns are {', '.join(COLUMNS)}.")
-        for row in rows:
-            where = f"{path}, line {rows.line_num}"
-            key, _, places = (row["pair"] or "").rpartition(":")
-            key, _, first = key.rpartition(":")
-            count = counts.get(key, 0)
-            if not (first.isdigit() and places.isdigit() and int(first) < count and int(places) < count):
-                raise UserError(
-                    f"{where}: {row['pair']!r} is no pair of these candidates. Were they sampled anew? Then move the "
-                    "file away, or give another --output_dir."
-                )
-            label = (row["better"] or "").strip().upper()
-            if label == "":
-                continue
-            if label not in ("A", "B", "="):
-                raise UserError(f"{where}: better is {row['better']!r}; it must be A, B, = (equal worth) or empty.")
-            found[key, int(first), int(places)] = label  # type: ignore[assignment]  # one of the three
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path} is not UTF-8 ({error.reason}): save it as CSV UTF-8.") from error
+    csv.field_size_limit(2**31 - 1)  # a dialogue may be long
+    rows = csv.DictReader(io.StringIO(text, newline=""))
+    if missing := {"pair", "better"} - set(rows.fieldnames or []):
+        raise UserError(f"{path}: there is no column {sorted(missing)[0]!r}. Its columns are {', '.join(COLUMNS)}.")
+    for row in rows:
+        where = f"{path}, line {rows.line_num}"
+        key, _, second = (row["pair"] or "").rpartition(":")
+        key, _, first = key.rpartition(":")
+        key = key if key in counts else key.removeprefix(" ")  # of `_as_text`
+        count = counts.get(key, 0)
+        if not (first.isdecimal() and second.isdecimal() and int(first) < count and int(second) < count):
+            raise UserError(
+                f"{where}: {row['pair']!r} is no pair of these candidates. Were they sampled anew? Then move the "
+                "file away, or give another --output_dir."
+            )
+        label = (row["better"] or "").strip().upper()
+        if label == "":
+            continue
+        if label not in ("A", "B", "="):
+            raise UserError(f"{where}: better is {row['better']!r}; it must be A, B, = (equal worth) or empty.")
+        found[key, int(first), int(second)] = label  # type: ignore[assignment]  # one of the three
     return found
 
 

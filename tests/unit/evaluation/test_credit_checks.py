@@ -71,6 +71,24 @@ def test_a_wrong_label_is_named_with_its_line(text, named, tmp_path):
         read_labels(path, RECORDS)
 
 
+def test_ids_texts_and_files_of_any_kind_come_back_as_they_were_or_are_named(tmp_path):
+    records = [turn("=cmd()", ["\tx", "\ud800"]), turn("long", ["y" * 200_000, "z"])]
+    path = tmp_path / "labels.csv"
+    write_pairs(path, draw_pairs(records, 100, seed=0))
+    assert not any(cell.startswith(("=", "\t")) for row in csv.reader(path.open(newline="")) for cell in row)
+    with path.open(newline="") as file:
+        rows = list(csv.reader(file))
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([rows[0], *[[*row[:4], "b"] for row in rows[1:]]])
+    assert {key[0]: label for key, label in read_labels(path, records).items()} == {"=cmd()-0": "B", "long-0": "B"}
+    path.write_text("pair,better\nlong-0:\u00b2:1,A\n", encoding="utf-8")
+    with pytest.raises(UserError, match="line 2.*no pair"):
+        read_labels(path, records)
+    path.write_bytes("pair,better\nlong-0:0:1,\u2013\n".encode("cp1252"))
+    with pytest.raises(UserError, match="not UTF-8"):
+        read_labels(path, records)
+
+
 def test_agreement_is_the_share_of_pairs_in_the_labels_order_and_of_right_answers_above_others():
     scores = {"way": {"t-0": [2.0, 3.0, 2.0], "u-0": [0.0, 0.0, 1.0], "v-0": [0.0, 0.0]}}
     labels = {("t-0", 0, 1): "A", ("t-0", 1, 2): "A", ("u-0", 0, 2): "B", ("u-0", 0, 1): "="}
