@@ -159,7 +159,7 @@ def _text(message: Any) -> str:
     because words of a dialogue say nothing about the fault."""
     if isinstance(message, str):
         return message
-    if isinstance(message, list) and all(isinstance(one, dict) and "loc" in one for one in message):
+    if isinstance(message, list) and all(isinstance(one, dict) and type(one.get("loc")) is list for one in message):
         return "; ".join(f"{'.'.join(map(str, one['loc']))}: {one.get('msg', '')}" for one in message)
     return json.dumps(message) if message else ""
 

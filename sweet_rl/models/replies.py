@@ -97,7 +97,8 @@ def _text(choice: dict, kind: str, reason: str) -> str:
         return ""
     if not isinstance(text, str):
         found = "null" if text is None else type(text).__name__
-        raise _malformed(f"the server's reply has no text: its content is {found}, its finish_reason {reason!r}")
+        given = choice.get("finish_reason")  # as written, so that a key in it is recognised and masked
+        raise _malformed(f"the server's reply has no text: its content is {found}, its finish_reason {given!r}")
     return text
 
 
@@ -119,7 +120,7 @@ def _logprobs(choice: dict, ids: list[int] | None) -> list[float] | None:
 
 
 def _count(value: Any) -> int | None:
-    return value if type(value) is int and value >= 0 else None
+    return value if type(value) is int and 0 <= value < 2**53 else None  # a number that every JSON reader takes
 
 
 def _malformed(what: str) -> ModelError:

@@ -228,6 +228,6 @@ def _preview(tree, depth: int, budget: list) -> str:
         inner = [f"{_preview(k, depth + 1, budget)}: {_preview(v, depth + 1, budget)}" for k, v in items[:30]]
     else:
         inner = [_preview(item, depth + 1, budget) for item in items[:30]]
-    start, end = shapes.get(tag, (f"{tag[:20]}(", ")"))
+    start, end = shapes.get(tag, (f"{repr(tag[:20])[1:-1]}(", ")"))
     comma = "," if tag == "t" and len(items) == 1 else ""
     return f"{start}{', '.join(inner)}{comma}{end}"

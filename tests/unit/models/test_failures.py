@@ -144,6 +144,11 @@ def test_words_of_the_dialogue_that_a_server_repeats_say_nothing():
         assert error.kind == "refused" and "body.messages.0.content: Input should be a string" in str(error)
 
 
+@pytest.mark.parametrize("place", [5, None, {"a": 1}, "body"])
+def test_a_list_of_faults_without_places_is_shown_as_it_is(place):
+    assert "Input" in str(refused(400, {"detail": [{"loc": place, "msg": "Input"}]}))
+
+
 @pytest.mark.parametrize(
     "text",
     [

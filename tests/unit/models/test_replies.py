@@ -59,6 +59,12 @@ def test_tokens_that_were_not_counted_are_not_0(usage):
 
 def test_a_reply_of_no_tokens_is_0_tokens():
     assert read("", usage={"prompt_tokens": 7, "completion_tokens": 0}).completion_tokens == 0
+    assert read("One.", usage={"prompt_tokens": 10**4000, "completion_tokens": 2}).prompt_tokens is None
+
+
+def test_a_reason_without_a_text_is_shown_as_it_was_written():
+    with pytest.raises(ModelError, match="'Key-ABC'"):
+        read(None, "Key-ABC")
 
 
 def test_half_of_a_surrogate_pair_becomes_a_character_that_can_be_written():

@@ -314,3 +314,4 @@ def test_previews_are_short_and_readable():
     assert preview(sent({"a": [1, (2,)], "b": {3}})) == "{'a': [1, (2,)], 'b': {3}}"
     assert preview(sent(OrderedDict(a=1, b=[2]))) == "OrderedDict({'a': 1, 'b': [2]})"
     assert len(preview(sent(list(range(1000))))) <= 120
+    assert preview(json.dumps(["\ud800\x1b[31m", ["i", 1]])).isprintable()  # a forged frame
