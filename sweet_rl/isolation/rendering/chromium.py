@@ -259,6 +259,9 @@ class _Tab:
             self._loading.discard(event["requestId"])
         elif method == "Page.lifecycleEvent" and event["name"] == "load":
             self._loaded.add(event["loaderId"])
+        elif method == "Page.frameNavigated" and "parentId" not in event["frame"]:
+            self._loading &= {event["frame"]["loaderId"]}  # an icon of the page before may never end
+            self._drawings.clear()
         elif method == "Page.frameAttached":
             self._frames = True
         elif method == "Emulation.virtualTimeBudgetExpired":

@@ -147,6 +147,18 @@ def test_a_killed_browser_is_replaced_and_the_page_is_drawn(alone):
     assert alone.render(PAGE).png == before
 
 
+def test_what_a_page_still_asks_for_is_not_waited_for_by_the_next(alone):
+    """Icons are asked for one by one once a page has loaded; the request that a new page cuts off never ends."""
+    icons = "".join(f'<link rel=icon href="https://example.com/{number}">' for number in range(100))
+    for _ in range(4):
+        assert alone.render(icons).failure is None
+        worker = alone._free.get()  # `render` would draw the page again, alone
+        try:
+            assert worker.draw(PAGE, False, 60).png
+        finally:
+            alone._free.put(worker)
+
+
 def test_a_page_that_takes_too_long_fails_by_its_own_doing_and_leaves_the_pool_going(alone):
     before, alone.timeout = alone.render(PAGE).png, 1.0
     failed = alone.render("<div>" * 60_000)
