@@ -58,6 +58,18 @@ class CannotConnect(ModelError):
     """No connection to the server could be made."""
 
 
+class AnswerTooLarge(openai.OpenAIError):
+    """An answer has more bytes than any that was asked for could have.
+
+    Args:
+        most: Largest number of bytes.
+    """
+
+    def __init__(self, most: int) -> None:
+        super().__init__(f"more than {most:,} bytes")
+        self.most = most
+
+
 def transport_error(error: Exception, url: str, seconds: float) -> ModelError:
     """Return the error for a request without a response.
 
@@ -75,6 +87,9 @@ def transport_error(error: Exception, url: str, seconds: float) -> ModelError:
     if any(getattr(cause, "errno", None) in (errno.EMFILE, errno.ENFILE) for cause in causes):
         raise UserError("too many open connections: lower --concurrency, or raise the limit (ulimit -n).") from error
     for cause in causes:
+        if isinstance(cause, AnswerTooLarge):
+            text = f"the answer of {url} is larger than {cause.most / 2**20:,.0f} MiB, far more than was asked for."
+            return ModelError("malformed", text, retryable=True)
         if isinstance(cause, aiohttp.ClientConnectorError):
             return CannotConnect("connection", f"{url} cannot be reached: {cause}", retryable=True)
         if isinstance(cause, TimeoutError):

@@ -269,7 +269,8 @@ class OpenAIServer:
         """
 
         def read(answer: dict[str, Any]) -> list[Completion]:
-            found = completions(answer, sampling.n, prompt.kind, self.chat)
+            limit = sent.get("max_completion_tokens", sent.get("max_tokens"))  # `request` may have another one
+            found = completions(answer, sampling.n, prompt.kind, self.chat, limit if isinstance(limit, int) else None)
             name = answer.get("model")  # hosted models have a date there
             if isinstance(name, str) and name and not holds_secret(name):
                 self._note_name(without_surrogates(name)[:LONGEST_NAME])

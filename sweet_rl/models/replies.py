@@ -11,6 +11,8 @@ from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.runs.redaction import holds_secret
 
 # Reasons for which a generation ended, in lower case. Any other is the server's own word for "stop".
+# LocalAI gave none for whole replies, so no reason is "stop" too, but for a reply of all allowed tokens.
+NO_REASON = {"none", "null", "", "other", "unknown", "unspecified"}
 CUT = {"length", "max_tokens", "max_output_tokens", "model_length", "model_context_window_exceeded"}
 FILTERED = {
     "content_filter", "content_filtered", "safety", "recitation", "blocklist", "prohibited_content", "spii",
@@ -23,7 +25,9 @@ ENDED = {  # by the model, with a text or without one
 }  # fmt: skip
 
 
-def completions(answer: dict[str, Any], count: int, kind: str, chat: ChatFormat | None = None) -> list[Completion]:
+def completions(
+    answer: dict[str, Any], count: int, kind: str, chat: ChatFormat | None = None, max_tokens: int | None = None
+) -> list[Completion]:
     """Return the `count` replies in a response, in order, each with its share of the completion tokens.
 
     One choice is accepted if more were requested: some servers give one reply per call. A reply without text (null, a
@@ -34,6 +38,7 @@ def completions(answer: dict[str, Any], count: int, kind: str, chat: ChatFormat 
         count: Number of replies that were requested.
         kind: `chat` for a response of `/chat/completions`, `text` for one of `/completions`.
         chat: The model's chat format, to decode token ids that the server reports; None ignores them.
+        max_tokens: Largest number of tokens that a reply may have, as requested; None if there was no such limit.
 
     Raises:
         ModelError: The response is an error, is malformed, holds a key or log-probs that are no numbers; the server
@@ -65,7 +70,8 @@ def completions(answer: dict[str, Any], count: int, kind: str, chat: ChatFormat 
             )
         if text and not share:
             share = None  # some servers count nothing and say 0
-        ending = "length" if reason in CUT else "stop"
+        at_limit = reason in NO_REASON and max_tokens is not None and (share or 0) >= max_tokens
+        ending = "length" if reason in CUT or at_limit else "stop"
         found.append(Completion(text, ids, _logprobs(choice, ids), ending, prompt or None, share))
     return found
 

@@ -27,6 +27,7 @@ from sweet_rl.models.failures import (
     CONNECT_SECONDS,
     RETRIES,
     SERVER_FAULTS,
+    AnswerTooLarge,
     CannotConnect,
     refusal,
     settled,
@@ -38,6 +39,9 @@ from sweet_rl.runs.redaction import note_secret
 
 logger = logging.getLogger(__name__)
 LIST_SECONDS = 60.0  # within which a server must list its models
+# Largest answer in bytes, unpacked: 16 replies of 32,768 tokens with log-probs have 50 MiB. For each byte of a request
+# it may be larger: `prompt_logprobs` give a token id, which has about 6 bytes, an entry of about 110.
+ANSWER_BYTES, ANSWER_BYTES_PER_BYTE = 64 << 20, 64
 ATTEMPTS = 3  # requests for one reply, each with the client's retries
 LONGEST_PAUSE = 120.0  # seconds between two attempts; a longer one that a server asks for is not kept
 T = TypeVar("T")
@@ -84,17 +88,44 @@ class Server:
         return found
 
 
-class _TimedClient(openai.DefaultAioHttpClient):
-    """An HTTP client whose limit of time holds for a whole request, and not only for each wait for the next bytes."""
+class _LimitedClient(openai.DefaultAioHttpClient):
+    """An HTTP client with a limit of time and one of bytes for each whole answer.
+
+    The time goes on while bytes arrive, and bytes are counted as they arrive and are unpacked. Answers that arrive at
+    the same time are not counted together.
+    """
 
     async def send(self, request: Any, **options: Any) -> Any:
         seconds = request.extensions["timeout"]["read"]
         try:
             async with asyncio.timeout(seconds):
-                return await super().send(request, **options)
+                return await _whole(await super().send(request, **options | {"stream": True}))
         except TimeoutError as error:
             package = sys.modules[type(request).__module__.partition(".")[0]]  # httpx or httpx2, by openai's version
             raise package.ReadTimeout(f"no whole answer within {seconds:g} s", request=request) from error
+
+
+async def _whole(response: Any) -> Any:
+    """The response with all its bytes. Raises AnswerTooLarge, which the client does not request again."""
+    most = ANSWER_BYTES + ANSWER_BYTES_PER_BYTE * len(response.request.content)
+    parts, size = [], 0
+    try:
+        async for part in response.aiter_bytes():
+            parts.append(part)
+            size += len(part)
+            if size > most:
+                raise AnswerTooLarge(most)
+    finally:
+        await response.aclose()
+    packed = ("content-encoding", "content-length", "transfer-encoding")
+    headers = [(name, value) for name, value in response.headers.multi_items() if name.lower() not in packed]
+    return type(response)(
+        response.status_code,
+        headers=headers,
+        content=b"".join(parts),
+        request=response.request,
+        extensions=response.extensions,
+    )
 
 
 class Servers:
@@ -130,7 +161,7 @@ class Servers:
         self._timeout, self._patience, self._pause = timeout, patience, pause
         limits = type(openai.DEFAULT_CONNECTION_LIMITS)(max_connections=0)  # 0: aiohttp sets no limit
         hooks: Any = {"response": [self._note_limit]}
-        self._connections = _TimedClient(limits=limits, event_hooks=hooks, follow_redirects=False)
+        self._connections = _LimitedClient(limits=limits, event_hooks=hooks, follow_redirects=False)
         self.all: list[Server] = []
         for url in dict.fromkeys(map(base_url, hostnames)):
             client = openai.AsyncOpenAI(

@@ -22,6 +22,7 @@ from sweet_rl.dialogues.task_types import ProtocolSettings, load_domain
 from sweet_rl.models.settings import ModelSettings
 from sweet_rl.runs.cli import build, parse_flags, read_config
 from sweet_rl.runs.errors import NothingMade, UserError, extras_named, first_line
+from sweet_rl.runs.printable import printable
 from sweet_rl.runs.records import scan_rows
 from sweet_rl.runs.redaction import redacted
 from sweet_rl.training.settings import DataSettings, TrainingSettings
@@ -107,7 +108,7 @@ def preflight(settings: PreflightSettings, protocol: ProtocolSettings | None = N
         except UserError as error:
             failed += 1
             line = f"FAILED: {what}: {error}"
-        print(redacted(" ".join(line.split())), flush=True)
+        print(printable(redacted(" ".join(line.split()))), flush=True)
     if failed:
         raise NothingMade(f"{failed} of the checks failed (see above), and nothing was started.")
 

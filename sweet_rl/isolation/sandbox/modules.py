@@ -1,7 +1,8 @@
 """Which modules a warm process imports before it is confined: few, because each page of memory makes its forks slower.
 
 At strict that only saves time: an answer imports all that is installed. At seccomp, and where the packages cannot be
-read after confinement, it has nothing else, so it is run again with what it lacked (`pool.py`).
+read after confinement, it has nothing else, so it is run again with what it lacked (`pool.py`): with a few names from
+the messages of its errors, which are its own words, and only of packages that its process could not read.
 
 Code without imports gets a process without modules, code that imports common modules a process with these. All other
 code, also code that may import by other means than the import statement, gets the standard library that a task can
@@ -51,6 +52,7 @@ THIRD_PARTY_MODULES = {
     "sympy": ("sympy",),
     "networkx": ("networkx",),
 }
+KNOWN_PACKAGES = THIRD_PARTY_MODULES.keys() | sys.stdlib_module_names
 NEVER_LOADED = {
     "antigravity", "this", "idlelib", "tkinter", "turtle", "turtledemo", "lib2to3", "ensurepip", "test",
 }  # fmt: skip

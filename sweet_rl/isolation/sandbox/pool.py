@@ -5,8 +5,10 @@ import re
 import threading
 from collections import OrderedDict, defaultdict
 from contextlib import contextmanager
+from importlib.machinery import PathFinder
 
-from sweet_rl.isolation.sandbox.modules import ENCODINGS, EVERYTHING, modules_for
+from sweet_rl.isolation.sandbox.encode import encode
+from sweet_rl.isolation.sandbox.modules import ENCODINGS, EVERYTHING, KNOWN_PACKAGES, modules_for
 from sweet_rl.isolation.sandbox.sandbox import Job, Outcome, Sandbox, SandboxUnavailable, pack_tests
 
 logger = logging.getLogger(__name__)
@@ -16,6 +18,9 @@ NO_ANSWER = Job([""], pack_tests([compile("0", "test", "eval")]), 1)
 NO_MODULE = re.compile(r"No module named '([\w.]+)'")
 NO_SUBMODULE = re.compile(r"cannot import name '(\w+)' from '([\w.]+)'")
 MAX_MORE_RUNS = 4  # each with the modules that the run before lacked
+MAX_NAMES = 8  # of modules that a run may have lacked; an answer can write these messages itself
+NOT_ON_DISK = "__import__('_frozen_importlib_external').PathFinder.find_spec({!r}) is None"
+ON_DISK = ("value", encode(False).encode())
 NO_ENCODING = "LookupError: unknown encoding"
 LACKS_A_MODULE = ("ModuleNotFoundError", "ImportError", NO_ENCODING)
 
@@ -67,15 +72,31 @@ class Pool:
             ]
             if not lacking:
                 break
-            imports = imports | {"os"} | {name for message in lacking for name in NO_MODULE.findall(message)}
-            imports |= {f"{package}.{name}" for message in lacking for name, package in NO_SUBMODULE.findall(message)}
+            named = [name for message in lacking for name in NO_MODULE.findall(message)]
+            named += [f"{package}.{name}" for message in lacking for name, package in NO_SUBMODULE.findall(message)]
+            named = [*dict.fromkeys(named)][:MAX_NAMES]
             if any(message.startswith(NO_ENCODING) for message in lacking):
-                imports.update(ENCODINGS)
+                named += ENCODINGS
+            imports = imports | {"os"} | self._not_on_disk((role, seed, modules), named)
             modules, before = modules_for(imports), modules
             if modules == before:
                 break
             outcomes = self._run_or_retry((role, seed, modules), job)
         return outcomes
+
+    def _not_on_disk(self, key: tuple, names: list[str]) -> set[str]:
+        """Return the names of modules that are installed, but in packages that a process of this kind cannot read.
+
+        All others were not lacking, whatever the messages of an answer say of them.
+        """
+        packages = sorted({name.partition(".")[0] for name in names} & KNOWN_PACKAGES)
+        packages = [package for package in packages if PathFinder.find_spec(package)]
+        if not packages:
+            return set()
+        tests = [compile(NOT_ON_DISK.format(package), "test", "eval") for package in packages]
+        outcomes = self._run_or_retry(key, Job([""], pack_tests(tests), len(tests)))
+        lacking = {package for package, outcome in zip(packages, outcomes, strict=True) if outcome != ON_DISK}
+        return {name for name in names if name.partition(".")[0] in lacking}
 
     def _run_or_retry(self, key: tuple, job: Job) -> list[Outcome]:
         key = (*key[:2], self._not_loaded.get(key[2], key[2]))

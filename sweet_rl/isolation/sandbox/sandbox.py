@@ -41,6 +41,7 @@ MAX_TIMEOUTS = 2  # tests of an answer that may run out of time before the other
 PATIENCE = 10  # wall time of a test, in clock limits, after which waiting for a CPU is a failure of the machine
 MAX_VOLUNTARY_SWITCHES = 200  # of a thread that computes; answers that sleep and lock have more
 CONTROL_SECONDS = 60  # in which the warm process replies, also on an overloaded machine
+START_SECONDS = 300  # in which it loads its modules and confines itself
 NO_RESULT = ("unserialisable", "the process wrote something that is no result")
 
 Outcome = tuple[str, "bytes | str"]
@@ -100,6 +101,7 @@ class Sandbox:
         self._clock_timeout = max(3 * timeout, 1.0)
         self._clearing_up = False  # whether the warm process has not said yet that it is done with the last child
         self._control, theirs = socket.socketpair()
+        self._control.settimeout(START_SECONDS)
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, "-S", "-s", "-B", str(Path(__file__).with_name("warm.py")), str(theirs.fileno())],
@@ -122,6 +124,9 @@ class Sandbox:
         try:
             send_frame(self._control, marshal.dumps(settings))
             problem = self._receive(int.from_bytes(self._receive(4), "little")).decode()
+        except TimeoutError:
+            self._process.kill()
+            problem = f"the warm process did not start within {START_SECONDS} s"
         except (OSError, EOFError):
             problem = "the warm process ended while it started"
         self._control.settimeout(CONTROL_SECONDS)

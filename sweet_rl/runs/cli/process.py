@@ -72,7 +72,7 @@ def command_line() -> str | None:
 
 
 def redact_output() -> None:
-    """Take secrets out of log records and tracebacks from now on."""
+    """Take secrets, and characters that steer a terminal, out of log records and tracebacks from now on."""
     logging.setLogRecordFactory(_redacted_record)
     sys.excepthook = _print_redacted
     threading.excepthook = lambda found: _print_redacted(found.exc_type, found.exc_value, found.exc_traceback)
@@ -83,9 +83,9 @@ def _redacted_record(*arguments: Any, **named: Any) -> logging.LogRecord:
     with contextlib.suppress(TypeError, ValueError):  # of values that do not fit the text, which logging reports
         record.msg, record.args = printable(redacted(record.getMessage())), None
     if record.exc_info and record.exc_info[0]:
-        record.exc_text = redacted("".join(traceback.format_exception(*record.exc_info)).rstrip())
+        record.exc_text = printable(redacted("".join(traceback.format_exception(*record.exc_info)).rstrip()))
     return record
 
 
 def _print_redacted(*error: Any) -> None:
-    print(redacted("".join(traceback.format_exception(*error))), end="", file=sys.stderr)
+    print(printable(redacted("".join(traceback.format_exception(*error)))), end="", file=sys.stderr)

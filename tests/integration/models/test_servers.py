@@ -2,11 +2,13 @@
 
 import asyncio
 import contextlib
+import gzip
 import logging
 import resource
 import socket
 import threading
 import time
+from collections.abc import Iterable
 
 import pytest
 
@@ -41,7 +43,7 @@ def answered(reply: Reply, **settings) -> dict | ModelError:
         return call(server.url, **settings)
 
 
-def talk(pieces: list[bytes], pause: float = 0.0, timeout: float = 20.0) -> dict | ModelError:
+def talk(pieces: Iterable[bytes], pause: float = 0.0, timeout: float = 20.0) -> dict | ModelError:
     """The result of a call to a server that reads a request, then sends bytes, with a pause before each piece."""
 
     async def serve(reader, writer):
@@ -410,3 +412,63 @@ def test_a_cancelled_call_frees_its_place_and_is_no_failure_of_the_server():
 
     with ApiServer(answer) as server:
         assert asyncio.run(work(server.url)) == ("x", 1, False)
+
+
+def answers_of(size: int, limit: int, monkeypatch, packed: bool = False, path: str = "/completions", body: dict = {}):  # noqa: B006
+    """What a client makes of an answer of so many bytes, the least limit being `limit`, and the server's address."""
+    text = b'{"a": "' + b"x" * (size - 9) + b'"}'
+    monkeypatch.setattr("sweet_rl.models.servers.ANSWER_BYTES", limit)
+    headers = {"content-type": "application/json"} | ({"content-encoding": "gzip"} if packed else {})
+    reply = Reply(gzip.compress(text) if packed else text, headers=headers)
+
+    async def work(server):
+        servers = Servers([server.url], pause=0.0)
+        try:
+            if path == "/models":
+                return await servers.models(servers.all[0])
+            return len((await servers.request(servers.all[0], path, body, dict))["a"])
+        except ModelError as error:
+            return error
+        finally:
+            await servers.close()
+
+    with ApiServer(lambda _: reply) as server:
+        server.listing = reply
+        return asyncio.run(work(server)), server
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["plain", "gzip"])
+def test_an_answer_has_at_most_so_many_bytes_also_unpacked(monkeypatch, packed):
+    request = 64 * len(b"{}")
+    whole, _ = answers_of(100_000 + request, 100_000, monkeypatch, packed)
+    assert whole == 100_000 + request - 9
+    error, server = answers_of(100_001 + request, 100_000, monkeypatch, packed)
+    assert (error.kind, error.retryable) == ("malformed", True)
+    assert f"the answer of {server.url} is larger than 0 MiB" in str(error)
+
+
+def test_a_larger_request_may_have_a_larger_answer(monkeypatch):
+    body = {"prompt": [12345] * 1000}  # prompt_logprobs have an entry for each
+    assert answers_of(110 * 1000, 0, monkeypatch, body=body)[0] == 110 * 1000 - 9
+    assert isinstance(answers_of(110 * 1000, 0, monkeypatch, body={"prompt": []})[0], ModelError)
+
+
+def test_a_list_of_models_without_end_is_none(monkeypatch):
+    assert answers_of(1000, 1000, monkeypatch, path="/models")[0] == []
+    assert answers_of(100_000, 1000, monkeypatch, path="/models")[0] == []
+
+
+@pytest.mark.parametrize("status", ["200 OK", "500 Oops"])
+def test_an_answer_without_end_is_not_read_to_its_end(monkeypatch, status):
+    monkeypatch.setattr("sweet_rl.models.servers.ANSWER_BYTES", 1 << 16)
+    head = f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
+    sent = []
+
+    def pieces():
+        yield head
+        while True:
+            sent.append(1)
+            yield b"8000\r\n" + b" " * 0x8000 + b"\r\n"
+
+    error = talk(pieces())
+    assert error.kind == "malformed" and "larger than 0 MiB" in str(error) and len(sent) < 1000

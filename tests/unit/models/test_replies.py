@@ -79,3 +79,21 @@ def test_log_probs_that_are_no_numbers_are_no_reply(value):
     assert error.value.kind == "malformed"
     (reply,) = completions({"choices": [{"text": "ab", "logprobs": None}]}, 1, "text")
     assert reply.logprobs is None
+
+
+def silent(reason, tokens, limit, count=1, **more):
+    choices = [{"message": {"content": "One."}, **({} if reason == "missing" else {"finish_reason": reason})}] * count
+    answer = {"choices": choices, "usage": {"prompt_tokens": 7, "completion_tokens": tokens}} | more
+    return [reply.finish_reason for reply in completions(answer, count, "chat", max_tokens=limit)]
+
+
+@pytest.mark.parametrize("reason", ["missing", None, "", "null", "OTHER", {"type": None}])
+def test_a_whole_reply_without_a_reason_has_stopped_and_one_of_all_allowed_tokens_is_cut(reason):
+    assert silent(reason, 15, 16) == silent(reason, 16, None) == ["stop"]
+    assert silent(reason, 16, 16) == silent(reason, 17, 16) == ["length"]
+    assert silent(reason, 16, 16, usage=None) == ["stop"]  # nothing was counted
+    assert silent(reason, 32, 16, 2) == ["length", "length"] and silent(reason, 30, 16, 2) == ["stop", "stop"]
+
+
+def test_a_reason_is_believed_whatever_was_counted():
+    assert silent("stop", 16, 16) == ["stop"] and silent("length", 3, 16) == ["length"]

@@ -111,33 +111,36 @@ def test_errors_and_commands_and_manifests_hold_no_key(monkeypatch, tmp_path):
     again.adopt(json.loads(written), "m")  # the settings are the same ones
 
 
-def test_log_records_and_tracebacks_hold_no_key(monkeypatch, caplog):
+def test_log_records_and_tracebacks_hold_no_key_and_steer_no_terminal(monkeypatch, caplog):
     monkeypatch.setenv("HF_TOKEN", KEYS[0])
     before = logging.getLogRecordFactory()
     monkeypatch.setattr(sys, "excepthook", None)
     try:
         redact_output()
         try:
-            raise ValueError(f"with {KEYS[0]}")
+            raise ValueError(f"with {KEYS[0]}\x1b[2J\u202e")
         except ValueError:
             logging.getLogger("x").exception("at %s", "http://me:pass@h")
     finally:
         logging.setLogRecordFactory(before)
     assert KEYS[0] not in caplog.text and "pass" not in caplog.text and "with ***" in caplog.text
+    assert "\x1b" not in caplog.text and "\u202e" not in caplog.text
 
 
 @pytest.mark.parametrize("where", ["raise", "threading.Thread(target=lambda: fail()).start"])
-def test_an_unexpected_error_of_a_script_is_printed_without_the_key(where, monkeypatch):
+def test_an_unexpected_error_of_a_script_is_printed_without_the_key_and_without_escapes(where, monkeypatch):
     monkeypatch.setenv("HF_TOKEN", KEYS[0])
     code = f"""import os, threading
 from sweet_rl.runs.cli.process import redact_output
 redact_output()
 def fail():
-    raise ValueError("with " + os.environ["HF_TOKEN"]) from KeyError(os.environ["HF_TOKEN"])
+    key = os.environ["HF_TOKEN"]
+    raise ValueError("with " + key + chr(27) + "[2J" + chr(0x9b)) from KeyError(key)
 {"fail()" if where == "raise" else where + "()"}
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
-    assert "ValueError: with ***" in done.stderr and "KeyError: '***'" in done.stderr and KEYS[0] not in done.stderr
+    assert r"ValueError: with ***\x1b[2J\x9b" in done.stderr and "KeyError: '***'" in done.stderr
+    assert KEYS[0] not in done.stderr and "\x1b" not in done.stderr
 
 
 @pytest.mark.parametrize(

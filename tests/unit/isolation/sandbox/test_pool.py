@@ -4,8 +4,8 @@ import threading
 
 import pytest
 
-from sweet_rl.isolation.sandbox.pool import Pool, _Turns
-from sweet_rl.isolation.sandbox.sandbox import Job, Sandbox, pack_tests
+from sweet_rl.isolation.sandbox.pool import MAX_NAMES, Pool, _Turns
+from sweet_rl.isolation.sandbox.sandbox import Job, Sandbox, SandboxUnavailable, pack_tests
 
 MACHINE = ("machine", "ran out of wall time")
 ONE = ("value", b"1")
@@ -97,10 +97,10 @@ def test_references_and_answers_and_hash_seeds_never_meet_in_a_process(pool):
 
 
 def test_code_that_lacks_a_module_is_run_again_with_all_of_them(pool):
-    FakeSandbox.script = [[("exception", "ModuleNotFoundError: No module named 'sympy'")], [ONE]]
+    FakeSandbox.script = [[("exception", "ModuleNotFoundError: No module named 'numpy'")], [ONE]]
     assert pool.run("answer", 0, Job(["import math"], b"", 1), {"math"}) == [ONE]
     few, many = (set(sandbox.modules) for sandbox in FakeSandbox.made)
-    assert "sympy" in many - few and len(few) < len(many)
+    assert "numpy" in many - few and len(few) < len(many)
 
 
 def test_idle_processes_are_bounded(pool):
@@ -152,5 +152,53 @@ def test_the_second_run_of_a_real_job_is_in_a_living_process():
         sandbox._process.kill()
         sandbox._process.wait()
         assert pool.run("answer", 0, job, set()) == [ONE]
+    finally:
+        pool.close()
+
+
+RARE = [
+    "asyncio",
+    "cmd",
+    "colorsys",
+    "configparser",
+    "fileinput",
+    "glob",
+    "gzip",
+    "logging",
+    "netrc",
+    "optparse",
+    "shelve",
+]
+INVENTED = [[("exception", "ModuleNotFoundError: " + "; ".join(f"No module named {name!r}" for name in RARE))]]
+
+
+def test_messages_of_an_answer_name_few_modules(pool):
+    FakeSandbox.script = [*INVENTED, [("value", b"true")] * MAX_NAMES, [ONE]]
+    assert pool.run("answer", 0, Job([""], b"", 1), set()) == [ONE]
+    assert sum(name in FakeSandbox.made[-1].modules for name in RARE) == MAX_NAMES < len(RARE)
+
+
+def test_messages_of_an_answer_name_no_modules_that_its_process_could_read(pool):
+    FakeSandbox.script = [*INVENTED, [("value", b"true")] + [("value", b"false")] * (MAX_NAMES - 1), [ONE]]
+    assert pool.run("answer", 0, Job([""], b"", 1), set()) == [ONE]
+    assert [name for name in RARE if name in FakeSandbox.made[-1].modules] == RARE[:1]
+
+
+@pytest.mark.parametrize("name", ["nowhere_to_be_found", "", ".", "__main__", "sys"])
+def test_what_is_not_installed_is_not_asked_for(pool, name):
+    FakeSandbox.script = [[("exception", f"ModuleNotFoundError: No module named {name!r}")]] * 2
+    assert pool.run("answer", 0, Job([""], b"", 1), {"os"})[0][0] == "exception" and len(FakeSandbox.script) == 1
+
+
+def test_an_answer_that_reads_the_disk_makes_no_process_load_what_it_names():
+    try:
+        pool = Pool("strict", 1.0, 128, workers=1)
+        code = "def f(): raise ModuleNotFoundError(\"No module named 'numpy'; No module named 'colorsys'\")"
+        job = Job([code], pack_tests([compile("f()", "test", "eval")]), 1, ["f"])
+        assert pool.run("answer", 0, job, set())[0][0] == "exception"
+    except SandboxUnavailable:
+        pytest.skip("strict is not available here")
+    else:
+        assert not {"numpy", "colorsys"} & {module for _, _, modules in pool._idle for module in modules}
     finally:
         pool.close()

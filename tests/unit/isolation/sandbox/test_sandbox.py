@@ -423,3 +423,13 @@ def test_an_unavailable_level_is_refused_by_name(monkeypatch):
 
 def _refuse(self, level, **_):
     raise SandboxUnavailable(f"The sandbox level '{level}' is not available: unshare: Operation not permitted.")
+
+
+def test_a_warm_process_that_hangs_at_its_start_is_ended(tmp_path, monkeypatch):
+    program = tmp_path / "python"
+    program.write_text("#!/bin/sh\nexec sleep 600\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program))
+    monkeypatch.setattr("sweet_rl.isolation.sandbox.sandbox.START_SECONDS", 0.05)
+    with pytest.raises(SandboxUnavailable, match="did not start within"):
+        Sandbox("limits", 1.0, 64)
