@@ -35,6 +35,7 @@ from sweet_rl.models.thinking import without_thinking
 from sweet_rl.runs.cli import UNRECORDED
 from sweet_rl.runs.errors import TooManyFailed, UserError
 from sweet_rl.runs.manifest import hash_input, read_manifest
+from sweet_rl.runs.printable import printable
 from sweet_rl.runs.progress import progress_bar
 from sweet_rl.runs.records import Task, read_records
 from sweet_rl.runs.step import StepSettings
@@ -402,7 +403,7 @@ def check_grading(domain: Domain, grading: CodeGrading | PageGrading, tasks: Seq
         named = f"{len(faulty)} of {len(jobs)} reference pages give no picture (task {faulty[0][0]}: {faulty[0][1]})"
         if len(faulty) == len(jobs):
             raise UserError(f"{named}: check the tasks, or try another --browser.")
-        print(f"{named}; they are excluded")
+        print(printable(f"{named}; they are excluded"))
 
 
 def _of_other_dialogues(graded: Path, played: Path) -> bool:

@@ -63,6 +63,8 @@ Not covered:
   it run in a new child.
 - Side channels: timing, CPU load, addresses of objects. Faults of the kernel.
 - Modules of the installed Python: an answer may read and call them, at strict those on the disk too.
+- Time in which a process loads what an answer imports, before it is confined. It is that of at most 32 imports; at
+  strict an answer does all others in its own time.
 - Memory of the machine: it must hold `workers` answers of `memory_mb` each. An answer that the kernel kills for want of
   memory has failed.
 """

@@ -18,6 +18,7 @@ NO_ANSWER = Job([""], pack_tests([compile("0", "test", "eval")]), 1)
 NO_MODULE = re.compile(r"No module named '([\w.]+)'")
 NO_SUBMODULE = re.compile(r"cannot import name '(\w+)' from '([\w.]+)'")
 MAX_MORE_RUNS = 4  # each with the modules that the run before lacked
+MAX_IMPORTS = 32  # of a job that are loaded before its process is confined, in time that is not the answer's
 MAX_NAMES = 8  # of modules that a run may have lacked; an answer can write these messages itself
 NOT_ON_DISK = "__import__('_frozen_importlib_external').PathFinder.find_spec({!r}) is None"
 ON_DISK = ("value", encode(False).encode())
@@ -62,6 +63,7 @@ class Pool:
         Returns:
             One outcome per test (`Sandbox.run`).
         """
+        imports = {*sorted(imports)[:MAX_IMPORTS]}
         modules = modules_for(imports, "\n".join(job.texts))
         outcomes = self._run_or_retry((role, seed, modules), job)
         for _ in range(MAX_MORE_RUNS):

@@ -1,11 +1,15 @@
 """Which server and key each model of one command has; defaults of domain and protocol."""
 
+import contextlib
+from types import SimpleNamespace
+
 import pytest
 
 from sweet_rl.dialogues import HumanSettings
 from sweet_rl.dialogues.backend.environment import CodeGrading
 from sweet_rl.dialogues.collect import CollectionSettings
 from sweet_rl.dialogues.frontend.environment import PageGrading
+from sweet_rl.dialogues.protocols import Grade
 from sweet_rl.dialogues.task_types import ProtocolSettings
 from sweet_rl.evaluation.colbench import ColBench, ModelsAndTasks, check_grading
 from sweet_rl.models.base import Sampling
@@ -82,3 +86,12 @@ def test_a_sandbox_that_is_not_available_is_found_before_anything_is_paid_for():
     check_grading(benchmark().domain, CodeGrading(), [task])
     with pytest.raises(UserError, match="sandbox"):
         check_grading(benchmark().domain, CodeGrading(sandbox="no such level"), [task])
+
+
+def test_the_reason_of_a_reference_without_a_picture_steers_no_terminal(capsys):
+    grades = [Grade(1.0), Grade(None, ungradable="\x1b[2J")]
+    grader = SimpleNamespace(describe=lambda: "pictures", grade_many=lambda jobs: grades)
+    domain = SimpleNamespace(draws_pages=True, make_grader=lambda grading: contextlib.nullcontext(grader))
+    check_grading(domain, PageGrading(), [Task("a page", "<p>"), Task("another", "<b>")])
+    printed = capsys.readouterr().out
+    assert r"\x1b[2J" in printed and "\x1b" not in printed

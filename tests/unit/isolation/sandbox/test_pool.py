@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from sweet_rl.isolation.sandbox.pool import MAX_NAMES, Pool, _Turns
+from sweet_rl.isolation.sandbox.pool import MAX_IMPORTS, MAX_NAMES, Pool, _Turns
 from sweet_rl.isolation.sandbox.sandbox import Job, Sandbox, SandboxUnavailable, pack_tests
 
 MACHINE = ("machine", "ran out of wall time")
@@ -176,6 +176,11 @@ def test_messages_of_an_answer_name_few_modules(pool):
     FakeSandbox.script = [*INVENTED, [("value", b"true")] * MAX_NAMES, [ONE]]
     assert pool.run("answer", 0, Job([""], b"", 1), set()) == [ONE]
     assert sum(name in FakeSandbox.made[-1].modules for name in RARE) == MAX_NAMES < len(RARE)
+
+
+def test_a_text_names_few_modules(pool):
+    pool.run("answer", 0, JOB, {f"numpy.m{number}" for number in range(100)})
+    assert sum(name.startswith("numpy.m") and name != "numpy.ma" for name in FakeSandbox.made[0].modules) == MAX_IMPORTS
 
 
 def test_messages_of_an_answer_name_no_modules_that_its_process_could_read(pool):
