@@ -254,8 +254,9 @@ def test_a_coroutine_that_scores_and_closes_is_awaited(tmp_path):
 @pytest.mark.parametrize("name", sorted(CRITICS.keys() - {"log_ratio"}))
 def test_the_manual_names_settings_that_each_critic_has(name):
     page = (ROOT / "docs/critics.md").read_text(encoding="utf-8")
-    (row,) = (line for line in page.splitlines() if line.startswith(f"| `{name}` | `model_id`"))
-    named = set(re.findall(r"`(\w+)`", row)) - {name}
+    table = page.split("| critic | its settings |")[1].split("\n\n")[0]
+    (row,) = (line.split(" | ") for line in table.splitlines() if f"`{name}`" in line)
+    named = set(re.findall(r"`(\w+)`", row[1]))
     assert named and named <= {field.name for field in fields(CRITICS[name].settings)}
 
 
