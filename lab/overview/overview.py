@@ -47,7 +47,7 @@ class Setting:
         at: Ending of the runs' names in files of curves.
         pooled: Whether it is one of the settings that are pooled: of an agent of its own, measured by success.
         joined: Whether the files are series of one setting, whose seeds are put together.
-        led: Whether it has a difference to multi-turn DPO. The first seeds of a joined setting have none of their own.
+        compared: Whether SWEET-RL is compared with multi-turn DPO. Seeds of a joined setting are compared there.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Setting:
     at: str = ""
     pooled: bool = True
     joined: bool = False
-    led: bool = True
+    compared: bool = True
 
 
 TAUGHT, HARD = "lab/pretraining/results/share_{}.json", "results/mini_hard/{}.json"
@@ -68,7 +68,7 @@ SETTINGS = (
     Setting("solution shown in 10 %", (TAUGHT.format(10),)),
     Setting("solution shown in 5 %", (TAUGHT.format(5),)),
     Setting("solution never shown", (TAUGHT.format(0),)),
-    Setting("hard world", (HARD.format("table2"), HARD.format("table3")), led=False),
+    Setting("hard world", (HARD.format("table2"), HARD.format("table3")), compared=False),
     Setting("hard world, more seeds", (HARD.format("ten_seeds"), HARD.format("replication_2")), joined=True),
     Setting(
         "hard world, 2nd round", ("lab/policy_gradients/results/online.json",), at="@400", pooled=False
@@ -94,9 +94,9 @@ def runs(file: str) -> dict[str, tuple[float, list[float]]]:
 def values(setting: Setting, column: str) -> tuple[float, list[float]] | None:
     """The mean of a column in a setting, and its values by seed; None if it was not run there."""
     if setting.joined:
-        parts = [runs(file).get(column) for file in setting.files]
-        seeds = [value for part in parts if part for value in part[1]]
-        return (float(np.mean(seeds)), seeds) if all(parts) else None
+        series = [runs(file)[column][1] for file in setting.files if column in runs(file)]
+        seeds = [value for one in series for value in one]
+        return (float(np.mean(seeds)), seeds) if len(series) == len(setting.files) else None
     for name in (f"{column}{setting.at}", NAMES.get(column, column), f"SWEET-RL ({NAMES.get(column)})"):
         for file in setting.files:
             if name in runs(file):
@@ -137,7 +137,7 @@ def overview() -> dict[str, Any]:
         row["seeds"] = len(seeds["SWEET-RL"])
         if "untrained" in seeds:
             row["training"] = difference(seeds["SWEET-RL"], seeds["untrained"])
-        if setting.led:
+        if setting.compared:
             row["lead"] = difference(seeds["SWEET-RL"], seeds["multi-turn DPO"])
         rows.append(row)
     pooled = {}
