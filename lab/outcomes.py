@@ -20,21 +20,17 @@ from lab.overview.overview import difference, runs, summary
 from sweet_rl.runs.records import Trajectory, read_records
 
 LAB = Path(__file__).parent
-TOGETHER = {  # rows of the table of docs/results.md: study, policy
-    "multi-turn DPO": ("controls", "multi"),
-    "multi-turn DPO, as many sampled tokens": ("controls", "dpo-1.test"),
-    "the same, two epochs": ("controls", "dpo-2.test"),
-    "rejection fine-tuning, as many tokens": ("controls", "rft-16.test"),
-    "the same, eight epochs": ("controls", "rft-8.test"),
+# Rows of the table of docs/results.md: study, and its policy in both worlds or in each.
+TOGETHER: dict[str, tuple[str, str | dict[str, str]]] = {
     "SWEET-RL": ("controls", "sweet"),
-    "the same, untrained critic": ("repairs", "untrained"),
-    "candidates in the order of the hidden rules, ties at random": ("repairs", "oracle"),
-    "candidates by two dialogues played on from each": ("repairs", "rollouts"),
-    "candidates in random order": ("repairs", "random"),
-    "SWEET-RL, pairs by a gap of scores": ("repairs", "release-gap"),
+    "random order": ("repairs", "random"),
+    "order of the hidden rules": ("repairs", "oracle"),
+    "pairs by `--rule gap`": ("repairs", "release-gap"),
+    "paper's reference": ("repairs", "paper"),
+    "the same, `--place_answers`": ("repairs", "paper-answers"),
+    "multi-turn DPO, equal tokens": ("controls", {"quick": "dpo-1.test", "hard": "dpo-2.test"}),
+    "rejection fine-tuning, equal tokens": ("controls", {"quick": "rft-16.test", "hard": "rft-8.test"}),
     "distillation": ("controls", "distillation-16.test"),
-    "SWEET-RL, paper's reference": ("repairs", "paper"),
-    "paper's reference, answers placed by their reward": ("repairs", "paper-answers"),
 }
 Outcomes = dict[str, dict[str, dict[str, str]]]  # world, policy, seed: 1 or 0 for each test task
 
@@ -109,15 +105,16 @@ def committed(study: str) -> dict[str, dict[str, dict[int, float]]]:
 
 
 def together() -> str:
-    """The table of both studies in docs/results.md, with the number of seeds where it is not five."""
+    """The table of both studies in docs/results.md: success of five seeds, and its paired difference from SWEET-RL."""
     found = {study: committed(study) for study, _ in TOGETHER.values()}
-    lines = ["| | quick world | hard world |", "| --- | ---: | ---: |"]
+    lines = ["| | quick world | minus SWEET-RL | hard world | minus SWEET-RL |", "| --- | ---: | ---: | ---: | ---: |"]
     for name, (study, policy) in TOGETHER.items():
         cells = []
         for world in ("quick", "hard"):
-            seeds = list(found[study][world].get(policy, {}).values())
-            few = f" ({len(seeds)} seed{'s' * (len(seeds) > 1)})" if 0 < len(seeds) < 5 else ""
-            cells.append(f"{np.mean(seeds):.1f}{few}" if seeds else "")
+            seeds = found[study][world][policy[world] if isinstance(policy, dict) else policy]
+            assert len(seeds) == 5, f"{name}: {len(seeds)} seeds"
+            gap = "" if name == "SWEET-RL" else paired(seeds, found["controls"][world]["sweet"])
+            cells += [f"{np.mean(list(seeds.values())):.1f}", gap]
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 

@@ -30,9 +30,9 @@ COLUMNS = {
     "zero-shot": "zero-shot",
     "rejection fine-tuning": "rejection fine-tuning",
     "multi-turn DPO": "multi-turn DPO",
-    "untrained": "turn pairs, untrained critic",
+    "untrained": "untrained critic",
     "SWEET-RL": "SWEET-RL",
-    "paper": "SWEET-RL, paper's reference",
+    "paper": "paper's reference",
 }
 NAMES = {"untrained": "no critic training", "paper": "seed model as reference"}
 
@@ -44,40 +44,38 @@ class Setting:
     Attributes:
         name: As it is shown.
         files: The comparisons with its runs; a run with the name of a column is taken from the first that has it.
-        series: Files with more seeds of multi-turn DPO and SWEET-RL, for their difference. The table has the seeds of
-            `files`.
         at: Ending of the runs' names in files of curves.
         pooled: Whether it is one of the settings that are pooled: of an agent of its own, measured by success.
+        joined: Whether the files are series of one setting, whose seeds are put together.
+        compared: Whether SWEET-RL is compared with multi-turn DPO. Seeds of a joined setting are compared there.
     """
 
     name: str
     files: tuple[str, ...]
-    series: tuple[str, ...] = ()
     at: str = ""
     pooled: bool = True
+    joined: bool = False
+    compared: bool = True
 
 
 TAUGHT, HARD = "lab/pretraining/results/share_{}.json", "results/mini_hard/{}.json"
 SETTINGS = (
     Setting("quick world", ("results/mini/table2.json", "results/mini/table3.json")),
-    Setting("quick world, 120 dialogues", ("results/mini/figure3b.json",), at="@120", pooled=False),
-    Setting("quick world, 40 dialogues", ("results/mini/figure3b.json",), at="@40", pooled=False),
-    Setting("quick world, larger agent", ("results/mini/table4.json",)),
-    Setting("agent that saw the solution in 20 %", (TAUGHT.format(20),)),
-    Setting("agent that saw it in 10 %", (TAUGHT.format(10),)),
-    Setting("agent that saw it in 5 %", (TAUGHT.format(5),)),
-    Setting("agent that never saw it", (TAUGHT.format(0),)),
+    Setting("120 dialogues", ("results/mini/figure3b.json",), at="@120", pooled=False),
+    Setting("40 dialogues", ("results/mini/figure3b.json",), at="@40", pooled=False),
+    Setting("larger agent", ("results/mini/table4.json",)),
+    Setting("solution shown in 20 %", (TAUGHT.format(20),)),
+    Setting("solution shown in 10 %", (TAUGHT.format(10),)),
+    Setting("solution shown in 5 %", (TAUGHT.format(5),)),
+    Setting("solution never shown", (TAUGHT.format(0),)),
+    Setting("hard world", (HARD.format("table2"), HARD.format("table3")), compared=False),
+    Setting("hard world, more seeds", (HARD.format("ten_seeds"), HARD.format("replication_2")), joined=True),
     Setting(
-        "hard world",
-        (HARD.format("table2"), HARD.format("table3")),
-        series=(HARD.format("ten_seeds"), HARD.format("replication_2")),
-    ),
-    Setting(
-        "hard world, second round", ("lab/policy_gradients/results/online.json",), at="@400", pooled=False
+        "hard world, 2nd round", ("lab/policy_gradients/results/online.json",), at="@400", pooled=False
     ),
     Setting("web pages (similarity)", ("lab/pages/results/pages.json",), pooled=False),
     Setting(
-        "SmolLM2-135M, one seed", ("lab/smollm2/results/table2.json",), pooled=False
+        "SmolLM2-135M", ("lab/smollm2/results/table2.json",), pooled=False
     ),
 )  # fmt: skip
 
@@ -95,6 +93,10 @@ def runs(file: str) -> dict[str, tuple[float, list[float]]]:
 
 def values(setting: Setting, column: str) -> tuple[float, list[float]] | None:
     """The mean of a column in a setting, and its values by seed; None if it was not run there."""
+    if setting.joined:
+        series = [runs(file)[column][1] for file in setting.files if column in runs(file)]
+        seeds = [value for one in series for value in one]
+        return (float(np.mean(seeds)), seeds) if len(series) == len(setting.files) else None
     for name in (f"{column}{setting.at}", NAMES.get(column, column), f"SWEET-RL ({NAMES.get(column)})"):
         for file in setting.files:
             if name in runs(file):
@@ -132,12 +134,11 @@ def overview() -> dict[str, Any]:
             "means": {column: one and one[0] for column, one in found.items()},
         }
         seeds = {column: one[1] for column, one in found.items() if one}
+        row["seeds"] = len(seeds["SWEET-RL"])
         if "untrained" in seeds:
             row["training"] = difference(seeds["SWEET-RL"], seeds["untrained"])
-        if setting.series:
-            for name in ("SWEET-RL", "multi-turn DPO"):
-                seeds[name] = [value for file in setting.series for value in runs(file)[name][1]]
-        row["lead"] = difference(seeds["SWEET-RL"], seeds["multi-turn DPO"])
+        if setting.compared:
+            row["lead"] = difference(seeds["SWEET-RL"], seeds["multi-turn DPO"])
         rows.append(row)
     pooled = {}
     for column in ("lead", "training"):
@@ -150,14 +151,18 @@ def overview() -> dict[str, Any]:
 
 def markdown(found: dict[str, Any]) -> str:
     """The main table, and the differences of the figure in figures."""
-    lines = ["| setting | " + " | ".join(COLUMNS.values()) + " |", "| --- |" + " ---: |" * len(COLUMNS)]
+    lines = ["| setting | seeds | " + " | ".join(COLUMNS.values()) + " |", "| --- |" + " ---: |" * (1 + len(COLUMNS))]
     for row in found["rows"]:
         cells = ["" if mean is None else f"{mean:.1f}" for mean in row["means"].values()]
-        lines.append(f"| {row['name']} | " + " | ".join(cells) + " |")
+        lines.append(f"| {row['name']} | {row['seeds']} | " + " | ".join(cells) + " |")
     lines += ["", "| setting | seeds | SWEET-RL - multi-turn DPO | p | trained - untrained critic | p |"]
     lines.append("| --- | ---: | ---: | ---: | ---: | ---: |")
-    for row in [*found["rows"], {"name": "pooled (of settings)", **found["pooled"]}]:
-        cells = [str(row["lead"]["count"]), *_cells(row["lead"]), *_cells(row.get("training"))]
+    pooled = [
+        {"name": f"pooled, {one['count']} settings", "seeds": "", column: one}
+        for column, one in found["pooled"].items()
+    ]
+    for row in [*found["rows"], *pooled]:
+        cells = [str(row["seeds"]), *_cells(row.get("lead")), *_cells(row.get("training"))]
         lines.append(f"| {row['name']} | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 
@@ -178,15 +183,13 @@ def forest(found: dict[str, Any], dark: bool = False) -> Any:
     import matplotlib.pyplot as plt
 
     rows = [*found["rows"], {"name": "pooled", **found["pooled"]}]
-    accent, other, ink, band, settings = shade(dark)
+    accent, other, ink, _, settings = shade(dark)
     with plt.rc_context(settings):
         figure, axes = plt.subplots(1, 2, figsize=(8.4, 0.8 + 0.3 * len(rows)), sharey=True, width_ratios=(3, 2))
         places = list(range(len(rows)))[::-1]
         titles = ("SWEET-RL minus multi-turn DPO, points", "trained minus untrained critic")
         for axis, column, title in zip(axes, ("lead", "training"), titles, strict=True):
             axis.axvline(0, color=ink, linewidth=0.8)
-            if column == "training":
-                axis.axvspan(-MARGIN, MARGIN, color=band, zorder=0)
             for place, row in zip(places, rows, strict=True):
                 if (one := row.get(column)) is None:
                     continue
@@ -200,8 +203,8 @@ def forest(found: dict[str, Any], dark: bool = False) -> Any:
             axis.grid(axis="y", visible=False)
             axis.tick_params(axis="y", length=0)
             axis.set_ylim(-0.6, len(rows) - 0.4)
-        counts = [f"{row['name']}  ({row['lead']['count']})" for row in rows]
-        axes[0].set_yticks(places, counts)
+        names = [f"{row['name']}  ({row['seeds']})" if "seeds" in row else row["name"] for row in rows]
+        axes[0].set_yticks(places, names)
         figure.tight_layout()
     return figure
 

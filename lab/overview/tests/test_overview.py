@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from lab.overview.overview import RESULTS, ROOT, difference, markdown, overview, summary
+from lab.outcomes import shown
+from lab.overview.overview import RESULTS, ROOT, difference, markdown, overview, runs, summary
 
 
 def test_a_difference_is_a_paired_t_test_over_seeds():
@@ -36,3 +37,16 @@ def test_the_page_and_the_files_have_the_figures_of_the_studies():
     assert table in (ROOT / "docs/results.md").read_text(encoding="utf-8")
     for name in ("forest-light.png", "forest-dark.png"):
         assert (ROOT / "docs/pictures" / name).read_bytes() == (RESULTS / name).read_bytes()
+
+
+@pytest.mark.parametrize(("file", "without"), [
+    ("mini/table3", "without training-time information"),
+    ("mini_hard/table3", "without training-time information"),
+    ("mini_hard/replication_2", "without training-time information"),
+    ("mini/table3", "without length normalisation"),
+    ("mini_hard/table3", "without length normalisation"),
+])  # fmt: skip
+def test_the_ablations_of_the_page_are_paired_differences(file, without):
+    found = runs(f"results/{file}.json")
+    page = (ROOT / "docs/results.md").read_text(encoding="utf-8")
+    assert shown(difference(found["SWEET-RL"][1], found[without][1])) in page

@@ -79,17 +79,16 @@ def test_the_human_of_ones_own_in_the_manual_asks_its_model(tmp_path):
 
 @pytest.mark.slow
 def test_the_tutorial_and_what_reads_its_files_run(checkout):
-    """Steps 1 to 8 and the baselines; then the pages of critics and viewers, and a page of the quickstart."""
+    """Steps 1 to 8 and the baselines; then the pages of viewers and critics."""
     Path("runs").mkdir()
     Path("runs/mini").symlink_to("tour")
-    (viewing,) = (text for language, text in blocks(ROOT / "docs/quickstart.md") if "runs/mini/sweet" in text)
     pages = [blocks(ROOT / "docs" / f"{page}.md") for page in ("tutorial", "viewers", "critics")]
-    for language, text in [*sum(pages, []), ("bash", viewing)]:
+    for language, text in sum(pages, []):
         if language == "python":
             run_python(text)
         else:
             for _, words in commands(text):
-                if words[0] != "source" and "scripts/chat.py" not in words:  # which a person types into
+                if words[0] == "python" and "scripts/chat.py" not in words:  # which a person types into
                     run_command(words, SMALL)
     ranked = read_rows(Path("runs/tour/ranked_with_rewards.jsonl"))
     answered = 0
