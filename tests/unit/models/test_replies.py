@@ -79,3 +79,26 @@ def test_log_probs_that_are_no_numbers_are_no_reply(value):
     assert error.value.kind == "malformed"
     (reply,) = completions({"choices": [{"text": "ab", "logprobs": None}]}, 1, "text")
     assert reply.logprobs is None
+
+
+@pytest.mark.parametrize(
+    ("end", "more", "whole"),
+    [
+        (True, {"finish_reason": "stop"}, True),
+        (False, {"finish_reason": "stop"}, False),  # the server trims the token at which it stopped
+        (False, {"finish_reason": "length"}, True),
+        (False, {"finish_reason": "stop", "stop_reason": "###"}, True),  # a text at which the request had it stop
+        (False, {"finish_reason": "stop", "stop_reason": 7}, False),
+    ],
+)
+def test_token_ids_without_the_token_that_ended_the_reply_are_not_used(end, more, whole, tiny_chat):
+    ids = [*tiny_chat.tokenizer.encode("ok", add_special_tokens=False), *(tiny_chat.eos_ids[:1] if end else ())]
+    (reply,) = completions({"choices": [{"text": "ok", "token_ids": ids, **more}]}, 1, "text", tiny_chat)
+    assert (reply.text, reply.token_ids) == ("ok", ids if whole else None)
+
+
+@pytest.mark.parametrize("count", [0, 4])
+def test_no_choice_and_more_than_were_asked_for_are_malformed(count):
+    choice = {"message": {"content": "x"}, "finish_reason": "stop"}
+    with pytest.raises(ModelError, match="choices"):
+        completions({"choices": [choice] * count}, 3, "chat")
