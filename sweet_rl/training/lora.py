@@ -14,7 +14,7 @@ import torch
 from sweet_rl.models.log_probs.logps import score_texts
 from sweet_rl.models.log_probs.rows import EncodedText
 from sweet_rl.models.log_probs.value_head import HEAD, attach_value_head
-from sweet_rl.models.weights import load_weights
+from sweet_rl.models.weights import load_weights, save_weights
 from sweet_rl.runs.errors import UserError
 from sweet_rl.training.first_loss import BF16_DISTANCE
 
@@ -133,7 +133,7 @@ def merge_adapter(
     merged.to(dtype)
     if head is not None:
         setattr(merged, HEAD, head)
-    merged.save_pretrained(str(save_path))
+    save_weights(merged, save_path)
     if texts:
         del model, adapted, merged
         saved = score_texts(load_weights(save_path, dtype).eval(), texts, share=False)
