@@ -111,6 +111,8 @@ def load_weights(
     for module in model.modules():
         if hasattr(module, "support_avx512bf16_for_cpu"):  # scoring would pack 4-bit layers, without gradients
             module.support_avx512bf16_for_cpu = False
+        if isinstance(module, torch.nn.Embedding):
+            module.padding_idx = None  # its row gets no gradients, and in many models the pad is the EOS
     return model
 
 

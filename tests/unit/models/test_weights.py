@@ -208,3 +208,12 @@ def test_a_model_is_saved_with_its_generation_settings_also_if_transformers_refu
         trained.generation_config.temperature, trained.generation_config.top_p,
     )  # fmt: skip
     assert load_weights(tmp_path / "again").state_dict().keys() == trained.state_dict().keys()
+
+
+def test_the_embedding_of_an_end_of_text_that_is_the_pad_too_is_trained(model):
+    settings = json.loads((model / "config.json").read_text())
+    (model / "config.json").write_text(json.dumps(settings | {"pad_token_id": 5, "eos_token_id": 5}))
+    trained = load_weights(model)
+    ids = torch.tensor([[3, 5, 4]])
+    trained(input_ids=ids, labels=ids).loss.backward()
+    assert trained.get_input_embeddings().weight.grad[5].abs().sum() > 0
