@@ -135,3 +135,11 @@ def test_the_linear_layers_of_falcon_get_an_adapter_that_can_be_merged():
     with torch.no_grad():
         expected = adapted(ids).logits
         torch.testing.assert_close(adapted.merge_and_unload()(ids).logits, expected, rtol=0, atol=1e-9)
+
+
+def test_all_linear_leaves_out_the_output_of_mamba_whose_kernels_would_pass_an_adapter_by():
+    adapted = with_adapter(tiny_model("mamba", attn_implementation="eager", state_size=4), 4)
+    names = {name.split(".")[-4] for name, _ in adapted.named_parameters() if ".lora_A." in name}
+    assert names == {"in_proj", "x_proj", "dt_proj"}
+    with pytest.raises(UserError, match="out_proj"):
+        with_adapter(tiny_model("mamba", attn_implementation="eager", state_size=4), 4, target_modules=["out_proj"])
