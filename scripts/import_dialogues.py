@@ -1,5 +1,5 @@
 """Trajectories from a log of verifiers or inspect_ai, trajectories or pairs from rows of other trainers: TRL's
-conversational preference, SFT `messages`, ShareGPT (docs/integrations.md).
+conversational preference, SFT and KTO rows, ShareGPT (docs/integrations.md).
 
 python scripts/import_dialogues.py --input_path outputs/NAME/traces.jsonl --output_path graded.jsonl
 python scripts/import_dialogues.py --input_path logs/NAME.eval --output_path graded.jsonl
@@ -33,7 +33,9 @@ def main(
     if holds_rows(input_path):
         import_rows(input_path, output_path, step, tokenizer)
     elif tokenizer is not None:
-        raise UserError(f"--tokenizer is for pairs; {input_path} holds none.")
+        raise UserError(
+            f"--tokenizer is for pairs, rows with 'chosen' in .jsonl, .json or .parquet; {input_path} has none."
+        )
     else:
         import_dialogues(input_path, output_path, step)
 

@@ -1,4 +1,4 @@
-"""Rows of other trainers as records: TRL's conversational preference and SFT `messages`, and ShareGPT."""
+"""Rows of other trainers as records: TRL's conversational preference, SFT and KTO rows, and ShareGPT."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sweet_rl.models.weights import model_input
 from sweet_rl.runs.cli import to_settings
 from sweet_rl.runs.errors import RecordError, UserError, first_line, read_by_library
 from sweet_rl.runs.records import Message, Part, PreferencePair, Trajectory, content_id, parse_row, scan_rows
-from sweet_rl.runs.records.checks import shown
+from sweet_rl.runs.records.checks import refuse, shown
 from sweet_rl.runs.records.schema import Role
 from sweet_rl.runs.run import Run, open_run
 from sweet_rl.runs.step import StepSettings, run_step
@@ -27,17 +27,30 @@ ROLES: dict[Any, Role] = {
     "system": "system",
 }
 DIALOGUES = ("messages", "conversations")
+BESIDE = ("tool_calls", "function_call", "reasoning_content", "reasoning", "thinking")  # fields of a message
 Row = dict[str, Any]
 
 
 def holds_rows(path: str | Path) -> bool:
     """Whether a file has rows of other trainers; the other ones are logs of verifiers or inspect_ai."""
-    suffix, file = Path(path).suffix, Path(path)
-    if suffix == ".json" and file.is_file():
-        with open(file, "rb") as text:
-            return text.read(1024).lstrip()[:1] == b"["
-    row = next((row for _, _, row in scan_rows(path)), {}) if suffix == ".jsonl" and file.is_file() else {}
-    return suffix == ".parquet" or "chosen" in row or any(name in row for name in DIALOGUES)
+    suffix = Path(path).suffix
+    if suffix not in (".json", ".jsonl") or not Path(path).is_file():
+        return suffix == ".parquet"
+    if suffix == ".json" and _is_array(path):
+        return True
+    try:
+        row = next((row for _, _, row in scan_rows(path)), {})
+    except RecordError:
+        if suffix == ".jsonl":
+            raise
+        return False  # a log of inspect_ai: one object on many lines
+    return any(name in row for name in ("chosen", "completion", *DIALOGUES))
+
+
+def _is_array(path: str | Path) -> bool:
+    """Whether a file of JSON is one array. `Dataset.to_json` writes lines of JSON into a file .json too."""
+    with open(path, "rb") as text:
+        return text.read(1024).lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"["
 
 
 def import_rows(input_path: str, output_path: str, step: StepSettings, tokenizer: str | None = None) -> dict:
@@ -96,12 +109,12 @@ def import_rows(input_path: str, output_path: str, step: StepSettings, tokenizer
 
 def _read(path: str) -> Iterator[tuple[str, Row]]:
     suffix = Path(path).suffix
-    if suffix not in (".json", ".parquet"):
+    if suffix != ".parquet" and not (suffix == ".json" and _is_array(path)):
         yield from ((f"{path}, line {number}", row) for number, _, row in scan_rows(path))
         return
     with read_by_library(lambda error: UserError(f"{path} is no {suffix[1:]} file of rows ({first_line(error)}).")):
         if suffix == ".json":
-            table = json.loads(Path(path).read_text(encoding="utf-8"))
+            table = json.loads(Path(path).read_text(encoding="utf-8-sig"))
         else:
             from pyarrow import parquet
 
@@ -113,18 +126,53 @@ def _read(path: str) -> Iterator[tuple[str, Row]]:
 
 
 def _pair(row: Row, where: str, chat: ChatFormat) -> PreferencePair:
-    prompt = _messages(row, "prompt", where) or _messages(row, "conversations", where)
+    prompt = _prompt(row, where) or _messages(row, "conversations", where)
     sides = [_messages(row, side, where) for side in SIDES]
-    texts = [[*prompt, *own] for own in sides]
-    for side, own, messages in zip(SIDES, sides, texts, strict=True):
-        if not own or len(messages) < 2 or messages[-1]["role"] != "assistant":
+    for side, own in zip(SIDES, sides, strict=True):
+        if not own or len(prompt) + len(own) < 2 or own[-1]["role"] != "assistant":
             raise RecordError(
                 f"{where}: {side!r} with its prompt must be a dialogue that ends with a message of the assistant."
             )
-    start = len(prompt) or shared_messages(*texts)
+    again = [_opens_with(own, prompt) for own in sides]
+    if all(again):
+        prompt = []
+    elif any(again) or (isinstance(row.get("prompt"), str) and any(own[0]["role"] != "assistant" for own in sides)):
+        raise RecordError(
+            f"{where}: 'prompt' must be the beginning of both 'chosen' and 'rejected', or of neither, because it is "
+            "put in front of those that begin with a reply. Leave the field out if both hold the whole dialogue."
+        )
+    texts = [_with_system([*prompt, *own], row, where) for own in sides]
+    start = len(texts[0]) - len(sides[0]) if prompt else shared_messages(*texts)
     chosen, rejected = (_parts(messages, start, chat) for messages in texts)
     task = row.get("task_id") or content_id(texts[0][:start])
     return PreferencePair(chosen, rejected, id=row.get("id") or "", task_id=task)
+
+
+def _prompt(row: Row, where: str) -> list[Message]:
+    """The messages of the prompt; a text is what the user says."""
+    text = row.get("prompt")
+    return [{"role": "user", "content": text}] if isinstance(text, str) and text else _messages(row, "prompt", where)
+
+
+def _opens_with(messages: list[Message], prompt: list[Message]) -> bool:
+    """Whether a dialogue begins with the messages of a prompt, perhaps behind a system message that it lacks."""
+    first = int(bool(messages and prompt) and messages[0]["role"] == "system" != prompt[0]["role"])
+    return bool(prompt) and messages[first : first + len(prompt)] == prompt
+
+
+def _with_system(messages: list[Message], row: Row, where: str) -> list[Message]:
+    """The messages behind the system message of the row's column `system`, which stands there once."""
+    text = row.get("system")
+    if not text:
+        return messages
+    if not isinstance(text, str):
+        refuse(where, "system", text, "a text")
+    own: Message = {"role": "system", "content": text}
+    if messages[0]["role"] == "system" and messages[0] != own:
+        raise RecordError(
+            f"{where}: the dialogue has a system message, and 'system' is another. Leave one of them out."
+        )
+    return messages if messages[0] == own else [own, *messages]
 
 
 def _parts(messages: list[Message], start: int, chat: ChatFormat) -> list[Part]:
@@ -137,10 +185,7 @@ def _parts(messages: list[Message], start: int, chat: ChatFormat) -> list[Part]:
 
 
 def _trajectory(row: Row, where: str) -> Trajectory:
-    name = next((name for name in DIALOGUES if row.get(name)), DIALOGUES[0])
-    messages = _messages(row, name, where)
-    if not any(message["role"] == "assistant" for message in messages):
-        raise RecordError(f"{where}: {name!r} has no message of the assistant, so there is nothing to train on.")
+    messages = _dialogue(row, where)
     first = next((message["content"] for message in messages if message["role"] == "user"), "")
     tests = row.get("test_cases")
     task = {
@@ -153,6 +198,30 @@ def _trajectory(row: Row, where: str) -> Trajectory:
     known = {"task": task, "dialogue_history": messages, "reward": 1.0 if reward is None else reward}
     known["id"] = row.get("id") or task["id"]
     return Trajectory.from_dict(known | {"turn_credit": row.get("turn_credit"), "answer": row.get("answer")}, where)
+
+
+def _dialogue(row: Row, where: str) -> list[Message]:
+    """The messages of a dialogue: of one column, or of a prompt and its completion."""
+    name = next((name for name in DIALOGUES if row.get(name)), None)
+    if name is not None:
+        messages = _messages(row, name, where)
+        if not any(message["role"] == "assistant" for message in messages):
+            raise RecordError(f"{where}: {name!r} has no message of the assistant, so there is nothing to train on.")
+        return _with_system(messages, row, where)
+    if not row.get("completion"):
+        raise RecordError(
+            f"{where}: the row has none of 'messages', 'conversations', 'completion' and 'chosen' with a message in it "
+            f"(fields found: {', '.join(map(repr, row)) or 'none'}). docs/integrations.md shows the rows that are read."
+        )
+    prompt, completion = (_messages(row, side, where) for side in ("prompt", "completion"))
+    if [message["role"] for message in completion] != ["assistant"] or not prompt:
+        raise RecordError(f"{where}: 'completion' must be one message of the assistant, and 'prompt' those before it.")
+    if any(message["role"] == "assistant" for message in prompt):
+        raise RecordError(
+            f"{where}: 'prompt' has messages of the assistant. Such a row trains its completion only, but a trajectory "
+            "is trained in all of them: give whole dialogues as 'messages'."
+        )
+    return _with_system([*prompt, *completion], row, where)
 
 
 def _reward(row: Row) -> Any:
@@ -177,11 +246,9 @@ def _messages(row: Row, name: str, where: str) -> list[Message]:
     if not isinstance(found, list):
         raise RecordError(
             f"{where}: {name!r} is {shown(found)}; it must be a list of messages {{role, content}}. "
-            "(train_dpo.py takes rows of plain texts as they are.)"
+            "(train_dpo.py takes pairs of plain texts that have their chat markup.)"
         )
     messages: list[Message] = []
-    if name in ("conversations", "messages") and isinstance(row.get("system"), str) and row["system"]:
-        messages.append({"role": "system", "content": row["system"]})
     for number, one in enumerate(found):
         place = f"{where}, {name}[{number}]"
         one = one if isinstance(one, dict) else {}
@@ -198,7 +265,7 @@ def _messages(row: Row, name: str, where: str) -> list[Message]:
             )
         if one.get("weight") == 0 or one.get("train") is False:
             raise RecordError(f"{place} is marked as not trained, which has no place here. Leave the dialogue out.")
-        if lost := [name for name in ("tool_calls", "reasoning_content", "function_call") if one.get(name)]:
+        if lost := [name for name in BESIDE if one.get(name)]:
             raise RecordError(f"{place} has {lost[0]!r} beside its text, which would be lost. Leave the dialogue out.")
         if messages and role == messages[-1]["role"] == "assistant":
             raise RecordError(f"{place}: a second message of the assistant in a row. Join the two, or leave it out.")

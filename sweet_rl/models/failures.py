@@ -192,7 +192,7 @@ def _kind(status: int, text: str, codes: set[str]) -> tuple[str, bool]:
             return kind, False
     if status == 413 and "rate_limit_exceeded" in codes:  # more tokens than the account may send in a minute
         return "refused", False
-    if status in (429, 503, 529) or codes & BUSY:
+    if status in (429, 498, 503, 529) or codes & BUSY:  # 498: Groq's flex tier is full
         return "overloaded", True
     if status in (401, 402, 404):
         return "auth", False

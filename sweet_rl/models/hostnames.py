@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import urllib.parse
+import urllib.request
 from collections.abc import Sequence
 
 from sweet_rl.runs.errors import UserError
@@ -12,6 +13,7 @@ from sweet_rl.runs.redaction import note_secret
 
 HOSTED = "https://api.openai.com/v1"
 KEY_VARIABLE = "OPENAI_API_KEY"
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 NAME_OF_VARIABLE = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+")  # what else is given may be a key itself: it is not shown
 
 
@@ -41,6 +43,18 @@ def base_url(hostname: str) -> str:
         raise UserError(
             f"{hostname!r} is no server ({error}); give host, host:port or a full URL, several separated by commas."
         ) from error
+
+
+def proxy_note(url: str) -> str:
+    """Return through which proxy the environment has a server asked, and how to ask it directly; "" if through none."""
+    parts = urllib.parse.urlsplit(url)
+    proxies = urllib.request.getproxies()
+    name = next((name for name in (parts.scheme, "all") if proxies.get(name)), None)
+    host = parts.hostname or ""
+    if name is None or host in ("127.0.0.1", "localhost", "::1") or urllib.request.proxy_bypass(host):
+        return ""
+    proxy = proxies[name].rpartition("@")[2]  # without the user and password
+    return f"{url} is asked through the proxy {proxy} ({name.upper()}_PROXY); NO_PROXY={host} has it asked directly."
 
 
 def api_key(variable: str | None, urls: Sequence[str]) -> str | None:

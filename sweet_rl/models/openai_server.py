@@ -136,7 +136,7 @@ class OpenAIServer:
         if len(failures) == len(servers):
             raise UserError(
                 f"no server answers at {', '.join(server.url for server in servers)} ({failures[0]}). "
-                f"Start one (for example `vllm serve {self.model}`) or correct the hostname."
+                f"Start one (for example `vllm serve {self.model}`) or correct the hostname.{self.servers.proxies()}"
             )
         await self._check_sampling()
 
@@ -247,9 +247,9 @@ class OpenAIServer:
         found = [] if self._body.one_at_a_time else await self._ask(prompt, sampling)
         if len(found) == sampling.n:
             return found
-        if not self._body.one_at_a_time:
+        if len(found) == 1 and not self._body.one_at_a_time:
             logger.warning("%s gives one reply per call: %d calls per request from now on", self.model, sampling.n)
-        self._body.one_at_a_time = True
+            self._body.one_at_a_time = True
         single = [replace(sampling, n=1, seed=sampling.seed + number) for number in range(len(found), sampling.n)]
         replies = await asyncio.gather(*(self._ask(prompt, one) for one in single))
         return [*found, *(reply for (reply,) in replies)]

@@ -30,8 +30,9 @@ def completions(
 ) -> list[Completion]:
     """Return the `count` replies in a response, in order, each with its share of the completion tokens.
 
-    One choice is accepted if more were requested: some servers give one reply per call. A reply without text (null, a
-    call of a tool, reasoning only) is the model's empty message.
+    Fewer choices are accepted: some servers give one reply per call, or leave some out. A reply without text (null, a
+    call of a tool, reasoning only) is the model's empty message. Token ids of an ended reply that lack the token which
+    ended it are not used (some servers trim it), because training would see a reply without its end.
 
     Args:
         answer: The response.
@@ -49,7 +50,7 @@ def completions(
     choices, usage = answer.get("choices"), answer.get("usage")
     if not isinstance(choices, list) or not all(isinstance(choice, dict) for choice in choices):
         raise _malformed("no choices in the server's reply")
-    if len(choices) not in (1, count):
+    if not 1 <= len(choices) <= count:
         raise _malformed(f"{len(choices)} choices in the server's reply, expected {count}")
     usage = usage if isinstance(usage, dict) else {}
     prompt, made = (_count(usage.get(name)) for name in ("prompt_tokens", "completion_tokens"))
@@ -58,7 +59,7 @@ def completions(
         share = None if made is None else made // len(choices) + (place < made % len(choices))
         reason = _reason(choice)
         text = without_surrogates(_text(choice, kind, reason))
-        ids = None if chat is None else _token_ids(choice)
+        ids = None if chat is None else _token_ids(choice, reason, chat)
         if ids is not None and chat is not None:
             if not all(0 <= token < chat.vocabulary for token in ids):
                 raise _malformed(f"the server's reply has token ids that {chat.name} does not know")
@@ -108,10 +109,13 @@ def _text(choice: dict, kind: str, reason: str) -> str:
     return text
 
 
-def _token_ids(choice: dict) -> list[int] | None:
+def _token_ids(choice: dict, reason: str, chat: ChatFormat) -> list[int] | None:
+    """Return the sampled ids; None if the server reports none, or not the one with which the model ended its reply."""
     ids = choice.get("token_ids")
-    whole = isinstance(ids, list) and ids and all(type(token) is int for token in ids)
-    return ids if whole else None
+    if not (isinstance(ids, list) and ids and all(type(token) is int for token in ids)):
+        return None
+    at_a_text = isinstance(choice.get("stop_reason"), str)  # a text at which the request had the server stop
+    return ids if reason in CUT or at_a_text or ids[-1] in chat.eos_ids else None
 
 
 def _logprobs(choice: dict, ids: list[int] | None) -> list[float] | None:

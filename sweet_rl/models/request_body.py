@@ -97,6 +97,9 @@ class RequestBody:
     def adapted(self, error: ModelError, sent: dict[str, Any], form: Form) -> Form | None:
         """Return the form without what the server refused by name, one field at a time; None if it named none.
 
+        A refusal of several replies per call ("Only one completion choice is allowed") may name no field, so that one
+        reply is asked for before such a refusal stands.
+
         What changes no probability goes first: of temperature and top_p, which some models do not take together, the
         one with the neutral value. The other goes only if the server does not take that field; if it does not take
         that value, the refusal stands.
@@ -118,6 +121,7 @@ class RequestBody:
         known = [name for name in NOT_EVERYWHERE if name in named]
         found = [name for name in known if name not in SAMPLED_WITH or sent[name] == NEUTRAL[name]]
         found += [name for name in known if name in refused]
+        found += ["n"] if sent.get("n", 1) != 1 and "n" not in self._request else []
         return replace(form, left_out=form.left_out | {found[0]}) if found else None
 
     def accept(self, form: Form, error: ModelError | None) -> None:

@@ -33,7 +33,7 @@ from sweet_rl.models.failures import (
     settled,
     transport_error,
 )
-from sweet_rl.models.hostnames import base_url
+from sweet_rl.models.hostnames import LOOPBACK, base_url, proxy_note
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.redaction import note_secret
 
@@ -161,7 +161,8 @@ class Servers:
         self._timeout, self._patience, self._pause = timeout, patience, pause
         limits = type(openai.DEFAULT_CONNECTION_LIMITS)(max_connections=0)  # 0: aiohttp sets no limit
         hooks: Any = {"response": [self._note_limit]}
-        self._connections = _LimitedClient(limits=limits, event_hooks=hooks, follow_redirects=False)
+        direct = dict.fromkeys((f"all://{host}" for host in LOOPBACK), None)  # whatever HTTP_PROXY says
+        self._connections = _LimitedClient(limits=limits, event_hooks=hooks, follow_redirects=False, mounts=direct)
         self.all: list[Server] = []
         for url in dict.fromkeys(map(base_url, hostnames)):
             client = openai.AsyncOpenAI(
@@ -262,6 +263,10 @@ class Servers:
         count = sum(server.rate_limits for server in self.all)
         return f"rate limit (429) {count} times, waits {seconds:.0f} s" if seconds > 0 else ""
 
+    def proxies(self) -> str:
+        """Return which servers are asked through a proxy of the environment, as sentences; "" for none."""
+        return "".join(f" {note}" for server in self.all if (note := proxy_note(server.url)))
+
     def summary(self) -> dict[str, Any]:
         """Return the calls and failures by kind of each server that was called, by its URL."""
         return {server.url: server.summary() for server in self.all if server.answered or server.failed}
@@ -300,12 +305,12 @@ class Servers:
         self._silent_since = self._silent_since or now
         if now - self._silent_since > self._patience:
             found, remedy = "no server has answered", "Start one"
-            if error.kind in ("malformed", "auth"):  # they answer
+            if error.kind in ("malformed", "auth", "overloaded"):  # they answer
                 found, remedy = "no server has given an answer that can be used", "See to that"
             raise UserError(
                 f"{found} for {now - self._silent_since:.0f} s "
                 f"({', '.join(server.url for server in self.all)}; the last failure: {error}). {remedy} and give the "
-                "same command again: it continues."
+                f"same command again: it continues.{self.proxies()}"
             ) from error
 
     def _may_pass(self, server: Server) -> bool:

@@ -111,7 +111,31 @@ def load_weights(
     for module in model.modules():
         if hasattr(module, "support_avx512bf16_for_cpu"):  # scoring would pack 4-bit layers, without gradients
             module.support_avx512bf16_for_cpu = False
+        if isinstance(module, torch.nn.Embedding):
+            module.padding_idx = None  # its row gets no gradients, and in many models the pad is the EOS
     return model
+
+
+def save_weights(model: Any, folder: str | Path, state_dict: dict[str, torch.Tensor] | None = None) -> None:
+    """Write a model to an ordinary folder, with the generation settings with which it was loaded.
+
+    Older versions of transformers refuse to write settings that they load (a temperature without `do_sample`, as many
+    published models have), so that a training would be lost at its end.
+
+    Args:
+        model: A `PreTrainedModel`.
+        folder: Folder of the model.
+        state_dict: Its weights, if the model does not hold them itself.
+    """
+    settings = model.generation_config
+    if settings is not None:
+        model.generation_config = type(settings)()
+    try:
+        model.save_pretrained(str(folder), state_dict=state_dict)
+    finally:
+        model.generation_config = settings
+    if settings is not None and model.can_generate():
+        settings.to_json_file(Path(folder) / "generation_config.json", keys_to_pop=["compile_config"])
 
 
 def first_not_finite(model: torch.nn.Module) -> str | None:

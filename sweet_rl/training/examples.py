@@ -8,13 +8,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import takewhile
 
 import numpy as np
 
 from sweet_rl.models.context import check_length
 from sweet_rl.models.log_probs.rows import EncodedText
 from sweet_rl.models.log_probs.text_store import TextStore
-from sweet_rl.models.texts.chat import ChatFormat
+from sweet_rl.models.texts.chat import ChatFormat, parts_text
 from sweet_rl.models.texts.parts import TextMarkup, trajectory_parts
 from sweet_rl.models.texts.released_texts import Markup, last_reply_parts, parts_from_text
 from sweet_rl.models.thinking import CLOSE
@@ -127,7 +128,7 @@ class Encoder:
 
     def __init__(self, chat: ChatFormat, data: DataSettings | None = None):
         self.chat, self.data = chat, data or DataSettings()
-        self._announced = False
+        self._announced = self._bare = False
 
     def parts(self, text: str | list[Part], where: str) -> list[Part]:
         """The parts of a text. Raises UserError naming `where` for a string without a response template."""
@@ -147,9 +148,19 @@ class Encoder:
     def pair_parts(self, pair: PreferencePair, places: list[str]) -> list[list[Part]]:
         """The parts of both texts. Of strings without a response template, what follows their beginning is trained.
 
-        Raises UserError naming a place if it is not known what the agent wrote.
+        Warns once of prompts without chat markup. Raises UserError naming a place if it is not known what the agent
+        wrote.
         """
         texts = [pair.chosen, pair.rejected]
+        if not (self._bare or self.data.response_template) and self._lacks_markup(pair.chosen):
+            self._bare = True
+            log.warning(
+                "%s: the prompt has no %r, which opens a reply in the chat template of %s: its text is trained as it "
+                "is. If it is bare, sweet-rl import lays out messages by the template.",
+                places[0],
+                self.chat.reply_header,
+                self.chat.name,
+            )
         strings = [text for text in texts if isinstance(text, str)]
         if self.data.response_template or len(strings) < 2:
             return [self.parts(text, place) for text, place in zip(texts, places, strict=True)]
@@ -163,6 +174,13 @@ class Encoder:
             )
         own = Markup(self.chat.reply_header, self.chat.eos_text, self.chat.bos_text)
         return [_with_reply(parts) for parts in last_reply_parts(strings, own, places[0])]
+
+    def _lacks_markup(self, text: str | list[Part]) -> bool:
+        """Whether nothing before the first trained part opens a reply."""
+        if isinstance(text, str):
+            return False
+        prompt = parts_text([*takewhile(lambda part: not part["train"], text)])
+        return self.chat.reply_header not in prompt
 
     def encode(self, parts: list[Part], tokenizer: str | None, where: str) -> EncodedText | None:
         """The ids and the mask of trained tokens; None if the agent's turns have no token.

@@ -14,7 +14,7 @@ import torch
 from sweet_rl.models.log_probs.logps import score_texts
 from sweet_rl.models.log_probs.rows import EncodedText
 from sweet_rl.models.log_probs.value_head import HEAD, attach_value_head
-from sweet_rl.models.weights import load_weights
+from sweet_rl.models.weights import load_weights, save_weights
 from sweet_rl.runs.errors import UserError
 from sweet_rl.training.first_loss import BF16_DISTANCE
 
@@ -48,7 +48,8 @@ def with_adapter(
         rank: Rank of the adapter.
         alpha: Scale of the adapter times its rank; default: twice the rank.
         seed: Random seed of the adapter's first weights.
-        target_modules: Names of the layers that get one; all-linear: all but the vocabulary projection and routers.
+        target_modules: Names of the layers that get one; all-linear: all but the vocabulary projection, routers and the
+            output of Mamba's mixers.
         dropout: Probability that an input of the adapter is dropped in training.
         autocast: Whether the model will run under autocast. Then peft need not cast the adapter's inputs to float32,
             from which autocast would cast them back; without dropout the numbers are the same.
@@ -68,14 +69,22 @@ def with_adapter(
         if isinstance(module, torch.nn.Linear)
         and type(module).__module__.startswith("transformers.models.")
         and type(module).forward is not torch.nn.Linear.forward
+        and type(module).__name__ != "FalconLinear"  # computes the same as its base class
+    ]
+    every = "all-linear" in target_modules
+    # Mamba's kernels read the weight of its out_proj themselves, so that an adapter there would be passed by.
+    passed_by = [
+        f"{name}.out_proj"
+        for name, module in model.named_modules()
+        if every and all(hasattr(module, own) for own in ("conv1d", "D", "out_proj"))
     ]
     scale: Any = 2 * rank if alpha is None else alpha  # peft takes a float too, though its type says int
     config = LoraConfig(
         r=rank,
         lora_alpha=scale,
-        target_modules="all-linear" if "all-linear" in target_modules else list(target_modules),
+        target_modules="all-linear" if every else list(target_modules),
         lora_dropout=dropout,
-        exclude_modules=[*routers, *([HEAD] if has_head else [])] or None,
+        exclude_modules=[*routers, *passed_by, *([HEAD] if has_head else [])] or None,
         modules_to_save=[HEAD] if has_head else None,
         task_type="CAUSAL_LM",
     )
@@ -133,7 +142,7 @@ def merge_adapter(
     merged.to(dtype)
     if head is not None:
         setattr(merged, HEAD, head)
-    merged.save_pretrained(str(save_path))
+    save_weights(merged, save_path)
     if texts:
         del model, adapted, merged
         saved = score_texts(load_weights(save_path, dtype).eval(), texts, share=False)

@@ -21,7 +21,14 @@ from sweet_rl.models.log_probs.rows import EncodedText
 from sweet_rl.models.log_probs.shared_prefix import share_prompts
 from sweet_rl.models.log_probs.value_head import attach_value_head
 from sweet_rl.models.texts.chat import ChatFormat
-from sweet_rl.models.weights import load_config, load_weights, model_input, model_path, require_bitsandbytes
+from sweet_rl.models.weights import (
+    load_config,
+    load_weights,
+    model_input,
+    model_path,
+    require_bitsandbytes,
+    save_weights,
+)
 from sweet_rl.runs.cli import to_settings
 from sweet_rl.runs.directory import DirectoryRun, directory_manifest
 from sweet_rl.runs.errors import UserError
@@ -254,7 +261,7 @@ class Training:
             with self.engine.whole_weights():
                 merge_adapter(self.weights, adapter, self.save_path, self.dtype, sorted(texts, key=len)[:COMPARED])
         else:
-            unwrapped(model).save_pretrained(self.save_path, state_dict=state)
+            save_weights(unwrapped(model), self.save_path, state)
         chat.tokenizer.save_pretrained(self.save_path)
 
     def _finish(self, run: DirectoryRun, history: Sequence[dict], summary: dict[str, Any]) -> None:

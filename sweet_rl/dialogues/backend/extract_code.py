@@ -10,6 +10,12 @@ from itertools import dropwhile, islice
 
 ANSWER_MARKER = re.compile(r"^[ \t]*I WANT TO ANSWER:", re.MULTILINE)
 INVISIBLE = re.compile(r"^[\ufeff\u200b]+", re.MULTILINE)
+# Typographic spaces, and characters without width, which are errors in Python outside of a string.
+TYPESET = dict.fromkeys([0xA0, 0x1680, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000], " ")
+TYPESET |= dict.fromkeys([0xAD, 0x200B, 0x200C, 0x200D, 0x2060, 0xFEFF], "")
+# Special tokens that a server or a decoder left in the text: of ChatML, Llama, Gemma, DeepSeek and others.
+END_MARKERS = re.compile(r"(?:\s*(?:<\|\w+\|>|<｜[\w▁]+｜>|</s>|<eos>|<end_of_turn>|<turn\|>))+\s*$")
+TAIL = 200  # last characters in which they are looked for, so that this takes no time quadratic in an answer of spaces
 FENCE = re.compile(r"([ \t]*)(```+|~~~+)(.*)$")
 FENCE_LINE = re.compile(r"^[ \t]*(?:```|~~~)", re.MULTILINE)
 LOOSE_OPENING = re.compile(r"((?:(?!```|~~~).)*)(```+|~~~+)[ \t]*(?:[\w+.-]+[ \t]*)?$")
@@ -59,15 +65,18 @@ def code_candidates(answer: str, function: str) -> list[str]:
     the last closed fence that defines the function, with the fences that import or define what it uses; a fence that is
     never closed; fences with a fence in a docstring, in quotes, or by a laxer rule. Without fences: the whole text
     (prose is not Python), fences by the laxer rule, then from a first line of code on, without and with the prose after
-    it. Last: code within a line. The text is not executed or parsed as Python.
+    it. Last: code within a line. After a text with typographic spaces comes the same with plain ones. The text is not
+    executed or parsed as Python.
 
     Args:
         answer: Text of the agent.
         function: Name of the function; texts that do not define it are left out. "" for any function.
     """
+    answer = answer[:-TAIL] + END_MARKERS.sub("", answer[-TAIL:])
     answer = INVISIBLE.sub("", answer.replace("\r\n", "\n").replace("\r", "\n"))
     for part in reversed(ANSWER_MARKER.split(answer)):
-        candidates = dict.fromkeys(_dedent(text) for text in _texts(part, function) if _defines(text, function))
+        texts = (one for text in _texts(part, function) for one in (text, text.translate(TYPESET)))
+        candidates = dict.fromkeys(_dedent(text) for text in texts if _defines(text, function))
         if candidates:
             return list(candidates)
     return []

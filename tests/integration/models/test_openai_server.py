@@ -134,6 +134,57 @@ def test_a_server_that_gives_one_reply_a_call_is_called_for_each_with_its_own_se
     assert [body["n"] for _, body in requests] == [3, 1, 1]
 
 
+def test_a_server_that_allows_one_choice_is_found_out_once():
+    def answer(body):
+        if body.get("n", 1) > 1:
+            return refusal(400, "Only one completion choice is allowed")
+        return chat_reply(f"seed {body['seed']}")
+
+    async def work(url):
+        model = OpenAIServer(MODEL, [url], **QUICK)
+        try:
+            return [await model.complete(ASKED, Sampling(n=2, seed=seed)) for seed in (5, 8)]
+        finally:
+            await model.close()
+
+    with ApiServer(answer) as server:
+        found = asyncio.run(work(server.url))
+    assert [[reply.text for reply in replies] for replies in found] == [["seed 5", "seed 6"], ["seed 8", "seed 9"]]
+    assert [body.get("n") for _, body in server.requests].count(2) == 1
+
+
+def test_choices_that_a_server_left_out_are_asked_for_again_and_the_next_request_is_for_all():
+    def answer(body):
+        return chat_reply(*(f"{body['seed']}.{i}" for i in range(min(body["n"], 2))))
+
+    replies, requests = ask(answer, Sampling(n=3, seed=5))
+    assert [reply.text for reply in replies] == ["5.0", "5.1", "7.0"]
+    assert [body["n"] for _, body in requests] == [3, 1]
+
+
+def test_a_server_of_this_machine_is_asked_directly_and_one_elsewhere_through_the_proxy_that_the_error_names(
+    monkeypatch,
+):
+    with socket.socket() as taken:  # bound and not listening: connections are refused
+        taken.bind(("127.0.0.1", 0))
+        monkeypatch.setenv("HTTP_PROXY", f"http://user:hidden@127.0.0.1:{taken.getsockname()[1]}")
+        monkeypatch.delenv("NO_PROXY", raising=False)
+        monkeypatch.delenv("no_proxy", raising=False)
+        (reply,), _ = ask(in_turn(chat_reply("x")))
+        assert reply.text == "x"
+
+        async def work():
+            model = OpenAIServer(MODEL, ["http://192.0.2.1:8000/v1"], timeout=5, **QUICK)
+            try:
+                await model.check()
+            finally:
+                await model.close()
+
+        with pytest.raises(UserError, match=r"through the proxy 127\.0\.0\.1.*NO_PROXY=192\.0\.2\.1") as error:
+            asyncio.run(work())
+    assert "hidden" not in str(error.value)
+
+
 @pytest.mark.parametrize(
     "trouble",
     [

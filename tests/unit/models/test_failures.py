@@ -69,6 +69,7 @@ def test_a_code_is_read_before_words_and_before_the_status():
         "Request too large on tokens per minute (TPM): Limit 6000, Requested 14810", "rate_limit_exceeded"
     )
     assert (refused(413, too_large).kind, refused(429, too_large).kind) == ("refused", "overloaded")  # Groq
+    assert refused(498, {"error": {"message": "Flex tier capacity exceeded"}}).kind == "overloaded"
 
 
 @pytest.mark.parametrize(

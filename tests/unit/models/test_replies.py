@@ -97,3 +97,26 @@ def test_a_whole_reply_without_a_reason_has_stopped_and_one_of_all_allowed_token
 
 def test_a_reason_is_believed_whatever_was_counted():
     assert silent("stop", 16, 16) == ["stop"] and silent("length", 3, 16) == ["length"]
+
+
+@pytest.mark.parametrize(
+    ("end", "more", "whole"),
+    [
+        (True, {"finish_reason": "stop"}, True),
+        (False, {"finish_reason": "stop"}, False),  # the server trims the token at which it stopped
+        (False, {"finish_reason": "length"}, True),
+        (False, {"finish_reason": "stop", "stop_reason": "###"}, True),  # a text at which the request had it stop
+        (False, {"finish_reason": "stop", "stop_reason": 7}, False),
+    ],
+)
+def test_token_ids_without_the_token_that_ended_the_reply_are_not_used(end, more, whole, tiny_chat):
+    ids = [*tiny_chat.tokenizer.encode("ok", add_special_tokens=False), *(tiny_chat.eos_ids[:1] if end else ())]
+    (reply,) = completions({"choices": [{"text": "ok", "token_ids": ids, **more}]}, 1, "text", tiny_chat)
+    assert (reply.text, reply.token_ids) == ("ok", ids if whole else None)
+
+
+@pytest.mark.parametrize("count", [0, 4])
+def test_no_choice_and_more_than_were_asked_for_are_malformed(count):
+    choice = {"message": {"content": "x"}, "finish_reason": "stop"}
+    with pytest.raises(ModelError, match="choices"):
+        completions({"choices": [choice] * count}, 3, "chat")

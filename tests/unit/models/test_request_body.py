@@ -43,6 +43,17 @@ def test_a_field_that_is_refused_by_name_is_left_out_alone(message, param, left_
     assert changed(f"HTTP 400: {message}", param=param) == {left_out}
 
 
+@pytest.mark.parametrize("message", ["Only one completion choice is allowed", "the moon is full"])
+def test_a_refusal_of_several_replies_that_names_no_field_is_tried_with_one_reply(message):
+    assert changed(f"HTTP 400: {message}", Sampling(n=4)) == {"n"}
+    assert changed(f"HTTP 400: {message}", Sampling(n=1)) is None
+    assert changed("HTTP 400: property 'top_k' is unsupported", Sampling(n=4)) == {"top_k"}
+    body = RequestBody("m", {"n": 4})
+    assert (
+        body.adapted(ModelError("refused", message), body.build(CHAT, Sampling(), None, body.form), body.form) is None
+    )
+
+
 def test_of_temperature_and_top_p_together_the_neutral_one_goes():
     both = "HTTP 400: `temperature` and `top_p` cannot both be specified for this model. Please use only one."
     assert changed(both, Sampling(0.7, 1.0)) == {"top_p"}

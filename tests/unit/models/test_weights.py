@@ -13,7 +13,15 @@ from transformers import AutoModelForCausalLM
 
 from sweet_rl.models import vllm_local, weights
 from sweet_rl.models.vllm_local import parallel_sizes
-from sweet_rl.models.weights import check_loadable, gpus_for, load_frozen, load_weights, parameter_count, visible_groups
+from sweet_rl.models.weights import (
+    check_loadable,
+    gpus_for,
+    load_frozen,
+    load_weights,
+    parameter_count,
+    save_weights,
+    visible_groups,
+)
 from sweet_rl.runs.errors import UserError
 from tests.support.tiny_models import save_tiny_chat_model
 
@@ -183,3 +191,29 @@ def test_an_adapter_is_no_model_neither_alone_nor_beside_weights(check, model, t
     shutil.copy(tmp_path / "adapter" / "adapter_config.json", model)
     with pytest.raises(UserError, match=f"{model}: .* adapter"):
         check(model)
+
+
+def test_a_model_is_saved_with_its_generation_settings_also_if_transformers_refuses_to_write_them(model, tmp_path):
+    trained = load_weights(model)
+    trained.save_pretrained(str(tmp_path / "plain"))
+    save_weights(trained, tmp_path / "ours")
+    for path in sorted((tmp_path / "plain").iterdir()):
+        assert (tmp_path / "ours" / path.name).read_bytes() == path.read_bytes()
+    trained.generation_config.update(temperature=0.7, top_p=0.9, do_sample=False)  # as many published models have it
+    with pytest.raises(ValueError, match="temperature"):
+        trained.save_pretrained(str(tmp_path / "plain"))
+    save_weights(trained, tmp_path / "again")
+    saved = json.loads((tmp_path / "again" / "generation_config.json").read_text())
+    assert (saved["temperature"], saved["top_p"]) == (0.7, 0.9) == (
+        trained.generation_config.temperature, trained.generation_config.top_p,
+    )  # fmt: skip
+    assert load_weights(tmp_path / "again").state_dict().keys() == trained.state_dict().keys()
+
+
+def test_the_embedding_of_an_end_of_text_that_is_the_pad_too_is_trained(model):
+    settings = json.loads((model / "config.json").read_text())
+    (model / "config.json").write_text(json.dumps(settings | {"pad_token_id": 5, "eos_token_id": 5}))
+    trained = load_weights(model)
+    ids = torch.tensor([[3, 5, 4]])
+    trained(input_ids=ids, labels=ids).loss.backward()
+    assert trained.get_input_embeddings().weight.grad[5].abs().sum() > 0

@@ -242,6 +242,16 @@ def test_beside_a_prompt_all_of_chosen_and_rejected_is_trained(chat):
     assert chat.tokenizer.decode(examples.texts[0].ids[: examples.texts[0].prompt_length].tolist()) == BEGINNING
 
 
+def test_a_prompt_without_chat_markup_is_named_once(chat, caplog):
+    bare = [PreferencePair.from_dict({"prompt": f"q{n}", "chosen": "a", "rejected": "b"}) for n in range(2)]
+    encode_pairs(bare, chat, DataSettings())
+    assert caplog.text.count("has no '<|assistant|>'") == 1
+    caplog.clear()
+    laid_out = {"prompt": BEGINNING, "chosen": f"a{EOS}", "rejected": f"b{EOS}"}
+    encode_pairs([PreferencePair.from_dict(laid_out)], chat, DataSettings())
+    assert not caplog.text
+
+
 def test_rows_of_equal_texts_are_imitated_once_each(chat):
     rows = [{"prompt": BEGINNING, "chosen": text, "rejected": text} for text in ("a<|end|>", "b<|end|>", "a<|end|>")]
     examples = encode_replies([PreferencePair.from_dict(row) for row in rows], chat, DataSettings())

@@ -120,3 +120,26 @@ def test_a_merged_model_that_is_not_base_and_adapter_is_refused(tmp_path):
     model.save_pretrained(tmp_path / "adapter")
     with pytest.raises(UserError, match="merged model is not the one that was trained. .* differ by"):
         merge_adapter(folder, tmp_path / "adapter", tmp_path / "merged", texts=dialogue_texts())
+
+
+def test_the_linear_layers_of_falcon_get_an_adapter_that_can_be_merged():
+    model = tiny_model("falcon")
+    linear = {name for name, module in model.named_modules() if isinstance(module, torch.nn.Linear)} - {"lm_head"}
+    adapted = with_adapter(model, 4)
+    found = {name.partition(".lora_A")[0] for name, _ in adapted.named_parameters() if ".lora_A." in name}
+    assert found == {f"base_model.model.{name}" for name in linear}
+    for name, parameter in adapted.named_parameters():
+        if "lora_B" in name:
+            torch.nn.init.normal_(parameter)
+    ids = torch.tensor([[5, 6, 7]])
+    with torch.no_grad():
+        expected = adapted(ids).logits
+        torch.testing.assert_close(adapted.merge_and_unload()(ids).logits, expected, rtol=0, atol=1e-9)
+
+
+def test_all_linear_leaves_out_the_output_of_mamba_whose_kernels_would_pass_an_adapter_by():
+    adapted = with_adapter(tiny_model("mamba", attn_implementation="eager", state_size=4), 4)
+    names = {name.split(".")[-4] for name, _ in adapted.named_parameters() if ".lora_A." in name}
+    assert names == {"in_proj", "x_proj", "dt_proj"}
+    with pytest.raises(UserError, match="out_proj"):
+        with_adapter(tiny_model("mamba", attn_implementation="eager", state_size=4), 4, target_modules=["out_proj"])

@@ -37,6 +37,21 @@ ANSWERS = {
     "a bold marker": f"**I WANT TO ANSWER:** ```python\n{CODE}```",
     "a stray fence after it": f"{CODE}```",
     "never closed, and prose": f"```python\n{CODE}\nThis adds one to x.",
+    **{
+        f"{end} at the end of {where}": text + end
+        for end in (
+            "<|endoftext|>",
+            "<|im_end|>\n",
+            "</s>",
+            "<｜end▁of▁sentence｜>",
+            "<end_of_turn>",
+            "<|eot_id|></s> ",
+        )
+        for where, text in (("a bare answer", CODE.rstrip()), ("an open fence", f"```python\n{CODE.rstrip()}"))
+    },
+    "no-break spaces": "```python\ndef f(x):\n\u00a0\u00a0\u00a0\u00a0return x\u00a0+ 1\n```",
+    "a character without width": "```python\ndef f(x):\n    return\u200b x + 1\n```",
+    "an ideographic space": CODE.replace("return ", "return\u3000"),
     "closed on its last line": f"```python\n{CODE.rstrip()}```",
     "closed with words": f"```python\n{CODE}``` This adds one.",
     "a language's name": f"python\n{CODE}",
@@ -72,6 +87,12 @@ def test_code_is_found(name):
 @pytest.mark.parametrize("answer", ["", "I do not know.", "```python\ndef g(x): pass\n```", "f(x) adds one"])
 def test_answers_without_the_function_have_no_code(answer):
     assert code_candidates(answer, "f") == []
+
+
+def test_typographic_spaces_and_markers_stay_where_they_are_part_of_the_code():
+    spaced = 'def f(x):\n    return "1\u00a0000" + "<|im_end|>"\n'
+    assert first_python(code_candidates(spaced, "f")) == spaced
+    assert first_python(code_candidates(f"```\n{spaced}```<|im_end|>", "f")) == spaced
 
 
 def test_of_two_markers_the_last_counts():

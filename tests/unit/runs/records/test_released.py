@@ -63,6 +63,31 @@ def test_a_pair_with_a_prompt_trains_all_of_both_texts_and_nothing_of_the_prompt
     assert ours.chosen == parts and ours.extra == {"prompt": "mine"}
 
 
+@pytest.mark.parametrize(
+    "prompt", ["<|user|>q<|assistant|>", "<|im_start|>assistant\n", "[INST] q [/INST] ", "\n\nHuman: q\n\nAssistant:"]
+)
+def test_texts_that_hold_their_prompt_do_not_get_it_twice(prompt):
+    whole = PreferencePair.from_dict({"prompt": prompt, "chosen": prompt + " a", "rejected": prompt + " b"})
+    apart = PreferencePair.from_dict({"prompt": prompt, "chosen": " a", "rejected": " b"})
+    assert (whole.chosen, whole.rejected) == (apart.chosen, apart.rejected)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "chosen", "rejected"),
+    [
+        (
+            "def f(x):",
+            "def f(x):\n    return x",
+            "def f(x):\n    pass",
+        ),  # both replies repeat the code that they complete
+        ("<|assistant|>", "<|assistant|>a", "b"),
+    ],
+)
+def test_a_reply_that_repeats_its_prompt_is_trained_whole(prompt, chosen, rejected):
+    pair = PreferencePair.from_dict({"prompt": prompt, "chosen": chosen, "rejected": rejected})
+    assert [pair.chosen[-1]["text"], pair.rejected[-1]["text"]] == [chosen, rejected]
+
+
 def test_the_texts_of_frontend_pairs_are_input_and_output_together():
     row = {"chosen": {"input": "p", "output": "a"}, "rejected": {"input": "q", "output": "b"}}
     pair = PreferencePair.from_dict(row)
