@@ -20,7 +20,7 @@ from sweet_rl.runs.records import Task, Trajectory, seed_for
 from sweet_rl.runs.records.schema import Failure
 from sweet_rl.runs.redaction import redacted
 from sweet_rl.runs.step import as_they_finish
-from sweet_rl.runs.user_file import USER_ERRORS, is_cancelled, place_of, shown
+from sweet_rl.runs.user_file import USER_ERRORS, is_cancelled, place_of, shown, text_of
 
 OUTGROWN = "context"  # finish_reason of the empty message with which a dialogue that is too long for its agent ends
 
@@ -123,7 +123,7 @@ def blamed(side: str, source: Path | None = None) -> Iterator[None]:
         if is_cancelled(error):
             raise
         place = None if source is None else place_of(error, source)
-        message = redacted(str(error))[:1000] + (f" ({place[0].name}:{place[1]})" if place else "")
+        message = redacted(text_of(error))[:1000] + (f" ({place[0].name}:{place[1]})" if place else "")
         raise SideFailed({"kind": type(error).__name__, "message": message, "side": side}) from error
 
 

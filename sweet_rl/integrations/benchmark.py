@@ -40,7 +40,16 @@ class LimitReached(Exception):
 
 
 class DialogueFailed(Exception):
-    """A dialogue that has no reward, because one side or the machine failed."""
+    """A dialogue that has no reward, because one side or the machine failed.
+
+    Args:
+        message: What happened. It may hold what a server or the reference solution wrote.
+        shown: The same without such texts, for whoever plays the agent.
+    """
+
+    def __init__(self, message: str, shown: str = "the dialogue has no reward") -> None:
+        super().__init__(message)
+        self.shown = shown
 
 
 class CalledModel:
@@ -193,7 +202,10 @@ class Benchmark:
         cause = agent.error or (human.error if human else None)
         if isinstance(cause, LimitReached):
             return _ended_by_limit(trajectory)
-        raise DialogueFailed("{side}: {kind}: {message}".format(**trajectory.failure or {})) from cause
+        failure = trajectory.failure or {}
+        raise DialogueFailed(
+            "{side}: {kind}: {message}".format(**failure), "{side}: {kind}".format(**failure)
+        ) from cause
 
     def _identity(self, human: str) -> dict[str, str]:
         """{name, hash} of the human, as simulate_interactions.py gives it for the same model and settings."""
@@ -216,7 +228,7 @@ class Benchmark:
 
         graded = await asyncio.get_running_loop().run_in_executor(threads, grade)
         if "machine" in (evidence := graded.grade or {}):
-            raise DialogueFailed(f"{trajectory.id} was not graded: {evidence['machine']}")
+            raise DialogueFailed(f"{trajectory.id} was not graded: {evidence['machine']}", "the machine failed")
         return graded
 
     @cached_property

@@ -99,10 +99,16 @@ def write_parquet(rows: Sequence[Row], output_path: str, overwrite: bool) -> int
     columns = {name: [row[name] for row in rows] for name in rows[0]}
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(path.name + ".partial")
+    partial.unlink(missing_ok=True)  # of a link, the link
     try:
         known = {name: values for name, values in columns.items() if any(value is not None for value in values)}
         parquet.write_table(pyarrow.table(known), partial)
         os.replace(partial, path)
+    except UnicodeEncodeError as error:
+        raise UserError(
+            f"{path}: a text has {error.object[error.start]!r}, half of a surrogate pair, which is no character and "
+            "has no place in parquet. Replace it in the input, or export to another format."
+        ) from error
     finally:
         partial.unlink(missing_ok=True)
     return len(rows)

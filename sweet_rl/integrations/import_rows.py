@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.models.weights import model_input
 from sweet_rl.runs.cli import to_settings
 from sweet_rl.runs.errors import RecordError, UserError, first_line, read_by_library
-from sweet_rl.runs.records import Message, Part, PreferencePair, Trajectory, content_id, parse_row, scan_rows
+from sweet_rl.runs.records import Message, Part, PreferencePair, Trajectory, content_id, parse_row, read_json, scan_rows
 from sweet_rl.runs.records.checks import refuse, shown
 from sweet_rl.runs.records.schema import Role
 from sweet_rl.runs.run import Run, open_run
@@ -114,7 +113,7 @@ def _read(path: str) -> Iterator[tuple[str, Row]]:
         return
     with read_by_library(lambda error: UserError(f"{path} is no {suffix[1:]} file of rows ({first_line(error)}).")):
         if suffix == ".json":
-            table = json.loads(Path(path).read_text(encoding="utf-8-sig"))
+            table = read_json(Path(path).read_text(encoding="utf-8-sig"))
         else:
             from pyarrow import parquet
 

@@ -8,7 +8,9 @@ The rewards come from the package's graders at the end of a dialogue. See docs/i
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
+import re
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -18,12 +20,22 @@ from fastapi import HTTPException  # a status over HTTP; over the WebSocket, whi
 from openenv.core.env_server import Action, Environment, Observation, State, create_app
 from openenv.core.env_server.types import EnvironmentMetadata
 from pydantic import ValidationError
+from starlette.datastructures import Headers
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 import sweet_rl
 from sweet_rl.integrations.benchmark import Benchmark, CalledModel, DialogueFailed
 from sweet_rl.method.turn_credit import TurnScorer
 from sweet_rl.models.base import ChatModel, Completion, Message, Sampling
+from sweet_rl.runs.printable import printable
 from sweet_rl.runs.records import Ending, Task, Trajectory
+from sweet_rl.runs.redaction import redacted
+
+LONGEST_MESSAGE = 200_000  # characters; the sessions share one process, which reads every message
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+logger = logging.getLogger(__name__)
 
 NO_DIALOGUE = (
     "there is no dialogue to reply in: reset first. A dialogue lives in a WebSocket session, as EnvClient opens it; "
@@ -42,7 +54,9 @@ class AgentMessage(Action):
         try:
             action = super().model_validate(obj, **options)
             action.message.encode()  # what cannot be sent back is no text
-            return action
+            if (length := len(action.message)) <= LONGEST_MESSAGE:
+                return action
+            found = f"message: it has {length} characters, and at most {LONGEST_MESSAGE} are read"
         except ValidationError as error:
             found = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
         except UnicodeEncodeError as error:
@@ -122,7 +136,7 @@ class ColBenchEnvironment(Environment[AgentMessage, HumanMessage, DialogueState]
         if task_id is None:
             seed, number = divmod(seed, len(self._tasks))
             task_id = list(self._tasks)[number]
-        if task_id not in self._tasks:
+        if not isinstance(task_id, str) or task_id not in self._tasks:
             some = ", ".join(list(self._tasks)[:3])
             raise HTTPException(404, f"there is no task {task_id!r} among the {len(self._tasks)}: {some}, ...")
         self.close()
@@ -136,7 +150,8 @@ class ColBenchEnvironment(Environment[AgentMessage, HumanMessage, DialogueState]
 
         Raises:
             HTTPException: 409 if there is no dialogue; 502 if the human or the machine failed, or the task cannot be
-                graded: such a dialogue has no reward and is over.
+                graded: such a dialogue has no reward and is over. Why is logged, and not told the client: what a
+                server or a reference says may hold the solution.
         """
         if self._dialogue is None:
             raise HTTPException(409, NO_DIALOGUE)
@@ -156,10 +171,15 @@ class ColBenchEnvironment(Environment[AgentMessage, HumanMessage, DialogueState]
                 raise event
             graded = await self._benchmark.grade(event)
             if graded.reward is None:
-                raise DialogueFailed(f"the task cannot be graded: {(graded.grade or {}).get('ungradable')}")
+                found = f"the task cannot be graded: {(graded.grade or {}).get('ungradable')}"
+                raise DialogueFailed(found, "the task cannot be graded")
             credit = None if self._critic is None else (await self._critic.credit([graded]))[0]
         except Exception as error:
-            raise HTTPException(502, f"{self._state.task_id}: {error} Reset for another dialogue.") from error
+            logger.error("%s: %s", self._state.task_id, printable(redacted(str(error))))
+            shown = error.shown if isinstance(error, DialogueFailed) else "it failed"
+            raise HTTPException(
+                502, f"{self._state.task_id}: {shown}; the server's log says why. Reset for another dialogue."
+            ) from error
         self._state.ending = graded.ending
         return HumanMessage(
             message="",
@@ -218,6 +238,34 @@ class _Dialogue:
         self._playing.get_loop().call_soon_threadsafe(self._playing.cancel)
 
 
+class OwnClients:
+    """ASGI middleware that refuses what a page of another site sends through a browser of this machine.
+
+    Args:
+        app: The application.
+        host: Address on which it listens. On a loopback address the Host header must name one, too.
+    """
+
+    def __init__(self, app: ASGIApp, host: str) -> None:
+        self._app, self._host = app, host
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] in ("http", "websocket") and not self._is_own(Headers(scope=scope)):
+            if scope["type"] == "http":
+                await PlainTextResponse("this server answers its own clients only", 403)(scope, receive, send)
+            else:
+                await send({"type": "websocket.close", "code": 1008})  # before it is accepted: 403
+            return
+        await self._app(scope, receive, send)
+
+    def _is_own(self, headers: Headers) -> bool:
+        host, origin = headers.get("host", ""), headers.get("origin")
+        if origin is not None and origin.partition("://")[2] != host:
+            return False
+        name = re.sub(r":[0-9]+$", "", host).strip("[]").lower()
+        return self._host not in LOOPBACK or name in LOOPBACK
+
+
 def serve(
     benchmark: Benchmark,
     human: ChatModel | None,
@@ -235,4 +283,6 @@ def serve(
     tasks = {task.id: task for task in benchmark.load_tasks()}
     made = partial(ColBenchEnvironment, benchmark, tasks, human, human_name, critic)
     app = create_app(made, AgentMessage, HumanMessage, env_name="sweet_rl", max_concurrent_envs=max_sessions)
-    uvicorn.run(app, host=host, port=port, log_level="warning", access_log=False)
+    app.add_middleware(OwnClients, host=host)
+    most = 12 * LONGEST_MESSAGE + 1000  # bytes of a message in JSON's escapes
+    uvicorn.run(app, host=host, port=port, log_level="warning", access_log=False, ws_max_size=most)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sweet_rl.runs.errors import UserError, first_line, read_by_library
+from sweet_rl.runs.records.checks import accepts
 
 if TYPE_CHECKING:
     import torch
@@ -62,7 +63,7 @@ def check_loadable(name: str | Path) -> None:
     folder = Path(model_path(str(name)))
     if folder.is_dir():
         for file in _weight_files(folder):
-            _check_weights(file)
+            check_weights(file)
 
 
 def load_weights(
@@ -259,21 +260,30 @@ def _cannot_load(name: str | Path, reason: str) -> UserError:
     return UserError(f"{name}: no model can be loaded from there. {reason}")
 
 
+def weight_map(index: Path) -> dict[str, str]:
+    """Return the file of each weight by an index file. Raises UserError if it is damaged."""
+    try:
+        found = json.loads(index.read_text())["weight_map"]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise _cannot_load(index.parent, f"{index.name} is damaged.") from error
+    if not accepts(found, dict[str, str]):
+        raise _cannot_load(index.parent, f"{index.name} is damaged.")
+    return found
+
+
 def _weight_files(folder: Path) -> list[Path]:
     """Return the files that hold the weights: one, or those of an index."""
     for name in _WEIGHT_FILES:
         index = folder / f"{name}.index.json"
         if index.is_file():
-            try:
-                return sorted({folder / shard for shard in json.loads(index.read_text())["weight_map"].values()})
-            except (ValueError, KeyError, AttributeError) as error:
-                raise _cannot_load(folder, f"{index.name} is damaged.") from error
+            return sorted({folder / shard for shard in weight_map(index).values()})
         if (folder / name).is_file():
             return [folder / name]
     raise _cannot_load(folder, f"It holds neither {' nor '.join(_WEIGHT_FILES)}.")
 
 
-def _check_weights(file: Path) -> None:
+def check_weights(file: Path) -> None:
+    """Raise UserError if a file of weights is missing or damaged."""
     from safetensors import SafetensorError, safe_open
 
     if not file.is_file():

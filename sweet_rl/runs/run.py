@@ -12,7 +12,7 @@ from sweet_rl.runs.manifest import Manifest, check_unchanged, manifest_of, read_
 from sweet_rl.runs.output import Output, give_up, missing_folders, open_locked
 from sweet_rl.runs.paths import check_paths
 from sweet_rl.runs.records import parse_row
-from sweet_rl.runs.texts import check_writable
+from sweet_rl.runs.texts import check_writable, open_anew
 
 _RECORDS = os.O_RDWR | os.O_APPEND | os.O_CREAT
 
@@ -110,7 +110,7 @@ class Run(Output):
         """Replace the records by these lines. Killed at any moment, the output is the old one or the new one."""
         real = Path(os.path.realpath(self.path))  # because a link stays a link
         partial = real.with_name(real.name + ".partial")
-        with open(partial, "wb") as kept:
+        with open_anew(partial) as kept:
             kept.writelines(lines)
             kept.flush()
             os.fsync(kept.fileno())

@@ -6,6 +6,7 @@ import contextlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import BinaryIO
 
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.paths import check_paths
@@ -36,7 +37,8 @@ def replace_text(path: Path, text: str) -> None:
     real = Path(os.path.realpath(path))
     partial = real.with_name(real.name + ".partial")
     try:
-        partial.write_text(text, encoding="utf-8", errors="backslashreplace")  # JSON's escape for a path's odd bytes
+        with open_anew(partial) as file:
+            file.write(text.encode("utf-8", "backslashreplace"))  # JSON's escape for a path's odd bytes
         _sync(partial)
         os.replace(partial, real)
         _sync(real.parent)
@@ -44,6 +46,12 @@ def replace_text(path: Path, text: str) -> None:
         partial.unlink(missing_ok=True)
         error.filename = str(path)  # a write to a full disk names none
         raise
+
+
+def open_anew(path: Path) -> BinaryIO:
+    """A new file in the place of whatever is there; of a link that somebody has put there, nothing is followed."""
+    path.unlink(missing_ok=True)
+    return open(path, "xb")
 
 
 def make_durable(folder: Path) -> None:

@@ -210,11 +210,19 @@ def errors_named(
 
 def error_in(path: Path | None, error: BaseException) -> str:
     """The file or its neighbour, the line that had the last part in the error, and the error, in one line of text."""
-    what = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
+    what = text_of(error) if isinstance(error, UserError) else f"{type(error).__name__}: {text_of(error)}"
     if path is None:
         return what
     place = place_of(error, path)
     return f"{path}: {what}" if place is None else f"{place[0]}, line {place[1]}: {what}"
+
+
+def text_of(error: BaseException) -> str:
+    """The text of an error, of a user's class too; "" if that cannot make one."""
+    try:
+        return str(error)
+    except Exception:
+        return ""
 
 
 def place_of(error: BaseException, path: Path) -> tuple[Path, int] | None:

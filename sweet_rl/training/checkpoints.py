@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import re
 import shutil
 import time
 from collections.abc import Iterable, Iterator
@@ -133,20 +134,37 @@ def mark_complete(folder: Path, step: int, best: int | None, processes: int) -> 
     sizes = {str(p.relative_to(checkpoint)): p.stat().st_size for p in checkpoint.rglob("*") if p.is_file()}
     content = {"processes": processes, "files": sizes, "sha256": _digests(checkpoint, sizes)}
     replace_text(checkpoint / COMPLETE, json.dumps(content))
-    for path in folder.glob("checkpoint-*"):
+    for path in _checkpoints(folder):
         if path.name not in (checkpoint.name, f"checkpoint-{best}"):
-            shutil.rmtree(path)
+            _remove(path)
 
 
 def last_checkpoint(folder: Path) -> Path | None:
     """The newest complete checkpoint. Incomplete ones are removed: of several processes only the first calls this."""
     complete = []
-    for path in folder.glob("checkpoint-*"):
+    for path in _checkpoints(folder):
         if (path / COMPLETE).exists():
             complete.append(path)
         else:
-            shutil.rmtree(path)
+            _remove(path)
     return max(complete, key=step_of) if complete else None
+
+
+def _checkpoints(folder: Path) -> list[Path]:
+    """The folders of checkpoints, and nothing that somebody else has put beside them."""
+    return [
+        path
+        for path in folder.glob("checkpoint-*")
+        if re.fullmatch(r"checkpoint-[0-9]{1,18}", path.name) and path.is_dir()
+    ]
+
+
+def _remove(checkpoint: Path) -> None:
+    """Remove a checkpoint; of a link, which may lead to another disk, the link."""
+    if checkpoint.is_symlink():
+        checkpoint.unlink()
+    else:
+        shutil.rmtree(checkpoint)
 
 
 def step_of(checkpoint: Path) -> int:
@@ -191,7 +209,8 @@ def _digests(checkpoint: Path, names: Iterable[str]) -> dict[str, str]:
 
 def processes_of(checkpoint: Path) -> int:
     """The number of processes that wrote the checkpoint."""
-    return json.loads((checkpoint / COMPLETE).read_text())["processes"]
+    with damage_named(checkpoint):
+        return int(json.loads((checkpoint / COMPLETE).read_text())["processes"])
 
 
 @contextlib.contextmanager

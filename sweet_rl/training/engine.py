@@ -21,6 +21,7 @@ from torch.distributed.checkpoint.api import CheckpointException
 from sweet_rl.models.log_probs.logps import on_device
 from sweet_rl.models.log_probs.projection import unwrapped
 from sweet_rl.models.weights import freeze
+from sweet_rl.training.checkpoint_data import DataPlanner, check_metadata
 from sweet_rl.training.optimizer import make_optimizer
 from sweet_rl.training.settings import TrainingSettings
 
@@ -103,11 +104,12 @@ class Engine:
             distributed_checkpoint.save(self._state(), checkpoint_id=folder)
 
     def load(self, folder: Path) -> None:
-        """Read what `save` wrote, in as many processes or in others."""
+        """Read what `save` wrote, in as many processes or in others. Code that a file names is not run, but raised."""
         if not self.optimizer.state:
             self._make_state()
         with _as_exceptions():
-            distributed_checkpoint.load(self._state(), checkpoint_id=folder)
+            check_metadata(folder)
+            distributed_checkpoint.load(self._state(), checkpoint_id=folder, planner=DataPlanner())
 
     def fit_to_processes(self, checkpoint: Path) -> None:
         """Have a checkpoint read that another number of processes has written."""

@@ -91,3 +91,9 @@ def test_parts_of_one_file_are_one_seed_and_a_few_equal_dialogues_are_not(tmp_pa
     path, part = write_rows(tmp_path / "f.jsonl", rows()), write_rows(tmp_path / "part.jsonl", rows()[1:])
     with pytest.raises(UserError, match="one seed"):
         compare_files(ComparisonSettings(runs={"a": [str(path), str(part)]}))
+
+
+@pytest.mark.parametrize("row", ['{"id": "a", "reward": 1.0, "reward": 0.0}', '{"task": {"b": [{"c": 1, "c": 1}]}}'])
+def test_a_key_that_an_object_has_twice_is_refused_with_its_line(row):
+    with pytest.raises(RecordError, match="f.jsonl, line 3: .*the key '(reward|c)' is there twice"):
+        parse_row(row, "f.jsonl, line 3")

@@ -7,6 +7,7 @@ import json
 import os
 import tempfile
 import zipfile
+import zlib
 from collections import OrderedDict
 from dataclasses import dataclass
 from pathlib import Path
@@ -97,6 +98,8 @@ def _path(folder: Path, key: str) -> Path:
 def _read(path: Path) -> Embedding | None:
     try:
         with np.load(path, allow_pickle=False) as stored:
-            return Embedding(stored["vector"], str(stored["picture"]))
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+            vector, picture = stored["vector"], stored["picture"]
+    except (OSError, ValueError, KeyError, EOFError, MemoryError, NotImplementedError, zipfile.BadZipFile, zlib.error):
         return None
+    whole = isinstance(vector, np.ndarray) and vector.dtype.kind == "f" and vector.ndim == 1 and vector.size
+    return Embedding(vector, str(picture)) if whole and np.isfinite(vector).all() else None

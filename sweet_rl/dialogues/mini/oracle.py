@@ -14,7 +14,7 @@ from sweet_rl.dialogues.answer_environment import ANSWER_MARKER
 from sweet_rl.dialogues.mini.worlds import QUICK, WORLDS, World, world_of
 from sweet_rl.runs.records import Message, Task
 
-LONGEST_QUESTION = 2000  # characters; of a longer message the oracle reads the beginning
+LONGEST_QUESTION = 2000  # characters
 
 
 def normalised(text: str) -> str:
@@ -37,8 +37,9 @@ def topic_of(question: str, world: World = QUICK) -> str | None:
 
     A known phrasing belongs to its own topic; in the hard world it may be a sentence among others, and the first one
     counts. Any other question belongs to the topic with the most keywords in it; of several such topics, to the first
-    in the order of the world's topics.
+    in the order of the world's topics. Of a message of more than `LONGEST_QUESTION` characters the beginning is read.
     """
+    question = question[:LONGEST_QUESTION]
     text, exact = normalised(question), EXACT[world.name]
     for sentence in [text, *map(normalised, re.split(r"(?<=[.?!])\s", question) if world.openings else ())]:
         if sentence in exact:

@@ -8,7 +8,6 @@ dialogue gives the values of all its turns.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,7 @@ from sweet_rl.models.log_probs.logps import ROW_TOKENS, by_rope, in_batches, run
 from sweet_rl.models.log_probs.projection import projection_replaced, unwrapped
 from sweet_rl.models.log_probs.rows import EncodedText, lay_out
 from sweet_rl.models.log_probs.shared_prefix import share_prompts
-from sweet_rl.models.weights import check_finite, load_frozen
+from sweet_rl.models.weights import check_finite, check_weights, load_frozen, weight_map
 from sweet_rl.runs.errors import UserError
 
 HEAD = "value_head"
@@ -100,11 +99,12 @@ def _head_file(folder: Path) -> Path | None:
     """The file of the folder that holds the head's weights."""
     index = folder / "model.safetensors.index.json"
     if index.is_file():
-        name = json.loads(index.read_text())["weight_map"].get(f"{HEAD}.weight")
+        name = weight_map(index).get(f"{HEAD}.weight")
         return None if name is None else folder / name
     file = folder / "model.safetensors"
     if not file.is_file():
         return None
+    check_weights(file)
     with safe_open(file, "pt") as weights:
         return file if f"{HEAD}.weight" in weights.keys() else None  # noqa: SIM118
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import math
+import re
 import sys
 import types
 import typing
@@ -39,6 +40,27 @@ class _OneKeyEach(yaml.SafeLoader):
                 raise yaml.constructor.ConstructorError(None, None, problem, key_node.start_mark)
             found.append(key)
         return super().construct_mapping(node, deep)
+
+
+def _without_numbers(loader: Any) -> dict[str, list]:
+    """The resolvers of plain words but those of YAML 1.1's numbers, by which 0256 is 174 and 1:30 is 90."""
+    numbers = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
+    kinds = loader.yaml_implicit_resolvers.items()
+    return {first: [one for one in known if one[0] not in numbers] for first, known in kinds}
+
+
+_OneKeyEach.yaml_implicit_resolvers = _without_numbers(_OneKeyEach)
+_OneKeyEach.add_implicit_resolver(
+    "tag:yaml.org,2002:int", re.compile("[-+]?(?:0|[1-9][0-9_]*|0x[0-9a-fA-F_]+)$"), [*"-+0123456789"]
+)
+_OneKeyEach.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(
+        r"[-+]?(?:[0-9][0-9_]*\.[0-9_]*|\.[0-9][0-9_]*)(?:[eE][-+][0-9]+)?$"
+        r"|[-+]?\.(?:inf|Inf|INF)$|\.(?:nan|NaN|NAN)$"
+    ),
+    [*"-+0123456789."],
+)
 
 
 def read_yaml(text: str) -> Any:
@@ -109,7 +131,7 @@ def _as(value: Any, kind: Any) -> Any:
     if kind in (int, float):
         return _as_number(value, kind)
     if kind is str:
-        if isinstance(value, bool) or not isinstance(value, int | float | str):
+        if isinstance(value, bool) or not isinstance(value, int | float | str) or "\0" in str(value):
             raise ValueError(value)
         return str(value)
     if (origin or kind) is dict:

@@ -13,7 +13,15 @@ Files are UTF-8 JSONL with flat rows and the released field names. Fields that a
 """
 
 from sweet_rl.runs.records.exclusion import without_excluded
-from sweet_rl.runs.records.files import holds_pairs, kind_of, parse_row, read_records, scan_records, scan_rows
+from sweet_rl.runs.records.files import (
+    holds_pairs,
+    kind_of,
+    parse_row,
+    read_json,
+    read_records,
+    scan_records,
+    scan_rows,
+)
 from sweet_rl.runs.records.ids import content_id, hash_rows, seed_for
 from sweet_rl.runs.records.record_file import Place, RecordFile, TrajectoryFile
 from sweet_rl.runs.records.schema import (
@@ -32,5 +40,5 @@ from sweet_rl.runs.records.schema import (
 __all__ = [
     "RELEASED", "Ending", "Message", "Part", "Place", "PreferencePair", "RecordFile", "Task", "Trajectory",
     "TrajectoryFile", "TurnCandidates", "as_shown", "content_id", "hash_rows", "holds_pairs", "human_label",
-    "kind_of", "parse_row", "read_records", "scan_records", "scan_rows", "seed_for", "without_excluded",
+    "kind_of", "parse_row", "read_json", "read_records", "scan_records", "scan_rows", "seed_for", "without_excluded",
 ]  # fmt: skip

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from sweet_rl.runs.errors import RecordError, UserError
 from sweet_rl.runs.names import local_path
@@ -101,14 +101,24 @@ def kind_of(path: str | Path) -> type[Task | Trajectory | TurnCandidates | Prefe
     )
 
 
+def read_json(text: bytes | str) -> Any:
+    """A JSON value.
+
+    Raises:
+        ValueError: Broken JSON, NaN, a number that is too large to be one, bad UTF-8, and an object with a key twice.
+        RecursionError: It is nested too deeply.
+    """
+    return json.loads(text, parse_constant=_refuse_constant, parse_float=_finite, object_pairs_hook=_with_each_key_once)
+
+
 def parse_row(line: bytes | str, where: str) -> dict:
     """One line of JSON as a dict.
 
     Raises:
-        RecordError: Broken JSON, NaN, a number that is too large to be one, bad UTF-8, and anything but an object.
+        RecordError: What `read_json` refuses, and anything but an object.
     """
     try:
-        row = json.loads(line, parse_constant=_refuse_constant, parse_float=_finite)
+        row = read_json(line)
     except (ValueError, RecursionError) as error:
         found = f"{error.msg} at column {error.colno}" if isinstance(error, json.JSONDecodeError) else str(error)
         if (b"\0" if isinstance(line, bytes) else "\0") in line:  # type: ignore[operator]
@@ -133,6 +143,15 @@ def scan_rows(path: str | Path) -> Iterator[tuple[int, int, dict]]:
         line = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
         if line.strip():
             yield number, start, parse_row(line, f"{path}, line {number}")
+
+
+def _with_each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    row = dict(pairs)
+    if len(row) < len(pairs):
+        names = [name for name, _ in pairs]
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the key {repeated[:80]!r} is there twice")
+    return row
 
 
 def _refuse_constant(name: str) -> None:

@@ -17,7 +17,12 @@ pytest.importorskip("openenv.core", reason="needs an environment of its own: pip
 from openenv.core import GenericEnvClient  # noqa: E402
 
 from sweet_rl.integrations.benchmark import Benchmark, CalledModel, load_critic  # noqa: E402
-from sweet_rl.integrations.openenv import AgentMessage, ColBenchEnvironment, HTTPException  # noqa: E402
+from sweet_rl.integrations.openenv import (  # noqa: E402
+    AgentMessage,
+    ColBenchEnvironment,
+    HTTPException,
+    OwnClients,
+)
 from sweet_rl.models.base import Completion, ModelError  # noqa: E402
 from sweet_rl.runs.records import Task, Trajectory  # noqa: E402
 from tests.support.command_line import ROOT  # noqa: E402
@@ -197,10 +202,72 @@ def test_a_human_that_fails_gives_an_error_and_no_reward(tasks):
     async def session() -> None:
         for _ in range(2):
             await environment.reset_async(seed=0)
-            with pytest.raises(HTTPException, match="502.*human: connection: refused"):
+            with pytest.raises(HTTPException, match="502.*human: connection;"):
                 await environment.step_async(AgentMessage(message=ASK))
 
     asyncio.run(session())
+
+
+class Echo:
+    """A human's server that repeats its prompt, which has the reference solution, in its error."""
+
+    async def complete(self, messages, sampling):
+        raise ModelError("refused", messages[0]["content"])
+
+
+def test_no_failure_tells_the_agent_what_a_server_or_the_reference_wrote(caplog):
+    broken = Task("Add.", "def add(x):\n    return {}['SECRET']", {"t": "add(1)"}, id="broken")
+    environment = ColBenchEnvironment(Benchmark("code", grading=GRADING), {"broken": broken}, Echo(), "echo")
+
+    async def message_after(words: str) -> str:
+        await environment.reset_async(task_id="broken")
+        with pytest.raises(HTTPException, match="^502: broken: ") as raised:
+            await environment.step_async(AgentMessage(message=words))
+        return str(raised.value)
+
+    for words in ("What is it?", "I WANT TO ANSWER:\n```python\ndef add(x):\n    return x\n```"):
+        caplog.clear()
+        assert "SECRET" not in asyncio.run(message_after(words))
+        assert "SECRET" in caplog.text, "the one who runs the server is not told"
+
+
+def test_a_message_of_any_length_and_a_task_of_any_kind_is_answered(benchmark, tasks):
+    with pytest.raises(HTTPException, match="422.*message: it has 200001 characters"):
+        AgentMessage.model_validate({"message": "a" * 200_001})
+    environment = ColBenchEnvironment(benchmark, {task.id: task for task in tasks})
+    for task_id in ([], {}, 5):
+        with pytest.raises(HTTPException, match="404: there is no task"):
+            asyncio.run(environment.reset_async(task_id=task_id))
+
+
+@pytest.mark.parametrize(
+    ("host", "headers", "served"),
+    [
+        ("127.0.0.1", {"host": "localhost:8000"}, True),
+        ("127.0.0.1", {"host": "[::1]:8000", "origin": "http://[::1]:8000"}, True),
+        ("127.0.0.1", {"host": "evil.example:8000"}, False),  # a name that leads to this machine
+        ("127.0.0.1", {"host": "127.0.0.1:8000", "origin": "http://evil.example"}, False),
+        ("127.0.0.1", {"host": "127.0.0.1:8000", "origin": "null"}, False),
+        ("127.0.0.1", {}, False),
+        ("0.0.0.0", {"host": "node7:8000"}, True),  # noqa: S104
+        ("0.0.0.0", {"host": "node7:8000", "origin": "http://evil.example"}, False),  # noqa: S104
+    ],
+)
+@pytest.mark.parametrize("kind", ["http", "websocket"])
+def test_pages_of_other_sites_are_refused(kind, host, headers, served):
+    reached, sent = [], []
+
+    async def app(scope, receive, send) -> None:
+        reached.append(scope["type"])
+
+    async def send(message) -> None:
+        sent.append(message)
+
+    scope = {"type": kind, "headers": [(name.encode(), value.encode()) for name, value in headers.items()]}
+    asyncio.run(OwnClients(app, host)(scope, None, send))
+    assert bool(reached) == served
+    if not served:
+        assert sent[0].get("status") == 403 or sent == [{"type": "websocket.close", "code": 1008}]
 
 
 def test_a_session_that_is_closed_leaves_nothing_running(benchmark, tasks):

@@ -302,3 +302,10 @@ def test_pairs_and_dialogues_in_one_file_and_a_pair_without_a_side_are_refused(t
             imported(tmp_path, rows, "mini")
     with pytest.raises(UserError, match="row 0.*'rejected'"):
         imported(tmp_path, [pair | {"conversations": said, "prompt": None, "rejected": []}], "mini")
+
+
+def test_half_of_a_surrogate_pair_is_refused_for_parquet_and_leaves_no_file(tmp_path):
+    trajectory = replace(graded()[0], answer="\ud800")
+    with pytest.raises(UserError, match=r"out.parquet: a text has '\\ud800'"):
+        exported(tmp_path, [trajectory], "parquet")
+    assert {path.name for path in tmp_path.iterdir()} == {"in.jsonl"}

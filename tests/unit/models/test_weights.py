@@ -12,6 +12,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM
 
 from sweet_rl.models import vllm_local, weights
+from sweet_rl.models.log_probs.value_head import has_value_head
 from sweet_rl.models.vllm_local import parallel_sizes
 from sweet_rl.models.weights import (
     check_loadable,
@@ -217,3 +218,17 @@ def test_the_embedding_of_an_end_of_text_that_is_the_pad_too_is_trained(model):
     ids = torch.tensor([[3, 5, 4]])
     trained(input_ids=ids, labels=ids).loss.backward()
     assert trained.get_input_embeddings().weight.grad[5].abs().sum() > 0
+
+
+@pytest.mark.parametrize("content", ["[]", "{}", "[" * 100_000, '{"weight_map": []}', '{"weight_map": {"a": 5}}'])
+def test_a_damaged_index_of_weights_is_named_by_all_that_read_it(content, shards):
+    (shards / "model.safetensors.index.json").write_text(content)
+    for read in (check_loadable, load_weights, has_value_head):
+        with pytest.raises(UserError, match="model.safetensors.index.json is damaged"):
+            read(shards)
+
+
+def test_a_damaged_file_of_weights_is_named_where_a_head_is_looked_for(model):
+    (model / "model.safetensors").write_bytes(b"\xff" * 20)
+    with pytest.raises(UserError, match="model.safetensors is damaged"):
+        has_value_head(model)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from sweet_rl.runs import texts
 from sweet_rl.runs.cli import run
 from sweet_rl.runs.directory import directory_manifest
 from sweet_rl.runs.errors import UserError
@@ -71,7 +72,7 @@ def test_a_disk_that_is_full_at_the_start_is_one_message_and_nothing_is_left(kin
             Path.touch(arguments[0])
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(*((Path, "write_text") if when == "write" else (os, "replace")), full)
+    monkeypatch.setattr(*((texts, "open_anew") if when == "write" else (os, "replace")), full)
 
     def main() -> None:
         """A script."""

@@ -303,3 +303,12 @@ def test_paths_that_are_not_utf_8_are_outputs_and_inputs_but_no_folders_of_model
     with pytest.raises(UserError, match="caf.*is no path in UTF-8"):
         directory_manifest(odd / "model", {})
     assert not (odd / "model").exists()
+
+
+def test_a_link_in_the_place_of_a_partial_copy_is_not_followed(tmp_path):
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    (tmp_path / "a.md.partial").symlink_to(victim)
+    write_texts({tmp_path / "a.md": "table"})
+    assert victim.read_text() == "precious"
+    assert (tmp_path / "a.md").read_text() == "table" and not (tmp_path / "a.md").is_symlink()

@@ -87,3 +87,9 @@ def test_what_is_no_finite_number_is_none():
     for value in (None, True, np.True_, "1", 10**400, float("nan"), float("inf"), [1.0], np.zeros(2), 1j):
         assert finite_number(value) is None
     assert [finite_number(value) for value in (1, 0.5, np.float32(0.5), np.int64(2))] == [1.0, 0.5, 0.5, 2.0]
+
+
+def test_an_error_that_cannot_say_what_it_is_is_named_by_its_kind(tmp_path):
+    text = "class Mute(Exception):\n    def __str__(self):\n        raise RuntimeError\nraise Mute"
+    with pytest.raises(UserError, match="main.py, line 4: Mute: $"):
+        load_from_file(written(tmp_path, main=text), "X", "--x")

@@ -41,6 +41,27 @@ def test_the_newest_complete_checkpoint_is_continued_and_the_others_are_removed(
     assert {path.name for path in tmp_path.iterdir()} == {"checkpoint-9", "checkpoint-10"}
 
 
+def test_what_is_no_checkpoint_stays_and_of_a_link_only_the_link_is_removed(tmp_path):
+    folder, elsewhere = tmp_path / "checkpoints", tmp_path / "elsewhere"
+    folder.mkdir(), elsewhere.mkdir()
+    (folder / "checkpoint-old").mkdir()
+    (folder / "checkpoint-7").write_text("notes")
+    (elsewhere / "precious").write_text("")
+    (folder / "checkpoint-8").symlink_to(elsewhere)
+    newest = write_checkpoint(folder, 5)
+    assert last_checkpoint(folder) == newest
+    assert {path.name for path in folder.iterdir()} == {"checkpoint-old", "checkpoint-7", "checkpoint-5"}
+    assert (elsewhere / "precious").exists()
+
+
+@pytest.mark.parametrize("content", ["[]", "{}", "[" * 100_000, '{"processes": "x"}'])
+def test_a_damaged_number_of_processes_names_the_checkpoint(content, tmp_path):
+    path = write_checkpoint(tmp_path, 3)
+    (path / COMPLETE).write_text(content)
+    with pytest.raises(UserError, match="checkpoint-3 is damaged"):
+        processes_of(path)
+
+
 def test_an_older_checkpoint_stays_until_the_newer_one_is_complete_and_the_best_one_after(tmp_path):
     for step in (3, 7, 9):
         path = write_checkpoint(tmp_path, step, complete=step < 9)

@@ -1,10 +1,12 @@
 """Pages in messages, and grades of pages whose pictures and vectors are made here."""
 
+import zipfile
+
 import numpy as np
 import pytest
 
 from sweet_rl.dialogues.frontend.cosine_similarity import PageGrader, cosine
-from sweet_rl.dialogues.frontend.embedding_cache import EmbeddingCache
+from sweet_rl.dialogues.frontend.embedding_cache import Embedding, EmbeddingCache
 from sweet_rl.dialogues.frontend.extract_page import answered_page, extract_page, without_pages
 from sweet_rl.isolation.rendering.renderer import Rendered
 from sweet_rl.models.picture import open_picture
@@ -214,3 +216,27 @@ def test_a_cache_folder_that_cannot_be_made_is_one_message(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="embedding cache"):
         EmbeddingCache(tmp_path / "file")
+
+
+@pytest.mark.parametrize(
+    "vector",
+    [np.full(2, np.nan, np.float32), np.full(2, np.inf), np.ones((1, 2)), np.array(["a"]), np.ones(0), np.array([1])],
+)
+def test_a_file_of_the_cache_that_holds_no_embedding_counts_as_missing(vector, tmp_path):
+    key = "ab" * 32
+    EmbeddingCache(tmp_path).put(key, Embedding(np.ones(2, np.float32), "picture"))
+    (file,) = tmp_path.rglob("*.npz")
+    assert EmbeddingCache(tmp_path).get(key) is not None
+    np.savez(file, vector=vector, picture=np.array("picture"))
+    assert EmbeddingCache(tmp_path).get(key) is None
+
+
+def test_a_file_of_the_cache_that_claims_terabytes_counts_as_missing(tmp_path):
+    key = "ab" * 32
+    EmbeddingCache(tmp_path).put(key, Embedding(np.ones(2, np.float32), "picture"))
+    (file,) = tmp_path.rglob("*.npz")
+    header = b"{'descr': '<f8', 'fortran_order': False, 'shape': (100000000000000,), }".ljust(118)
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("vector.npy", b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
+        archive.writestr("picture.npy", b"")
+    assert EmbeddingCache(tmp_path).get(key) is None

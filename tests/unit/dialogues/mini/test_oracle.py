@@ -2,6 +2,7 @@ import pytest
 
 from sweet_rl.dialogues.mini.oracle import label_turn, told_topics, topic_of, usefulness
 from sweet_rl.dialogues.mini.topics import TOPICS
+from sweet_rl.dialogues.mini.worlds import QUICK
 from sweet_rl.runs.records import Task
 
 PARKING = {"family": "parking_fee", "rules": [["allowance", 0, 2, 5], ["rate", 0, 4, 5], ["cap", 0, 30, 5]]}
@@ -51,3 +52,9 @@ def test_a_turn_is_labelled_if_its_task_is_a_mini_task():
     for mini in (None, 3, {}, {"rules": [7]}, {"rules": None}):
         assert label_turn(Task("Help", "g", {}, "1", {"mini": mini}), before, CAP) is None
     assert label_turn(Task("Help", "g", {}, "1"), before, CAP) is None
+
+
+def test_of_a_long_message_the_beginning_is_read():
+    question = QUICK.topics[0].questions[0]
+    assert topic_of(f"{question} {'`' * 10_000}") == QUICK.topics[0].name
+    assert topic_of(f"{'`' * 10_000} {question}") is None
