@@ -20,24 +20,31 @@ def costs(tables: Mapping[str, Mapping]) -> list[Html]:
     """Success against dialogues, optimiser steps and CPU time.
 
     Runs named series@x are curves. Other runs are one point each, in a chart for each cost in which the trained agents
-    differ; a cost that is the same for all of them is a sentence.
+    differ; a cost that is the same for all of them is a sentence. The untrained agent is a sentence too: an axis that
+    reaches down to it would put the trained ones on top of each other.
     """
     charts, notes = [], []
     for title, table in tables.items():
         if any(SERIES_NAME.fullmatch(run["name"]) for run in table["runs"]):
             x_label = title.rpartition(": ")[2]
-            charts.append((title, Chart(curves(table), x_label, f"{table['measure']} %", percent=True)))
+            charts.append((title, Chart(curves(table), x_label, f"{table['measure']} %", percent=True, form=".1f")))
     main = next((table for table in tables.values() if not SERIES_NAME.fullmatch(table["runs"][0]["name"])), None)
     points = cost_points(main) if main else []
-    if points:
-        notes.append("A point per agent with its 95 % interval: what it reached, and what all steps behind it took.")
-    for cost in points[0]["cost"] if points else ():
-        trained = {point["cost"][cost] for point in points if point["name"] != UNTRAINED}
-        if main and len(trained) > 1:
-            series = [Series(point["name"], [(point["cost"][cost], *point["percent"])]) for point in points]
-            charts.append((f"{main['measure']} %", Chart(series, cost, f"{main['measure']} %", percent=True)))
-        elif spent := sum(trained):
-            notes.append(f"The same behind every trained agent: {spent:,.0f} {cost}.")
+    trained = [point for point in points if point["name"] != UNTRAINED]
+    if trained:
+        notes.append(
+            "A point per trained agent with its 95 % interval: what it reached, and what all steps behind it took."
+        )
+    for point in points:
+        if point["name"] == UNTRAINED:
+            notes.append(f"The untrained agent, at {point['percent'][0]:.1f} %, is outside of the charts.")
+    for cost in trained[0]["cost"] if trained else ():
+        spent = {point["cost"][cost] for point in trained}
+        if main and len(spent) > 1:
+            series = [Series(point["name"], [(point["cost"][cost], *point["percent"])]) for point in trained]
+            charts.append((f"{main['measure']} %", Chart(series, cost, f"{main['measure']} %", form=".1f")))
+        elif same := sum(spent):
+            notes.append(f"The same behind every trained agent: {same:,.0f} {cost}.")
     cards = [chart.figure(title, "card") for title, chart in charts]
     return [tag("p", " ".join(notes), class_="quiet"), tag("div", cards, class_="charts")] if cards or notes else []
 
