@@ -44,7 +44,7 @@ function whisker(estimate) {
   return chart(width, 18, `${percent(estimate.mean)}, 95 % interval ${percent(estimate.low)} to ${percent(estimate.high)}`,
     svg("line", { x1: 4, x2: width - 4, y1: 9, y2: 9, class: "axis" }),
     svg("rect", { x: at(estimate.low), y: 5, width: Math.max(2, at(estimate.high) - at(estimate.low)), height: 8, rx: 4, class: "range" }),
-    svg("circle", { cx: at(estimate.mean), cy: 9, r: 2.5, class: "dot" }));
+    svg("circle", { cx: at(estimate.mean), cy: 9, r: 3.5, class: "dot" }));
 }
 
 // Means around zero with their quartiles: one bar a turn, or a word.
