@@ -145,7 +145,7 @@ def best_aggregations(
 def budget(points: Sequence[Mapping], title: str = "", measure: str = "success"):
     """What each trained run reached against its compute and against the dialogues collected for it.
 
-    The scale is that of the trained runs, and those of the same cost stand beside each other; the others are named below.
+    The scale is that of the trained runs, and those of the same cost stand side by side. The others are named below.
 
     Args:
         points: {name, cpu_seconds, dialogues, mean, low, high} per run (`budget_points`).
