@@ -32,7 +32,7 @@ number_of() { # number_of NAME: the number in the README of the step with this l
 progress() { # progress NAME LOG: the newest line of the log with a share in percent, every 10 seconds
     local start=$SECONDS line
     while sleep 10; do
-        line=$(tail -c 4000 "$2" | grep -a '% ' | tail -n 1 | cut -c 1-60 || true)
+        line=$(tail -c 4000 "$2" | grep -a '% ' | tail -n 1 | sed 's/,.*/]/' | cut -c 1-60 || true)
         printf '         %1s %s, %d s%s\n' "$(number_of "$1")" "$1" $((SECONDS - start)) "${line:+: $line}"
     done
 }

@@ -167,7 +167,7 @@ def test_a_step_has_its_number_and_on_a_terminal_its_progress(tmp_path, on_a_ter
     ends = f"until [ -e {tmp_path}/seen ]; do sleep 0.05; done" if on_a_terminal else "true"
     recipe = f"""OUT={tmp_path}; source {ROOT}/scripts/steps.sh
         sleep() {{ [ -s $OUT/logs/critic.log ] && command sleep 0.1; }}
-        step critic bash -c 'echo "steps:  45% 72/159 [00:20<00:24]"; echo "more"; {ends}'
+        step critic bash -c 'echo "steps:  45% 72/159 [00:20<00:24, 3.5step/s, loss 1.2]"; echo "more"; {ends}'
         step rft true"""
     ours, its = pty.openpty() if on_a_terminal else os.pipe()
     shown = b""
