@@ -18,6 +18,7 @@ class ProgressLines(tqdm):
     """A bar of tqdm as whole lines: after 2, 6, 14, 30 seconds, every half minute, and at the end if any was done."""
 
     disable: bool
+    mininterval: float
     monitor_interval = 0  # no thread that looks after the intervals
 
     def __init__(self, iterable: Iterable | None = None, **settings: Any) -> None:
