@@ -51,11 +51,13 @@ class Series:
         name: Name in the legend; "" for none.
         points: The points in the order of x, joined by a line.
         hollow: Whether the marks are hollow.
+        beside: Number of marks at the same place, to the right of which these are drawn.
     """
 
     name: str
     points: Sequence[tuple[float, float, float, float]]
     hollow: bool = False
+    beside: int = 0
 
 
 @dataclass
@@ -64,7 +66,7 @@ class Chart:
 
     Attributes:
         series: What is drawn: at least one point.
-        x_label: Label of the x axis, which begins at 0.
+        x_label: Label of the x axis: a number of something, from 0.
         y_label: What the values are, for those who do not see the chart.
         percent: Whether the y axis is 0 to 100 %; else it covers the values.
         form: Format of a value in words.
@@ -82,7 +84,7 @@ class Chart:
         points = [point for series in self.series for point in series.points]
         values = [value for _, *values in points for value in values]
         self._end = max(x for x, *_ in points) * 1.04 or 1.0
-        self._x_ticks = [x for x in ticks(0, self._end) if x <= self._end]
+        self._x_ticks = [x for x in ticks(0, self._end) if x <= self._end and x == int(x)]
         self._y_ticks = [0, 25, 50, 75, 100] if self.percent else ticks(min(values), max(values))
 
     def figure(self, title: str, class_: str | None = None) -> Html:
@@ -120,7 +122,7 @@ class Chart:
 
     def _drawn(self, series: Series, number: int) -> Html:
         """The line, the intervals and the marks of a series."""
-        places = [self._at(x, y) for x, y, _, _ in series.points]
+        places = [(x + 10 * series.beside, y) for x, y in (self._at(*point[:2]) for point in series.points)]
         points = " ".join(f"{x},{y}" for x, y in places)
         line = tag("polyline", points=points, class_="path") if len(places) > 1 else None
         parts = []

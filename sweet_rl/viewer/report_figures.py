@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from sweet_rl.evaluation.budget import behind_dialogues, cpu_seconds_of, dialogues_in
@@ -31,22 +31,32 @@ def costs(tables: Mapping[str, Mapping]) -> list[Html]:
     main = next((table for table in tables.values() if not SERIES_NAME.fullmatch(table["runs"][0]["name"])), None)
     points = cost_points(main) if main else []
     trained = [point for point in points if point["name"] != UNTRAINED]
-    if trained:
+    costs_of = trained[0]["cost"] if trained else {}
+    differing = [cost for cost in costs_of if len({point["cost"][cost] for point in trained}) > 1]
+    if main and differing:
         notes.append(
             "A point per trained agent with its 95 % interval: what it reached, and what all steps behind it took."
         )
-    for point in points:
-        if point["name"] == UNTRAINED:
-            notes.append(f"The untrained agent, at {point['percent'][0]:.1f} %, is outside of the charts.")
-    for cost in trained[0]["cost"] if trained else ():
-        spent = {point["cost"][cost] for point in trained}
-        if main and len(spent) > 1:
-            series = [Series(point["name"], [(point["cost"][cost], *point["percent"])]) for point in trained]
-            charts.append((f"{main['measure']} %", Chart(series, cost, f"{main['measure']} %", form=".1f")))
-        elif same := sum(spent):
+        for point in points:
+            if point["name"] == UNTRAINED:
+                notes.append(f"The untrained agent, at {point['percent'][0]:.1f} %, is outside of the charts.")
+    for cost, same in costs_of.items():
+        if main and cost in differing:
+            chart = Chart(at_costs(trained, cost), cost, f"{main['measure']} %", form=".1f")
+            charts.append((f"{main['measure']} %", chart))
+        elif same:
             notes.append(f"The same behind every trained agent: {same:,.0f} {cost}.")
     cards = [chart.figure(title, "card") for title, chart in charts]
     return [tag("p", " ".join(notes), class_="quiet"), tag("div", cards, class_="charts")] if cards or notes else []
+
+
+def at_costs(points: Sequence[Mapping], cost: str) -> list[Series]:
+    """A series per agent at its cost; agents of the same cost stand side by side."""
+    spent = [point["cost"][cost] for point in points]
+    return [
+        Series(point["name"], [(at, *point["percent"])], beside=spent[:number].count(at))
+        for number, (point, at) in enumerate(zip(points, spent, strict=True))
+    ]
 
 
 def curves(table: Mapping) -> list[Series]:
@@ -97,7 +107,11 @@ def facts(output: Output) -> Html:
     summary, settings = output.manifest.get("summary") or {}, output.manifest["settings"]
     words = [f"from {Path(str(settings.get('pretrain'))).name} on {Path(str(settings.get('dataset'))).name}"]
     words += [f"{summary[key]:,} {key}" for key in COUNTS if key in summary]
-    words += [f"{summary['steps']:,} steps in {summary['seconds']:,.0f} s"] if "steps" in summary else ["not finished"]
+    words += (
+        [f"{summary['steps']:,} step{'' if summary['steps'] == 1 else 's'} in {summary['seconds']:,.0f} s"]
+        if "steps" in summary
+        else ["not finished"]
+    )
     words += [f"learning rate {settings['learning_rate']:g}"]
     name = METHODS.get(output.path.name)
     return tag(
