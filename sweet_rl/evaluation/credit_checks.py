@@ -98,10 +98,10 @@ def check_credit(
     found, said = [report(records, scores, labels)], said_of(labels, folder / "labels.csv")
     if dialogues_path is not None:
         found.append(failures(read_records(dialogues_path, Trajectory)))
-    first, *others = [table.markdown() for table in found]
-    write_texts({folder / "checks.md": "\n\n".join([first, said, *others]) + "\n"}, overwrite=True)
-    first, *others = [table.text() for table in found]
-    print("\n\n".join([first, said, *others]))
+    tables = [table.markdown() for table in found]
+    write_texts({folder / "checks.md": "\n\n".join([tables[0], said, *tables[1:]]) + "\n"}, overwrite=True)
+    tables = [table.text() for table in found]
+    print("\n\n".join([tables[0], said, *tables[1:]]))
 
 
 def _ways(

@@ -51,12 +51,15 @@ def costs(tables: Mapping[str, Mapping]) -> list[Html]:
 
 
 def at_costs(points: Sequence[Mapping], cost: str) -> list[Series]:
-    """A series per agent at its cost; agents of the same cost stand side by side."""
-    spent = [point["cost"][cost] for point in points]
-    return [
-        Series(point["name"], [(at, *point["percent"])], beside=spent[:number].count(at))
-        for number, (point, at) in enumerate(zip(points, spent, strict=True))
-    ]
+    """A series per agent at its cost; agents of the same cost whose intervals overlap stand side by side."""
+    made: list[Series] = []
+    for point in points:
+        place = (point["cost"][cost], *point["percent"])
+        at, _, low, high = place
+        others = [other for one in made for other in one.points]
+        beside = sum(x == at and lowest <= high and low <= highest for x, _, lowest, highest in others)
+        made.append(Series(point["name"], [place], beside=beside))
+    return made
 
 
 def curves(table: Mapping) -> list[Series]:

@@ -14,7 +14,7 @@ from sweet_rl.runs.errors import UserError
 from sweet_rl.viewer.report import ReportSettings, report_page, write_report
 from sweet_rl.viewer.report_charts import Chart, Series, tag, ticks
 from sweet_rl.viewer.report_dialogues import choose, grouped, settings_of_credit, side_by_side
-from sweet_rl.viewer.report_figures import charts, cost_points, costs
+from sweet_rl.viewer.report_figures import at_costs, charts, cost_points, costs
 from sweet_rl.viewer.report_folder import RunFolder
 from tests.support.command_line import ROOT, write_rows
 from tests.support.dialogues import graded
@@ -278,6 +278,12 @@ def test_marks_of_one_place_stand_side_by_side_and_a_number_of_steps_is_whole():
     left, right = (float(x) for x in re.findall(r"translate\(([\d.]+),", drawn))
     assert right == left + 10
     assert re.findall(r'class="tick middle">([\d.]+)<', drawn) == ["0", "1"]
+
+
+def test_agents_of_one_cost_are_apart_only_where_their_intervals_overlap():
+    shares = {"a": (50, 40, 60), "b": (55, 45, 65), "c": (90, 85, 95), "d": (58, 50, 66)}
+    points = [{"name": name, "cost": {"steps": 9}, "percent": percent} for name, percent in shares.items()]
+    assert [series.beside for series in at_costs(points, "steps")] == [0, 1, 0, 2]
 
 
 def test_a_loss_that_is_no_number_is_left_out_of_the_chart(tmp_path):
