@@ -111,6 +111,15 @@ def test_an_address_leads_to_its_dialogue_turn_and_filters(window, dialogues):
     window.wait(f"document.querySelector('.fact.id').textContent.includes('{chosen.id}')")
 
 
+def test_the_row_of_an_address_is_in_view(window, dialogues):
+    chosen = graded()[9]  # the summary makes the list shorter once it is drawn
+    window.open(f"{dialogues}#d={chosen.id}")
+    window.wait("document.querySelectorAll('.tile').length > 3")
+    # within a fraction of a pixel
+    bottom = "document.querySelector('{}').getBoundingClientRect().bottom"
+    assert window.run(f"{bottom.format('.row[aria-selected=true]')} - {bottom.format('#rows')}") < 1
+
+
 def test_the_answer_stands_beside_the_reference_with_what_differs_marked(window, dialogues):
     number, chosen = next((i, t) for i, t in enumerate(graded()) if t.ending == "answered" and t.reward < 1)
     window.open(f"{dialogues}#d={chosen.id}")
