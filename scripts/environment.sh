@@ -18,6 +18,7 @@ install() {
     [ $# != 0 ] || [ "$(cat "$record" 2>/dev/null)" != "$asked" ] || return 0
     [ $# = 0 ] || ! (cd / && python -c "import importlib, sys; list(map(importlib.import_module, sys.argv[1:]))" "$@") \
         2>/dev/null || return 0
+    echo "installing sweet_rl$extras with torch into ${environment#"$PWD"/}, which takes a few minutes"
     pin=$(grep '^torch==' "$here/constraints.txt")
     if [ "$(uname -s)" = Linux ] && ! command -v nvidia-smi >/dev/null; then build="+cpu"; fi
     case "torch==$(python -c 'from importlib.metadata import version; print(version("torch"))' 2>/dev/null)" in

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from sweet_rl.evaluation.leaderboard import as_markdown, grouped
+from sweet_rl.evaluation.leaderboard import as_markdown, as_text, grouped
 from sweet_rl.evaluation.run_card import read_card
 from sweet_rl.runs.cli import run
 from sweet_rl.runs.errors import UserError
@@ -37,7 +37,7 @@ def main(cards: tuple[str, ...], output: str = "leaderboard.html", overwrite: bo
     check_paths([page, markdown], cards)
     groups = grouped({card: read_card(card) for card in cards})
     write_texts({page: leaderboard_page(groups), markdown: as_markdown(groups)}, overwrite)
-    print(as_markdown(groups))
+    print(as_text(groups))
     print(f"{page} and {markdown}: {len(groups)} tables of {len(cards)} cards")
 
 

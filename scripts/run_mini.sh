@@ -27,6 +27,7 @@ source scripts/steps.sh
 # shellcheck source-path=SCRIPTDIR source=environment.sh
 source scripts/environment.sh
 install "[train]" sweet_rl transformers
+echo "20 steps, two at a time; what each prints is in ${OUT#"$PWD"/}/logs"
 export OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1 # so small a model gains nothing from more threads
 printf '%5d s  environment\n' "$SECONDS"
 

@@ -2,6 +2,7 @@
 # Sourced by a recipe, which has set OUT: runs its steps, two lanes of them at a time. Needs no newer bash than macOS has.
 #
 #   step NAME COMMAND...                    what the command prints goes to $OUT/logs/NAME.log; then one line with its time
+#                                           and number (README); on a terminal, while it runs, its progress every 10 s
 #   { step ...; step ...; } & lane=$!       a lane: steps one after the other
 #   { step ...; } & both $lane $!           the recipe goes on when both lanes have ended
 #
@@ -15,8 +16,28 @@ trap 'exit 129' HUP # of a terminal that is closed, unless started by nohup
 trap 'exit 1' USR1 # from a lane whose step failed
 trap stop EXIT
 
+number_of() { # number_of NAME: the number in the README of the step with this log; none for a baseline or a page
+    case "$1" in
+        *.test | *.graded) echo 8 ;;
+        tasks) echo 0 ;;
+        trajectories*) echo 1 ;;
+        rewarded*) echo 2 ;;
+        critic*) echo 3 ;;
+        candidates*) echo 4 ;;
+        ranked*) echo 5 ;;
+        turn_pairs*) echo 6 ;;
+        sweet*) echo 7 ;;
+    esac
+}
+progress() { # progress NAME LOG: the newest line of the log with a share in percent, every 10 seconds
+    local start=$SECONDS line
+    while sleep 10; do
+        line=$(tail -c 4000 "$2" | grep -a '% ' | tail -n 1 | sed 's/,.*/]/' | cut -c 1-60 || true)
+        printf '         %1s %s, %d s%s\n' "$(number_of "$1")" "$1" $((SECONDS - start)) "${line:+: $line}"
+    done
+}
 step() {
-    local name="$1" log="$OUT/logs/$1.log" start=$SECONDS old status=0 note=""
+    local name="$1" log="$OUT/logs/$1.log" start=$SECONDS old status=0 note="" process shown=""
     shift
     kill -0 $$ 2>/dev/null || exit 1 # the recipe has been killed: its lanes begin no other step
     trap 'exit 143' TERM             # a lane does not inherit these two
@@ -24,7 +45,10 @@ step() {
     echo "\$ $*" >>"$log"
     old=$(wc -c <"$log")
     "$@" </dev/null >>"$log" 2>&1 &
-    wait $! || status=$?
+    process=$!
+    if [ -t 1 ]; then progress "$name" "$log" & shown=$!; fi
+    wait $process || status=$?
+    if [ -n "$shown" ]; then kill $shown 2>/dev/null && wait $shown 2>/dev/null || true; fi
     if [ $status != 0 ]; then
         [ $status -le 128 ] || note=": ended by signal $((status - 128))" # 9 may be a lack of memory
         {
@@ -38,7 +62,7 @@ step() {
         exit 1
     fi
     case "$(tail -c "+$((old + 1))" "$log")" in *"already complete"*) note=": already complete" ;; esac
-    printf '%5d s  %s\n' $((SECONDS - start)) "$name$note"
+    printf '%5d s  %1s %s\n' $((SECONDS - start)) "$(number_of "$name")" "$name$note"
 }
 both() {
     wait "$1"

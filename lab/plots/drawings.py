@@ -143,7 +143,9 @@ def best_aggregations(
 
 
 def budget(points: Sequence[Mapping], title: str = "", measure: str = "success"):
-    """What each run reached against its compute and against the dialogues collected for it.
+    """What each trained run reached against its compute and against the dialogues collected for it.
+
+    The scale is that of the trained runs, and those of the same cost stand side by side. The others are named below.
 
     Args:
         points: {name, cpu_seconds, dialogues, mean, low, high} per run (`budget_points`).
@@ -152,14 +154,19 @@ def budget(points: Sequence[Mapping], title: str = "", measure: str = "success")
     """
     panels = (("cpu_seconds", "CPU seconds per seed"), ("dialogues", "dialogues collected per seed"))
     figure, axes = figures.new_figure(2, width=8.0, height=3.6)
-    styles = figures.line_styles([point["name"] for point in points])
+    trained = [point for point in points if point["dialogues"]] or list(points)
+    rest = [f"{point['name']} {100 * point['mean']:.1f} %" for point in points if point not in trained]
+    styles = figures.line_styles([point["name"] for point in trained])
     for axis, (key, label) in zip(axes, panels, strict=True):
-        for point in points:
+        most = max(1, *(point[key] for point in trained))
+        for number, point in enumerate(trained):
             mean, errors = figures.percent(point)
             style = styles[point["name"]] | {"linestyle": "none"}
-            axis.errorbar(point[key], mean, yerr=errors, label=point["name"], capsize=2.5, **style)
-        most = max(1, *(point[key] for point in points))
-        axis.set(xlabel=label, xlim=(-0.05 * most, 1.05 * most))
+            beside = 0.02 * most * sum(other[key] == point[key] for other in trained[:number])
+            axis.errorbar(point[key] + beside, mean, yerr=errors, label=point["name"], capsize=2.5, **style)
+        axis.set(xlabel=label, xlim=(-0.05 * most, (1.05 + 0.02 * len(trained)) * most))
+    if rest:
+        axes[0].set_xlabel(f"{panels[0][1]}\nwithout training: {', '.join(rest)}")
     axes[0].set_ylabel(f"{measure} %")
     return figures.finished(figure, axes[0], title)
 

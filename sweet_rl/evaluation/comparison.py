@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
-from sweet_rl.evaluation.graded_file import GradedFile, check_comparable
+from sweet_rl.evaluation.graded_file import MEASURES, GradedFile, check_comparable
 from sweet_rl.evaluation.statistics import (
     DifferenceEstimate,
     Estimate,
@@ -180,7 +180,7 @@ def compare(
         if name not in runs:
             raise UserError(f"{name!r} is none of the runs: {', '.join(runs)}.")
     grader = check_comparable(runs, mix_humans)
-    measure = {"page": "similarity", "function": "reward"}.get(grader.get("kind", ""), "success")
+    measure = MEASURES.get(grader.get("kind", ""), "success")
     tasks = {t.task.id for files in runs.values() for file in files for t in file.trajectories}
     counted = set(tasks)
     for file in (file for files in runs.values() for file in files):

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from textwrap import wrap
 from typing import Any
 
 from sweet_rl.evaluation.comparison import Comparison, Difference
@@ -10,6 +11,7 @@ from sweet_rl.evaluation.paper import paper_lines
 from sweet_rl.evaluation.statistics import interval_text
 
 FEW_TASKS = 30
+WIDTH, FIRST = 100, 44  # characters of a line, and of the first column, at most
 SEEDS_AND_TASKS = "quasi-F test over seeds and tasks, at least that of a t test over either"
 TASKS_ONLY = "sign-flip test over tasks"
 
@@ -25,10 +27,34 @@ class Table:
     numbers: int
 
     def text(self) -> str:
-        cells = [list(map(one_line, line)) for line in self.cells]
-        widths = [max(len(line[i]) for line in cells) for i in range(len(cells[0]))]
-        lines = ["  ".join(self._aligned(line, widths)).rstrip() for line in cells]
-        return "\n".join([lines[0], "-" * max(map(len, lines)), *lines[1:]])
+        """Lines of at most WIDTH characters: columns that do not fit are blocks of their own below, under the names.
+
+        In such a block a run without a cell has no line. Cells that are too long have several lines.
+        """
+        cells = [[_folded(one_line(cell), 0 if i else FIRST) for i, cell in enumerate(line)] for line in self.cells]
+        widths = [max(len(part) for line in cells for part in line[i]) for i in range(len(cells[0]))]
+        blocks: list[list[int]] = [[0]]
+        for column in range(1, len(widths)):
+            if len(blocks[-1]) > 1 and sum(widths[i] + 2 for i in [*blocks[-1], column]) - 2 > WIDTH:
+                blocks.append([0])
+            blocks[-1].append(column)
+        return "\n\n".join(self._block(cells, widths, block, len(blocks) > 1) for block in blocks)
+
+    def _block(self, cells: Sequence[list[list[str]]], widths: Sequence[int], columns: list[int], part: bool) -> str:
+        lines: list[list[str]] = []
+        for row in cells:
+            if part and not any(row[i][0] for i in columns[1:]):
+                continue
+            high = max(len(row[i]) for i in columns)
+            padded = [[*row[i], *[""] * (high - len(row[i]))] for i in columns]
+            aligned = [
+                [text.rjust(widths[i]) if 0 < i <= self.numbers else text.ljust(widths[i]) for text in texts]
+                for i, texts in zip(columns, padded, strict=True)
+            ]
+            lines.append(["  ".join(texts).rstrip() for texts in zip(*aligned, strict=True)])
+        heading, *rest = lines
+        rule = "-" * max(len(text) for texts in lines for text in texts)
+        return "\n".join([*heading, rule, *(text for texts in rest for text in texts)])
 
     def markdown(self) -> str:
         heading, *body = ["| " + " | ".join(map(in_markdown, line)) + " |" for line in self.cells]
@@ -42,11 +68,10 @@ class Table:
         lines = [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", heading, r"\midrule", *body, r"\bottomrule"]
         return "\n".join([*lines, r"\end{tabular}"])
 
-    def _aligned(self, line: Sequence[str], widths: Sequence[int]) -> list[str]:
-        return [
-            cell.rjust(width) if 0 < i <= self.numbers else cell.ljust(width)
-            for i, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ]
+
+def _folded(cell: str, width: int) -> list[str]:
+    """The cell as lines of at most this width; 0 for what is left beside the first column."""
+    return wrap(cell, width or WIDTH - FIRST - 2) or [""]
 
 
 def tables(comparison: Comparison, paper: Mapping[str, Mapping[str, Any]] | None = None) -> list[Table]:

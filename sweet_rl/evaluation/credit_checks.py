@@ -95,11 +95,13 @@ def check_credit(
         ranked = folder / f"{''.join(c if c.isalnum() else '_' for c in name)}.jsonl"
         rank_file(critic, source, str(ranked), step)
         scores[name] = {record.id: record.judge_scores or [] for record in read_records(ranked, TurnCandidates)}
-    lines = [report(records, scores, labels).markdown(), "", said_of(labels, folder / "labels.csv")]
+    found, said = [report(records, scores, labels)], said_of(labels, folder / "labels.csv")
     if dialogues_path is not None:
-        lines += ["", failures(read_records(dialogues_path, Trajectory)).markdown()]
-    write_texts({folder / "checks.md": "\n".join(lines) + "\n"}, overwrite=True)
-    print("\n".join(lines))
+        found.append(failures(read_records(dialogues_path, Trajectory)))
+    tables = [table.markdown() for table in found]
+    write_texts({folder / "checks.md": "\n\n".join([tables[0], said, *tables[1:]]) + "\n"}, overwrite=True)
+    tables = [table.text() for table in found]
+    print("\n\n".join([tables[0], said, *tables[1:]]))
 
 
 def _ways(

@@ -146,6 +146,7 @@ def curves(comparison: Mapping, title: str = "", x_label: str = "", paper: Seque
                 bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1},
             )
     if panels == 2:
+        axes[0].set_ylim(bottom=min(0, axes[0].get_ylim()[0]))  # as the paper's panel
         names = list(dict.fromkeys(point["series"] for point in paper))
         styles = line_styles([*series, *names])
         for name in names:

@@ -12,6 +12,8 @@ NOT_OF_THE_GRADER = {"num_tasks", "sandbox", "workers", "browser", "baseline", "
 NAMED_IN_ROWS = ("grader", "encoder")
 # These differ also if only one of two files has them. Settings may have been lost with a manifest.
 STRICT = {"kind", *NAMED_IN_ROWS}
+MEASURES = {"page": "similarity", "function": "reward"}
+"""The main measure by the kind of the grading; that of any other kind is success."""
 
 
 @dataclass(frozen=True)
@@ -72,9 +74,8 @@ def grader_of(
     """How the trajectories were graded, by their own fields and by the settings of their evaluation."""
     grader = {name: value for name, value in dict(settings).items() if name not in NOT_OF_THE_GRADER}
     for trajectory in trajectories:
-        grade = trajectory.grade or {}
-        kind = "page" if "similarity" in grade else "function" if "grader" in grade else "code"
-        facts: dict = {"kind": kind} if grade else {}
+        grade, kind = trajectory.grade or {}, kind_of(trajectory)
+        facts: dict = {} if kind is None else {"kind": kind}
         if grade and kind != "function":  # a manifest can be lost, or be that of the dialogues (--in_place)
             facts["paper_grader"] = grade.get("rules") == "paper"
         for name in NAMED_IN_ROWS:
@@ -88,6 +89,19 @@ def grader_of(
                     "Evaluate all of the file in one way."
                 )
     return grader
+
+
+def kind_of(trajectory: Trajectory) -> str | None:
+    """How a dialogue was graded: page, function or code; None if that is not known, or it is not graded.
+
+    Without a grade, as in an imported file, the reward of a task without tests is that of a function.
+    """
+    grade = trajectory.grade or {}
+    if "similarity" in grade:
+        return "page"
+    if "grader" in grade or (not grade and trajectory.reward is not None and not trajectory.task.test_cases):
+        return "function"
+    return "code" if grade else None
 
 
 def check_comparable(runs: Mapping[str, Sequence[GradedFile]], mix_humans: bool = False) -> dict:

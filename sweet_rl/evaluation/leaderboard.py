@@ -6,9 +6,11 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from textwrap import fill
 from typing import Any
 
-from sweet_rl.evaluation.escaped import in_markdown
+from sweet_rl.evaluation.comparison_table import WIDTH, Table
+from sweet_rl.evaluation.escaped import in_markdown, one_line
 from sweet_rl.evaluation.run_card import ModelRow, RunCard
 from sweet_rl.evaluation.statistics import interval_text
 from sweet_rl.runs.records import content_id
@@ -102,6 +104,11 @@ class Group:
         """The heading of its table."""
         return [text.format(measure=self.card.measure) for text in HEADING]
 
+    def table(self) -> Table:
+        """A line for each model; the last three columns are words."""
+        cells = [self.heading(), *(entry.cells() for entry in self.entries)]
+        return Table(cells, len(HEADING) - 4)
+
 
 def facts(card: RunCard) -> dict[str, Any]:
     """What has to be equal if two figures are to be compared."""
@@ -154,9 +161,18 @@ def as_markdown(groups: Sequence[Group]) -> str:
         lines += ["", f"## {in_markdown(group.title)}", ""]
         if group.differences:
             lines += [NOT_COMPARABLE, "", *(f"- {in_markdown(text)}" for text in group.differences), ""]
-        cells = [group.heading(), *(entry.cells() for entry in group.entries)]
-        heading, *rows = ["| " + " | ".join(map(in_markdown, line)) + " |" for line in cells]
-        lines += [heading, "| --- |" + " ---: |" * 8 + " --- |" * 3, *rows]
+        lines.append(group.table().markdown())
+    return "\n".join(lines) + "\n"
+
+
+def as_text(groups: Sequence[Group]) -> str:
+    """The leaderboard for a terminal."""
+    lines = [fill(EXPLANATION, WIDTH)]
+    for group in groups:
+        lines += ["", one_line(group.title)]
+        if group.differences:
+            lines += [NOT_COMPARABLE, *(fill(f"- {one_line(text)}", WIDTH) for text in group.differences)]
+        lines += ["", group.table().text()]
     return "\n".join(lines) + "\n"
 
 

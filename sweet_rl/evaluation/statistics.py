@@ -58,8 +58,11 @@ class DifferenceEstimate(Estimate):
 
 
 def task_means(values_by_task: ValuesByTask) -> dict[str, float]:
-    """The mean of each task's values; tasks without a value are left out."""
-    return {task: float(np.mean(values)) for task, values in values_by_task.items() if np.size(values)}
+    """The mean of each task's values, sorted by task; tasks without a value are left out.
+
+    Sorted, because a resample draws places: the same values in another order would have another interval.
+    """
+    return {task: float(np.mean(values)) for task, values in sorted(values_by_task.items()) if np.size(values)}
 
 
 def bootstrap_interval(

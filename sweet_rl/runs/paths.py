@@ -18,6 +18,15 @@ _FOLDERS_OF_DEVICES = ("/dev/shm",)  # a file system in memory
 Name = str | Path | None
 
 
+def cache_folder(name: str) -> Path:
+    """The folder of this user for what is fetched or computed once: sweet_rl/NAME below XDG_CACHE_HOME or ~/.cache.
+
+    A relative XDG_CACHE_HOME is ignored, as the XDG specification asks.
+    """
+    given = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(given) if os.path.isabs(given) else Path.home() / ".cache") / "sweet_rl" / name
+
+
 def check_paths(outputs: Iterable[Name], inputs: Iterable[Name] = (), folders: Iterable[Name] = ()) -> None:
     """Check the paths of a step before any work; None is skipped.
 

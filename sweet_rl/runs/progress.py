@@ -1,4 +1,4 @@
-"""Progress of long work: a bar on a terminal; in a file or a pipe, one line at most every half minute."""
+"""Progress of long work: a bar on a terminal; in a file or a pipe, a few lines at first, then one per half minute."""
 
 from __future__ import annotations
 
@@ -11,21 +11,23 @@ from typing import Any, TextIO
 
 from tqdm import tqdm
 
-TERMINAL_INTERVAL, FILE_INTERVAL = 1.0, 30.0  # seconds between two updates
+TERMINAL_INTERVAL, FIRST_INTERVAL, FILE_INTERVAL = 1.0, 2.0, 30.0  # seconds between two updates
 
 
 class ProgressLines(tqdm):
-    """A bar of tqdm as whole lines: at most one every half minute, and one at the end if anything was done."""
+    """A bar of tqdm as whole lines: after 2, 6, 14, 30 seconds, every half minute, and at the end if any was done."""
 
     disable: bool
+    mininterval: float
     monitor_interval = 0  # no thread that looks after the intervals
 
     def __init__(self, iterable: Iterable | None = None, **settings: Any) -> None:
-        rarely = {"mininterval": FILE_INTERVAL, "miniters": 0, "delay": FILE_INTERVAL}
+        rarely = {"mininterval": FIRST_INTERVAL, "miniters": 0, "delay": FIRST_INTERVAL}
         super().__init__(iterable, ncols=0, smoothing=0, **rarely, **settings)
 
     def display(self, msg: str | None = None, pos: int | None = None) -> None:
         print(self, file=self.fp, flush=True)
+        self.mininterval = min(FILE_INTERVAL, 2 * self.mininterval)
 
     def set_postfix_str(self, s: str = "", refresh: bool = True) -> None:
         """Set the text at the end of each line. It is shown with the next line, which may be due now."""

@@ -38,23 +38,25 @@ def encoded_once(encode: Callable[[], Encoded], accelerator: Accelerator) -> Enc
             error = str(found)
     results: list = [None] * accelerator.num_processes
     torch.distributed.all_gather_object(results, (folder, error))
-    for _, message in results:
-        if message is not None:
-            raise UserError(message)
-    source = Path(results[accelerator.process_index - accelerator.local_process_index][0])
-    with open(source / "examples.pickle", "rb") as file:
-        examples = replace(pickle.load(file), texts=TextStore.load(source))
-    torch.distributed.barrier()
-    if folder is not None:
-        shutil.rmtree(folder)
-    return examples
+    try:
+        for _, message in results:
+            if message is not None:
+                raise UserError(message)
+        source = Path(results[accelerator.process_index - accelerator.local_process_index][0])
+        with open(source / "examples.pickle", "rb") as file:
+            examples = replace(pickle.load(file), texts=TextStore.load(source))
+        torch.distributed.barrier()
+        return examples
+    finally:
+        if folder is not None:
+            shutil.rmtree(folder)
 
 
 def _written(examples: PreferenceExamples | DialogueExamples) -> str:
     """A new folder with the texts as arrays, and the rest of the examples. Raises UserError if it cannot be written."""
+    store = examples.texts if isinstance(examples.texts, TextStore) else TextStore.pack(examples.texts)
     folder = tempfile.mkdtemp(prefix="sweet_rl-")
     try:
-        store = examples.texts if isinstance(examples.texts, TextStore) else TextStore.pack(examples.texts)
         store.save(Path(folder))
         with open(Path(folder) / "examples.pickle", "wb") as file:
             pickle.dump(replace(examples, texts=()), file)

@@ -9,7 +9,7 @@ from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Place, PreferencePair, RecordFile, TurnCandidates
 from sweet_rl.viewer.messages import messages_of
 from sweet_rl.viewer.summary import Tally
-from sweet_rl.viewer.views import candidates_view, numbered, task_view, title_of, utf16_length
+from sweet_rl.viewer.views import candidates_view, numbered, opening, task_view, title_of, utf16_length
 
 
 class Ranked:
@@ -66,7 +66,7 @@ class Candidates:
             self._names.append(name)
             view = self.view(len(self._names) - 1)
             records = [m for m in view["messages"] if "candidates" in m]
-            row = {"id": name, "title": title_of(view["task"]["description"]), "task": view["task"]["id"]}
+            row = {"id": name, "title": view["task"]["title"], "task": view["task"]["id"]}
             row["turns"] = sum(message["role"] == "assistant" for message in view["messages"])
             row["candidates"] = len(records)
             row["chars"] = sum(len(m["text"]) for m in view["messages"] if m["role"] == "assistant")
@@ -103,8 +103,8 @@ class Candidates:
                 message["credit"] = scores[own]
             prompt = prompts.get(own, longest)
             message["prompt"] = utf16_length(prompt) if longest.startswith(prompt) else prompt
-        opening = next((m["text"] for m in messages if m["role"] in ("user", "text")), "")
-        task = task_view(last.task) if last.task else {"id": name, "description": opening}
+        words = opening(messages)
+        task = task_view(last.task) if last.task else {"id": name, "title": title_of(words), "description": words}
         return {"kind": "candidates", "id": name, "task": task, "messages": messages, "prompt": longest}
 
     def summary(self) -> dict:

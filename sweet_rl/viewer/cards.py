@@ -52,7 +52,7 @@ def _table(group: Group, links: Mapping[str, str]) -> Html:
             tag("th", name if link is None else tag("a", name, href=link), tag("small", *origin), scope="row"),
             tag("td", tag("b", score), tag("small", f"{figure['tasks']} tasks")),
             tag("td", interval_bar(figure, f"{score} %, 95 % interval {interval}"), tag("small", interval)),
-            *[tag("td", text) for text in others],
+            *[tag("td", text, data_label=label) for text, label in zip(others, heading[3:], strict=True)],
         ]
         rows.append(tag("tr", cells))
     table = tag(

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from typing import Any, Protocol
 
 from sweet_rl.runs.errors import UserError
-from sweet_rl.runs.records import Place, PreferencePair, RecordFile, Trajectory
+from sweet_rl.runs.records import Place, PreferencePair, RecordFile, Trajectory, content_id
 from sweet_rl.viewer.candidates import Ranked, in_order, scores_of_own_turns
 from sweet_rl.viewer.summary import Tally
-from sweet_rl.viewer.views import oracle_word, pair_view, shared_messages, title_of, trajectory_view
+from sweet_rl.viewer.views import opening, oracle_word, pair_view, shared_messages, title_of, trajectory_view
 
 Entry = tuple[dict, list[str]]  # a row of the list, and the texts that the search looks through
 
@@ -97,19 +97,19 @@ class Pairs:
             self._places.append(place)
             view = pair_view(pair)
             chosen, rejected = view["chosen"], view["rejected"]
-            opening = next((m["text"] for m in chosen if m["role"] in ("user", "text")), "")
             row = {
                 "id": place.id,
-                "title": title_of(opening),
-                "task": (pair.task_id or "") or title_of(opening),
+                "title": view["title"],
+                "task": pair.task_id or content_id(opening(chosen)),
                 "turns": sum(m["role"] == "assistant" for m in chosen),
                 "turns_rejected": sum(m["role"] == "assistant" for m in rejected),
                 "chars": sum(len(m["text"]) for m in chosen if m["role"] == "assistant"),
                 "hint": any(m["role"] == "hint" for m in chosen),
                 "first": view["shared"],
             }
-            if isinstance(pair.extra.get("rejected_reward"), int | float):
-                row["rejected_reward"] = pair.extra["rejected_reward"]
+            rewards = [pair.extra.get("chosen_reward"), pair.extra.get("rejected_reward")]
+            if all(isinstance(reward, int | float) for reward in rewards):
+                row["rewards"] = rewards
             self._tally.add_row(row)
             yield row, [place.id, *(m["text"] for m in [*chosen, *rejected[view["shared"] :]])]
 

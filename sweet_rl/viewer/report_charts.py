@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sweet_rl.viewer.html_file import escaped
@@ -51,11 +51,13 @@ class Series:
         name: Name in the legend; "" for none.
         points: The points in the order of x, joined by a line.
         hollow: Whether the marks are hollow.
+        beside: Number of marks at the same place, to the right of which these are drawn.
     """
 
     name: str
     points: Sequence[tuple[float, float, float, float]]
     hollow: bool = False
+    beside: int = 0
 
 
 @dataclass
@@ -64,9 +66,10 @@ class Chart:
 
     Attributes:
         series: What is drawn: at least one point.
-        x_label: Label of the x axis, which begins at 0.
+        x_label: Label of the x axis: a number of something, from 0.
         y_label: What the values are, for those who do not see the chart.
-        percent: Whether the y axis is 0 to 100 %.
+        percent: Whether the y axis is 0 to 100 %; else it covers the values.
+        form: Format of a value in words.
         height: Height in pixels.
     """
 
@@ -74,20 +77,23 @@ class Chart:
     x_label: str
     y_label: str
     percent: bool = False
+    form: str = ".4g"
     height: int = 220
 
     def __post_init__(self) -> None:
         points = [point for series in self.series for point in series.points]
         values = [value for _, *values in points for value in values]
         self._end = max(x for x, *_ in points) * 1.04 or 1.0
-        self._x_ticks = [x for x in ticks(0, self._end) if x <= self._end]
+        self._x_ticks = [x for x in ticks(0, self._end) if x <= self._end and x == int(x)]
         self._y_ticks = [0, 25, 50, 75, 100] if self.percent else ticks(min(values), max(values))
 
     def figure(self, title: str, class_: str | None = None) -> Html:
         """The chart under its title, with a legend of the series that have a name."""
-        last = "; ".join(f"{s.name} {p[1]:.4g} at {p[0]:,.10g}".strip() for s in self.series for p in s.points[-1:])
+        last = "; ".join(
+            f"{s.name} {p[1]:{self.form}} at {p[0]:,.10g}".strip() for s in self.series for p in s.points[-1:]
+        )
         label = f"{self.y_label} against {self.x_label}: {last}"
-        parts = [self._axes(), *(_drawn(series, number, self._at) for number, series in enumerate(self.series))]
+        parts = [self._axes(), *(self._drawn(series, number) for number, series in enumerate(self.series))]
         chart = tag("svg", parts, viewBox=f"0 0 {WIDTH} {self.height}", class_="plot", role="img", aria_label=label)
         named = [(number, series) for number, series in enumerate(self.series) if series.name]
         keys = [
@@ -114,21 +120,21 @@ class Chart:
         parts.append(tag("text", self.x_label, x=WIDTH - RIGHT, y=self.height - 5, class_="tick end"))
         return parts
 
-
-def _drawn(series: Series, number: int, at: Callable[[float, float], tuple[float, float]]) -> Html:
-    """The line, the intervals and the marks of a series; `at` gives the place of a point."""
-    places = [at(x, y) for x, y, _, _ in series.points]
-    line = tag("polyline", points=" ".join(f"{x},{y}" for x, y in places), class_="path") if len(places) > 1 else None
-    parts = []
-    for (x, y), (value, mean, low, high) in zip(places, series.points, strict=True):
-        interval = ""
-        if low < high:
-            (_, bottom), (_, top) = at(value, low), at(value, high)
-            parts.append(tag("line", x1=x, x2=x, y1=bottom, y2=top, class_="whisker"))
-            interval = f" (95 %: {low:.1f} to {high:.1f})"
-        words = f"{series.name} {mean:.4g}{interval} at {value:,.10g}".strip()
-        parts.append(tag("g", _mark(series, number, words), transform=f"translate({x},{y})"))
-    return tag("g", line, parts, class_=_color(series))
+    def _drawn(self, series: Series, number: int) -> Html:
+        """The line, the intervals and the marks of a series."""
+        places = [(x + 10 * series.beside, y) for x, y in (self._at(*point[:2]) for point in series.points)]
+        points = " ".join(f"{x},{y}" for x, y in places)
+        line = tag("polyline", points=points, class_="path") if len(places) > 1 else None
+        parts = []
+        for (x, y), (value, mean, low, high) in zip(places, series.points, strict=True):
+            interval = ""
+            if low < high:
+                (_, bottom), (_, top) = self._at(value, low), self._at(value, high)
+                parts.append(tag("line", x1=x, x2=x, y1=bottom, y2=top, class_="whisker"))
+                interval = f" (95 %: {low:.1f} to {high:.1f})"
+            words = f"{series.name} {mean:{self.form}}{interval} at {value:,.10g}".strip()
+            parts.append(tag("g", _mark(series, number, words), transform=f"translate({x},{y})"))
+        return tag("g", line, parts, class_=_color(series))
 
 
 def _mark(series: Series, number: int, words: str | None = None) -> Html:

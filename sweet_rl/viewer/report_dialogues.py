@@ -9,11 +9,11 @@ from typing import Any
 
 from sweet_rl.runs.errors import UserError, extras_named
 from sweet_rl.runs.records import Trajectory, read_records
-from sweet_rl.viewer.report_folder import METHODS, UNTRAINED, RunFolder
+from sweet_rl.viewer.report_folder import METHODS, RunFolder
 from sweet_rl.viewer.views import trajectory_view
 
-SHOWN = (UNTRAINED, METHODS["dpo"], METHODS["sweet"])
-TASKS, TASKS_OF_A_GROUP = 6, 2
+SHOWN = tuple(METHODS.values())
+TASKS, TASKS_OF_A_GROUP = 8, 2
 LARGEST_CRITIC = 1e9  # bytes of weights that are loaded without being asked for
 NOT_SHOWN = ("fields", "prompt")
 
@@ -32,7 +32,7 @@ def side_by_side(folder: RunFolder, table: Mapping, critic: str | None = "auto")
         tasks, `shown` are places in the list of tasks; `how` says how they were chosen, `credit` whose credit it is.
     """
     files = {name: paths[0] for name, paths in table["files"].items() if paths}
-    names = [name for name in SHOWN if name in files] or list(files)[:3]
+    names = [name for name in SHOWN if name in files] or list(files)[: len(SHOWN)]
     if not names:
         return None
     runs = [by_task(read_records(files[name], Trajectory)) for name in names]
@@ -48,7 +48,9 @@ def side_by_side(folder: RunFolder, table: Mapping, critic: str | None = "auto")
         for label, tasks in groups.items()
     ]
     how = f"{sum(map(len, groups.values()))} test tasks that every agent here played, grouped by how they ended. "
-    how += "Shown are the first ones of each group in the order of the test file."
+    how += "Shown are the first ones of each group in the order of the test file"
+    smaller = sum(not chosen[label] for label in groups)
+    how += f"; {smaller} smaller groups are not shown." if smaller else "."
     return {"names": names, "groups": shown, "tasks": by_number, "how": how, "credit": words}
 
 
@@ -76,14 +78,14 @@ def grouped(names: Sequence[str], runs: Sequence[Mapping[str, Trajectory]], meas
     alike = (0, len(names))
     order = sorted(winners, key=lambda won: (len(won) in alike, names[-1] not in won, len(won)))
     verb = "Solved by" if measure == "success" else "Best:"
-    return {f"{verb} {_list(won, len(names))}": winners[won] for won in order}
+    return {f"{verb} {_list(won, names)}": winners[won] for won in order}
 
 
 def choose(groups: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-    """The first task of each group, then the second one, until there are enough."""
+    """The first task of each group, of the largest one first, then the second one, until there are enough."""
     chosen: dict[str, list[str]] = {label: [] for label in groups}
     for number in range(TASKS_OF_A_GROUP):
-        for label, tasks in groups.items():
+        for label, tasks in sorted(groups.items(), key=lambda group: -len(group[1])):
             if number < len(tasks) and sum(map(len, chosen.values())) < TASKS:
                 chosen[label].append(tasks[number])
     return chosen
@@ -152,7 +154,11 @@ def without_prompts(view: dict) -> dict:
     return {"kind": "dialogue"} | {key: view[key] for key in view if key not in NOT_SHOWN} | {"messages": messages}
 
 
-def _list(names: Sequence[str], count: int) -> str:
-    if len(names) in (0, count):
-        return "all" if names else "none"
-    return " and ".join(names) + (" only" if len(names) == 1 else "")
+def _list(won: Sequence[str], names: Sequence[str]) -> str:
+    if len(won) in (0, len(names)):
+        return "all" if won else "none"
+    if len(won) == 1:
+        return f"{won[0]} only"
+    if len(won) == len(names) - 1 > 2:
+        return f"all but {next(name for name in names if name not in won)}"
+    return f"{', '.join(won[:-1])} and {won[-1]}"

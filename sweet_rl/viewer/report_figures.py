@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from sweet_rl.evaluation.budget import behind_dialogues, cpu_seconds_of, dialogues_in
@@ -20,26 +20,46 @@ def costs(tables: Mapping[str, Mapping]) -> list[Html]:
     """Success against dialogues, optimiser steps and CPU time.
 
     Runs named series@x are curves. Other runs are one point each, in a chart for each cost in which the trained agents
-    differ; a cost that is the same for all of them is a sentence.
+    differ; a cost that is the same for all of them is a sentence. The untrained agent is a sentence too: an axis that
+    reaches down to it would put the trained ones on top of each other.
     """
     charts, notes = [], []
     for title, table in tables.items():
         if any(SERIES_NAME.fullmatch(run["name"]) for run in table["runs"]):
             x_label = title.rpartition(": ")[2]
-            charts.append((title, Chart(curves(table), x_label, f"{table['measure']} %", percent=True)))
+            charts.append((title, Chart(curves(table), x_label, f"{table['measure']} %", percent=True, form=".1f")))
     main = next((table for table in tables.values() if not SERIES_NAME.fullmatch(table["runs"][0]["name"])), None)
     points = cost_points(main) if main else []
-    if points:
-        notes.append("A point per agent with its 95 % interval: what it reached, and what all steps behind it took.")
-    for cost in points[0]["cost"] if points else ():
-        trained = {point["cost"][cost] for point in points if point["name"] != UNTRAINED}
-        if main and len(trained) > 1:
-            series = [Series(point["name"], [(point["cost"][cost], *point["percent"])]) for point in points]
-            charts.append((f"{main['measure']} %", Chart(series, cost, f"{main['measure']} %", percent=True)))
-        elif spent := sum(trained):
-            notes.append(f"The same behind every trained agent: {spent:,.0f} {cost}.")
+    trained = [point for point in points if point["name"] != UNTRAINED]
+    costs_of = trained[0]["cost"] if trained else {}
+    differing = [cost for cost in costs_of if len({point["cost"][cost] for point in trained}) > 1]
+    if main and differing:
+        notes.append(
+            "A point per trained agent with its 95 % interval: what it reached, and what all steps behind it took."
+        )
+        for point in points:
+            if point["name"] == UNTRAINED:
+                notes.append(f"The untrained agent, at {point['percent'][0]:.1f} %, is outside of the charts.")
+    for cost, same in costs_of.items():
+        if main and cost in differing:
+            chart = Chart(at_costs(trained, cost), cost, f"{main['measure']} %", form=".1f")
+            charts.append((f"{main['measure']} %", chart))
+        elif same:
+            notes.append(f"The same behind every trained agent: {same:,.0f} {cost}.")
     cards = [chart.figure(title, "card") for title, chart in charts]
     return [tag("p", " ".join(notes), class_="quiet"), tag("div", cards, class_="charts")] if cards or notes else []
+
+
+def at_costs(points: Sequence[Mapping], cost: str) -> list[Series]:
+    """A series per agent at its cost; agents of the same cost whose intervals overlap stand side by side."""
+    made: list[Series] = []
+    for point in points:
+        place = (point["cost"][cost], *point["percent"])
+        at, _, low, high = place
+        others = [other for one in made for other in one.points]
+        beside = sum(x == at and lowest <= high and low <= highest for x, _, lowest, highest in others)
+        made.append(Series(point["name"], [place], beside=beside))
+    return made
 
 
 def curves(table: Mapping) -> list[Series]:
@@ -90,7 +110,11 @@ def facts(output: Output) -> Html:
     summary, settings = output.manifest.get("summary") or {}, output.manifest["settings"]
     words = [f"from {Path(str(settings.get('pretrain'))).name} on {Path(str(settings.get('dataset'))).name}"]
     words += [f"{summary[key]:,} {key}" for key in COUNTS if key in summary]
-    words += [f"{summary['steps']:,} steps in {summary['seconds']:,.0f} s"] if "steps" in summary else ["not finished"]
+    words += (
+        [f"{summary['steps']:,} step{'' if summary['steps'] == 1 else 's'} in {summary['seconds']:,.0f} s"]
+        if "steps" in summary
+        else ["not finished"]
+    )
     words += [f"learning rate {settings['learning_rate']:g}"]
     name = METHODS.get(output.path.name)
     return tag(

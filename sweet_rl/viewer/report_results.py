@@ -65,12 +65,13 @@ def results(title: str, table: Mapping) -> Html:
             tag("td", tag("b", mean), tag("small", interval)),
             tag("td", interval_bar(run[measure], f"{mean} %, 95 % interval {interval}")),
         ]
+        others: list[object] = []
         if measure == "success":
-            cells.append(tag("td", f"{100 * run['tests_passed']['mean']:.1f}" if run.get("tests_passed") else ""))
-        for key, _, digits in more:
-            cells.append(tag("td", "" if run.get(key) is None else f"{run[key]:.{digits}f}"))
+            others.append(f"{100 * run['tests_passed']['mean']:.1f}" if run.get("tests_passed") else "")
+        others += ["" if run.get(key) is None else f"{run[key]:.{digits}f}" for key, _, digits in more]
         for gap in map(run["difference_to"].get, baselines):
-            cells.append(tag("td", [_points(gap), tag("small", f"{_interval(gap)}, p {_p(gap)}")] if gap else ""))
+            others.append([_points(gap), tag("small", f"{_interval(gap)}, p {_p(gap)}")] if gap else "")
+        cells += [tag("td", text, data_label=label) for text, label in zip(others, heading[3:], strict=True)]
         rows.append(tag("tr", cells, class_="method" if run["name"].startswith("SWEET") else None))
     made = tag("table", tag("thead", tag("tr", [tag("th", text, scope="col") for text in heading])), tag("tbody", rows))
     over = "tasks" if _seeds(table) == 1 else "seeds and tasks"

@@ -1,4 +1,4 @@
-"""The figures at the top of the page: success with its interval, and advantages by turn and by oracle word."""
+"""The figures at the top of the page: the main measure with its interval, and advantages by turn and by oracle word."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from sweet_rl.evaluation.graded_file import MEASURES, kind_of
 from sweet_rl.evaluation.statistics import bootstrap_interval, paired_difference
 from sweet_rl.runs.records import Trajectory
-
-RESAMPLES = 2000
 
 
 class Tally:
@@ -20,14 +19,16 @@ class Tally:
         self.rewards: dict[str, list[float]] = defaultdict(list)
         self.entries = 0
         self.tasks: set[str] = set()
+        self.measures: set[str] = set()
         self._advantages: dict[int, list[float]] = defaultdict(list)
         self._by_word: dict[str, list[float]] = defaultdict(list)
 
     def add(self, trajectory: Trajectory, row: dict) -> None:
-        """Count a dialogue. One that failed or has no grade does not enter success."""
+        """Count a dialogue. One that failed or has no grade does not enter the measures."""
         self.add_row(row)
         if trajectory.is_graded and trajectory.reward is not None:
             self.rewards[trajectory.task.id].append(trajectory.reward)
+            self.measures.add(MEASURES.get(kind_of(trajectory) or "", "success"))
         for turn, value in enumerate(row.get("advantages", ())):
             if value is not None:
                 self._advantages[turn].append(value)
@@ -47,30 +48,43 @@ class Tally:
             self._advantages[turn] += [candidate["score"] for candidate in group if "score" in candidate]
 
     def summary(self) -> dict:
-        """{entries, tasks, graded?, success?, reward?, advantage_by_turn?, advantage_by_word?}.
+        """{entries, tasks, graded?, measure?, score?, reward?, advantage_by_turn?, advantage_by_word?}.
 
-        success and reward have 95 % intervals, bootstrap over tasks. The rows of advantage_by_turn and
-        advantage_by_word are {turn or word, n, mean, low, high}, low and high being the quartiles.
+        `score` is the mean of the `measure`, which is that of compare_runs.py; score and reward have 95 % intervals,
+        bootstrap over tasks. The rows of advantage_by_turn and advantage_by_word are {turn or word, n, mean, low,
+        high}, low and high being the quartiles.
         """
         found: dict = {"entries": self.entries, "tasks": len(self.tasks)}
         if self.rewards:
-            successes = {task: [float(reward == 1) for reward in values] for task, values in self.rewards.items()}
             found["graded"] = sum(map(len, self.rewards.values()))
-            found["success"] = bootstrap_interval(successes, resamples=RESAMPLES).to_dict()
-            found["reward"] = bootstrap_interval(dict(self.rewards), resamples=RESAMPLES).to_dict()
+            found["measure"] = self.measure
+            found["score"] = bootstrap_interval(self.scores(self.measure)).to_dict()
+            found["reward"] = bootstrap_interval(self.rewards).to_dict()
         if self._advantages:
             found["advantage_by_turn"] = _spreads("turn", self._advantages)
         if self._by_word:
             found["advantage_by_word"] = _spreads("word", self._by_word)
         return found
 
+    @property
+    def measure(self) -> str:
+        """The main measure of all dialogues; of a file of several kinds it is the reward, which all have."""
+        return next(iter(self.measures)) if len(self.measures) == 1 else "reward"
+
+    def scores(self, measure: str) -> dict[str, list[float]]:
+        """The values of a measure by task."""
+        if measure != "success":
+            return self.rewards
+        return {task: [float(reward == 1) for reward in values] for task, values in self.rewards.items()}
+
     def compared(self, other: Tally, names: tuple[str, str], left_out: int) -> dict:
-        """The figures of both runs, and the paired difference in success over the tasks graded in both."""
+        """The figures of both runs, and the paired difference in their measure over the tasks graded in both."""
         found = {"names": list(names), "runs": [self.summary(), other.summary()], "left_out": left_out}
         both = self.rewards.keys() & other.rewards.keys()
         if both:
-            a, b = ({task: [float(r == 1) for r in run.rewards[task]] for task in both} for run in (self, other))
-            found["difference"] = paired_difference(b, a, resamples=RESAMPLES).to_dict()
+            measure = self.measure if self.measure == other.measure else "reward"
+            a, b = ({task: scores[task] for task in both} for scores in (self.scores(measure), other.scores(measure)))
+            found["difference"] = paired_difference(b, a).to_dict()
         return found
 
 

@@ -12,7 +12,7 @@ from sweet_rl.models.texts.chat import parts_text
 from sweet_rl.runs.records import RELEASED, Part, PreferencePair, Task, Trajectory, TurnCandidates
 from sweet_rl.viewer.messages import messages_of
 
-TITLE = 160  # characters
+TITLE, SHORT_TITLE = 160, 24  # characters
 LONGEST_CODE = 200_000  # characters; a longer answer is shown as it is
 TEST_FIELDS = ("passed", "reason", "message", "expected", "got")
 EXPECTED_AND_GOT = re.compile(r"expected (.*), got (.*)", re.DOTALL)
@@ -110,8 +110,9 @@ def answer_code(trajectory: Trajectory) -> str | None:
 
 
 def task_view(task: Task) -> dict:
-    """A task as {id, description, truth, hidden?}; `hidden` lists the topics of a mini task's hidden rules."""
-    view: dict[str, Any] = {"id": task.id, "description": task.problem_description, "truth": task.ground_truth}
+    """A task as {id, title, description, truth, hidden?}; `hidden` lists the topics of a mini task's hidden rules."""
+    words = task.problem_description
+    view: dict[str, Any] = {"id": task.id, "title": title_of(words), "description": words, "truth": task.ground_truth}
     if rules := hidden_rules(task):
         view["hidden"] = rules
     return view
@@ -186,19 +187,25 @@ def candidates_view(
 
 
 def pair_view(pair: PreferencePair) -> dict:
-    """A pair as {id, chosen, rejected, shared, prompt, fields}: both texts as messages.
+    """A pair as {id, title, chosen, rejected, shared, prompt, fields}: both texts as messages.
 
     `shared` is the number of first messages that are the same; `prompt` the exact chosen text, markup included.
     """
     chosen, rejected = messages_of(pair.chosen), messages_of(pair.rejected)
     return {
         "id": pair.id,
+        "title": title_of(opening(chosen)),
         "chosen": numbered(chosen),
         "rejected": numbered(rejected),
         "shared": shared_messages(chosen, rejected),
         "prompt": pair.chosen if isinstance(pair.chosen, str) else parts_text(pair.chosen),
         "fields": pair.extra,
     }
+
+
+def opening(messages: Sequence[dict]) -> str:
+    """The text that a dialogue begins with, after its instructions; "" if there is none."""
+    return next((message["text"] for message in messages if message["role"] in ("user", "text")), "")
 
 
 def numbered(messages: list[dict]) -> list[dict]:
@@ -227,9 +234,16 @@ def utf16_length(text: str) -> int:
 
 
 def title_of(text: str) -> str:
-    """The beginning of a description on one line."""
-    line = " ".join(text[: 4 * TITLE].split())
-    return line if len(line) <= TITLE else line[: TITLE - 1] + "…"
+    """The first line of a description, cut between two words; with the next lines if it is very short.
+
+    A function's signature is often a line of its own after the wish; cut within its brackets it would say nothing.
+    """
+    title = ""
+    for line in text.lstrip()[: 4 * TITLE].splitlines():
+        title = f"{title} {' '.join(line.split())}".strip()
+        if len(title) >= SHORT_TITLE:
+            break
+    return title if len(title) <= TITLE else title[:TITLE].rsplit(" ", 1)[0] + "…"
 
 
 def _last_text(text: str | list[Part]) -> str:

@@ -81,13 +81,15 @@ def test_credit_has_a_panel_for_each_decision_and_leaves_out_turns_with_few_pair
 
 
 def test_a_budget_is_drawn_against_compute_and_against_dialogues():
-    costs = {"zero-shot": (0, 0), "SWEET-RL": (300, 2000)}
+    costs = {"zero-shot": (0, 0, 0.2), "DPO": (200, 2000, 0.9), "SWEET-RL": (300, 2000, 0.96)}
     points = [
-        {"name": name, "cpu_seconds": cpu, "dialogues": dialogues, **estimate(0.2)}
-        for name, (cpu, dialogues) in costs.items()
+        {"name": name, "cpu_seconds": cpu, "dialogues": dialogues, **estimate(mean)}
+        for name, (cpu, dialogues, mean) in costs.items()
     ]
     compute, dialogues = budget(points).axes
-    assert compute.get_xlabel().startswith("CPU seconds") and dialogues.containers[1].lines[0].get_xdata() == [2000]
+    assert compute.get_xlabel() == "CPU seconds per seed\nwithout training: zero-shot 20.0 %"
+    assert [drawn.lines[0].get_xdata().tolist() for drawn in dialogues.containers] == [[2000], [2040]]
+    assert compute.get_ylim()[0] > 50  # else the trained ones could not be told apart
 
 
 def test_a_runs_cost_is_the_mean_over_its_seeds(tmp_path):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 
 from sweet_rl.dialogues.answer_environment import AnswerEnvironment
@@ -22,9 +21,10 @@ from sweet_rl.isolation.rendering.renderer import PageRenderer
 from sweet_rl.isolation.rendering.settings import BrowserSettings
 from sweet_rl.runs.cli import UNRECORDED
 from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.paths import cache_folder
 from sweet_rl.runs.records import Task
 
-EMBEDDINGS = Path.home() / ".cache" / "sweet_rl" / "embeddings"
+EMBEDDINGS = cache_folder("embeddings")
 
 
 @dataclass(frozen=True)

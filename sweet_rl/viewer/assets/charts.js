@@ -27,7 +27,7 @@ function histogram({ values, some, edges, label, unit, ends, onpick }) {
       svg("rect", { x: i * step + 0.75, y: height - solid, width: Math.max(1, step - 1.5), height: solid, rx: 1.5, class: "solid" }));
   });
   return el("div", {}, chart(width, height + 1, label, bars, svg("line", { x1: 0, x2: width, y1: height + 0.5, y2: height + 0.5, class: "axis" })),
-    el("div", { class: "ends" }, el("span", {}, ends[0]), el("span", {}, ends[1])));
+    el("div", { class: "ends" }, ends.map((end) => el("span", {}, end))));
 }
 
 function evenEdges(values, most) {
@@ -39,12 +39,12 @@ function evenEdges(values, most) {
 }
 
 // A share with its interval as a whisker on a line from 0 to 1.
-function whisker(estimate, words = percent) {
+function whisker(estimate) {
   const width = 142, at = (share) => 4 + share * (width - 8);
-  return chart(width, 18, `${words(estimate.mean)}, 95 % interval ${words(estimate.low)} to ${words(estimate.high)}`,
+  return chart(width, 18, `${percent(estimate.mean)}, 95 % interval ${percent(estimate.low)} to ${percent(estimate.high)}`,
     svg("line", { x1: 4, x2: width - 4, y1: 9, y2: 9, class: "axis" }),
     svg("rect", { x: at(estimate.low), y: 5, width: Math.max(2, at(estimate.high) - at(estimate.low)), height: 8, rx: 4, class: "range" }),
-    svg("circle", { cx: at(estimate.mean), cy: 9, r: 4.5, class: "dot" }));
+    svg("circle", { cx: at(estimate.mean), cy: 9, r: 3.5, class: "dot" }));
 }
 
 // Means around zero with their quartiles: one bar a turn, or a word.

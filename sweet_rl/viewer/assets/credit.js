@@ -19,12 +19,12 @@ function advantageMark(credit) {
   return el("span", { class: "advantage", title: `${creditName(credit)} ${signed(credit.advantage, 3)}${what}` }, advantageBar(credit.advantage), el("b", {}, signed(credit.advantage)));
 }
 
-// The turns of a dialogue as bars around zero; a click goes to the turn.
-function creditStrip(messages) {
+// The turns of a dialogue as bars around zero; a click goes to the turn. Dialogues beside each other have one scale.
+function creditStrip(messages, beside = [messages]) {
   const agent = messages.filter((message) => message.turn !== undefined);
   if (!agent.some((message) => message.credit)) return null;
   const name = creditName(agent.find((message) => message.credit).credit);
-  const scale = Math.max(0.05, ...agent.map((message) => Math.abs(message.credit ? message.credit.advantage : 0)));
+  const scale = Math.max(0.05, ...beside.flat().map((message) => Math.abs(message.credit ? message.credit.advantage : 0)));
   return el("div", { class: "strip-box" }, el("h3", { class: "strip-title" }, `${name} by turn`),
     el("div", { class: "strip", role: "group", "aria-label": `${name} by turn` }, agent.map((message) => {
       const value = message.credit ? message.credit.advantage : null;

@@ -10,16 +10,20 @@ function outcomeLine(view, extra) {
   return el("p", { class: "facts" }, chips, extra || [], el("span", { class: "fact id" }, plainText(view.id)));
 }
 
-function heading(view, text) {
+// The place of the entry among those shown; it changes while a file is read, and with the filters.
+function positionText() {
   const position = state.visible.indexOf(state.selected);
-  const [short, full] = [text.split("\n")[0].slice(0, 300), text];
+  return position >= 0 ? `${count(position + 1)} of ${count(state.visible.length)}` : "not among those shown";
+}
+
+function heading(view, title, text) {
   return el("header", { class: "entry-head" },
     el("div", { class: "entry-tools" },
       button("‹ List", () => showList(), { class: "back" }),
-      el("span", { class: "position" }, position >= 0 ? `${count(position + 1)} of ${count(state.visible.length)}` : "not among those shown"),
+      el("span", { class: "position", id: "position" }, positionText()),
       button("↑", () => step(-1), { "aria-label": "Previous (k)", title: "Previous (k)" }), button("↓", () => step(1), { "aria-label": "Next (j)", title: "Next (j)" })),
-    el("h2", { class: "entry-title", dir: "auto", tabindex: "-1", id: "entry-title" }, plainText(short || view.id)),
-    full.length > short.length ? el("details", { class: "fold fold-task" }, el("summary", {}, "The whole task"), el("div", { class: "fold-body" }, prose(full))) : null);
+    el("h2", { class: "entry-title", dir: "auto", tabindex: "-1", id: "entry-title" }, plainText(title || view.id)),
+    text.length > title.length ? el("details", { class: "fold fold-task" }, el("summary", {}, "The whole task"), el("div", { class: "fold-body" }, prose(text))) : null);
 }
 
 function dialogueView(view) {
@@ -30,7 +34,7 @@ function dialogueView(view) {
   const toggle = credited ? button(state.tokens ? "Tokens: shown" : "Tokens: hidden", () => toggleTokens(), { id: "token-button", "aria-pressed": String(state.tokens) }) : null;
   const evidence = el("div", { class: "evidence" }, testsSection(view), answerSection(view), hiddenSection(view), truthSection(view), fieldsSection(view));
   const strip = creditStrip(view.messages);
-  return el("div", { class: "entry" }, heading(view, view.task.description), outcomeLine(view, toggle), strip,
+  return el("div", { class: "entry" }, heading(view, view.task.title, view.task.description), outcomeLine(view, toggle), strip,
     view.pictures ? pictureStage(view) : null,
     el("div", { class: `columns ${evidence.childElementCount ? "" : "alone"}` }, chat, evidence.childElementCount ? evidence : null));
 }

@@ -63,6 +63,7 @@ function refreshList() {
   const [one, many] = KIND_WORDS[state.kind] || ["entry", "entries"];
   const { rows, visible, loading, searching } = state;
   byId("count").textContent = searching ? "Searching…" : (visible.length === rows.length ? plural(rows.length, one, many) : `${count(visible.length)} of ${plural(rows.length, one, many)}`) + (loading ? ", reading on…" : "");
+  if (byId("position")) byId("position").textContent = positionText();
   drawRows();
   drawSummarySoon();
 }
@@ -84,7 +85,7 @@ function drawRow(number, position) {
   if (row.ending && row.ending !== "answered") facts.push(ENDINGS[row.ending] || row.ending);
   if (row.failure && row.failure !== "no answer") facts.push(row.failure);
   if (row.candidates) facts.push(`candidates at ${row.candidates}`);
-  if (state.kind === "pairs") facts.splice(0, 1, `${row.turns} : ${row.turns_rejected} turns`, row.hint ? "with the solution" : "", row.rejected_reward === undefined ? "" : `1 : ${decimal(row.rejected_reward)}`);
+  if (state.kind === "pairs") facts.splice(0, 1, `${row.turns} : ${row.turns_rejected} turns`, row.hint ? "with the solution" : "", row.rewards ? `rewards ${row.rewards.map(decimal).join(" : ")}` : "");
   if (row.other) facts.splice(0, facts.length, `${row.turns} : ${row.other.turns} turns`, row.first === null || row.first === undefined ? "the same throughout" : `part at message ${row.first + 1}`);
   const marks = state.kind === "pairs" || state.kind === "candidates" ? null : row.other ? el("span", { class: "two-marks" }, rewardMark(row.reward, row.ending), rewardMark(row.other.reward, row.other.ending)) : rewardMark(row.reward, row.ending);
   const reward = typeof row.reward === "number" ? el("b", { class: "row-reward" }, row.other ? `${decimal(row.reward)} : ${typeof row.other.reward === "number" ? decimal(row.other.reward) : "–"}` : decimal(row.reward)) : null;

@@ -181,6 +181,7 @@ function received(part) {
   if (first || part.done) drawFilters();
   if (part.done && state.filters.q) search();
   refreshList();
+  if (first) drawSummary(); // it takes its room before the selected row is scrolled to
   if (state.selected === null && state.rows.length) {
     const wanted = state.wanted === null ? state.visible[0] : state.rows.findIndex((row) => row.id === state.wanted);
     if (wanted !== undefined && wanted >= 0) {

@@ -20,12 +20,17 @@ const button = (label, onclick, attributes) => el("button", { type: "button", on
 
 const count = (number) => number.toLocaleString("en");
 const plural = (number, word, words) => `${count(number)} ${number === 1 ? word : words || word + "s"}`;
+// A number as Python writes it: 96.25 lies in the middle, and becomes 96.2, whose digit is even; toFixed makes it 96.3.
+function fixed(value, digits) {
+  const exact = value.toFixed(digits + 40), below = exact.slice(0, -40).replace(/\.$/, "");
+  return exact.endsWith("5" + "0".repeat(39)) && /[02468]$/.test(below) ? below : value.toFixed(digits);
+}
 const signed = (value, digits = 2) => {
-  const text = Math.abs(value).toFixed(digits);
+  const text = fixed(Math.abs(value), digits);
   return Number(text) === 0 ? text : (value < 0 ? "−" : "+") + text;
 };
-const percent = (share, digits = 1) => `${(100 * share).toFixed(digits)} %`;
-const decimal = (value) => (Number.isInteger(value) ? String(value) : value.toFixed(2).replace(/0$/, ""));
+const percent = (share, digits = 1) => `${fixed(100 * share, digits)} %`;
+const decimal = (value) => (Number.isInteger(value) ? String(value) : fixed(value, 2).replace(/0$/, ""));
 const clamp = (value, low, high) => Math.min(high, Math.max(low, value));
 const announce = (text) => { byId("said").textContent = text; };
 const median = (values) => [...values].sort((a, b) => a - b)[values.length >> 1];

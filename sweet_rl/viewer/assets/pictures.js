@@ -26,8 +26,8 @@ function pictureStage(view) {
     const modes = el("div", { class: "choices", role: "group", "aria-label": "How to compare" }, MODES.map(([mode, label]) => button(label, () => { state.mode = mode; draw(); saveAddress(); }, { class: "choice", "aria-pressed": String(state.mode === mode), "data-mode": mode })));
     const strip = el("div", { class: "film", role: "group", "aria-label": "Turns" }, turns.map((t) => button([
       t.name ? el("img", { src: state.source.picture(t.name), alt: "", loading: "lazy" }) : el("span", { class: "no-picture" }, "no picture"),
-      el("span", { class: "film-turn" }, `Turn ${t.turn + 1}`), el("span", { class: "number" }, t.similarity === undefined ? "" : t.similarity.toFixed(3))],
-    () => { state.turn = t.turn; draw(); saveAddress(); }, { class: "frame", "aria-pressed": String(t === turn), "aria-label": `Turn ${t.turn + 1}${t.similarity === undefined ? "" : `, similarity ${t.similarity.toFixed(3)}`}` })));
+      el("span", { class: "film-turn" }, `Turn ${t.turn + 1}`), el("span", { class: "number" }, t.similarity === undefined ? "" : fixed(t.similarity, 3))],
+    () => { state.turn = t.turn; draw(); saveAddress(); }, { class: "frame", "aria-pressed": String(t === turn), "aria-label": `Turn ${t.turn + 1}${t.similarity === undefined ? "" : `, similarity ${fixed(t.similarity, 3)}`}` })));
     const line = similarityLine(turns, turn);
     clear(box, el("div", { class: "stage-head" }, el("h3", {}, `Turn ${turn.turn + 1} and the reference`), modes), el("div", { class: "stage-strip" }, strip, line), comparison(reference, turn));
   };
@@ -97,8 +97,8 @@ function similarityLine(turns, chosen) {
   const width = 220, height = 64, low = Math.min(...known.map((t) => t.similarity)), high = Math.max(...known.map((t) => t.similarity)), span = high - low || 1;
   const x = (i) => 10 + (i / (known.length - 1)) * (width - 20), y = (t) => height - 12 - ((t.similarity - low) / span) * (height - 24);
   return el("div", { class: "similarity" }, el("span", { class: "quiet" }, "Similarity to the reference"),
-    chart(width, height, "Similarity by turn: " + known.map((t) => `turn ${t.turn + 1} ${t.similarity.toFixed(3)}`).join(", "),
+    chart(width, height, "Similarity by turn: " + known.map((t) => `turn ${t.turn + 1} ${fixed(t.similarity, 3)}`).join(", "),
       svg("path", { d: known.map((t, i) => `${i ? "L" : "M"}${x(i)} ${y(t)}`).join(""), class: "path" }),
-      known.map((t, i) => svg("g", { class: "pick", onclick: () => pickTurn(t.turn) }, svg("title", {}, `turn ${t.turn + 1}: ${t.similarity.toFixed(3)}`), svg("circle", { cx: x(i), cy: y(t), r: t === chosen ? 5.5 : 3.5, class: t === chosen ? "dot" : "point" })))),
-    el("div", { class: "ends" }, el("span", {}, known[0].similarity.toFixed(3)), el("span", {}, known[known.length - 1].similarity.toFixed(3))));
+      known.map((t, i) => svg("g", { class: "pick", onclick: () => pickTurn(t.turn) }, svg("title", {}, `turn ${t.turn + 1}: ${fixed(t.similarity, 3)}`), svg("circle", { cx: x(i), cy: y(t), r: t === chosen ? 5.5 : 3.5, class: t === chosen ? "dot" : "point" })))),
+    el("div", { class: "ends" }, el("span", {}, fixed(known[0].similarity, 3)), el("span", {}, fixed(known[known.length - 1].similarity, 3))));
 }

@@ -5,9 +5,9 @@ const goToTurn = () => {}; // the strip of each agent leads to its own messages,
 
 // ---- dialogues
 
-function agentView(view, name, chosen) {
+function agentView(view, name, chosen, views) {
   const chat = el("div", { class: "chat" }, view.messages.map((message) => messageView(message, view, { side: true })));
-  const strip = creditStrip(view.messages), turns = [...chat.querySelectorAll(".m-agent")];
+  const strip = creditStrip(view.messages, views.map((v) => v.messages)), turns = [...chat.querySelectorAll(".m-agent")];
   if (strip) strip.querySelectorAll("button").forEach((bar, turn) => bar.addEventListener("click", () => { turns[turn].scrollIntoView({ block: "center" }); turns[turn].focus({ preventScroll: true }); }));
   if (view.failure) chat.append(el("div", { class: "failure", role: "note" }, "The dialogue failed: ", plainText(String(view.failure.kind || "unknown"))));
   if (view.ending === "turn_limit" && !view.answer) chat.append(el("p", { class: "end-note" }, "The turns were over before there was an answer."));
@@ -26,8 +26,8 @@ function drawTask(data, number, agent) {
     button(plainText(name), () => drawTask(data, number, place), { "aria-pressed": String(place === agent) })));
   hideTip();
   clear(byId("tasks"), el("p", { class: "quiet" }, `${data.how} `, plainText(data.credit)), picks,
-    el("div", { class: "task-box" }, el("h3", { class: "entry-title", dir: "auto" }, plainText(task.description.split("\n")[0].slice(0, 300))), hiddenRules(task), agents,
-      el("div", { class: "sides", style: { "--sides": views.length } }, views.map((view, place) => agentView(view, data.names[place], place === agent)))));
+    el("div", { class: "task-box" }, el("h3", { class: "entry-title", dir: "auto" }, plainText(task.title)), hiddenRules(task), agents,
+      el("div", { class: "sides", style: { "--sides": views.length } }, views.map((view, place) => agentView(view, data.names[place], place === agent, views)))));
   document.documentElement.dataset.shown = String(number);
 }
 const hiddenRules = (task) => (task.hidden ? el("p", { class: "quiet" }, `Hidden rules, which the human tells when asked: ${task.hidden.join(", ")}.`) : null);

@@ -3,6 +3,8 @@
 const ENDINGS = { answered: "answered", turn_limit: "turn limit", failed: "failed", unknown: "not said" };
 const WORDS = { useful: "asks for a hidden rule", complete: "answers, knowing every rule", repeated: "asks what was told", useless: "asks beside the point", early: "answers too early" };
 
+const MEASURES = { success: "Success", reward: "Mean reward", similarity: "Similarity to the reference" };
+
 const tile = (heading, ...content) => el("section", { class: "tile" }, el("h2", {}, heading), ...content);
 
 function drawSummary() {
@@ -14,16 +16,13 @@ function drawSummary() {
 
 function tilesOf(summary, rows, shown) {
   const tiles = [];
-  if (state.kind === "designs" && summary.reward) {
-    tiles.push(tile("Likeness to the reference", el("p", { class: "figure" }, summary.reward.mean.toFixed(3)), whisker(summary.reward, (share) => share.toFixed(3)),
-      el("p", { class: "quiet" }, `95 %: ${summary.reward.low.toFixed(3)} to ${summary.reward.high.toFixed(3)}`)));
-  } else if (summary.success) {
-    const all = shown.length === rows.length;
+  if (summary.score) {
+    const { mean: share, low, high } = summary.score;
     const graded = shown.filter((row) => typeof row.reward === "number" && row.ending !== "failed");
-    const solved = graded.filter((row) => row.reward === 1).length;
-    tiles.push(tile("Success", el("p", { class: "figure" }, percent(summary.success.mean)), whisker(summary.success),
-      el("p", { class: "quiet" }, `95 %: ${percent(summary.success.low)} to ${percent(summary.success.high)}`),
-      all ? null : el("p", { class: "quiet" }, `of those shown: ${count(solved)} of ${count(graded.length)}`)));
+    const part = summary.measure === "success" ? `${count(graded.filter((row) => row.reward === 1).length)} of ${count(graded.length)}` : graded.length ? percent(mean(graded.map((row) => row.reward))) : "none";
+    tiles.push(tile(MEASURES[summary.measure], el("p", { class: "figure" }, percent(share)), whisker(summary.score),
+      el("p", { class: "quiet" }, `95 %: ${fixed(100 * low, 1)} to ${fixed(100 * high, 1)}`),
+      shown.length === rows.length ? null : el("p", { class: "quiet" }, `of those shown: ${part}`)));
   } else {
     tiles.push(tile(state.kind === "pairs" ? "Pairs" : state.kind === "candidates" ? "Dialogues" : "Dialogues, not graded",
       el("p", { class: "figure" }, count(rows.length)), el("p", { class: "quiet" }, summary.tasks ? `of ${plural(summary.tasks, "task")}` : "")));
@@ -32,10 +31,10 @@ function tilesOf(summary, rows, shown) {
   const rewards = rows.map((row) => row.reward).filter((reward) => typeof reward === "number");
   if (rewards.length) {
     const edges = [0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1];
-    tiles.push(tile("Reward", histogram({ values: rewards.map(clean), some: shown.map((row) => row.reward).filter((r) => typeof r === "number").map(clean), edges,
-      label: `Rewards: mean ${decimal(mean(rewards))}`, unit: "reward", ends: ["0", `mean ${mean(rewards).toFixed(2)}`, "1"],
+    tiles.push(tile("Rewards", histogram({ values: rewards.map(clean), some: shown.map((row) => row.reward).filter((r) => typeof r === "number").map(clean), edges,
+      label: `Rewards: mean ${decimal(mean(rewards))}`, unit: "reward", ends: ["0", `mean ${fixed(mean(rewards), 2)}`, "1"],
       onpick: (low, high, last) => setFilters({ min: low.toFixed(1), max: last ? "1" : Math.min(1, high - 0.001).toFixed(3) }) }),
-      summary.reward ? el("p", { class: "quiet" }, `95 %: ${summary.reward.low.toFixed(2)} to ${summary.reward.high.toFixed(2)}`) : null));
+      summary.measure === "success" ? el("p", { class: "quiet" }, `95 %: ${fixed(summary.reward.low, 2)} to ${fixed(summary.reward.high, 2)}`) : null));
   }
   const numbers = (heading, field, unit) => {
     const values = rows.map((row) => row[field]), some = shown.map((row) => row[field]);
@@ -66,13 +65,13 @@ function endingTile(rows, shown) {
 
 function comparedTiles(summary, rows, shown) {
   if (!summary || !summary.runs) return [tile("Tasks", el("p", { class: "figure" }, count(rows.length)))];
-  const tiles = summary.runs.map((run, i) => tile(summary.names[i], run.success
-    ? [el("p", { class: "figure" }, percent(run.success.mean)), whisker(run.success), el("p", { class: "quiet" }, `success; 95 %: ${percent(run.success.low)} to ${percent(run.success.high)}`)]
+  const tiles = summary.runs.map((run, i) => tile(summary.names[i], run.score
+    ? [el("p", { class: "figure" }, percent(run.score.mean)), whisker(run.score), el("p", { class: "quiet" }, `${run.measure}; 95 %: ${fixed(100 * run.score.low, 1)} to ${fixed(100 * run.score.high, 1)}`)]
     : el("p", { class: "quiet" }, `${plural(run.entries, "dialogue")}, not graded`)));
   if (summary.difference) {
     const d = summary.difference;
-    tiles.push(tile(`${summary.names[1]} over ${summary.names[0]}`, el("p", { class: "figure" }, `${signed(100 * d.mean, 1)} %`),
-      el("p", { class: "quiet" }, `95 %: ${signed(100 * d.low, 1)} to ${signed(100 * d.high, 1)}; ${d.p < 0.001 ? "p < 0.001" : "p = " + d.p.toFixed(3)}`), el("p", { class: "quiet" }, `over ${plural(d.tasks, "task")}, sign-flip test`)));
+    tiles.push(tile(`${summary.names[1]} over ${summary.names[0]}`, el("p", { class: "figure" }, `${signed(100 * d.mean, 1)} points`),
+      el("p", { class: "quiet" }, `95 %: ${signed(100 * d.low, 1)} to ${signed(100 * d.high, 1)}; ${d.p < 0.001 ? "p < 0.001" : "p = " + fixed(d.p, 3)}`), el("p", { class: "quiet" }, `over ${plural(d.tasks, "task")}, sign-flip test`)));
   }
   const outcome = (list) => list.reduce((n, row) => { n[outcomeOf(row)]++; return n; }, { first: 0, second: 0, even: 0 });
   const all = outcome(rows), some = outcome(shown);

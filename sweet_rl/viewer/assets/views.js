@@ -19,15 +19,15 @@ function sideBySide(left, right, shared, names, view, classes = "two") {
 function pairView(view) {
   const opening = (view.chosen.find((m) => m.role === "user" || m.role === "text") || view.chosen[0] || { text: view.id }).text;
   const trained = fold("Exact text of the chosen side", () => el("pre", { class: "code exact", tabindex: "0" }, longText(view.prompt, (text) => el("code", {}, plainText(text)))), false, "fold-prompt");
-  return el("div", { class: "entry" }, heading(view, opening), outcomeLine(view), el("div", { class: "chat-wide" }, sideBySide(view.chosen, view.rejected, view.shared, ["▲ Chosen", "▼ Rejected"], { ...view, messages: view.chosen }, "two chosen-first")), el("div", { class: "message-more" }, trained), fieldsSection(view));
+  return el("div", { class: "entry" }, heading(view, view.title, opening), outcomeLine(view), el("div", { class: "chat-wide" }, sideBySide(view.chosen, view.rejected, view.shared, ["▲ Chosen", "▼ Rejected"], { ...view, messages: view.chosen }, "two chosen-first")), el("div", { class: "message-more" }, trained), fieldsSection(view));
 }
 
 function comparisonView(view) {
   const [one, other] = view.runs;
-  const scores = el("div", { class: "two scores" }, view.runs.map((run, i) => el("div", { class: `side-cell ${i ? "s-right" : "s-left"}` }, el("h3", { class: "side-name" }, view.names[i]), outcomeLine({ ...run, kind: "dialogue", id: run.id === one.id && i ? "" : run.id }), creditStrip(run.messages))));
+  const scores = el("div", { class: "two scores" }, view.runs.map((run, i) => el("div", { class: `side-cell ${i ? "s-right" : "s-left"}` }, el("h3", { class: "side-name" }, view.names[i]), outcomeLine({ ...run, kind: "dialogue", id: run.id === one.id && i ? "" : run.id }), creditStrip(run.messages, view.runs.map((r) => r.messages)))));
   const differs = one.code !== undefined && other.code !== undefined ? section("answer", "The two answers", differenceView(one.code, other.code, view.names, "python")) : null;
   const truth = view.task.truth ? section("truth", "Reference solution", codeBlock(view.task.truth, looksLikeMarkup(view.task.truth) ? "html" : "python")) : null;
-  return el("div", { class: "entry" }, heading(view, view.task.description), scores,
+  return el("div", { class: "entry" }, heading(view, view.task.title, view.task.description), scores,
     one.pictures && other.pictures ? el("div", { class: "two" }, view.runs.map((run, i) => lastPicture(run, view.names[i], i))) : null,
     el("div", { class: "chat-wide" }, sideBySide(one.messages, other.messages, view.shared, view.names, { ...one, kind: "dialogue" })),
     bothTests(view), differs, truth);

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import pty
+import re
 import shlex
 import signal
 import subprocess
@@ -158,6 +160,33 @@ def test_a_recipe_that_is_ended_ends_its_lanes_and_the_same_command_goes_through
     (tmp_path / "commands").unlink()
     commands, done = listed("run_mini", tmp_path, OUT=str(tmp_path / "out"))
     assert done.returncode == 0 and len(commands) == 20, done.stderr
+
+
+@pytest.mark.parametrize("on_a_terminal", [True, False])
+def test_a_step_has_its_number_and_on_a_terminal_its_progress(tmp_path, on_a_terminal):
+    ends = f"until [ -e {tmp_path}/seen ]; do sleep 0.05; done" if on_a_terminal else "true"
+    recipe = f"""OUT={tmp_path}; source {ROOT}/scripts/steps.sh
+        sleep() {{ [ -s $OUT/logs/critic.log ] && command sleep 0.1; }}
+        step critic bash -c 'echo "steps:  45% 72/159 [00:20<00:24, 3.5step/s, loss 1.2]"; echo "more"; {ends}'
+        step rft true"""
+    ours, its = pty.openpty() if on_a_terminal else os.pipe()
+    shown = b""
+    with subprocess.Popen(["bash", "-c", recipe], stdout=its) as process:
+        os.close(its)
+        while True:
+            try:
+                found = os.read(ours, 4096)
+            except OSError:  # the end of a terminal
+                break
+            if not found:
+                break
+            shown += found
+            if b"72/159" in shown:
+                (tmp_path / "seen").touch()
+    os.close(ours)
+    lines = [re.sub(r"\d+ s", "0 s", line.strip()) for line in shown.decode().splitlines()]
+    assert lines[-2:] == ["0 s  3 critic", "0 s    rft"] and process.returncode == 0
+    assert set(lines[:-2]) == ({"3 critic, 0 s: steps:  45% 72/159 [00:20<00:24]"} if on_a_terminal else set())
 
 
 @pytest.mark.parametrize("recipe", ["run_backend", "run_frontend"])

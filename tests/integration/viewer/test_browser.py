@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from sweet_rl.evaluation.statistics import bootstrap_interval, interval_text
 from tests.support.command_line import write_rows
 from tests.support.dialogues import graded
 
@@ -26,6 +27,29 @@ def test_a_page_shows_its_dialogues_with_reward_ending_and_turns(window, dialogu
     assert "1" in first and "turns" in first
     assert window.texts(".figure")[0].endswith("%")
     assert window.all(".message.m-user") and window.all(".message.m-agent")
+
+
+def test_the_figures_are_those_of_compare_runs(window, tmp_path, page):
+    rows = [replace(graded()[0], task=replace(graded()[0].task, id=f"t{i}"), id=f"d{i}") for i in range(16)]
+    rows = [replace(row, reward=float(i < 5)) for i, row in enumerate(rows)]
+    score = bootstrap_interval({row.task.id: [row.reward] for row in rows})
+    window.open(page(write_rows(tmp_path / "graded.jsonl", rows)))
+    assert window.texts(".tile h2")[0] == "Success"
+    # 31.25 lies in the middle of 31.2 and 31.3
+    assert window.texts(".figure")[0] == f"{100 * score.mean:.1f} %" == "31.2 %"
+    assert window.texts(".tile .quiet")[0] == f"95 %: {interval_text(score.low, score.high)}"
+
+
+def test_a_domain_of_partial_rewards_has_their_mean_in_place_of_success(window, tmp_path, page):
+    task = replace(graded()[0].task, test_cases={})
+    grade = {"failure": None, "grader": "mine.reward (12345678)"}
+    rows = [replace(graded()[0], task=task, reward=0.25 * i, grade=grade, id=f"d{i}") for i in range(4)]
+    path = write_rows(tmp_path / "graded.jsonl", rows)
+    window.open(page(path))
+    assert window.texts(".tile h2")[0] == "Mean reward" and window.texts(".figure")[0] == "37.5 %"
+    assert window.texts(".ends")[0] == "0mean 0.381"
+    window.open(page(path, compare_path=str(path), names=["one", "other"]))
+    assert window.texts(".figure") == ["37.5 %", "37.5 %", "0.0 points"]
 
 
 def test_filters_leave_the_solved_the_unsolved_one_ending_a_range_and_a_search(window, dialogues):
@@ -85,6 +109,15 @@ def test_an_address_leads_to_its_dialogue_turn_and_filters(window, dialogues):
     window.wait(f"!location.hash.includes('d={chosen.id}')")
     window.driver.back()
     window.wait(f"document.querySelector('.fact.id').textContent.includes('{chosen.id}')")
+
+
+def test_the_row_of_an_address_is_in_view(window, dialogues):
+    chosen = graded()[9]  # the summary makes the list shorter once it is drawn
+    window.open(f"{dialogues}#d={chosen.id}")
+    window.wait("document.querySelectorAll('.tile').length > 3")
+    # within a fraction of a pixel
+    bottom = "document.querySelector('{}').getBoundingClientRect().bottom"
+    assert window.run(f"{bottom.format('.row[aria-selected=true]')} - {bottom.format('#rows')}") < 1
 
 
 def test_the_answer_stands_beside_the_reference_with_what_differs_marked(window, dialogues):

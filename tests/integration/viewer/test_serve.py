@@ -4,6 +4,7 @@ import http.client
 import json
 import threading
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -59,7 +60,7 @@ def test_rows_entries_and_search_come_from_the_file(served):
     while not index["done"]:
         index = json.loads(ask(server, "/index?from=0")[1])
     assert status == 200 and [row["id"] for row in index["rows"]] == [t.id for t in graded()]
-    assert index["summary"]["success"]["tasks"] == 6
+    assert index["summary"]["score"]["tasks"] == 6
     entry = json.loads(ask(server, "/entry/3")[1])
     assert [m["text"] for m in entry["messages"]] == [m["content"] for m in graded()[3].dialogue_history]
     found = json.loads(ask(server, "/search?q=style%20%22guide%20do%22")[1])["found"]
@@ -77,6 +78,18 @@ def test_the_page_works_in_a_browser_and_asks_this_server_only(served, window):
     complaints, asked = window.logs()
     assert complaints == []
     assert all(url.startswith((address_of(server), "data:")) for url in asked)
+
+
+def test_the_place_of_an_entry_follows_what_has_been_read_and_what_is_filtered(tmp_path, window):
+    rows = [replace(graded()[i % 2], id=f"d{i}") for i in range(100)]
+    with serving(opened(write_rows(tmp_path / "many.jsonl", rows))) as server:
+        window.open(address_of(server))
+        window.wait("document.getElementById('count').textContent === '100 dialogues'")
+        assert window.texts("#position") == ["1 of 100"]
+        window.click('[data-show="solved"]')
+        assert window.texts("#position") == ["1 of 50"]
+        window.click('[data-show="unsolved"]')
+        assert window.texts("#position") == ["not among those shown"]
 
 
 def test_other_hosts_and_other_sites_are_refused(served):

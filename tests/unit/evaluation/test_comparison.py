@@ -200,6 +200,20 @@ def test_a_table_is_aligned_as_text_and_escaped_in_markdown_and_latex():
     assert (first, last) == (r"\begin{tabular}{lrl}", r"\end{tabular}") and r"a\_| & 1 & f \\" in made.latex()
 
 
+def test_a_table_in_a_terminal_has_at_most_100_columns_and_loses_no_cell():
+    long = "a name of a run that is far longer than the forty-four characters of a column"
+    cells = [["run", "n", *(f"success vs run {i}" for i in range(5))]]
+    cells += [[name, str(n), *(f"+1.0 (-{n}.0 to +3.0), p = 0.{i}" for i in range(5))] for n, name in enumerate("ab")]
+    cells.append([long, "2", "", "", "", "", "/folder " * 30])
+    text = Table(cells, 1).text()
+    assert max(map(len, text.splitlines())) <= 100
+    assert all(cell in text for line in cells[:3] for cell in line)
+    assert text.count("/folder") == 30
+    first, second, *others = text.split("\n\n")
+    assert "run 0" in first and "far longer" in first and "run 1" in second and "far longer" not in second
+    assert len(others) == 3 and "far longer" in others[-1]
+
+
 def test_the_tables_hold_the_runs_beside_the_papers_figures_and_the_steps():
     runs = {"zero-shot": [run_of(0, 0, 0, 1)], "SWEET_RL": [run_of(1, 1, 0, 1)]}
     comparison = compare(runs, ["zero-shot"], [["SWEET_RL", "zero-shot"]])

@@ -13,7 +13,7 @@ HOSTILE = "a\n\\input{x}%\x1b[2J\r<img src=x onerror=y>](http://z)|`b` [c]\u202e
 def test_a_name_ends_no_line_cell_comment_or_command():
     runs = {HOSTILE: [run_of(0, 1)], "[plain]": [run_of(1, 1)]}
     for make in (as_text, as_markdown, as_latex):
-        text, plain = make(compare(runs)), make(compare({"a": [run_of(0, 1)], "[plain]": [run_of(1, 1)]}))
+        text, plain = make(compare(runs)), make(compare({one_line(HOSTILE): [run_of(0, 1)], "[plain]": [run_of(1, 1)]}))
         assert len(text.splitlines()) == len(plain.splitlines()) and not {"\x1b", "\r", "\u202e"} & set(text)
     latex = as_latex(compare(runs))
     assert r"\textbackslash{}input\{x\}\%" in latex and "\n{[}plain] &" in latex

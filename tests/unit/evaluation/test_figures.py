@@ -66,6 +66,7 @@ def test_curves_show_the_papers_level_or_its_points_in_a_panel_of_their_own():
     points = [{"series": "critic", "x": 0, "success": 22.4}, {"series": "critic", "x": 15000, "success": 40.4}]
     ours, theirs = curves(results("critic@0", "critic@20"), paper=points).axes
     assert "not the same here: protocol" in theirs.get_title()
+    assert ours.get_ylim()[0] == theirs.get_ylim()[0] == 0
     assert theirs.lines[0].get_xydata().tolist() == [[0, 22.4], [15000, 40.4]] and ours.get_xscale() == "linear"
 
 

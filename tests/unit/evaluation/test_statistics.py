@@ -43,6 +43,14 @@ def test_the_same_seed_gives_the_same_interval():
     assert bootstrap_interval(values, seed=4) != bootstrap_interval(values, seed=5)
 
 
+def test_the_order_of_the_tasks_changes_no_figure():
+    values = {f"{i:02}": i**0.5 / 8 for i in range(50)}
+    other = {task: 0.5 for task in values}
+    backwards = dict(reversed(values.items()))
+    assert bootstrap_interval(values) == bootstrap_interval(backwards)
+    assert paired_difference(values, other) == paired_difference(backwards, other)
+
+
 def test_no_value_is_an_error():
     with pytest.raises(UserError, match="no graded task"):
         bootstrap_interval({"a": []})

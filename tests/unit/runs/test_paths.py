@@ -7,7 +7,7 @@ import pytest
 
 from sweet_rl.runs.directory import directory_manifest
 from sweet_rl.runs.errors import UserError
-from sweet_rl.runs.paths import check_paths
+from sweet_rl.runs.paths import cache_folder, check_paths
 from sweet_rl.runs.run import open_run
 from sweet_rl.runs.shards import gather
 from sweet_rl.runs.texts import write_texts
@@ -170,3 +170,13 @@ def test_a_finished_model_folder_of_which_a_file_was_cut_is_not_complete(place):
     (place / "made" / "model.safetensors").write_bytes(b"weights" * 99)
     with pytest.raises(UserError, match="not as its run left it"):
         directory_manifest("made", {})
+
+
+def test_caches_are_below_xdg_cache_home_or_the_cache_of_the_home(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for given, expected in {
+        "/caches": "/caches/sweet_rl/pages", "": f"{tmp_path}/.cache/sweet_rl/pages",
+        "relative": f"{tmp_path}/.cache/sweet_rl/pages",
+    }.items():  # fmt: skip
+        monkeypatch.setenv("XDG_CACHE_HOME", given)
+        assert str(cache_folder("pages")) == expected

@@ -14,7 +14,7 @@ def clock(monkeypatch):
     return now
 
 
-def test_a_file_gets_a_line_every_half_minute_and_one_at_the_end_without_carriage_returns(clock):
+def test_a_file_gets_a_few_lines_at_first_then_one_per_half_minute_and_one_at_the_end(clock):
     file = io.StringIO()
     with progress_bar(total=100, desc="turns", unit="turn", file=file) as bar:
         for _ in range(90):
@@ -24,7 +24,8 @@ def test_a_file_gets_a_line_every_half_minute_and_one_at_the_end_without_carriag
     lines = file.getvalue().splitlines()
     assert "\r" not in file.getvalue()
     assert [line.split(" [")[0].split("| ")[-1] for line in lines] == [
-        "turns:  30% 30/100", "turns:  60% 60/100", "turns:  90% 90/100", "turns:  90% 90/100",
+        "turns:   2% 2/100", "turns:   6% 6/100", "turns:  14% 14/100", "turns:  30% 30/100",
+        "turns:  60% 60/100", "turns:  90% 90/100", "turns:  90% 90/100",
     ]  # fmt: skip
     assert "1.00turn/s" in lines[0] and lines[0].endswith("failed 0]")
 

@@ -57,9 +57,23 @@ def test_the_summary_has_success_over_tasks_with_its_interval(files):
     for t in graded():
         if t.reward is not None and t.ending != "failed":
             successes.setdefault(t.task.id, []).append(float(t.reward == 1))
-    expected = bootstrap_interval(successes, resamples=2000).to_dict()
-    assert collection.summary()["success"] == expected
+    expected = bootstrap_interval(successes).to_dict()
+    assert collection.summary()["score"] == expected
     assert len(rows) == 12 and rows[0]["turns"] == collection.view(0)["messages"][-1]["turn"] + 1
+
+
+@pytest.mark.parametrize("grade", [{"failure": None, "grader": "mine.reward (12345678)"}, None])
+def test_rewards_of_a_function_are_summarised_by_their_mean_and_not_by_success(tmp_path, grade):
+    task = replace(graded()[0].task, test_cases={})
+    rows = [replace(graded()[0], task=task, reward=0.25 + i / 48, grade=grade, id=f"d{i}") for i in range(6)]
+    collection, _ = scanned(write_rows(tmp_path / "a.jsonl", rows))
+    summary = collection.summary()
+    assert summary["measure"] == "reward" and summary["score"] == summary["reward"]
+    half = [replace(row, reward=row.reward / 2) for row in rows]
+    compared, _ = scanned(write_rows(tmp_path / "b.jsonl", half), compare_path=str(tmp_path / "a.jsonl"))
+    mean = summary["score"]["mean"]
+    assert [run["score"]["mean"] for run in compared.summary()["runs"]] == [mean / 2, mean]
+    assert compared.summary()["difference"]["mean"] == pytest.approx(mean / 2)
 
 
 def test_candidates_come_best_first_in_their_halves_with_how_often_they_were_drawn(files):
@@ -92,7 +106,7 @@ def test_the_oracles_word_is_the_one_that_the_record_holds(tmp_path):
 def test_a_failure_of_the_machine_is_shown_with_the_grade(tmp_path):
     slow = replace(graded()[0], reward=None, grade={"failure": None, "ungradable": None, "machine": "no processor"})
     collection, _ = scanned(write_rows(tmp_path / "a.jsonl", [slow]))
-    assert collection.view(0)["grade"]["machine"] == "no processor" and "success" not in collection.summary()
+    assert collection.view(0)["grade"]["machine"] == "no processor" and "score" not in collection.summary()
 
 
 def test_ranked_candidates_can_stand_at_the_turns_of_their_trajectories(files):

@@ -14,7 +14,7 @@ from sweet_rl.runs.errors import UserError
 from sweet_rl.viewer.report import ReportSettings, report_page, write_report
 from sweet_rl.viewer.report_charts import Chart, Series, tag, ticks
 from sweet_rl.viewer.report_dialogues import choose, grouped, settings_of_credit, side_by_side
-from sweet_rl.viewer.report_figures import charts, cost_points
+from sweet_rl.viewer.report_figures import at_costs, charts, cost_points, costs
 from sweet_rl.viewer.report_folder import RunFolder
 from tests.support.command_line import ROOT, write_rows
 from tests.support.dialogues import graded
@@ -150,10 +150,37 @@ def test_tasks_are_grouped_by_who_solved_them_and_taken_in_their_order():
         "Solved by none": ["t2"],
         "Solved by all": ["t3"],
     }
-    assert choose(groups) == {label: tasks[:1] for label, tasks in groups.items()}
+    assert choose(groups) == groups
     assert choose({"a": ["1", "2", "3"], "b": ["4"]}) == {"a": ["1", "2"], "b": ["4"]}
+    many = {str(size): list(map(str, range(size))) for size in (1, 9, 3, 4, 5, 6, 7, 8, 2)}
+    assert [label for label, tasks in choose(many).items() if tasks] == ["9", "3", "4", "5", "6", "7", "8", "2"]
     half = [rewards(0.2, 0.5), rewards(0.4, 0.5)]
     assert grouped(["A", "B"], half, "reward") == {"Best: B only": ["t0"], "Best: all": ["t1"]}
+    four = grouped(["A", "B", "C", "D"], [rewards(0, 1), *[rewards(1, 1)] * 2, rewards(1, 0)], "success")
+    assert list(four) == ["Solved by all but A", "Solved by all but D"]
+
+
+def test_all_four_agents_of_the_recipe_have_their_dialogues_shown(run):
+    folder = RunFolder(run)
+    table = folder.tables["Results"]
+    table["files"]["rejection fine-tuning"] = table["files"]["multi-turn DPO"]
+    shown = side_by_side(folder, table, None)
+    assert shown["names"] == ["zero-shot", "rejection fine-tuning", "multi-turn DPO", "SWEET-RL"]
+
+
+def test_the_charts_of_cost_have_the_range_of_the_trained_agents(run):
+    shown = str(costs(RunFolder(run).tables))
+    assert "<figure" not in shown and "A point per" not in shown  # both trained agents cost the same here
+    trained(run / "sweet", run / "rewarded.jsonl")
+    manifest(run / "sweet", [run / "rewarded.jsonl"], settings={"learning_rate": 1}, summary={"steps": 40})
+    table = RunFolder(run).tables["Results"]
+    for name, low in {"zero-shot": 0.0, "multi-turn DPO": 0.82, "SWEET-RL": 0.9}.items():
+        row = next(row for row in table["runs"] if row["name"] == name)
+        row["success"] = {"mean": low + 0.0625, "low": low, "high": low + 0.1}
+    text = "".join(costs({"Results": table}))
+    assert 'aria-label="success % against optimiser steps: multi-turn DPO 88.2 at 10; SWEET-RL 96.2 at 40"' in text
+    assert re.findall(r'class="tick end">([\d.]+)<', text)[:2] == ["80", "85"]
+    assert "The untrained agent, at 6.2 %, is outside of the charts." in text
 
 
 def test_without_a_critic_dialogues_have_no_credit_and_the_page_says_so(run):
@@ -243,6 +270,20 @@ def test_points_and_intervals_are_where_their_values_are():
     drawn = Chart([Series("a", [(0, 50, 25, 75), (10, 100, 100, 100)])], "x", "y", True).figure("title")
     assert re.findall(r"translate\((.*?)\)", drawn) == ["38.0,97.0", "316.8,12.0"]  # 10 of 10.4, of 290 pixels
     assert re.findall(r'y1="(\S+)" y2="(\S+)" class="whisker"', drawn) == [("139.5", "54.5")]
+
+
+def test_marks_of_one_place_stand_side_by_side_and_a_number_of_steps_is_whole():
+    point = (1, 0.5, 0.5, 0.5)
+    drawn = Chart([Series("a", [point]), Series("b", [point], beside=1)], "steps", "y").figure("t")
+    left, right = (float(x) for x in re.findall(r"translate\(([\d.]+),", drawn))
+    assert right == left + 10
+    assert re.findall(r'class="tick middle">([\d.]+)<', drawn) == ["0", "1"]
+
+
+def test_agents_of_one_cost_are_apart_only_where_their_intervals_overlap():
+    shares = {"a": (50, 40, 60), "b": (55, 45, 65), "c": (90, 85, 95), "d": (58, 50, 66)}
+    points = [{"name": name, "cost": {"steps": 9}, "percent": percent} for name, percent in shares.items()]
+    assert [series.beside for series in at_costs(points, "steps")] == [0, 1, 0, 2]
 
 
 def test_a_loss_that_is_no_number_is_left_out_of_the_chart(tmp_path):

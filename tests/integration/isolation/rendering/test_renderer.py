@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from sweet_rl.isolation.rendering import fetch
 from tests.support.browsers import renderer_or_skip
 
 COLBENCH = Path(os.environ.get("SWEET_RL_COLBENCH", "")) / "frontend_dev.jsonl"
@@ -58,6 +59,15 @@ def test_a_page_is_drawn_at_the_set_width_with_tailwinds_colours_and_the_same_by
     assert size(rendered.png) == (rendered.width, rendered.height) == (1280, 720)
     assert pixel(rendered.png, 1000, 20) == (16, 185, 129)  # green-500 of Tailwind 2
     assert pixel(rendered.png, 1000, 600) == (243, 244, 246)  # gray-100
+
+
+def test_the_browser_leaves_nothing_in_the_home_of_the_user(tmp_path, monkeypatch):
+    monkeypatch.setenv(fetch.FOLDER_VARIABLE, str(fetch.folder()))
+    for name in ("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.setenv(name, str(tmp_path))
+    with renderer_or_skip(workers=1, browser="chromium", cache=0, timeout=60) as made:
+        assert made.render(PAGE).failure is None
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_long_page_is_drawn_whole_and_a_very_long_one_is_cut(alone):

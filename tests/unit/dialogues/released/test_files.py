@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from sweet_rl.dialogues.released import files as protocol_files
-from sweet_rl.dialogues.released.files import ProtocolFile, cache_folder, protocol_text, text_values
+from sweet_rl.dialogues.released.files import ProtocolFile, copies_folder, protocol_text, text_values
 from sweet_rl.runs.errors import UserError
 
 TEXT = "Ask, then answer.\n{dialogue_history}"
@@ -47,7 +47,7 @@ def test_a_file_is_downloaded_once_by_its_commit_and_the_licence_is_said_then(hu
     assert "CC-BY-NC 4.0" in capsys.readouterr().out
     assert protocol_text(FILE) == TEXT
     assert capsys.readouterr().out == ""
-    (cache_folder() / FILE.path).rename(cache_folder() / "another")
+    (copies_folder() / FILE.path).rename(copies_folder() / "another")
     assert protocol_text(FILE) == TEXT
     assert "CC-BY-NC" not in capsys.readouterr().out, "said with the first file only"
     assert asked == 2 * [f"/{protocol_files.REPOSITORY}/{protocol_files.COMMIT}/prompts/own.txt"]
@@ -58,12 +58,12 @@ def test_another_hash_is_refused_and_not_kept(hub):
     content["text"] = TEXT + " "
     with pytest.raises(UserError, match="its SHA-256 is"):
         protocol_text(FILE)
-    assert not (cache_folder() / FILE.path).exists()
+    assert not (copies_folder() / FILE.path).exists()
 
 
 def test_a_copy_that_was_changed_is_refused(hub):
     protocol_text(FILE)
-    (cache_folder() / FILE.path).write_text("other")
+    (copies_folder() / FILE.path).write_text("other")
     with pytest.raises(UserError, match="is not the file of the released protocol"):
         protocol_text(FILE)
 
@@ -72,10 +72,10 @@ def test_a_file_that_its_commit_alone_fixes_is_kept_with_the_hash_of_its_first_c
     asked, content = hub
     file = ProtocolFile("prompts/own.txt", None)
     assert protocol_text(file) == TEXT == protocol_text(file) and len(asked) == 1
-    (cache_folder() / file.path).write_text("other")
+    (copies_folder() / file.path).write_text("other")
     with pytest.raises(UserError, match="is not the file of the released protocol"):
         protocol_text(file)
-    (cache_folder() / file.path).unlink()
+    (copies_folder() / file.path).unlink()
     assert protocol_text(file) == TEXT and len(asked) == 2
 
 

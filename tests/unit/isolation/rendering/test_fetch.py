@@ -112,3 +112,9 @@ def test_the_folder_is_the_users_cache_unless_the_environment_names_one(monkeypa
     assert fetch.folder() == Path.home() / "x"
     monkeypatch.delenv(fetch.FOLDER_VARIABLE)
     assert fetch.folder() == Path.home() / ".cache" / "sweet_rl" / "pages"
+
+
+def test_without_a_folder_of_its_own_it_is_in_the_cache_of_the_user(tmp_path, monkeypatch):
+    monkeypatch.delenv(fetch.FOLDER_VARIABLE, raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert fetch.folder() == tmp_path / "sweet_rl" / "pages"
