@@ -4,7 +4,7 @@
 # prompts are those of the mini agent: the packaged human does not know the published ones, which a network brings.
 
 unset HUMAN_GPUS HUMAN_SERVER DIALOGUES NUM_TASKS
-export CUDA_VISIBLE_DEVICES="" OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1
+export CUDA_VISIBLE_DEVICES="" TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1
 AGENT=mini HUMAN=mini-human PREFLIGHT=no PROTOCOL=sweet_rl PROTOCOL_FILES=""
 LAUNCH="${LAUNCH:-torchrun --standalone --nproc_per_node 2}" IN_TURN=""
 TRAIN+=" --max_epochs 1 --max_samples 8" PLAY_FLAGS="${PLAY_FLAGS:-} --agent_prompt_path mini_agent.txt --max_tokens 100"
