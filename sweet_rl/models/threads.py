@@ -15,8 +15,8 @@ from sweet_rl.runs.cli.process import command_line
 if TYPE_CHECKING:
     import torch
 
-# Weights of a tiny model. On two cores a second thread cost CPU time at all sizes from 1 to 36 million weights, and made
-# a training step slower up to 9 million.
+# Weights of a tiny model. On two cores a second thread cost CPU time at all sizes from 1 to 36 million weights, and
+# made a training step slower up to 9 million.
 TINY = 10_000_000
 VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
