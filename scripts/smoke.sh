@@ -21,7 +21,7 @@ if [ "$RECIPE" = run_frontend.sh ]; then
     smoke_tasks() {
         step tasks python -m lab.pages.make_page_tasks --num_train 8 --num_test 2 --output_dir "$OUT/tasks"
         [ -d "$CRITIC" ] || step tiny_vision python -c "from tests.support.tiny_vision import save_tiny_vision_model as save
-save('$CRITIC')"
+save('$CRITIC', context=8192)"
     }
 else
     AGENT=mini HUMAN=mini-human

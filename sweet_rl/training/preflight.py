@@ -11,7 +11,7 @@ import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields
 from functools import partial
 from importlib.metadata import PackageNotFoundError, requires, version
