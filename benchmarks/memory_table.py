@@ -22,12 +22,10 @@ SETUPS = {
     "plain torch, 1 GPU": TrainingSetup(TOKENS),
     "ZeRO-2, 4 GPUs": TrainingSetup(TOKENS, 4, zero_stage=2),
     "ZeRO-2, 8 GPUs": TrainingSetup(TOKENS, 8, zero_stage=2),
-    "ZeRO-3, 2 GPUs": TrainingSetup(TOKENS, 2, zero_stage=3),
     "ZeRO-3, 4 GPUs": TrainingSetup(TOKENS, 4, zero_stage=3),
     "ZeRO-3, 8 GPUs": TrainingSetup(TOKENS, 8, zero_stage=3),
     "ZeRO-3, 16 GPUs": TrainingSetup(TOKENS, 16, zero_stage=3),
     "ZeRO-3, 32 GPUs": TrainingSetup(TOKENS, 32, zero_stage=3),
-    "FSDP2, 8 GPUs": TrainingSetup(TOKENS, 8, sharding="fsdp2"),
     "ZeRO-3, 1 GPU, offload": TrainingSetup(TOKENS, 1, zero_stage=3, offload=True),
     "ZeRO-3, 8 GPUs, offload": TrainingSetup(TOKENS, 8, zero_stage=3, offload=True),
 }

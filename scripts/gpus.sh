@@ -6,13 +6,14 @@
 #   HUMAN_SHARE=0.5           the agent plays on the same GPUs; the server takes this share of their memory
 #   HUMAN_FLAGS=...           more flags of `vllm serve`
 #   LAUNCH=...                launcher of the trainings, which then run one after the other
-#   PREFLIGHT=no              starts without preflight.py
+#   PREFLIGHT=no              starts without preflight.py; only: ends after it; packages: checks nothing but packages
+#   RECIPE=run_backend.sh     the recipe's name in messages, set by the recipe
 #
 # It sets BESIDE_HUMAN, the words before a command that runs while the human's server does, and the launchers of the
 # trainings: LAUNCH on all GPUs; FIRST and SECOND for two trainings at the same time, on four GPUs each if there are eight.
 
 refuse() {
-    echo "$(basename "$0"): $*" >&2
+    echo "$RECIPE: $*" >&2
     exit 2
 }
 # The GPUs of this machine, one per line; none if they are not known.
@@ -98,14 +99,20 @@ if [ -z "${LAUNCH:-}" ]; then
     fi
 fi
 preflight() { # preflight TRAININGS FLAGS...: what the run needs is there, or the recipe ends; PREFLIGHT=no leaves it out
-    local trainings="" training human="--hostname $HUMAN_SERVER"
+    local trainings="" training human="--hostname $HUMAN_SERVER" packages=""
     [ "${PREFLIGHT:-}" != no ] || return 0
-    [ -z "$HUMAN_COMMAND" ] || human="" # this machine has its weights and starts its server
+    if [ "${PREFLIGHT:-}" = packages ]; then
+        packages=--packages_only
+    elif [ -n "$HUMAN_COMMAND" ]; then
+        human="" # this machine has its weights and starts its server
+    fi
     for training in $1; do trainings+="${trainings:+,}$CONFIGS/$training.yaml"; done
     # shellcheck disable=SC2086 # several words
     python scripts/preflight.py --agent_model "$AGENT" --env_model "$HUMAN" $human --output_dir "$OUT" \
         --tasks "${DIALOGUES:-$TRAIN_TASKS},$TEST_TASKS" --trainings "$trainings" --train_flags="$TRAIN" --launch "$FIRST" --at_once "$([ -n "$IN_TURN" ] && echo 1 || echo 2)" \
+        --recipe "bash scripts/$RECIPE${SMOKE:+ --smoke}" $packages \
         ${HUMAN_KEY:+--api_key_variable $HUMAN_KEY} $PROTOCOL_FLAGS "${@:2}"
+    [ "${PREFLIGHT:-}" != only ] || exit 0
 }
 in_turn() { # in_turn LANE: waits for it, unless the trainings of the next lane have GPUs of their own
     [ -z "$IN_TURN" ] || wait "$1"

@@ -21,7 +21,8 @@
 # shellcheck disable=SC2086 # launchers and flags are several words or none
 set -euo pipefail
 case "${1:-}" in -h | --help) sed -n '/^set/q; /shellcheck/d; 2,$s/^# \{0,1\}//p' "$0" && exit ;; esac
-case "$*" in "" | --smoke) ;; *) echo "run_backend.sh: unknown option $* (there is --smoke)" >&2 && exit 2 ;; esac
+RECIPE="${RECIPE:-run_backend.sh}" SMOKE="${1:-}"
+case "$*" in "" | --smoke) ;; *) echo "$RECIPE: unknown option $* (there is --smoke)" >&2 && exit 2 ;; esac
 
 records() { # a path seen from the folder of the call; a name on the hub as it is
     if [[ "$1" =~ ^(hf://|colbench/) && ! -e "$1" ]]; then echo "$1"; else realpath -m "$1"; fi
@@ -36,7 +37,7 @@ TRAIN="${TRAIN_FLAGS:-}" SAMPLE="" RANK="${RANK_FLAGS:-}" LIMIT="${NUM_TASKS:+--
 cd "$(dirname "$0")/.."
 # shellcheck source-path=SCRIPTDIR source=steps.sh
 source scripts/steps.sh
-if [ $# != 0 ]; then
+if [ -n "$SMOKE" ]; then
     # shellcheck source-path=SCRIPTDIR source=smoke.sh
     source scripts/smoke.sh
 fi
@@ -47,6 +48,7 @@ source scripts/gpus.sh
 RANK="--reference $REFERENCE $RANK"
 [ "$REFERENCE" = sampled ] || RANK+=" --reference_model_id $AGENT"
 preflight "critic rejection_fine_tuning multi_turn_dpo actor"
+[ -z "$SMOKE" ] || smoke_tasks
 echo "What a step prints is in ${OUT#"$PWD"/}/logs."
 
 # 1. Three dialogues of the untrained agent on each of 5,000 tasks. The agent plays in this process, in vLLM.

@@ -3,6 +3,7 @@
 # an environment with pip install -c constraints-gpu.txt -e '.[vllm,deepspeed,frontend]'. Stopped at any point, the same command
 # continues.
 #
+#   bash scripts/run_frontend.sh --smoke                 every command with tiny models on a handful of tasks, on the CPU
 #   python scripts/prepare_websight.py --output_dir data/frontend_tasks
 #   HUMAN_GPUS=0,1,2,3 NUM_TASKS=16 OUT=runs/trial bash scripts/run_frontend.sh      the real models on 16 tasks
 #   HUMAN_GPUS=0,1,2,3 bash scripts/run_frontend.sh      everything; the human's server has four GPUs during dialogues
@@ -15,7 +16,8 @@
 # shellcheck disable=SC2034,SC2086 # variables of gpus.sh; launchers and flags are several words or none
 set -euo pipefail
 case "${1:-}" in -h | --help) sed -n '/^set/q; /shellcheck/d; 2,$s/^# \{0,1\}//p' "$0" && exit ;; esac
-[ $# = 0 ] || { echo "run_frontend.sh: unknown option $* (it has none)" >&2 && exit 2; }
+RECIPE=run_frontend.sh SMOKE="${1:-}"
+case "$*" in "" | --smoke) ;; *) echo "$RECIPE: unknown option $* (there is --smoke)" >&2 && exit 2 ;; esac
 
 records() { # a path seen from the folder of the call; a name on the hub as it is
     if [[ "$1" =~ ^(hf://|colbench/) && ! -e "$1" ]]; then echo "$1"; else realpath -m "$1"; fi
@@ -25,17 +27,25 @@ HUMAN_FLAGS="${HUMAN_FLAGS:---limit-mm-per-prompt {\"image\":2\} --mm-processor-
 AGENT="${AGENT:-meta-llama/Llama-3.1-8B-Instruct}" CRITIC="${CRITIC:-Qwen/Qwen2-VL-7B-Instruct}" # that the critic starts from
 TRAIN_TASKS="$(records "${TRAIN_TASKS:-data/frontend_tasks/train.jsonl}")"
 TEST_TASKS="$(records "${TEST_TASKS:-data/frontend_tasks/test.jsonl}")"
-OUT="$(realpath -m "${OUT:-runs/frontend}")" SEED="${SEED:-0}" CONFIGS=configs/paper/frontend
+OUT="$(realpath -m "${OUT:-runs/frontend${1:+-smoke}}")" SEED="${SEED:-0}" CONFIGS=configs/paper/frontend
 PROTOCOL_FILES="${PROTOCOL_FILES:+$(realpath -m "$PROTOCOL_FILES")}"
-TRAIN="${TRAIN_FLAGS:-}" RANK="${RANK_FLAGS:-}" LIMIT="${NUM_TASKS:+--num_tasks $NUM_TASKS}"
+TASK_TYPE=html TRAIN="${TRAIN_FLAGS:-}" SAMPLE="" RANK="${RANK_FLAGS:-}" LIMIT="${NUM_TASKS:+--num_tasks $NUM_TASKS}"
 cd "$(dirname "$0")/.."
 # shellcheck source-path=SCRIPTDIR source=steps.sh
 source scripts/steps.sh
+if [ -n "$SMOKE" ]; then
+    # shellcheck source-path=SCRIPTDIR source=smoke.sh
+    source scripts/smoke.sh
+fi
 # shellcheck source-path=SCRIPTDIR source=protocol.sh
 source scripts/protocol.sh
 # shellcheck source-path=SCRIPTDIR source=gpus.sh
 source scripts/gpus.sh
-preflight "value_critic rejection_fine_tuning multi_turn_dpo actor" --critic_model "$CRITIC" --task_type html
+preflight "value_critic rejection_fine_tuning multi_turn_dpo actor" --critic_model "$CRITIC" --task_type "$TASK_TYPE"
+if [ -n "$SMOKE" ]; then
+    smoke_tasks
+    GRADE+="$SMOKE_GRADE"
+fi
 echo "What a step prints is in ${OUT#"$PWD"/}/logs."
 
 # 1. Six dialogues of the untrained agent on each of 1,000 tasks. The agent plays in this process, in vLLM.
@@ -65,7 +75,7 @@ in_turn $lane
 } & both $lane $!
 # 4. Sixteen candidates for each turn of a tenth of the tasks.
 step candidates python scripts/sample_best_of_n.py --config $CONFIGS/sampling.yaml --model_id "$AGENT" --seed "$SEED" \
-    --input_path "$OUT/rewarded.jsonl" --output_path "$OUT/candidates.jsonl"
+    --input_path "$OUT/rewarded.jsonl" --output_path "$OUT/candidates.jsonl" $SAMPLE
 # 5. Their order by the critic.
 step ranked python scripts/rank_best_of_n.py --config $CONFIGS/value_ranking.yaml --model_id "$OUT/critic" \
     --input_path "$OUT/candidates.jsonl" --output_path "$OUT/ranked.jsonl" $RANK

@@ -12,7 +12,7 @@
 set -euo pipefail
 case "${1:-}" in -h | --help) sed -n '/^set/q; /shellcheck/d; 2,$s/^# \{0,1\}//p' "$0" && exit ;; esac
 
-export AGENT="${AGENT:-Qwen/Qwen2.5-1.5B-Instruct}" CONFIGS="${CONFIGS:-configs/one_gpu}" LAUNCH="${LAUNCH:-python}"
+export RECIPE=run_one_gpu.sh AGENT="${AGENT:-Qwen/Qwen2.5-1.5B-Instruct}" CONFIGS="${CONFIGS:-configs/one_gpu}" LAUNCH="${LAUNCH:-python}"
 export PROTOCOL="${PROTOCOL:-sweet_rl}" # because no figure of other models compares with the paper
 export OUT="${OUT:-runs/one_gpu${1:+-smoke}}" PLAY_FLAGS="${PLAY_FLAGS:-} ${HUMAN_KEY:+--api_key_variable $HUMAN_KEY}"
 if [ -z "${HUMAN_SERVER:-}" ]; then

@@ -1,6 +1,6 @@
 """Interview: the agent has four questions to find out what a client cares about (docs/your_own_domain.md).
 
-python docs/examples/interview.py --output_path runs/interview/train.jsonl --num_tasks 48 --seed 1
+python interview.py --output_path train.jsonl --num_tasks 24 --seed 1
 """
 
 import json
@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 
 from sweet_rl.dialogues import AnswerEnvironment, Domain, FunctionGrader, HumanReply, ScriptedHuman
+from sweet_rl.models.base import Sampling
 from sweet_rl.runs.cli import run
 
 WISHES = {  # what a client can care about, and the words by which a question about it is known
@@ -42,10 +43,21 @@ class Interview(AnswerEnvironment):
             self.answer = "\n".join(m["content"] for m in self.dialogue if m["role"] == "assistant")
 
 
-class Client:
+class Client:  # --env_model client: a human without a model
     async def reply(self, task, dialogue, seed):
         wishes = found(task, dialogue[-1]["content"])
         return HumanReply(f"Yes, I care about {wishes[0]}." if wishes else "I don't know.")
+
+
+class PlayedClient:  # any other --env_model: a chat model plays the human
+    def __init__(self, model, human_prompt, **settings):
+        self.model, self.human_prompt = model, human_prompt
+
+    async def reply(self, task, dialogue, seed):
+        said = "\n".join(f"{message['role']}: {message['content']}" for message in dialogue)
+        text = self.human_prompt.format(**vars(task), dialogue=said)
+        completions = await self.model.complete([{"role": "user", "content": text}], Sampling(max_tokens=60, seed=seed))
+        return HumanReply(completions[0].text)
 
 
 def reward(task, answer):
@@ -57,6 +69,10 @@ DOMAIN = Domain(
     name="interview",
     environment=Interview,
     scripted_humans={"client": ScriptedHuman(Client)},
+    human=PlayedClient,
+    human_prompt="""You said: {problem_description}
+You care about {ground_truth}. Say so only if you are asked, and reply to the last message in one sentence.
+{dialogue}""",
     grader=lambda settings: FunctionGrader(reward),
     label_turn=lambda task, messages_before, text: "useful" if found(task, text) else "useless",
     min_gap=0.3,

@@ -15,7 +15,6 @@ cd "$(dirname "$0")/../.."
 # shellcheck source-path=SCRIPTDIR source=../../scripts/environment.sh
 source scripts/environment.sh
 install "[train]" sweet_rl transformers
-export OMP_NUM_THREADS=1
 
 if [ "$MAKER" != 0 ]; then
     AGENT="$OUT/agents/$MAKER"

@@ -15,7 +15,7 @@ POLICIES="${POLICIES:-zero_shot dpo untrained-halves equation2-halves kl-halves 
 cd "$(dirname "$0")/../.."
 # shellcheck source-path=SCRIPTDIR source=../../scripts/environment.sh
 source scripts/environment.sh
-export OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1
+export TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1
 DOMAIN=lab/ciphered/domain.py CONFIGS=lab/ciphered/configs
 OUT="$CELL/policy" PLAIN="$CELL/train.plain_pairs.jsonl"
 mkdir -p "$OUT"

@@ -12,7 +12,7 @@ cd "$(dirname "$0")/../.."
 # shellcheck source-path=SCRIPTDIR source=../../scripts/environment.sh
 source scripts/environment.sh
 install "[workflow]" sweet_rl transformers doit
-export OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1
+export TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1
 case "$WORLD" in
     hard) AGENT=mini_hard TASKS=(--world hard --seed 1 --num_train 200) ;;
     quick) AGENT=mini TASKS=(--num_train 200) ;;

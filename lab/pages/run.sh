@@ -18,7 +18,7 @@ cd "$(dirname "$0")/../.."
 # shellcheck source-path=SCRIPTDIR source=../../scripts/environment.sh
 source scripts/environment.sh
 install "[frontend]" sweet_rl selenium efficientnet_lite_pytorch
-export OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1 # so small a model gains nothing from more threads
+export TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1
 AGENT=lab/pages/agent CONFIGS=lab/pages/configs
 
 # 0. Tasks: a vague wish, and the page that the client has in mind.

@@ -22,7 +22,7 @@ cd "$(dirname "$0")/../.."
 # shellcheck source-path=SCRIPTDIR source=../../scripts/environment.sh
 source scripts/environment.sh
 install "[train]" sweet_rl transformers
-export OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1 # so small a model gains nothing from more threads
+export TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1
 
 dialogues() { # dialogues NAME TASKS SEED: steps 1 and 2
     python scripts/simulate_interactions.py --config $CONFIGS/collection.yaml --agent_model "$AGENT" --seed "$3" \

@@ -19,7 +19,7 @@ cd "$(dirname "$0")/../.."
 # shellcheck source-path=SCRIPTDIR source=../../scripts/environment.sh
 source scripts/environment.sh
 install "[train]" sweet_rl transformers
-export OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1 # so small a model gains nothing from more threads
+export TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1
 
 # 1 and 2. Eight dialogues a training task, four a held-out one; 4. candidates of the held-out ones.
 # shellcheck disable=SC2086 # TASKS is several words or none

@@ -15,7 +15,7 @@ cd "$(dirname "$0")/../.."
 # shellcheck source-path=SCRIPTDIR source=../../scripts/environment.sh
 source scripts/environment.sh
 install "[train]" sweet_rl transformers
-export OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1 # so small a model gains nothing from more threads
+export TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1
 
 # The agent, and the methods with the release's reference.
 if [ "$AGENT" = "$OUT/agent" ]; then

@@ -20,7 +20,7 @@ cd "$(dirname "$0")/../.."
 # shellcheck source-path=SCRIPTDIR source=../../scripts/environment.sh
 source scripts/environment.sh
 install "[train]" sweet_rl transformers
-export OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1 # so small a model gains nothing from more threads
+export TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1
 
 # Steps 1 to 4.
 # shellcheck disable=SC2086 # TASKS is several words or none

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -11,6 +12,7 @@ from typing import Annotated, Any
 from sweet_rl.dialogues.collect import CollectionSettings, Job, collect
 from sweet_rl.dialogues.domain import Domain
 from sweet_rl.dialogues.estimate import estimate
+from sweet_rl.dialogues.mini.domain import AGENTS, foreign_tasks
 from sweet_rl.dialogues.play import CandidateSelector, DialogueSetup, trajectory_id
 from sweet_rl.dialogues.released.departures import departures
 from sweet_rl.dialogues.simulated_human import HumanSettings
@@ -30,6 +32,7 @@ from sweet_rl.runs.run import Run, open_run
 from sweet_rl.runs.shards import shard_of
 from sweet_rl.runs.step import StepSettings, run_step
 
+logger = logging.getLogger(__name__)
 PICTURES_KEPT = 1024  # because a reference page would otherwise be drawn again at every turn
 
 
@@ -103,6 +106,8 @@ class Simulation:
 
     def __post_init__(self) -> None:
         scripts, name = self.domain.scripted_humans, self.players.env_model
+        if name in AGENTS and not self.scripted and not on_server(self.env):
+            raise UserError(f"--env_model {name} is a packaged agent, which can play no human. {self._humans}")
         if self.domain.draws_pages and not self.scripted and not self.env.hostname and self.env.engine != "openai":
             raise UserError(
                 f"--env_model {name} plays a human who sees pictures, which only a server shows it: give --hostname, "
@@ -159,6 +164,8 @@ class Simulation:
         collection = self.collection
         tasks = without_excluded(read_records(input_path, Task, limit=collection.num_tasks), collection.exclude)
         self.domain.check(tasks, input_path, self.players.env_model)
+        if not on_server(self.agent) and (note := foreign_tasks(self.players.agent_model, tasks)):
+            logger.warning("%s", note)
         jobs = shard_of(collection.jobs(tasks), step.shard)
         output = self._open(input_path, output_path, step)
         self._print_protocol()
@@ -290,6 +297,16 @@ class Simulation:
         source = self.domain.source
         return "--retry_failed" if source is None else f"--retry_failed, or --overwrite after an edit of {source.name}"
 
+    @property
+    def _humans(self) -> str:
+        """Who can play the human of the domain."""
+        domain = self.domain
+        scripts = " or ".join(f"--env_model {name}" for name in domain.scripted_humans)
+        if scripts:
+            return f"The domain {domain.name!r} has a human of its own: {scripts}."
+        here = "" if domain.source is None else f" (scripted_humans of the DOMAIN in {domain.source.name})"
+        return f"The domain {domain.name!r} has no human without a model{here}: name a chat model as --env_model."
+
     def _show(self, summary: dict[str, Any]) -> None:
         print_summary(summary)
         if failed := summary.get("endings", {}).get("failed"):
@@ -307,7 +324,10 @@ class Simulation:
         one_name = self.players.agent_model == self.players.env_model
         if one_name and replace(self.agent, tokenizer=None) == env and not self.domain.draws_pages:
             return agent, agent
-        return agent, load_model(self.players.env_model, env, self.calls, cache)
+        try:
+            return agent, load_model(self.players.env_model, env, self.calls, cache)
+        except UserError as error:
+            raise UserError(f"--env_model {error} {self._humans}") from error
 
 
 def _failed(row: dict) -> bool:

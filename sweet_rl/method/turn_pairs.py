@@ -194,7 +194,11 @@ def pair_file(settings: PairSettings, input_path: str, output_path: str, step: S
     drawn = [draw(record, settings.num_pairs, settings.seed, settings.eos_text) for record in records]
     equal = 0 if settings.get_sft else sum(map(is_unordered, records))
     if not any(drawn):
-        why = f" In {equal} of {len(records)} turns all candidates have the same score: is the critic trained?"
+        why = (
+            f" In {equal} of {len(records)} turns all candidates have the same score. A critic whose weights are still "
+            "those of its reference (--reference seed) scores everything 0: train it for more steps or with a larger "
+            "--learning_rate. Otherwise the candidates are equal: sample them with a temperature above 0."
+        )
         raise UserError(f"{input_path}: no turn has two candidates that can be paired.{why if equal else ''}")
 
     def write(run: Run) -> dict:

@@ -13,6 +13,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sweet_rl.models.threads import choose_threads
 from sweet_rl.runs.errors import UserError, first_line, read_by_library
 from sweet_rl.runs.records.checks import accepts
 
@@ -73,7 +74,7 @@ def load_weights(
     auto_class: Any = None,
     **from_pretrained: Any,
 ) -> torch.nn.Module:
-    """Return the model, to be trained or frozen (`freeze`).
+    """Return the model, to be trained or frozen (`freeze`), and fit the CPU threads to it (threads.py).
 
     Args:
         name: The model.
@@ -109,6 +110,7 @@ def load_weights(
             "would take their place. Copy or save it again, whole.",
         )
     check_finite(name, model)
+    choose_threads(model)
     for module in model.modules():
         if hasattr(module, "support_avx512bf16_for_cpu"):  # scoring would pack 4-bit layers, without gradients
             module.support_avx512bf16_for_cpu = False

@@ -11,7 +11,7 @@ import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields
 from functools import partial
 from importlib.metadata import PackageNotFoundError, requires, version
@@ -23,7 +23,7 @@ from sweet_rl.models.settings import ModelSettings
 from sweet_rl.runs.cli import build, parse_flags, read_config
 from sweet_rl.runs.errors import NothingMade, UserError, extras_named, first_line
 from sweet_rl.runs.printable import printable
-from sweet_rl.runs.records import scan_rows
+from sweet_rl.runs.records import Task, Trajectory, scan_rows
 from sweet_rl.runs.redaction import redacted
 from sweet_rl.training.settings import DataSettings, TrainingSettings
 
@@ -31,7 +31,13 @@ if TYPE_CHECKING:
     from sweet_rl.training.memory import ModelShape, TrainingSetup
 
 WATCHED = ("torch", "transformers", "vllm", "deepspeed", "peft", "accelerate", "numpy", "openai", "huggingface_hub")
-INSTALL = "pip install -c constraints-gpu.txt -e '.[vllm,deepspeed,lora]' brings a set that fits"
+PACKAGES = {  # by the extra that brings them
+    "train": ("torch", "transformers", "accelerate"),
+    "vllm": ("vllm",),
+    "deepspeed": ("deepspeed",),
+    "lora": ("peft",),
+    "frontend": ("selenium", "pillow", "datasets", "websocket_client", "efficientnet_lite_pytorch"),
+}
 TOO_LARGE_FOR_A_CPU = 1e9  # weights
 TOKENS = 8192  # of a text, if --max_len is not given
 WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
@@ -55,6 +61,8 @@ class PreflightSettings:
         launch: Launcher of a training, for example "torchrun --nproc_per_node 8".
         at_once: Number of trainings that run at the same time, each with processes of its own.
         cpu: Run on the CPU on purpose: GPUs are not looked at.
+        packages_only: Check only what is installed.
+        recipe: Command that is given again once everything is mended, for the last line.
     """
 
     agent_model: str
@@ -69,6 +77,8 @@ class PreflightSettings:
     launch: str = "python"
     at_once: int = 1
     cpu: bool = False
+    packages_only: bool = False
+    recipe: str | None = None
 
 
 @dataclass(frozen=True)
@@ -110,7 +120,8 @@ def preflight(settings: PreflightSettings, protocol: ProtocolSettings | None = N
             line = f"FAILED: {what}: {error}"
         print(printable(redacted(" ".join(line.split()))), flush=True)
     if failed:
-        raise NothingMade(f"{failed} of the checks failed (see above), and nothing was started.")
+        recipe = f" Then give the command again: {settings.recipe}." if settings.recipe else ""
+        raise NothingMade(f"{failed} of the checks failed (see above), and nothing was started.{recipe}")
 
 
 class Preflight:
@@ -123,6 +134,7 @@ class Preflight:
         self, settings: PreflightSettings, protocol: ProtocolSettings | None = None, task_type: str = "code"
     ) -> None:
         self.settings, self.protocol, self.task_type = settings, protocol, task_type
+        self.domain = load_domain(task_type)  # by the package's own protocol, because the other may need a download
         self.trainings = [read_training(path, settings.train_flags) for path in settings.trainings]
         self.gpus, self.free = 0, 0  # GPUs that torch can use, and the free bytes of the fullest one
         self.shapes: dict[str, ModelShape] = {}
@@ -132,6 +144,10 @@ class Preflight:
         """(what is checked, check) in order. A check is made before the next one is asked for."""
         settings = self.settings
         yield "versions", self.versions
+        if self.domain.draws_pages:
+            yield "browser", check_browser
+        if settings.packages_only:
+            return
         if self.protocol is not None and self.protocol.protocol == "released":  # its prompts are downloaded
             yield "protocol", self.check_protocol
         yield "GPUs", self.check_gpus
@@ -154,16 +170,25 @@ class Preflight:
 
     def versions(self) -> str:
         """The packages that this run needs, and whether the installed ones fit each other and setup.py."""
-        needed = {"torch", "transformers"}
-        needed |= {"deepspeed" for one in self.trainings if one.settings.zero_stage is not None}
-        needed |= {"peft" for one in self.trainings if one.settings.lora_rank}
-        needed |= {"vllm"} if self.settings.env_model and not self.settings.hostname else set()
+        extras = self.extras()
+        lacking = {extra: [name for name in PACKAGES[extra] if not installed(name)] for extra in extras}
+        lacking = {extra: names for extra, names in lacking.items() if names}
+        if lacking:
+            names = ", ".join(name for missing in lacking.values() for name in missing)
+            raise UserError(f"not installed: {names}. {install_line(lacking)}.")
         found = {name: number for name in WATCHED if (number := installed(name))}
-        if missing := sorted(needed - found.keys()):
-            raise UserError(f"not installed: {', '.join(missing)}. {INSTALL}.")
         if wrong := list(misfits(found)):
-            raise UserError(f"{'; '.join(wrong)}. {INSTALL}.")
+            raise UserError(f"{'; '.join(wrong)}. {install_line(extras)}.")
         return ", ".join(f"{name} {number}" for name, number in found.items())
+
+    def extras(self) -> list[str]:
+        """The extras of setup.py whose packages this run needs."""
+        needed = {"train"}
+        needed |= {"deepspeed" for one in self.trainings if one.settings.zero_stage is not None}
+        needed |= {"lora" for one in self.trainings if one.settings.lora_rank}
+        needed |= {"vllm"} if self.settings.env_model and not self.settings.hostname else set()
+        needed |= {"frontend"} if self.domain.draws_pages else set()
+        return [extra for extra in PACKAGES if extra in needed]
 
     def check_protocol(self) -> str:
         """Load the prompts of the dialogues, which may have to be downloaded."""
@@ -182,7 +207,7 @@ class Preflight:
                 hidden = os.environ.get("CUDA_VISIBLE_DEVICES")
                 reason = f"Install a driver for CUDA {torch.version.cuda}, or a torch for this driver"
                 if torch.version.cuda is None:
-                    reason = f"This torch is built for CPUs. {INSTALL}"
+                    reason = f"This torch is built for CPUs. {install_line(self.extras())}"
                 elif hidden is not None:
                     reason = f"CUDA_VISIBLE_DEVICES={hidden!r} hides them: unset it, or give --cpu"
                 raise UserError(f"torch {torch.__version__} cannot use those of nvidia-smi ({listed}). {reason}.")
@@ -206,6 +231,11 @@ class Preflight:
         cached = not local and check_on_hub(name)
         if local:
             check_loadable(name)
+        elif cached:
+            try:
+                check_loadable(cached)  # the headers of all files of weights
+            except UserError as error:
+                raise UserError(f"{error} `hf download {name}` completes it.") from error
         shape = ModelShape.of(load_config(name), parameter_count(name))
         if shape.parameters > TOO_LARGE_FOR_A_CPU and not self.gpus and not self.settings.cpu:
             raise UserError(f"{name} has {shape.parameters / 1e9:.1f} billion weights, and torch can use no GPU.")
@@ -337,6 +367,19 @@ def installed(name: str) -> str | None:
         return None
 
 
+def install_line(extras: Iterable[str]) -> str:
+    """The command that brings the packages of these extras in versions that fit each other."""
+    chosen = [extra for extra in extras if extra != "train"] or ["train"]  # the others bring `train` too
+    return f"pip install -c constraints-gpu.txt -e '.[{','.join(chosen)}]' brings a set that fits"
+
+
+def check_browser() -> str:
+    """Find the browser that draws pages."""
+    from sweet_rl.isolation.rendering.driver import find_browser
+
+    return find_browser()[1]
+
+
 def misfits(found: dict[str, str]) -> Iterator[str]:
     """What an installed package, or setup.py, asks of another one that has another version."""
     from packaging.requirements import Requirement
@@ -362,8 +405,8 @@ def driver_gpus() -> str:
     return (done.stdout + done.stderr).strip()
 
 
-def check_on_hub(name: str) -> bool:
-    """Whether weights of a model on the hub are in the cache; if not, the hub is asked whether this user may read them.
+def check_on_hub(name: str) -> Path | None:
+    """The folder of a model of the hub in the cache; if there is none, the hub is asked for its weights, as this user.
 
     Raises:
         UserError: There is no such model, it is gated or private, or the hub cannot be asked.
@@ -372,22 +415,41 @@ def check_on_hub(name: str) -> bool:
     from huggingface_hub.errors import HFValidationError, HTTPError, OfflineModeIsEnabled
 
     try:
-        if any(isinstance(try_to_load_from_cache(name, file), str) for file in WEIGHTS):
-            return True
+        for file in WEIGHTS:
+            if isinstance(path := try_to_load_from_cache(name, file), str):
+                return Path(path).parent
         get_hf_file_metadata(hf_hub_url(name, "config.json"))
+        if not any(_on_hub(name, file) for file in WEIGHTS):
+            raise UserError(f"{name}: the hub has none of {', '.join(WEIGHTS)} of this model.")
     except (HFValidationError, HTTPError, OfflineModeIsEnabled, OSError) as error:
         raise UserError(
             f"{name} is neither a folder nor in the hub's cache, and the hub does not give it ({first_line(error)}). "
             f"Correct the name; for a gated one accept its licence at https://huggingface.co/{name} and `hf auth "
             f"login` (or HF_TOKEN); without a network here, `hf download {name}` where there is one."
         ) from error
-    return False
+    return None
+
+
+def _on_hub(name: str, file: str) -> bool:
+    """Whether the hub has a file of a model and lets this user read it. Raises HTTPError if it does not let them."""
+    from huggingface_hub import get_hf_file_metadata, hf_hub_url
+    from huggingface_hub.errors import EntryNotFoundError
+
+    try:
+        get_hf_file_metadata(hf_hub_url(name, file))
+    except EntryNotFoundError:
+        return False
+    return True
 
 
 def check_tasks(path: str) -> str:
-    """Read the first row of a file of tasks or dialogues, which is downloaded if it is on the hub."""
-    if next(scan_rows(path), None) is None:
+    """Open a file of tasks or dialogues, downloaded if it is on the hub, and make a record of its first row."""
+    first = next(scan_rows(path), None)
+    if first is None:
         raise UserError(f"{path}: the file has no records.")
+    number, _, row = first
+    kind = Trajectory if "dialogue_history" in row else Task
+    kind.from_dict(row, f"{path}, line {number}")
     return f"{path} can be read"
 
 

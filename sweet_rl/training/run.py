@@ -193,6 +193,8 @@ class Training:
             model, objective = make()
             if run is not None:
                 run.manifest.check_models()
+                if not torch.cuda.is_available():
+                    print(f"CPU threads: {torch.get_num_threads()} (OMP_NUM_THREADS sets another number)")
             log = Log(self.accelerator, self.trackers, self.save_path)
             checkpoints = Checkpoints(self.checkpoints, how, self.engine, checkpoint)
             began = time.perf_counter()
@@ -238,14 +240,12 @@ class Training:
         return checkpoint
 
     def _announce(self, run: DirectoryRun | None, checkpoint: Path | None) -> None:
-        """Print what one wants to know before a training: where it goes on, its rate, and its threads."""
+        """Print what one wants to know before a training: where it goes on, and its rate."""
         if run and run.resuming:
             where = checkpoint or "no checkpoint had been written"
             print(f"{self.save_path}: going on from step {step_of(checkpoint) if checkpoint else 0} ({where})")
         if self.settings.learning_rate is None:
             print(f"--learning_rate: {self.settings.peak_learning_rate:g}, the default")
-        if not torch.cuda.is_available():
-            print(f"CPU threads: {torch.get_num_threads()} (OMP_NUM_THREADS sets their number)")
 
     def _save(self, model: torch.nn.Module, chat: ChatFormat, texts: Sequence[EncodedText]) -> None:
         """Save model and tokenizer. An adapter is saved twice: in `adapter/`, and merged into the whole model.

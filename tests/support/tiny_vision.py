@@ -16,7 +16,9 @@ SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", *VISION]
 PATCH = 14 * 2  # pixels of one token's side
 
 
-def save_tiny_vision_model(path, seed: int = 0, max_pixels: int = 12 * PATCH * PATCH, family: str = "qwen2_vl") -> str:
+def save_tiny_vision_model(
+    path, seed: int = 0, max_pixels: int = 12 * PATCH * PATCH, family: str = "qwen2_vl", context: int = 4096
+) -> str:
     """A float32 model directory as a hub's: weights, configuration, tokenizer with a chat template, image processor."""
     tokenizer = Tokenizer(models.BPE(vocab={c: i for i, c in enumerate(sorted(ByteLevel.alphabet()))}, merges=[]))
     tokenizer.pre_tokenizer = ByteLevel(add_prefix_space=False)
@@ -29,7 +31,7 @@ def save_tiny_vision_model(path, seed: int = 0, max_pixels: int = 12 * PATCH * P
     ids = {name: fast.convert_tokens_to_ids(name) for name in SPECIAL}
     text = dict(
         hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
-        vocab_size=len(fast), max_position_embeddings=4096, initializer_range=0.1,
+        vocab_size=len(fast), max_position_embeddings=context, initializer_range=0.1,
         bos_token_id=None, eos_token_id=ids["<|im_end|>"], pad_token_id=ids["<|endoftext|>"],
         rope_parameters={"rope_type": "default", "rope_theta": 1e4, "mrope_section": [1, 1, 2]},
     )  # fmt: skip

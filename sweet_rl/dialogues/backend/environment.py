@@ -50,7 +50,10 @@ def make_grader(settings: CodeGrading) -> CodeGrader:
 def check_tasks(tasks: Sequence[Task], path: str) -> None:
     """Raise UserError if no task has tests; name the tasks with a test that is no hidden test."""
     if not any(task.test_cases for task in tasks):
-        raise UserError(f"{path}: no task has test_cases. Frontend trajectories are graded by evaluate_html.py.")
+        raise UserError(
+            f"{path}: no task has test_cases, by which code is graded. Give the domain of these rows: --task_type "
+            "FILE.py for one of your own; pages are graded by evaluate_html.py."
+        )
     faults = []
     by_id = {task.id: task for task in tasks}
     for task in by_id.values():

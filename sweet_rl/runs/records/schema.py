@@ -369,8 +369,8 @@ class PreferencePair(_Record):
     extra: dict[str, Any] = field(default_factory=dict)
 
     why_none: ClassVar[str] = (
-        "No task has two dialogues of which one is preferred: with reward 1 and below (code), or as far apart as "
-        "--min_gap (pages). Collect more dialogues per task (--best_of_n), or give a smaller --min_gap."
+        "No task has two dialogues of which one is preferred: with reward 1 and below, or at least min_gap apart if "
+        "--min_gap or the domain gives one. Collect more dialogues per task (--best_of_n), or give a smaller --min_gap."
     )
 
     def __post_init__(self) -> None:

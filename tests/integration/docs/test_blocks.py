@@ -53,28 +53,20 @@ def test_the_python_blocks_of_a_page_run_and_print_what_they_say(page, checkout,
             assert value in printed
 
 
-def file_of(folder: Path, page: str, name: str) -> str:
-    """A file with the Python block of a page that defines `name`."""
-    (text,) = (text for language, text in blocks(ROOT / page) if language == "python" and f"\n{name} = " in text)
-    path = folder / f"{name.lower()}.py"
-    path.write_text(text, encoding="utf-8")
-    return str(path)
-
-
-def test_the_human_of_ones_own_in_the_manual_asks_its_model(tmp_path):
+def test_the_human_of_ones_own_in_the_manual_asks_its_model():
     asked = []
 
     class Model:
         async def complete(self, messages, sampling):
             asked.append((messages[0]["content"], sampling.seed))
-            return [Completion("By the sea.", None, None, "stop")]
+            return [Completion("At most ten.", None, None, "stop")]
 
-    domain, task = load_domain(file_of(tmp_path, "docs/your_own_domain.md", "DOMAIN")), Task("a holiday", "sea")
+    domain, task = load_domain(str(ROOT / "docs/examples/interview.py")), Task("a fee", "a maximum")
     human = domain.make_human("any", Model(), domain.human_template(), **vars(domain.limits(HumanSettings())))
-    dialogue = [{"role": "user", "content": "Plan it."}, {"role": "assistant", "content": "Where?"}]
-    assert asyncio.run(human.reply(task, dialogue, 7)).text == "By the sea."
-    assert "I WANT TO ANSWER:" in domain.agent_template() and "{max_turns}" in domain.agent_template()
-    assert "about sea" in asked[0][0] and "assistant: Where?" in asked[0][0] and asked[0][1] == 7
+    dialogue = [{"role": "user", "content": "I need it."}, {"role": "assistant", "content": "What is the most?"}]
+    assert asyncio.run(human.reply(task, dialogue, 7)).text == "At most ten."
+    assert "You said: a fee" in asked[0][0] and "about a maximum" in asked[0][0] and asked[0][1] == 7
+    assert asked[0][0].endswith("user: I need it.\nassistant: What is the most?")
 
 
 @pytest.mark.slow

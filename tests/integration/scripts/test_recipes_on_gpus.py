@@ -77,20 +77,20 @@ class Recipe:
         path.write_text(text)
         path.chmod(0o755)
 
-    def start(self, **variables: str) -> subprocess.Popen:
+    def start(self, *words: str, **variables: str) -> subprocess.Popen:
         """Start it as the first of a process group, which Ctrl-C reaches."""
         hidden = {"CUDA_VISIBLE_DEVICES", "HUMAN_SERVER", "HUMAN_GPUS", "LAUNCH"}
         environment = {name: value for name, value in os.environ.items() if name not in hidden}
         environment |= {"PATH": f"{self.place}/bin:{os.environ['PATH']}", "OUT": str(self.out), **variables}
         pipe = subprocess.PIPE
         return subprocess.Popen(
-            ["bash", self.script], env=environment, cwd=self.place, stdout=pipe, stderr=pipe, text=True,
+            ["bash", self.script, *words], env=environment, cwd=self.place, stdout=pipe, stderr=pipe, text=True,
             start_new_session=True, preexec_fn=lambda: [signal.signal(one, signal.SIG_DFL) for one in ENDED_BY],
         )  # fmt: skip
 
-    def run(self, **variables: str) -> tuple[int, str, str]:
+    def run(self, *words: str, **variables: str) -> tuple[int, str, str]:
         """Its exit code, what it prints, and its errors."""
-        with self.start(**variables) as process:
+        with self.start(*words, **variables) as process:
             try:
                 out, err = process.communicate(timeout=60)
             except subprocess.TimeoutExpired:
@@ -275,9 +275,34 @@ def test_what_a_run_needs_is_checked_before_anything_is_started(name, variables,
     assert code == 1 and "FAILED: disk" in printed
     ((script, _, command),) = recipe.everything()
     assert script == "preflight.py" and all(flag in command for flag in flags), command
-    parse_flags(preflight_main, shlex.split((tmp_path / "words").read_text())[1:])
+    parsed = parse_flags(preflight_main, shlex.split((tmp_path / "words").read_text())[1:])
+    assert parsed["recipe"] == f"bash scripts/{name}.sh"
     recipe.run(**variables, PREFLIGHT="no")
     assert recipe.events()
+
+
+@pytest.mark.parametrize("name", ["run_backend", "run_frontend", "run_one_gpu"])
+def test_a_smoke_run_without_a_package_ends_before_its_first_step(name, tmp_path):
+    note = f'printf "%q " "$@" >{tmp_path}/words; echo FAILED: versions; exit 1'
+    recipe = Recipe(tmp_path, name, step=f'case "$*" in *preflight*) {note} ;; esac')
+    code, printed, _ = recipe.run("--smoke")
+    assert code == 1 and printed == "FAILED: versions\n"
+    assert [script for script, *_ in recipe.everything()] == ["preflight.py"]
+    parsed = parse_flags(preflight_main, shlex.split((tmp_path / "words").read_text())[1:])
+    assert parsed["packages_only"] and parsed["hostname"], "a human with a server of its own needs no vLLM here"
+    assert parsed["recipe"] == f"bash scripts/{name}.sh --smoke"
+
+
+def test_the_check_alone_starts_nothing(tmp_path):
+    recipe = Recipe(tmp_path)
+    assert recipe.run(HUMAN_GPUS="0,1,2,3", PREFLIGHT="only")[0] == 0
+    assert [script for script, *_ in recipe.everything()] == ["preflight.py"]
+
+
+def test_a_message_names_the_recipe_that_was_called(tmp_path):
+    recipe = Recipe(tmp_path, "run_one_gpu", gpus=1)
+    assert recipe.run(HUMAN_GPUS="7")[2].startswith("run_one_gpu.sh: HUMAN_GPUS=7")
+    assert recipe.run("--smok")[2] == "run_one_gpu.sh: unknown option --smok (there is --smoke)\n"
 
 
 def test_a_server_that_ends_while_it_loads_shows_its_last_lines(tmp_path):

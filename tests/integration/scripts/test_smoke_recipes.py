@@ -1,4 +1,4 @@
-"""`run_backend.sh --smoke` and `run_one_gpu.sh --smoke`, whole: dialogues over HTTP, trainings, ranking, comparison."""
+"""The recipes for GPUs with --smoke, whole: dialogues, trainings, ranking, comparison."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.browsers import renderer_or_skip
 from tests.support.command_line import ROOT, read_rows
 from tests.support.launched import ENVIRONMENT
 from tests.support.warm_programs import warm_programs
@@ -25,16 +26,9 @@ MODELS = ("critic", "rft", "dpo", "sweet", "sweet_pmi")
 
 @pytest.mark.parametrize(("recipe", "processes"), [("run_backend", 2), ("run_one_gpu", 1)])
 def test_a_smoke_run_makes_every_output_with_the_settings_of_the_real_run(recipe, processes, tmp_path, monkeypatch):
-    for name, value in ENVIRONMENT.items():
-        monkeypatch.setenv(name, value)
-    with warm_programs(tmp_path) as programs:
-        environment = os.environ | {"PATH": f"{programs}:{os.environ['PATH']}", "OUT": str(tmp_path / "out")}
-        if recipe == "run_one_gpu":  # because bfloat16 is slow on many CPUs
-            environment |= {"TRAIN_FLAGS": "--nobf16", "RANK_FLAGS": "--nobf16"}
-        command = ["bash", ROOT / "scripts" / f"{recipe}.sh", "--smoke"]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stdout + done.stderr
-    out = tmp_path / "out"
+    seed = recipe == "run_backend"  # the reference of the paper, against which an untrained critic has no order
+    more = {"REFERENCE": "seed"} if seed else {"TRAIN_FLAGS": "--nobf16", "RANK_FLAGS": "--nobf16"}  # slow on many CPUs
+    out = smoke(recipe, tmp_path, monkeypatch, **more)
     played = read_rows(out / "trajectories.jsonl")
     assert len(played) == 3 * 8 and {row["human"]["name"] for row in played} == {"mini-human"}
     settings = {name: manifest(out / name / "manifest.json")["settings"] for name in MODELS}
@@ -45,10 +39,32 @@ def test_a_smoke_run_makes_every_output_with_the_settings_of_the_real_run(recipe
         "critic": "turn", "dpo": "none", "sweet": "none", "sweet_pmi": "none",
     }  # fmt: skip
     ranked = manifest(out / "ranked.jsonl.manifest.json")["settings"]
-    assert (ranked["reference"], ranked["reference_model_id"]) == ("sampled", None)
+    assert (ranked["reference"], ranked["reference_model_id"]) == (("seed", "mini") if seed else ("sampled", None))
     assert len(json.loads((out / "results.json").read_text())["runs"]) == 5
     logs = "".join(path.read_text() for path in (out / "logs").glob("*.log"))
     assert logs.count("CPU threads") == 5 and ("--nproc_per_node 2" in logs) == (processes == 2)
+
+
+def test_a_smoke_run_of_pages_makes_every_output(tmp_path, monkeypatch):
+    pytest.importorskip("efficientnet_lite_pytorch", reason="needs: pip install -e '.[frontend]'")
+    renderer_or_skip(workers=1).close()
+    out = smoke("run_frontend", tmp_path, monkeypatch)
+    assert {row["human"]["name"] for row in read_rows(out / "trajectories.jsonl")} == {"designer"}
+    critic = manifest(out / "critic" / "manifest.json")["settings"]
+    assert critic["reference_picture"] and critic["zero_stage"] == 2 and critic["bf16"]
+    assert len(json.loads((out / "results.json").read_text())["runs"]) == 4
+
+
+def smoke(recipe: str, folder: Path, monkeypatch, **variables: str) -> Path:
+    """Run a recipe with --smoke; return the folder of its outputs."""
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    with warm_programs(folder) as programs:
+        environment = os.environ | {"PATH": f"{programs}:{os.environ['PATH']}", "OUT": str(folder / "out"), **variables}
+        command = ["bash", ROOT / "scripts" / f"{recipe}.sh", "--smoke"]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder / "out"
 
 
 def manifest(path: Path) -> dict:

@@ -150,5 +150,5 @@ def test_a_turn_whose_scores_are_all_equal_gives_no_pair_and_is_counted(tmp_path
     summary = pair_file(PairSettings(), str(source), str(tmp_path / "pairs.jsonl"), StepSettings())
     assert (summary["pairs"], summary["turns_with_equal_scores"]) == (1, 1)
     write_rows(source, [rows[0].to_dict()])
-    with pytest.raises(UserError, match="In 1 of 1 turns all candidates have the same score"):
+    with pytest.raises(UserError, match="In 1 of 1 turns .* the same score.*--reference seed.*--learning_rate"):
         pair_file(PairSettings(), str(source), str(tmp_path / "none.jsonl"), StepSettings())

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from sweet_rl.dialogues.task_types import ProtocolSettings
-from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.errors import NothingMade, UserError
 from sweet_rl.training import preflight
 from sweet_rl.training.memory import LLAMA_8B, TrainingSetup, training_memory
 from sweet_rl.training.preflight import Preflight, PreflightSettings, check_on_hub, check_tasks, processes_of
@@ -73,10 +73,37 @@ def test_a_package_that_wants_another_version_is_refused_whether_its_own_metadat
 
 
 def test_a_package_that_a_step_needs_and_that_is_not_installed_is_named(monkeypatch):
-    run = checks(trainings=(CRITIC,), train_flags="--zero_stage 2 --lora_rank 4", env_model="70B")
+    whole = checks(trainings=(CRITIC,), train_flags="--zero_stage 2 --lora_rank 4", env_model="70B")
+    pages = Preflight(PreflightSettings("8B", hostname="h", env_model="human"), task_type="html")
     monkeypatch.setattr(sys, "path", [])
-    with pytest.raises(UserError, match="not installed: deepspeed, peft, torch, transformers, vllm. pip install"):
+    for run, names, extras in (
+        (whole, "torch, transformers, accelerate, vllm, deepspeed, peft", "vllm,deepspeed,lora"),
+        (checks(), "torch, transformers, accelerate", "train"),
+        (pages, "torch, .*, selenium, pillow, datasets, websocket_client, efficientnet_lite_pytorch", "frontend"),
+    ):
+        with pytest.raises(UserError, match=rf"^not installed: {names}\. pip install .* -e '\.\[{extras}\]'"):
+            run.versions()
+
+
+def test_the_line_that_installs_names_what_is_missing_alone(monkeypatch):
+    run = checks(trainings=(CRITIC,), train_flags="--zero_stage 2 --lora_rank 4")
+    monkeypatch.setattr(preflight, "installed", lambda name: None if name == "peft" else "9")
+    with pytest.raises(UserError, match=r"^not installed: peft\. pip install -c constraints-gpu\.txt -e '\.\[lora\]'"):
         run.versions()
+
+
+def test_packages_alone_are_checked_where_asked_and_pages_need_a_browser():
+    assert [what for what, _ in checks(packages_only=True, tasks=("no file",)).checks()] == ["versions"]
+    pages = Preflight(PreflightSettings("8B", packages_only=True), task_type="html")
+    assert [what for what, _ in pages.checks()] == ["versions", "browser"]
+
+
+def test_the_last_line_names_the_command_to_give_again(monkeypatch, capsys):
+    monkeypatch.setattr(preflight, "installed", lambda name: None)
+    settings = PreflightSettings("8B", packages_only=True, recipe="bash scripts/run_one_gpu.sh")
+    with pytest.raises(NothingMade, match=r"1 of the checks failed.*again: bash scripts/run_one_gpu\.sh\.$"):
+        preflight.preflight(settings)
+    assert "FAILED: versions: not installed" in capsys.readouterr().out
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="needs a torch that finds no GPU")
@@ -144,6 +171,23 @@ def test_a_model_on_the_hub_is_asked_for_without_its_weights(hub):
     assert not any("model.safetensors" in path for method, path in hub.requests if method == "GET")
 
 
+def test_weights_in_the_hubs_cache_are_opened(hub, tmp_path):
+    from huggingface_hub import hf_hub_download
+
+    folder = Path([hf_hub_download(NAME, file.rpartition("/")[2]) for file in hub.files][0]).parent
+    assert "in the hub's cache" in checks().check_model(NAME)
+    weights = (folder / "model.safetensors").resolve()
+    weights.write_bytes(weights.read_bytes()[:1000])
+    with pytest.raises(UserError, match=f"model.safetensors is damaged.*`hf download {NAME}` completes it"):
+        checks().check_model(NAME)
+
+
+def test_a_model_whose_weights_the_hub_does_not_have_is_refused(hub):
+    del hub.files[f"{NAME}/model.safetensors"]
+    with pytest.raises(UserError, match="the hub has none of model.safetensors"):
+        checks().check_model(NAME)
+
+
 def test_a_model_that_the_hub_does_not_give_is_refused_with_what_to_do(hub, monkeypatch):
     hub.gated.add(NAME)
     with pytest.raises(UserError, match=f"huggingface.co/{NAME} and `hf auth login`"):
@@ -163,7 +207,10 @@ def test_a_file_of_tasks_has_a_first_row(tmp_path):
     path.write_text("\n")
     with pytest.raises(UserError, match="no records"):
         check_tasks(str(path))
-    path.write_text('{"problem_description": "x"}\nnot read')
+    path.write_text('{"problem_description": "x"}\n')
+    with pytest.raises(UserError, match=f"{path}, line 1.*ground_truth"):
+        check_tasks(str(path))
+    path.write_text('{"problem_description": "x", "ground_truth": "y"}\nnot read')
     assert str(path) in check_tasks(str(path))
 
 
