@@ -84,7 +84,10 @@ def _traces(path: Path) -> Iterator[tuple[str, Any]]:
             episode = parse_row(line, where)
             agent = next((trace for trace in episode.get("traces", []) if trace["agent"]["name"] == "agent"), None)
             good = all(one.get("ok", True) for one in (episode, agent or {}))
-            yield where, agent["info"][DIALOGUE] if agent is not None and good else None
+            if agent is None or not good:
+                yield where, None
+            else:
+                yield where, agent["info"][DIALOGUE] | {"turn_credit": agent["info"].get("turn_credit")}
 
 
 def _samples(path: Path) -> Iterator[tuple[str, Any]]:

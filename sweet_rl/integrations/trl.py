@@ -2,7 +2,7 @@
 
     rollouts = TrlRollouts({"input_path": "train.jsonl"}, critic={"critic_type": "pmi", "model_id": "mini"})
     rows = Dataset.from_list(rollouts.rows())
-    TurnCreditTrainer("mini", reward, GRPOConfig(...), train_dataset=rows, rollout_func=rollouts).train()
+    TurnCreditTrainer(MODEL, reward, GRPOConfig(...), train_dataset=rows, rollout_func=rollouts).train()
 
 The plain GRPOTrainer takes the same rollouts; there every token has the advantage of its dialogue's reward.
 """
@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
+from statistics import mean, pstdev
 from typing import Any
 
 from torch import Tensor
@@ -29,8 +30,20 @@ from sweet_rl.runs.records import Task
 Replies = tuple[list[list[int]], list[list[float]] | None]
 
 
-def reward(reward: list[float | None], **_: Any) -> list[float | None]:
-    """The reward function of the rollouts. TRL leaves out dialogues whose reward is None."""
+def reward(
+    reward: list[float | None],
+    turn_credit: Sequence[Sequence[float]] = (),
+    log_metric: Callable[[str, float], None] | None = None,
+    **_: Any,
+) -> list[float | None]:
+    """The reward function of the rollouts. TRL leaves out dialogues whose reward is None.
+
+    Mean and standard deviation of the credit over all turns are logged as `turn_credit/mean` and `turn_credit/std`.
+    """
+    credit = [value for row in turn_credit for value in row]
+    if credit and log_metric is not None:
+        log_metric("turn_credit/mean", mean(credit))
+        log_metric("turn_credit/std", pstdev(credit))
     return reward
 
 

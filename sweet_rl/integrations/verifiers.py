@@ -103,14 +103,19 @@ class ColBenchConfig(vf.TasksetConfig):
     scripted_human: str | None = "auto"
     """A human of the domain that needs no model. `auto`: the one of mini; elsewhere None, a model."""
     max_turns: int = 10
+    """Number of messages that the agent may write."""
     agent_prompt_path: str | None = None
+    """The agent's prompt; by default the domain's. Agents that were trained from mini know mini_agent.txt only."""
     user_prompt_path: str | None = None
+    """The prompt of a model that plays the human; by default the domain's."""
     human: dict[str, Any] = Field(default_factory=dict)
     """How a model plays the human: temperature, max_tokens, max_chars, retry_leaks."""
     seed: int = 0
+    """Random seed."""
     protocol: Literal["sweet_rl", "released"] = "sweet_rl"
     """released: ColBench as its authors published it, to compare with published figures."""
     protocol_files: str | None = None
+    """Folder with the files of the released protocol, for machines without a network."""
 
 
 class ColBench(vf.Taskset[ColBenchTask, ColBenchConfig]):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -40,7 +41,7 @@ def trainer_of(folder: Path, critic: dict | None = PMI, broken: bool = False, **
     args = GRPOConfig(
         str(folder), per_device_train_batch_size=6, num_generations=3, max_completion_length=100, max_steps=1,
         learning_rate=1e-3, shuffle_dataset=False, scale_rewards="none", use_cpu=True, bf16=False, report_to=[],
-        save_strategy="no", disable_tqdm=True, **settings,
+        save_strategy="no", logging_steps=1, disable_tqdm=True, **settings,
     )  # fmt: skip
     rows = Dataset.from_list(rollouts.rows())
     return Recorded(model_path("mini"), reward, args, train_dataset=rows, rollout_func=rollouts)
@@ -64,6 +65,10 @@ def test_a_turns_tokens_have_its_credit_minus_the_mean_of_the_other_dialogues_an
         for turn, credit in enumerate(row["turn_credit"]):
             found = advantages[number, turns[number] == turn]
             assert found.tolist() == pytest.approx([credit - sum(others) / len(others)] * len(found), abs=1e-5)
+    every = [credit for row in rows for credit in row["turn_credit"]]
+    logged = {name: value for step in trainer.state.log_history for name, value in step.items()}
+    assert logged["turn_credit/mean"] == pytest.approx(np.mean(every), abs=1e-5)
+    assert logged["turn_credit/std"] == pytest.approx(np.std(every), abs=1e-5) != 0
 
 
 def test_no_token_of_a_dialogue_that_cannot_be_graded_is_trained_and_no_baseline_has_its_credit(tmp_path):
