@@ -66,7 +66,7 @@ class Chart:
 
     Attributes:
         series: What is drawn: at least one point.
-        x_label: Label of the x axis: a number of something, from 0.
+        x_label: Label of the x axis, which begins at 0; its ticks are whole if all x are.
         y_label: What the values are, for those who do not see the chart.
         percent: Whether the y axis is 0 to 100 %; else it covers the values.
         form: Format of a value in words.
@@ -84,7 +84,8 @@ class Chart:
         points = [point for series in self.series for point in series.points]
         values = [value for _, *values in points for value in values]
         self._end = max(x for x, *_ in points) * 1.04 or 1.0
-        self._x_ticks = [x for x in ticks(0, self._end) if x <= self._end and x == int(x)]
+        whole = all(x == int(x) for x, *_ in points)
+        self._x_ticks = [x for x in ticks(0, self._end) if x <= self._end and not (whole and x % 1)]
         self._y_ticks = [0, 25, 50, 75, 100] if self.percent else ticks(min(values), max(values))
 
     def figure(self, title: str, class_: str | None = None) -> Html:

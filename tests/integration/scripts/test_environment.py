@@ -34,7 +34,8 @@ def install(tmp_path):
         environment = os.environ | {"PATH": f"{programs}:{os.environ['PATH']}"} | variables
         environment.pop("SWEET_RL_VENV", None)
         words = ["bash", "-ec", 'source scripts/environment.sh; install "[test]"']
-        done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True)
+        done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True)
+        install.said = done.stdout
         return done.returncode, [call for call in calls.read_text().splitlines() if "pip install" in call]
 
     return install
@@ -43,7 +44,8 @@ def install(tmp_path):
 def test_it_is_installed_once_until_the_constraints_change(install, tmp_path):
     status, first = install()
     assert status == 0 and "torch==" in first[0] and f"-e {tmp_path}[test]" in first[-1]
-    assert install() == (0, [])
+    assert install.said == "installing sweet_rl[test] with torch into .venv, which takes a few minutes\n"
+    assert install() == (0, []) and install.said == ""
     with open(Path(tmp_path, "constraints.txt"), "a") as file:
         file.write("# changed\n")
     assert install()[1]

@@ -278,6 +278,8 @@ def test_marks_of_one_place_stand_side_by_side_and_a_number_of_steps_is_whole():
     left, right = (float(x) for x in re.findall(r"translate\(([\d.]+),", drawn))
     assert right == left + 10
     assert re.findall(r'class="tick middle">([\d.]+)<', drawn) == ["0", "1"]
+    shares = Chart([Series("a", [(0.5, 1, 1, 1), (1, 1, 1, 1)])], "share", "y").figure("t")
+    assert "0.5" in re.findall(r'class="tick middle">([\d.]+)<', shares)
 
 
 def test_agents_of_one_cost_are_apart_only_where_their_intervals_overlap():
