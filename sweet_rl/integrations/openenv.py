@@ -18,6 +18,8 @@ from fastapi import HTTPException  # a status over HTTP; over the WebSocket, whi
 from openenv.core.env_server import Action, Environment, Observation, State, create_app
 from openenv.core.env_server.types import EnvironmentMetadata
 from pydantic import ValidationError
+from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.websockets import WebSocketDisconnect
 
 import sweet_rl
 from sweet_rl.integrations.benchmark import Benchmark, CalledModel, DialogueFailed
@@ -218,6 +220,27 @@ class _Dialogue:
         self._playing.get_loop().call_soon_threadsafe(self._playing.cancel)
 
 
+def make_app(
+    benchmark: Benchmark, human: ChatModel | None, human_name: str, critic: TurnScorer | None, max_sessions: int
+) -> ASGIApp:
+    """The server of the benchmark as an ASGI application; see `ColBenchEnvironment`.
+
+    Raises:
+        UserError: Its tasks cannot be read.
+    """
+    tasks = {task.id: task for task in benchmark.load_tasks()}
+    made = partial(ColBenchEnvironment, benchmark, tasks, human, human_name, critic)
+    app = create_app(made, AgentMessage, HumanMessage, env_name="sweet_rl", max_concurrent_envs=max_sessions)
+
+    async def called(scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await app(scope, receive, send)
+        except WebSocketDisconnect:
+            pass  # because openenv-core 0.3.0 closes sessions that the client has closed (its issue 1159)
+
+    return called
+
+
 def serve(
     benchmark: Benchmark,
     human: ChatModel | None,
@@ -227,12 +250,6 @@ def serve(
     port: int,
     max_sessions: int,
 ) -> None:
-    """Serve the benchmark until the process is ended; see `ColBenchEnvironment`.
-
-    Raises:
-        UserError: Its tasks cannot be read.
-    """
-    tasks = {task.id: task for task in benchmark.load_tasks()}
-    made = partial(ColBenchEnvironment, benchmark, tasks, human, human_name, critic)
-    app = create_app(made, AgentMessage, HumanMessage, env_name="sweet_rl", max_concurrent_envs=max_sessions)
+    """Serve the benchmark until the process is ended. Raises UserError as `make_app`."""
+    app = make_app(benchmark, human, human_name, critic, max_sessions)
     uvicorn.run(app, host=host, port=port, log_level="warning", access_log=False)
