@@ -23,6 +23,7 @@ from pydantic import ValidationError
 from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.websockets import WebSocketDisconnect
 
 import sweet_rl
 from sweet_rl.integrations.benchmark import Benchmark, CalledModel, DialogueFailed
@@ -266,6 +267,27 @@ class OwnClients:
         return self._host not in LOOPBACK or name in LOOPBACK
 
 
+def make_app(
+    benchmark: Benchmark, human: ChatModel | None, human_name: str, critic: TurnScorer | None, max_sessions: int
+) -> ASGIApp:
+    """The server of the benchmark as an ASGI application; see `ColBenchEnvironment`.
+
+    Raises:
+        UserError: Its tasks cannot be read.
+    """
+    tasks = {task.id: task for task in benchmark.load_tasks()}
+    made = partial(ColBenchEnvironment, benchmark, tasks, human, human_name, critic)
+    app = create_app(made, AgentMessage, HumanMessage, env_name="sweet_rl", max_concurrent_envs=max_sessions)
+
+    async def called(scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await app(scope, receive, send)
+        except WebSocketDisconnect:
+            pass  # because openenv-core 0.3.0 closes sessions that the client has closed (its issue 1159)
+
+    return called
+
+
 def serve(
     benchmark: Benchmark,
     human: ChatModel | None,
@@ -275,14 +297,7 @@ def serve(
     port: int,
     max_sessions: int,
 ) -> None:
-    """Serve the benchmark until the process is ended; see `ColBenchEnvironment`.
-
-    Raises:
-        UserError: Its tasks cannot be read.
-    """
-    tasks = {task.id: task for task in benchmark.load_tasks()}
-    made = partial(ColBenchEnvironment, benchmark, tasks, human, human_name, critic)
-    app = create_app(made, AgentMessage, HumanMessage, env_name="sweet_rl", max_concurrent_envs=max_sessions)
-    app.add_middleware(OwnClients, host=host)
+    """Serve the benchmark until the process is ended. Raises UserError as `make_app`."""
+    app = OwnClients(make_app(benchmark, human, human_name, critic, max_sessions), host)
     most = 12 * LONGEST_MESSAGE + 1000  # bytes of a message in JSON's escapes
     uvicorn.run(app, host=host, port=port, log_level="warning", access_log=False, ws_max_size=most)

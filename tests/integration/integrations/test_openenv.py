@@ -22,6 +22,7 @@ from sweet_rl.integrations.openenv import (  # noqa: E402
     ColBenchEnvironment,
     HTTPException,
     OwnClients,
+    make_app,
 )
 from sweet_rl.models.base import Completion, ModelError  # noqa: E402
 from sweet_rl.runs.records import Task, Trajectory  # noqa: E402
@@ -281,3 +282,20 @@ def test_a_session_that_is_closed_leaves_nothing_running(benchmark, tasks):
         return len(asyncio.all_tasks())
 
     assert asyncio.run(session()) == 1
+
+
+def test_a_session_that_its_client_has_closed_is_no_error_of_the_server(benchmark):
+    app = make_app(benchmark, None, "", None, max_sessions=1)
+    received = iter([{"type": "websocket.connect"}, {"type": "websocket.disconnect", "code": 1000}])
+    sent = []
+
+    async def receive() -> dict:
+        return next(received)
+
+    async def send(message: dict) -> None:
+        sent.append(message["type"])
+        if message["type"] == "websocket.close":
+            raise OSError("the client has closed the connection")
+
+    asyncio.run(app({"type": "websocket", "path": "/ws", "query_string": b"", "headers": []}, receive, send))
+    assert sent == ["websocket.accept", "websocket.close"]
