@@ -15,6 +15,7 @@ TRAIN+=" --max_epochs 1 --max_samples 8 --learning_rate 1e-3 --warmup_ratio 0"
 TRAIN_TASKS="$OUT/tasks/train.jsonl" TEST_TASKS="$OUT/tasks/test.jsonl"
 if [ "$RECIPE" = run_frontend.sh ]; then
     AGENT=lab/pages/agent CRITIC="$OUT/tiny_vision" TASK_TYPE=lab/pages/domain.py HUMAN=designer HUMAN_SERVER=unused
+    BESIDE_PAPER="" # its similarities are by another encoder
     PLAY_FLAGS="${PLAY_FLAGS:-} --task_type $TASK_TYPE --max_tokens 64 --max_turns 4 --page_width 480 --page_height 360"
     SMOKE_GRADE=" --task_type $TASK_TYPE --image_encoder efficientnet-lite0 --page_width 480 --page_height 360"
     SMOKE_GRADE+=" --min_gap 0.001" SAMPLE="--best_of_n 2 --max_tokens 64"
