@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import copy
+import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -116,7 +116,8 @@ def merge_adapter(
 ) -> None:
     """Write the model at `base` with the adapter added to its weights to `save_path`, an ordinary model folder.
 
-    The sum is made in float32 and then rounded to `dtype`; a value head stays float32.
+    The sum is made in float32 and then rounded to `dtype`. A value head, and weights that transformers keeps in float32
+    whatever the format (the correction of a router's scores), are not rounded.
 
     Args:
         base: Model that the adapter was trained on.
@@ -138,10 +139,7 @@ def merge_adapter(
     adapted = PeftModel.from_pretrained(model, str(adapter)).eval()
     expected = score_texts(adapted, texts, share=False)
     merged = adapted.merge_and_unload()
-    head = copy.deepcopy(getattr(merged, HEAD, None))
-    merged.to(dtype)
-    if head is not None:
-        setattr(merged, HEAD, head)
+    _round(merged, dtype)
     save_weights(merged, save_path)
     if texts:
         del model, adapted, merged
@@ -153,3 +151,12 @@ def merge_adapter(
                 f"{distance:.2g} per token from those of {base} with the adapter in {adapter}, which is whole: use "
                 "that, or train other --target_modules."
             )
+
+
+def _round(model: Any, dtype: torch.dtype) -> None:
+    """Cast the weights to `dtype`, but not those that transformers loads in float32 beside weights of any format."""
+    kept = [HEAD, *(getattr(model, "_keep_in_fp32_modules_strict", None) or ())]
+    pattern = re.compile(rf"(?:^|\.)(?:{'|'.join(kept)})(?:\.|$)")
+    for name, weight in [*model.named_parameters(), *model.named_buffers()]:
+        if weight.is_floating_point() and not pattern.search(name):
+            weight.data = weight.data.to(dtype)
