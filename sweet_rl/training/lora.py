@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -18,7 +19,9 @@ from sweet_rl.models.weights import load_weights, save_weights
 from sweet_rl.runs.errors import UserError
 from sweet_rl.training.first_loss import BF16_DISTANCE
 
+log = logging.getLogger(__name__)
 FOLDER = "adapter"
+UNADAPTED = 0.1  # share of weights without an adapter that is worth a warning
 MERGED_DISTANCE = 1e-3  # mean |log-prob merged - log-prob with adapter| per token, in float32
 
 
@@ -92,6 +95,11 @@ def with_adapter(
         adapted = get_peft_model(model, config)
     except ValueError as error:  # no layer has such a name
         raise UserError(f"--target_modules {','.join(target_modules)}: {error}") from error
+    # Experts are kept in one weight of three dimensions a layer, which is no linear layer.
+    experts = sum(weight.numel() for weight in model.parameters() if weight.dim() > 2)
+    share = experts / sum(weight.numel() for weight in model.parameters())
+    if every and share > UNADAPTED:
+        log.warning("%.0f %% of the weights are those of experts, in no linear layer: they get no adapter", 100 * share)
     uses = Counter(id(weight) for _, weight in adapted.named_parameters(remove_duplicate=False))
     for name, layer in adapted.named_modules():
         if not isinstance(layer, BaseTunerLayer):

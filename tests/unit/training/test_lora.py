@@ -160,3 +160,10 @@ def test_a_routers_correction_keeps_what_bfloat16_would_round_away(tmp_path):
     merged = load_weights(tmp_path / "merged", torch.bfloat16)
     torch.testing.assert_close(merged.state_dict()[name], near, rtol=0, atol=0)
     assert merged.dtype == torch.bfloat16 == merged.lm_head.weight.dtype
+
+
+@pytest.mark.parametrize(("family", "named"), [("mixtral", True), ("llama", False), ("mamba", False)])
+def test_experts_without_an_adapter_are_named(family, named, caplog):
+    attention = {} if family == "llama" else {"attn_implementation": "eager"}
+    with_adapter(tiny_model(family, **attention, **({"state_size": 4} if family == "mamba" else {})), 2)
+    assert ("those of experts" in caplog.text) == named
