@@ -132,15 +132,17 @@ def _pair(row: Row, where: str, chat: ChatFormat) -> PreferencePair:
             raise RecordError(
                 f"{where}: {side!r} with its prompt must be a dialogue that ends with a message of the assistant."
             )
-    again = [_opens_with(own, prompt) for own in sides]
-    if all(again):
-        prompt = []
-    elif any(again) or (isinstance(row.get("prompt"), str) and any(own[0]["role"] != "assistant" for own in sides)):
+    whole = [dialogue for own in sides if (dialogue := _whole(own, prompt)) is not None]
+    if len(whole) == len(sides):
+        texts, prompt = whole, []
+    elif prompt and (whole or prompt[-1]["role"] == "assistant" or any(own[0]["role"] != "assistant" for own in sides)):
         raise RecordError(
-            f"{where}: 'prompt' must be the beginning of both 'chosen' and 'rejected', or of neither, because it is "
-            "put in front of those that begin with a reply. Leave the field out if both hold the whole dialogue."
+            f"{where}: 'chosen' and 'rejected' must both begin with the messages of the prompt, or both with the "
+            "assistant's reply to its last message. Leave 'prompt' out if both hold the whole dialogue."
         )
-    texts = [_with_system([*prompt, *own], row, where) for own in sides]
+    else:
+        texts = [[*prompt, *own] for own in sides]
+    texts = [_with_system(messages, row, where) for messages in texts]
     start = len(texts[0]) - len(sides[0]) if prompt else shared_messages(*texts)
     chosen, rejected = (_parts(messages, start, chat) for messages in texts)
     task = row.get("task_id") or content_id(texts[0][:start])
@@ -153,10 +155,15 @@ def _prompt(row: Row, where: str) -> list[Message]:
     return [{"role": "user", "content": text}] if isinstance(text, str) and text else _messages(row, "prompt", where)
 
 
-def _opens_with(messages: list[Message], prompt: list[Message]) -> bool:
-    """Whether a dialogue begins with the messages of a prompt, perhaps behind a system message that it lacks."""
-    first = int(bool(messages and prompt) and messages[0]["role"] == "system" != prompt[0]["role"])
-    return bool(prompt) and messages[first : first + len(prompt)] == prompt
+def _whole(messages: list[Message], prompt: list[Message]) -> list[Message] | None:
+    """A dialogue that begins with a prompt, with the system message that one of them may lack; None if it does not."""
+    if not prompt:
+        return None
+    opened, opening = ([one for one in some[:1] if one["role"] == "system"] for some in (messages, prompt))
+    spoken, asked = messages[len(opened) :], prompt[len(opening) :]
+    if spoken[: len(asked)] != asked or (opened and opening and opened != opening):
+        return None
+    return [*(opened or opening), *spoken]
 
 
 def _with_system(messages: list[Message], row: Row, where: str) -> list[Message]:

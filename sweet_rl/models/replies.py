@@ -61,8 +61,6 @@ def completions(
         text = without_surrogates(_text(choice, kind, reason))
         ids = None if chat is None else _token_ids(choice, reason, chat)
         if ids is not None and chat is not None:
-            if not all(0 <= token < chat.vocabulary for token in ids):
-                raise _malformed(f"the server's reply has token ids that {chat.name} does not know")
             text, share = chat.decode(ids), len(ids)
         if holds_secret(text):  # refused and not masked, because its token ids hold the key too
             raise _malformed(
@@ -110,10 +108,15 @@ def _text(choice: dict, kind: str, reason: str) -> str:
 
 
 def _token_ids(choice: dict, reason: str, chat: ChatFormat) -> list[int] | None:
-    """Return the sampled ids; None if the server reports none, or not the one with which the model ended its reply."""
+    """Return the sampled ids; None if the server reports none, or not the one with which the model ended its reply.
+
+    Raises ModelError for ids that the model does not have.
+    """
     ids = choice.get("token_ids")
     if not (isinstance(ids, list) and ids and all(type(token) is int for token in ids)):
         return None
+    if not all(0 <= token < chat.vocabulary for token in ids):
+        raise _malformed(f"the server's reply has token ids that {chat.name} does not know")
     at_a_text = isinstance(choice.get("stop_reason"), str)  # a text at which the request had the server stop
     return ids if reason in CUT or at_a_text or ids[-1] in chat.eos_ids else None
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import copy
+import logging
+import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,7 +19,9 @@ from sweet_rl.models.weights import load_weights, save_weights
 from sweet_rl.runs.errors import UserError
 from sweet_rl.training.first_loss import BF16_DISTANCE
 
+log = logging.getLogger(__name__)
 FOLDER = "adapter"
+UNADAPTED = 0.1  # share of weights without an adapter that is worth a warning
 MERGED_DISTANCE = 1e-3  # mean |log-prob merged - log-prob with adapter| per token, in float32
 
 
@@ -92,6 +95,11 @@ def with_adapter(
         adapted = get_peft_model(model, config)
     except ValueError as error:  # no layer has such a name
         raise UserError(f"--target_modules {','.join(target_modules)}: {error}") from error
+    # Experts are kept in one weight of three dimensions a layer, which is no linear layer.
+    experts = sum(weight.numel() for weight in model.parameters() if weight.dim() > 2)
+    share = experts / sum(weight.numel() for weight in model.parameters())
+    if every and share > UNADAPTED:
+        log.warning("%.0f %% of the weights are those of experts, in no linear layer: they get no adapter", 100 * share)
     uses = Counter(id(weight) for _, weight in adapted.named_parameters(remove_duplicate=False))
     for name, layer in adapted.named_modules():
         if not isinstance(layer, BaseTunerLayer):
@@ -116,7 +124,8 @@ def merge_adapter(
 ) -> None:
     """Write the model at `base` with the adapter added to its weights to `save_path`, an ordinary model folder.
 
-    The sum is made in float32 and then rounded to `dtype`; a value head stays float32.
+    The sum is made in float32 and then rounded to `dtype`. A value head, and weights that transformers keeps in float32
+    whatever the format (the correction of a router's scores), are not rounded.
 
     Args:
         base: Model that the adapter was trained on.
@@ -138,10 +147,7 @@ def merge_adapter(
     adapted = PeftModel.from_pretrained(model, str(adapter)).eval()
     expected = score_texts(adapted, texts, share=False)
     merged = adapted.merge_and_unload()
-    head = copy.deepcopy(getattr(merged, HEAD, None))
-    merged.to(dtype)
-    if head is not None:
-        setattr(merged, HEAD, head)
+    _round(merged, dtype)
     save_weights(merged, save_path)
     if texts:
         del model, adapted, merged
@@ -153,3 +159,12 @@ def merge_adapter(
                 f"{distance:.2g} per token from those of {base} with the adapter in {adapter}, which is whole: use "
                 "that, or train other --target_modules."
             )
+
+
+def _round(model: Any, dtype: torch.dtype) -> None:
+    """Cast the weights to `dtype`, but not those that transformers loads in float32 beside weights of any format."""
+    kept = [HEAD, *(getattr(model, "_keep_in_fp32_modules_strict", None) or ())]
+    pattern = re.compile(rf"(?:^|\.)(?:{'|'.join(kept)})(?:\.|$)")
+    for name, weight in [*model.named_parameters(), *model.named_buffers()]:
+        if weight.is_floating_point() and not pattern.search(name):
+            weight.data = weight.data.to(dtype)

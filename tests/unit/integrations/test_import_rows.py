@@ -58,6 +58,9 @@ def test_a_column_for_the_system_message_opens_every_text(tmp_path):
     opened = WHOLE | {side: [system("Be brief."), *WHOLE[side]] for side in WHOLE}
     for row in (APART, WHOLE, WHOLE | {"prompt": "q"}, opened, opened | {"prompt": "q"}):
         assert texts(imported(tmp_path, row | {"system": "Be brief."})) == expected
+    for prompt in ([system("Be brief."), user("q")], [system("Be brief.")]):
+        assert texts(imported(tmp_path, WHOLE | {"prompt": prompt})) == expected
+        assert texts(imported(tmp_path, opened | {"prompt": prompt})) == expected
 
 
 @pytest.mark.parametrize(
@@ -65,8 +68,14 @@ def test_a_column_for_the_system_message_opens_every_text(tmp_path):
     [
         (APART | {"prompt": [system("x"), user("q")], "system": "y"}, "'system' is another"),
         (APART | {"system": ["y"]}, "'system' is a list"),
-        (WHOLE | {"prompt": "something else"}, "beginning of both"),
-        (WHOLE | {"prompt": "q", "rejected": [said("b")]}, "beginning of both"),
+        (WHOLE | {"prompt": "something else"}, "must both begin"),
+        (WHOLE | {"prompt": [user("something else")]}, "must both begin"),
+        (WHOLE | {"prompt": "q", "rejected": [said("b")]}, "must both begin"),
+        (APART | {"prompt": LONG[:2]}, "must both begin"),
+        (
+            APART | {"prompt": [system("x"), user("q")], "chosen": [system("y"), user("q"), said("a")]},
+            "must both begin",
+        ),
         ({"prompt": [user("q")], "completion": [said("a"), user("r")]}, "'completion' must be one message"),
         ({"prompt": LONG, "completion": [said("a")]}, "'prompt' has messages of the assistant"),
         ({"instruction": "q", "output": "a"}, "fields found: 'instruction', 'output'"),

@@ -143,3 +143,27 @@ def test_all_linear_leaves_out_the_output_of_mamba_whose_kernels_would_pass_an_a
     assert names == {"in_proj", "x_proj", "dt_proj"}
     with pytest.raises(UserError, match="out_proj"):
         with_adapter(tiny_model("mamba", attn_implementation="eager", state_size=4), 4, target_modules=["out_proj"])
+
+
+def test_a_routers_correction_keeps_what_bfloat16_would_round_away(tmp_path):
+    base = save_tiny_chat_model(
+        tmp_path / "base", family="glm4_moe", attn_implementation="eager", n_routed_experts=4, num_experts_per_tok=2,
+        moe_intermediate_size=16, head_dim=8, first_k_dense_replace=1,
+    )  # fmt: skip
+    (name,) = [name for name in load_weights(base).state_dict() if name.endswith("e_score_correction_bias")]
+    model = load_weights(base)
+    near = torch.tensor([7.0, 7.001, 7.002, 7.003])  # bfloat16 has 7.0 and 7.03125
+    model.state_dict()[name].copy_(near)
+    model.save_pretrained(base)
+    with_adapter(load_weights(base, torch.bfloat16), 2).save_pretrained(tmp_path / "adapter")
+    merge_adapter(base, tmp_path / "adapter", tmp_path / "merged", torch.bfloat16)
+    merged = load_weights(tmp_path / "merged", torch.bfloat16)
+    torch.testing.assert_close(merged.state_dict()[name], near, rtol=0, atol=0)
+    assert merged.dtype == torch.bfloat16 == merged.lm_head.weight.dtype
+
+
+@pytest.mark.parametrize(("family", "named"), [("mixtral", True), ("llama", False), ("mamba", False)])
+def test_experts_without_an_adapter_are_named(family, named, caplog):
+    attention = {} if family == "llama" else {"attn_implementation": "eager"}
+    with_adapter(tiny_model(family, **attention, **({"state_size": 4} if family == "mamba" else {})), 2)
+    assert ("those of experts" in caplog.text) == named
