@@ -10,6 +10,7 @@ quadratic), and with which text. Texts that are read within 8 ms are not counted
 
 from __future__ import annotations
 
+import contextlib
 import random
 import sys
 import time
@@ -19,6 +20,7 @@ from sweet_rl.dialogues.backend.extract_code import call_prelude, code_candidate
 from sweet_rl.dialogues.backend.references import CHANCE
 from sweet_rl.dialogues.frontend.extract_page import answered_page, without_pages
 from sweet_rl.dialogues.leaks import gives_away, holds_markup
+from sweet_rl.dialogues.mini.human_server import reply_to
 from sweet_rl.dialogues.simulated_human import cut_at_sentence
 from sweet_rl.isolation.rendering import outside, scripts
 from sweet_rl.isolation.rendering.stylesheet import possible_classes
@@ -32,6 +34,13 @@ from sweet_rl.viewer.views import EXPECTED_AND_GOT
 
 REFERENCE = "import math\ndef f(x):\n    y = math.floor(x) * 2 + 1\n    return [y, x][0]\n"
 HOSTS = ("picsum.photos", "source.unsplash.com", "images.unsplash.com", "cdn.jsdelivr.net")
+
+
+def mini_human(prompt: str) -> None:
+    with contextlib.suppress(ValueError):  # of another task
+        reply_to(prompt, {}, 0)
+
+
 READERS = {
     "code": lambda text: code_candidates(text, "f"),
     "code of any name": lambda text: code_candidates(text, ""),
@@ -49,6 +58,7 @@ READERS = {
     "markup": holds_markup,
     "leak": lambda text: gives_away(text, REFERENCE, text),
     "reasoning": without_thinking,
+    "prompt of the mini human": mini_human,
     "verdict": lambda text: (read_verdict(text), MARKUP.sub("", text)),
     "chat markup": lambda text: [list(messages_in(text, family)) for family in [family_of(text)] if family],
     "messages": messages_of,
@@ -63,6 +73,7 @@ PIECES = [
     "style ", "<script ", "</script>", "src=", "cdn.tailwindcss.com", "tailwind", "//", "/*", "*/", "&amp;", "&#38;",
     "&#1", "/id/1", "/1x1", "better ", "Better: 1", "<|", "|>", "<|im_start|>user\n", "<|im_end|>", "<|eot_id|>",
     "[INST]", "[/INST] ", "<think>", "</think>", "expected ", ", got ", "\ue0f0", "1\ue0f1", "\ufeff",
+    "<hidden_code>\n", "</hidden_code>\n", "<conversation>\n",
 ]  # fmt: skip
 REPEATED = [" ", "\t", "\n", "a", "_", "0", "(", "`"]  # what a pattern repeats; tried after every opening
 ENDS = ["", "\0", " \0", "\n\0"]

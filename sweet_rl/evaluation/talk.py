@@ -15,6 +15,7 @@ from sweet_rl.dialogues.protocols import HumanReply
 from sweet_rl.method.turn_credit import TurnScorer
 from sweet_rl.models.base import ChatModel, Message, Sampling
 from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.printable import printable
 from sweet_rl.runs.records import Task, Trajectory, content_id, read_records
 
 PERSON = {"name": "person", "hash": content_id("person")}
@@ -63,7 +64,7 @@ class Talk:
         Raises:
             UserError: The input ends, or the agent fails.
         """
-        self.say(
+        self._say(
             f"You want: {self.task.problem_description}\nYou know, and the agent does not:\n{self.task.ground_truth}\n"
         )
         setup = DialogueSetup(
@@ -87,8 +88,11 @@ class Talk:
             talked = replace(talked, turn_credit=(await self.scorer.credit([talked]))[0])
         with self.domain.grader(CodeGrading()) as grader:
             (graded,) = grade_trajectories([talked], grader)
-        self.say(f"reward: {'none, ' if graded.reward is None else graded.reward} {_why(graded)}".rstrip())
+        self._say(f"reward: {'none, ' if graded.reward is None else graded.reward} {_why(graded)}".rstrip())
         return graded
+
+    def _say(self, text: str) -> None:
+        self.say(printable(text))
 
     async def _show(self, dialogue: list[Message]) -> None:
         credit = ""
@@ -96,7 +100,7 @@ class Talk:
             fingerprint = None if self.agent.chat is None else self.agent.chat.fingerprint
             so_far = Trajectory(self.task, dialogue, tokenizer=fingerprint)
             credit = f"   [credit {(await self.scorer.credit([so_far]))[0][-1]:+.3f}]"
-        self.say(f"agent> {dialogue[-1]['content']}{credit}")
+        self._say(f"agent> {dialogue[-1]['content']}{credit}")
 
 
 def _why(graded: Trajectory) -> str:

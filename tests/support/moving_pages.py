@@ -98,6 +98,9 @@ DRAWINGS = {
     "linked style": f"<?xml-stylesheet href='data:text/css,{_CSS}'?>{_svg(_RECT)}",
     "style of HTML": _svg(f"<link xmlns='http://www.w3.org/1999/xhtml' rel='stylesheet' href='data:text/css,{_CSS}'/>"),
     "cut": _STYLED.replace("</svg>", ""),
+    "font that may come too late": _svg(
+        f"<style>{_font('optional')} text{{font:40px f,monospace}}</style><text x='9' y='60'>font</text>"
+    ),
 }
 
 # Drawings that stand still, and are drawn.
@@ -193,6 +196,27 @@ BY_THE_MOMENT = {
     f"</style><p>p</p>{_LONG}<p>p",
     "drawing at the end of an animation": _at_the_end(data(_STYLED)),
 }
+_PARTS = (
+    "details-content", "file-selector-button", "placeholder", "-moz-color-swatch", "-moz-meter-bar",
+    "-moz-progress-bar", "-moz-range-progress", "-moz-range-thumb", "-moz-range-track", "-webkit-slider-thumb",
+)  # fmt: skip
+_MARQUEE = (
+    "<marquee {} scrollamount=50 scrolldelay=1>running <b style='visibility:visible!important'>text</b></marquee>"
+)
+# Pages with parts that are no elements of them, which are drawn.
+CONTROLS = {
+    "animations of parts": f"<style>{_KEYS}{''.join(f'::{part}{{{_FAST}}}' for part in _PARTS)}</style>"
+    "<details open><summary>s</summary>in</details><input type=file><input placeholder=text><input type=color>"
+    "<input type=range><meter value=.5></meter><progress value=.5></progress>",
+    "marquee with text that is visible": _MARQUEE.format("style='visibility:visible!important'"),
+    "marquee that is laid out otherwise": "".join(
+        _MARQUEE.format(f"style='display:{kind};overflow:visible;direction:rtl' direction=up")
+        for kind in ("inline", "contents", "grid", "inline-block!important")
+    ),
+    "videos without a file": "<video controls src='data:video/mp4;base64,AAAA' poster='data:,'></video>"
+    "<video controls src='movie.mp4'><source src=x.mp4></video><audio controls src='data:audio/wav,x'></audio>",
+}
+
 # Pages that show what they can see of earlier pages: of each, one that leaves something and one that would show it.
 _PICTURE = data(_svg(_RECT))
 LEFT_BEHIND = {

@@ -13,7 +13,6 @@ from sweet_rl.dialogues.mini.human import answer, check_tasks
 from sweet_rl.runs.records import Task, read_records
 
 MODEL = "mini-human"
-_PROMPT = re.compile(r"<hidden_code>\n(.*?)\n</hidden_code>.*<conversation>\n(.*?)\n</conversation>", re.DOTALL)
 _SPEAKER = re.compile(r"(?:^|\n\n)(Engineer|You): ")
 
 
@@ -28,12 +27,15 @@ def reply_to(prompt: str, rules: dict[str, dict], seed: int) -> str:
     Raises:
         ValueError: It is no such prompt, or of no known task.
     """
-    found = _PROMPT.search(prompt)
-    if found is None or found[1].strip() not in rules:
+    _, _, rest = prompt.partition("<hidden_code>\n")
+    code, _, rest = rest.partition("\n</hidden_code>")
+    _, _, rest = rest.partition("<conversation>\n")
+    conversation, closed, _ = rest.rpartition("\n</conversation>")  # the last one: an engineer may write one, too
+    if not closed or code.strip() not in rules:
         raise ValueError("this human answers the prompt of code_user.txt for the tasks it was started with, no other")
-    _, *parts = _SPEAKER.split(found[2])
+    _, *parts = _SPEAKER.split(conversation)
     said = [text for speaker, text in zip(parts[::2], parts[1::2], strict=True) if speaker == "Engineer"]
-    return answer(rules[found[1].strip()], said[-1] if said else "", random.Random(seed), said[:-1])
+    return answer(rules[code.strip()], said[-1] if said else "", random.Random(seed), said[:-1])
 
 
 def serve(paths: Sequence[str], host: str, port: int) -> None:

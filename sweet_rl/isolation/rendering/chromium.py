@@ -168,7 +168,7 @@ class _Tab:
             clip={"x": 0, "y": 0, "width": width, "height": height, "scale": 1},
         )
         if self._may_have_moved():
-            return moving.refusal("the page has an SVG picture that may move")
+            return moving.refusal(moving.DRAWING)
         layout = None
         if with_layout:
             layout = devtools.call("DOMSnapshot.captureSnapshot", computedStyles=LAYOUT_STYLES)

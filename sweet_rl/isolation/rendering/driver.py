@@ -112,10 +112,29 @@ FIREFOX_SETTINGS: dict[str, str | int | bool] = {
     "places.history.enabled": False,
     "security.OCSP.enabled": 0,
     "services.settings.server": "http://127.0.0.1:1/",
+    "toolkit.legacyUserProfileCustomizations.stylesheets": True,  # userContent.css
     "toolkit.telemetry.enabled": False,
     "ui.caretBlinkTime": 0,
     "ui.useOverlayScrollbars": 1,
 }
+
+# Above every rule of a page: parts of controls, whose animations `scripts.SETTLE` does not reach, stand still.
+PARTS = (
+    "details-content",
+    "file-selector-button",
+    "placeholder",
+    "-moz-color-swatch",
+    "-moz-meter-bar",
+    "-moz-progress-bar",
+    "-moz-range-progress",
+    "-moz-range-thumb",
+    "-moz-range-track",
+)
+PLAYER = ".controlsContainer > .stackItem"  # of a video; what it shows changes by the moment
+FIREFOX_STYLE = "\n".join(
+    [f"::{part} {{ animation: none !important; transition: none !important }}" for part in PARTS]
+    + [f"{PLAYER} {{ opacity: 0 !important }}"]
+)
 
 logger = logging.getLogger(__name__)
 
@@ -220,7 +239,11 @@ class Driver:
     def _start_firefox(self, program: str) -> webdriver.Firefox:
         options = webdriver.FirefoxOptions()
         options.binary_location = program
-        options.add_argument("-headless")
+        profile = Path(self._folder, "profile")
+        (profile / "chrome").mkdir(parents=True)
+        (profile / "chrome" / "userContent.css").write_text(FIREFOX_STYLE)
+        for word in ("-headless", "-profile", str(profile)):
+            options.add_argument(word)
         options.set_capability("webSocketUrl", True)
         for name, value in FIREFOX_SETTINGS.items():
             options.set_preference(name, value)

@@ -7,8 +7,11 @@ has loaded, and what its scripts show of the clock differs from run to run.
 """
 
 import base64
+import binascii
 import math
+import re
 import time
+from urllib.parse import unquote_to_bytes
 
 from sweet_rl.isolation.rendering import moving, scripts
 from sweet_rl.isolation.rendering.browser import Rendered, Settings
@@ -29,6 +32,7 @@ class Firefox(Driver):
         self.settings = settings
         self._serving = Serving(settings.javascript)
         self._loaded: set[str] = set()
+        self._drawings: set[str] = set()  # addresses of the SVG pictures that the page holds itself
         try:
             address = self.selenium.capabilities["webSocketUrl"]
             deadline = time.monotonic() + START_SECONDS
@@ -59,6 +63,7 @@ class Firefox(Driver):
         call = self._bidi.call
         self._serving.open(page)
         self._loaded.clear()
+        self._drawings.clear()
         call("browsingContext.navigate", context=tab, url=ADDRESS, wait="none")
         self._bidi.wait(lambda: tab in self._loaded)
         if wait:
@@ -66,7 +71,7 @@ class Firefox(Driver):
             self._bidi.wait(lambda: time.monotonic() >= ready)
         frames = self._frames(call("browsingContext.getTree", root=tab)["contexts"])
         if any([self._evaluate(frame, scripts.SETTLE) is False for frame in frames]):
-            return moving.refusal("the page has a font that is drawn or not by the moment")
+            return moving.refusal("the page has a style or a font that is drawn or not by the moment")
         width, content = self.settings.width, self._evaluate(tab, _HEIGHT)
         height = min(max(math.ceil(content), self.settings.height), self.settings.max_height)
         clip = {"type": "box", "x": 0, "y": 0, "width": width, "height": height}
@@ -74,6 +79,8 @@ class Firefox(Driver):
         shot = call(
             "browsingContext.captureScreenshot", context=tab, origin=origin, format={"type": "image/png"}, clip=clip
         )
+        if any(map(_may_have_moved, self._drawings)):
+            return moving.refusal(moving.DRAWING)
         return Rendered(base64.b64decode(shot["data"]), width, height, None, None)
 
     def _frames(self, trees: list[dict]) -> list[str]:
@@ -93,6 +100,8 @@ class Firefox(Driver):
     def _on_event(self, method: str, event: dict) -> None:
         if method == "network.beforeRequestSent" and event["isBlocked"]:
             self._respond(event["request"])
+        elif method == "network.beforeRequestSent" and "svg" in _head(event["request"]["url"]):
+            self._drawings.add(event["request"]["url"])
         elif method == "browsingContext.load":
             self._loaded.add(event["context"])
         elif method == "browsingContext.userPromptOpened":
@@ -112,3 +121,20 @@ class Firefox(Driver):
             headers=[{"name": name, "value": {"type": "string", "value": value}} for name, value in headers.items()],
             body={"type": "base64", "value": base64.b64encode(resource.body).decode()},
         )
+
+
+def _head(address: str) -> str:
+    """The media type and the encoding of a `data:` address, in lower case; "" for other addresses."""
+    return address.partition(",")[0].lower() if address.startswith("data:") else ""
+
+
+def _may_have_moved(address: str) -> bool:
+    """Whether the SVG picture of a `data:` address may move. What is not read here as a browser reads it may."""
+    head, drawing = _head(address), unquote_to_bytes(address.partition(",")[2])
+    if re.search("; *base64 *$", head):
+        drawing = re.sub(rb"[\t\n\f\r ]", b"", drawing)
+        try:
+            drawing = base64.b64decode(drawing + b"=" * (-len(drawing) % 4), validate=True)
+        except binascii.Error:
+            return True
+    return moving.moves(drawing, head.partition("charset=")[2].partition(";")[0].strip("\"' "))

@@ -10,10 +10,11 @@ from xml.parsers import expat
 from sweet_rl.isolation.rendering.browser import Rendered
 from sweet_rl.isolation.rendering.unescaped import unescaped
 
-_MOVES = re.compile(r"animation|transition|@import", re.IGNORECASE)
+_MOVES = re.compile(r"animation|transition|@import|font-display", re.IGNORECASE)
 _PICTURE_INSIDE = re.compile(
     r"data:(?!image/jpe?g\b|(?:application|font)/[\w.+-]*(?:font|woff|ttf|otf))", re.IGNORECASE
 )
+DRAWING = "the page has an SVG picture that may move"
 
 
 def refusal(what: str) -> Rendered:
@@ -33,15 +34,17 @@ def has_shadow_tree(page: str) -> bool:
 def moves(drawing: bytes, charset: str = "") -> bool:
     """Whether an SVG picture may move. Only what certainly stands still passes.
 
-    CSS animations and transitions, HTML, and pictures inside it may move, and so may a document that is not read here
-    as a browser reads it. SMIL does not: the browser's settings (`imageAnimationPolicy`) stop it.
+    CSS animations and transitions, HTML, pictures inside it, and fonts that may come too late (`font-display`) may
+    move, and so may a document that is not read here as a browser reads it. SMIL does not: settings stop it.
     """
     reader = _Reader()
     try:
         reader.parser.Parse(drawing, True)
     except (expat.ExpatError, ValueError, LookupError):
         return True
-    return charset.lower() not in ("", "utf-8", "us-ascii") or reader.moves or _style_moves("".join(reader.styles))
+    return (
+        charset.lower() not in ("", "utf-8", "utf8", "us-ascii") or reader.moves or _style_moves("".join(reader.styles))
+    )
 
 
 class _Reader:

@@ -133,7 +133,7 @@ STILL = {
 
 # Runs before the picture, in a world that a page's scripts cannot reach. Fonts are waited for, nothing has the focus (a
 # caret blinks), the properties of STILL have their values, animations are set to their end, those without an end to
-# their start. The result is false if a font is still drawn or not by the moment.
+# their start. The result is false if a font, or what is in a <details>, is still drawn or not by the moment.
 SETTLE = """(async () => {
   document.activeElement?.blur();
   const settle = () => {
@@ -165,14 +165,22 @@ SETTLE = """(async () => {
     for (const face of hasty()) face.display = "block";
   }
   await Promise.allSettled([...document.fonts].map((face) => face.load()));
+  for (const text of document.querySelectorAll("marquee")) {  // not yet run in, whatever is in it
+    const set = (name, value) => text.style.setProperty(name, value, "important");
+    set("opacity", "0");
+    set("contain", "paint");
+    if (["inline", "contents"].includes(getComputedStyle(text).display)) set("display", "inline-block");
+  }
   settle();
   for (const drawing of document.querySelectorAll("svg")) {
     drawing.pauseAnimations();
     drawing.setCurrentTime(0);
   }
   for (const bar of document.querySelectorAll("progress:indeterminate")) bar.value = 0;
-  for (const text of document.querySelectorAll("marquee")) text.style.visibility = "hidden";  // not yet run in
-  return !hasty().length;
+  const seen = STILL["content-visibility"];
+  const unseen = [...document.querySelectorAll("details")].filter(
+    (one) => ![...seen, ""].includes(getComputedStyle(one, "::details-content").contentVisibility ?? ""));
+  return !hasty().length && !unseen.length;
 })()""".replace("STILL", json.dumps(STILL))
 
 

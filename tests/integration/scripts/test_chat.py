@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 
 import pytest
 
 from sweet_rl.dialogues.task_types import load_domain
-from sweet_rl.evaluation.talk import PERSON, chosen_task
+from sweet_rl.evaluation.talk import PERSON, Talk, chosen_task
+from sweet_rl.models.base import Completion, Sampling
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Trajectory, read_records
 from tests.support.command_line import call
@@ -39,3 +41,24 @@ def test_without_tasks_only_a_mini_task_is_made_and_a_missing_one_is_named(tmp_p
     assert chosen_task(load_domain("code"), str(tasks), "0").problem_description == "d"
     with pytest.raises(UserError, match="no task '1'.*1, numbered from 0"):
         chosen_task(load_domain("code"), str(tasks), "1")
+
+
+class Hostile:
+    """An agent whose message clears the screen and turns the direction of writing."""
+
+    chat = None
+
+    async def check(self): ...
+
+    async def close(self): ...
+
+    async def complete(self, messages, sampling):
+        return [Completion("\x1b[2Jhello\u202e\x07", None, None, "stop", 0, 0)]
+
+
+def test_what_the_agent_writes_does_not_steer_the_terminal():
+    domain, said = load_domain("mini"), []
+    task = chosen_task(domain, None, "0")
+    talk = Talk(domain, task, Hostile(), domain.agent_template("x"), Sampling(), 2, None, lambda _: "Yes.", said.append)
+    asyncio.run(talk.hold())
+    assert said[1] == said[2] == "agent> \\x1b[2Jhello\\u202e\\x07"
