@@ -288,7 +288,7 @@ def make_agent(
     lessons: Lessons,
     settings: ImitationSettings,
     recorded: dict,
-    inputs: Sequence[str] = (),
+    inputs: Sequence[str | None] = (),
     overwrite: bool = False,
 ) -> None:
     """Train an agent into a folder with a manifest, unless it is complete already.
