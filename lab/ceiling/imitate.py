@@ -1,6 +1,6 @@
 """Train an agent of the hard world on perfect dialogues.
 
-    python -m lab.ceiling.imitate --save_path runs/1M --pretrain mini_hard --apart_from test.jsonl --num_steps 939
+    python -m lab.ceiling.imitate --save_path runs/1M --pretrain mini_hard --apart_from test.jsonl --num_steps 626
     python -m lab.ceiling.imitate --save_path runs/4M --width 256 --apart_from test.jsonl --num_steps 1878
 
 Killed, the same command continues from its last checkpoint.

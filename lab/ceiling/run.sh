@@ -10,7 +10,7 @@ set -euo pipefail
 SIZE="${SIZE:-1M}" LR="${LR:-1.5e-3}" PART="${PART:-validation}" NUM_TEST="${NUM_TEST:-}" DIALOGUES="${DIALOGUES:-10000}"
 OUT="$(realpath -m "${OUT:-runs/ceiling}")"
 case "$SIZE" in
-    1M) STEPS="${STEPS:-939}" START=(--pretrain mini_hard) ;;        # three epochs
+    1M) STEPS="${STEPS:-626}" START=(--pretrain mini_hard) ;;        # two epochs
     4M) STEPS="${STEPS:-1878}" START=(--layers 4 --width 256) ;;     # six epochs
     *) echo "run.sh: unknown size $SIZE (1M or 4M)" >&2 && exit 2 ;;
 esac
