@@ -43,6 +43,7 @@ def main(
         overwrite: Replace an existing model.
     """
     from lab.mini_agents.pretraining import LESSONS, load_agent, make_agent, new_agent
+    from sweet_rl.models.weights import model_input
 
     if not 0 <= informed_share <= 1:
         raise UserError(f"--informed_share is {informed_share}; it must be from 0 to 1.")
@@ -57,8 +58,9 @@ def main(
         stream = partial(stream, own=HABITS[world][habits])
     lessons = replace(lessons, stream=stream)
     shape = {"layers": layers, "width": width}
+    inputs = [model_input(pretrain)] if pretrain else []
     recorded = to_settings(imitation, world=world, habits=habits, informed_share=informed_share, **shape)
-    make_agent(save_path, agent, lessons, imitation, recorded, [pretrain] if pretrain else [], overwrite)
+    make_agent(save_path, agent, lessons, imitation, recorded, inputs, overwrite)
 
 
 if __name__ == "__main__":

@@ -291,7 +291,7 @@ def make_agent(
     lessons: Lessons,
     settings: ImitationSettings,
     recorded: dict,
-    inputs: Sequence[str] = (),
+    inputs: Sequence[str | None] = (),
     overwrite: bool = False,
 ) -> None:
     """Train an agent into a folder with a manifest, unless it is complete already.
@@ -302,7 +302,7 @@ def make_agent(
         lessons: What it imitates.
         settings: How it is trained.
         recorded: Settings for the manifest.
-        inputs: Models that it starts from.
+        inputs: Folders and files that it is made from; None for a model that is not on this disk.
         overwrite: Whether an existing model is replaced.
     """
     output = directory_manifest(save_path, recorded, inputs, overwrite)

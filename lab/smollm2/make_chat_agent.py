@@ -15,6 +15,7 @@ from typing import Literal
 from lab.mini_agents.imitation import HABITS
 from lab.mini_agents.pretraining import LESSONS, ImitationSettings, make_agent
 from lab.smollm2.chat_agent import chat_agent
+from sweet_rl.models.weights import model_input
 from sweet_rl.runs.cli import run, to_settings
 
 
@@ -36,7 +37,8 @@ def main(
     lessons = LESSONS["quick"]
     lessons = replace(lessons, stream=partial(lessons.stream, own=HABITS["quick"][habits]))
     recorded = to_settings(imitation, habits=habits)
-    make_agent(save_path, partial(chat_agent, pretrain, imitation), lessons, imitation, recorded, [pretrain], overwrite)
+    agent, inputs = partial(chat_agent, pretrain, imitation), [model_input(pretrain)]
+    make_agent(save_path, agent, lessons, imitation, recorded, inputs, overwrite)
 
 
 if __name__ == "__main__":

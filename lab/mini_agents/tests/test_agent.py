@@ -151,3 +151,11 @@ def test_a_stopped_agent_goes_on_from_its_last_checkpoint(tmp_path, monkeypatch)
     done = call(MAKE, **flags)
     assert done.code == 0, done.err
     assert (done.out + done.err).count(", held_out_loss") == 1  # of step 4 alone
+
+
+def test_training_starts_from_a_packaged_agent_by_its_name(tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.setattr(pretraining, "imitate", lambda agent, *_: seen.append(agent.model.num_parameters()) or {})
+    done = call(MAKE, save_path=tmp_path / "agent", pretrain="mini", num_steps=1)
+    assert done.code == 0, done.err
+    assert seen == [AutoModelForCausalLM.from_pretrained(model_path("mini")).num_parameters()]

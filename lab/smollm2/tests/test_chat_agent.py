@@ -8,6 +8,7 @@ import torch
 
 from lab.mini_agents import pretraining
 from lab.mini_agents.imitation import imitation_dialogue
+from lab.smollm2 import chat_agent
 from lab.smollm2.chat_agent import ChatTokens
 from sweet_rl.dialogues.mini.tasks import make_tasks
 from sweet_rl.method.privileged_information import hint_text
@@ -44,3 +45,10 @@ def test_a_pretrained_chat_model_becomes_an_agent_and_keeps_its_markup(tmp_path)
     first, last = (float(loss) for loss in re.findall(r"held_out_loss ([\d.]+)", done.out + done.err))
     assert last < first and "numbers_wrong" not in done.out + done.err
     assert ChatFormat.from_pretrained(str(tmp_path / "agent")).eos_text == "<|im_end|>"
+
+
+def test_a_model_is_named_as_on_the_hub(tmp_path, monkeypatch):
+    monkeypatch.setattr(pretraining, "imitate", lambda agent, *_: {})
+    monkeypatch.setattr(chat_agent, "chat_agent", lambda name, _: name)
+    done = call("lab.smollm2.make_chat_agent", save_path=tmp_path / "agent", pretrain="someone/no-folder", num_steps=1)
+    assert done.code == 0, done.err
