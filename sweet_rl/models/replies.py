@@ -117,7 +117,8 @@ def _token_ids(choice: dict, reason: str, chat: ChatFormat) -> list[int] | None:
         return None
     if not all(0 <= token < chat.vocabulary for token in ids):
         raise _malformed(f"the server's reply has token ids that {chat.name} does not know")
-    at_a_text = isinstance(choice.get("stop_reason"), str)  # a text at which the request had the server stop
+    # A text at which the request had the server stop, in the words of vLLM and of SGLang.
+    at_a_text = any(isinstance(choice.get(name), str) for name in ("stop_reason", "matched_stop"))
     return ids if reason in CUT or at_a_text or ids[-1] in chat.eos_ids else None
 
 

@@ -6,8 +6,8 @@ by rendering the template with a placeholder for each turn, so the template cann
 A turn that was sampled after a prompt of ours (it has token ids, or its prompt as text) follows that prompt unchanged.
 Therefore the tokens of each prompt are a prefix of the next prompt, and of the dialogue that training sees. Any other
 turn is laid out as the template writes it in its place: a template may leave out earlier reasoning, and write an empty
-reasoning before a reply that has none. What the template adds is not trained, except white space, which a model samples
-together with the first or the last token of its reply.
+reasoning before a reply that has none. The last turn keeps its reasoning, whatever the template does. What the template
+adds is not trained, except white space, which a model samples together with the first or the last token of its reply.
 
 Text is tokenised as the continuation of the text before it, because many tokenizers put a space before the beginning of
 a text, or drop white space behind a special token. `ChatFormat` compares its ids with those of the template's own text
@@ -348,11 +348,12 @@ class ChatFormat:
             spoken: The text without its reasoning.
         """
         prompt, before = self._glue(messages[:place]), self._before(messages, number)
-        if spoken != said and self._keeps_reasoning[place + 1 < len(messages)]:
+        # A template that leaves out the last reply's reasoning too (R1) writes a text that no model samples.
+        if spoken != said and (place + 1 == len(messages) or self._keeps_reasoning):
             opening = prompt[prompt.rindex(OPEN) :] if opens_thinking(prompt) else ""
             said = said.removeprefix(opening).removeprefix(OPEN if opening else "")
             written = self._as_written(messages, place, opening + said, prompt)
-            return [prompt], said if written is None else written
+            return [prompt], said if written is None or CLOSE not in written else written
         if spoken != said:
             written = self._as_written(messages, place, said, before)
             said = spoken if written is None or CLOSE in written else written
@@ -444,10 +445,9 @@ class ChatFormat:
         return bare.removeprefix(produced) if bare.startswith(produced) else glue
 
     def _read_reasoning(self) -> None:
-        """Find out whether the template keeps the reasoning of replies, and how it closes one that is empty."""
+        """Find out whether the template keeps the reasoning of earlier replies, and how it closes one that is empty."""
         rows = [{"role": "user", "content": "a"}, {"role": "assistant", "content": f"{OPEN}\nthought\n{CLOSE}\n\nb"}]
-        last, earlier = (self._apply([*rows, *rows[:more]], bool(more)) for more in (0, 1))
-        self._keeps_reasoning = ["thought" in last, "thought" in earlier]  # by whether a message follows
+        self._keeps_reasoning = "thought" in self._apply([*rows, rows[0]], True)
         prompt = self._apply(rows[:1], True)
         rows[1]["content"] = _TURN
         written = self._apply(rows, False).partition(_TURN)[0]

@@ -106,6 +106,7 @@ def test_a_reason_is_believed_whatever_was_counted():
         (False, {"finish_reason": "stop"}, False),  # the server trims the token at which it stopped
         (False, {"finish_reason": "length"}, True),
         (False, {"finish_reason": "stop", "stop_reason": "###"}, True),  # a text at which the request had it stop
+        (False, {"finish_reason": "stop", "matched_stop": "###"}, True),
         (False, {"finish_reason": "stop", "stop_reason": 7}, False),
     ],
 )
