@@ -155,6 +155,14 @@ def test_what_is_no_json_object_is_refused_with_its_name(tmp_path, text):
         read_card(path)
 
 
+@pytest.mark.parametrize("name, value", [("tests_passed", 7.0), ("failed", -5), ("turns", -1.0), ("excluded", -1)])
+def test_a_figure_that_no_run_has_is_refused(name, value, tmp_path):
+    path = tmp_path / "card.json"
+    path.write_text(card(row("a", **{name: value})).text())
+    with pytest.raises(UserError, match=rf"models\[0\], {name}: {value} is"):
+        read_card(path)
+
+
 def test_the_command_writes_markdown_and_html_of_the_cards(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name, one in four().items():
