@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import unicodedata
 
-_MARKS = re.compile(r"([\\`*\[\]|~#]|(?<![^\W_])_|_(?![^\W_]))")  # a _ inside a word is text
+# A _ inside a word is text; an address is a link without any mark, if nothing in it is escaped.
+_MARKS = re.compile(r"([\\`*\[\]|~#]|(?<![^\W_])_|_(?![^\W_])|(?<=[a-z]):(?=//)|(?<=www)\.)", re.IGNORECASE)
 _HTML = re.compile(r"<(?! )|>|&(?=#?\w+;)")
 _ENTITIES = {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
 _LATEX = str.maketrans(

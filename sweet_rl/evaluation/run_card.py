@@ -260,4 +260,10 @@ def read_card(path: str | Path) -> RunCard:
                 raise UserError(
                     f"{path}, models[{number}], {name}: {figure} is no mean from 0 to 1 inside its interval."
                 )
+        if not 0 <= model.get("tests_passed", 0) <= 1:
+            raise UserError(f"{path}, models[{number}], tests_passed: {model['tests_passed']} is no share from 0 to 1.")
+        counts = {name: model[name] for name in ("dialogues", "failed", "excluded", "turns", "leaks_per_dialogue")}
+        for name, count in counts.items():
+            if count < 0:
+                raise UserError(f"{path}, models[{number}], {name}: {count} is below 0.")
     return card

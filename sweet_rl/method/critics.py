@@ -164,27 +164,37 @@ class CheckedCritic:
         found = await self._called(getattr(self.critic, method), handed)
         if _texts(handed) != _texts(records):  # its values might be in another order
             raise UserError(f"{where} changed the records or their order; sort a copy.")
-        if not _is_list(found, len(records)):
+        given = _as_list(found)
+        if given is None or len(given) != len(records):
             raise UserError(f"{where} gave {_counted(found)} for {len(records)} records; expected a list for each.")
-        for record, own in zip(records, found, strict=True):
-            count = len(record.additional_outputs)
-            if not _is_list(own, count):
-                raise UserError(f"{where} gave {_counted(own)} for the {count} candidates of {record.id!r}.")
+        checked = []
+        for record, values in zip(records, given, strict=True):
+            count, own = len(record.additional_outputs), _as_list(values)
+            if own is None or len(own) != count:
+                raise UserError(f"{where} gave {_counted(values)} for the {count} candidates of {record.id!r}.")
+            checked.append(own)
             for number, value in enumerate(own):
                 if not valid(value):
                     raise UserError(
                         f"{where} gave {shown(value)} for candidate {number} of {record.id!r}; expected {kind}."
                     )
-        return found
+        return checked
 
 
 def _texts(records: Sequence[TurnCandidates]) -> list[tuple[str, list[str]]]:
     return [(record.id, record.additional_outputs) for record in records]
 
 
-def _is_list(found: Any, length: int) -> bool:
-    return hasattr(found, "__len__") and not isinstance(found, str | Mapping | Set) and len(found) == length
+def _as_list(found: Any) -> list[Any] | None:
+    """The items of a list or an array of a user's critic, as many as it really has; None for anything else."""
+    if not hasattr(found, "__len__") or isinstance(found, str | Mapping | Set):
+        return None
+    try:
+        return list(found)
+    except Exception:  # of an array without dimensions, or a user's class
+        return None
 
 
 def _counted(found: Any) -> str:
-    return f"{len(found)} values" if hasattr(found, "__len__") and _is_list(found, len(found)) else shown(found)
+    given = _as_list(found)
+    return shown(found) if given is None else f"{len(given)} values"

@@ -18,7 +18,7 @@ def test_a_name_ends_no_line_cell_comment_or_command():
     latex = as_latex(compare(runs))
     assert r"\textbackslash{}input\{x\}\%" in latex and "\n{[}plain] &" in latex
     markdown = as_markdown(compare(runs))
-    assert r"&lt;img src=x onerror=y&gt;\](http://z)\|\`b\` \[c\]" in markdown
+    assert r"&lt;img src=x onerror=y&gt;\](http\://z)\|\`b\` \[c\]" in markdown
 
 
 @pytest.mark.parametrize(("text", "shown"), [
@@ -35,3 +35,17 @@ def test_latex_and_terminal_get_one_line():
     )
     assert one_line("a\x00\x1b]0;title\x07\u2028b") == "a ]0;title b"
     assert Table([["name", "n"], ["a\tb\nc", "1"]], 1).text().splitlines()[2] == "a b c  1"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("https://evil.example/x", r"https\://evil.example/x"),
+        ("FTP://evil.example", r"FTP\://evil.example"),
+        ("www.evil.example", r"www\.evil.example"),
+        ("openai/gpt: 4.1", "openai/gpt: 4.1"),
+        ("a // b", "a // b"),
+    ],
+)
+def test_an_address_is_no_link(text, shown):
+    assert in_markdown(text) == shown

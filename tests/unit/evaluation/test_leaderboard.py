@@ -102,7 +102,7 @@ def test_the_halves_of_the_benchmark_are_tables_of_their_own():
     [
         ("a|b", r"a\|b"),
         ("<script>alert(1)</script>", "&lt;script&gt;alert(1)&lt;/script&gt;"),
-        ("[click](http://x)", r"\[click\](http://x)"),
+        ("[click](http://x)", r"\[click\](http\://x)"),
         ("two\nlines\u202e", "two lines"),
         ("`code` *b* _i_", r"\`code\` \*b\* \_i\_"),
         ("a&lt;b", "a&amp;lt;b"),
@@ -152,6 +152,14 @@ def test_what_is_no_json_object_is_refused_with_its_name(tmp_path, text):
     path = tmp_path / "card.json"
     path.write_text(text, encoding="latin-1")
     with pytest.raises(UserError, match=r"card\.json"):
+        read_card(path)
+
+
+@pytest.mark.parametrize("name, value", [("tests_passed", 7.0), ("failed", -5), ("turns", -1.0), ("excluded", -1)])
+def test_a_figure_that_no_run_has_is_refused(name, value, tmp_path):
+    path = tmp_path / "card.json"
+    path.write_text(card(row("a", **{name: value})).text())
+    with pytest.raises(UserError, match=rf"models\[0\], {name}: {value} is"):
         read_card(path)
 
 

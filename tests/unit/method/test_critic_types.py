@@ -5,9 +5,11 @@ import json
 import pickle
 from dataclasses import fields
 
+import numpy as np
 import pytest
 
 from sweet_rl.method.critic_types import ChosenCritic, CriticFlags
+from sweet_rl.method.critics import CheckedCritic
 from sweet_rl.method.ranking import rank_file
 from sweet_rl.method.sweet_critic import SweetSettings, seed_of
 from sweet_rl.runs.cli import flags_of
@@ -257,3 +259,29 @@ def test_the_credit_of_tokens_is_counted_as_scores_are(body, tmp_path):
     critic = ChosenCritic(str(path)).load()
     with pytest.raises(UserError, match="tokens.py: token_credit.* gave "):
         asyncio.run(critic.token_credit([TurnCandidates("o", "", ["a b"], id="1")]))
+
+
+class ClaimsTwo:
+    """A user's sequence that has one item."""
+
+    def __len__(self):
+        return 2
+
+    def __iter__(self):
+        return iter([[1.0]])
+
+
+class Mute(ClaimsTwo):
+    def __len__(self):
+        raise RuntimeError
+
+
+@pytest.mark.parametrize("found", [ClaimsTwo(), Mute(), [ClaimsTwo(), [1.0]], np.float64(1)])
+def test_the_scores_that_count_are_those_that_are_there(found):
+    class Lying:
+        def scores(self, records):
+            return found
+
+    records = [TurnCandidates("o", "", ["a", "b"], id="1"), TurnCandidates("o", "", ["c"], id="2")]
+    with pytest.raises(UserError, match="gave .* for"):
+        asyncio.run(CheckedCritic(Lying()).scores(records))
