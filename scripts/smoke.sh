@@ -4,14 +4,14 @@
 #
 # Backend: the packaged agent and its human, behind the OpenAI API. The prompts are those of the agent: the human does not
 # know the published ones, which a network brings. Frontend: agent and designer of lab/pages, and a critic that sees.
-# The only step of a training has a learning rate that moves weights in bfloat16, and no warm-up, whose first step has a
-# rate of 0. Otherwise the critic's scores against the untrained model (REFERENCE=seed) are all 0, and give no turn pairs.
+# The only step of a training has a learning rate that moves weights in bfloat16. Otherwise the critic's scores against
+# the untrained model (REFERENCE=seed) are all 0, and give no turn pairs.
 
 unset HUMAN_GPUS HUMAN_SERVER DIALOGUES NUM_TASKS
 export CUDA_VISIBLE_DEVICES="" TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1
 PREFLIGHT=packages PROTOCOL=sweet_rl PROTOCOL_FILES="" DIALOGUES="" LIMIT=""
 LAUNCH="${LAUNCH:-torchrun --standalone --nproc_per_node 2}" IN_TURN=""
-TRAIN+=" --max_epochs 1 --max_samples 8 --learning_rate 1e-3 --warmup_ratio 0"
+TRAIN+=" --max_epochs 1 --max_samples 8 --learning_rate 1e-3"
 TRAIN_TASKS="$OUT/tasks/train.jsonl" TEST_TASKS="$OUT/tasks/test.jsonl"
 if [ "$RECIPE" = run_frontend.sh ]; then
     AGENT=lab/pages/agent CRITIC="$OUT/tiny_vision" TASK_TYPE=lab/pages/domain.py HUMAN=designer HUMAN_SERVER=unused

@@ -41,7 +41,8 @@ def is_matrix(weight: torch.Tensor) -> bool:
 def learning_rates(settings: TrainingSettings, steps: int) -> Callable[[int], float]:
     """The learning rate as a function of the number of steps that are done.
 
-    A cosine ends at `min_learning_rate_ratio` of the peak, other schedules of transformers as they are.
+    A cosine ends at `min_learning_rate_ratio` of the peak, other schedules of transformers as they are. The warm-up
+    begins at 0 and leaves at least the last step, so that a training of one step moves the weights.
 
     Args:
         settings: Settings of the training.
@@ -54,9 +55,10 @@ def learning_rates(settings: TrainingSettings, steps: int) -> Callable[[int], fl
     if name in ("cosine", "cosine_with_min_lr"):
         name, more = "cosine_with_min_lr", {"min_lr_rate": settings.min_learning_rate_ratio}
     peak = settings.peak_learning_rate
+    warm_up = min(math.ceil(steps * settings.warmup_ratio), max(steps - 1, 0))
     unused = torch.optim.SGD([torch.zeros(1)], lr=peak)  # get_scheduler needs an optimizer
     try:
-        schedule = get_scheduler(name, unused, math.ceil(steps * settings.warmup_ratio), steps, more)
+        schedule = get_scheduler(name, unused, warm_up, steps, more)
         (factor,) = schedule.lr_lambdas
     except (ValueError, TypeError, AttributeError) as error:
         raise UserError(

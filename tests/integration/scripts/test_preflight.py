@@ -8,14 +8,14 @@ import pytest
 import torch
 
 from tests.support.api_server import MODEL, ApiServer, refusal
-from tests.support.command_line import call
+from tests.support.command_line import call, write_rows
 
 pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="needs a torch that finds no GPU")
 
 
 @pytest.mark.slow
 def test_a_machine_that_is_ready_passes_every_check(tiny_chat_model, tmp_path):
-    (tmp_path / "tasks.jsonl").write_text("{}\n")
+    write_rows(tmp_path / "tasks.jsonl", [{"problem_description": "x", "ground_truth": "y"}])
     with ApiServer(lambda body: refusal(404, "no")) as server:
         done = call(
             "preflight.py", "--train_flags=--lora_rank 4", agent_model=tiny_chat_model, env_model=MODEL,

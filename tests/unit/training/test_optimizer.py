@@ -33,6 +33,12 @@ def test_schedules_of_transformers_reach_the_peak_after_the_warm_up(name):
     assert learning_rates(settings, 10)(2) == pytest.approx(3e-4)
 
 
+@pytest.mark.parametrize("steps, rates", [(1, [1.0]), (2, [0.0, 1.0]), (3, [0.0, 1.0, 0.5])])
+def test_the_shortest_training_moves_the_weights(steps, rates):
+    settings = TrainingSettings(warmup_ratio=0.03, learning_rate=1.0, lr_scheduler="linear")
+    assert [learning_rates(settings, steps)(done) for done in range(steps)] == rates
+
+
 @pytest.mark.parametrize("name", ["zigzag", "reduce_lr_on_plateau", "warmup_stable_decay"])
 def test_a_schedule_that_needs_more_or_does_not_exist_is_refused(name):
     with pytest.raises(UserError, match=f"--lr_scheduler {name} cannot be used"):
