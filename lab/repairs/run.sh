@@ -60,9 +60,17 @@ for policy in $POLICIES; do
     [ "$rule" = gap ] || rule=halves
     python scripts/generate_random_pairs_from_ranks.py --config $CONFIGS/turn_pairs.yaml --rule "$rule" --seed "$SEED" \
         --input_path "$ranked" --output_path "$pairs"
-    # 7 and 8, with the settings of SWEET-RL.
-    python scripts/train_dpo.py --config $CONFIGS/actor.yaml --pretrain "$AGENT" --dataset "$pairs" \
-        --save_path "$RUN/$policy" --seed "$SEED"
+    # 7 and 8, with the settings of SWEET-RL; `chosen` imitates the chosen texts, with its learning rate and steps.
+    case "$policy" in
+        *-chosen)
+            python scripts/train_sft.py --config $CONFIGS/rejection_fine_tuning.yaml --learning_rate 2e-4 --max_epochs 1 \
+                --pretrain "$AGENT" --dataset "$pairs" --save_path "$RUN/$policy" --seed "$SEED"
+            ;;
+        *)
+            python scripts/train_dpo.py --config $CONFIGS/actor.yaml --pretrain "$AGENT" --dataset "$pairs" \
+                --save_path "$RUN/$policy" --seed "$SEED"
+            ;;
+    esac
     python scripts/simulate_interactions.py --config $CONFIGS/evaluation.yaml --agent_model "$RUN/$policy" \
         --input_path "$OUT/tasks/test.jsonl" --output_path "$RUN/$policy.test.jsonl" --seed "$SEED"
     python scripts/evaluate_code.py --input_path "$RUN/$policy.test.jsonl" --output_path "$RUN/$policy.graded.jsonl" |
