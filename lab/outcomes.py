@@ -25,7 +25,9 @@ TOGETHER: dict[str, tuple[str, str | dict[str, str]]] = {
     "SWEET-RL": ("controls", "sweet"),
     "random order": ("repairs", "random"),
     "order of the hidden rules": ("repairs", "oracle"),
+    "the same, `--rule gap`": ("repairs", "oracle-gap"),
     "pairs by `--rule gap`": ("repairs", "release-gap"),
+    "chosen texts only": ("repairs", "release-chosen"),
     "paper's reference": ("repairs", "paper"),
     "the same, `--place_answers`": ("repairs", "paper-answers"),
     "multi-turn DPO, equal tokens": ("controls", {"quick": "dpo-1.test", "hard": "dpo-2.test"}),
@@ -111,7 +113,10 @@ def together() -> str:
     for name, (study, policy) in TOGETHER.items():
         cells = []
         for world in ("quick", "hard"):
-            seeds = found[study][world][policy[world] if isinstance(policy, dict) else policy]
+            seeds = found[study][world].get(policy[world] if isinstance(policy, dict) else policy)
+            if seeds is None:
+                cells += ["", ""]  # not run
+                continue
             assert len(seeds) == 5, f"{name}: {len(seeds)} seeds"
             gap = "" if name == "SWEET-RL" else paired(seeds, found["controls"][world]["sweet"])
             cells += [f"{np.mean(list(seeds.values())):.1f}", gap]
