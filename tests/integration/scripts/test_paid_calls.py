@@ -107,6 +107,7 @@ def test_a_ceiling_holds_for_calls_that_are_made_at_the_same_time(api, tmp_path)
 
 
 def test_a_limit_of_the_rate_is_on_the_progress_line_and_in_the_summary(api, tmp_path, monkeypatch):
+    monkeypatch.setattr("sweet_rl.runs.progress.FIRST_INTERVAL", 0.1)
     monkeypatch.setattr("sweet_rl.runs.progress.FILE_INTERVAL", 0.1)
     monkeypatch.setattr("sweet_rl.runs.progress.TERMINAL_INTERVAL", 0.1)
     monkeypatch.setattr("sweet_rl.dialogues.collect.TERMINAL_INTERVAL", 0.1)
