@@ -25,7 +25,7 @@ from sweet_rl.runs.run import open_run
 from sweet_rl.runs.step import StepSettings, run_step
 from sweet_rl.runs.texts import write_texts
 
-COLUMNS = ["pair", "dialogue", "A", "B", "better"]
+COLUMNS = ["pair", "solution", "dialogue", "A", "B", "better"]
 Label: TypeAlias = Literal["A", "B", "="]
 
 
@@ -48,12 +48,12 @@ class CheckSettings:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two candidates, A and B, of the record `id`; the text of the dialogue and of both."""
+    """Two candidates, A and B, of the record `id`; the texts of the solution, of the dialogue and of both."""
 
     id: str
     a: int
     b: int
-    texts: tuple[str, str, str]
+    texts: tuple[str, str, str, str]
 
     @property
     def name(self) -> str:
@@ -157,8 +157,16 @@ def draw_pairs(records: Sequence[TurnCandidates], number: int, seed: int) -> lis
         if not pairs or len(drawn) == number:
             continue
         a, b = rng.choice(pairs)
-        drawn.append(Pair(record.id, a, b, (_dialogue(record), texts[a], texts[b])))
+        solution = record.task.ground_truth if record.task else ""
+        drawn.append(Pair(record.id, a, b, (solution, _dialogue(record), _text(record, a), _text(record, b))))
     return drawn
+
+
+def _text(record: TurnCandidates, number: int) -> str:
+    """A candidate as a person sees it: an answer with its reward, because reading does not tell whether it is right."""
+    text = record.additional_outputs[number]
+    reward = record.answer_rewards[number] if record.answer_rewards else None
+    return text if reward is None else f"{text}\n\n[an answer; its reward: {reward:g}]"
 
 
 def _dialogue(record: TurnCandidates) -> str:

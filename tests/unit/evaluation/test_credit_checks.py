@@ -34,16 +34,19 @@ def labelled(path, **better: str):
     with path.open(newline="", encoding="utf-8") as file:
         rows = list(csv.reader(file))
     with path.open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file).writerows([rows[0], *[[*row[:4], better.get(row[0][0], "")] for row in rows[1:]]])
+        csv.writer(file).writerows([rows[0], *[[*row[:5], better.get(row[0][0], "")] for row in rows[1:]]])
 
 
 def test_a_pair_has_different_texts_and_a_file_with_a_persons_labels_is_kept(tmp_path):
     pairs = draw_pairs(RECORDS, 100, seed=0)
     assert {pair.id for pair in pairs} == {"t-0", "u-0"}  # the texts of the third turn are equal
-    assert all(pair.texts[1].strip() != pair.texts[2].strip() for pair in pairs)
+    assert all(pair.texts[2].strip() != pair.texts[3].strip() for pair in pairs)
     assert len(draw_pairs(RECORDS, 1, seed=0)) == 1
     path = tmp_path / "new" / "labels.csv"
     write_pairs(path, pairs)
+    with path.open(newline="") as file:
+        rows = {row["pair"].partition("-")[0]: row for row in csv.DictReader(file)}
+    assert {row["solution"] for row in rows.values()} == {f"solution of {name}" for name in rows}
     assert "\n=" not in path.read_text() and ",=" not in path.read_text()  # no formula of a spreadsheet
     labelled(path, t="a", u="=")
     before = path.read_text()
@@ -71,6 +74,11 @@ def test_a_wrong_label_is_named_with_its_line(text, named, tmp_path):
         read_labels(path, RECORDS)
 
 
+def test_a_person_sees_the_reward_of_an_answer():
+    shown = {text for seed in range(9) for text in draw_pairs(RECORDS[:1], 1, seed)[0].texts[2:]}
+    assert shown == {"a\n\n[an answer; its reward: 1]", "b", "c\n\n[an answer; its reward: 0]"}
+
+
 def test_ids_texts_and_files_of_any_kind_come_back_as_they_were_or_are_named(tmp_path):
     records = [turn("=cmd()", ["\tx", "\ud800"]), turn("long", ["y" * 200_000, "z"])]
     path = tmp_path / "labels.csv"
@@ -79,7 +87,7 @@ def test_ids_texts_and_files_of_any_kind_come_back_as_they_were_or_are_named(tmp
     with path.open(newline="") as file:
         rows = list(csv.reader(file))
     with path.open("w", newline="") as file:
-        csv.writer(file).writerows([rows[0], *[[*row[:4], "b"] for row in rows[1:]]])
+        csv.writer(file).writerows([rows[0], *[[*row[:5], "b"] for row in rows[1:]]])
     assert {key[0]: label for key, label in read_labels(path, records).items()} == {"=cmd()-0": "B", "long-0": "B"}
     path.write_text("pair,better\nlong-0:\u00b2:1,A\n", encoding="utf-8")
     with pytest.raises(UserError, match="line 2.*no pair"):
