@@ -1,4 +1,4 @@
-"""Rows for the trainers of others: TRL, ShareGPT (LLaMA-Factory, ms-swift), parquet and verl (docs/integrations.md).
+"""Rows for the trainers of others: TRL, ShareGPT (LLaMA-Factory, ms-swift), parquet and verl (docs/files.md).
 
     python scripts/export.py --input_path turn_pairs.jsonl --to trl --output_path preference.jsonl
     python scripts/export.py --input_path credited.jsonl --to verl --output_path train.parquet

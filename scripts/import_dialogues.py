@@ -1,5 +1,5 @@
 """Trajectories from a log of verifiers or inspect_ai, trajectories or pairs from rows of other trainers: TRL's
-conversational preference, SFT and KTO rows, ShareGPT (docs/integrations.md).
+conversational preference, SFT and KTO rows, ShareGPT (docs/files.md).
 
 python scripts/import_dialogues.py --input_path outputs/NAME/traces.jsonl --output_path graded.jsonl
 python scripts/import_dialogues.py --input_path logs/NAME.eval --output_path graded.jsonl

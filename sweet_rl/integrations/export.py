@@ -21,7 +21,7 @@ from sweet_rl.runs.records import Message, Part, PreferencePair, Task, Trajector
 from sweet_rl.runs.records.schema import Role
 from sweet_rl.runs.run import Run, open_run
 from sweet_rl.runs.step import StepSettings, run_step
-from sweet_rl.runs.texts import check_writable
+from sweet_rl.runs.texts import check_writable, open_anew
 
 To = Literal["trl", "sft", "sharegpt", "parquet", "verl"]
 Row = dict[str, Any]
@@ -99,10 +99,10 @@ def write_parquet(rows: Sequence[Row], output_path: str, overwrite: bool) -> int
     columns = {name: [row[name] for row in rows] for name in rows[0]}
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(path.name + ".partial")
-    partial.unlink(missing_ok=True)  # of a link, the link
     try:
         known = {name: values for name, values in columns.items() if any(value is not None for value in values)}
-        parquet.write_table(pyarrow.table(known), partial)
+        with open_anew(partial) as file:
+            parquet.write_table(pyarrow.table(known), file)
         os.replace(partial, path)
     except UnicodeEncodeError as error:
         raise UserError(

@@ -217,7 +217,7 @@ def _dialogue(row: Row, where: str) -> list[Message]:
     if not row.get("completion"):
         raise RecordError(
             f"{where}: the row has none of 'messages', 'conversations', 'completion' and 'chosen' with a message in it "
-            f"(fields found: {', '.join(map(repr, row)) or 'none'}). docs/integrations.md shows the rows that are read."
+            f"(fields found: {', '.join(map(repr, row)) or 'none'}). docs/files.md shows the rows that are read."
         )
     prompt, completion = (_messages(row, side, where) for side in ("prompt", "completion"))
     if [message["role"] for message in completion] != ["assistant"] or not prompt:

@@ -29,12 +29,12 @@ import sweet_rl
 from sweet_rl.integrations.benchmark import Benchmark, CalledModel, DialogueFailed
 from sweet_rl.method.turn_credit import TurnScorer
 from sweet_rl.models.base import ChatModel, Completion, Message, Sampling
+from sweet_rl.models.hostnames import LOOPBACK
 from sweet_rl.runs.printable import printable
 from sweet_rl.runs.records import Ending, Task, Trajectory
 from sweet_rl.runs.redaction import redacted
 
 LONGEST_MESSAGE = 200_000  # characters; the sessions share one process, which reads every message
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 logger = logging.getLogger(__name__)
 

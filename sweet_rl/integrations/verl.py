@@ -4,7 +4,7 @@
     python -m verl.trainer.main_ppo algorithm.adv_estimator=turn_credit data.train_files=tasks.parquet \
         actor_rollout_ref.rollout.agent.agent_loop_config_path=colbench.yaml ...
 
-The rows are those of `sweet-rl export --to verl` on tasks; docs/integrations.md has the file colbench.yaml.
+The rows are those of `sweet-rl export --to verl` on tasks; docs/integrations.md has the text of colbench.yaml.
 """
 
 from __future__ import annotations

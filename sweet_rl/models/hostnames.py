@@ -13,7 +13,7 @@ from sweet_rl.runs.redaction import note_secret
 
 HOSTED = "https://api.openai.com/v1"
 KEY_VARIABLE = "OPENAI_API_KEY"
-LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
 NAME_OF_VARIABLE = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+")  # what else is given may be a key itself: it is not shown
 
 
@@ -51,7 +51,7 @@ def proxy_note(url: str) -> str:
     proxies = urllib.request.getproxies()
     name = next((name for name in (parts.scheme, "all") if proxies.get(name)), None)
     host = parts.hostname or ""
-    if name is None or host in ("127.0.0.1", "localhost", "::1") or urllib.request.proxy_bypass(host):
+    if name is None or host in LOOPBACK or urllib.request.proxy_bypass(host):
         return ""
     proxy = proxies[name].rpartition("@")[2]  # without the user and password
     return f"{url} is asked through the proxy {proxy} ({name.upper()}_PROXY); NO_PROXY={host} has it asked directly."

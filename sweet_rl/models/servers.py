@@ -161,7 +161,9 @@ class Servers:
         self._timeout, self._patience, self._pause = timeout, patience, pause
         limits = type(openai.DEFAULT_CONNECTION_LIMITS)(max_connections=0)  # 0: aiohttp sets no limit
         hooks: Any = {"response": [self._note_limit]}
-        direct = dict.fromkeys((f"all://{host}" for host in LOOPBACK), None)  # whatever HTTP_PROXY says
+        direct = dict.fromkeys(
+            (f"all://[{host}]" if ":" in host else f"all://{host}" for host in LOOPBACK), None
+        )  # whatever HTTP_PROXY says
         self._connections = _LimitedClient(limits=limits, event_hooks=hooks, follow_redirects=False, mounts=direct)
         self.all: list[Server] = []
         for url in dict.fromkeys(map(base_url, hostnames)):
