@@ -46,8 +46,7 @@ def test_every_command_is_one_that_its_program_takes(page, monkeypatch):
 SHOWN_AS = {
     "SWEET-RL (the release's reference)": "SWEET-RL",
     "SWEET-RL (the paper's reference)": "SWEET-RL (seed model as reference)",
-    "SWEET-RL, critic not trained": "no critic training",
-    "SWEET-RL, paper's reference": "SWEET-RL (seed model as reference)",
+    "SWEET-RL, untrained critic (PMI)": "no critic training",
     "SWEET-RL (mean)": "SWEET-RL",
     "without length normalisation (sum)": "without length normalisation",
 }
