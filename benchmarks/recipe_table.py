@@ -172,15 +172,11 @@ def disk_gb(one: Run) -> float:
 
 
 RUNS = {
-    "8 x 80 GB | `HUMAN_GPUS=0,1,2,3 bash scripts/run_backend.sh`": Run(
-        H100, 8, LLAMA_8B, LLAMA_70B, 5000, 3, 0.1, 1000
-    ),
-    "8 x 80 GB | `HUMAN_GPUS=0,1,2,3 bash scripts/run_frontend.sh`": Run(
+    "8 x 80 GB | `run_backend.sh`": Run(H100, 8, LLAMA_8B, LLAMA_70B, 5000, 3, 0.1, 1000),
+    "8 x 80 GB | `run_frontend.sh`": Run(
         H100, 8, LLAMA_8B, LLAMA_70B, 1000, 6, 0.1, 500, epochs=8, message=900, reply=200, asked=3000, pmi=False
     ),
-    "24 GB | `bash scripts/run_one_gpu.sh`": Run(
-        RTX_4090, 1, QWEN_1B, QWEN_7B, 1000, 3, 0.3, 300, human_bytes=0.73, lora=16
-    ),
+    "24 GB | `run_one_gpu.sh`": Run(RTX_4090, 1, QWEN_1B, QWEN_7B, 1000, 3, 0.3, 300, human_bytes=0.73, lora=16),
     "24 GB, an API | the same with `HUMAN=Y HUMAN_SERVER=URL AGENT=meta-llama/Llama-3.2-3B-Instruct`": Run(
         RTX_4090, 1, LLAMA_3B, None, 1000, 3, 0.3, 300, lora=16
     ),
@@ -190,7 +186,7 @@ RUNS = {
 def table() -> str:
     """The table of the page, markdown: a row for each run, with the memory of its largest steps and all its hours."""
     lines = [
-        "| machine | command | dialogues | training | ranking | hours | disk |",
+        "| machine | recipe | dialogues | training | ranking | hours | disk |",
         "| --- " * 7 + "|",
     ]
     for name, one in RUNS.items():
