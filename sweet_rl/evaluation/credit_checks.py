@@ -27,6 +27,10 @@ from sweet_rl.runs.texts import write_texts
 
 COLUMNS = ["pair", "solution", "dialogue", "A", "B", "better"]
 Label: TypeAlias = Literal["A", "B", "="]
+Shares: TypeAlias = dict[
+    str, list[float]
+]  # by task: 1 for each pair that is in the right order, a half for equal scores
+OWN_C, OTHER_C = "PMI, sum", "PMI, sum, c of other tasks"
 
 
 @dataclass(frozen=True)
@@ -95,7 +99,7 @@ def check_credit(
         ranked = folder / f"{''.join(c if c.isalnum() else '_' for c in name)}.jsonl"
         rank_file(critic, source, str(ranked), step)
         scores[name] = {record.id: record.judge_scores or [] for record in read_records(ranked, TurnCandidates)}
-    found, said = [report(records, scores, labels)], said_of(labels, folder / "labels.csv")
+    found, said = [report(records, scores, labels)], said_of(records, labels, folder / "labels.csv")
     if dialogues_path is not None:
         found.append(failures(read_records(dialogues_path, Trajectory)))
     tables = [table.markdown() for table in found]
@@ -113,9 +117,9 @@ def _ways(
         return ChosenCritic("pmi", {"model_id": settings.model_id, "normalize": normalize})
 
     found = {
-        "PMI, sum": (pmi("none"), path),
+        OWN_C: (pmi("none"), path),
         "PMI, mean": (pmi("turn"), path),
-        "PMI, sum, c of other tasks": (pmi("none"), other_c),
+        OTHER_C: (pmi("none"), other_c),
     }
     if settings.critic is not None:
         sampled = all(record.additional_reference_logprobs is not None for record in records)
@@ -233,9 +237,11 @@ def report(
     scores: Mapping[str, Mapping[str, Sequence[float]]],
     labels: Mapping[tuple[str, int, int], Label],
 ) -> Table:
-    """For each way: pairs in the labels' order, and pairs of a right answer and another candidate, answer above.
+    """For each way: pairs in the labels' order, and pairs of a right answer and another candidate, answer above; and what
+    the first way is above the one with other tasks' solutions, and each critic above the first way, on the same pairs.
 
-    Equal scores count half. Pairs that a person calls equal are left out. Intervals are over tasks.
+    Equal scores count half. Pairs that a person calls equal are left out. A share is the mean over tasks, and its
+    interval is over tasks.
 
     Args:
         records: The candidates.
@@ -244,53 +250,75 @@ def report(
     """
     by_id = {record.id: record for record in records}
     rows = [["", "as labelled %", "95 % interval", "right answer above %", "95 % interval"]]
+    found: dict[str, tuple[Shares, Shares]] = {}
     for name, own in scores.items():
-        labelled: dict[str, list[float]] = {}
+        labelled: Shares = {}
         for (key, a, b), label in labels.items():
             if label != "=":
                 first, second = (a, b) if label == "A" else (b, a)
                 labelled.setdefault(_task(by_id[key]), []).append(win_share([own[key][first]], [own[key][second]]))
-        answers: dict[str, list[float]] = {}
+        answers: Shares = {}
         for record in records:
             rewards = record.answer_rewards or []
             right = [number for number, reward in enumerate(rewards) if reward == 1.0]
             others = [number for number in range(len(rewards)) if number not in right]
             given = own[record.id]
-            found = [win_share([given[one]], [given[other]]) for one in right for other in others]
-            if found:
-                answers.setdefault(_task(record), []).extend(found)
+            if right and others:
+                shares = [win_share([given[one]], [given[other]]) for one in right for other in others]
+                answers.setdefault(_task(record), []).extend(shares)
+        found[name] = labelled, answers
         rows.append([name, *_cells(labelled), *_cells(answers)])
+    for name, one, other in _compared(list(scores)):
+        gaps = [_difference(mine, its) for mine, its in zip(found[one], found[other], strict=True)]
+        rows.append([name, *_cells(gaps[0], -1.0), *_cells(gaps[1], -1.0)])
     return Table(rows, 4)
+
+
+def _compared(ways: Sequence[str]) -> list[tuple[str, str, str]]:
+    """Differences between ways: what each is called, and its two ways."""
+    if OWN_C not in ways:
+        return []
+    critics = [(f"{name} - {OWN_C}", name, OWN_C) for name in ways if name.startswith("critic")]
+    return [("own c - other c", OWN_C, OTHER_C), *critics]
+
+
+def _difference(one: Shares, other: Shares) -> Shares:
+    return {task: [a - b for a, b in zip(values, other[task], strict=True)] for task, values in one.items()}
 
 
 def _task(record: TurnCandidates) -> str:
     return record.id if record.task is None else record.task.id
 
 
-def _cells(values: Mapping[str, Sequence[float]]) -> list[str]:
+def _cells(values: Shares, lowest: float = 0.0) -> list[str]:
     if not values:
         return ["", ""]
-    estimate = bootstrap_interval(values)
+    estimate = bootstrap_interval(values, lowest=lowest)
     return [f"{100 * estimate.mean:.1f}", interval_text(estimate.low, estimate.high)]
 
 
-def said_of(labels: Mapping[tuple[str, int, int], Label], path: Path) -> str:
-    """A sentence on how much is labelled."""
+def said_of(records: Sequence[TurnCandidates], labels: Mapping[tuple[str, int, int], Label], path: Path) -> str:
+    """What is labelled, and of how many pairs and tasks the shares are."""
     if not labels:
         return (
             f"No pair is labelled yet: write A, B or = (equal worth) into the column 'better' of {path}, then give the "
             "same command again."
         )
-    equal = sum(label == "=" for label in labels.values())
-    return f"{len(labels)} pairs are labelled, {equal} of them ({100 * equal / len(labels):.0f} %) as of equal worth."
+    by_id = {record.id: record for record in records}
+    judged = [key for (key, _, _), label in labels.items() if label != "="]
+    tasks, equal = len({_task(by_id[key]) for key in judged}), len(labels) - len(judged)
+    return (
+        f"{len(labels)} pairs are labelled, {equal} of them ({100 * equal / len(labels):.0f} %) as of equal worth. "
+        f"The shares are means over the {tasks} tasks of the other {len(judged)}."
+    )
 
 
 def failures(trajectories: Sequence[Trajectory]) -> Table:
     """How the dialogues of the agent ended: number, share, and mean number of its messages."""
-    kinds: dict[str, list[int]] = {"right answer": [], "wrong answer": [], "no answer": []}
+    kinds: dict[str, list[int]] = {"right answer": [], "partly right answer": [], "wrong answer": [], "no answer": []}
     for trajectory in trajectories:
         if trajectory.is_graded:
-            right = "right answer" if trajectory.reward == 1.0 else "wrong answer"
+            right = {0.0: "wrong answer", 1.0: "right answer"}.get(trajectory.reward or 0.0, "partly right answer")
             kinds["no answer" if trajectory.answer is None else right].append(trajectory.turns)
     total = sum(map(len, kinds.values()))
     rows = [["dialogues", "number", "%", "messages of the agent"]]

@@ -54,8 +54,10 @@ def test_a_pair_has_different_texts_and_a_file_with_a_persons_labels_is_kept(tmp
     assert path.read_text() == before
     found = read_labels(path, RECORDS)
     assert {key[0]: label for key, label in found.items()} == {"t-0": "A", "u-0": "="}
-    assert said_of(found, path) == "2 pairs are labelled, 1 of them (50 %) as of equal worth."
-    assert "labels.csv" in said_of({}, path)
+    assert said_of(RECORDS, found, path) == (
+        "2 pairs are labelled, 1 of them (50 %) as of equal worth. The shares are means over the 1 tasks of the other 1."
+    )
+    assert "labels.csv" in said_of(RECORDS, {}, path)
 
 
 @pytest.mark.parametrize(
@@ -107,6 +109,21 @@ def test_agreement_is_the_share_of_pairs_in_the_labels_order_and_of_right_answer
     assert report(RECORDS, scores, {}).cells[1][1:3] == ["", ""]
 
 
+def test_what_the_solution_and_a_critic_add_is_measured_on_the_same_pairs():
+    scores = {
+        "PMI, sum": {"t-0": [2.0, 1.0, 0.0], "u-0": [0.0, 0.0, 1.0], "v-0": [0.0, 0.0]},
+        "PMI, sum, c of other tasks": {"t-0": [1.0, 2.0, 0.0], "u-0": [1.0, 0.0, 0.0], "v-0": [0.0, 0.0]},
+        "critic, reference seed": {"t-0": [0.0, 1.0, 2.0], "u-0": [0.0, 0.0, 1.0], "v-0": [0.0, 0.0]},
+    }
+    labels = {("t-0", 0, 1): "A", ("t-0", 0, 2): "A", ("u-0", 0, 2): "B"}
+    rows = {row[0]: row[1:] for row in report(RECORDS, scores, labels).cells[1:]}
+    assert [rows[name][0] for name in scores] == ["100.0", "25.0", "50.0"]
+    # Task t: both right, one of them with other c, none by the critic; task u: right, wrong, right.
+    assert rows["own c - other c"][0] == "75.0"
+    assert rows["critic, reference seed - PMI, sum"][0] == "-50.0"
+    assert rows["critic, reference seed - PMI, sum"][2] == "-100.0"  # the right answer a is above b and c by PMI only
+
+
 def test_each_task_gets_the_solution_of_another_in_all_of_its_turns():
     records = [*RECORDS, turn("t", ["g"], number=1)]
     found = with_other_solutions(records, 0, "c.jsonl")
@@ -128,5 +145,6 @@ def test_endings_are_counted_without_dialogues_that_failed():
         Trajectory(task, said, reward=0.0, id="t-4", ending="failed"),
     ]
     assert failures(dialogues).cells[1:] == [
-        ["right answer", "1", "25.0", "1.0"], ["wrong answer", "2", "50.0", "3.5"], ["no answer", "1", "25.0", "2.0"],
+        ["right answer", "1", "25.0", "1.0"], ["partly right answer", "1", "25.0", "4.0"],
+        ["wrong answer", "1", "25.0", "3.0"], ["no answer", "1", "25.0", "2.0"],
     ]  # fmt: skip
