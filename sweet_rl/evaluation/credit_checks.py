@@ -279,7 +279,7 @@ def _compared(ways: Sequence[str]) -> list[tuple[str, str, str]]:
     """Differences between ways: what each is called, and its two ways."""
     if OWN_C not in ways:
         return []
-    critics = [(f"{name} - {OWN_C}", name, OWN_C) for name in ways if name.startswith("critic")]
+    critics = [(f"{way.replace(', reference', '')} - PMI", way, OWN_C) for way in ways if way.startswith("critic")]
     return [("own c - other c", OWN_C, OTHER_C), *critics]
 
 

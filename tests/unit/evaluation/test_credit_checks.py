@@ -119,8 +119,8 @@ def test_what_the_solution_and_a_critic_add_is_measured_on_the_same_pairs():
     assert [rows[name][0] for name in scores] == ["100.0", "25.0", "50.0"]
     # Task t: both right, one of them with other c, none by the critic; task u: right, wrong, right.
     assert rows["own c - other c"][0] == "75.0"
-    assert rows["critic, reference seed - PMI, sum"][0] == "-50.0"
-    assert rows["critic, reference seed - PMI, sum"][2] == "-100.0"  # the right answer a is above b and c by PMI only
+    assert rows["critic seed - PMI"][0] == "-50.0"
+    assert rows["critic seed - PMI"][2] == "-100.0"  # the right answer a is above b and c by PMI only
 
 
 def test_each_task_gets_the_solution_of_another_in_all_of_its_turns():
