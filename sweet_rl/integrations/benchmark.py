@@ -79,8 +79,10 @@ class CalledModel:
             raise
 
     @classmethod
-    def of(cls, model: ChatModel, name: str) -> CalledModel:
-        """The same for one dialogue with a model of this package."""
+    def of(cls, model: ChatModel | None, name: str) -> CalledModel | None:
+        """The same for one dialogue with a model of this package; None for None, as for a scripted human."""
+        if model is None:
+            return None
 
         async def call(messages: list[Message], sampling: Sampling) -> Completion:
             return (await model.complete(messages, sampling))[0]
@@ -229,6 +231,18 @@ class Benchmark:
         graded = await asyncio.get_running_loop().run_in_executor(threads, grade)
         if "machine" in (evidence := graded.grade or {}):
             raise DialogueFailed(f"{trajectory.id} was not graded: {evidence['machine']}", "the machine failed")
+        return graded
+
+    async def rewarded(self, trajectory: Trajectory) -> Trajectory:
+        """The trajectory with its reward, which is not None.
+
+        Raises:
+            DialogueFailed: The machine failed, or the task cannot be graded.
+        """
+        graded = await self.grade(trajectory)
+        if graded.reward is None:
+            reason = (graded.grade or {}).get("ungradable")
+            raise DialogueFailed(f"{trajectory.id} cannot be graded: {reason}", "the task cannot be graded")
         return graded
 
     @cached_property
