@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-import re
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -29,7 +28,7 @@ import sweet_rl
 from sweet_rl.integrations.benchmark import Benchmark, CalledModel, DialogueFailed
 from sweet_rl.method.turn_credit import TurnScorer
 from sweet_rl.models.base import ChatModel, Completion, Message, Sampling
-from sweet_rl.models.hostnames import LOOPBACK
+from sweet_rl.models.hostnames import is_own_request
 from sweet_rl.runs.printable import printable
 from sweet_rl.runs.records import Ending, Task, Trajectory
 from sweet_rl.runs.redaction import redacted
@@ -257,11 +256,7 @@ class OwnClients:
         await self._app(scope, receive, send)
 
     def _is_own(self, headers: Headers) -> bool:
-        host, origin = headers.get("host", ""), headers.get("origin")
-        if origin is not None and origin.partition("://")[2] != host:
-            return False
-        name = re.sub(r":[0-9]+$", "", host).strip("[]").lower()
-        return self._host not in LOOPBACK or name in LOOPBACK
+        return is_own_request(headers.get("host", ""), headers.get("origin"), self._host)
 
 
 def make_app(
