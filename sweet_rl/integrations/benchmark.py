@@ -17,6 +17,7 @@ from sweet_rl.dialogues.mini.domain import MINI
 from sweet_rl.dialogues.mini.tasks import TEST_SEED, make_tasks
 from sweet_rl.dialogues.play import DialogueSetup, play
 from sweet_rl.dialogues.protocols import Grader
+from sweet_rl.dialogues.simulate import PICTURES_KEPT
 from sweet_rl.dialogues.simulated_human import HumanSettings
 from sweet_rl.dialogues.task_types import ProtocolSettings, load_domain
 from sweet_rl.isolation.rendering.renderer import PageRenderer
@@ -32,7 +33,6 @@ from sweet_rl.runs.records import Task, Trajectory, read_records
 Call = Callable[[list[Message], Sampling], Awaitable[Completion]]
 NUM_MINI_TASKS = 400
 DIALOGUE, TASK = "dialogue", "task"  # names of the trajectory and of the task's row in the logs of the tools
-PICTURES_KEPT = 1024  # so that a reference page is not drawn again at every turn
 
 
 class LimitReached(Exception):

@@ -57,7 +57,7 @@ def rope_group(config: Any, tokens: int) -> tuple[int, ...]:
     """
     text = config.get_text_config()
     found = []
-    for rope in _ropes(text):
+    for rope in ropes(text):
         kind = rope.get("rope_type", "default")
         if kind == "longrope":
             found.append(int(tokens > rope["original_max_position_embeddings"]))
@@ -68,13 +68,13 @@ def rope_group(config: Any, tokens: int) -> tuple[int, ...]:
 
 def forget_lengths(model: PreTrainedModel) -> None:
     """Have dynamic NTK computed for the next forward pass by itself; it keeps the longest length that it has seen."""
-    if any("dynamic" in rope.get("rope_type", "") for rope in _ropes(model.config.get_text_config())):
+    if any("dynamic" in rope.get("rope_type", "") for rope in ropes(model.config.get_text_config())):
         for module in model.modules():
             for name in [name for name in vars(module) if name.endswith("max_seq_len_cached")]:
                 setattr(module, name, 0)
 
 
-def _ropes(text: Any) -> Iterator[dict]:
+def ropes(text: Any) -> Iterator[dict]:
     """The rotary embeddings of a text configuration: one, or one for each type of layer."""
     rope = getattr(text, "rope_parameters", None) or {}
     yield from [rope] if "rope_type" in rope else (one for one in rope.values() if isinstance(one, dict))
