@@ -20,9 +20,6 @@ def context_length(config: Any) -> int | None:
     """Return the number of tokens that a text of the model may have, or None if its configuration does not tell.
 
     Linear, dynamic NTK and YaRN scaling stretch the context by their factor. A sliding window does not end it.
-
-    Args:
-        config: Configuration of the model.
     """
     text = config.get_text_config()
     limit = getattr(text, "max_position_embeddings", None) or getattr(text, "max_seq_len", None)  # the second: MPT
@@ -49,12 +46,7 @@ def check_length(tokens: int, context: int | None, where: str, remedy: str = "")
 
 
 def rope_group(config: Any, tokens: int) -> tuple[int, ...]:
-    """Return what is equal for two lengths if texts of these lengths may share a forward pass.
-
-    Args:
-        config: Configuration of the model.
-        tokens: Number of tokens of a text.
-    """
+    """Return what is equal for two lengths if texts of these lengths may share a forward pass."""
     text = config.get_text_config()
     found = []
     for rope in ropes(text):

@@ -175,10 +175,7 @@ class Scanned:
 def make_server(collection: Collection, pictures: Any = None, port: int = 0) -> ThreadingHTTPServer:
     """A server on 127.0.0.1 with its scan started. `serve_forever()` runs it, `server_close()` ends both.
 
-    Args:
-        collection: Entries to serve.
-        pictures: `Pictures` of frontend dialogues, or None.
-        port: 0 takes a free port.
+    Port 0 takes a free port.
 
     Raises:
         UserError: the port cannot be used.

@@ -38,9 +38,6 @@ class VisionHuman(ModelHuman):
     `prompt_template` holds {problem_description}, {dialogue} and {pictures}. A reply that holds markup is a leak. The
     human replies that it sees nothing if the agent's page cannot be drawn. The dialogue fails (kind "reference") if the
     reference page cannot be drawn.
-
-    Args:
-        renderer: Renderer that draws both pages.
     """
 
     max_chars: int = 1000
